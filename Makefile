@@ -1,0 +1,54 @@
+# Two commands matter: `make demo` and `make test`. Both set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
+
+.PHONY: demo test lint format bench wheel clean
+
+demo: $(VENV)/.demo-ready
+	$(BIN)/hotview demo
+
+test: $(VENV)/.test-ready lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test-ready
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(VENV)/.test-ready
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(VENV)/.bench-ready
+	$(BIN)/python benchmarks/ot_core.py
+
+# Builds the wheel, then proves it: an empty environment installs it and runs the demo.
+wheel: $(VENV)/.demo-ready
+	rm -rf dist .venv-wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check \
+	    --constraint constraints.txt dist/hotview-*.whl
+	cd dist && ../.venv-wheel/bin/hotview demo --figure wheel-demo.png
+	rm -rf .venv-wheel
+
+clean:
+	rm -rf $(VENV) .venv-wheel dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-ready: $(SETUP) | $(BIN)/python
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.test-ready: $(VENV)/.demo-ready
+	$(PIP) --editable ".[dev]"
+	touch $@
+
+$(VENV)/.bench-ready: $(VENV)/.demo-ready
+	$(PIP) --editable ".[bench]"
+	touch $@

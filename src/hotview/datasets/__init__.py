@@ -1,0 +1,17 @@
+"""Data: the paper's datasets, synthetic views with known truth, the protocol, users' files."""
+
+from hotview.datasets.caltech import load_caltech
+from hotview.datasets.files import read_views
+from hotview.datasets.handwritten import load_handwritten
+from hotview.datasets.protocol import Split, split_rows, unalign
+from hotview.datasets.synthetic import make_views
+
+__all__ = [
+    "Split",
+    "load_caltech",
+    "load_handwritten",
+    "make_views",
+    "read_views",
+    "split_rows",
+    "unalign",
+]

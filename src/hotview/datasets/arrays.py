@@ -1,0 +1,234 @@
+"""Views from files of arrays: npy, npz and mat. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hotview._types import Array
+from hotview.datasets.errors import did_you_mean, reading
+from hotview.datasets.matlab import Matrix, read_mat
+from hotview.datasets.tables import LARGEST_INTEGER
+
+_CHOOSE = " Name those arrays of the file that are views in variables=[…]."
+
+
+def as_view(value: Any, where: str, remedy: str = "") -> Matrix:
+    """Check that something is a view, and give it its type.
+
+    Parameters
+    ----------
+    value : array or scipy sparse array
+        What a file held.
+    where : str
+        The file and the place in it, for errors.
+    remedy : str, default=""
+        What to do if it is not a view: a sentence with a space before it.
+
+    Returns
+    -------
+    ndarray or csr_array
+        2-D with at least one row and column; float32 if it was, else float64.
+
+    Examples
+    --------
+    >>> as_view(np.array([[1, 2], [3, 4]], dtype=np.uint8), "a.npy")
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    from scipy.sparse import issparse
+
+    sparse = issparse(value)
+    stored: Array = value.data if sparse else value
+    if stored.dtype.kind not in "biuf":
+        raise ValueError(f"{where} holds {stored.dtype}, not real numbers.{remedy}")
+    if len(value.shape) != 2:
+        raise ValueError(
+            f"{where} has shape {value.shape}, but a view is 2-D: a row per individual, a column "
+            f"per feature.{remedy}"
+        )
+    if 0 in value.shape:
+        raise ValueError(f"{where} has shape {value.shape}: there is nothing in it.")
+    if stored.dtype.kind in "iu" and stored.dtype.itemsize == 8:
+        _refuse_long_integers(stored, where)
+    is_single = stored.dtype.newbyteorder("=") == np.float32
+    dtype = np.dtype(np.float32 if is_single else np.float64)
+    return _as_csr(value, dtype, where) if sparse else _as_dtype(value, dtype)
+
+
+def _refuse_long_integers(stored: Array, where: str) -> None:
+    beyond = (stored > LARGEST_INTEGER) | (stored < -LARGEST_INTEGER)
+    if beyond.any():
+        raise ValueError(
+            f"{where} holds the whole number {stored[beyond][0]}, beyond 2**53, which would lose "
+            f"digits as a float64. Leave such columns out, or convert them yourself."
+        )
+
+
+def _as_dtype(value: Array, dtype: np.dtype[Any]) -> Array:
+    # No copy where none is needed: a memory-mapped array stays one.
+    return value if value.dtype == dtype else value.astype(dtype)
+
+
+def _as_csr(value: Any, dtype: np.dtype[Any], where: str) -> Matrix:
+    from scipy.sparse import csr_array
+
+    # scipy trusts the indices that a file gives and would write outside of its memory.
+    with reading(where, "a sparse matrix"):
+        value.check_format(full_check=True)
+    return csr_array(value, dtype=dtype)
+
+
+def read_npy(path: Path, *, mmap: bool) -> Matrix:
+    """Read the one view of an npy file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    mmap : bool
+        Whether to map a float32 or float64 array into memory instead of reading it.
+
+    Returns
+    -------
+    ndarray
+        The view, an ``np.memmap`` if mapped.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(folder + "/a.npy", np.eye(2, dtype=np.float32))
+    ...     read_npy(Path(folder, "a.npy"), mmap=False)
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+    # Not np.load, which takes a file for whatever its first bytes say it is.
+    with reading(path, "an npy file of numbers"):
+        value = np.lib.format.open_memmap(path, mode="r") if mmap else _load_npy(path)
+    return as_view(value, str(path), " One feature is a column, X.reshape(-1, 1).")
+
+
+def _load_npy(path: Path) -> Array:
+    with path.open("rb") as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def read_npz(path: Path, *, variables: Sequence[str] | None) -> list[tuple[str, Matrix]]:
+    """Read the views of an npz file.
+
+    Parameters
+    ----------
+    path : Path
+        The file. If it holds ``view_names``, its views are ``view_0``, ``view_1``, … under those
+        names and its other arrays are not views; else every array has to be one.
+    variables : sequence of str or None
+        The names of the views to read; None reads them all.
+
+    Returns
+    -------
+    list of (str, ndarray)
+        Names and views.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(folder + "/a.npz", view_0=np.eye(2), view_names=["pixels"], y=[0, 1])
+    ...     [name for name, X in read_npz(Path(folder, "a.npz"), variables=None)]
+    ['pixels']
+    """
+    with path.open("rb") as stream:  # np.load would leave a damaged file open
+        with reading(path, "an npz file"):
+            archive = np.load(stream, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise TypeError("It holds a single array; call it .npy.")
+        members = _npz_members(path, archive)
+        return [
+            (name, as_view(_npz_array(path, archive, members[name]), _at(path, name), _CHOOSE))
+            for name in choose(path, list(members), variables)
+        ]
+
+
+def _at(path: Path, name: str) -> str:
+    return f"{path}: array {name!r}"
+
+
+def _npz_array(path: Path, archive: Any, member: str) -> Array:
+    with reading(path, f"an npz file of numbers, at array {member!r},"):
+        value = archive[member]
+        if not isinstance(value, np.ndarray):
+            raise TypeError("It is not an array.")
+    return value
+
+
+def _npz_members(path: Path, archive: Any) -> dict[str, str]:
+    """Return the names of the views and what they are called in the archive."""
+    if "view_names" not in archive:
+        return {name: name for name in archive.files}
+    names = [str(name) for name in np.atleast_1d(_npz_array(path, archive, "view_names"))]
+    members = [f"view_{s}" for s in range(len(names))]
+    stored = [name for name in archive.files if name.startswith("view_") and name[5:].isdigit()]
+    if set(stored) != set(members) or len(set(names)) < len(names):
+        raise ValueError(
+            f"{path}: view_names gives the {len(names)} names {names}, which have to be different "
+            f"and belong to view_0, view_1, …, but the file holds {sorted(stored)}."
+        )
+    return dict(zip(names, members, strict=True))
+
+
+def choose(path: Path, known: list[str], variables: Sequence[str] | None) -> list[str]:
+    """Return those views of a file that are wanted, all of which exist."""
+    if not known:
+        raise ValueError(f"{path} holds no views.")
+    for name in variables or ():
+        if name not in known:
+            raise ValueError(f"{path} holds no view {name!r}.{did_you_mean(name, known)}")
+    return known if variables is None else list(variables)
+
+
+def read_mat_views(path: Path, *, variables: Sequence[str] | None) -> list[tuple[str, Matrix]]:
+    """Read the views of a MATLAB file.
+
+    Parameters
+    ----------
+    path : Path
+        The file. A matrix is a view; a cell array ``X`` of matrices is the views ``X_0``,
+        ``X_1``, …
+    variables : sequence of str or None
+        The MATLAB variables to read. None reads them all, and refuses a file that also holds
+        a vector (are these labels?) or something that is not numeric.
+
+    Returns
+    -------
+    list of (str, ndarray or csr_array)
+        Names and views.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from scipy.io import savemat
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     savemat(folder + "/a.mat", {"A": np.eye(3), "Y": np.ones((3, 1))})
+    ...     [name for name, X in read_mat_views(Path(folder, "a.mat"), variables=["A"])]
+    ['A']
+    """
+    pairs: list[tuple[str, Matrix]] = []
+    for name, value in read_mat(path, names=variables).items():
+        where = f"{path}: variable {name!r}"
+        if isinstance(value, list):
+            pairs += [
+                (f"{name}_{s}", as_view(cell, f"{path}: variable '{name}{{{s + 1}}}'"))
+                for s, cell in enumerate(value)
+            ]
+            continue
+        if variables is None and 1 in value.shape:
+            raise ValueError(
+                f"{where} is {' × '.join(map(str, value.shape))}: these may be labels rather than "
+                f"a view. Name those variables of the file that are views in variables=[…]."
+            )
+        pairs.append((name, as_view(value, where)))
+    return pairs

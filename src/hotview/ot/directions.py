@@ -1,0 +1,104 @@
+"""Directions on the unit sphere, along which clouds are projected to one dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+__all__ = ["draw_directions"]
+
+_SOBOL_HALF_CELL = 2.0**-31  # Sobol points are multiples of 2⁻³⁰: half a cell keeps them off 0 and 1
+
+
+def draw_directions(
+    n: int,
+    d: int,
+    *,
+    kind: str = "orthogonal",
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Draw ``n`` unit vectors of dimension ``d``, each uniform on the sphere.
+
+    Parameters
+    ----------
+    n : int
+        Number of directions.
+    d : int
+        Dimension of the space.
+    kind : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        ``"orthogonal"`` takes the rows of Haar-distributed orthogonal matrices, ``d`` at a time and
+        independently between blocks: at equal cost its sliced distances have the smallest error
+        when ``n`` is a multiple of ``d``. ``"iid"`` draws independent directions. ``"qmc"`` maps
+        scrambled Sobol points to the sphere.
+    generator : torch.Generator or None, default=None
+        Source of randomness; None takes torch's global one. The same state gives the same
+        directions, whatever the `dtype`.
+    dtype : torch.dtype or None, default=None
+        Type of the result; None takes torch's default.
+    device : torch.device, str or None, default=None
+        Where the result lives; None takes the generator's device, else the CPU.
+
+    Returns
+    -------
+    Tensor of shape (n, d)
+        One direction per row.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.ot import draw_directions
+    >>> theta = draw_directions(3, 3, generator=torch.Generator().manual_seed(0))
+    >>> torch.allclose(theta @ theta.T, torch.eye(3), atol=1e-6)
+    True
+    """
+    for name, value in (("n", n), ("d", d)):
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    if kind not in _KINDS:
+        raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {kind!r}.")
+    theta = _KINDS[kind](n, d, generator)
+    return theta.to(dtype=dtype or torch.get_default_dtype(), device=device or theta.device)
+
+
+def _gaussian(*shape: int, generator: torch.Generator | None) -> Tensor:
+    device = torch.device("cpu") if generator is None else generator.device
+    # Float64 wherever it exists, so that every result type rounds the same draw.
+    dtype = torch.float32 if device.type == "mps" else torch.float64
+    return torch.randn(*shape, generator=generator, dtype=dtype, device=device)
+
+
+def _iid(n: int, d: int, generator: torch.Generator | None) -> Tensor:
+    return torch.nn.functional.normalize(_gaussian(n, d, generator=generator), dim=1)
+
+
+def _orthogonal(n: int, d: int, generator: torch.Generator | None) -> Tensor:
+    n_blocks, width = math.ceil(n / d), min(n, d)
+    Q, R = torch.linalg.qr(_gaussian(n_blocks, d, width, generator=generator))
+    # QR is unique, and Q Haar-distributed, only once the diagonal of R is positive.
+    Q = Q * R.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    return Q.mT.reshape(-1, d)[:n]
+
+
+def _qmc(n: int, d: int, generator: torch.Generator | None) -> Tensor:
+    if d > torch.quasirandom.SobolEngine.MAXDIM:
+        raise ValueError(
+            f"kind='qmc' reaches dimension {torch.quasirandom.SobolEngine.MAXDIM}, got d={d}; "
+            "use kind='orthogonal'."
+        )
+    device = torch.device("cpu") if generator is None else generator.device
+    seed = int(torch.randint(2**31 - 1, (), generator=generator, device=device))
+    engine = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed)
+    uniform = engine.draw(n, dtype=torch.float64) + _SOBOL_HALF_CELL
+    return torch.nn.functional.normalize(torch.special.ndtri(uniform), dim=1).to(device)
+
+
+_KINDS: dict[str, Callable[[int, int, torch.Generator | None], Tensor]] = {
+    "iid": _iid,
+    "orthogonal": _orthogonal,
+    "qmc": _qmc,
+}

@@ -1,0 +1,150 @@
+"""Figures for papers and pages. Every function draws on the `ax` it is given and returns it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["new_figure", "plot_matrix", "save_figure"]
+
+
+def new_figure(n_panels: int = 1, *, panel_size: float = 5.0) -> tuple[Figure, list[Axes]]:
+    """Make a figure with panels side by side, without touching pyplot's global state.
+
+    Parameters
+    ----------
+    n_panels : int, default=1
+        Number of panels.
+    panel_size : float, default=5.0
+        Width and height of a panel in inches.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        The figure.
+    axes : list of matplotlib.axes.Axes
+        Its panels, from left to right.
+
+    Examples
+    --------
+    >>> from hotview.report.figures import new_figure
+    >>> figure, axes = new_figure(2)
+    >>> len(axes)
+    2
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(n_panels * panel_size, panel_size), layout="constrained")
+    return figure, list(np.atleast_1d(figure.subplots(1, n_panels)))
+
+
+def plot_matrix(
+    values: ArrayLike,
+    row_names: Sequence[str],
+    column_names: Sequence[str],
+    *,
+    ax: Axes,
+    title: str = "",
+    cmap: str = "Blues",
+) -> Axes:
+    """Draw a matrix as a heat map, with its numbers in the cells.
+
+    Parameters
+    ----------
+    values : array-like of shape (rows, columns)
+        Numbers to show; NaN leaves a blank cell.
+    row_names : sequence of str
+        One name per row.
+    column_names : sequence of str
+        One name per column.
+    ax : matplotlib.axes.Axes
+        Where to draw.
+    title : str, default=""
+        Heading of the panel.
+    cmap : str, default="Blues"
+        Name of a colormap.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The `ax` given.
+
+    Examples
+    --------
+    >>> from hotview.report.figures import new_figure, plot_matrix
+    >>> figure, (ax,) = new_figure()
+    >>> plot_matrix([[0.5, 0.0], [0.0, 0.5]], ["a", "b"], ["a", "b"], ax=ax) is ax
+    True
+    """
+    matrix = np.asarray(values, dtype=float)
+    image = ax.imshow(matrix, cmap=cmap, vmin=0)
+    ax.set_xticks(range(len(column_names)), column_names)
+    ax.set_yticks(range(len(row_names)), row_names)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_title(title, fontsize="medium")
+    middle = np.nanmax(matrix) / 2
+    for (i, j), x in np.ndenumerate(matrix):
+        if not np.isnan(x):
+            color = "white" if x > middle else "black"
+            ax.text(j, i, f"{x:.3f}", ha="center", va="center", fontsize="small", color=color)
+    ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    return ax
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Save a figure whole or not at all: it is drawn beside `path`, then moved into place.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        The figure.
+    path : str or Path
+        Where to; the suffix chooses the format (png, svg, pdf).
+
+    Returns
+    -------
+    Path
+        Where it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hotview.report.figures import new_figure, save_figure
+    >>> figure, _ = new_figure()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_figure(figure, f"{folder}/empty.png").name
+    'empty.png'
+    """
+    path = Path(path)
+    kinds = figure.canvas.get_supported_filetypes()
+    kind = path.suffix.lstrip(".").lower()
+    if kind not in kinds:
+        raise ValueError(
+            f"{path} must end in a picture's suffix, one of {', '.join(sorted(kinds))}; "
+            f"got {path.suffix or 'none'!r}."
+        )
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first.")
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=f".{kind}")
+    os.close(handle)
+    try:
+        figure.savefig(draft, format=kind, dpi=150)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(draft, 0o666 & ~umask)  # what an ordinary open would have given it
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
+    return path

@@ -1,0 +1,264 @@
+"""Views from npy, npz and mat files; pickles are refused and never run."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+
+from hotview.datasets import load_handwritten, read_views
+from hotview.datasets.arrays import as_view
+from hotview.datasets.handwritten import __file__ as handwritten
+
+X = np.array([[0.1, 2.0, np.nan], [4.0, -np.inf, 1e-300]])
+
+
+class Bomb:
+    """An object that writes a file when it is unpickled."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return Path.touch, (self.target,)
+
+
+def object_array(value):
+    array = np.empty((1, 1), dtype=object)
+    array[0, 0] = value
+    return array
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f4", ">f4", "f2", "g", "i1", "u8", "?"])
+def test_npy_keeps_float32_and_makes_all_else_float64(tmp_path, dtype, order, mmap):
+    values = np.array([[0, 1, 3], [1, 1, 0]]).astype(dtype, order=order)
+    np.save(tmp_path / "scan.npy", values)
+    got = read_views(tmp_path / "scan.npy", mmap=mmap)["scan"]
+    assert got.dtype == (np.float32 if dtype[1:] == "f4" else np.float64)
+    assert got.dtype.isnative
+    np.testing.assert_array_equal(got, values)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_npy_is_mapped_read_only_if_asked(tmp_path, dtype):
+    np.save(tmp_path / "scan.npy", X.astype(dtype))
+    got = read_views(tmp_path / "scan.npy", mmap=True)["scan"]
+    assert isinstance(got, np.memmap)
+    assert not got.flags.writeable
+    np.testing.assert_array_equal(got, X.astype(dtype))
+    assert not isinstance(read_views(tmp_path / "scan.npy")["scan"], np.memmap)
+
+
+NOT_VIEWS = {
+    "1-D": (np.ones(3), r"shape \(3,\), but a view is 2-D"),
+    "3-D": (np.ones((2, 2, 2)), r"shape \(2, 2, 2\)"),
+    "0-D": (np.float64(3), r"shape \(\)"),
+    "no rows": (np.ones((0, 2)), r"\(0, 2\): there is nothing"),
+    "no columns": (np.ones((2, 0)), r"\(2, 0\): there is nothing"),
+    "text": (np.array([["a", "b"]]), "holds <U1"),
+    "complex": (np.array([[1j]]), "holds complex128"),
+    "dates": (np.array([["2020-01-01"]], "datetime64[D]"), "holds datetime64"),
+    "records": (np.zeros((2, 1), [("a", "f8")]), r"holds \[\('a'"),
+    "long integers": (np.array([[1, 2**53 + 1]]), f"{2**53 + 1}.*digits"),
+    "long negative integers": (np.array([[1, -(2**63)]]), f"{-(2**63)}.*digits"),
+    "long unsigned": (np.array([[2**64 - 1]], np.uint64), f"{2**64 - 1}.*digits"),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_VIEWS)
+def test_npy_that_is_no_view_is_refused(tmp_path, kind):
+    values, message = NOT_VIEWS[kind]
+    np.save(tmp_path / "scan.npy", values)
+    with pytest.raises(ValueError, match=rf"scan\.npy.*{message}"):
+        read_views(tmp_path / "scan.npy")
+
+
+@pytest.mark.parametrize("kind", NOT_VIEWS)
+def test_npz_with_an_array_that_is_no_view_names_it(tmp_path, kind):
+    values, message = NOT_VIEWS[kind]
+    np.savez(tmp_path / "all.npz", scan=X, other=values)
+    with pytest.raises(ValueError, match=rf"all\.npz.*'other'.*{message}"):
+        read_views(tmp_path / "all.npz")
+    assert list(read_views(tmp_path / "all.npz", variables=["scan"])) == ["scan"]
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_is_a_view_per_array(tmp_path, save):
+    save(tmp_path / "all.npz", b=X, a=X[:1].astype(np.float32))
+    views = read_views(tmp_path / "all.npz")
+    assert list(views) == ["b", "a"]
+    np.testing.assert_array_equal(views["b"], X)
+    np.testing.assert_array_equal(views["a"], X[:1].astype(np.float32))
+    assert list(read_views(tmp_path / "all.npz", variables=["a", "b"])) == ["a", "b"]
+
+
+def test_npz_in_our_own_layout_gives_the_named_views_and_no_labels():
+    views = read_views(Path(handwritten).parent / "data" / "handwritten.npz")
+    shipped = load_handwritten().views
+    assert list(views) == list(shipped)
+    for name, view in views.items():
+        np.testing.assert_array_equal(view, shipped[name])
+
+
+def test_npz_in_our_own_layout_chooses_by_name(tmp_path):
+    np.savez(tmp_path / "all.npz", view_0=X, view_1=2 * X, view_names=["p", "q"], y=[0, 1])
+    views = read_views(tmp_path / "all.npz", variables=["q"])
+    assert list(views) == ["q"]
+    np.testing.assert_array_equal(views["q"], 2 * X)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"view_0": X, "view_names": ["p", "q"]},
+        {"view_0": X, "view_1": X, "view_names": ["p"]},
+        {"view_0": X, "view_2": X, "view_names": ["p", "q"]},
+        {"view_0": X, "view_1": X, "view_names": ["p", "p"]},
+    ],
+)
+def test_npz_whose_view_names_do_not_fit_is_refused(tmp_path, arrays):
+    np.savez(tmp_path / "all.npz", **arrays)
+    with pytest.raises(ValueError, match=r"all\.npz: view_names"):
+        read_views(tmp_path / "all.npz")
+
+
+def test_npz_with_an_unknown_name_asked_for(tmp_path):
+    np.savez(tmp_path / "all.npz", blood=X)
+    with pytest.raises(ValueError, match=r"all\.npz holds no view 'blod'.*mean 'blood'"):
+        read_views(tmp_path / "all.npz", variables=["blod"])
+
+
+def test_npz_without_arrays_is_refused(tmp_path):
+    np.savez(tmp_path / "all.npz")
+    with pytest.raises(ValueError, match=r"all\.npz holds no views"):
+        read_views(tmp_path / "all.npz")
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_a_pickle_in_npy_is_refused_and_not_run(tmp_path, mmap):
+    target = tmp_path / "exploded"
+    np.save(tmp_path / "scan.npy", object_array(Bomb(target)), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"scan\.npy cannot be read as an npy file of numbers"):
+        read_views(tmp_path / "scan.npy", mmap=mmap)
+    assert not target.exists()
+    np.load(tmp_path / "scan.npy", allow_pickle=True)
+    assert target.exists(), "the bomb of this test is a dud"
+
+
+@pytest.mark.parametrize("name", ["scan.npy", "scan.npz"])
+def test_a_bare_pickle_is_refused_and_not_run(tmp_path, name):
+    target = tmp_path / "exploded"
+    (tmp_path / name).write_bytes(pickle.dumps(Bomb(target)))
+    with pytest.raises(ValueError, match=f"{name} cannot be read"):
+        read_views(tmp_path / name)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("member", ["other", "view_0", "view_names"])
+def test_a_pickle_in_npz_is_refused_by_name_and_not_run(tmp_path, member):
+    target = tmp_path / "exploded"
+    arrays = {"view_names": np.array(["a"]), "view_0": X} if member != "other" else {}
+    arrays[member] = object_array(Bomb(target))
+    np.savez(tmp_path / "all.npz", **arrays, allow_pickle=True)
+    with pytest.raises(ValueError, match=rf"all\.npz cannot be read .*'{member}'"):
+        read_views(tmp_path / "all.npz")
+    assert not target.exists()
+
+
+def test_an_array_that_was_not_asked_for_is_not_looked_at(tmp_path):
+    target = tmp_path / "exploded"
+    np.savez(tmp_path / "all.npz", scan=X, other=object_array(Bomb(target)), allow_pickle=True)
+    np.testing.assert_array_equal(read_views(tmp_path / "all.npz", variables=["scan"])["scan"], X)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("name", ["scan.npy", "scan.npz"])
+@pytest.mark.parametrize("share", [0, 0.5, 0.95])
+def test_a_file_cut_short_is_named(tmp_path, name, share):
+    path = tmp_path / name
+    np.save(path, np.ones((50, 4))) if name.endswith("y") else np.savez(path, a=np.ones((50, 4)))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match=f"{name} cannot be read"):
+        read_views(path)
+
+
+def test_npy_and_npz_are_not_taken_for_one_another(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    (tmp_path / "a.npy").rename(tmp_path / "b.npz")
+    np.savez(tmp_path / "a.npz", X)
+    (tmp_path / "a.npz").rename(tmp_path / "b.npy")
+    with pytest.raises(ValueError, match=r"b\.npz .*single array"):
+        read_views(tmp_path / "b.npz")
+    with pytest.raises(ValueError, match=r"b\.npy .*magic string"):
+        read_views(tmp_path / "b.npy")
+
+
+def write_mat(path, **variables):
+    for name, value in variables.items():
+        if isinstance(value, list):
+            variables[name] = np.empty(len(value), dtype=object)
+            variables[name][:] = value
+    scipy.io.savemat(path, variables)
+
+
+def test_mat_is_a_view_per_matrix(tmp_path):
+    write_mat(tmp_path / "all.mat", a=X, b=X.astype(np.float32), c=np.array([[1, 2], [3, 4]]))
+    views = read_views(tmp_path / "all.mat")
+    assert {name: view.dtype.name for name, view in views.items()} == {
+        "a": "float64", "b": "float32", "c": "float64"
+    }  # fmt: skip
+    np.testing.assert_array_equal(views["a"], X)
+
+
+def test_mat_cell_arrays_are_counted_views_even_of_one_column(tmp_path):
+    write_mat(tmp_path / "all.mat", X=[X, X[:, :1], scipy.sparse.csc_array(np.eye(3))])
+    views = read_views(tmp_path / "all.mat")
+    assert list(views) == ["X_0", "X_1", "X_2"]
+    np.testing.assert_array_equal(views["X_1"], X[:, :1])
+    assert isinstance(views["X_2"], scipy.sparse.csr_array)
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (1, 2)])
+def test_mat_vectors_are_not_taken_for_views_unless_named(tmp_path, shape):
+    write_mat(tmp_path / "all.mat", X=X, Y=np.ones(shape))
+    with pytest.raises(ValueError, match=r"all\.mat: variable 'Y' is \d × \d.*labels.*variables="):
+        read_views(tmp_path / "all.mat")
+    assert read_views(tmp_path / "all.mat", variables=["Y"])["Y"].shape == shape
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.ones((2, 2, 2)), r"'V'.*\(2, 2, 2\)"), ([X, np.ones((0, 2))], r"'V\{2\}'.*nothing in it")],
+)
+def test_mat_variables_that_are_no_views_are_named(tmp_path, value, message):
+    write_mat(tmp_path / "all.mat", V=value)
+    with pytest.raises(ValueError, match=rf"all\.mat: variable {message}"):
+        read_views(tmp_path / "all.mat")
+
+
+def test_mat_with_two_views_of_one_name_is_refused(tmp_path):
+    write_mat(tmp_path / "all.mat", X=[X], X_0=X)
+    with pytest.raises(ValueError, match=r"Two views are called 'X_0', from .*all\.mat"):
+        read_views(tmp_path / "all.mat")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, bool])
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_matrix, scipy.sparse.csc_array])
+def test_sparse_views_are_csr_arrays(dtype, kind):
+    dense = np.array([[0, 1, 0], [1, 0, 0]], dtype=dtype)
+    got = as_view(kind(dense), "a file")
+    assert type(got) is scipy.sparse.csr_array
+    assert got.dtype == (np.float32 if dtype == np.float32 else np.float64)
+    np.testing.assert_array_equal(got.toarray(), dense)
+
+
+def test_sparse_views_with_bad_indices_are_an_error_not_a_crash():
+    bad = scipy.sparse.csr_matrix(np.eye(3))
+    bad.indices[0] = 10**6
+    with pytest.raises(ValueError, match="a file cannot be read as a sparse matrix"):
+        as_view(bad, "a file")

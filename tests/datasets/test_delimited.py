@@ -1,0 +1,242 @@
+"""Text tables: what is read, to the last bit, and what is refused, with the file and column."""
+
+import gzip
+import math
+
+import numpy as np
+import pyarrow.csv
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hotview.datasets import read_views
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "lab.csv"
+
+
+def read(path, text, **options):
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_views(path, **options)["lab"]
+
+
+PLAIN = np.array([[1.5, 2.0], [-3e-7, 4.0]])
+
+SAME = {
+    "plain": "a,b\n1.5,2\n-3e-7,4\n",
+    "no end of line": "a,b\n1.5,2\n-3e-7,4",
+    "Windows": "a,b\r\n1.5,2\r\n-3e-7,4\r\n",
+    "old Macintosh": "a,b\r1.5,2\r-3e-7,4\r",
+    "byte order mark": "\ufeffa,b\n1.5,2\n-3e-7,4\n",
+    "quotes": '"a","b"\n"1.5","2"\n"-3e-7","4"\n',
+    "spaces": "a, b\n1.5, 2\n -3e-7 ,4 \n",
+    "blank lines": "\na,b\n\n1.5,2\n\n-3e-7,4\n\n",
+    "plus and zeros": "a,b\n+1.50,02\n-3.0E-07,4.\n",
+    "a comma and a line end in a name": '"a, b\nc",d\n1.5,2\n-3e-7,4\n',
+}
+
+
+@pytest.mark.parametrize("text", SAME.values(), ids=SAME)
+def test_ways_to_write_the_same_numbers(path, text):
+    np.testing.assert_array_equal(read(path, text), PLAIN)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".CSV", ".tsv", ".csv.gz", ".tsv.gz"])
+def test_endings(tmp_path, ending):
+    text = SAME["plain"].replace(",", "\t" if "t" in ending else ",").encode()
+    path = tmp_path / f"lab{ending}"
+    path.write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
+    np.testing.assert_array_equal(read_views(path)["lab"], PLAIN)
+
+
+def test_delimiter_and_decimal_point_of_other_countries(path):
+    got = read(path, "a;b\n1,5;2\n-3e-7;4\n", delimiter=";", decimal=",")
+    np.testing.assert_array_equal(got, PLAIN)
+
+
+MARKERS = ["", "NA", "na", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>", '""', " NA"]
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_missing_values_are_nan_and_their_row_stays(path, marker):
+    got = read(path, f"a,b\n1,2\n{marker},3\n4,{marker}\n{marker},{marker}\n")
+    nan = np.nan
+    np.testing.assert_array_equal(got, [[1, 2], [nan, 3], [4, nan], [nan, nan]])
+
+
+def test_infinities_are_numbers(path):
+    got = read(path, "a,b\ninf,-inf\nInfinity,+inf\n")
+    np.testing.assert_array_equal(got, [[np.inf, -np.inf], [np.inf, np.inf]])
+
+
+def test_a_column_of_integers_that_turns_out_otherwise_after_megabytes(path):
+    n = 400_000
+    got = read(path, "a,b\n" + "1,2\n" * n + "0.5,NA\n")
+    assert got.dtype == np.float64
+    np.testing.assert_array_equal(got[-2:], [[1, 2], [0.5, np.nan]])
+    assert len(got) == n + 1
+
+
+@pytest.fixture
+def attempts(monkeypatch):
+    """Collect the calls of pyarrow's reader: a second one is slow, serial and of large blocks."""
+    calls = []
+    read_csv = pyarrow.csv.read_csv
+    monkeypatch.setattr(
+        "pyarrow.csv.read_csv",
+        lambda *args, **options: calls.append(1) or read_csv(*args, **options),
+    )
+    return calls
+
+
+def test_a_line_of_megabytes_is_read_at_the_first_attempt(path, attempts):
+    n = 20_000
+    names = ",".join(f"g{j}" for j in range(n))
+    numbers = ",".join(f"{j}.{0:0200}" for j in range(n))
+    np.testing.assert_array_equal(read(path, f"{names}\n{numbers}\n"), np.arange(n)[None])
+    assert len(attempts) == 1
+
+
+def test_line_ends_in_cells_of_a_large_file_are_read_at_the_first_attempt(path, attempts):
+    n = 250_000
+    got = read(path, "a,note\n" + '1,"two\nlines"\n' * n, drop=["note"])
+    np.testing.assert_array_equal(got, np.ones((n, 1)))
+    assert len(attempts) == 1
+
+
+def test_a_cell_of_megabytes_in_a_column_that_is_dropped(path):
+    sequence = "ACGT" * 400_000
+    got = read(path, f"a,dna\n1,{sequence}\n2,{sequence}\n", drop=["dna"])
+    np.testing.assert_array_equal(got, [[1], [2]])
+
+
+def test_text_and_line_ends_in_a_column_that_is_dropped(path):
+    text = 'a,note\n1,"two\nlines, ""quoted"""\n2,caf\xe9\n'.encode("latin-1")
+    np.testing.assert_array_equal(read(path, text, drop=["note"]), [[1], [2]])
+
+
+def test_columns_are_kept_in_the_order_asked_for(path):
+    np.testing.assert_array_equal(read(path, "a,b,c\n1,2,3\n", columns=["c", "a"]), [[3, 1]])
+
+
+def test_without_names_every_line_is_data_and_columns_are_counted(path):
+    text = "1,2,x\n3,4,y"
+    got = read(path, text, header=False, drop=["column_2"])
+    np.testing.assert_array_equal(got, [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(read(path, "1,1", header=False), [[1, 1]])
+
+
+def test_names_may_be_numbers_if_the_user_says_so(path):
+    np.testing.assert_array_equal(read(path, "2019,2020\n1,2\n", header=True), [[1, 2]])
+
+
+def test_a_nameless_index_column_may_be_kept_explicitly(path):
+    np.testing.assert_array_equal(read(path, ",a\n0,7\n1,8\n", columns=["", "a"]), [[0, 7], [1, 8]])
+    np.testing.assert_array_equal(read(path, ",a\n0,7\n1,8\n", drop=[""]), [[7], [8]])
+
+
+def test_large_whole_numbers_up_to_2_53_and_large_floats_are_read(path):
+    got = read(path, f"a,b\n{2**53},1e300\n-{2**53},-12345678901234567890.5\n")
+    np.testing.assert_array_equal(got, [[2**53, 1e300], [-(2**53), -12345678901234567890.5]])
+
+
+# What is wrong, the text, the options, and what the message has to say besides the file's name.
+REFUSED = [
+    ("empty", "", {}, "is empty"),
+    ("only blank lines", "\n\r\n\n", {}, "is empty"),
+    ("only a byte order mark", "\ufeff", {}, "is empty"),
+    ("only names", "a,b\n", {}, "no rows"),
+    ("only names, no line end", "a,b", {}, "no rows"),
+    ("only names, blank lines", "a,b\n\n\n", {}, "no rows"),
+    ("row too short", "a,b\n1,2\n3\n4,5\n", {}, r"row 2 below the names has 1 cells where 2"),
+    ("row too long", "a,b\n1,2\n3,4,5\n", {}, r"row 2 below the names has 3 cells where 2"),
+    ("row too long at the end", "a,b\n1,2,\n3,4,\n", {}, r"row 1 .* has 3 cells where 2"),
+    ("ragged, no names", "1,2\n3,4\n5\n", {"header": False}, r"row 3 has 1 cells where 2"),
+    ("ragged in dropped column", "a,b\n1,2\n3\n", {"drop": ["b"]}, r"row 2 .* has 1 cells"),
+    ("text", "a,b\n1,2\n3,x\n4,y\n", {}, r"column 'b' holds text.*'x' in row 2.*drop=\['b'\]"),
+    ("text, first of two columns kept", "a,b,c\nu,1,v\n", {"columns": ["c", "b"]}, "column 'c'"),
+    ("text, no names", "1,2\n3,x\n", {"header": False}, r"column 'column_1'.*'x' in row 2"),
+    ("true and false", "a\ntrue\n", {}, "column 'a' holds text.*'true'"),
+    ("python's digits", "a\n1_000\n", {}, "column 'a' holds text.*'1_000'"),
+    ("decimal comma", 'a,b\n1,"2,5"\n', {}, "column 'b' holds text.*'2,5'"),
+    ("unclosed quote", 'a,b\n1,"2\n3,4\n', {}, "column 'b' holds text"),
+    ("numbers instead of names", "1,2.5\n3,4\n", {}, r"'1', '2\.5'.*header=True.*header=False"),
+    ("numbers and gaps", "1,,NA\n3,4,5\n", {}, "header=False"),
+    ("duplicate names", "a,b,a\n1,2,3\n", {}, "more than one column is called 'a'"),
+    ("duplicate names, dropped", "a,b,a\n1,2,3\n", {"drop": ["a"]}, "more than one.* 'a'"),
+    ("semicolons", "a;b\n1;2\n", {}, r"'a;b'.*delimiter=';'"),
+    ("semicolons, no names", "1;2\n3;4\n", {"header": False}, "delimiter=';'"),
+    ("tabs", "a\tb\n1\t2\n", {}, r"delimiter='\\t'"),
+    ("Latin-1 name", "\xe4ge,b\n1,2\n".encode("latin-1"), {}, "not UTF-8"),
+    ("Latin-1 value", "a,b\n1,2\xa05\n".encode("latin-1"), {}, "not UTF-8"),
+    ("UTF-16", "a,b\n1,2\n".encode("utf-16"), {}, "not UTF-8"),
+    ("UTF-16 without mark", "a,b\n1,2\n".encode("utf-16-le"), {}, "not UTF-8"),
+    ("saved index", ",a\n0,7\n1,8\n", {}, r"column '' looks like a row index.*drop=\[''\]"),
+    ("unknown column", "age,b\n1,2\n", {"columns": ["agee"]}, "no column 'agee'.*mean 'age'"),
+    ("column asked for twice", "a,b\n1,2\n", {"columns": ["a", "a"]}, "column 'a' .*twice"),
+    ("nothing left", "a,b\n1,2\n", {"drop": ["a", "b"]}, "no column is left"),
+    ("blank line, one column", "a\n1\n\n2\n", {}, "column 'a' and a blank line"),
+    ("long integer", f"a,b\n1,{2**53 + 1}\n", {}, f"column 'b'.*{2**53 + 1}.*digits"),
+    ("longer integer", "a,b\n1,-" + "9" * 5000 + "\n", {}, "column 'b'.*digits"),
+    ("huge first cell", "a;" * 100_000 + "\n1\n", {}, "delimiter="),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"), [case[1:] for case in REFUSED], ids=[c[0] for c in REFUSED]
+)
+def test_what_is_refused(path, text, options, message):
+    with pytest.raises(ValueError, match=rf"(?s)lab\.csv.*{message}"):
+        read(path, text, **options)
+
+
+def test_an_explicit_delimiter_is_believed(path):
+    np.testing.assert_array_equal(read(path, "a;b\n1\n", delimiter=","), [[1]])
+
+
+def test_the_row_of_a_text_cell_is_counted_through_all_blocks(path):
+    with pytest.raises(ValueError, match=r"column 'b' .*'x' in row 300001 below"):
+        read(path, "a,b\n" + "1,2\n" * 300_000 + "1,x\n1,2\n")
+
+
+@pytest.mark.parametrize("share", [0.2, 0.9])
+def test_a_compressed_file_cut_short_is_named(tmp_path, share):
+    path = tmp_path / "lab.csv.gz"
+    content = gzip.compress(b"a,b\n" + b"1,2\n" * 200_000)
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match=r"lab\.csv\.gz cannot be read"):
+        read_views(path)
+
+
+def test_a_file_that_may_not_be_read_says_so(path, monkeypatch):
+    def refuse(*arguments, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    path.write_text("a\n1\n")
+    monkeypatch.setattr("pyarrow.input_stream", refuse)
+    with pytest.raises(PermissionError, match=r"lab\.csv"):
+        read_views(path)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.floats(), st.floats(width=32)), min_size=1, max_size=20))
+def test_floats_survive_to_the_last_bit(path, rows):
+    text = "a,b\n" + "".join(f"{a!r},{b!r}\n" for a, b in rows)
+    got = read(path, text)
+    assert got.shape == (len(rows), 2)
+    for value, expected in zip(got.ravel().tolist(), [x for row in rows for x in row], strict=True):
+        same_sign = math.copysign(1, value) == math.copysign(1, expected)
+        assert (value == expected and same_sign) or (math.isnan(value) and math.isnan(expected))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(min_value=-(2**64), max_value=2**64))
+def test_a_whole_number_is_read_exactly_or_not_at_all(path, number):
+    try:
+        got = read(path, f"a,b\n{number},0\n")
+    except ValueError:
+        assert abs(number) > 2**53
+    else:
+        assert int(got[0, 0]) == number

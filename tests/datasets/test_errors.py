@@ -1,0 +1,33 @@
+import pytest
+
+from hotview.datasets.errors import did_you_mean, listed, reading
+
+
+def test_the_nearest_name_is_proposed_whatever_its_case():
+    assert did_you_mean("Patient_ID", ["age", "patient_id"]) == " Did you mean 'patient_id'?"
+
+
+def test_without_a_near_name_the_known_ones_are_listed():
+    assert did_you_mean("zzz", ["age", "iron"]) == " There are: 'age', 'iron'."
+    assert did_you_mean("zzz", []) == ""
+
+
+def test_long_lists_are_cut():
+    assert listed(str(i) for i in range(10)).endswith("'9'")
+    assert listed(str(i) for i in range(11)).endswith("'9', …")
+
+
+def test_what_a_reader_raises_becomes_a_value_error_with_the_file_and_the_cause():
+    cause = KeyError("data")
+    with (
+        pytest.raises(ValueError, match=r"a\.mat .*KeyError.*data") as caught,
+        reading("a.mat", ""),
+    ):
+        raise cause
+    assert caught.value.__cause__ is cause
+
+
+@pytest.mark.parametrize("error", [MemoryError, PermissionError])
+def test_what_is_not_the_files_fault_is_passed_on(error):
+    with pytest.raises(error), reading("a.mat", "a MAT-file"):
+        raise error

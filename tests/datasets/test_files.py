@@ -1,0 +1,174 @@
+"""`read_views` as a whole: sources, names and options; each format has a test file of its own."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.io
+
+from hotview.datasets import read_views
+from hotview.datasets.files import FORMATS
+
+X = np.array([[0.1, 2.0], [np.nan, 1e-300], [-4.0, 1 / 3]])
+
+
+def write_text(path, delimiter=","):
+    lines = [delimiter.join(map(repr, row)) for row in X.tolist()]
+    path.write_text("\n".join([delimiter.join("pq"), *lines]))
+
+
+WRITERS = {
+    ".csv": write_text,
+    ".tsv": lambda path: write_text(path, "\t"),
+    ".parquet": lambda path: pq.write_table(pa.table({"p": X[:, 0], "q": X[:, 1]}), path),
+    ".npy": lambda path: np.save(path, X),
+    ".npz": lambda path: np.savez(path, one=X),
+    ".mat": lambda path: scipy.io.savemat(path, {"one": X}),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for ending, write in WRITERS.items():
+        write(tmp_path / f"one{ending}")
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+@pytest.mark.parametrize("ending", WRITERS)
+def test_every_format_gives_the_same_numbers(folder, ending, kind):
+    views = read_views(kind(folder / f"one{ending}"))
+    assert list(views) == ["one"]
+    assert views["one"].dtype == np.float64
+    np.testing.assert_array_equal(views["one"], X)
+
+
+def test_a_dict_names_views_of_many_formats_in_its_order(folder):
+    source = {ending: folder / f"one{ending}" for ending in reversed(WRITERS)}
+    views = read_views(source)
+    assert list(views) == list(source)
+    for view in views.values():
+        np.testing.assert_array_equal(view, X)
+
+
+def test_a_list_names_views_after_their_files(folder):
+    (folder / "one.csv").rename(folder / "two.csv")
+    assert list(read_views([folder / "two.csv", str(folder / "one.npy")])) == ["two", "one"]
+
+
+def test_the_users_source_is_not_changed(folder):
+    source = [str(folder / "one.csv")]
+    read_views(source)
+    assert source == [str(folder / "one.csv")]
+
+
+@pytest.mark.parametrize("second", ["one.npy", "one.npz"])
+def test_two_views_of_one_name_are_refused_with_both_files(folder, second):
+    with pytest.raises(ValueError, match=r"'one', from .*one\.csv and .*" + second + ".*dict"):
+        read_views([folder / "one.csv", folder / second])
+
+
+def test_a_file_of_several_views_cannot_have_one_name(folder):
+    np.savez(folder / "all.npz", a=X, b=X)
+    with pytest.raises(ValueError, match=r"all\.npz .*'lab' but holds 2: 'a', 'b'.*variables"):
+        read_views({"lab": folder / "all.npz"})
+    assert list(read_views({"lab": folder / "all.npz"}, variables=["b"])) == ["lab"]
+
+
+def test_a_mat_file_with_an_empty_cell_array_holds_no_views(folder):
+    scipy.io.savemat(folder / "all.mat", {"X": np.empty((0, 0), dtype=object)})
+    with pytest.raises(ValueError, match=r"all\.mat holds no views"):
+        read_views(folder / "all.mat")
+
+
+def test_columns_of_one_view_may_be_chosen_in_a_dict(folder):
+    source = {"a": folder / "one.csv", "b": folder / "one.parquet", "c": folder / "one.npy"}
+    views = read_views(source, columns={"b": ["q"]})
+    assert {name: view.shape for name, view in views.items()} == {
+        "a": (3, 2), "b": (3, 1), "c": (3, 2)
+    }  # fmt: skip
+
+
+def test_columns_in_a_list_hold_for_every_table(folder):
+    source = {"a": folder / "one.csv", "b": folder / "one.parquet", "c": folder / "one.npy"}
+    views = read_views(source, columns=["q", "p"])
+    np.testing.assert_array_equal(views["a"], X[:, ::-1])
+    np.testing.assert_array_equal(views["b"], X[:, ::-1])
+    np.testing.assert_array_equal(views["c"], X)
+
+
+def test_a_dropped_column_needs_to_be_in_one_of_the_files(folder):
+    (folder / "two.csv").write_text("id,z\nanna,1\n")
+    views = read_views([folder / "one.csv", folder / "two.csv"], drop=["id", "p"])
+    np.testing.assert_array_equal(views["one"], X[:, 1:])
+    np.testing.assert_array_equal(views["two"], [[1]])
+
+
+# An error that is about the options: the options, the type and what the message says.
+REFUSED = [
+    ({"drop": ["ids"]}, ValueError, r"one\.csv.*'ids'.*There are: 'p', 'q'"),
+    ({"columns": ["P"]}, ValueError, r"one\.csv has no column 'P'.*mean 'p'"),
+    ({"columns": {"onne": ["p"]}}, ValueError, r"not a table: 'onne'.*mean 'one'"),
+    ({"columns": {"one": ["r"]}}, ValueError, r"one\.csv has no column 'r'"),
+    ({"drop": "p"}, TypeError, r"Write drop=\['p'\]"),
+    ({"columns": "p"}, TypeError, r"Write columns=\['p'\]"),
+    ({"variables": "p"}, TypeError, r"Write variables=\['p'\]"),
+    ({"delimiter": ""}, ValueError, "delimiter to be one character"),
+    ({"delimiter": "::"}, ValueError, "delimiter to be one character"),
+    ({"decimal": ""}, ValueError, "decimal to be one character"),
+    ({"delimiter": ",", "decimal": ","}, ValueError, "are both ','"),
+    ({"variables": ["p"]}, ValueError, r"\.npz, \.mat, \.h5mu"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), REFUSED)
+def test_options_that_cannot_be_followed_are_refused(folder, options, error, message):
+    with pytest.raises(error, match=message):
+        read_views(folder / "one.csv", **options)
+
+
+@pytest.mark.parametrize("options", [{"drop": ["p"]}, {"columns": ["p"]}])
+def test_options_about_columns_need_a_table(folder, options):
+    with pytest.raises(ValueError, match=r"are for \.csv, .*\.parquet"):
+        read_views(folder / "one.npy", **options)
+
+
+def test_braces_in_a_path_do_not_confuse_messages(tmp_path):
+    path = tmp_path / "{one}.csv"
+    path.write_text("a\n1\n")
+    with pytest.raises(ValueError, match=r"\{one\}\.csv: 'b'"):
+        read_views(path, drop=["b"])
+
+
+def test_options_are_keyword_only():
+    source, *options = inspect.signature(read_views).parameters.values()
+    assert source.name == "source"
+    assert {option.kind for option in options} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_the_docstring_lists_every_format():
+    assert all(ending in read_views.__doc__ for ending in FORMATS)
+
+
+def test_importing_the_reader_imports_no_heavy_package():
+    heavy = ["pyarrow", "h5py", "scipy.io", "scipy.sparse", "anndata", "mudata", "pandas"]
+    script = (
+        "import sys, types\n"
+        # The package's own __init__ may import what it likes: this is about the reader.
+        f"package = types.ModuleType('hotview.datasets'); package.__path__ = [{PACKAGE!r}]\n"
+        "sys.modules['hotview.datasets'] = package\n"
+        "import hotview.datasets.files\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+PACKAGE = str(Path(inspect.getfile(read_views)).parent)

@@ -1,0 +1,220 @@
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotview.datasets import split_rows, unalign
+
+PARTS = ("labeled", "unlabeled", "validation", "test")
+
+
+def make_aligned(n=200):
+    """Views whose entries say which row, view and column they are from."""
+    rows = np.arange(n)[:, None]
+    views = {"a": rows + np.zeros(3), "b": rows + 1000 + np.zeros(2), "c": rows + 2000.0}
+    return views, np.array([f"class {i % 5}" for i in range(n)])
+
+
+@pytest.mark.parametrize(("n", "n_labeled"), [(2000, 60), (1474, 44), (2386, 72)])
+def test_the_papers_numbers_of_labeled_rows(n, n_labeled):
+    assert len(split_rows(n, random_state=0).labeled) == n_labeled
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_split_reads_one_permutation_from_left_to_right(seed):
+    split = split_rows(1474, random_state=seed)
+    rows = np.random.default_rng(seed).permutation(1474)
+    expected = np.split(rows, [44, 884, 884 + 295])
+    for part, indices in zip(PARTS, expected, strict=True):
+        np.testing.assert_array_equal(getattr(split, part), indices)
+    np.testing.assert_array_equal(split.train, rows[:884])
+
+
+@given(
+    n=st.integers(1000, 3000),
+    labeled=st.floats(0.05, 0.95),
+    train=st.floats(0.1, 0.8),
+    left=st.floats(0.1, 0.9) | st.sampled_from([0.0, 1.0]),
+    seed=st.integers(0, 2**32),
+)
+def test_every_split_is_a_partition_of_the_asked_sizes(n, labeled, train, left, seed):
+    validation = left * (1 - train)
+    split = split_rows(n, labeled=labeled, train=train, validation=validation, random_state=seed)
+    rows = np.concatenate([getattr(split, part) for part in PARTS])
+    np.testing.assert_array_equal(np.sort(rows), np.arange(n))
+    assert all(getattr(split, part).dtype == np.int64 for part in PARTS)
+    assert len(split.train) == round(train * n)
+    assert len(split.labeled) == round(labeled * len(split.train))
+    assert abs(len(split.validation) - validation * n) <= 1
+    assert (len(split.test) > 0) == (1 - train - validation > 1e-9)
+
+
+@given(n=st.integers(1, 1000), seed=st.integers(0, 100))
+def test_the_seed_decides_and_the_parts_do_not_move_with_the_label_share(n, seed):
+    few = split_rows(10 * n, labeled=0.2, random_state=seed)
+    many = split_rows(10 * n, labeled=0.5, random_state=seed)
+    again = split_rows(10 * n, labeled=0.2, random_state=seed)
+    for part in PARTS:
+        np.testing.assert_array_equal(getattr(few, part), getattr(again, part))
+    np.testing.assert_array_equal(few.train, many.train)
+    np.testing.assert_array_equal(few.labeled, many.labeled[: len(few.labeled)])
+    np.testing.assert_array_equal(few.test, many.test)
+
+
+def test_another_seed_is_another_split():
+    assert set(split_rows(500, random_state=0).test) != set(split_rows(500, random_state=1).test)
+    assert set(split_rows(500).test) != set(split_rows(500).test)
+
+
+def test_a_generator_is_used_and_moved_on():
+    generator = np.random.default_rng(3)
+    first, second = (split_rows(50, labeled=0.1, random_state=generator) for _ in range(2))
+    expected = split_rows(50, labeled=0.1, random_state=3)
+    np.testing.assert_array_equal(first.test, expected.test)
+    assert not np.array_equal(first.test, second.test)
+
+
+def test_a_split_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        split_rows(100, random_state=0).test = np.arange(3)
+
+
+def test_everything_can_be_training():
+    split = split_rows(7, labeled=0.5, train=1.0, validation=0.0, random_state=0)
+    assert [len(getattr(split, part)) for part in PARTS] == [4, 3, 0, 0]
+    assert len(split_rows(7, labeled=1.0, train=1.0, validation=0.0).unlabeled) == 0
+    assert len(split_rows(7, labeled=0.0, train=1.0, validation=0.0).labeled) == 0
+
+
+def test_shares_that_add_up_to_one_leave_no_test_row_by_rounding():
+    # 0.5 * 5 rounds to 2 twice, and 0.7 + 0.3 is not quite 1 in floats.
+    assert len(split_rows(5, labeled=0.5, train=0.5, validation=0.5).test) == 0
+    assert len(split_rows(10, labeled=0.5, train=0.7, validation=0.3).test) == 0
+
+
+@pytest.mark.parametrize(
+    ("n", "shares", "message"),
+    [
+        (100, {"labeled": 1.5}, "labeled to be a share.*1.5"),
+        (100, {"labeled": -0.1}, "labeled to be a share"),
+        (100, {"train": 60}, "train to be a share"),
+        (100, {"validation": np.nan}, "validation to be a share"),
+        (100, {"train": 0.0}, "train above 0"),
+        (100, {"train": 0.9}, "at most 1, but train is 0.9 and validation 0.2"),
+        (0, {}, "n to be a whole number"),
+        (10.0, {}, "n to be a whole number"),
+        (10, {}, "of 10 rows the part labeled, a share of 0.05, gets none"),
+        (10, {"labeled": 0.99}, "part unlabeled"),
+        (2, {"labeled": 0.5, "validation": 0.2, "train": 0.8}, "part validation"),
+        (4, {"labeled": 0.5, "validation": 0.1}, "part validation"),
+        (4, {"labeled": 0.5, "validation": 0.38}, "part test"),
+        (1, {"labeled": 0.0, "train": 0.4}, "part train"),
+    ],
+)
+def test_impossible_splits_are_refused(n, shares, message):
+    with pytest.raises(ValueError, match=message):
+        split_rows(n, **shares)
+
+
+def test_unalign_uses_the_one_split():
+    views, y = make_aligned()
+    data = unalign(views, y, random_state=7)
+    expected = split_rows(200, random_state=7)
+    for part in PARTS:
+        np.testing.assert_array_equal(getattr(data.split, part), getattr(expected, part))
+
+
+def test_the_shuffles_follow_the_split_in_one_stream():
+    views, y = make_aligned()
+    generator = np.random.default_rng(7)
+    split = split_rows(200, random_state=generator)
+    data = unalign(views, y, random_state=7)
+    for name in views:
+        expected = split.unlabeled[generator.permutation(len(split.unlabeled))]
+        np.testing.assert_array_equal(data.rows[name], expected)
+
+
+def test_every_part_holds_the_rows_it_says():
+    views, y = make_aligned()
+    data = unalign(views, y, random_state=0)
+    for name, X in views.items():
+        np.testing.assert_array_equal(data.linked[name], X[data.split.labeled])
+        np.testing.assert_array_equal(data.unaligned[name], X[data.rows[name]])
+        np.testing.assert_array_equal(data.paired[name], X[data.split.unlabeled])
+        np.testing.assert_array_equal(data.validation[name], X[data.split.validation])
+        np.testing.assert_array_equal(data.test[name], X[data.split.test])
+        np.testing.assert_array_equal(data.unaligned_target[name], y[data.rows[name]])
+    np.testing.assert_array_equal(data.target, y[data.split.labeled])
+    np.testing.assert_array_equal(data.validation_target, y[data.split.validation])
+    np.testing.assert_array_equal(data.test_target, y[data.split.test])
+
+
+def test_every_view_is_shuffled_on_its_own():
+    views, y = make_aligned()
+    data = unalign(views, y, random_state=0)
+    orders = [data.split.unlabeled, *data.rows.values()]
+    for order in orders:
+        assert set(order) == set(data.split.unlabeled)
+    for i, first in enumerate(orders):
+        for second in orders[:i]:
+            assert np.mean(first == second) < 0.1
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not():
+    views, y = make_aligned()
+    first, again, other = (unalign(views, y, random_state=seed) for seed in (5, 5, 6))
+    for name in views:
+        assert first.unaligned[name].tobytes() == again.unaligned[name].tobytes()
+        assert first.unaligned[name].tobytes() != other.unaligned[name].tobytes()
+
+
+def test_the_callers_data_is_neither_changed_nor_shared():
+    views, y = make_aligned()
+    data = unalign(views, y, random_state=0)
+    for part in ("linked", "unaligned", "paired", "validation", "test"):
+        for X in data[part].values():
+            X[:] = -1
+    data.target[:] = ""
+    fresh, fresh_y = make_aligned()
+    np.testing.assert_array_equal(y, fresh_y)
+    for name in views:
+        np.testing.assert_array_equal(views[name], fresh[name])
+
+
+def test_unalign_can_train_on_everything():
+    views, y = make_aligned()
+    data = unalign(views, y, labeled=0.1, train=1.0, validation=0.0, random_state=0)
+    assert len(data.target) == 20
+    assert data.unaligned["b"].shape == (180, 2)
+    assert data.validation["b"].shape == data.test["b"].shape == (0, 2)
+    assert len(data.test_target) == 0
+
+
+def test_lists_are_named_and_float32_stays():
+    data = unalign([np.zeros((100, 2), np.float32)] * 2, np.zeros(100, int), random_state=0)
+    assert list(data.unaligned) == ["view_0", "view_1"]
+    assert data.unaligned["view_1"].dtype == np.float32
+
+
+def test_the_description_counts_the_rows():
+    views, y = make_aligned()
+    descr = unalign(views, y, random_state=0).DESCR
+    for words in ("200 aligned rows of 3 views", "6 training rows", "other 114", "40 rows"):
+        assert words in descr
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"views": {"a": np.zeros((200, 2)), "b": np.zeros((199, 2))}}, "'a': 200, 'b': 199"),
+        ({"y": np.zeros(199)}, "each of the 200 rows, but it holds 199"),
+        ({"labeled": 2}, "labeled to be a share"),
+        ({"labeled": 0.001}, "part labeled"),
+    ],
+)
+def test_unalign_refuses_what_does_not_fit(change, message):
+    views, y = make_aligned()
+    with pytest.raises(ValueError, match=message):
+        unalign(**{"views": views, "y": y, **change})

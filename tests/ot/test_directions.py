@@ -1,0 +1,92 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hotview.ot import draw_directions
+
+KINDS = ("iid", "orthogonal", "qmc")
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=st.integers(1, 40), d=st.integers(1, 12), kind=st.sampled_from(KINDS))
+def test_directions_are_unit_vectors(n, d, kind):
+    theta = draw_directions(n, d, kind=kind, generator=seeded(n), dtype=torch.float64)
+    assert theta.shape == (n, d)
+    torch.testing.assert_close(theta.norm(dim=1), torch.ones(n, dtype=torch.float64))
+
+
+@settings(max_examples=30, deadline=None)
+@given(n=st.integers(1, 30), d=st.integers(1, 9))
+def test_orthogonal_blocks_are_orthonormal(n, d):
+    theta = draw_directions(n, d, generator=seeded(d), dtype=torch.float64)
+    for block in theta.split(d):
+        torch.testing.assert_close(block @ block.T, torch.eye(len(block), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_generator_state_same_directions(kind):
+    generator = seeded(3)
+    state = generator.get_state()
+    first = draw_directions(7, 5, kind=kind, generator=generator)
+    second = draw_directions(7, 5, kind=kind, generator=generator)
+    assert not torch.equal(first, second)
+    generator.set_state(state)
+    assert torch.equal(first, draw_directions(7, 5, kind=kind, generator=generator))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_given_generator_leaves_the_global_one_alone(kind):
+    before = torch.random.get_rng_state()
+    draw_directions(7, 5, kind=kind, generator=seeded())
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_round_the_same_draw(kind):
+    exact = draw_directions(7, 5, kind=kind, generator=seeded(), dtype=torch.float64)
+    rounded = draw_directions(7, 5, kind=kind, generator=seeded(), dtype=torch.float32)
+    assert torch.equal(exact.float(), rounded)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_uniform_on_the_sphere(kind):
+    d = 4
+    theta = draw_directions(8000, d, kind=kind, generator=seeded(), dtype=torch.float64)
+    # Uniform directions have mean 0, E θθᵀ = I / d and E θ₁⁴ = 3 / (d (d + 2)).
+    eye = torch.eye(d, dtype=torch.float64)
+    torch.testing.assert_close(theta.mean(0), torch.zeros_like(theta[0]), atol=0.03, rtol=0)
+    torch.testing.assert_close(theta.T @ theta / len(theta), eye / d, atol=0.02, rtol=0)
+    assert theta[:, 0].pow(4).mean().item() == pytest.approx(3 / (d * (d + 2)), rel=0.1)
+
+
+def test_orthogonal_signs_are_haar():
+    # Without the sign correction the first entry of QR's first column has one sign only.
+    first = torch.stack([draw_directions(3, 3, generator=seeded(s))[0] for s in range(400)])
+    assert 0.4 < (first[:, 0] > 0).double().mean() < 0.6
+
+
+def test_orthogonal_directions_integrate_quadratics_exactly():
+    # Σ (θ·x)² over a basis is ‖x‖², the reason why these directions have the least error.
+    x = torch.randn(6, generator=seeded(1), dtype=torch.float64)
+    theta = draw_directions(12, 6, generator=seeded(2), dtype=torch.float64)
+    torch.testing.assert_close((theta @ x).square().mean(), x.square().mean())
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "kind", "message"),
+    [
+        (0, 3, "iid", "n must be"),
+        (3, 0, "iid", "d must be"),
+        (2.0, 3, "iid", "whole number"),
+        (3, 3, "sobol", "'orthogonal'"),
+        (1, 30_000, "qmc", "kind='orthogonal'"),
+    ],
+)
+def test_bad_arguments_say_what_to_do(n, d, kind, message):
+    with pytest.raises(ValueError, match=message):
+        draw_directions(n, d, kind=kind)

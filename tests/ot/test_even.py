@@ -1,0 +1,51 @@
+import pytest
+import torch
+
+from hotview.ot import even
+from hotview.ot.even import even_cost, even_grad
+
+DTYPES = (torch.float32, torch.float64)
+
+
+def rows(n, length, dtype=torch.float64, seed=0):
+    return torch.randn(n, length, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def direct(A, B, p):
+    return (A.double().unsqueeze(1) - B.double()).abs().pow(p).mean(-1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("p", (1, 1.5, 2, 3))
+@pytest.mark.parametrize("block", (2**19, 100))
+def test_equals_the_direct_difference(p, dtype, block, monkeypatch):
+    monkeypatch.setattr(even, "_BLOCK", block)
+    A, B = rows(5, 301, dtype), rows(3, 301, dtype, seed=1)
+    torch.testing.assert_close(even_cost(A, B, p), direct(A, B, p), rtol=1e-6, atol=0)
+    torch.testing.assert_close(even_cost(A, A, p), direct(A, A, p), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("gap", (1e-2, 1e-4, 1e-6, 1e-9, 0.0))
+def test_the_matrix_product_keeps_its_digits_where_clouds_nearly_coincide(gap, dtype):
+    # Two pairs of near twins, far from each other and far from zero: the hard case.
+    far = 100 + rows(2, 50_000, dtype)
+    A = torch.cat([far, far + gap * rows(2, 50_000, dtype, seed=1)])
+    expected = direct(A, A, 2)
+    torch.testing.assert_close(even_cost(A, A, 2), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(even_cost(A, A.clone(), 2), expected, rtol=1e-6, atol=0)
+
+
+def test_symmetric_with_a_zero_diagonal():
+    A = rows(6, 1000, torch.float32)
+    C = even_cost(A, A, 2)
+    assert torch.equal(C, C.T)
+    assert torch.equal(C.diagonal(), torch.zeros(6, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("p", (1.5, 2, 3))
+def test_gradient_is_that_of_autograd(p):
+    A, B = rows(4, 50).requires_grad_(), rows(3, 50, seed=1)
+    weight = rows(4, 3, seed=2)
+    (expected,) = torch.autograd.grad((weight * direct(A, B, p)).sum(), A)
+    torch.testing.assert_close(even_grad(A.detach(), B, weight, p), expected)

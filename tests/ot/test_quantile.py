@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import wasserstein_distance
+
+from hotview.ot.quantile import (
+    cumulative_weights,
+    even_grid,
+    merged_cost,
+    merged_grad,
+    weighted_grid,
+)
+
+CPU = torch.device("cpu")
+
+
+def columns(n, m=2, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, m, generator=generator, dtype=torch.float64).sort(0).values
+
+
+@settings(max_examples=80, deadline=None)
+@given(n=st.integers(1, 60), m=st.integers(1, 60))
+def test_even_grid_spends_every_point_exactly(n, m):
+    grid = even_grid(n, m, torch.float64, CPU)
+    spent_left = torch.zeros(n, dtype=torch.float64).index_add_(0, grid.left, grid.mass)
+    spent_right = torch.zeros(m, dtype=torch.float64).index_add_(0, grid.right, grid.mass)
+    torch.testing.assert_close(spent_left, torch.full_like(spent_left, 1 / n))
+    torch.testing.assert_close(spent_right, torch.full_like(spent_right, 1 / m))
+    moved = grid.mass > 0
+    assert (grid.left[moved].diff() >= 0).all()  # monotone, so optimal in one dimension
+    assert (grid.right[moved].diff() >= 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(1, 40), m=st.integers(1, 40), seed=st.integers(0, 99))
+def test_cost_is_scipys_distance(n, m, seed):
+    X, Y = columns(n, seed=seed), columns(m, seed=seed + 100)
+    expected = np.mean([wasserstein_distance(x, y) for x, y in zip(X.T, Y.T, strict=True)])
+    cost = merged_cost(X, Y, even_grid(n, m, torch.float64, CPU), 1)
+    assert cost.item() == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(1, 30), m=st.integers(1, 30), seed=st.integers(0, 99))
+def test_weighted_cost_is_scipys_distance(n, m, seed):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(n, 1)), rng.normal(size=(m, 1))
+    # Some points weigh nothing, some a lot.
+    a, b = (rng.exponential(size=k) * (rng.random(k) < 0.8) for k in (n, m))
+    a[0] = b[-1] = 1.0
+    order_x, order_y = (torch.tensor(np.argsort(x, axis=0)) for x in (X, Y))
+    grid = weighted_grid(
+        cumulative_weights(torch.tensor(a), order_x.T),
+        cumulative_weights(torch.tensor(b), order_y.T),
+        torch.float64,
+    )
+    cost = merged_cost(torch.tensor(X).sort(0).values, torch.tensor(Y).sort(0).values, grid, 1)
+    assert cost.item() == pytest.approx(wasserstein_distance(X[:, 0], Y[:, 0], a, b), abs=1e-12)
+
+
+@pytest.mark.parametrize("p", (1.5, 2, 3))
+@pytest.mark.parametrize("weighted", (False, True))
+def test_gradient_is_that_of_autograd(p, weighted):
+    X, Y = columns(7).requires_grad_(), columns(5, seed=1).requires_grad_()
+    if weighted:
+        levels = [
+            cumulative_weights(torch.rand(k, dtype=torch.float64), torch.arange(k).expand(2, -1))
+            for k in (7, 5)
+        ]
+        grid = weighted_grid(*levels, dtype=torch.float64)
+    else:
+        grid = even_grid(7, 5, torch.float64, CPU)
+    pick = [
+        x[i] if i.ndim == 1 else x.gather(0, i) for x, i in ((X, grid.left), (Y, grid.right))
+    ]
+    mass = grid.mass if weighted else grid.mass.unsqueeze(1)
+    loss = (mass * (pick[0] - pick[1]).abs().pow(p)).sum() / 2
+    assert merged_cost(X.detach(), Y.detach(), grid, p).item() == pytest.approx(loss.item())
+    for ours, theirs in zip(
+        merged_grad(X.detach(), Y.detach(), grid, p), torch.autograd.grad(loss, (X, Y)), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)

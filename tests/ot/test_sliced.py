@@ -1,0 +1,307 @@
+import math
+
+import numpy as np
+import ot
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from hotview.ot import draw_directions, sliced_cost
+
+SIZES = [(40, 40, 40), (40, 25, 40), (40, 25, 7)]
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+
+
+def clouds(sizes, d=4, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(n, d, generator=generator, dtype=dtype) * (1 + i) + i
+            for i, n in enumerate(sizes)]
+
+
+def directions(M=6, d=4, dtype=torch.float64, seed=0):
+    return draw_directions(M, d, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def pot(X, Y, theta, p, a=None, b=None):
+    if X is Y:
+        return 0.0
+    distance = ot.sliced_wasserstein_distance(X, Y, a, b, projections=theta.T, p=p)
+    return float(distance**p)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_equals_pot(sizes, p):
+    Zs, theta = clouds(sizes), directions()
+    expected = torch.tensor([[pot(X, Y, theta, p) for Y in Zs] for X in Zs], dtype=torch.float64)
+    torch.testing.assert_close(sliced_cost(Zs, directions=theta, p=p), expected)
+    torch.testing.assert_close(sliced_cost(Zs[:1], Zs[1:], directions=theta, p=p), expected[:1, 1:])
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("p", [1, 2])
+def test_equals_pot_weighted(sizes, p):
+    Zs, theta = clouds(sizes), directions()
+    generator = torch.Generator().manual_seed(5)
+    ws = [torch.rand(n, generator=generator, dtype=torch.float64) for n in sizes]
+    ws[1] = None
+    full = [torch.ones(n, dtype=torch.float64) if w is None else w
+            for n, w in zip(sizes, ws, strict=True)]
+    unit = [w / w.sum() for w in full]
+    expected = torch.tensor(
+        [[pot(X, Y, theta, p, a, b) for Y, b in zip(Zs, unit, strict=True)]
+         for X, a in zip(Zs, unit, strict=True)], dtype=torch.float64)
+    torch.testing.assert_close(sliced_cost(Zs, directions=theta, p=p, weights=ws), expected)
+    C = sliced_cost(Zs[:2], Zs[2:], directions=theta, p=p, weights=ws)
+    torch.testing.assert_close(C, expected[:2, 2:])
+
+
+def test_equal_weights_are_no_weights():
+    Zs, theta = clouds((30, 20)), directions()
+    ones = [torch.full((len(Z),), 7.0) for Z in Zs]
+    torch.testing.assert_close(
+        sliced_cost(Zs, directions=theta, weights=ones), sliced_cost(Zs, directions=theta)
+    )
+
+
+def test_a_weight_is_a_repeated_point():
+    (Z, Y), theta = clouds((6, 11)), directions()
+    counts = torch.tensor([1, 3, 1, 0, 2, 4])
+    repeated = sliced_cost([Z.repeat_interleave(counts, 0)], [Y], directions=theta)
+    weighted = sliced_cost([Z], [Y], directions=theta, weights=[counts.double(), None])
+    torch.testing.assert_close(weighted, repeated)
+
+
+def test_equals_assignment_in_one_dimension():
+    X, Y = clouds((15, 15), d=1)
+    cost = cdist(X, Y, "sqeuclidean")
+    best = cost[linear_sum_assignment(cost)].mean()
+    C = sliced_cost([X], [Y], directions=torch.ones(1, 1, dtype=torch.float64))
+    assert C.item() == pytest.approx(best)
+
+
+def test_never_more_than_the_best_permutation():
+    # The paper's proposition: each sorted matching costs at most the best one in the full space.
+    X, Y = clouds((30, 30))
+    cost = cdist(X, Y, "sqeuclidean")
+    best = cost[linear_sum_assignment(cost)].mean()
+    for seed in range(20):
+        assert sliced_cost([X], [Y], directions=directions(seed=seed)).item() <= best + 1e-12
+
+
+def test_diracs():
+    x, y = torch.tensor([[1.0, 2.0]]), torch.tensor([[4.0, 6.0]])
+    theta = torch.eye(2)
+    assert sliced_cost([x], [y], directions=theta).item() == pytest.approx(25 / 2)
+    assert sliced_cost([x], [y], directions=theta, p=1).item() == pytest.approx(7 / 2)
+    # One Dirac against two: half of the mass goes to each.
+    two = torch.tensor([[1.0, 2.0], [5.0, 2.0]])
+    assert sliced_cost([x], [two], directions=theta[:1]).item() == pytest.approx(8)
+
+
+@pytest.mark.parametrize("sizes", [(20_000, 20_000), (20_000, 15_000)])
+def test_gaussians(sizes):
+    # W₂² of N(m, s²) and N(m', s'²) is (m − m')² + (s − s')².
+    quantiles = [
+        torch.special.ndtri((torch.arange(n, dtype=torch.float64) + 0.5) / n).unsqueeze(1)
+        for n in sizes
+    ]
+    X, Y = 3 + 2 * quantiles[0], -1 + 0.5 * quantiles[1]
+    C = sliced_cost([X], [Y], directions=torch.ones(1, 1, dtype=torch.float64))
+    assert C.item() == pytest.approx(16 + 2.25, rel=1e-3)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_order_of_points_does_not_matter(sizes):
+    Zs, theta = clouds(sizes), directions()
+    shuffled = [Z[torch.randperm(len(Z))] for Z in Zs]
+    torch.testing.assert_close(
+        sliced_cost(shuffled, directions=theta), sliced_cost(Zs, directions=theta)
+    )
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_moving_everything_changes_nothing(sizes):
+    Zs, theta = clouds(sizes), directions()
+    moved = [Z + 1000.0 for Z in Zs]
+    torch.testing.assert_close(
+        sliced_cost(moved, directions=theta), sliced_cost(Zs, directions=theta)
+    )
+
+
+def test_moving_one_cloud_by_v():
+    (Z,) = clouds((30,))
+    v = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
+    theta = directions(M=8)  # two orthonormal bases
+    C = sliced_cost([Z, Z + v], directions=theta)
+    assert C[0, 1].item() == pytest.approx((v @ v).item() / 4)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_scale(sizes):
+    Zs, theta = clouds(sizes), directions()
+    C = sliced_cost(Zs, directions=theta)
+    torch.testing.assert_close(sliced_cost([3 * Z for Z in Zs], directions=theta), 9 * C)
+    n = torch.tensor(sizes, dtype=torch.float64)
+    points = torch.minimum(n.unsqueeze(1), n)
+    torch.testing.assert_close(sliced_cost(Zs, directions=theta, scale="sum"), points * C)
+
+
+def test_sum_scale_is_the_paper_formula():
+    X, Y = clouds((12, 12))
+    theta = directions()
+    sorted_gap = (theta @ X.T).sort().values - (theta @ Y.T).sort().values
+    expected = sorted_gap.square().sum(1).mean()
+    C = sliced_cost([X], [Y], directions=theta, scale="sum")
+    torch.testing.assert_close(C[0, 0], expected)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("device", DEVICES)
+def test_symmetric_with_a_zero_diagonal(sizes, dtype, device):
+    Zs = [Z.to(device) for Z in clouds(sizes, dtype=dtype)]
+    C = sliced_cost(Zs, directions=directions(dtype=dtype).to(device))
+    assert C.dtype == dtype
+    assert C.device == Zs[0].device
+    assert torch.equal(C, C.T)
+    assert torch.equal(C.diagonal(), torch.zeros_like(C.diagonal()))
+
+
+@pytest.mark.parametrize("sizes", [(5, 5, 5), (5, 3, 5), (4, 3, 2)])
+@pytest.mark.parametrize("p", [1.5, 2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("pairwise", [True, False])
+def test_gradcheck(sizes, p, weighted, pairwise):
+    Zs = [Z.requires_grad_() for Z in clouds(sizes)]
+    theta = directions(M=3).requires_grad_()
+    ws = [torch.rand(n, dtype=torch.float64) + 0.1 for n in sizes] if weighted else None
+
+    def cost(theta, *Zs):
+        first, second = (Zs, None) if pairwise else (Zs[:2], Zs[2:])
+        return sliced_cost(first, second, directions=theta, p=p, weights=ws)
+
+    assert torch.autograd.gradcheck(cost, (theta, *Zs))
+
+
+@pytest.mark.parametrize("n", [400, 3000, 40_000])
+@pytest.mark.parametrize("device", DEVICES)
+def test_float32_gradient_against_float64(n, device):
+    theta = directions(M=3, dtype=torch.float32).to(device)
+    grads = []
+    for dtype in (torch.float32, torch.float64):
+        Zs = [Z.to(device, dtype).requires_grad_() for Z in clouds((n, n, n), dtype=torch.float32)]
+        sliced_cost(Zs, directions=theta.to(dtype))[0].sum().backward()
+        grads.append(torch.cat([Z.grad for Z in Zs]).double())
+    assert ((grads[0] - grads[1]).norm() / grads[1].norm()).item() < 1e-4
+
+
+def test_only_what_needs_a_gradient_gets_one():
+    Z, G = clouds((10, 10))
+    Z.requires_grad_()
+    sliced_cost([Z], [G], directions=directions()).sum().backward()
+    assert Z.grad is not None
+    assert G.grad is None
+
+
+def test_gradient_is_finite_and_zero_where_clouds_coincide():
+    (Z,) = clouds((20,))
+    X, Y = Z.clone().requires_grad_(), Z.clone().requires_grad_()
+    C = sliced_cost([X, Y], directions=directions())
+    assert C.sum().item() == 0
+    C.sum().backward()
+    torch.testing.assert_close(X.grad, torch.zeros_like(X), rtol=0, atol=1e-15)
+
+
+def test_inputs_are_left_alone():
+    Zs, theta = clouds((20, 20, 10)), directions()
+    copies = [Z.clone() for Z in (*Zs, theta)]
+    Zs[0].requires_grad_()
+    sliced_cost(Zs, directions=theta).sum().backward()
+    assert all(torch.equal(a, b) for a, b in zip(copies, (*Zs, theta), strict=True))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=5),
+    d=st.integers(1, 5),
+    M=st.integers(1, 7),
+    scale=st.floats(-6, 6),
+    seed=st.integers(0, 1000),
+)
+def test_any_shape_and_scale(sizes, d, M, scale, seed):
+    Zs = [Z * 10**scale for Z in clouds(sizes, d=d, seed=seed)]
+    theta = directions(M, d, seed=seed)
+    C = sliced_cost(Zs, directions=theta)
+    for i, X in enumerate(Zs):
+        for j, Y in enumerate(Zs):
+            assert C[i, j].item() == pytest.approx(pot(X, Y, theta, 2), rel=1e-9)
+
+
+def test_many_clouds_do_not_need_every_pair_in_memory():
+    # 60 clouds have 1,770 pairs: kept at once they would take 1.7 GB here, the clouds 58 MB.
+    import resource
+
+    Zs = clouds((1000,) * 60, dtype=torch.float32)
+    theta = directions(M=240, d=4, dtype=torch.float32)
+    sliced_cost(Zs[:2], directions=theta)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    sliced_cost(Zs, directions=theta)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown < 400
+
+
+def bad_inputs():
+    Z, theta = torch.randn(5, 3), torch.eye(3)
+    nan = Z.clone()
+    nan[3, 1] = math.nan
+    inf = Z.clone()
+    inf[0, 0] = math.inf
+    two = [None, None]
+    return {
+        "no clouds": ([], None, theta, None, ValueError, "at least one cloud"),
+        "no references": ([Z], [], theta, None, ValueError, "at least one cloud"),
+        "numpy": ([np.zeros((5, 3))], None, theta, None, TypeError, r"Zs\[0\].*torch.as_tensor"),
+        "empty": ([Z, Z[:0]], None, theta, None, ValueError, r"Zs\[1\].*\(0, 3\)"),
+        "1-D": ([Z, Z[0]], None, theta, None, ValueError, r"Zs\[1\]"),
+        "half": ([Z.half()], None, theta.half(), None, TypeError, "float32 or float64"),
+        "dimension": ([Z, Z[:, :2]], None, theta, None, ValueError, r"Zs\[1\] has dimension 2"),
+        "dtype": ([Z], [Z.double()], theta, None, ValueError, r"Gs\[0\] has dtype"),
+        "device": ([Z.to("meta")], None, theta, None, ValueError, r"Zs\[0\] has device meta"),
+        "NaN": ([Z, nan], None, theta, None, ValueError, r"Zs\[1\] holds NaN.*1 of 5.*row 3"),
+        "NaN once": ([nan], [Z], theta, None, ValueError, r"Zs\[0\] holds NaN"),
+        "infinity": ([Z], [inf], theta, None, ValueError, r"Gs\[0\] holds NaN or inf"),
+        "direction": ([Z, Z], None, theta * math.nan, None, ValueError, "directions holds NaN"),
+        "flat": ([Z], None, theta[0], None, ValueError, "draw_directions"),
+        "overflow": ([1e30 * Z, Z], None, theta, None, OverflowError, "rescale"),
+        "few weights": ([Z, Z], None, theta, [None], ValueError, "one entry .* 2 of them, got 1"),
+        "weight shape": ([Z, Z], None, theta, [torch.ones(4), None], ValueError, r"\(5,\)"),
+        "negative": ([Z, Z], None, theta, [-torch.ones(5), None], ValueError, "non-negative"),
+        "zero": ([Z, Z], None, theta, [torch.zeros(5), None], ValueError, "not all zero"),
+        "grad": ([Z], [Z], theta, [torch.ones(5, requires_grad=True), None], ValueError, "detach"),
+        "fine": ([Z], [Z], theta, two, None, ""),
+    }
+
+
+@pytest.mark.parametrize("case", bad_inputs())
+def test_bad_inputs_say_what_to_do(case):
+    Zs, Gs, theta, weights, error, message = bad_inputs()[case]
+    if error is None:
+        sliced_cost(Zs, Gs, directions=theta, weights=weights)
+        return
+    with pytest.raises(error, match=message):
+        sliced_cost(Zs, Gs, directions=theta, weights=weights)
+
+
+@pytest.mark.parametrize("p", [0.5, math.nan])
+def test_bad_exponent(p):
+    with pytest.raises(ValueError, match="p must be at least 1"):
+        sliced_cost(clouds((5, 5)), directions=directions(), p=p)
+
+
+def test_bad_scale():
+    with pytest.raises(ValueError, match="'mean', 'sum'"):
+        sliced_cost(clouds((5, 5)), directions=directions(), scale="max")
