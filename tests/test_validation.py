@@ -34,12 +34,12 @@ def test_a_dict_keeps_its_names_and_order():
     assert list(check_views({"genetic": X, "clinical": X})) == ["genetic", "clinical"]
 
 
-@pytest.mark.parametrize("collection", [list, tuple])
+@pytest.mark.parametrize("collection", (list, tuple))
 def test_a_sequence_is_numbered(collection):
     assert list(check_views(collection([X, X, X]))) == ["view_0", "view_1", "view_2"]
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "u1", "?"])
+@pytest.mark.parametrize("dtype", ("f2", "f4", "f8", "i4", "u1", "?"))
 def test_a_good_array_passes_through_untouched(dtype):
     view = X.astype(dtype)
     assert check_views([view])["view_0"] is view
@@ -58,7 +58,7 @@ def test_missing_values_are_left_alone():
 
 @pytest.mark.parametrize(
     "view",
-    [
+    (
         X.tolist(),
         pd.DataFrame(X, columns=["a", "b"]),
         torch.tensor(X),
@@ -66,7 +66,7 @@ def test_missing_values_are_left_alone():
         sparse.csr_array(X),
         sparse.coo_matrix(X),
         np.matrix(X),
-    ],
+    ),
     ids=["lists", "pandas", "tensor", "tensor with gradient", "sparse", "sparse matrix", "matrix"],
 )
 def test_every_kind_of_table_becomes_the_same_array(view):
@@ -91,7 +91,7 @@ def test_a_tensor_keeps_its_precision_and_its_memory():
 
 @pytest.mark.parametrize(
     ("views", "error", "message"),
-    [
+    (
         (X, TypeError, r"single ndarray.*\[X\]"),
         (pd.DataFrame(X), TypeError, "single DataFrame"),
         (None, TypeError, "single NoneType"),
@@ -114,7 +114,7 @@ def test_a_tensor_keeps_its_precision_and_its_memory():
         ({"age": [[1, 2], [3]]}, ValueError, "'age' to be a rectangular array"),
         ({"age": np.ma.array(X, mask=X > 3)}, TypeError, r"'age'.*masked.*filled\(np.nan\)"),
         ({"age": torch.zeros(3, 2, dtype=torch.bfloat16)}, ValueError, "'age'.*BFloat16"),
-    ],
+    ),
 )
 def test_what_cannot_be_views_is_refused_by_name(views, error, message):
     with pytest.raises(error, match=message):
@@ -152,7 +152,7 @@ def test_any_finite_or_holey_table_passes_under_any_name(view, name):
 
 
 @pytest.mark.parametrize(
-    "y", [[0, 1, 1], ["a", "b", "b"], pd.Series([0.0, 1.0, 1.0]), torch.tensor([0, 1, 1])]
+    "y", ([0, 1, 1], ["a", "b", "b"], pd.Series([0.0, 1.0, 1.0]), torch.tensor([0, 1, 1]))
 )
 def test_labels_are_numbers_or_text(y):
     labels = check_target(y, 3)
@@ -167,26 +167,26 @@ def test_labels_are_not_copied():
 
 @pytest.mark.parametrize(
     ("y", "message"),
-    [
+    (
         ([0, 1], "each of the 3 rows, but it holds 2"),
         ([[0], [1], [1]], r"1-D.*\(3, 1\).*ravel"),
         (1, r"1-D.*\(\)"),
         ([[0], [1, 2], [3]], "y to be a rectangular array"),
-    ],
+    ),
 )
 def test_labels_of_the_wrong_shape_are_refused(y, message):
     with pytest.raises(ValueError, match=message):
         check_target(y, 3)
 
 
-@pytest.mark.parametrize("share", [0, 1, 0.05, np.float32(0.5)])
+@pytest.mark.parametrize("share", (0, 1, 0.05, np.float32(0.5)))
 def test_a_share_is_a_number_from_0_to_1(share):
     checked = check_share("labeled", share)
     assert checked == share
     assert type(checked) is float
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.1, 5, np.nan, np.inf, "0.5", None])
+@pytest.mark.parametrize("share", (-0.1, 1.1, 5, np.nan, np.inf, "0.5", None))
 def test_what_is_no_share_is_refused(share):
     with pytest.raises(ValueError, match=r"labeled to be a share.*labeled=0\.05"):
         check_share("labeled", share)
@@ -197,7 +197,7 @@ def test_a_count_is_a_whole_number():
     assert check_count("n", 0, at_least=0) == 0
 
 
-@pytest.mark.parametrize("count", [0, -1, 2.0, "3", None])
+@pytest.mark.parametrize("count", (0, -1, 2.0, "3", None))
 def test_what_is_no_count_is_refused(count):
     with pytest.raises(ValueError, match="n_views to be a whole number of at least 1"):
         check_count("n_views", count)

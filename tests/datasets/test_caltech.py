@@ -103,8 +103,8 @@ def reextracted(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("version", ["5", "7.3"])
-@pytest.mark.parametrize("folder", [True, False], ids=["folder", "file"])
+@pytest.mark.parametrize("version", ("5", "7.3"))
+@pytest.mark.parametrize("folder", (True, False), ids=["folder", "file"])
 def test_both_matlab_versions_are_read(mat_files, version, folder):
     file = mat_files[version]
     with pytest.warns(UserWarning, match="not that file"):
@@ -170,7 +170,7 @@ def test_the_published_checksum_is_verified_without_a_warning(mat_files, monkeyp
     assert "byte for byte" in data.DESCR
 
 
-@pytest.mark.parametrize("n_classes", [7, 20])
+@pytest.mark.parametrize("n_classes", (7, 20))
 def test_a_missing_file_says_what_to_get_and_where_to_put_it(tmp_path, n_classes):
     name, n_bytes, checksum = PUBLISHED[n_classes]
     for path in (tmp_path, tmp_path / "nowhere", tmp_path / name):
@@ -187,7 +187,7 @@ def test_the_file_of_the_other_subset_is_not_taken(tmp_path):
         load_caltech(7, tmp_path)
 
 
-@pytest.mark.parametrize("n_classes", [6, 101, "7", None])
+@pytest.mark.parametrize("n_classes", (6, 101, "7", None))
 def test_only_seven_or_twenty_classes(tmp_path, n_classes):
     with pytest.raises(ValueError, match="7 or 20"):
         load_caltech(n_classes, tmp_path)
@@ -195,14 +195,14 @@ def test_only_seven_or_twenty_classes(tmp_path, n_classes):
 
 @pytest.mark.parametrize(
     ("matrices", "labels", "message"),
-    [
+    (
         (make_matrices(9), np.ones(9), r"six views of shapes \[\(1474, 48\).*holds \[\(9, 48\)"),
         (make_matrices()[:5], make_labels(), "six views"),
         (make_matrices(columns={**COLUMNS, "GIST": 511}), make_labels(), r"\(1474, 511\)"),
         ([X.T for X in make_matrices()], make_labels(), r"\(48, 1474\)"),
         (make_matrices(), make_labels()[1:], "each of the 1474 rows, but it holds 1473"),
         (make_matrices(), make_labels() % 6, "labels of 7 classes.*holds 6"),
-    ],
+    ),
     ids=["rows", "views", "columns", "transposed", "labels", "classes"],
 )
 def test_other_shapes_than_the_papers_are_refused(tmp_path, matrices, labels, message):
@@ -223,7 +223,7 @@ def test_a_file_without_the_variables_is_refused(tmp_path):
         load_caltech(7, tmp_path)
 
 
-@pytest.mark.parametrize(("n_classes", "n_rows"), [(7, 1474), (20, 2386)])
+@pytest.mark.parametrize(("n_classes", "n_rows"), ((7, 1474), (20, 2386)))
 def test_the_reextracted_file_is_read_and_labeled_as_such(reextracted, n_classes, n_rows):
     data = load_caltech(n_classes, reextracted.parent)
     assert data.source == "Caltech (re-extracted)"
@@ -259,7 +259,7 @@ def test_pickles_are_not_opened(tmp_path):
 
 
 @needs_real_file
-@pytest.mark.parametrize(("n_classes", "n_rows"), [(7, 1474), (20, 2386)])
+@pytest.mark.parametrize(("n_classes", "n_rows"), ((7, 1474), (20, 2386)))
 def test_the_real_reextracted_features(n_classes, n_rows):
     data = load_caltech(n_classes, REAL.parent)
     assert data.source == "Caltech (re-extracted)"

@@ -39,7 +39,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", [str, Path])
+@pytest.mark.parametrize("kind", (str, Path))
 @pytest.mark.parametrize("ending", WRITERS)
 def test_every_format_gives_the_same_numbers(folder, ending, kind):
     views = read_views(kind(folder / f"one{ending}"))
@@ -67,7 +67,7 @@ def test_the_users_source_is_not_changed(folder):
     assert source == [str(folder / "one.csv")]
 
 
-@pytest.mark.parametrize("second", ["one.npy", "one.npz"])
+@pytest.mark.parametrize("second", ("one.npy", "one.npz"))
 def test_two_views_of_one_name_are_refused_with_both_files(folder, second):
     with pytest.raises(ValueError, match=r"'one', from .*one\.csv and .*" + second + ".*dict"):
         read_views([folder / "one.csv", folder / second])
@@ -132,7 +132,7 @@ def test_options_that_cannot_be_followed_are_refused(folder, options, error, mes
         read_views(folder / "one.csv", **options)
 
 
-@pytest.mark.parametrize("options", [{"drop": ["p"]}, {"columns": ["p"]}])
+@pytest.mark.parametrize("options", ({"drop": ["p"]}, {"columns": ["p"]}))
 def test_options_about_columns_need_a_table(folder, options):
     with pytest.raises(ValueError, match=r"are for \.csv, .*\.parquet"):
         read_views(folder / "one.npy", **options)
@@ -156,19 +156,18 @@ def test_the_docstring_lists_every_format():
 
 
 def test_importing_the_reader_imports_no_heavy_package():
-    heavy = ["pyarrow", "h5py", "scipy.io", "scipy.sparse", "anndata", "mudata", "pandas"]
-    script = (
-        "import sys, types\n"
-        # The package's own __init__ may import what it likes: this is about the reader.
-        f"package = types.ModuleType('hotview.datasets'); package.__path__ = [{PACKAGE!r}]\n"
-        "sys.modules['hotview.datasets'] = package\n"
-        "import hotview.datasets.files\n"
-        f"print([name for name in {heavy} if name in sys.modules])"
-    )
+    package = Path(inspect.getfile(read_views)).parent
+    heavy = ["torch", "pyarrow", "h5py", "scipy.io", "scipy.sparse", "anndata", "mudata", "pandas"]
+    script = f"""
+import sys, types
+# Packages without their __init__, which may import more: this is about the reader.
+for name, folder in [("hotview", {str(package.parent)!r}), ("hotview.datasets", {str(package)!r})]:
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [folder]
+import hotview.datasets.files
+print([name for name in {heavy} if name in sys.modules])
+"""
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
-
-
-PACKAGE = str(Path(inspect.getfile(read_views)).parent)

@@ -17,7 +17,7 @@ def make_aligned(n=200):
     return views, np.array([f"class {i % 5}" for i in range(n)])
 
 
-@pytest.mark.parametrize(("n", "n_labeled"), [(2000, 60), (1474, 44), (2386, 72)])
+@pytest.mark.parametrize(("n", "n_labeled"), ((2000, 60), (1474, 44), (2386, 72)))
 def test_the_papers_numbers_of_labeled_rows(n, n_labeled):
     assert len(split_rows(n, random_state=0).labeled) == n_labeled
 
@@ -96,7 +96,7 @@ def test_shares_that_add_up_to_one_leave_no_test_row_by_rounding():
 
 @pytest.mark.parametrize(
     ("n", "shares", "message"),
-    [
+    (
         (100, {"labeled": 1.5}, "labeled to be a share.*1.5"),
         (100, {"labeled": -0.1}, "labeled to be a share"),
         (100, {"train": 60}, "train to be a share"),
@@ -111,7 +111,7 @@ def test_shares_that_add_up_to_one_leave_no_test_row_by_rounding():
         (4, {"labeled": 0.5, "validation": 0.1}, "part validation"),
         (4, {"labeled": 0.5, "validation": 0.38}, "part test"),
         (1, {"labeled": 0.0, "train": 0.4}, "part train"),
-    ],
+    ),
 )
 def test_impossible_splits_are_refused(n, shares, message):
     with pytest.raises(ValueError, match=message):
@@ -207,12 +207,12 @@ def test_the_description_counts_the_rows():
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
+    (
         ({"views": {"a": np.zeros((200, 2)), "b": np.zeros((199, 2))}}, "'a': 200, 'b': 199"),
         ({"y": np.zeros(199)}, "each of the 200 rows, but it holds 199"),
         ({"labeled": 2}, "labeled to be a share"),
         ({"labeled": 0.001}, "part labeled"),
-    ],
+    ),
 )
 def test_unalign_refuses_what_does_not_fit(change, message):
     views, y = make_aligned()

@@ -41,7 +41,7 @@ def test_defaults_make_six_views_of_one_population():
         )
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("noise", (0.0, 0.1, 0.5))
 def test_latent_rows_explain_all_but_the_noise(noise):
     data = make_views(2000, noise=noise, random_state=0)
     for name, X in data.views.items():
@@ -73,7 +73,7 @@ def test_views_of_a_group_share_latent_rows_and_others_do_not():
             assert explained(Z, X) < 0.05
 
 
-@pytest.mark.parametrize("n_groups", [2, 3])
+@pytest.mark.parametrize("n_groups", (2, 3))
 def test_groups_differ_as_distributions_not_only_in_coordinates(n_groups):
     # Distances between rows do not depend on rotations: equal within a group, not between.
     data = make_views(300, n_groups=n_groups, noise=0.0, random_state=0)
@@ -200,11 +200,11 @@ def test_largest_remainder_never_strays_by_one(n, weights):
 
 @pytest.mark.parametrize(
     ("n", "weights", "counts"),
-    [
+    (
         (10, [0.25] * 4, [3, 3, 2, 2]),
         (10, [0.33, 0.33, 0.34], [3, 3, 4]),
         (100, [0.29, 0.71], [29, 71]),
-    ],
+    ),
 )
 def test_largest_remainder_by_hand(n, weights, counts):
     np.testing.assert_array_equal(synthetic._apportion(n, np.array(weights)), counts)
@@ -237,7 +237,7 @@ def test_nobody_is_linked_unless_asked():
 
 @pytest.mark.parametrize(
     ("n_views", "n_groups", "groups"),
-    [(6, 2, [0, 0, 0, 1, 1, 1]), (5, 2, [0, 0, 0, 1, 1]), (3, 3, [0, 1, 2]), (2, 1, [0, 0])],
+    ((6, 2, [0, 0, 0, 1, 1, 1]), (5, 2, [0, 0, 0, 1, 1]), (3, 3, [0, 1, 2]), (2, 1, [0, 0])),
 )
 def test_views_are_dealt_out_evenly(n_views, n_groups, groups):
     data = make_views(20, n_views=n_views, n_groups=n_groups, random_state=0)
@@ -303,7 +303,7 @@ def test_the_description_counts_what_was_made():
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
+    (
         ({"n_samples": 0}, "n_samples to be a whole number of at least 1"),
         ({"n_samples": [10, 20]}, "n_samples.*each of the 6 views.*holds 2"),
         ({"n_views": 0}, "n_views"),
@@ -323,7 +323,7 @@ def test_the_description_counts_what_was_made():
         ({"noise": 1.5}, "noise to be a share"),
         ({"labeled": -0.5}, "labeled to be a share"),
         ({"labeled": 0.0001}, "at least one linked row"),
-    ],
+    ),
 )
 def test_impossible_settings_are_refused(change, message):
     with pytest.raises(ValueError, match=message):

@@ -79,13 +79,13 @@ def test_orthogonal_directions_integrate_quadratics_exactly():
 
 @pytest.mark.parametrize(
     ("n", "d", "kind", "message"),
-    [
+    (
         (0, 3, "iid", "n must be"),
         (3, 0, "iid", "d must be"),
         (2.0, 3, "iid", "whole number"),
         (3, 3, "sobol", "'orthogonal'"),
         (1, 30_000, "qmc", "kind='orthogonal'"),
-    ],
+    ),
 )
 def test_bad_arguments_say_what_to_do(n, d, kind, message):
     with pytest.raises(ValueError, match=message):

@@ -30,7 +30,7 @@ def marginals(n, seed):
     return x / x.sum()
 
 
-@pytest.mark.parametrize("reg", [1.0, 0.1, 0.01])
+@pytest.mark.parametrize("reg", (1.0, 0.1, 0.01))
 @pytest.mark.parametrize("device", DEVICES)
 def test_equals_pot(reg, device):
     C, a, b = costs(), marginals(6, 1), marginals(4, 2)
@@ -105,7 +105,7 @@ def test_relative_regularization_ignores_what_is_masked():
     C = symmetric_costs()
     loud = C.clone()
     loud.fill_diagonal_(1e9)
-    options = dict(reg=0.2, relative=True, mask=eye(6))
+    options = {"reg": 0.2, "relative": True, "mask": eye(6)}
     torch.testing.assert_close(sinkhorn(C, **options).W, sinkhorn(loud, **options).W)
     off = C[~eye(6)].mean().item()
     assert sinkhorn(C, **options).reg.item() == pytest.approx(0.2 * off)
@@ -128,16 +128,20 @@ def test_mask_equals_a_prohibitive_cost():
     torch.testing.assert_close(masked, W, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("S", [2, 3, 6, 12])
-@pytest.mark.parametrize("reg", [1.0, 0.02])
+@pytest.mark.parametrize("S", (2, 3, 6, 12))
+@pytest.mark.parametrize("reg", (1.0, 0.02))
 def test_symmetric_problems_have_symmetric_plans(S, reg):
     plan = sinkhorn(symmetric_costs(S), reg=reg, mask=eye(S), tol=1e-9, max_iter=5000)
     assert plan.symmetric
     assert plan.converged
     assert torch.equal(plan.W, plan.W.T)
     alone = sinkhorn(  # a marginal that differs in the last digits turns the symmetric way off
-        symmetric_costs(S), torch.full((S,), 1 / S).double() * (1 + 1e-12), reg=reg, mask=eye(S),
-        tol=1e-9, max_iter=5000,
+        symmetric_costs(S),
+        torch.full((S,), 1 / S).double() * (1 + 1e-12),
+        reg=reg,
+        mask=eye(S),
+        tol=1e-9,
+        max_iter=5000,
     )
     torch.testing.assert_close(plan.W, alone.W, rtol=0, atol=1e-7)
 
@@ -148,10 +152,10 @@ def test_three_views_force_equal_weights():
     torch.testing.assert_close(plan.W, expected, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("scale", [0.0, 1e-6, 1.0, 1e6, -1e6, 1e15])
-@pytest.mark.parametrize("reg", [1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("S", [2, 6])
+@pytest.mark.parametrize("scale", (0.0, 1e-6, 1.0, 1e6, -1e6, 1e15))
+@pytest.mark.parametrize("reg", (1e-3, 1.0, 1e3))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+@pytest.mark.parametrize("S", (2, 6))
 def test_never_nan(scale, reg, dtype, S):
     for C, mask in (
         (costs(S, 4, dtype=dtype), None),
@@ -166,7 +170,7 @@ def test_never_nan(scale, reg, dtype, S):
         assert torch.isfinite(plan.value)
 
 
-@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("relative", (False, True))
 def test_all_costs_zero(relative):
     W = sinkhorn(torch.zeros(4, 4), reg=0.1, relative=relative, mask=eye(4)).W
     torch.testing.assert_close(W, (~eye(4)).float() / 12)
@@ -202,8 +206,9 @@ def test_masses_other_than_one():
     a, b = 10 * marginals(6, 1), 10 * marginals(4, 2)
     plan = sinkhorn(costs(), a, b, reg=0.1, tol=1e-12)
     torch.testing.assert_close(plan.W.sum(1), a)
-    torch.testing.assert_close(plan.W / 10, sinkhorn(costs(), a / 10, b / 10, reg=0.1).W,
-                               rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        plan.W / 10, sinkhorn(costs(), a / 10, b / 10, reg=0.1).W, rtol=0, atol=1e-6
+    )
 
 
 def test_batches_are_separate_problems():
@@ -238,16 +243,16 @@ def test_twenty_iterations_are_twenty_iterations():
     torch.testing.assert_close(plan.W, u.unsqueeze(1) * K * v)
 
 
-@pytest.mark.parametrize("grad", ["envelope", "unroll"])
-@pytest.mark.parametrize("relative", [False, True])
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("grad", ("envelope", "unroll"))
+@pytest.mark.parametrize("relative", (False, True))
+@pytest.mark.parametrize("masked", (False, True))
 def test_gradient_of_the_value(grad, relative, masked):
     C = costs(4, 4 if masked else 3).requires_grad_()
 
     def value(C):
         if masked:
             C = (C + C.T) / 2
-        options = dict(reg=0.3, relative=relative, tol=1e-13, grad=grad)
+        options = {"reg": 0.3, "relative": relative, "tol": 1e-13, "grad": grad}
         return sinkhorn(C, mask=eye(4) if masked else None, **options).value
 
     assert torch.autograd.gradcheck(value, (C,))
@@ -265,7 +270,7 @@ def test_unrolled_gradient_of_the_plan_and_of_the_marginals():
     C, a = costs(4, 3).requires_grad_(), marginals(4, 1).requires_grad_()
 
     def W(C, a):
-        options = dict(reg=0.3, tol=1e-13, grad="unroll")
+        options = {"reg": 0.3, "tol": 1e-13, "grad": "unroll"}
         return sinkhorn(C, a / a.sum(), **options).W
 
     assert torch.autograd.gradcheck(W, (C, a))

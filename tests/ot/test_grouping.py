@@ -14,7 +14,7 @@ def blocks(sizes, strong=1.0, weak=0.05, seed=None):
     return W / W.sum(), truth
 
 
-@pytest.mark.parametrize("sizes", [(3, 3), (2, 2, 2), (4, 4, 4), (2, 5), (3, 4, 5), (2,) * 6])
+@pytest.mark.parametrize("sizes", ((3, 3), (2, 2, 2), (4, 4, 4), (2, 5), (3, 4, 5), (2,) * 6))
 @pytest.mark.parametrize("seed", range(5))
 def test_planted_groups_are_found(sizes, seed):
     W, truth = blocks(sizes, seed=seed)
@@ -41,7 +41,7 @@ def test_a_uniform_plan_is_one_group_and_says_nothing():
     assert "says nothing of {0, 1, 2, 3, 4, 5}" in str(groups)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("n", (1, 2, 3, 4, 6))
 def test_the_number_of_groups_can_be_given(n):
     W, _ = blocks((2, 2, 2), seed=0)
     assert groups_of_pairs(W, n, 0.05).n_groups == n
@@ -70,7 +70,7 @@ def test_references_take_the_largest_entry():
     assert groups.n_groups == 2
 
 
-@pytest.mark.parametrize("n", [0, 7])
+@pytest.mark.parametrize("n", (0, 7))
 def test_impossible_numbers_of_groups(n):
     W, _ = blocks((3, 3))
     with pytest.raises(ValueError, match="between 1 and the 6 views"):

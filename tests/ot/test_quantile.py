@@ -73,9 +73,7 @@ def test_gradient_is_that_of_autograd(p, weighted):
         grid = weighted_grid(*levels, dtype=torch.float64)
     else:
         grid = even_grid(7, 5, torch.float64, CPU)
-    pick = [
-        x[i] if i.ndim == 1 else x.gather(0, i) for x, i in ((X, grid.left), (Y, grid.right))
-    ]
+    pick = [x[i] if i.ndim == 1 else x.gather(0, i) for x, i in ((X, grid.left), (Y, grid.right))]
     mass = grid.mass if weighted else grid.mass.unsqueeze(1)
     loss = (mass * (pick[0] - pick[1]).abs().pow(p)).sum() / 2
     assert merged_cost(X.detach(), Y.detach(), grid, p).item() == pytest.approx(loss.item())

@@ -12,13 +12,13 @@ def problem(xp, S=5, K=4, spread=3.0, seed=0):
     return [x if xp is np else torch.tensor(x) for x in (L, a, b)]
 
 
-@pytest.mark.parametrize("xp", [np, torch])
+@pytest.mark.parametrize("xp", (np, torch))
 def test_factors_and_logarithms_take_the_same_steps(xp):
     L, a, b = problem(xp)
     start = xp.zeros_like(a), xp.zeros_like(b)
     for symmetric in (False,):
         p = _Problem(xp, L, a, b, symmetric)
-        fast, slow = _multiply(p, *start, 7), _add_logs(p, *start, 7)
+        fast, slow = _multiply(p, *start, 7, 0.0), _add_logs(p, *start, 7)
         for x, y in zip(fast, slow, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
 
@@ -32,7 +32,7 @@ def test_numpy_and_torch_agree():
     np.testing.assert_allclose(*results, atol=1e-12)
 
 
-@pytest.mark.parametrize("spread", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("spread", (1e3, 1e6, 1e9))
 def test_a_steep_kernel_is_reached_by_annealing(spread):
     L, a, b = problem(np, spread=spread)
     with np.errstate(all="ignore"):
@@ -46,7 +46,10 @@ def test_a_steep_kernel_is_reached_by_annealing(spread):
 def test_extreme_factors_are_refused_by_the_fast_way():
     L, a, b = problem(np, spread=1e6)
     with np.errstate(all="ignore"):
-        assert _multiply(_Problem(np, L, a, b, False), np.zeros_like(a), np.zeros_like(b), 1) is None
+        assert (
+            _multiply(_Problem(np, L, a, b, False), np.zeros_like(a), np.zeros_like(b), 1, 0.0)
+            is None
+        )
 
 
 def test_a_masked_kernel_is_exactly_zero():

@@ -17,8 +17,10 @@ DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 
 def clouds(sizes, d=4, dtype=torch.float64, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(n, d, generator=generator, dtype=dtype) * (1 + i) + i
-            for i, n in enumerate(sizes)]
+    return [
+        torch.randn(n, d, generator=generator, dtype=dtype) * (1 + i) + i
+        for i, n in enumerate(sizes)
+    ]
 
 
 def directions(M=6, d=4, dtype=torch.float64, seed=0):
@@ -33,7 +35,7 @@ def pot(X, Y, theta, p, a=None, b=None):
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("p", (1, 2, 3))
 def test_equals_pot(sizes, p):
     Zs, theta = clouds(sizes), directions()
     expected = torch.tensor([[pot(X, Y, theta, p) for Y in Zs] for X in Zs], dtype=torch.float64)
@@ -42,18 +44,24 @@ def test_equals_pot(sizes, p):
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("p", (1, 2))
 def test_equals_pot_weighted(sizes, p):
     Zs, theta = clouds(sizes), directions()
     generator = torch.Generator().manual_seed(5)
     ws = [torch.rand(n, generator=generator, dtype=torch.float64) for n in sizes]
     ws[1] = None
-    full = [torch.ones(n, dtype=torch.float64) if w is None else w
-            for n, w in zip(sizes, ws, strict=True)]
+    full = [
+        torch.ones(n, dtype=torch.float64) if w is None else w
+        for n, w in zip(sizes, ws, strict=True)
+    ]
     unit = [w / w.sum() for w in full]
     expected = torch.tensor(
-        [[pot(X, Y, theta, p, a, b) for Y, b in zip(Zs, unit, strict=True)]
-         for X, a in zip(Zs, unit, strict=True)], dtype=torch.float64)
+        [
+            [pot(X, Y, theta, p, a, b) for Y, b in zip(Zs, unit, strict=True)]
+            for X, a in zip(Zs, unit, strict=True)
+        ],
+        dtype=torch.float64,
+    )
     torch.testing.assert_close(sliced_cost(Zs, directions=theta, p=p, weights=ws), expected)
     C = sliced_cost(Zs[:2], Zs[2:], directions=theta, p=p, weights=ws)
     torch.testing.assert_close(C, expected[:2, 2:])
@@ -102,7 +110,7 @@ def test_diracs():
     assert sliced_cost([x], [two], directions=theta[:1]).item() == pytest.approx(8)
 
 
-@pytest.mark.parametrize("sizes", [(20_000, 20_000), (20_000, 15_000)])
+@pytest.mark.parametrize("sizes", ((20_000, 20_000), (20_000, 15_000)))
 def test_gaussians(sizes):
     # W₂² of N(m, s²) and N(m', s'²) is (m − m')² + (s − s')².
     quantiles = [
@@ -160,7 +168,7 @@ def test_sum_scale_is_the_paper_formula():
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
 @pytest.mark.parametrize("device", DEVICES)
 def test_symmetric_with_a_zero_diagonal(sizes, dtype, device):
     Zs = [Z.to(device) for Z in clouds(sizes, dtype=dtype)]
@@ -171,10 +179,10 @@ def test_symmetric_with_a_zero_diagonal(sizes, dtype, device):
     assert torch.equal(C.diagonal(), torch.zeros_like(C.diagonal()))
 
 
-@pytest.mark.parametrize("sizes", [(5, 5, 5), (5, 3, 5), (4, 3, 2)])
-@pytest.mark.parametrize("p", [1.5, 2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("pairwise", [True, False])
+@pytest.mark.parametrize("sizes", ((5, 5, 5), (5, 3, 5), (4, 3, 2)))
+@pytest.mark.parametrize("p", (1.5, 2, 3))
+@pytest.mark.parametrize("weighted", (False, True))
+@pytest.mark.parametrize("pairwise", (True, False))
 def test_gradcheck(sizes, p, weighted, pairwise):
     Zs = [Z.requires_grad_() for Z in clouds(sizes)]
     theta = directions(M=3).requires_grad_()
@@ -187,7 +195,7 @@ def test_gradcheck(sizes, p, weighted, pairwise):
     assert torch.autograd.gradcheck(cost, (theta, *Zs))
 
 
-@pytest.mark.parametrize("n", [400, 3000, 40_000])
+@pytest.mark.parametrize("n", (400, 3000, 40_000))
 @pytest.mark.parametrize("device", DEVICES)
 def test_float32_gradient_against_float64(n, device):
     theta = directions(M=3, dtype=torch.float32).to(device)
@@ -296,7 +304,7 @@ def test_bad_inputs_say_what_to_do(case):
         sliced_cost(Zs, Gs, directions=theta, weights=weights)
 
 
-@pytest.mark.parametrize("p", [0.5, math.nan])
+@pytest.mark.parametrize("p", (0.5, math.nan))
 def test_bad_exponent(p):
     with pytest.raises(ValueError, match="p must be at least 1"):
         sliced_cost(clouds((5, 5)), directions=directions(), p=p)

@@ -37,7 +37,7 @@ def test_agrees_with_torch(n, dtype):
 @pytest.mark.parametrize("n", LENGTHS)
 def test_values_alone(n, dtype):
     P = awkward(2, n, dtype)
-    values, index = sort_rows_(P.clone(), with_index=False)
+    values, index = sort_rows_(P.clone(), with_origin=False)
     assert index is None
     assert torch.equal(values, torch.sort(P, dim=-1).values)
 
@@ -50,7 +50,7 @@ def test_threads_change_nothing(n, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     together = sort_rows_(P.clone())
     assert torch.equal(alone.values, together.values)
-    assert torch.equal(alone.index, together.index)
+    assert torch.equal(alone.origin, together.origin)
 
 
 def test_long_rows_without_the_radix_sort_of_torch(monkeypatch):

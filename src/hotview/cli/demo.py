@@ -40,7 +40,7 @@ def run_demo(figure: Path, random_state: int) -> None:
     for sentence in (_closest_and_farthest(C, names), _groups(plan, names)):
         console.print(sentence, soft_wrap=True)
     drawing, (left, right) = new_figure(2)
-    plot_matrix(C, names, names, ax=left, title=titles[0], cmap="Oranges")
+    plot_matrix(C, names, names, ax=left, title=titles[0], cmap="Oranges", digits=4)
     plot_matrix(W, names, names, ax=right, title=titles[1])
     console.print(f"Heat map saved to {save_figure(drawing, figure)}", soft_wrap=True)
 

@@ -176,7 +176,7 @@ def _find_file(path: Path, published: _Published) -> Path:
 
 
 def _read_published(file: Path) -> tuple[list[Array], Array]:
-    from hotview.datasets.matlab import read_mat
+    from hotview.datasets.readers.matlab import read_mat
 
     content = read_mat(file, names=["X", "Y"])
     views, labels = content["X"], content["Y"]

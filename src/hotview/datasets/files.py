@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from hotview.datasets.arrays import as_view, read_mat_views, read_npy, read_npz
-from hotview.datasets.delimited import open_delimited
-from hotview.datasets.errors import did_you_mean, listed
-from hotview.datasets.matlab import Matrix
-from hotview.datasets.omics import read_h5ad, read_h5mu
-from hotview.datasets.sources import File, Source, list_files
-from hotview.datasets.tables import Table, open_parquet, select
+from hotview.datasets.readers.arrays import as_view, read_mat_views, read_npy, read_npz
+from hotview.datasets.readers.delimited import open_delimited
+from hotview.datasets.readers.errors import did_you_mean, listed
+from hotview.datasets.readers.matlab import Matrix
+from hotview.datasets.readers.omics import read_h5ad, read_h5mu
+from hotview.datasets.readers.sources import File, Source, list_files
+from hotview.datasets.readers.tables import Table, open_parquet, select
 
 
 def read_views(

@@ -10,7 +10,9 @@ from torch import Tensor
 
 __all__ = ["draw_directions"]
 
-_SOBOL_HALF_CELL = 2.0**-31  # Sobol points are multiples of 2⁻³⁰: half a cell keeps them off 0 and 1
+_SOBOL_HALF_CELL = (
+    2.0**-31
+)  # Sobol points are multiples of 2⁻³⁰: half a cell keeps them off 0 and 1
 
 
 def draw_directions(
@@ -80,8 +82,9 @@ def _orthogonal(n: int, d: int, generator: torch.Generator | None) -> Tensor:
     n_blocks, width = math.ceil(n / d), min(n, d)
     Q, R = torch.linalg.qr(_gaussian(n_blocks, d, width, generator=generator))
     # QR is unique, and Q Haar-distributed, only once the diagonal of R is positive.
-    Q = Q * R.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    return Q.mT.reshape(-1, d)[:n]
+    Q *= R.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    directions: Tensor = Q.mT.reshape(-1, d)[:n]
+    return directions
 
 
 def _qmc(n: int, d: int, generator: torch.Generator | None) -> Tensor:
@@ -92,7 +95,7 @@ def _qmc(n: int, d: int, generator: torch.Generator | None) -> Tensor:
         )
     device = torch.device("cpu") if generator is None else generator.device
     seed = int(torch.randint(2**31 - 1, (), generator=generator, device=device))
-    engine = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed)
+    engine = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     uniform = engine.draw(n, dtype=torch.float64) + _SOBOL_HALF_CELL
     return torch.nn.functional.normalize(torch.special.ndtri(uniform), dim=1).to(device)
 

@@ -192,7 +192,7 @@ def _used(beta: float | Tensor, scale: Any) -> Tensor:
 def _is_symmetric(L: Any, rows: Any, columns: Any) -> bool:
     if L.shape[-1] != L.shape[-2] or rows.shape != columns.shape:
         return False
-    return bool((L == L.swapaxes(-1, -2)).all()) and bool((rows == columns).all())
+    return bool((L.swapaxes(-1, -2) == L).all()) and bool((rows == columns).all())
 
 
 def _marginal_error(xp: Any, W: Any, rows: Any, columns: Any) -> Any:
@@ -242,7 +242,7 @@ def _check_mask(mask: Tensor | None, C: Tensor) -> Tensor | None:
 
 def _check_problem(rows: Any, columns: Any, mask: Any, shape: tuple[int, ...]) -> Any:
     """Refuse what has no plan; return the mass, (…, 1, 1)."""
-    mass, other = (x.sum(-2)[..., None] for x in (rows, columns))
+    mass, other = rows.sum(-2)[..., None], columns.sum(-2)[..., None]
     if not bool((mass > 0).all()) or not bool((abs(mass - other) <= 1e-6 * mass).all()):
         raise ValueError(
             "a and b must have the same positive sum, "

@@ -51,7 +51,7 @@ def _square_sums(A: Tensor, B: Tensor) -> Tensor:
         norms = _norms(x, y, product)
         C += norms - 2 * product
         size += norms
-    for i, j in (C <= _CLOSE * size).nonzero().tolist():
+    for i, j in (_CLOSE * size >= C).nonzero().tolist():
         C[i, j] = 0.0 if B is A and i >= j else _power_sums(A[i : i + 1], B[j : j + 1], 2)
     return C
 

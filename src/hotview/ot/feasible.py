@@ -44,5 +44,5 @@ def _has_plan(mask: NDArray[np.bool_], a: NDArray[np.float64], b: NDArray[np.flo
         (np.concatenate([ones, ones]), (np.concatenate([i, len(a) + j]), np.tile(edge, 2))),
         shape=(len(a) + len(b), len(i)),
     )
-    sent = linprog(-ones, A_ub=limits.tocsr(), b_ub=np.concatenate([a, b]), method="highs")
+    sent = linprog(-ones, A_ub=limits.tocsr(), b_ub=np.concatenate([a, b]))  # type: ignore[call-overload]  # its stubs know no sparse matrix
     return bool(-sent.fun >= a.sum() * (1 - _SLACK))

@@ -102,47 +102,55 @@ def _first_sharpness(spread: float) -> float:
 
 
 def _iterate(problem: _Problem, state: Scaling, max_iter: int, tol: float) -> Scaling:
-    phi, psi, start = state
-    n_iter, error = start, float("inf")
+    phi, psi, n_iter, error = *state, float("inf")
+    patience = n_iter + _PATIENCE
     while error > tol and n_iter < max_iter:
-        if n_iter - start >= _PATIENCE:
+        if n_iter >= patience:
             phi, psi, error = _newton(problem, psi)
             n_iter += 1
-            if error <= tol or n_iter >= max_iter:
-                break
-        steps = min(_BLOCK, max_iter - n_iter)
-        block = _multiply(problem, phi, psi, steps) or _add_logs(problem, phi, psi, steps)
-        phi, psi, error = block
-        n_iter += steps
+        steps = min(_BLOCK if n_iter >= patience else _PATIENCE, max_iter - n_iter)
+        if error <= tol or steps <= 0:
+            break
+        block = _multiply(problem, phi, psi, steps, tol) or _add_logs(problem, phi, psi, steps)
+        phi, psi, error, made = block
+        n_iter += made
     return Scaling(phi, psi, n_iter)
 
 
-def _multiply(problem: _Problem, phi: Any, psi: Any, steps: int) -> tuple[Any, Any, float] | None:
+def _multiply(
+    problem: _Problem, phi: Any, psi: Any, steps: int, tol: float
+) -> tuple[Any, Any, float, int] | None:
     """Iterate on factors of the plan; None where these become extreme."""
     xp, L, a, b, symmetric = problem
     K = plan_of(xp, L, phi, psi)
     KT = K.swapaxes(-1, -2)
     v = xp.ones_like(b)
-    for _ in range(steps):
-        u = a / (K @ v)
-        v = b / (KT @ u)
-    if symmetric:
-        u = v = xp.sqrt(u * v)
+    made, error = 0, float("inf")
+    while made < steps and error > tol:
+        for _ in range(min(_BLOCK, steps - made)):
+            u = a / (K @ v)
+            v = b / (KT @ u)
+            made += 1
+        if symmetric:
+            u = v = xp.sqrt(u * v)
+        error = abs(u * (K @ v) - a).sum(-2).max().item()
+        if error != error:  # NaN
+            return None
     log_u, log_v = xp.log(u), xp.log(v)
-    if not (abs(log_u).max() < _EXTREME and abs(log_v).max() < _EXTREME):  # or NaN
+    if not (abs(log_u).max() < _EXTREME and abs(log_v).max() < _EXTREME):
         return None
-    error = abs(u * (K @ v) - a).sum(-2).max().item()
-    return phi + log_u, psi + log_v, error
+    return phi + log_u, psi + log_v, error, made
 
 
-def _add_logs(problem: _Problem, phi: Any, psi: Any, steps: int) -> tuple[Any, Any, float]:
-    """Iterate in logarithms."""
-    for _ in range(steps):
+def _add_logs(problem: _Problem, phi: Any, psi: Any, steps: int) -> tuple[Any, Any, float, int]:
+    """Iterate in logarithms, a block at most."""
+    made = min(_BLOCK, steps)
+    for _ in range(made):
         phi = _balance_rows(problem, psi)
         psi = problem.xp.log(problem.b) - _logsumexp(
             problem.xp, problem.L.swapaxes(-1, -2) + phi.swapaxes(-1, -2)
         )
-    return _finish(problem, phi, psi)
+    return *_finish(problem, phi, psi), made
 
 
 def _newton(problem: _Problem, psi: Any) -> tuple[Any, Any, float]:

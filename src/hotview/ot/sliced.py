@@ -121,11 +121,11 @@ class _Task(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Clouds of equal size, sorted: `values` and `index` are (clouds, directions, points)."""
+    """Clouds of equal size, sorted: `values` and `origin` are (clouds, directions, points)."""
 
     ids: list[int]
     values: Tensor
-    index: Tensor | None
+    origin: Tensor | None
 
 
 class _SlicedCost(torch.autograd.Function):
@@ -133,7 +133,7 @@ class _SlicedCost(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, task: _Task, theta: Tensor, *clouds: Tensor) -> Tensor:
-        groups = _sort_clouds(task, theta, clouds, with_index=any(ctx.needs_input_grad))
+        groups = _sort_clouds(task, theta, clouds, with_origin=any(ctx.needs_input_grad))
         shape = (task.n_rows, task.n_columns or task.n_rows)
         C = theta.new_zeros(shape, dtype=accumulator(theta))
         for group in groups:
@@ -145,13 +145,13 @@ class _SlicedCost(torch.autograd.Function):
             if task.n_columns is None:
                 C[j, i] = cost
         ctx.task, ctx.ids = task, [group.ids for group in groups]
-        sorted_tensors = [x for group in groups for x in (group.values, group.index)]
+        sorted_tensors = [x for group in groups for x in (group.values, group.origin)]
         ctx.save_for_backward(theta, *clouds, *sorted_tensors)
         return C.to(theta.dtype)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad_C,) = grads
         task, (theta, *saved) = ctx.task, ctx.saved_tensors
         n_clouds = len(saved) - 2 * len(ctx.ids)
@@ -160,10 +160,10 @@ class _SlicedCost(torch.autograd.Function):
         grad_theta = torch.zeros_like(theta) if ctx.needs_input_grad[1] else None
         grad_clouds: list[Tensor | None] = [None] * n_clouds
         for group, grad in zip(groups, _grad_sorted(task, groups, grad_C), strict=True):
-            assert group.index is not None  # kept whenever a gradient was asked for
+            assert group.origin is not None  # kept whenever a gradient was asked for
             grad_P = torch.empty_like(grad[0])
-            for i, index, g in zip(group.ids, group.index, grad, strict=True):
-                grad_P.scatter_(-1, index, g)  # undo the sort
+            for i, origin, g in zip(group.ids, group.origin, grad, strict=True):
+                grad_P.scatter_(-1, origin, g)  # undo the sort
                 if ctx.needs_input_grad[2 + i]:
                     grad_clouds[i] = _unproject(grad_P, theta)
                 if grad_theta is not None:
@@ -172,7 +172,7 @@ class _SlicedCost(torch.autograd.Function):
 
 
 def _sort_clouds(
-    task: _Task, theta: Tensor, clouds: Sequence[Tensor], *, with_index: bool
+    task: _Task, theta: Tensor, clouds: Sequence[Tensor], *, with_origin: bool
 ) -> list[_Group]:
     """Project and sort every cloud once, those of equal size together."""
     by_size: dict[tuple[int, int], list[int]] = {}
@@ -184,7 +184,7 @@ def _sort_clouds(
         P = theta.new_empty(len(ids), len(theta), n)
         for out, i in zip(P, ids, strict=True):
             torch.mm(theta, clouds[i].T, out=out)
-        groups.append(_Group(ids, *sort_rows_(P, with_index=with_index or weighted >= 0)))
+        groups.append(_Group(ids, *sort_rows_(P, with_origin=with_origin or weighted >= 0)))
     return groups
 
 
@@ -232,16 +232,14 @@ def _uneven_pairs(
 
 def _levels(weight: Tensor | None, group: _Group, row: int) -> Tensor:
     values = group.values[row]
-    if weight is None or group.index is None:
+    if weight is None or group.origin is None:
         n = values.shape[-1]
         even = torch.arange(1, n + 1, device=values.device, dtype=accumulator(values)) / n
         return even.expand(len(values), -1).contiguous()
-    return cumulative_weights(weight, group.index[row])
+    return cumulative_weights(weight, group.origin[row])
 
 
-def _grad_sorted(
-    task: _Task, groups: Sequence[_Group], grad_C: Tensor
-) -> list[Tensor]:
+def _grad_sorted(task: _Task, groups: Sequence[_Group], grad_C: Tensor) -> list[Tensor]:
     """Gradient in the sorted values of every group."""
     g = grad_C if task.n_columns else grad_C + grad_C.T  # C holds each unordered pair twice
     grads = [_grad_even(task, group, g) for group in groups]

@@ -31,29 +31,29 @@ class SortedRows(NamedTuple):
     """Sorted values, and where each came from (None when nobody asked)."""
 
     values: Tensor
-    index: Tensor | None
+    origin: Tensor | None
 
 
-def sort_rows_(P: Tensor, *, with_index: bool = True) -> SortedRows:
-    """Sort `P` along its last axis, in place on the CPU: ``values = P.gather(-1, index)``.
+def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
+    """Sort `P` along its last axis, in place on the CPU: ``values = P.gather(-1, origin)``.
 
     Very long float32 rows come in order to within one unit in the last place.
     """
     if P.device.type != "cpu" or P.dtype not in _INTEGER:
-        values, index = torch.sort(P, dim=-1)
-        return SortedRows(values, index if with_index else None)
+        result = torch.sort(P, dim=-1)
+        return SortedRows(result.values, result.indices if with_origin else None)
     rows = P.view(-1, P.shape[-1])
-    index = torch.empty(rows.shape, dtype=torch.int64) if with_index else None
+    origin = torch.empty(rows.shape, dtype=torch.int64) if with_origin else None
 
     def sort_block(block: slice) -> None:
-        if index is None:
+        if origin is None:
             rows[block].numpy().sort(axis=-1)
         else:
-            _argsort(rows[block], out=index[block])
-            rows[block] = _take(rows[block], index[block])
+            _argsort(rows[block], out=origin[block])
+            rows[block] = _take(rows[block], origin[block])
 
     _each_block(sort_block, *rows.shape)
-    return SortedRows(P, None if index is None else index.view(P.shape))
+    return SortedRows(P, None if origin is None else origin.view(P.shape))
 
 
 def _each_block(work: Callable[[slice], None], n_rows: int, n_columns: int) -> None:

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["new_figure", "plot_matrix", "save_figure"]
 
 
-def new_figure(n_panels: int = 1, *, panel_size: float = 5.0) -> tuple[Figure, list[Axes]]:
+def new_figure(n_panels: int = 1, *, panel_size: float = 4.8) -> tuple[Figure, list[Axes]]:
     """Make a figure with panels side by side, without touching pyplot's global state.
 
     Parameters
     ----------
     n_panels : int, default=1
         Number of panels.
-    panel_size : float, default=5.0
-        Width and height of a panel in inches.
+    panel_size : float, default=4.8
+        Width of a panel in inches; a little less is its height, for the colors' scale.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def new_figure(n_panels: int = 1, *, panel_size: float = 5.0) -> tuple[Figure, l
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(n_panels * panel_size, panel_size), layout="constrained")
+    figure = Figure(figsize=(n_panels * panel_size, 0.85 * panel_size), layout="constrained")
     return figure, list(np.atleast_1d(figure.subplots(1, n_panels)))
 
 
@@ -56,6 +56,7 @@ def plot_matrix(
     ax: Axes,
     title: str = "",
     cmap: str = "Blues",
+    digits: int = 3,
 ) -> Axes:
     """Draw a matrix as a heat map, with its numbers in the cells.
 
@@ -73,6 +74,8 @@ def plot_matrix(
         Heading of the panel.
     cmap : str, default="Blues"
         Name of a colormap.
+    digits : int, default=3
+        Decimals to show.
 
     Returns
     -------
@@ -97,7 +100,9 @@ def plot_matrix(
     for (i, j), x in np.ndenumerate(matrix):
         if not np.isnan(x):
             color = "white" if x > middle else "black"
-            ax.text(j, i, f"{x:.3f}", ha="center", va="center", fontsize="small", color=color)
+            ax.text(
+                j, i, f"{x:.{digits}f}", ha="center", va="center", fontsize="small", color=color
+            )
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     return ax
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from hotview._types import Array
-from hotview.datasets.errors import did_you_mean, reading
-from hotview.datasets.matlab import Matrix, read_mat
-from hotview.datasets.tables import LARGEST_INTEGER
+from hotview.datasets.readers.errors import did_you_mean, reading
+from hotview.datasets.readers.matlab import Matrix, read_mat
+from hotview.datasets.readers.tables import LARGEST_INTEGER
 
 _CHOOSE = " Name those arrays of the file that are views in variables=[…]."
 
@@ -216,19 +216,22 @@ def read_mat_views(path: Path, *, variables: Sequence[str] | None) -> list[tuple
     ...     [name for name, X in read_mat_views(Path(folder, "a.mat"), variables=["A"])]
     ['A']
     """
-    pairs: list[tuple[str, Matrix]] = []
-    for name, value in read_mat(path, names=variables).items():
-        where = f"{path}: variable {name!r}"
-        if isinstance(value, list):
-            pairs += [
-                (f"{name}_{s}", as_view(cell, f"{path}: variable '{name}{{{s + 1}}}'"))
-                for s, cell in enumerate(value)
-            ]
-            continue
-        if variables is None and 1 in value.shape:
+    content = read_mat(path, names=variables)
+    for name, value in content.items():
+        if variables is None and not isinstance(value, list) and 1 in value.shape:
             raise ValueError(
-                f"{where} is {' × '.join(map(str, value.shape))}: these may be labels rather than "
-                f"a view. Name those variables of the file that are views in variables=[…]."
+                f"{path}: variable {name!r} is {' × '.join(map(str, value.shape))}: these may be "
+                f"labels rather than a view.{_CHOOSE}"
             )
-        pairs.append((name, as_view(value, where)))
-    return pairs
+    return [
+        (view, as_view(matrix, f"{path}: variable {place!r}", _CHOOSE))
+        for name, value in content.items()
+        for view, place, matrix in _matrices(name, value)
+    ]
+
+
+def _matrices(name: str, value: Matrix | list[Matrix]) -> list[tuple[str, str, Matrix]]:
+    """List what a MATLAB variable holds: names of views, how MATLAB writes them, matrices."""
+    if not isinstance(value, list):
+        return [(name, name, value)]
+    return [(f"{name}_{s}", f"{name}{{{s + 1}}}", cell) for s, cell in enumerate(value)]

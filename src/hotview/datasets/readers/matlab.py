@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from hotview._types import Array
-from hotview.datasets.errors import did_you_mean, reading
+from hotview.datasets.readers.errors import did_you_mean, reading
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -104,7 +104,7 @@ def _choose(path: Path, classes: dict[str, str], names: Sequence[str] | None) ->
 def _not_numeric(path: Path, name: str, kind: str) -> ValueError:
     return ValueError(
         f"{path}: variable {name!r} is {kind}, not a real matrix or a cell array of them. "
-        f"Name the variables to read and leave it out."
+        f"Name the variables to read, without this one."
     )
 
 

@@ -30,7 +30,7 @@ def write(path, *values, names=("rna",)):
             mudata.MuData(dict(zip(names, cells, strict=True))).write_h5mu(path)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
 def test_h5ad_dense(tmp_path, dtype):
     write(tmp_path / "cells.h5ad", DENSE.astype(dtype))
     views = read_views(tmp_path / "cells.h5ad")
@@ -39,7 +39,7 @@ def test_h5ad_dense(tmp_path, dtype):
     np.testing.assert_array_equal(views["cells"], DENSE)
 
 
-@pytest.mark.parametrize("kind", [scipy.sparse.csr_matrix, scipy.sparse.csc_matrix])
+@pytest.mark.parametrize("kind", (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix))
 def test_h5ad_sparse_stays_sparse(tmp_path, kind):
     write(tmp_path / "cells.h5ad", kind(DENSE, dtype=np.float32))
     got = read_views({"rna": tmp_path / "cells.h5ad"})["rna"]
@@ -65,7 +65,7 @@ def test_h5mu_with_an_unknown_modality_asked_for(tmp_path):
         read_views(tmp_path / "cells.h5mu", variables=["RNAs"])
 
 
-@pytest.mark.parametrize("ending", ["h5ad", "h5mu"])
+@pytest.mark.parametrize("ending", ("h5ad", "h5mu"))
 def test_a_file_without_matrices_is_named(tmp_path, ending):
     with h5py.File(tmp_path / f"cells.{ending}", "w") as file:
         file["other"] = DENSE
@@ -73,8 +73,8 @@ def test_a_file_without_matrices_is_named(tmp_path, ending):
         read_views(tmp_path / f"cells.{ending}")
 
 
-@pytest.mark.parametrize("ending", ["h5ad", "h5mu"])
-@pytest.mark.parametrize("share", [0, 0.5, 0.98])
+@pytest.mark.parametrize("ending", ("h5ad", "h5mu"))
+@pytest.mark.parametrize("share", (0, 0.5, 0.98))
 def test_a_file_cut_short_is_named(tmp_path, ending, share):
     path = tmp_path / f"cells.{ending}"
     write(path, DENSE)
@@ -93,7 +93,7 @@ def test_bad_indices_are_an_error_not_a_crash(tmp_path):
         read_views(path)
 
 
-@pytest.mark.parametrize("ending", ["h5ad", "h5mu"])
+@pytest.mark.parametrize("ending", ("h5ad", "h5mu"))
 def test_without_anndata_the_error_says_what_to_install(tmp_path, monkeypatch, ending):
     (tmp_path / f"cells.{ending}").touch()
     for module in ("anndata", "anndata.io", "anndata.experimental"):

@@ -43,7 +43,7 @@ def test_ways_to_write_the_same_numbers(path, text):
     np.testing.assert_array_equal(read(path, text), PLAIN)
 
 
-@pytest.mark.parametrize("ending", [".csv", ".CSV", ".tsv", ".csv.gz", ".tsv.gz"])
+@pytest.mark.parametrize("ending", (".csv", ".CSV", ".tsv", ".csv.gz", ".tsv.gz"))
 def test_endings(tmp_path, ending):
     text = SAME["plain"].replace(",", "\t" if "t" in ending else ",").encode()
     path = tmp_path / f"lab{ending}"
@@ -201,7 +201,7 @@ def test_the_row_of_a_text_cell_is_counted_through_all_blocks(path):
         read(path, "a,b\n" + "1,2\n" * 300_000 + "1,x\n1,2\n")
 
 
-@pytest.mark.parametrize("share", [0.2, 0.9])
+@pytest.mark.parametrize("share", (0.2, 0.9))
 def test_a_compressed_file_cut_short_is_named(tmp_path, share):
     path = tmp_path / "lab.csv.gz"
     content = gzip.compress(b"a,b\n" + b"1,2\n" * 200_000)

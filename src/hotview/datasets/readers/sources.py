@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from hotview.datasets.errors import did_you_mean
+from hotview.datasets.readers.errors import did_you_mean
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 Source: TypeAlias = AnyPath | Sequence[AnyPath] | Mapping[str, AnyPath]

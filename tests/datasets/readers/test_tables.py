@@ -85,13 +85,13 @@ def test_duplicate_names_are_refused(path):
         read(path, table)
 
 
-@pytest.mark.parametrize("columns", [{}, {"a": pa.array([], pa.float64())}])
+@pytest.mark.parametrize("columns", ({}, {"a": pa.array([], pa.float64())}))
 def test_a_table_without_columns_or_rows_is_refused(path, columns):
     with pytest.raises(ValueError, match=r"lab\.parquet"):
         read(path, columns)
 
 
-@pytest.mark.parametrize("name", ["patient", None])
+@pytest.mark.parametrize("name", ("patient", None))
 def test_an_index_that_pandas_saved_is_not_taken_for_a_measurement(path, name):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1.0, 2.0]}, index=pd.Index([10, 20], name=name))
@@ -112,7 +112,7 @@ def test_the_usual_range_index_of_pandas_is_no_column(path):
     np.testing.assert_array_equal(read_views(path)["lab"], [[1], [2]])
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"a,b\n1,2\n", "half"])
+@pytest.mark.parametrize("content", (b"", b"PAR1", b"a,b\n1,2\n", "half"))
 def test_what_is_not_parquet_is_named(path, content):
     if content == "half":
         pq.write_table(pa.table({"a": [1.0] * 100}), path)

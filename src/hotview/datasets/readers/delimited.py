@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hotview._types import Array
-from hotview.datasets.errors import listed, reading, unreadable
-from hotview.datasets.tables import (
+from hotview.datasets.readers.errors import listed, reading, unreadable
+from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     Table,
     integer_error,
@@ -173,8 +173,8 @@ def _read_numbers(layout: _Layout, wanted: list[str]) -> Array:
     X = np.empty((table.num_rows, len(wanted)))
     for j in range(len(wanted)):
         X[:, j] = table.column(j).to_numpy()
-    large = [name for name, x in zip(wanted, X.T, strict=True) if (abs(x) >= LARGEST_INTEGER).any()]
-    _refuse_long_integers(layout, large)
+    large = {name: np.flatnonzero(abs(X[:, j]) >= LARGEST_INTEGER) for j, name in enumerate(wanted)}
+    _refuse_long_integers(layout, {name: rows for name, rows in large.items() if len(rows)})
     return X
 
 
@@ -257,18 +257,19 @@ def _refuse_blank_lines(layout: _Layout, n_rows: int) -> None:
         )
 
 
-def _refuse_long_integers(layout: _Layout, suspects: list[str]) -> None:
-    """Refuse what was written as a whole number that float64 cannot hold."""
+def _refuse_long_integers(layout: _Layout, suspects: dict[str, Array]) -> None:
+    """Refuse whole numbers that float64 cannot hold, among the large numbers of some columns."""
     import pyarrow as pa
 
     if not suspects:
         return
-    table = _convert(layout, suspects, pa.string())
-    for name in suspects:
-        for cell in table.column(name).to_pylist():
+    table = _convert(layout, list(suspects), pa.string())
+    for name, rows in suspects.items():
+        for cell in table.column(name).take(pa.array(rows)).to_pylist():
             if re.fullmatch(r"[+-]?\d+", cell.strip()) and _is_long(cell.strip().lstrip("+-0")):
                 raise integer_error(layout.path, name, cell)
 
 
 def _is_long(digits: str) -> bool:
+    # Python refuses to read thousands of digits, and 2**53 has 16.
     return len(digits) > 16 or int(digits or 0) > LARGEST_INTEGER

@@ -1,6 +1,6 @@
 import pytest
 
-from hotview.datasets.errors import did_you_mean, listed, reading
+from hotview.datasets.readers.errors import did_you_mean, listed, reading
 
 
 def test_the_nearest_name_is_proposed_whatever_its_case():
@@ -27,7 +27,7 @@ def test_what_a_reader_raises_becomes_a_value_error_with_the_file_and_the_cause(
     assert caught.value.__cause__ is cause
 
 
-@pytest.mark.parametrize("error", [MemoryError, PermissionError])
+@pytest.mark.parametrize("error", (MemoryError, PermissionError))
 def test_what_is_not_the_files_fault_is_passed_on(error):
     with pytest.raises(error), reading("a.mat", "a MAT-file"):
         raise error

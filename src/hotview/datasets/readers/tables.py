@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hotview._types import Array
-from hotview.datasets.errors import did_you_mean, listed, reading
+from hotview.datasets.readers.errors import did_you_mean, listed, reading
 
 #: Every whole number up to this one is a float64; above it, digits would be lost.
 LARGEST_INTEGER = 2**53
@@ -121,8 +121,9 @@ def integer_error(path: Path, column: str, value: object) -> ValueError:
     "a.csv: column 'id' holds the whole number 9007199254740993, beyond 2**53, ..."
     """
     return ValueError(
-        f"{path}: column {column!r} holds the whole number {value}, beyond 2**53, which would "
-        f"lose digits as a float64. If it is an identifier, leave it out with drop=[{column!r}]."
+        f"{path}: column {column!r} holds the whole number {str(value)[:40]}, beyond 2**53, which "
+        f"would lose digits as a float64. If it is an identifier, leave it out with "
+        f"drop=[{column!r}]."
     )
 
 
@@ -165,7 +166,6 @@ def _read_parquet(path: Path, names: list[str]) -> Array:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # read_table would take the column "a.b" for a part of a column "a".
     with reading(path, "a parquet file"), pq.ParquetFile(path) as file:
         table = file.read(columns=names)
     single = all(table.column(name).type == pa.float32() for name in names)

@@ -8,7 +8,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from hotview.datasets.matlab import read_mat
+from hotview.datasets.readers.matlab import read_mat
 
 A = np.array([[1.5, 2.0, 3.0], [4.0, np.nan, 6.0]])
 B = np.arange(8, dtype=np.float32).reshape(2, 4) / 3
@@ -105,7 +105,7 @@ def is_cell(value):
     return isinstance(value, np.ndarray) and value.dtype == object
 
 
-BOTH = pytest.mark.parametrize("write", [write5, write73], ids=["5", "7.3"])
+BOTH = pytest.mark.parametrize("write", (write5, write73), ids=["5", "7.3"])
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def assert_same(got, expected):
 
 
 @BOTH
-@pytest.mark.parametrize("kind", [str, Path])
+@pytest.mark.parametrize("kind", (str, Path))
 def test_matrices_come_back_as_matlab_shows_them(path, write, kind):
     write(path, A=A, B=B)
     content = read_mat(kind(path))
@@ -130,14 +130,14 @@ def test_matrices_come_back_as_matlab_shows_them(path, write, kind):
 
 
 @BOTH
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "int64", "uint64", "float32"])
+@pytest.mark.parametrize("dtype", ("bool", "int8", "uint8", "int32", "int64", "uint64", "float32"))
 def test_a_matrix_keeps_the_type_of_its_matlab_class(path, write, dtype):
     value = np.array([[0, 1], [1, 1], [0, 1]], dtype=dtype)
     write(path, A=value)
     assert_same(read_mat(path)["A"], value)
 
 
-@pytest.mark.parametrize("name", ["testmatrix", "testsparse"])
+@pytest.mark.parametrize("name", ("testmatrix", "testsparse"))
 def test_doubles_that_matlab_packed_into_bytes_are_doubles(name):
     path = SCIPY_FILES / f"{name}_6.1_SOL2.mat"
     if not path.exists():
@@ -158,8 +158,8 @@ def test_a_cell_array_is_a_list_down_the_columns(path, write):
 
 
 @BOTH
-@pytest.mark.parametrize("dtype", [np.float64, bool])
-@pytest.mark.parametrize("scale", [1, 0], ids=["some", "all zero"])
+@pytest.mark.parametrize("dtype", (np.float64, bool))
+@pytest.mark.parametrize("scale", (1, 0), ids=["some", "all zero"])
 def test_a_sparse_matrix_is_a_csr_array(path, write, dtype, scale):
     dense = (scale * SPARSE.toarray()).astype(dtype)
     write(path, S=scipy.sparse.csc_array(dense))
@@ -207,7 +207,7 @@ NOT_NUMERIC = [
 
 
 @pytest.mark.parametrize(("write", "kind", "variables"), NOT_NUMERIC)
-@pytest.mark.parametrize("names", [None, ["V"]], ids=["all", "named"])
+@pytest.mark.parametrize("names", (None, ["V"]), ids=["all", "named"])
 def test_what_is_not_numeric_is_named_and_not_left_out_unasked(path, write, kind, variables, names):
     write(path, A=A, **variables)
     with pytest.raises(ValueError, match=rf"a file\.mat.*'V.*{kind}|a file\.mat.*'{kind}"):
@@ -222,7 +222,7 @@ def test_imaginary_parts_are_not_dropped_when_warnings_are_off(path):
         read_mat(path)
 
 
-@pytest.mark.parametrize("kind", ["struct", "function_handle", "string"])
+@pytest.mark.parametrize("kind", ("struct", "function_handle", "string"))
 def test_groups_and_objects_of_a_73_file_are_refused(path, kind):
     write73(path, A=A)
     with h5py.File(path, "r+") as file:
@@ -253,7 +253,7 @@ def test_a_missing_file_is_named(path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"a,b\n1,2\n", b"\x00" * 200, b"PK\x03\x04" * 100, b"MATLAB 5.0".ljust(128)]
+    "content", (b"", b"a,b\n1,2\n", b"\x00" * 200, b"PK\x03\x04" * 100, b"MATLAB 5.0".ljust(128))
 )
 def test_what_is_not_a_mat_file_is_named(path, content):
     path.write_bytes(content)
@@ -262,7 +262,7 @@ def test_what_is_not_a_mat_file_is_named(path, content):
 
 
 @BOTH
-@pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 0.99])
+@pytest.mark.parametrize("share", (0.3, 0.6, 0.9, 0.99))
 def test_a_file_cut_short_is_named(path, write, share):
     write(path, A=np.random.default_rng(0).normal(size=(50, 7)))
     content = path.read_bytes()
@@ -277,7 +277,7 @@ def test_a_file_without_variables_is_named(path):
         read_mat(path)
 
 
-@pytest.mark.parametrize(("part", "value"), [("ir", 2**40), ("jc", 2**40), ("ir", 2)])
+@pytest.mark.parametrize(("part", "value"), (("ir", 2**40), ("jc", 2**40), ("ir", 2)))
 def test_indices_that_point_outside_of_a_sparse_matrix_are_an_error_not_a_crash(path, part, value):
     write73(path, S=SPARSE)
     with h5py.File(path, "r+") as file:

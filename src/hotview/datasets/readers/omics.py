@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from hotview.datasets.arrays import as_view, choose
-from hotview.datasets.errors import reading
-from hotview.datasets.matlab import Matrix
+from hotview.datasets.readers.arrays import as_view, choose
+from hotview.datasets.readers.errors import reading
+from hotview.datasets.readers.matlab import Matrix
 
 
 def read_h5ad(path: Path) -> Matrix:
@@ -61,11 +60,9 @@ def read_h5mu(path: Path, *, variables: Sequence[str] | None) -> list[tuple[str,
 
 
 def _element_reader(path: Path) -> Callable[[Any], Any]:
-    """Return anndata's function that reads one element of a file, wherever it lives."""
-    for module in ("anndata.io", "anndata.experimental"):  # before anndata 0.11
-        try:
-            reader: Callable[[Any], Any] = import_module(module).read_elem
-        except ImportError:
-            continue
-        return reader
-    raise ImportError(f'Reading {path} needs anndata: pip install "hotview[omics]"')
+    """Return anndata's function that reads one element of a file."""
+    try:
+        from anndata.io import read_elem
+    except ImportError as error:
+        raise ImportError(f'Reading {path} needs anndata: pip install "hotview[omics]"') from error
+    return cast(Callable[[Any], Any], read_elem)

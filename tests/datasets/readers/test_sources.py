@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hotview.datasets.sources import list_files
+from hotview.datasets.readers.sources import list_files
 
 ENDINGS = (".csv", ".csv.gz", ".npy")
 
@@ -15,13 +15,13 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", [str, Path])
+@pytest.mark.parametrize("kind", (str, Path))
 def test_a_path_may_be_text_or_a_path(folder, kind):
     (file,) = list_files(kind(folder / "blood.csv"), ENDINGS)
     assert file == (folder / "blood.csv", ".csv", "blood", False)
 
 
-@pytest.mark.parametrize("container", [list, tuple])
+@pytest.mark.parametrize("container", (list, tuple))
 def test_a_file_names_its_view_without_its_known_ending(folder, container):
     source = container([folder / "GENES.CSV.GZ", folder / "scans.v2.npy"])
     assert [(file.name, file.ending) for file in list_files(source, ENDINGS)] == [
@@ -52,7 +52,7 @@ def test_a_missing_folder_is_named(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "error"), [(".", IsADirectoryError), ("notes.txt", ValueError), (".csv", TypeError)]
+    ("name", "error"), ((".", IsADirectoryError), ("notes.txt", ValueError), (".csv", TypeError))
 )
 def test_what_has_no_format_or_no_name_is_refused(folder, name, error):
     with pytest.raises(error, match=str(folder / name)) as caught:
@@ -60,19 +60,19 @@ def test_what_has_no_format_or_no_name_is_refused(folder, name, error):
     assert error is TypeError or ".csv, .csv.gz, .npy" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", 3, None])
+@pytest.mark.parametrize("name", ("", 3, None))
 def test_a_view_needs_a_name_that_is_text(folder, name):
     with pytest.raises(TypeError, match=r"blood\.csv"):
         list_files({name: folder / "blood.csv"}, ENDINGS)
 
 
-@pytest.mark.parametrize("source", [[], {}])
+@pytest.mark.parametrize("source", ([], {}))
 def test_an_empty_source_is_refused(source):
     with pytest.raises(ValueError, match="at least one file"):
         list_files(source, ENDINGS)
 
 
-@pytest.mark.parametrize("source", [3, None, iter(["a.csv"]), np.zeros(3)])
+@pytest.mark.parametrize("source", (3, None, iter(["a.csv"]), np.zeros(3)))
 def test_what_is_no_source_is_refused(source):
     with pytest.raises(TypeError, match="Expected a path, a list of paths or a dict"):
         list_files(source, ENDINGS)

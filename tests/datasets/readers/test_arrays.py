@@ -9,8 +9,8 @@ import scipy.io
 import scipy.sparse
 
 from hotview.datasets import load_handwritten, read_views
-from hotview.datasets.arrays import as_view
 from hotview.datasets.handwritten import __file__ as handwritten
+from hotview.datasets.readers.arrays import as_view
 
 X = np.array([[0.1, 2.0, np.nan], [4.0, -np.inf, 1e-300]])
 
@@ -31,9 +31,9 @@ def object_array(value):
     return array
 
 
-@pytest.mark.parametrize("mmap", [False, True])
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f4", ">f4", "f2", "g", "i1", "u8", "?"])
+@pytest.mark.parametrize("mmap", (False, True))
+@pytest.mark.parametrize("order", ("C", "F"))
+@pytest.mark.parametrize("dtype", ("<f8", ">f8", "<f4", ">f4", "f2", "g", "i1", "u8", "?"))
 def test_npy_keeps_float32_and_makes_all_else_float64(tmp_path, dtype, order, mmap):
     values = np.array([[0, 1, 3], [1, 1, 0]]).astype(dtype, order=order)
     np.save(tmp_path / "scan.npy", values)
@@ -43,7 +43,7 @@ def test_npy_keeps_float32_and_makes_all_else_float64(tmp_path, dtype, order, mm
     np.testing.assert_array_equal(got, values)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
 def test_npy_is_mapped_read_only_if_asked(tmp_path, dtype):
     np.save(tmp_path / "scan.npy", X.astype(dtype))
     got = read_views(tmp_path / "scan.npy", mmap=True)["scan"]
@@ -86,7 +86,7 @@ def test_npz_with_an_array_that_is_no_view_names_it(tmp_path, kind):
     assert list(read_views(tmp_path / "all.npz", variables=["scan"])) == ["scan"]
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("save", (np.savez, np.savez_compressed))
 def test_npz_is_a_view_per_array(tmp_path, save):
     save(tmp_path / "all.npz", b=X, a=X[:1].astype(np.float32))
     views = read_views(tmp_path / "all.npz")
@@ -113,12 +113,12 @@ def test_npz_in_our_own_layout_chooses_by_name(tmp_path):
 
 @pytest.mark.parametrize(
     "arrays",
-    [
+    (
         {"view_0": X, "view_names": ["p", "q"]},
         {"view_0": X, "view_1": X, "view_names": ["p"]},
         {"view_0": X, "view_2": X, "view_names": ["p", "q"]},
         {"view_0": X, "view_1": X, "view_names": ["p", "p"]},
-    ],
+    ),
 )
 def test_npz_whose_view_names_do_not_fit_is_refused(tmp_path, arrays):
     np.savez(tmp_path / "all.npz", **arrays)
@@ -138,7 +138,7 @@ def test_npz_without_arrays_is_refused(tmp_path):
         read_views(tmp_path / "all.npz")
 
 
-@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("mmap", (False, True))
 def test_a_pickle_in_npy_is_refused_and_not_run(tmp_path, mmap):
     target = tmp_path / "exploded"
     np.save(tmp_path / "scan.npy", object_array(Bomb(target)), allow_pickle=True)
@@ -149,7 +149,7 @@ def test_a_pickle_in_npy_is_refused_and_not_run(tmp_path, mmap):
     assert target.exists(), "the bomb of this test is a dud"
 
 
-@pytest.mark.parametrize("name", ["scan.npy", "scan.npz"])
+@pytest.mark.parametrize("name", ("scan.npy", "scan.npz"))
 def test_a_bare_pickle_is_refused_and_not_run(tmp_path, name):
     target = tmp_path / "exploded"
     (tmp_path / name).write_bytes(pickle.dumps(Bomb(target)))
@@ -158,7 +158,7 @@ def test_a_bare_pickle_is_refused_and_not_run(tmp_path, name):
     assert not target.exists()
 
 
-@pytest.mark.parametrize("member", ["other", "view_0", "view_names"])
+@pytest.mark.parametrize("member", ("other", "view_0", "view_names"))
 def test_a_pickle_in_npz_is_refused_by_name_and_not_run(tmp_path, member):
     target = tmp_path / "exploded"
     arrays = {"view_names": np.array(["a"]), "view_0": X} if member != "other" else {}
@@ -176,8 +176,8 @@ def test_an_array_that_was_not_asked_for_is_not_looked_at(tmp_path):
     assert not target.exists()
 
 
-@pytest.mark.parametrize("name", ["scan.npy", "scan.npz"])
-@pytest.mark.parametrize("share", [0, 0.5, 0.95])
+@pytest.mark.parametrize("name", ("scan.npy", "scan.npz"))
+@pytest.mark.parametrize("share", (0, 0.5, 0.95))
 def test_a_file_cut_short_is_named(tmp_path, name, share):
     path = tmp_path / name
     np.save(path, np.ones((50, 4))) if name.endswith("y") else np.savez(path, a=np.ones((50, 4)))
@@ -223,7 +223,7 @@ def test_mat_cell_arrays_are_counted_views_even_of_one_column(tmp_path):
     assert isinstance(views["X_2"], scipy.sparse.csr_array)
 
 
-@pytest.mark.parametrize("shape", [(2, 1), (1, 2)])
+@pytest.mark.parametrize("shape", ((2, 1), (1, 2)))
 def test_mat_vectors_are_not_taken_for_views_unless_named(tmp_path, shape):
     write_mat(tmp_path / "all.mat", X=X, Y=np.ones(shape))
     with pytest.raises(ValueError, match=r"all\.mat: variable 'Y' is \d × \d.*labels.*variables="):
@@ -233,7 +233,7 @@ def test_mat_vectors_are_not_taken_for_views_unless_named(tmp_path, shape):
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [(np.ones((2, 2, 2)), r"'V'.*\(2, 2, 2\)"), ([X, np.ones((0, 2))], r"'V\{2\}'.*nothing in it")],
+    ((np.ones((2, 2, 2)), r"'V'.*\(2, 2, 2\)"), ([X, np.ones((0, 2))], r"'V\{2\}'.*nothing in it")),
 )
 def test_mat_variables_that_are_no_views_are_named(tmp_path, value, message):
     write_mat(tmp_path / "all.mat", V=value)
@@ -247,8 +247,8 @@ def test_mat_with_two_views_of_one_name_is_refused(tmp_path):
         read_views(tmp_path / "all.mat")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, bool])
-@pytest.mark.parametrize("kind", [scipy.sparse.csr_matrix, scipy.sparse.csc_array])
+@pytest.mark.parametrize("dtype", (np.float32, np.float64, np.int32, bool))
+@pytest.mark.parametrize("kind", (scipy.sparse.csr_matrix, scipy.sparse.csc_array))
 def test_sparse_views_are_csr_arrays(dtype, kind):
     dense = np.array([[0, 1, 0], [1, 0, 0]], dtype=dtype)
     got = as_view(kind(dense), "a file")

@@ -1,0 +1,52 @@
+import subprocess
+import sys
+
+import pytest
+
+import hotview
+
+
+def hotview_command(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-c", "from hotview.cli import main; main()", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+    )
+
+
+def test_version(tmp_path):
+    result = hotview_command("--version", cwd=tmp_path)
+    assert result.returncode == 0
+    assert result.stdout.strip() == f"hotview {hotview.__version__}"
+
+
+@pytest.mark.parametrize("arguments", (("--help",), ("demo", "--help")))
+def test_help(tmp_path, arguments):
+    result = hotview_command(*arguments, cwd=tmp_path)
+    assert result.returncode == 0
+    assert "demo" in result.stdout
+
+
+def test_help_of_a_command_has_an_example(tmp_path):
+    assert "Example: hotview demo" in hotview_command("demo", "--help", cwd=tmp_path).stdout
+
+
+def test_demo_prints_and_draws(tmp_path):
+    result = hotview_command("demo", "--figure", "plan.png", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    for part in ("pix", "mor", "1140", "Sliced Wasserstein cost", "Transport plan", "plan.png"):
+        assert part in result.stdout
+    assert (tmp_path / "plan.png").stat().st_size > 10_000
+
+
+def test_errors_are_one_line_without_a_traceback(tmp_path):
+    result = hotview_command("demo", "--figure", "nowhere/plan.png", cwd=tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith("hotview: the folder nowhere does not exist")
+    assert "Traceback" not in result.stderr
+
+
+def test_wrong_usage_is_exit_code_2(tmp_path):
+    assert hotview_command("demo", "--random-state", "x", cwd=tmp_path).returncode == 2
+    assert hotview_command("fly", cwd=tmp_path).returncode == 2

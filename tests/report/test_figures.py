@@ -1,0 +1,64 @@
+import os
+import stat
+
+import numpy as np
+import pytest
+
+from hotview.report.figures import new_figure, plot_matrix, save_figure
+
+VALUES = np.array([[np.nan, 0.25], [0.75, np.nan]])
+
+
+def test_plot_matrix_draws_every_number_once():
+    _, (ax,) = new_figure()
+    assert plot_matrix(VALUES, ["a", "b"], ["x", "y"], ax=ax, title="W", digits=2) is ax
+    assert [t.get_text() for t in ax.texts] == ["0.25", "0.75"]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["x", "y"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
+    np.testing.assert_array_equal(ax.images[0].get_array().filled(np.nan), VALUES)
+
+
+def test_numbers_stand_out_from_their_cell():
+    _, (ax,) = new_figure()
+    plot_matrix(VALUES, ["a", "b"], ["x", "y"], ax=ax)
+    assert [t.get_color() for t in ax.texts] == ["black", "white"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"), (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"))
+)
+def test_save_figure_in_every_format(tmp_path, suffix, start):
+    figure, _ = new_figure(2)
+    path = save_figure(figure, tmp_path / f"plan.{suffix}")
+    assert path.read_bytes().startswith(start)
+    assert os.listdir(tmp_path) == [path.name]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+def test_a_failed_drawing_leaves_what_was_there(tmp_path):
+    path = tmp_path / "plan.png"
+    path.write_bytes(b"old")
+    figure, (ax,) = new_figure()
+    ax.set_title(r"$\frac{$")  # not valid mathematics: matplotlib fails while drawing
+    with pytest.raises(ValueError, match="frac"):
+        save_figure(figure, path)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["plan.png"]
+
+
+def test_bad_paths_say_what_to_do(tmp_path):
+    figure, _ = new_figure()
+    with pytest.raises(ValueError, match=r"one of .*png.*got '.xyz'"):
+        save_figure(figure, tmp_path / "plan.xyz")
+    with pytest.raises(FileNotFoundError, match="make it first"):
+        save_figure(figure, tmp_path / "missing" / "plan.png")
+
+
+def test_pyplot_is_left_alone():
+    import sys
+
+    new_figure()
+    if "matplotlib.pyplot" in sys.modules:
+        assert sys.modules["matplotlib.pyplot"].get_fignums() == []

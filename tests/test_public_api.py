@@ -1,0 +1,138 @@
+"""What prose promises a machine checks: names, types, docstrings, defaults."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hotview
+
+PUBLIC_MODULES = (
+    "hotview.ot",
+    "hotview.datasets",
+    "hotview.report.tables",
+    "hotview.report.figures",
+)
+
+
+def public_objects():
+    for module in PUBLIC_MODULES:
+        loaded = importlib.import_module(module)
+        for name in loaded.__all__:
+            yield f"{module}.{name}", getattr(loaded, name)
+
+
+OBJECTS = dict(public_objects())
+FUNCTIONS = {name: f for name, f in OBJECTS.items() if inspect.isfunction(f)}
+METHODS = {
+    f"{name}.{attribute}": f
+    for name, c in OBJECTS.items()
+    if inspect.isclass(c)
+    for attribute, f in vars(c).items()
+    if inspect.isfunction(f) and not attribute.startswith("_")
+}
+CALLABLES = {**FUNCTIONS, **METHODS}
+
+
+def test_top_level_names_exist():
+    for name in hotview.__all__:
+        assert getattr(hotview, name) is not None
+    assert set(hotview.__all__) <= set(dir(hotview))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = hotview.nothing
+
+
+def test_every_name_is_exported_once():
+    names = [name.rsplit(".", 1)[1] for name in OBJECTS]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_documented_with_an_example(name):
+    doc = inspect.getdoc(OBJECTS[name])
+    assert doc, f"{name} has no docstring"
+    assert doctest.DocTestParser().get_examples(doc), f"{name} has no doctest"
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_typed(name):
+    f = CALLABLES[name]
+    signature = inspect.signature(f)
+    assert signature.return_annotation is not inspect.Signature.empty, f"{name}: no return type"
+    for p in signature.parameters.values():
+        assert p.name == "self" or p.annotation is not inspect.Parameter.empty, f"{name}: {p.name}"
+
+
+def documented_parameters(f):
+    """Name → what stands after the colon, from a numpydoc Parameters section."""
+    doc = inspect.getdoc(f) or ""
+    match = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", doc, re.M | re.S)
+    lines = match[1].splitlines() if match else []
+    return dict(line.split(" : ", 1) for line in lines if re.match(r"\w[\w, ]* : ", line))
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_documented_defaults_are_those_of_the_signature(name):
+    f = CALLABLES[name]
+    documented = documented_parameters(f)
+    parameters = {k: p for k, p in inspect.signature(f).parameters.items() if k != "self"}
+    assert list(documented) == list(parameters), f"{name} documents other parameters than it takes"
+    for key, p in parameters.items():
+        found = re.search(r"default=(.+)$", documented[key])
+        if p.default is inspect.Parameter.empty:
+            assert not found, f"{name}: {key} has no default, but one is documented"
+        else:
+            assert found, f"{name}: the default of {key} is not documented"
+            assert ast.literal_eval(found[1]) == p.default, f"{name}: {key}"
+
+
+def in_fresh_interpreter(code):
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return json.loads(result.stdout)
+
+
+def test_import_changes_no_global_state():
+    code = """
+import json, logging, random, warnings
+import numpy, sklearn, torch
+def state():
+    return [torch.get_num_threads(), torch.initial_seed(), torch.get_default_dtype().__repr__(),
+            random.getstate()[1][:3], numpy.random.get_state()[1][:3].tolist(),
+            [str(f) for f in warnings.filters], len(logging.getLogger().handlers),
+            logging.getLogger().level, str(numpy.geterr())]
+before = state()
+import hotview, hotview.ot, hotview.datasets
+print(json.dumps([before, state()]))
+"""
+    before, after = in_fresh_interpreter(code)
+    assert before == after
+
+
+def test_import_is_light():
+    # What takes long to import is imported by what needs it.
+    code = """
+import json, sys
+import hotview.cli
+heavy = ("torch", "sklearn", "matplotlib", "pyarrow", "h5py")
+print(json.dumps([m for m in heavy if m in sys.modules]))
+"""
+    assert in_fresh_interpreter(code) == []
+    code = """
+import json, sys
+import hotview.ot, hotview.datasets
+print(json.dumps([m for m in ("matplotlib", "h5py", "typer", "anndata") if m in sys.modules]))
+"""
+    assert in_fresh_interpreter(code) == []
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (Path(hotview.__file__).parent / "py.typed").exists()
