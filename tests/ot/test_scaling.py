@@ -16,11 +16,12 @@ def problem(xp, S=5, K=4, spread=3.0, seed=0):
 def test_factors_and_logarithms_take_the_same_steps(xp):
     L, a, b = problem(xp)
     start = xp.zeros_like(a), xp.zeros_like(b)
-    for symmetric in (False,):
-        p = _Problem(xp, L, a, b, symmetric)
-        fast, slow = _multiply(p, *start, 7, 0.0), _add_logs(p, *start, 7)
-        for x, y in zip(fast, slow, strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
+    p = _Problem(xp, L, a, b, symmetric=False)
+    fast, slow = _multiply(p, *start, 7, 0.0), _add_logs(p, *start, 7)
+    for x, y in zip(fast[:2], slow[:2], strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)
+    assert fast[3] == slow[3] == 7
+    assert fast[2] >= slow[2]  # the fast way reports the error of one step before
 
 
 def test_numpy_and_torch_agree():

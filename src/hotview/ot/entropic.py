@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -90,37 +91,39 @@ def sinkhorn(
     beta = _regularization(C, reg, relative, mask)
     rows = _marginal(a, "a", C.shape[-2], C, xp)
     columns = _marginal(b, "b", C.shape[-1], C, xp)
+    mass = _mass(rows, columns) if a is not None or b is not None else 1.0
+    if blocked is not None:
+        _check_masks(blocked, rows / mass, columns / mass, costs.shape)
     with np.errstate(all="ignore"):  # what overflows is done again in logarithms
-        mass = _check_problem(rows, columns, blocked, costs.shape)
         scale = _resolvable(xp, costs, beta)
         L = costs / -scale
         if blocked is not None:
             L = xp.where(blocked, MASKED, L)
         symmetric = _is_symmetric(L, rows, columns)
-        solution = scale_to_marginals(
+        phi, psi, n_iter = scale_to_marginals(
             xp,
             L,
-            _positive(xp, rows / mass),
-            _positive(xp, columns / mass),
+            rows if a is None else _positive(xp, rows / mass),
+            columns if b is None else _positive(xp, columns / mass),
             symmetric=symmetric,
             max_iter=max_iter,
             tol=tol,
             init=_warm_start(init, C, scale, xp),
         )
-        W = plan_of(xp, L, solution.phi, solution.psi) * mass
-    if not (rows.min() > 0 and columns.min() > 0):
+        W = plan_of(xp, L, phi, psi) * mass
+    if a is not None or b is not None:
         W = xp.where((rows == 0) | (columns == 0).swapaxes(-1, -2), 0.0, W)
-    off = _marginal_error(xp, W, rows, columns) / mass[..., 0, 0]
+    off = _marginal_error(xp, W, rows, columns) / (mass if a is None else rows.sum((-2, -1)))
     return Plan(
-        W=torch.as_tensor(W).to(C.dtype),
+        W=_tensor(W).to(C.dtype),
         C=C,
         reg=_used(beta, scale),
-        f=torch.as_tensor((solution.phi * scale)[..., 0]),
-        g=torch.as_tensor((solution.psi * scale)[..., 0]),
+        f=_tensor((phi * scale)[..., 0]),
+        g=_tensor((psi * scale)[..., 0]),
         mask=mask,
         symmetric=symmetric,
-        n_iter=solution.n_iter,
-        marginal_error=torch.as_tensor(off).detach(),
+        n_iter=n_iter,
+        marginal_error=_tensor(off).detach(),
         tol=tol,
     )
 
@@ -133,6 +136,10 @@ def _array(x: Tensor, xp: Any) -> Any:
     if x.dtype != torch.bool:
         x = x.to(_exact_dtype(x.device))
     return x.detach().numpy() if xp is np else x
+
+
+def _tensor(x: Any) -> Tensor:
+    return torch.from_numpy(x) if isinstance(x, np.ndarray) else torch.as_tensor(x)
 
 
 def _positive(xp: Any, marginal: Any) -> Any:
@@ -181,12 +188,13 @@ def _resolvable(xp: Any, costs: Any, beta: float | Tensor) -> Any:
     return xp.where(sizes * _RESOLUTION > scale, sizes * _RESOLUTION, scale)
 
 
-def _used(beta: float | Tensor, scale: Any) -> Tensor:
+def _used(beta: float | Tensor, scale: Any) -> float | Tensor:
     """The regularization in use, one per problem; with its gradient where it is relative."""
+    if isinstance(scale, float):
+        return scale
     if isinstance(beta, Tensor) and bool((_array(beta, torch) == torch.as_tensor(scale)).all()):
         return beta[..., 0, 0]
-    used = torch.as_tensor(scale, dtype=torch.float64 if isinstance(scale, float) else None)
-    return used if used.ndim == 0 else used[..., 0, 0]
+    return _tensor(scale)[..., 0, 0]
 
 
 def _is_symmetric(L: Any, rows: Any, columns: Any) -> bool:
@@ -217,7 +225,7 @@ def _check_options(C: Tensor, reg: float, max_iter: int, tol: float, grad: str) 
         raise TypeError(f"C must be a floating-point tensor, got {type(C).__name__}.")
     if C.ndim < 2 or 0 in C.shape:
         raise ValueError(f"C must be (…, S, K) with S, K ≥ 1, got shape {tuple(C.shape)}.")
-    if not (reg > 0 and np.isfinite(reg)):
+    if not 0 < reg < math.inf:
         raise ValueError(f"reg must be a positive number, got {reg!r}.")
     if max_iter < 1:
         raise ValueError(f"max_iter must be at least 1, got {max_iter!r}.")
@@ -240,20 +248,18 @@ def _check_mask(mask: Tensor | None, C: Tensor) -> Tensor | None:
     return mask.to(C.device)
 
 
-def _check_problem(rows: Any, columns: Any, mask: Any, shape: tuple[int, ...]) -> Any:
-    """Refuse what has no plan; return the mass, (…, 1, 1)."""
+def _mass(rows: Any, columns: Any) -> Any:
+    """Total mass of each problem, (…, 1, 1), which both marginals must agree on."""
     mass, other = rows.sum(-2)[..., None], columns.sum(-2)[..., None]
     if not bool((mass > 0).all()) or not bool((abs(mass - other) <= 1e-6 * mass).all()):
         raise ValueError(
             "a and b must have the same positive sum, "
             f"got {mass.reshape(-1).tolist()} and {other.reshape(-1).tolist()}."
         )
-    if mask is not None:
-        _check_each_mask(mask, rows / mass, columns / other, shape)
     return mass
 
 
-def _check_each_mask(mask: Any, rows: Any, columns: Any, shape: tuple[int, ...]) -> None:
+def _check_masks(mask: Any, rows: Any, columns: Any, shape: tuple[int, ...]) -> None:
     *batch, S, K = shape
 
     def problems(x: Any, *end: int) -> Any:

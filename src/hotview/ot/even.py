@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from hotview.ot.memory import empty
+
 __all__ = ["accumulator", "even_cost", "even_grad"]
 
 _CLOSE = 1e-6  # squared distances below this share of the norms are taken directly
@@ -73,9 +75,9 @@ def _power_sums(A: Tensor, B: Tensor, p: float) -> Tensor:
 def even_grad(A: Tensor, B: Tensor, weight: Tensor, p: float) -> Tensor:
     """Gradient in `A` of the sum of `weight` times `even_cost`."""
     weight = weight * (p / A.shape[1])
+    grad = empty(*A.shape, dtype=A.dtype, device=A.device)
     if p == 2:
-        return torch.mm(-weight, B).addcmul_(A, weight.sum(1, keepdim=True))
-    grad = torch.empty_like(A)
+        return torch.mm(-weight, B, out=grad).addcmul_(A, weight.sum(1, keepdim=True))
     for i, a in enumerate(A):
         gap = a - B
         grad[i] = weight[i] @ gap.abs().pow_(p - 1).mul_(gap.sign())

@@ -24,8 +24,8 @@ class Plan:
         The plan: how much of view s goes to view (or reference) k.
     C : Tensor of shape (..., S, K)
         The costs it was solved for.
-    reg : Tensor
-        The regularization β in use, per problem.
+    reg : float or Tensor
+        The regularization β in use: one number, or one per problem where it is relative.
     f : Tensor of shape (..., S)
         Dual potential of the rows, float64: ``W = mass · exp((f + g − C) / reg)``.
     g : Tensor of shape (..., K)
@@ -54,7 +54,7 @@ class Plan:
 
     W: Tensor
     C: Tensor
-    reg: Tensor
+    reg: float | Tensor
     f: Tensor
     g: Tensor
     mask: Tensor | None = field(default=None)
@@ -83,7 +83,8 @@ class Plan:
     @property
     def value(self) -> Tensor:
         """What was minimized: `cost` − `reg` · `entropy`, per problem."""
-        return self.cost - self.reg.to(self.W) * self.entropy
+        reg = self.reg if isinstance(self.reg, float) else self.reg.to(self.W)
+        return self.cost - reg * self.entropy
 
     @property
     def pairwise(self) -> bool:
@@ -141,7 +142,7 @@ class Plan:
         numbers = [
             ", ".join(f"{x:.3g}" for x in t.detach().reshape(-1)[:3].tolist())
             + (", …" if t.numel() > 3 else "")
-            for t in (self.reg, self.cost)
+            for t in (torch.as_tensor(self.reg), self.cost)
         ]
         state = "converged" if self.converged else "NOT converged"
         return (

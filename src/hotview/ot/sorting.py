@@ -18,6 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hotview.ot.memory import empty
+
 __all__ = ["SortedRows", "sort_rows_"]
 
 _SHORT = 512  # rows up to this length: a comparison sort in cache beats passes over digits
@@ -43,7 +45,7 @@ def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
         result = torch.sort(P, dim=-1)
         return SortedRows(result.values, result.indices if with_origin else None)
     rows = P.view(-1, P.shape[-1])
-    origin = torch.empty(rows.shape, dtype=torch.int64) if with_origin else None
+    origin = empty(*rows.shape, dtype=torch.int64, device=P.device) if with_origin else None
 
     def sort_block(block: slice) -> None:
         if origin is None:

@@ -1,0 +1,89 @@
+"""What `sliced_cost` says when it cannot work with what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+__all__ = ["check_clouds", "check_weights", "explain_not_finite"]
+
+
+def _name(i: int, n_rows: int) -> str:
+    return f"Zs[{i}]" if i < n_rows else f"Gs[{i - n_rows}]"
+
+
+def check_clouds(
+    n_rows: int, n_columns: int | None, clouds: Sequence[Tensor], directions: Tensor
+) -> None:
+    """Refuse clouds and directions that cannot be compared."""
+    if n_rows == 0 or n_columns == 0:
+        raise ValueError("Zs (and Gs, where given) must hold at least one cloud, got none.")
+    if not isinstance(directions, Tensor) or directions.ndim != 2 or len(directions) == 0:
+        raise ValueError("directions must be a tensor of shape (M, d), see draw_directions.")
+    for i, Z in enumerate(clouds):
+        name = _name(i, n_rows)
+        if not isinstance(Z, Tensor):
+            raise TypeError(
+                f"{name} must be a torch tensor, got {type(Z).__name__}; use torch.as_tensor."
+            )
+        if Z.ndim != 2 or 0 in Z.shape:
+            raise ValueError(
+                f"{name} must be (points, dimensions) with at least one of each, "
+                f"got shape {tuple(Z.shape)}."
+            )
+        if Z.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"{name} must be float32 or float64, got {Z.dtype}.")
+        for what, ours, theirs in (
+            ("dimension", Z.shape[1], directions.shape[1]),
+            ("dtype", Z.dtype, directions.dtype),
+            ("device", Z.device, directions.device),
+        ):
+            if ours != theirs:
+                raise ValueError(
+                    f"{name} has {what} {ours}, but the directions have {what} {theirs}; "
+                    "all clouds and the directions must agree."
+                )
+
+
+def check_weights(weights: Sequence[Tensor | None] | None, clouds: Sequence[Tensor]) -> None:
+    """Refuse weights that do not weigh the points of their cloud."""
+    if weights is None:
+        return
+    if len(weights) != len(clouds):
+        raise ValueError(
+            f"weights needs one entry (a tensor or None) per cloud, {len(clouds)} of them, "
+            f"got {len(weights)}."
+        )
+    for i, (w, Z) in enumerate(zip(weights, clouds, strict=True)):
+        if w is None:
+            continue
+        if not isinstance(w, Tensor) or w.shape != Z.shape[:1] or w.device != Z.device:
+            raise ValueError(
+                f"weights[{i}] must be a tensor of shape ({len(Z)},) on {Z.device}, one weight "
+                f"per point."
+            )
+        if w.requires_grad:
+            raise ValueError(f"weights[{i}] requires grad, but weights are constants: detach it.")
+        if not bool((w >= 0).all() & torch.isfinite(w).all() & (w.sum() > 0)):
+            raise ValueError(
+                f"weights[{i}] must be finite, non-negative and not all zero; "
+                f"they run from {w.min().item()} to {w.max().item()}."
+            )
+
+
+def explain_not_finite(n_rows: int, clouds: Sequence[Tensor], directions: Tensor) -> NoReturn:
+    """Say why a cost is NaN or infinite."""
+    named = [(_name(i, n_rows), Z) for i, Z in enumerate(clouds)]
+    for name, Z in [*named, ("directions", directions)]:
+        bad = ~torch.isfinite(Z).all(dim=1)
+        if bool(bad.any()):
+            raise ValueError(
+                f"{name} holds NaN or infinite values in {int(bad.sum())} of {len(Z)} rows, "
+                f"first in row {int(bad.nonzero()[0])}."
+            )
+    raise OverflowError(
+        f"the cost exceeds what {directions.dtype} holds; rescale the clouds or use float64."
+    )

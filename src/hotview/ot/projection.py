@@ -1,0 +1,47 @@
+"""From clouds to one dimension, and gradients back.
+
+Clouds of equal size are handled together. Small ones in one batched product, because calls cost
+more than arithmetic; large ones one by one, because memory costs more than calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from hotview.ot.memory import empty
+
+__all__ = ["project", "unproject"]
+
+_LARGE = 2**15  # points
+
+
+def project(theta: Tensor, clouds: Sequence[Tensor]) -> Tensor:
+    """``theta @ Z.T`` for clouds Z of n points each: (clouds, directions, n)."""
+    n = len(clouds[0])
+    if n <= _LARGE:
+        return theta @ torch.stack(list(clouds)).mT
+    P = empty(len(clouds), len(theta), n, dtype=theta.dtype, device=theta.device)
+    for out, Z in zip(P, clouds, strict=True):
+        torch.mm(theta, Z.T, out=out)
+    return P
+
+
+def unproject(grad: Tensor, origin: Tensor, theta: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Gradients in the projections and in the clouds, from those in the sorted projections.
+
+    `grad` and `origin` are (clouds, directions, n). Yields, per cloud, what is (directions, n) and
+    good until the next is asked for, and what is (n, d).
+    """
+    if grad.shape[-1] <= _LARGE:
+        grad_P = torch.empty_like(grad).scatter_(-1, origin, grad)
+        # Transposed, since BLAS is three times slower on tall and thin matrices.
+        yield from zip(grad_P, (theta.T @ grad_P).mT.contiguous(), strict=True)
+        return
+    grad_P = empty(*grad.shape[1:], dtype=grad.dtype, device=grad.device)
+    for g, index in zip(grad, origin, strict=True):
+        grad_P.scatter_(-1, index, g)
+        grad_Z = empty(grad.shape[-1], theta.shape[1], dtype=grad.dtype, device=grad.device)
+        yield grad_P, torch.mm(grad_P.T, theta, out=grad_Z)
