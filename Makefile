@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 
-.PHONY: demo test lint format bench wheel clean
+.PHONY: demo test lint format bench bench-tables wheel clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo
@@ -24,6 +24,9 @@ format: $(VENV)/.test-ready
 
 bench: $(VENV)/.bench-ready
 	$(BIN)/python benchmarks/ot_core.py
+
+bench-tables:
+	$(PYTHON) benchmarks/readme_tables.py
 
 # Builds the wheel, then proves it: an empty environment installs it and runs the demo.
 wheel: $(VENV)/.demo-ready

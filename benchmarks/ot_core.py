@@ -50,11 +50,12 @@ class Case:
     n_directions: int
     target: float
     rounds: int
+    burst: int = 1
     dimension: int = 10
 
 
 CASES = (
-    Case("S=6 n=400 M=3 (the paper's size)", (400,) * 6, 3, 15, 200),
+    Case("S=6 n=400 M=3 (the paper's size)", (400,) * 6, 3, 15, 40, 10),
     Case("S=6 n=1,000 M=50", (1000,) * 6, 50, 25, 30),
     Case("S=12 n=1,000 M=50", (1000,) * 12, 50, 45, 10),
     Case("S=6 n=500…1,500 M=50", (500, 700, 900, 1100, 1300, 1500), 50, 15, 30),
@@ -125,7 +126,7 @@ def run_case(case: Case) -> dict[str, object]:
     }
     ours["ours_both"]()
     grads = torch.cat([Z.grad for Z in Zs])
-    times = best_times({**ours, **pot}, case.rounds)
+    times = best_times({**ours, **pot}, case.rounds, case.burst)
     pot_grads = torch.cat([Z.grad for Z in Zs])
     return {
         **asdict(case),

@@ -41,6 +41,28 @@ def test_equals_pot(reg, device):
     torch.testing.assert_close(plan.W.cpu(), expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("grad", ("envelope", "unroll"))
+def test_everything_is_where_the_costs_are(device, grad):
+    C = symmetric_costs().to(device).requires_grad_()
+    options = {"reg": 0.2, "relative": True, "mask": eye(6), "grad": grad}
+    plan = sinkhorn(C, **options)
+    for tensor in (plan.W, plan.f, plan.g, plan.reg, plan.value):
+        assert tensor.device == C.device
+    plan.value.backward()
+    assert C.grad.isfinite().all()
+    again = sinkhorn(C, init=plan, **options)
+    torch.testing.assert_close(again.W, plan.W, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_small_and_large_problems_go_different_ways_to_the_same_plan(device, monkeypatch):
+    C = costs().to(device)
+    small = sinkhorn(C, reg=0.1, tol=1e-10)
+    monkeypatch.setattr("hotview.ot.entropic._SMALL", 0)
+    torch.testing.assert_close(small.W, sinkhorn(C, reg=0.1, tol=1e-10).W, rtol=0, atol=1e-9)
+
+
 def test_tends_to_the_linear_program():
     C, a, b = costs(7, 5), marginals(7, 1), marginals(5, 2)
     best = ot.emd2(a.numpy(), b.numpy(), C.numpy())

@@ -17,8 +17,9 @@ def direct(A, B, p):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("p", (1, 1.5, 2, 3))
-@pytest.mark.parametrize("block", (2**19, 100))
-def test_equals_the_direct_difference(p, dtype, block, monkeypatch):
+@pytest.mark.parametrize(("few", "block"), ((2**17, 2**19), (0, 2**19), (0, 100)))
+def test_equals_the_direct_difference(p, dtype, few, block, monkeypatch):
+    monkeypatch.setattr(even, "_FEW", few)
     monkeypatch.setattr(even, "_BLOCK", block)
     A, B = rows(5, 301, dtype), rows(3, 301, dtype, seed=1)
     torch.testing.assert_close(even_cost(A, B, p), direct(A, B, p), rtol=1e-6, atol=0)
@@ -36,8 +37,9 @@ def test_the_matrix_product_keeps_its_digits_where_clouds_nearly_coincide(gap, d
     torch.testing.assert_close(even_cost(A, A.clone(), 2), expected, rtol=1e-6, atol=0)
 
 
-def test_symmetric_with_a_zero_diagonal():
-    A = rows(6, 1000, torch.float32)
+@pytest.mark.parametrize("length", (1000, 50_000))
+def test_symmetric_with_a_zero_diagonal(length):
+    A = rows(6, length, torch.float32)
     C = even_cost(A, A, 2)
     assert torch.equal(C, C.T)
     assert torch.equal(C.diagonal(), torch.zeros(6, dtype=torch.float64))

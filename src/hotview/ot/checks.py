@@ -36,16 +36,20 @@ def check_clouds(
             )
         if Z.dtype not in (torch.float32, torch.float64):
             raise TypeError(f"{name} must be float32 or float64, got {Z.dtype}.")
-        for what, ours, theirs in (
-            ("dimension", Z.shape[1], directions.shape[1]),
-            ("dtype", Z.dtype, directions.dtype),
-            ("device", Z.device, directions.device),
-        ):
-            if ours != theirs:
-                raise ValueError(
-                    f"{name} has {what} {ours}, but the directions have {what} {theirs}; "
-                    "all clouds and the directions must agree."
-                )
+        _check_agreement(name, Z, directions)
+
+
+def _check_agreement(name: str, Z: Tensor, directions: Tensor) -> None:
+    for what, ours, theirs in (
+        ("dimension", Z.shape[1], directions.shape[1]),
+        ("dtype", Z.dtype, directions.dtype),
+        ("device", Z.device, directions.device),
+    ):
+        if ours != theirs:
+            raise ValueError(
+                f"{name} has {what} {ours}, but the directions have {what} {theirs}; "
+                "all clouds and the directions must agree."
+            )
 
 
 def check_weights(weights: Sequence[Tensor | None] | None, clouds: Sequence[Tensor]) -> None:

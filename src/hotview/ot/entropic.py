@@ -17,6 +17,7 @@ __all__ = ["sinkhorn"]
 
 _GRADS = ("envelope", "unroll")
 _RESOLUTION = 1e-10  # smallest regularization, as a share of the costs, that float64 resolves
+_SMALL = 2**16  # entries
 _NO_MASS = 1e-300  # stands in for a marginal of 0, whose logarithm would be infinite
 
 
@@ -84,7 +85,9 @@ def sinkhorn(
             [0.5000, 0.0000]])
     """
     _check_options(C, reg, max_iter, tol, grad)
-    xp: Any = np if C.device.type == "cpu" and grad == "envelope" else torch
+    # A small problem is sooner moved to the CPU and back than begun on a GPU.
+    on_cpu = C.device.type == "cpu" or C.numel() <= _SMALL
+    xp: Any = np if on_cpu and grad == "envelope" else torch
     mask = _check_mask(mask, C)
     blocked = None if mask is None else _array(mask, xp)
     costs = _array(C, xp) if blocked is None else xp.where(blocked, 0.0, _array(C, xp))
@@ -115,15 +118,15 @@ def sinkhorn(
         W = xp.where((rows == 0) | (columns == 0).swapaxes(-1, -2), 0.0, W)
     off = _marginal_error(xp, W, rows, columns) / (mass if a is None else rows.sum((-2, -1)))
     return Plan(
-        W=_tensor(W).to(C.dtype),
+        W=_tensor(W, C).to(C.dtype),
         C=C,
-        reg=_used(beta, scale),
-        f=_tensor((phi * scale)[..., 0]),
-        g=_tensor((psi * scale)[..., 0]),
+        reg=_used(beta, scale, C),
+        f=_tensor((phi * scale)[..., 0], C),
+        g=_tensor((psi * scale)[..., 0], C),
         mask=mask,
         symmetric=symmetric,
         n_iter=n_iter,
-        marginal_error=_tensor(off).detach(),
+        marginal_error=torch.as_tensor(off).detach(),
         tol=tol,
     )
 
@@ -133,13 +136,18 @@ def _exact_dtype(device: torch.device) -> torch.dtype:
 
 
 def _array(x: Tensor, xp: Any) -> Any:
+    if xp is np:
+        x = x.detach().cpu()
     if x.dtype != torch.bool:
         x = x.to(_exact_dtype(x.device))
-    return x.detach().numpy() if xp is np else x
+    return x.numpy() if xp is np else x
 
 
-def _tensor(x: Any) -> Tensor:
-    return torch.from_numpy(x) if isinstance(x, np.ndarray) else torch.as_tensor(x)
+def _tensor(x: Any, C: Tensor) -> Tensor:
+    tensor: Tensor = torch.from_numpy(x) if isinstance(x, np.ndarray) else x
+    if C.device.type == "cpu":
+        return tensor
+    return tensor.to(dtype=_exact_dtype(C.device)).to(C.device)
 
 
 def _positive(xp: Any, marginal: Any) -> Any:
@@ -188,13 +196,14 @@ def _resolvable(xp: Any, costs: Any, beta: float | Tensor) -> Any:
     return xp.where(sizes * _RESOLUTION > scale, sizes * _RESOLUTION, scale)
 
 
-def _used(beta: float | Tensor, scale: Any) -> float | Tensor:
+def _used(beta: float | Tensor, scale: Any, C: Tensor) -> float | Tensor:
     """The regularization in use, one per problem; with its gradient where it is relative."""
     if isinstance(scale, float):
         return scale
-    if isinstance(beta, Tensor) and bool((_array(beta, torch) == torch.as_tensor(scale)).all()):
-        return beta[..., 0, 0]
-    return _tensor(scale)[..., 0, 0]
+    used = _tensor(scale, C)
+    if isinstance(beta, Tensor) and bool((beta.detach().to(used) == used).all()):
+        used = beta
+    return used[..., 0, 0]
 
 
 def _is_symmetric(L: Any, rows: Any, columns: Any) -> bool:
@@ -216,7 +225,7 @@ def _warm_start(init: Plan | None, C: Tensor, scale: Any, xp: Any) -> tuple[Any,
         raise ValueError(
             f"init must be a Plan of shape {tuple(C.shape)}, got {tuple(init.W.shape)}."
         )
-    f, g = (_array(x.to(C.device).detach(), xp)[..., None] for x in (init.f, init.g))
+    f, g = (_array(x.detach().to(C.device), xp)[..., None] for x in (init.f, init.g))
     return f / scale, g / scale
 
 

@@ -17,6 +17,7 @@ from hotview.ot.memory import empty
 
 __all__ = ["accumulator", "even_cost", "even_grad"]
 
+_FEW = 2**17  # differences; so few are taken all at once, because calls cost more than arithmetic
 _CLOSE = 1e-6  # squared distances below this share of the norms are taken directly
 _BLOCK = 2**19  # elements per block: its float64 copy takes 4 MB, whatever the number of clouds
 
@@ -36,6 +37,8 @@ def _blocks(A: Tensor, B: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
 
 def even_cost(A: Tensor, B: Tensor, p: float) -> Tensor:
     """Mean of |a − b|ᵖ for every row a of `A` and b of `B`; exactly symmetric if B is A."""
+    if len(A) * B.numel() <= _FEW:
+        return (A.unsqueeze(1) - B).abs_().pow_(p).mean(-1).to(accumulator(A))
     C = _square_sums(A, B) if p == 2 else _power_sums(A, B, p)
     C = C / A.shape[1]
     return C.triu_(1) + C.T if B is A else C
