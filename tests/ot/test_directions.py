@@ -64,6 +64,14 @@ def test_uniform_on_the_sphere(kind):
     assert theta[:, 0].pow(4).mean().item() == pytest.approx(3 / (d * (d + 2)), rel=0.1)
 
 
+def test_the_corners_of_the_cube_have_a_direction_too(monkeypatch):
+    # Sobol points are on a lattice that holds 0; no draw that a test could wait for shows one.
+    corner = torch.tensor([[0.0, 1 - 2.0**-30], [0.0, 0.0]], dtype=torch.float64)
+    monkeypatch.setattr(torch.quasirandom.SobolEngine, "draw", lambda *_, **__: corner)
+    theta = draw_directions(2, 2, kind="qmc", dtype=torch.float64)
+    torch.testing.assert_close(theta.abs(), torch.full_like(theta, 0.5**0.5))
+
+
 def test_orthogonal_signs_are_haar():
     # Without the sign correction the first entry of QR's first column has one sign only.
     first = torch.stack([draw_directions(3, 3, generator=seeded(s))[0] for s in range(400)])

@@ -221,7 +221,19 @@ def test_views_without_mass():
     plan = sinkhorn(costs(3, 2), a, b, reg=0.1)
     expected = torch.tensor([[0, 0.5], [0, 0], [0, 0.5]], dtype=torch.float64)
     torch.testing.assert_close(plan.W, expected)
+    assert torch.equal(plan.W == 0, expected == 0)
     assert math.isfinite(plan.value.item())
+
+
+@pytest.mark.parametrize(("a", "b"), ((None, None), (1, None), (None, 2), (1, 2)))
+def test_shapes_of_what_a_plan_holds(a, b):
+    a = None if a is None else marginals(6, a)
+    b = None if b is None else marginals(4, b)
+    plan = sinkhorn(costs(), a, b, reg=0.1)
+    assert plan.f.shape == (6,)
+    assert plan.g.shape == (4,)
+    for tensor in (plan.marginal_error, plan.cost, plan.entropy, plan.value):
+        assert tensor.shape == ()
 
 
 def test_masses_other_than_one():

@@ -89,19 +89,14 @@ def sinkhorn(
     on_cpu = C.device.type == "cpu" or C.numel() <= _SMALL
     xp: Any = np if on_cpu and grad == "envelope" else torch
     mask = _check_mask(mask, C)
-    blocked = None if mask is None else _array(mask, xp)
-    costs = _array(C, xp) if blocked is None else xp.where(blocked, 0.0, _array(C, xp))
     beta = _regularization(C, reg, relative, mask)
     rows = _marginal(a, "a", C.shape[-2], C, xp)
     columns = _marginal(b, "b", C.shape[-1], C, xp)
-    mass = _mass(rows, columns) if a is not None or b is not None else 1.0
-    if blocked is not None:
-        _check_masks(blocked, rows / mass, columns / mass, costs.shape)
+    mass = 1.0 if a is None and b is None else _mass(rows, columns)
     with np.errstate(all="ignore"):  # what overflows is done again in logarithms
-        scale = _resolvable(xp, costs, beta)
-        L = costs / -scale
-        if blocked is not None:
-            L = xp.where(blocked, MASKED, L)
+        L, scale = _log_kernel(xp, C, mask, beta)
+        if mask is not None:
+            _check_masks(L == MASKED, rows / mass, columns / mass)
         symmetric = _is_symmetric(L, rows, columns)
         phi, psi, n_iter = scale_to_marginals(
             xp,
@@ -114,9 +109,9 @@ def sinkhorn(
             init=_warm_start(init, C, scale, xp),
         )
         W = plan_of(xp, L, phi, psi) * mass
-    if a is not None or b is not None:
+    if a is not None or b is not None:  # what stood in for a marginal of 0
         W = xp.where((rows == 0) | (columns == 0).swapaxes(-1, -2), 0.0, W)
-    off = _marginal_error(xp, W, rows, columns) / (mass if a is None else rows.sum((-2, -1)))
+    error = _marginal_error(xp, W, rows, columns) / (1.0 if a is None else rows.sum((-2, -1)))
     return Plan(
         W=_tensor(W, C).to(C.dtype),
         C=C,
@@ -126,9 +121,21 @@ def sinkhorn(
         mask=mask,
         symmetric=symmetric,
         n_iter=n_iter,
-        marginal_error=torch.as_tensor(off).detach(),
+        marginal_error=torch.as_tensor(error).detach(),
         tol=tol,
     )
+
+
+def _log_kernel(xp: Any, C: Tensor, mask: Tensor | None, beta: float | Tensor) -> tuple[Any, Any]:
+    """``−C / scale``, masked, with the regularization that is used for it."""
+    if mask is None:
+        costs = _array(C, xp)
+        scale = _resolvable(xp, costs, beta)
+        return costs / -scale, scale
+    blocked = _array(mask, xp)
+    costs = xp.where(blocked, 0.0, _array(C, xp))
+    scale = _resolvable(xp, costs, beta)
+    return xp.where(blocked, MASKED, costs / -scale), scale
 
 
 def _exact_dtype(device: torch.device) -> torch.dtype:
@@ -268,13 +275,13 @@ def _mass(rows: Any, columns: Any) -> Any:
     return mass
 
 
-def _check_masks(mask: Any, rows: Any, columns: Any, shape: tuple[int, ...]) -> None:
-    *batch, S, K = shape
+def _check_masks(blocked: Any, rows: Any, columns: Any) -> None:
+    *batch, S, K = blocked.shape
 
     def problems(x: Any, *end: int) -> Any:
         x = torch.as_tensor(x).detach().cpu().numpy()
         return np.broadcast_to(x, (*batch, *end)).reshape(-1, *end)
 
-    parts = problems(mask, S, K), problems(rows[..., 0], S), problems(columns[..., 0], K)
+    parts = problems(blocked, S, K), problems(rows[..., 0], S), problems(columns[..., 0], K)
     for problem in zip(*parts, strict=True):
         check_feasible(*problem)

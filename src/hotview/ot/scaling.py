@@ -28,7 +28,6 @@ _Array = NDArray[np.float64]
 # The log-kernel of a masked entry. Finite, since ∞ − ∞ is NaN; its exponential is exactly 0.
 MASKED = -1e100
 _BLOCK = 10  # iterations between two looks at the marginals
-_EXTREME = 230.0  # factors beyond exp(±230) are taken in logarithms
 _STEEP = 200.0  # a log-kernel spread over more than this is reached by annealing
 _PATIENCE = 30  # iterations before the first Newton step
 _DAMPING = 1e-4  # added to the Hessian, times the error, to hold steps where it is nearly singular
@@ -123,7 +122,7 @@ def _iterate(problem: _Problem, state: Scaling, max_iter: int, tol: float) -> Sc
 def _multiply(
     problem: _Problem, phi: Any, psi: Any, steps: int, tol: float
 ) -> tuple[Any, Any, float, int] | None:
-    """Iterate on factors of the plan; None where these become extreme."""
+    """Iterate on factors of the plan; None where these over- or underflow."""
     xp, L, a, b, symmetric = problem
     K = plan_of(xp, L, phi, psi)
     sweep = _sweep_in_place if isinstance(K, np.ndarray) and K.ndim == 2 else _sweep
@@ -132,7 +131,7 @@ def _multiply(
         u = v = xp.sqrt(u * v)
         error = abs(u * (K @ v) - a).sum(-2).max().item()
     log_u, log_v = xp.log(u), xp.log(v)
-    if not (abs(log_u).max() < _EXTREME and abs(log_v).max() < _EXTREME):  # or NaN
+    if not (abs(log_u).max() < xp.inf and abs(log_v).max() < xp.inf):  # infinite, or NaN
         return None
     return phi + log_u, psi + log_v, error, made
 
