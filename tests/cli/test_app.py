@@ -45,8 +45,10 @@ def test_errors_are_one_line_without_a_traceback(tmp_path):
     assert result.returncode == 1
     assert result.stderr.startswith("hotview: the folder nowhere does not exist")
     assert "Traceback" not in result.stderr
+    assert result.stdout == ""  # told before the work, not after it
 
 
 def test_wrong_usage_is_exit_code_2(tmp_path):
     assert hotview_command("demo", "--random-state", "x", cwd=tmp_path).returncode == 2
+    assert hotview_command("demo", "--random-state", "-1", cwd=tmp_path).returncode == 2
     assert hotview_command("fly", cwd=tmp_path).returncode == 2

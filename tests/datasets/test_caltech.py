@@ -278,3 +278,16 @@ def test_the_seven_classes_are_rows_of_the_twenty():
     rows = np.flatnonzero(np.isin(names, seven.target_names))
     np.testing.assert_array_equal(seven.views["WM"], twenty.views["WM"][rows])
     np.testing.assert_array_equal(np.array(seven.target_names)[seven.target], names[rows])
+
+
+def test_a_strange_npz_is_named_and_nobody_is_told_to_unpickle(tmp_path):
+    path = tmp_path / "bad.npz"
+    path.write_bytes(b"hello")
+    with pytest.raises(ValueError, match=r"bad\.npz cannot be read") as caught:
+        load_caltech(7, path)
+    assert "allow_pickle" not in str(caught.value)
+
+
+def test_a_number_of_classes_in_a_list():
+    with pytest.raises(ValueError, match=r"7 or 20.*\[7\]"):
+        load_caltech([7], "anywhere")

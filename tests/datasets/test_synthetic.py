@@ -328,3 +328,14 @@ def test_the_description_counts_what_was_made():
 def test_impossible_settings_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         make_views(**change)
+
+
+def test_linked_rows_have_their_latent_rows():
+    data = make_views(noise=0.0, labeled=0.1, random_state=0)
+    for name, X in data.linked.items():
+        z = data.linked_latent[name]
+        assert len(z) == len(X) == len(data.linked_target)
+        # Without noise a view is a rotation of its latent rows: distances are the same.
+        np.testing.assert_allclose(
+            np.linalg.norm(X[0] - X, axis=1), np.linalg.norm(z[0] - z, axis=1), atol=1e-4
+        )

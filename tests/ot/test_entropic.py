@@ -133,6 +133,24 @@ def test_relative_regularization_ignores_what_is_masked():
     assert sinkhorn(C, **options).reg.item() == pytest.approx(0.2 * off)
 
 
+@pytest.mark.parametrize(
+    "C",
+    (
+        torch.full((3, 3), 1e38),
+        torch.full((3, 3), 1e308, dtype=torch.float64),
+        torch.full((30, 30), 1000.0, dtype=torch.float16),
+        torch.full((3, 3), 1e-320, dtype=torch.float64),
+    ),
+    ids=("1e38", "1e308", "half", "1e-320"),
+)
+@pytest.mark.parametrize("masked", (False, True))
+def test_relative_regularization_of_extreme_costs(C, masked):
+    plan = sinkhorn(C, reg=0.1, relative=True, mask=eye(len(C)) if masked else None)
+    assert plan.converged
+    assert plan.reg.isfinite()
+    assert plan.W.sum().item() == pytest.approx(1, abs=1e-2)
+
+
 def test_masked_entries_are_exactly_zero_even_where_the_cost_is_not_finite():
     C = symmetric_costs()
     C.fill_diagonal_(math.inf)
@@ -264,8 +282,9 @@ def test_a_warm_start_ends_at_once():
     torch.testing.assert_close(warm.W, cold.W, rtol=0, atol=1e-8)
 
 
-def test_twenty_iterations_are_twenty_iterations():
-    C, a, b = costs(), marginals(6, 1), marginals(4, 2)
+@pytest.mark.parametrize("size", (1.0, 60.0))  # as steep as exp can be without logarithms
+def test_twenty_iterations_are_twenty_iterations(size):
+    C, a, b = size * costs(), marginals(6, 1), marginals(4, 2)
     u, v = torch.ones(6, dtype=torch.float64), torch.ones(4, dtype=torch.float64)
     K = torch.exp(-C / 0.1)
     for _ in range(20):
@@ -337,6 +356,8 @@ def bad_inputs():
         "tol": ((C,), {"tol": -1.0}, ValueError, "tol must not be negative"),
         "grad": ((C,), {"grad": "implicit"}, ValueError, "'envelope', 'unroll'"),
         "a length": ((C, quarter), {}, ValueError, r"a must be a tensor of shape \(6,\)"),
+        "a batch": ((C.expand(3, 6, 4), torch.ones(2, 6)), {}, ValueError, r"\(3, 6\).*\(2, 6\)"),
+        "init type": ((C,), {"init": C}, ValueError, "init must be a Plan"),
         "negative": ((C, None, quarter - 0.5), {}, ValueError, "b must be finite and non-neg"),
         "sums": ((C, None, 2 * quarter), {}, ValueError, "same positive sum"),
         "a grad": ((C, torch.full((6,), 1 / 6).requires_grad_()), {}, ValueError, "unroll"),

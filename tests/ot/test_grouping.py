@@ -42,8 +42,9 @@ def test_a_uniform_plan_is_one_group_and_says_nothing():
 
 
 @pytest.mark.parametrize("n", (1, 2, 3, 4, 6))
-def test_the_number_of_groups_can_be_given(n):
-    W, _ = blocks((2, 2, 2), seed=0)
+@pytest.mark.parametrize("seed", (0, None), ids=("noisy", "with ties"))
+def test_the_number_of_groups_can_be_given(n, seed):
+    W, _ = blocks((2, 2, 2), seed=seed)
     assert groups_of_pairs(W, n, 0.05).n_groups == n
 
 
@@ -70,8 +71,16 @@ def test_references_take_the_largest_entry():
     assert groups.n_groups == 2
 
 
-@pytest.mark.parametrize("n", (0, 7))
-def test_impossible_numbers_of_groups(n):
+def test_more_groups_than_views():
     W, _ = blocks((3, 3))
     with pytest.raises(ValueError, match="between 1 and the 6 views"):
-        groups_of_pairs(W, n, 0.05)
+        groups_of_pairs(W, 7, 0.05)
+
+
+def test_a_view_without_mass_stands_alone_and_is_uniform():
+    W, _ = blocks((2, 2))
+    with_empty = np.zeros((5, 5))
+    with_empty[:4, :4] = W
+    groups = groups_of_pairs(with_empty, None, 0.05)
+    assert groups.labels.tolist() == [0, 0, 1, 1, 2]
+    assert groups.uniform.tolist() == [False] * 4 + [True]

@@ -27,10 +27,18 @@ def test_view_labels_of_references():
 
 
 def test_a_square_plan_to_references_is_not_taken_for_pairs():
-    C = torch.tensor([[0.0, 1.0, 2.0], [0.5, 1.0, 0.0], [1.0, 0.0, 2.0]])
+    C = torch.tensor([[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]])  # symmetric by chance
     plan = sinkhorn(C, reg=0.1)
+    assert plan.symmetric
     assert not plan.pairwise
-    assert plan.view_labels().labels.tolist() == [0, 2, 1]
+    assert plan.view_labels().labels.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("options", ({"n_groups": 2.5}, {"n_groups": 0}, {"tie_tol": -1.0}))
+def test_bad_options_of_view_labels(options):
+    plan = sinkhorn(torch.zeros(4, 4), reg=1.0, mask=eye(4))
+    with pytest.raises((ValueError, TypeError), match=next(iter(options))):
+        plan.view_labels(**options)
 
 
 def test_pairs_with_unequal_marginals_are_still_pairs():

@@ -139,6 +139,29 @@ def test_moving_everything_changes_nothing(sizes):
     )
 
 
+@pytest.mark.parametrize("shift", (0.0, 1e3, 1e5))
+@pytest.mark.parametrize("sizes", ((1000, 1000), (1000, 900), (40_000, 40_000)))
+def test_float32_keeps_its_digits_far_from_the_origin(shift, sizes):
+    generator = torch.Generator().manual_seed(0)
+    Z = torch.randn(sizes[0], 3, generator=generator)
+    Y = (Z + 0.05 * torch.randn(Z.shape, generator=generator))[: sizes[1]]
+    Zs, theta = [Z + shift, Y + shift], directions(6, 3, dtype=torch.float32)
+    exact = sliced_cost([Z.double() for Z in Zs], directions=theta.double())
+    torch.testing.assert_close(sliced_cost(Zs, directions=theta).double(), exact, rtol=1e-5, atol=0)
+
+
+def test_weights_changed_after_the_forward_pass_change_nothing():
+    grads = []
+    for later in (1.0, 7.0):
+        X, Y = (Z.requires_grad_() for Z in clouds((6, 5)))
+        w = torch.arange(1.0, 7.0)
+        C = sliced_cost([X], [Y], directions=directions(), weights=[w, None])
+        w[0] = later
+        C.sum().backward()
+        grads.append(X.grad)
+    assert torch.equal(*grads)
+
+
 def test_moving_one_cloud_by_v():
     (Z,) = clouds((30,))
     v = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)

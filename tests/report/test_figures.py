@@ -50,8 +50,11 @@ def test_a_failed_drawing_leaves_what_was_there(tmp_path):
 
 def test_bad_paths_say_what_to_do(tmp_path):
     figure, _ = new_figure()
-    with pytest.raises(ValueError, match=r"one of .*png.*got '.xyz'"):
+    with pytest.raises(ValueError, match=r"\.pdf, \.png or \.svg, got '.xyz'"):
         save_figure(figure, tmp_path / "plan.xyz")
+    (tmp_path / "dir.png").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"dir\.png is a folder"):
+        save_figure(figure, tmp_path / "dir.png")
     with pytest.raises(FileNotFoundError, match="make it first"):
         save_figure(figure, tmp_path / "missing" / "plan.png")
 

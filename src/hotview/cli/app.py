@@ -43,7 +43,9 @@ def demo(
     figure: Annotated[
         Path, typer.Option(help="Where to save the heat map (png, svg or pdf).")
     ] = Path("hotview-demo.png"),
-    random_state: Annotated[int, typer.Option(help="Seed of the shuffles and directions.")] = 0,
+    random_state: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="Seed of the shuffles and directions.")
+    ] = 0,
 ) -> None:
     """Compare the six views of the embedded Handwritten digits, none aligned with another."""
     from hotview.cli.demo import run_demo

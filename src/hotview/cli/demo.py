@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from hotview.datasets import load_handwritten, unalign
 from hotview.ot import Plan, draw_directions, sinkhorn, sliced_cost
-from hotview.report.figures import new_figure, plot_matrix, save_figure
+from hotview.report.figures import check_picture_path, new_figure, plot_matrix, save_figure
 from hotview.report.tables import matrix_table
 
 __all__ = ["compare_views", "reduce_view", "run_demo", "uneven_handwritten"]
@@ -26,6 +26,7 @@ _ENTROPY = 0.1  # of the mean cost
 
 def run_demo(figure: Path, random_state: int) -> None:
     """Print what the views are, their costs and their plan; save both as a heat map."""
+    check_picture_path(figure)  # before the work, not after it
     console = Console()
     views = uneven_handwritten(random_state)
     console.print("Handwritten digits: six views, different rows in each, none aligned.")

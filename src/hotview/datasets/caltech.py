@@ -143,7 +143,7 @@ def load_caltech(n_classes: int, path: str | os.PathLike[str]) -> Bunch:
     Traceback (most recent call last):
     FileNotFoundError: No features of Caltech101-7 at no/such/folder. ...
     """
-    if n_classes not in _PUBLISHED:
+    if n_classes not in tuple(_PUBLISHED):
         raise ValueError(
             f"Expected n_classes to be 7 or 20, the subsets of the paper, but it is {n_classes!r}."
         )
@@ -168,7 +168,8 @@ def _find_file(path: Path, published: _Published) -> Path:
         if file.is_file():
             return file
     raise FileNotFoundError(
-        f"No features of {Path(published.name).stem} at {path}. Get the published file "
+        f"No features of {Path(published.name).stem} at {path}. Get the file that multi-view "
+        "papers share (after Li, Nie, Huang and Huang, AAAI 2015), "
         f"{published.name} ({published.n_bytes:,} bytes, sha256 {published.sha256}), put it in a "
         "folder of your choice and pass that folder, or the file itself, as path. The "
         f"re-extracted features, {_REEXTRACTED}, are read in the same way."
@@ -189,7 +190,11 @@ def _read_published(file: Path) -> tuple[list[Array], Array]:
 
 
 def _read_reextracted(file: Path, n_classes: int) -> tuple[list[Array], Array]:
-    with np.load(file, allow_pickle=False) as stored:
+    from hotview.datasets.readers.errors import reading
+
+    with reading(file, _REEXTRACTED):
+        archive = np.load(file, allow_pickle=False)
+    with archive as stored:
         wanted = [f"view_{s}" for s in range(len(_COLUMNS))]
         missing = {*wanted, "y", "rows_7", "y_7"} - set(stored.files)
         if missing:

@@ -108,8 +108,9 @@ def make_views(
             The aligned rows (none unless `labeled` is above 0) and their classes.
         view_groups : ndarray of int64, shape (n_views + n_junk,)
             The group of every view, −1 for junk.
-        latent : dict of ndarray of float32
-            The latent rows behind the rows of every view; a junk view has 0 latent columns.
+        latent, linked_latent : dicts of ndarray of float32
+            The latent rows behind the rows of every view, unaligned and aligned; a junk view has
+            0 latent columns.
         individuals, linked_individuals : dict of ndarray of int64, and ndarray of int64
             Who is behind every row: equal numbers are the same individual.
         view_names : list of str
@@ -147,7 +148,7 @@ def make_views(
 
     groups = np.full(n_total, -1, dtype=np.int64)
     groups[:n_views] = np.arange(n_views) * n_groups // n_views
-    data = Bunch(views={}, target={}, linked={}, latent={}, individuals={})
+    data = Bunch(views={}, target={}, linked={}, latent={}, linked_latent={}, individuals={})
     for s, (group, D) in enumerate(zip(groups, columns, strict=True)):
         X = _observe(latents[group], D, n_latent, noise, nonlinear, rng)
         rows = _draw_members(classes, members[s], rng)
@@ -171,6 +172,7 @@ def _add_view(
     data.views[name] = X[rows].astype(np.float32)
     data.linked[name] = X[linked].astype(np.float32)
     data.latent[name] = z[rows].astype(np.float32)
+    data.linked_latent[name] = z[linked].astype(np.float32)
     data.target[name] = classes[rows]
     data.individuals[name] = rows
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -78,8 +77,10 @@ def check_weights(weights: Sequence[Tensor | None] | None, clouds: Sequence[Tens
             )
 
 
-def explain_not_finite(n_rows: int, clouds: Sequence[Tensor], directions: Tensor) -> NoReturn:
-    """Say why a cost is NaN or infinite."""
+def explain_not_finite(
+    C: Tensor, n_rows: int, clouds: Sequence[Tensor], directions: Tensor
+) -> None:
+    """Raise if a cloud, the directions or a cost are NaN or infinite, and say which."""
     named = [(_name(i, n_rows), Z) for i, Z in enumerate(clouds)]
     for name, Z in [*named, ("directions", directions)]:
         bad = ~torch.isfinite(Z).all(dim=1)
@@ -88,6 +89,7 @@ def explain_not_finite(n_rows: int, clouds: Sequence[Tensor], directions: Tensor
                 f"{name} holds NaN or infinite values in {int(bad.sum())} of {len(Z)} rows, "
                 f"first in row {int(bad.nonzero()[0])}."
             )
-    raise OverflowError(
-        f"the cost exceeds what {directions.dtype} holds; rescale the clouds or use float64."
-    )
+    if not bool(torch.isfinite(C).all()):
+        raise OverflowError(
+            f"the cost exceeds what {directions.dtype} holds; rescale the clouds or use float64."
+        )

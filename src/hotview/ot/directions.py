@@ -8,6 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from hotview._validation import check_count
+
 __all__ = ["draw_directions"]
 
 _SOBOL_HALF_CELL = (
@@ -58,13 +60,14 @@ def draw_directions(
     >>> torch.allclose(theta @ theta.T, torch.eye(3), atol=1e-6)
     True
     """
-    for name, value in (("n", n), ("d", d)):
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    n, d = check_count("n", n), check_count("d", d)
+    dtype = dtype or torch.get_default_dtype()
+    if not dtype.is_floating_point:
+        raise TypeError(f"dtype must be floating-point, got {dtype}.")
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {kind!r}.")
     theta = _KINDS[kind](n, d, generator)
-    return theta.to(dtype=dtype or torch.get_default_dtype(), device=device or theta.device)
+    return theta.to(dtype=dtype, device=device or theta.device)
 
 
 def _gaussian(*shape: int, generator: torch.Generator | None) -> Tensor:

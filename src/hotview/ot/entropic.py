@@ -54,10 +54,12 @@ def sinkhorn(
         Take `reg` as a multiple of the mean absolute cost of the entries that are not masked (1
         where all of these are 0), so that the plan does not depend on the scale of `C`.
     max_iter : int, default=1000
-        Most iterations to make.
+        Most iterations to make. Up to 100, these are Sinkhorn's and nothing else. With more, what
+        crawls is helped: costs that are steep against `reg` are reached over softer problems, and
+        from the 30th iteration on every eleventh is a Newton step.
     tol : float, default=1e-6
         Stop when the marginals of W are off by at most this share of the mass, added over entries.
-        Looked at after every tenth iteration.
+        Looked at after every tenth iteration of Sinkhorn and after every Newton step.
     mask : Tensor of bool or None, default=None
         True where W must be exactly zero (the diagonal, say), of the shape of `C` or of its last
         two dimensions. A mask that leaves no plan is an error.
@@ -167,10 +169,13 @@ def _marginal(given: Tensor | None, name: str, n: int, C: Tensor, xp: Any) -> An
         if xp is np:
             return np.full((n, 1), 1 / n)
         return torch.full((n, 1), 1 / n, dtype=_exact_dtype(C.device), device=C.device)
-    if not isinstance(given, Tensor) or given.shape[-1:] != (n,) or given.ndim >= C.ndim:
+    batch = tuple(C.shape[:-2])
+    if not isinstance(given, Tensor) or given.shape not in ((n,), (*batch, n)):
         raise ValueError(
-            f"{name} must be a tensor of shape ({n},), or (…, {n}) with the leading dimensions of "
-            f"C, whose shape is {tuple(C.shape)}; got {getattr(given, 'shape', given)}."
+            f"{name} must be a tensor of shape {(n,)}"
+            + (f" or {(*batch, n)}" if batch else "")
+            + f", to go with C of shape {tuple(C.shape)}; got "
+            + (f"{tuple(given.shape)}." if isinstance(given, Tensor) else f"{given!r}.")
         )
     if given.requires_grad and xp is np:
         raise ValueError(f"{name} requires grad; marginals have one only with grad='unroll'.")
@@ -183,11 +188,14 @@ def _marginal(given: Tensor | None, name: str, n: int, C: Tensor, xp: Any) -> An
 def _regularization(C: Tensor, reg: float, relative: bool, mask: Tensor | None) -> float | Tensor:
     if not relative:
         return float(reg)
-    if mask is None:
-        mean = C.abs().mean((-2, -1), keepdim=True)
-    else:
+    # In float64, and over the largest, for no sum to overflow.
+    size = C.abs().to(_exact_dtype(C.device))
+    n_open: int | Tensor = C.shape[-2] * C.shape[-1]
+    if mask is not None:
+        size = size.masked_fill(mask, 0)
         n_open = (~mask).sum((-2, -1), keepdim=True)
-        mean = C.abs().masked_fill(mask, 0).sum((-2, -1), keepdim=True) / n_open
+    largest = size.detach().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(size.dtype).tiny)
+    mean = (size / largest).sum((-2, -1), keepdim=True) / n_open * largest
     return reg * torch.where(mean > 0, mean, 1.0)
 
 
@@ -228,10 +236,9 @@ def _marginal_error(xp: Any, W: Any, rows: Any, columns: Any) -> Any:
 def _warm_start(init: Plan | None, C: Tensor, scale: Any, xp: Any) -> tuple[Any, Any] | None:
     if init is None:
         return None
-    if init.W.shape != C.shape:
-        raise ValueError(
-            f"init must be a Plan of shape {tuple(C.shape)}, got {tuple(init.W.shape)}."
-        )
+    if not isinstance(init, Plan) or init.W.shape != C.shape:
+        came = tuple(init.W.shape) if isinstance(init, Plan) else type(init).__name__
+        raise ValueError(f"init must be a Plan of shape {tuple(C.shape)}, got {came}.")
     f, g = (_array(x.detach().to(C.device), xp)[..., None] for x in (init.f, init.g))
     return f / scale, g / scale
 

@@ -73,7 +73,7 @@ def groups_of_references(W: _Matrix, tie_tol: float) -> ViewGroups:
 def groups_of_pairs(W: _Matrix, n_groups: int | None, tie_tol: float) -> ViewGroups:
     """Cut the graph of views whose edges are W (symmetric, nothing on the diagonal)."""
     S = len(W)
-    if n_groups is not None and not 1 <= n_groups <= S:
+    if n_groups is not None and n_groups > S:
         raise ValueError(f"n_groups must be between 1 and the {S} views, got {n_groups}.")
     A = (W + W.T) / 2
     np.fill_diagonal(A, 0)
@@ -92,19 +92,22 @@ def groups_of_pairs(W: _Matrix, n_groups: int | None, tie_tol: float) -> ViewGro
 
 def _count_groups(A: _Matrix) -> int:
     """As many groups as there are large eigenvalues: k blocks without edges between have k ones."""
-    scale = 1 / np.sqrt(A.sum(axis=1))
-    values = np.sort(np.linalg.eigvalsh(scale[:, None] * A * scale))[::-1]
-    return int(np.argmax(values[:-1] - values[1:])) + 1
+    degree = A.sum(axis=1)
+    alone = degree == 0  # a view without mass is a group of its own
+    scale = 1 / np.sqrt(degree[~alone])
+    values = np.sort(np.linalg.eigvalsh(scale[:, None] * A[np.ix_(~alone, ~alone)] * scale))[::-1]
+    return int(np.argmax(values[:-1] - values[1:])) + 1 + int(alone.sum())
 
 
 def _average_linkage(A: _Matrix, n_groups: int) -> NDArray[np.int64]:
-    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.cluster.hierarchy import cut_tree, linkage
     from scipy.spatial.distance import squareform
 
     if len(A) == 1:
         return np.zeros(1, dtype=np.int64)
     distance = A.max() - A
     np.fill_diagonal(distance, 0)
-    found = fcluster(linkage(squareform(distance), "average"), n_groups, criterion="maxclust")
+    # Not fcluster, which gives fewer groups than asked for where distances tie.
+    found = cut_tree(linkage(squareform(distance), "average"), [n_groups]).ravel()
     _, first, inverse = np.unique(found, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]

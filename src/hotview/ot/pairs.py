@@ -59,16 +59,16 @@ class Group(NamedTuple):
 
 
 def sort_clouds(
-    task: Task, theta: Tensor, clouds: Sequence[Tensor], *, with_origin: bool
+    task: Task, theta: Tensor, clouds: Sequence[Tensor], shift: Tensor, *, with_origin: bool
 ) -> list[Group]:
-    """Project and sort every cloud once, those of equal size together."""
+    """Move every cloud by `shift`, project and sort it once, those of equal size together."""
     by_size: dict[tuple[int, int], list[int]] = {}
     for i, (Z, w) in enumerate(zip(clouds, task.weights, strict=True)):
         key = (len(Z), -1 if w is None else i)  # a weighted cloud is its own group
         by_size.setdefault(key, []).append(i)
     groups = []
     for (_, weighted), ids in by_size.items():
-        P = project(theta, [clouds[i] for i in ids])
+        P = project(theta, [clouds[i] for i in ids], shift)
         groups.append(Group(ids, *sort_rows_(P, with_origin=with_origin or weighted >= 0)))
     return groups
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from hotview._validation import check_count
 from hotview.ot.grouping import ViewGroups, groups_of_pairs, groups_of_references
 
 __all__ = ["Plan"]
@@ -88,19 +89,18 @@ class Plan:
 
     @property
     def pairwise(self) -> bool:
-        """Whether rows and columns are the same views: symmetric, or nothing stays in place."""
-        S, K = self.W.shape[-2:]
-        no_diagonal = self.mask is not None and S == K
-        return self.symmetric or (
-            no_diagonal and bool(self.mask.diagonal(dim1=-2, dim2=-1).all())  # type: ignore[union-attr]
-        )
+        """Whether rows and columns are the same views, that is, whether the diagonal is masked."""
+        if self.mask is None or self.W.shape[-1] != self.W.shape[-2]:
+            return False
+        return bool(self.mask.diagonal(dim1=-2, dim2=-1).all())
 
     def view_labels(self, n_groups: int | None = None, *, tie_tol: float = 0.05) -> ViewGroups:
         """Groups of views that the plan sends to each other, or to the same reference.
 
-        A pairwise plan is a weighted graph of views, cut by average linkage; the number of groups,
-        unless given, is where the eigenvalues of W, with rows summing to 1, fall most. A reference
-        plan groups views by the reference that takes most of them.
+        A pairwise plan (one whose diagonal is masked) is a weighted graph of views, cut by average
+        linkage; the number of groups, unless given, is where the eigenvalues of W, with rows
+        summing to 1, fall most. Any other plan groups views by the reference that takes most of
+        them.
 
         Parameters
         ----------
@@ -125,6 +125,10 @@ class Plan:
         >>> plan.view_labels().labels.tolist()
         [0, 1, 0, 1]
         """
+        if not 0 <= tie_tol < 1:
+            raise ValueError(f"tie_tol must be at least 0 and less than 1, got {tie_tol!r}.")
+        if n_groups is not None:
+            n_groups = check_count("n_groups", n_groups)
         if self.W.ndim > 2:
             raise ValueError("view_labels takes one plan; index a batched W and solve it alone.")
         W = self.W.detach().double().cpu().numpy()

@@ -18,14 +18,18 @@ __all__ = ["project", "unproject"]
 _LARGE = 2**15  # points
 
 
-def project(theta: Tensor, clouds: Sequence[Tensor]) -> Tensor:
-    """``theta @ Z.T`` for clouds Z of n points each: (clouds, directions, n)."""
+def project(theta: Tensor, clouds: Sequence[Tensor], shift: Tensor) -> Tensor:
+    """``theta @ (Z - shift).T`` for clouds Z of n points each: (clouds, directions, n).
+
+    Moving all clouds alike changes no cost; moved to the origin they keep their digits.
+    """
     n = len(clouds[0])
     if n <= _LARGE:
-        return theta @ torch.stack(list(clouds)).mT
+        return theta @ torch.stack(list(clouds)).sub_(shift).mT
     P = empty(len(clouds), len(theta), n, dtype=theta.dtype, device=theta.device)
     for out, Z in zip(P, clouds, strict=True):
-        torch.mm(theta, Z.T, out=out)
+        for i in range(0, n, _LARGE):
+            out[:, i : i + _LARGE] = theta @ (Z[i : i + _LARGE] - shift).T
     return P
 
 

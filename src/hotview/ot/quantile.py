@@ -18,6 +18,9 @@ from hotview.ot.even import accumulator
 __all__ = ["Grid", "cumulative_weights", "even_grid", "merged_cost", "merged_grad", "weighted_grid"]
 
 
+_KEPT = 2**16  # steps; larger grids are made anew, since 64 of them would fill the memory
+
+
 class Grid(NamedTuple):
     """Steps of two merged quantile functions.
 
@@ -30,9 +33,14 @@ class Grid(NamedTuple):
     mass: Tensor
 
 
-@lru_cache(maxsize=64)  # training compares the same sizes at every step
 def even_grid(n: int, m: int, dtype: torch.dtype, device: torch.device) -> Grid:
     """Grid of two clouds of n and m equally weighted points; the same for every direction."""
+    make = _make_grid if n + m <= _KEPT else _make_grid.__wrapped__
+    return make(n, m, dtype, device)
+
+
+@lru_cache(maxsize=64)  # training compares the same sizes at every step
+def _make_grid(n: int, m: int, dtype: torch.dtype, device: torch.device) -> Grid:
     # In whole numbers (levels times n·m) the merge is exact, and needs no sort: cloud one jumps at
     # i·m, after (i·m − 1) // n jumps of cloud two; where both jump at once, one step has no mass.
     i = torch.arange(1, n + 1, device=device)

@@ -31,7 +31,9 @@ def sliced_cost(
 
     Each entry is exact one-dimensional transport, averaged over the directions θ; there is no root
     in it, so its gradient is finite where clouds coincide. Every cloud is projected and sorted
-    once, whatever the number of pairs. Differentiable once in `Zs`, `Gs` and `directions`.
+    once, whatever the number of pairs. Differentiable once in `Zs`, `Gs` and `directions`, by
+    ``backward`` (not by ``torch.func``). On the CPU, float32 clouds of 32,768 points or more are
+    sorted to within one unit in the last place.
 
     Parameters
     ----------
@@ -74,7 +76,7 @@ def sliced_cost(
     >>> sliced_cost([Z, Z[:50]], [Z[50:]], directions=theta).shape
     torch.Size([2, 1])
     """
-    clouds = [*Zs, *(Gs or ())]
+    clouds = [*Zs, *(() if Gs is None else Gs)]
     n_columns = None if Gs is None else len(Gs)
     check_clouds(len(Zs), n_columns, clouds, directions)
     check_weights(weights, clouds)
@@ -82,11 +84,18 @@ def sliced_cost(
         raise ValueError(f"p must be at least 1, got {p!r}.")
     if scale not in _SCALES:
         raise ValueError(f"scale must be one of {_SCALES}, got {scale!r}.")
-    task = Task(len(Zs), n_columns, float(p), tuple(weights or [None] * len(clouds)))
+    fixed = [None] * len(clouds) if weights is None else [_copy(w) for w in weights]
+    task = Task(len(Zs), n_columns, float(p), tuple(fixed))
     C: Tensor = _SlicedCost.apply(task, directions, *clouds)  # type: ignore[no-untyped-call]
-    if not bool(torch.isfinite(C).all()):
-        explain_not_finite(len(Zs), clouds, directions)
+    # A cloud with nothing to compare, or a point without weight, can hide what is not finite.
+    if not bool(torch.isfinite(C).all()) or (len(clouds) == 1 or weights is not None):
+        explain_not_finite(C, len(Zs), clouds, directions)
     return C if scale == "mean" else C * _points(task, clouds, C)
+
+
+def _copy(weight: Tensor | None) -> Tensor | None:
+    """What the backward pass will find, whatever happens to the caller's tensor meanwhile."""
+    return None if weight is None else weight.clone()
 
 
 class _SlicedCost(torch.autograd.Function):
@@ -94,15 +103,16 @@ class _SlicedCost(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, task: Task, theta: Tensor, *clouds: Tensor) -> Tensor:
-        groups = sort_clouds(task, theta, clouds, with_origin=any(ctx.needs_input_grad))
+        shift = clouds[0].mean(0)
+        groups = sort_clouds(task, theta, clouds, shift, with_origin=any(ctx.needs_input_grad))
         ctx.task, ctx.ids = task, [group.ids for group in groups]
-        ctx.save_for_backward(theta, *clouds, *(x for group in groups for x in group[1:]))
+        ctx.save_for_backward(theta, shift, *clouds, *(x for group in groups for x in group[1:]))
         return pair_costs(task, groups).to(theta.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        theta, *saved = ctx.saved_tensors
+        theta, shift, *saved = ctx.saved_tensors
         n_clouds = len(saved) - 2 * len(ctx.ids)
         clouds, tensors = saved[:n_clouds], iter(saved[n_clouds:])
         groups = [Group(ids, next(tensors), next(tensors)) for ids in ctx.ids]
@@ -115,7 +125,7 @@ class _SlicedCost(torch.autograd.Function):
                 if ctx.needs_input_grad[2 + i]:
                     grad_clouds[i] = grad_Z
                 if grad_theta is not None:
-                    grad_theta += grad_P @ clouds[i]
+                    grad_theta += grad_P @ (clouds[i] - shift)
         return None, grad_theta, *grad_clouds
 
 

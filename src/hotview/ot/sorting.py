@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hotview.ot.memory import empty
@@ -25,8 +26,12 @@ __all__ = ["SortedRows", "sort_rows_"]
 _SHORT = 512  # rows up to this length: a comparison sort in cache beats passes over digits
 _LONG = 2**15  # rows from this length: torch has a radix sort for them, where built with FBGEMM
 _BLOCK = 2**16  # elements per block: keys, digits and indices of a block stay in the L2 cache
-_INTEGER = {torch.float32: torch.int32, torch.float64: torch.int64}
+_WORTH_A_THREAD = 2**19  # elements; starting threads for fewer costs more than it saves
+_INTEGER = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
 _HAS_LONG_RADIX = "fbgemm" in torch.backends.quantized.supported_engines
+
+_Rows = NDArray[Any]  # float32 or float64
+_Index = NDArray[np.int64]
 
 
 class SortedRows(NamedTuple):
@@ -41,82 +46,82 @@ def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
 
     Very long float32 rows come in order to within one unit in the last place.
     """
-    if P.device.type != "cpu" or P.dtype not in _INTEGER:
+    if P.device.type != "cpu":
         result = torch.sort(P, dim=-1)
         return SortedRows(result.values, result.indices if with_origin else None)
-    rows = P.view(-1, P.shape[-1])
-    origin = empty(*rows.shape, dtype=torch.int64, device=P.device) if with_origin else None
+    rows = P.view(-1, P.shape[-1]).numpy()
+    if not with_origin:
+        _each_block(lambda block: rows[block].sort(axis=-1), rows)
+        return SortedRows(P, None)
+    origin = empty(*P.shape, dtype=torch.int64, device=P.device)
+    index = origin.view(rows.shape).numpy()
+    if rows.shape[1] >= _LONG and rows.dtype == np.float32 and _HAS_LONG_RADIX:
+        for row, out in zip(rows, index, strict=True):  # torch uses its threads by itself
+            _sort_long_(row, out)
+    else:
+        _each_block(lambda block: _sort_block_(rows[block], index[block]), rows)
+    return SortedRows(P, origin)
 
-    def sort_block(block: slice) -> None:
-        if origin is None:
-            rows[block].numpy().sort(axis=-1)
-        else:
-            _argsort(rows[block], out=origin[block])
-            rows[block] = _take(rows[block], origin[block])
 
-    _each_block(sort_block, *rows.shape)
-    return SortedRows(P, None if origin is None else origin.view(P.shape))
-
-
-def _each_block(work: Callable[[slice], None], n_rows: int, n_columns: int) -> None:
+def _each_block(work: Callable[[slice], None], rows: _Rows) -> None:
     """Call `work` on blocks of rows, on as many threads as torch may use."""
-    step = max(1, _BLOCK // n_columns)
-    blocks = [slice(i, i + step) for i in range(0, n_rows, step)]
-    n_threads = min(torch.get_num_threads(), len(blocks))
-    if n_threads == 1:
+    step = max(1, _BLOCK // rows.shape[1])
+    blocks = [slice(i, i + step) for i in range(0, len(rows), step)]
+    n_threads = min(torch.get_num_threads(), rows.size // _WORTH_A_THREAD, len(blocks))
+    if n_threads <= 1:
         for block in blocks:
             work(block)
         return
-    with ThreadPoolExecutor(n_threads) as pool:  # numpy and torch let go of the lock
+    # The work is numpy's alone: it lets go of the lock and, unlike torch, starts no threads itself.
+    with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(work, blocks))
 
 
-def _argsort(rows: Tensor, *, out: Tensor) -> None:
-    n = rows.shape[1]
-    if n <= _SHORT:
-        out.copy_(torch.from_numpy(np.argsort(rows.numpy(), axis=-1)))
-    elif n >= _LONG and rows.dtype == torch.float32 and _HAS_LONG_RADIX:
-        _argsort_long(rows, out=out)
+def _sort_block_(rows: _Rows, index: _Index) -> None:
+    """Sort `rows` in place and write where each value came from into `index`."""
+    first = np.arange(len(rows))[:, None] * rows.shape[1]  # of each row, in the flat array
+    if rows.shape[1] <= _SHORT:
+        flat = np.argsort(rows, axis=-1) + first
     else:
-        out.copy_(_argsort_by_digits(rows))
+        flat = _argsort_by_digits(rows, first)
+    np.subtract(flat, first, out=index)
+    rows[...] = rows.ravel().take(flat)
 
 
-def _argsort_by_digits(rows: Tensor) -> Tensor:
-    first, *others = _digits(_ordered_integers(rows))
-    index = _argsort_digit(first)
-    for digit in others:
-        index = _take(index, _argsort_digit(_take(digit, index)))
-    return index
+def _argsort_by_digits(rows: _Rows, first: _Index) -> _Index:
+    """Flat indices that sort each row."""
+    flat: _Index | None = None
+    for digit in _digits(_ordered_integers(rows)):
+        known = digit if flat is None else digit.ravel().take(flat)
+        step = np.argsort(known, axis=-1, kind="stable")
+        step += first
+        flat = step if flat is None else flat.ravel().take(step)
+    assert flat is not None
+    return flat
 
 
-def _take(rows: Tensor, index: Tensor) -> Tensor:
-    """``rows.gather(-1, index)``, which torch does three times faster for a single row."""
-    if len(rows) > 1:
-        return rows.gather(-1, index)
-    return rows[0].index_select(0, index[0]).unsqueeze(0)
-
-
-def _ordered_integers(rows: Tensor) -> Tensor:
+def _ordered_integers(rows: _Rows) -> NDArray[Any]:
     """Signed integers that are ordered as the floats are."""
-    bits = rows.contiguous().view(_INTEGER[rows.dtype])
+    bits = np.ascontiguousarray(rows).view(_INTEGER[rows.dtype])
     # Negative floats grow in magnitude as their bits grow: flip all of these but the sign.
-    flip = bits >> (8 * bits.element_size() - 1)  # -1 where negative, else 0
-    return flip.bitwise_and_(torch.iinfo(bits.dtype).max).bitwise_xor_(bits)
+    key = bits >> (8 * bits.itemsize - 1)  # -1 where negative, else 0
+    key &= np.iinfo(bits.dtype).max
+    key ^= bits
+    return key
 
 
-def _digits(key: Tensor) -> list[Tensor]:
-    """Digits in base 65,536, last first; the first one's sign bit flipped to make it unsigned."""
-    digits = [(key >> shift).to(torch.int16) for shift in range(0, 8 * key.element_size(), 16)]
-    digits[-1].bitwise_xor_(torch.iinfo(torch.int16).min)
+def _digits(key: NDArray[Any]) -> list[NDArray[np.uint16]]:
+    """Digits in base 65,536, last first; the first one's sign bit is flipped to be unsigned."""
+    digits = [(key >> shift).astype(np.uint16) for shift in range(0, 8 * key.itemsize, 16)]
+    digits[-1] ^= np.uint16(1 << 15)
     return digits
 
 
-def _argsort_digit(digit: Tensor) -> Tensor:
-    return torch.from_numpy(np.argsort(digit.numpy().view(np.uint16), axis=-1, kind="stable"))
-
-
-def _argsort_long(rows: Tensor, *, out: Tensor) -> None:
+def _sort_long_(row: _Rows, index: _Index) -> None:
     # Non-negative 32-bit integers have 31 bits: the last bit of the float goes.
-    keys = _ordered_integers(rows).bitwise_right_shift_(1).add_(2**30)
-    for key, index in zip(keys, out, strict=True):
-        torch.sort(key, out=(key, index))
+    key = _ordered_integers(row)
+    key >>= 1
+    key += 2**30
+    sorted_key = torch.from_numpy(key)
+    torch.sort(sorted_key, out=(sorted_key, torch.from_numpy(index)))
+    row[...] = row.take(index)

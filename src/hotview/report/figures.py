@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["new_figure", "plot_matrix", "save_figure"]
+__all__ = ["check_picture_path", "new_figure", "plot_matrix", "save_figure"]
+
+_SUFFIXES = (".pdf", ".png", ".svg")
 
 
 def new_figure(n_panels: int = 1, *, panel_size: float = 4.8) -> tuple[Figure, list[Axes]]:
@@ -131,16 +133,8 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     ...     save_figure(figure, f"{folder}/empty.png").name
     'empty.png'
     """
-    path = Path(path)
-    kinds = figure.canvas.get_supported_filetypes()
+    path = check_picture_path(path)
     kind = path.suffix.lstrip(".").lower()
-    if kind not in kinds:
-        raise ValueError(
-            f"{path} must end in a picture's suffix, one of {', '.join(sorted(kinds))}; "
-            f"got {path.suffix or 'none'!r}."
-        )
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first.")
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=f".{kind}")
     os.close(handle)
     try:
@@ -152,4 +146,39 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     except BaseException:
         os.unlink(draft)
         raise
+    return path
+
+
+def check_picture_path(path: str | Path) -> Path:
+    """Refuse a path that no picture can be saved to.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where a picture is to go.
+
+    Returns
+    -------
+    Path
+        The same.
+
+    Examples
+    --------
+    >>> from hotview.report.figures import check_picture_path
+    >>> check_picture_path("plan.txt")
+    Traceback (most recent call last):
+    ValueError: plan.txt must end in .pdf, .png or .svg, got '.txt'.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in _SUFFIXES:
+        *most, last = _SUFFIXES
+        raise ValueError(
+            f"{path} must end in {', '.join(most)} or {last}, got {path.suffix or 'nothing'!r}."
+        )
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first.")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"the folder {path.parent} cannot be written to; choose another.")
     return path

@@ -55,7 +55,7 @@ def matrix_table(
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("", style="cyan")
     for name in column_names:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True, min_width=digits + 2)
     for name, row in zip(row_names, matrix, strict=True):
         best = np.nanmax(row) if highlight == "max" else np.nanmin(row)
         cells = [

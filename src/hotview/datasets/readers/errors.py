@@ -35,8 +35,13 @@ def unreadable(path: Path | str, kind: str, error: Exception) -> ValueError:
     """Make the error for a file that is damaged, or of another kind than its name says."""
     return ValueError(
         f"{path} cannot be read as {kind}: it is damaged, cut short or something else. "
-        f"({type(error).__name__}: {error})"
+        f"({type(error).__name__}: {_reason(error)})"
     )
+
+
+def _reason(error: Exception) -> str:
+    # numpy advises to unpickle what it does not know, which nobody should do with a strange file.
+    return "not numbers, or pickled" if "pickle" in str(error) else str(error)
 
 
 @contextmanager
