@@ -97,8 +97,8 @@ def pair_grads(task: Task, groups: Sequence[Group], grad_C: Tensor) -> list[Tens
     grads = [_even_grad(task, group, g) for group in groups]
     uneven: dict[int, Tensor] = {}
     for i, j, X, Y, grid in _uneven_pairs(task, groups):
-        for cloud, grad in zip((i, j), merged_grad(X, Y, grid, task.p), strict=True):
-            grad *= g[i, task.column(j)]
+        parts = merged_grad(X, Y, grid, task.p, g[i, task.column(j)])
+        for cloud, grad in zip((i, j), parts, strict=True):
             uneven[cloud] = uneven[cloud].add_(grad) if cloud in uneven else grad
     for group, grad in zip(groups, grads, strict=True):
         for row, i in enumerate(group.ids):
@@ -135,9 +135,10 @@ def _even_grad(task: Task, group: Group, g: Tensor) -> Tensor:
     block = _even_block(task, group)
     if block is None:
         return torch.zeros_like(group.values)
-    weight, A, B = g[_cells(block, g)], block.A, block.B
+    A, B = block.A, block.B
+    weight = g if g.numel() == len(A) * len(B) else g[_cells(block, g)]
     if B is A:
-        grad = even_grad(A, A, weight.fill_diagonal_(0), task.p)
+        grad = even_grad(A, A, weight.clone().fill_diagonal_(0), task.p)
     else:
         grad = torch.cat([even_grad(A, B, weight, task.p), even_grad(B, A, weight.T, task.p)])
     return grad.view_as(group.values)

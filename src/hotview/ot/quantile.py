@@ -91,9 +91,11 @@ def merged_cost(X: Tensor, Y: Tensor, grid: Grid, p: float) -> Tensor:
     return (cost.mul_(_columns(grid.mass))).sum(1).sum(dtype=accumulator(X)) / X.shape[1]
 
 
-def merged_grad(X: Tensor, Y: Tensor, grid: Grid, p: float) -> tuple[Tensor, Tensor]:
-    """Gradient of `merged_cost` in X and in Y."""
+def merged_grad(
+    X: Tensor, Y: Tensor, grid: Grid, p: float, weight: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradient of `weight` times `merged_cost` in X and in Y."""
     gap = _pick(X, grid.left) - _pick(Y, grid.right)
     slope = gap if p == 2 else gap.abs().pow_(p - 1).mul_(gap.sign())
-    slope = slope.mul_(_columns(grid.mass) * (p / X.shape[1]))
+    slope = slope.mul_(_columns(grid.mass) * (weight * (p / X.shape[1])))
     return _drop(slope, grid.left, len(X)), -_drop(slope, grid.right, len(Y))
