@@ -9,6 +9,8 @@ from torch import Tensor
 
 __all__ = ["check_clouds", "check_weights", "explain_not_finite"]
 
+_DTYPES = (torch.float32, torch.float64)
+
 
 def _name(i: int, n_rows: int) -> str:
     return f"Zs[{i}]" if i < n_rows else f"Gs[{i - n_rows}]"
@@ -33,7 +35,7 @@ def check_clouds(
                 f"{name} must be (points, dimensions) with at least one of each, "
                 f"got shape {tuple(Z.shape)}."
             )
-        if Z.dtype not in (torch.float32, torch.float64):
+        if Z.dtype not in _DTYPES:
             raise TypeError(f"{name} must be float32 or float64, got {Z.dtype}.")
         _check_agreement(name, Z, directions)
 

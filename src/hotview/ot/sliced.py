@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,7 +89,7 @@ def sliced_cost(
     task = Task(len(Zs), n_columns, float(p), tuple(fixed))
     C: Tensor = _SlicedCost.apply(task, directions, *clouds)  # type: ignore[no-untyped-call]
     # A cloud with nothing to compare, or a point without weight, can hide what is not finite.
-    if not bool(torch.isfinite(C).all()) or (len(clouds) == 1 or weights is not None):
+    if not math.isfinite(C.detach().sum().item()) or len(clouds) == 1 or weights is not None:
         explain_not_finite(C, len(Zs), clouds, directions)
     return C if scale == "mean" else C * _points(task, clouds, C)
 

@@ -81,10 +81,12 @@ def _sort_block_(rows: _Rows, index: _Index) -> None:
     """Sort `rows` in place and write where each value came from into `index`."""
     first = np.arange(len(rows))[:, None] * rows.shape[1]  # of each row, in the flat array
     if rows.shape[1] <= _SHORT:
-        flat = np.argsort(rows, axis=-1) + first
+        flat = np.argsort(rows, axis=-1)
+        index[...] = flat
+        flat += first
     else:
         flat = _argsort_by_digits(rows, first)
-    np.subtract(flat, first, out=index)
+        np.subtract(flat, first, out=index)
     rows[...] = rows.ravel().take(flat)
 
 
