@@ -1,7 +1,7 @@
 """From clouds to one dimension, and gradients back.
 
 Clouds of equal size are handled together. Small ones in one batched product, because calls cost
-more than arithmetic; large ones one by one, because memory costs more than calls.
+more than arithmetic; large ones one by one on the CPU, because there memory costs more than calls.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ __all__ = ["project", "unproject"]
 _LARGE = 2**15  # points
 
 
+def _together(n: int, theta: Tensor) -> bool:
+    return n <= _LARGE or theta.device.type != "cpu"
+
+
 def project(theta: Tensor, clouds: Sequence[Tensor], shift: Tensor) -> Tensor:
     """``theta @ (Z - shift).T`` for clouds Z of n points each: (clouds, directions, n).
 
     Moving all clouds alike changes no cost; moved to the origin they keep their digits.
     """
     n = len(clouds[0])
-    if n <= _LARGE:
+    if _together(n, theta):
         return theta @ torch.stack(list(clouds)).sub_(shift).mT
     P = empty(len(clouds), len(theta), n, dtype=theta.dtype, device=theta.device)
     for out, Z in zip(P, clouds, strict=True):
@@ -39,7 +43,7 @@ def unproject(grad: Tensor, origin: Tensor, theta: Tensor) -> Iterator[tuple[Ten
     `grad` and `origin` are (clouds, directions, n). Yields, per cloud, what is (directions, n) and
     good until the next is asked for, and what is (n, d).
     """
-    if grad.shape[-1] <= _LARGE:
+    if _together(grad.shape[-1], theta):
         grad_P = torch.empty_like(grad).scatter_(-1, origin, grad)
         # Transposed, since BLAS is three times slower on tall and thin matrices.
         yield from zip(grad_P, (theta.T @ grad_P).mT.contiguous(), strict=True)
