@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -58,11 +58,11 @@ class Plan:
     reg: float | Tensor
     f: Tensor
     g: Tensor
-    mask: Tensor | None = field(default=None)
-    symmetric: bool = False
-    n_iter: int = 0
-    marginal_error: Tensor = field(default_factory=lambda: torch.zeros(()))
-    tol: float = 0.0
+    mask: Tensor | None
+    symmetric: bool
+    n_iter: int
+    marginal_error: Tensor
+    tol: float
 
     @property
     def converged(self) -> bool:
