@@ -1,28 +1,44 @@
 """Multi-view learning without correspondence, by hierarchical optimal transport.
 
-``hotview.ot`` is the transport core, ``hotview.datasets`` the data. Each is imported when it is
-first used, so that ``import hotview`` and ``hotview --help`` are quick.
+``MultiViewEncoder`` and ``MultiViewClassifier`` are the estimators, ``hotview.losses`` their losses
+for one's own training loop, ``hotview.ot`` the transport core, ``hotview.datasets`` the data. Each
+is imported when it is first used, so that ``import hotview`` and ``hotview --help`` are quick.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hotview import datasets as datasets
+    from hotview import estimators as estimators
+    from hotview import evaluation as evaluation
+    from hotview import losses as losses
     from hotview import ot as ot
+    from hotview.estimators import MultiViewClassifier as MultiViewClassifier
+    from hotview.estimators import MultiViewEncoder as MultiViewEncoder
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["__version__", "datasets", "ot"]
+__all__ = [
+    "MultiViewClassifier",
+    "MultiViewEncoder",
+    "__version__",
+    "datasets",
+    "estimators",
+    "evaluation",
+    "losses",
+    "ot",
+]
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in __all__:
-        return import_module(f"hotview.{name}")
-    raise AttributeError(f"module 'hotview' has no attribute {name!r}")
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'hotview' has no attribute {name!r}")
+    if name[0].isupper():
+        return getattr(import_module("hotview.estimators"), name)
+    return import_module(f"hotview.{name}")
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,28 @@
+"""The one gate for what users pass in.
+
+Every error says what was expected, what came (and in which view), and what to do.
+"""
+
+from hotview._validation.parameters import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_share,
+    check_weight,
+)
+from hotview._validation.tables import Table, check_known_tables, check_tables
+from hotview._validation.target import check_target
+from hotview._validation.views import check_views
+
+__all__ = [
+    "Table",
+    "check_choice",
+    "check_count",
+    "check_known_tables",
+    "check_positive",
+    "check_share",
+    "check_tables",
+    "check_target",
+    "check_views",
+    "check_weight",
+]

@@ -1,0 +1,164 @@
+"""Parameters: numbers in a range, and words from a list."""
+
+import difflib
+import math
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def check_share(name: str, share: Any) -> float:
+    """Check that a parameter is a share, a number from 0 to 1.
+
+    Parameters
+    ----------
+    name : str
+        What the parameter is called, for the error.
+    share : float
+        Its value.
+
+    Returns
+    -------
+    float
+        The share.
+
+    Examples
+    --------
+    >>> from hotview._validation import check_share
+    >>> check_share("labeled", 0.05)
+    0.05
+    """
+    if not isinstance(share, Real) or not 0 <= float(share) <= 1:  # not NaN either
+        raise ValueError(
+            f"Expected {name} to be a share, a number from 0 to 1, but it is {share!r}. "
+            f"For five percent write {name}=0.05."
+        )
+    return float(share)
+
+
+def check_count(name: str, count: Any, *, at_least: int = 1) -> int:
+    """Check that a parameter is a whole number that is large enough.
+
+    Parameters
+    ----------
+    name : str
+        What the parameter is called, for the error.
+    count : int
+        Its value.
+    at_least : int, default=1
+        The smallest value that makes sense.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Examples
+    --------
+    >>> from hotview._validation import check_count
+    >>> check_count("n_views", 6)
+    6
+    """
+    if not isinstance(count, Integral) or count < at_least:
+        raise ValueError(
+            f"Expected {name} to be a whole number of at least {at_least}, but it is {count!r}. "
+            f"Pass an int, as in {name}={max(at_least, 1)}."
+        )
+    return int(count)
+
+
+def check_weight(name: str, weight: Any) -> float:
+    """Check that a parameter is a weight: a finite number of at least 0.
+
+    Parameters
+    ----------
+    name : str
+        What the parameter is called, for the error.
+    weight : float
+        Its value.
+
+    Returns
+    -------
+    float
+        The weight.
+
+    Examples
+    --------
+    >>> from hotview._validation import check_weight
+    >>> check_weight("view_weight", 0)
+    0.0
+    """
+    if not _is_number(weight) or not 0 <= float(weight) < math.inf:
+        raise ValueError(
+            f"Expected {name} to be a finite number of at least 0, but it is {weight!r}. "
+            f"Write {name}=0 to switch it off."
+        )
+    return float(weight)
+
+
+def check_positive(name: str, number: Any) -> float:
+    """Check that a parameter is a positive, finite number.
+
+    Parameters
+    ----------
+    name : str
+        What the parameter is called, for the error.
+    number : float
+        Its value.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Examples
+    --------
+    >>> from hotview._validation import check_positive
+    >>> check_positive("learning_rate", 0.001)
+    0.001
+    """
+    if not _is_number(number) or not 0 < float(number) < math.inf:
+        raise ValueError(
+            f"Expected {name} to be a positive, finite number, but it is {number!r}. "
+            f"Pass a float, as in {name}=0.1."
+        )
+    return float(number)
+
+
+def check_choice(name: str, choice: Any, choices: Iterable[str]) -> str:
+    """Check that a parameter is one of a list of words, or name the nearest.
+
+    Parameters
+    ----------
+    name : str
+        What the parameter is called, for the error.
+    choice : str
+        Its value.
+    choices : iterable of str
+        What it may be.
+
+    Returns
+    -------
+    str
+        The choice.
+
+    Examples
+    --------
+    >>> from hotview._validation import check_choice
+    >>> check_choice("scale", "mean", ("mean", "sum"))
+    'mean'
+    """
+    words = list(choices)
+    if isinstance(choice, str) and choice in words:
+        return choice
+    near = difflib.get_close_matches(str(choice).lower(), words, n=1, cutoff=0.5)
+    raise ValueError(
+        f"Expected {name} to be one of {', '.join(map(repr, words))}, but it is {choice!r}. "
+        + (f"Did you mean {near[0]!r}?" if near else f"Write {name}={words[0]!r}, say.")
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)

@@ -1,0 +1,172 @@
+"""Tables: views as the caller holds them, not copied, with what an estimator asks about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy import sparse
+
+from hotview._types import Array, Views
+from hotview._validation.views import check_aligned, check_numeric, check_view, name_views
+
+
+@dataclass(frozen=True)
+class Table:
+    """One view, checked but not copied.
+
+    Parameters
+    ----------
+    data : ndarray or scipy sparse array in CSR format
+        The caller's numbers.
+    columns : tuple of str or None
+        Column names, where the view came as a data frame whose names are text.
+    index : object or None
+        Row labels, where the view came as a pandas frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview._validation import check_tables
+    >>> check_tables([np.zeros((3, 2))])["view_0"].n_rows
+    3
+    """
+
+    data: Any
+    columns: tuple[str, ...] | None = None
+    index: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.data.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return int(self.data.shape[1])
+
+    def rows(self, rows: Array | slice) -> Array:
+        """Return some rows, written out where they are sparse."""
+        part = self.data[rows]
+        dense: Array = part.toarray() if hasattr(part, "toarray") else part
+        return dense
+
+
+def check_tables(views: Views, *, aligned: bool = False) -> dict[str, Table]:
+    """Check a collection of views without copying them; sparse ones stay sparse.
+
+    Parameters
+    ----------
+    views : dict, list or tuple of 2-D array-likes
+        One table per view, as in `check_views`.
+    aligned : bool, default=False
+        Whether all views need the same number of rows.
+
+    Returns
+    -------
+    dict of str to Table
+        The views in the order they came.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from hotview._validation import check_tables
+    >>> check_tables({"clinical": pd.DataFrame({"age": [61.0, 48.0]})})["clinical"].columns
+    ('age',)
+    """
+    tables = {name: _check_table(name, view) for name, view in name_views(views)}
+    if aligned:
+        check_aligned({name: table.n_rows for name, table in tables.items()})
+    return tables
+
+
+def check_known_tables(
+    views: Views, names: Sequence[str], shapes: Mapping[str, tuple[int, tuple[str, ...] | None]]
+) -> dict[str, Table]:
+    """Check views that come after `fit`: any subset of those of then, with the same columns.
+
+    Parameters
+    ----------
+    views : dict, list or tuple of 2-D array-likes
+        A dict may leave views out or hold None for them; a list holds None for what is absent.
+    names : sequence of str
+        The names of the views at `fit`, in order.
+    shapes : dict of str to (int, tuple of str or None)
+        Number of columns of every view at `fit`, and their names where known.
+
+    Returns
+    -------
+    dict of str to Table
+        The views that are present, in the order of `fit`.
+    """
+    pairs = dict(_pair_with_names(views, names))
+    present = {name: view for name in names if (view := pairs.get(name)) is not None}
+    if not present:
+        raise ValueError(
+            f"Expected at least one of the views {list(names)}, but all are absent. Pass one."
+        )
+    tables = {name: _check_table(name, view) for name, view in present.items()}
+    for name, table in tables.items():
+        _check_columns(name, table, *shapes[name])
+    return tables
+
+
+def _check_table(name: str, view: Any) -> Table:
+    if sparse.issparse(view):
+        data: Any = sparse.csr_array(view)  # type: ignore[call-overload]
+        check_numeric(name, data, view)
+        return Table(data)
+    index = view.index if hasattr(view, "iloc") else None
+    return Table(check_view(name, view), _column_names(view), index)
+
+
+def _column_names(view: Any) -> tuple[str, ...] | None:
+    """Names of a frame's columns; pyarrow calls them column_names, pandas and polars columns."""
+    names = getattr(view, "column_names", getattr(view, "columns", None))
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return tuple(names)
+
+
+def _pair_with_names(views: Views, names: Sequence[str]) -> list[tuple[str, Any]]:
+    if isinstance(views, Mapping):
+        unknown = [name for name in views if name not in names]
+        if unknown:
+            raise ValueError(
+                f"Expected views among {list(names)}, as at fit, but {unknown} came too. "
+                "Leave them out, or rename them."
+            )
+        return list(views.items())
+    if isinstance(views, Sequence) and not isinstance(views, str | bytes):
+        if len(views) != len(names):
+            raise ValueError(
+                f"Expected {len(names)} views, as at fit, but {len(views)} came. Write None in the "
+                f"place of an absent view, or pass a dict with some of {list(names)}."
+            )
+        return list(zip(names, views, strict=True))
+    return name_views(views)  # which says what is wrong with it
+
+
+def _check_columns(
+    name: str, table: Table, n_columns: int, columns: tuple[str, ...] | None
+) -> None:
+    if table.n_columns != n_columns:
+        raise ValueError(
+            f"Expected view {name!r} to have {n_columns} columns, as at fit, but it has "
+            f"{table.n_columns}. Pass the same columns in the same order."
+        )
+    if columns is None or table.columns is None or columns == table.columns:
+        return
+    pairs = enumerate(zip(columns, table.columns, strict=True))
+    first = next(j for j, (before, now) in pairs if before != now)
+    remedy = (
+        "They are the same names in another order: pass X[columns] in the order of fit."
+        if sorted(columns) == sorted(table.columns)
+        else "Rename them, or pass the columns of fit."
+    )
+    raise ValueError(
+        f"Expected the columns of view {name!r} to be those of fit, in that order, but column "
+        f"{first} is {table.columns[first]!r} instead of {columns[first]!r}. {remedy}"
+    )

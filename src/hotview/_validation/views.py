@@ -1,0 +1,125 @@
+"""Views: named 2-D tables of numbers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hotview._types import Array, Views
+from hotview._validation.arrays import as_array
+
+#: numpy's letters for booleans, signed and unsigned integers and floats
+_NUMERIC_KINDS = "biuf"
+
+
+def check_views(views: Views, *, aligned: bool = False) -> dict[str, Array]:
+    """Turn a collection of views into a dict of named 2-D numeric arrays, or say what is wrong.
+
+    Arrays that are already fine are passed through without a copy, and nothing that the caller
+    owns is changed. Missing values (NaN) are left alone.
+
+    Parameters
+    ----------
+    views : dict, list or tuple of 2-D array-likes
+        One table per view, rows are individuals. A dict names its views; the views of a list
+        or tuple are called ``view_0``, ``view_1``, ….
+    aligned : bool, default=False
+        Whether row i must be the same individual in every view, so that all views need the
+        same number of rows.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The views in the order they came, each of shape (n_rows, n_columns), its dtype kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview._validation import check_views
+    >>> checked = check_views([np.zeros((5, 2)), np.ones((4, 3))])
+    >>> {name: X.shape for name, X in checked.items()}
+    {'view_0': (5, 2), 'view_1': (4, 3)}
+    """
+    checked = {name: check_view(name, view) for name, view in name_views(views)}
+    if aligned:
+        check_aligned({name: len(X) for name, X in checked.items()})
+    return checked
+
+
+def check_aligned(sizes: Mapping[str, int]) -> None:
+    """Refuse views of which not all have the same number of rows."""
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name!r}: {n}" for name, n in sizes.items())
+        raise ValueError(
+            "Expected aligned views, where row i is the same individual in every view, but the "
+            f"numbers of rows differ ({listed}). Keep the rows that all views share, in one order."
+        )
+
+
+def name_views(views: Views) -> list[tuple[str, Any]]:
+    """Pair every view with its name, refusing what is not a collection of named views."""
+    if isinstance(views, Mapping):
+        pairs = list(views.items())
+    elif isinstance(views, Sequence) and not isinstance(views, str | bytes):
+        pairs = [(f"view_{s}", view) for s, view in enumerate(views)]
+    else:
+        raise TypeError(
+            "Expected a dict, list or tuple of 2-D arrays, one per view, but got a single "
+            f"{type(views).__name__}. Wrap one view as [X]; turn a stack of views into list(X)."
+        )
+    if not pairs:
+        raise ValueError("Expected at least one view, but the collection is empty. Pass one array.")
+    _check_names([name for name, _ in pairs])
+    return pairs
+
+
+def _check_names(names: list[Any]) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise TypeError(
+                f"Expected every view's name to be a non-empty string, but one is {name!r} "
+                f"({type(name).__name__}). Rename it, as in {{str(name): X}}."
+            )
+    # A dict cannot repeat a key, but other mappings (multi-dicts, file readers) can.
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"Expected every view to have its own name, but {twice} came more than once. "
+            "Rename the repeated views."
+        )
+
+
+def check_view(name: str, view: Any) -> Array:
+    """Check one view, any sparse one written out: 2-D, numeric, with rows and columns."""
+    X = as_array(f"view {name!r}", view)
+    check_numeric(name, X, view)
+    return X
+
+
+def check_numeric(name: str, X: Any, view: Any) -> None:
+    """Check that an array, dense or sparse, is 2-D, numeric, with rows and columns."""
+    if X.dtype.kind not in _NUMERIC_KINDS:
+        raise TypeError(
+            f"Expected view {name!r} to hold real numbers, but its dtype is {X.dtype}"
+            f"{_text_columns(view)}. Encode text as numbers, then convert with .astype(float)."
+        )
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected view {name!r} to be 2-D (rows are individuals, columns are features), but "
+            f"its shape is {X.shape}. For a single feature use X.reshape(-1, 1); flatten images "
+            "with X.reshape(len(X), -1)."
+        )
+    for count, what in zip(X.shape, ("row", "column"), strict=True):
+        if count == 0:
+            raise ValueError(
+                f"Expected view {name!r} to have at least one {what}, but its shape is {X.shape}. "
+                "Leave an empty view out."
+            )
+
+
+def _text_columns(view: Any) -> str:
+    """Name the columns of a data frame that are not numeric, for the error message."""
+    if not hasattr(view, "columns"):
+        return ""
+    names = [c for c in view.columns if np.asarray(view[c]).dtype.kind not in _NUMERIC_KINDS]
+    return f" (not numeric: {', '.join(map(repr, names))})" if names else " (mixed columns)"

@@ -1,0 +1,6 @@
+"""Estimators for scikit-learn users: views in, features, plans and classes out."""
+
+from hotview.estimators.classifier import MultiViewClassifier
+from hotview.estimators.encoder import MultiViewEncoder
+
+__all__ = ["MultiViewClassifier", "MultiViewEncoder"]

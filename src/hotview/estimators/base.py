@@ -1,0 +1,168 @@
+"""What both estimators share: what a fit leaves behind, and `transform`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from hotview._types import Array, IntArray, View, Views
+from hotview._validation import Table, check_choice, check_known_tables
+from hotview.estimators.fitting import Fitted
+from hotview.estimators.frames import CONTAINERS, output_container, wrap_rows
+from hotview.estimators.gathering import Source
+from hotview.estimators.inference import encode_rows
+from hotview.nn.multiview import MultiViewNetwork
+from hotview.ot import Plan
+from hotview.training.columns import Columns, check_finite
+from hotview.training.history import History
+from hotview.training.rows import ViewRows
+
+__all__ = ["MultiViewEstimator"]
+
+
+class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators."""
+
+    impute: str | None
+    n_references: int
+
+    view_names_: list[str]
+    n_views_: int
+    n_features_per_view_: dict[str, int]
+    network_: MultiViewNetwork
+    history_: History
+    plan_: Plan | None
+    view_labels_: IntArray | None
+    references_: Array | None
+    batch_size_: int
+
+    def _keep(self, source: Source, fitted: Fitted) -> None:
+        """Set the attributes of a fit."""
+        tables = {name: source.tables(name)[0] for name in source.names}
+        self.view_names_ = list(source.names)
+        self.n_views_ = len(source.names)
+        self.n_features_per_view_ = {name: table.n_columns for name, table in tables.items()}
+        self.network_, self.history_, self.plan_ = fitted.network, fitted.history, fitted.plan
+        self.batch_size_ = fitted.batch_size
+        self.view_labels_ = None if fitted.plan is None else self._group_views(fitted.plan)
+        clouds = getattr(fitted.coupling, "references", None)
+        self.references_ = None if clouds is None else clouds.detach().cpu().numpy()
+        self._shapes = {name: (table.n_columns, table.columns) for name, table in tables.items()}
+        self._columns: dict[str, Columns] = fitted.columns
+
+    def _group_views(self, plan: Plan) -> IntArray:
+        labels: IntArray = plan.view_labels().labels
+        return labels
+
+    def transform(self, Xs: Views, space: str = "features") -> Any:
+        """Encode rows of any of the views.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            Views as at `fit`; rows need not be aligned. A dict may leave views out or hold None
+            for them; a list holds None for what is absent.
+        space : {"features", "common"}, default="features"
+            Each view's own features f_s(x), or their image U_s f_s(x) in the common space.
+
+        Returns
+        -------
+        dict or list of ndarray
+            One array per view, as the views came; None where None came, and NaN in rows that are
+            NaN throughout.
+        """
+        tables = self._check(Xs)
+        check_choice("space", space, ("features", "common"))
+        encoded = {name: self._encode(name, table, space) for name, table in tables.items()}
+        if isinstance(Xs, Mapping):
+            return {name: encoded.get(name) for name in Xs}
+        return [encoded.get(name) for name in self.view_names_]
+
+    def transform_view(self, X: View, view: str, space: str = "features") -> Any:
+        """Encode rows of one view.
+
+        Parameters
+        ----------
+        X : 2-D array-like
+            Rows of the view.
+        view : str
+            Its name.
+        space : {"features", "common"}, default="features"
+            As in `transform`.
+
+        Returns
+        -------
+        ndarray
+            One row per row.
+        """
+        return self.transform({view: X}, space)[view]
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the features of all views, one view after the other.
+
+        Parameters
+        ----------
+        input_features : object, default=None
+            Not used; it is there for scikit-learn.
+
+        Returns
+        -------
+        ndarray of str
+            ``"pix_0"``, ``"pix_1"``, ….
+        """
+        check_is_fitted(self)
+        names = [
+            name for view in self.view_names_ for name in self._feature_names(view, "features")
+        ]
+        return np.array(names, dtype=object)
+
+    def set_output(self, *, transform: str | None = None) -> MultiViewEstimator:
+        """Choose the container of every view that `transform` returns.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default=None
+            Arrays or data frames; None changes nothing.
+
+        Returns
+        -------
+        MultiViewEstimator
+            The estimator itself.
+        """
+        if transform is not None:
+            check_choice("transform", transform, CONTAINERS)
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _feature_names(self, view: str, space: str) -> list[str]:
+        s = self.view_names_.index(view)
+        U = self.network_.maps[s]
+        assert isinstance(U, torch.nn.Linear)
+        n = U.out_features if space == "common" else U.in_features
+        return [f"{view}_{j}" for j in range(n)]
+
+    def _encode(self, name: str, table: Table, space: str) -> Any:
+        rows = self._rows({name: table})
+        s = self.view_names_.index(name)
+        Y = encode_rows(self.network_, s, rows[s], space)
+        return wrap_rows(output_container(self), Y, self._feature_names(name, space), table)
+
+    def _check(self, Xs: Views) -> dict[str, Table]:
+        """Views that come after `fit`, checked against those of then."""
+        check_is_fitted(self)
+        tables = check_known_tables(Xs, self.view_names_, self._shapes)
+        for name, table in tables.items():
+            check_finite(name, table, self.impute)
+        return tables
+
+    def _rows(self, tables: Mapping[str, Table]) -> dict[int, ViewRows]:
+        device = next(self.network_.maps.parameters()).device
+        return {
+            self.view_names_.index(name): ViewRows([table], self._columns[name], device)
+            for name, table in tables.items()
+        }

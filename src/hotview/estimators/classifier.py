@@ -1,0 +1,362 @@
+"""The semi-supervised estimator: classes from any subset of views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+
+from hotview._types import Array, Views
+from hotview._validation import Table, check_known_tables, check_share, check_tables
+from hotview._validation.views import check_aligned
+from hotview.estimators.base import MultiViewEstimator
+from hotview.estimators.fitting import Validation, fit_views
+from hotview.estimators.gathering import Source
+from hotview.estimators.inference import check_some_view, class_log_probabilities
+from hotview.estimators.labels import Labels, encode_labels, number_labels, read_labels
+from hotview.estimators.parameters import check_parameters
+from hotview.training.columns import check_finite
+from hotview.training.loop import Epoch
+
+__all__ = ["MultiViewClassifier"]
+
+
+class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[misc]
+    r"""Classify individuals seen in several views, few of them linked and labeled.
+
+    Minimizes :math:`L + γ R_M + τ \sum_s R_S`, objective (3) of Luo, Xu and Carin (2020): L is the
+    cross entropy of a softmax layer on the features of all views, `coupling` is :math:`R_M`,
+    `view_regularizer` is :math:`R_S`. Beside the joint layer every view has a head of its own, for
+    rows that lack views.
+
+    Parameters
+    ----------
+    coupling : str, default="hot-reference"
+        What brings the views together: ``"none"`` (the control), ``"lscca"`` and ``"dgcca"``
+        (which need aligned rows), ``"sw-pairwise"``, ``"sw-reference"``, ``"hot-pairwise"`` or
+        ``"hot-reference"``; equations (1), (2) and (8) to (11) of the paper.
+    view_regularizer : str, default="manifold"
+        What keeps each view itself: ``"none"``, ``"autoencoder"`` (its features can be decoded) or
+        ``"manifold"`` (its neighbors stay neighbors).
+    n_components : int, default=10
+        Dimension of the common space.
+    n_features : int, default=20
+        Features of every view.
+    hidden : tuple of int or dict of str to tuple, default=(128,)
+        Widths of the hidden layers of all encoders, or by view; ``()`` makes them linear.
+    encoders : list or dict of nn.Module, or None, default=None
+        Encoders of one's own, by view; they are copied, and views without one get the usual.
+    n_references : int, default=3
+        Reference clouds of ``"hot-reference"``.
+    n_projections : int, default=50
+        Directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    coupling_weight : float, default=0.1
+        γ, the weight of the coupling.
+    view_weight : float, default=0.01
+        τ, the weight of the view regularizer.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint inside the coupling.
+    entropy : float, default=0.1
+        β, the entropy of the plan: relative to the mean cost, or, with ``scale="sum"``, as it
+        stands.
+    cost_decay : float, default=0.9
+        Costs are averaged over steps with this decay before the plan is solved for; 0 takes each
+        step alone.
+    sinkhorn_max_iter : int, default=1000
+        Most iterations for the plan; up to 100 they are Sinkhorn's and nothing else.
+    scale : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    n_neighbors : int, default=10
+        Neighbors of every row, for ``view_regularizer="manifold"``.
+    max_epochs : int, default=100
+        Most epochs; an epoch is one pass over the largest view.
+    steps_per_epoch : int or None, default=None
+        Steps that make an epoch instead.
+    batch_size : int, default=400
+        Most rows of a view in a step. An epoch is cut evenly, views with fewer rows are repeated,
+        and with fewer rows in all the batch shrinks to them; `batch_size_` tells.
+    learning_rate : float, default=0.001
+        Of Adam.
+    standardize : bool, default=True
+        Whether columns get mean 0 and variance 1 over the training rows.
+    impute : {None, "mean"}, default=None
+        What to do with NaN in a row that has other values in the view: refuse it, or fill in the
+        column's training mean. A row that is NaN throughout a view is absent from it.
+    head_weight : float, default=1.0
+        Weight of the views' own heads in the objective. With 0 they are trained beside it, on
+        features held fixed, and the objective is the paper's.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn.
+    unlabeled_marker : object, default=-1
+        What stands for no label in y, beside NaN and None; None for nothing else.
+    validation_fraction : float or None, default=None
+        Share of the linked rows with a label whose labels are held out to score every epoch; these
+        rows still count among those without a label.
+    patience : int or None, default=None
+        Epochs without a better validation score after which training stops and goes back to the
+        best weights; None trains to the end.
+    device : str or torch.device, default="auto"
+        Where to train; ``"auto"`` takes CUDA where there is any.
+    random_state : int, numpy Generator or None, default=None
+        Seed of everything random; on the CPU the same seed gives the same bits.
+    verbose : bool or "auto", default="auto"
+        Whether to show progress; ``"auto"`` does in notebooks and at the prompt, not in scripts.
+    callbacks : list of callables or None, default=None
+        Called after every epoch with an `Epoch` (number, row, network); setting its ``stop`` ends
+        the training.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes, sorted.
+    plan_, view_labels_, references_, history_, network_ : object
+        As for :class:`MultiViewEncoder`; the history also has the validation score.
+    view_names_, n_views_, n_features_per_view_, batch_size_ : object
+        As for :class:`MultiViewEncoder`.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewClassifier
+    >>> from hotview.datasets import make_views
+    >>> data = make_views(200, n_views=3, n_groups=1, labeled=0.2, random_state=0)
+    >>> model = MultiViewClassifier(max_epochs=20, random_state=0)
+    >>> model = model.fit(data.linked, data.linked_target, unaligned=data.views)
+    >>> model.score(data.linked, data.linked_target) > 0.9
+    True
+    >>> model.predict({"view_1": data.linked["view_1"][:2]}).shape  # any subset of views
+    (2,)
+    """
+
+    def __init__(
+        self,
+        coupling: str = "hot-reference",
+        view_regularizer: str = "manifold",
+        *,
+        n_components: int = 10,
+        n_features: int = 20,
+        hidden: Any = (128,),
+        encoders: Any = None,
+        n_references: int = 3,
+        n_projections: int = 50,
+        projections: str = "orthogonal",
+        coupling_weight: float = 0.1,
+        view_weight: float = 0.01,
+        orthogonality_weight: float = 0.01,
+        entropy: float = 0.1,
+        cost_decay: float = 0.9,
+        sinkhorn_max_iter: int = 1000,
+        scale: str = "mean",
+        n_neighbors: int = 10,
+        max_epochs: int = 100,
+        steps_per_epoch: int | None = None,
+        batch_size: int = 400,
+        learning_rate: float = 0.001,
+        standardize: bool = True,
+        impute: str | None = None,
+        head_weight: float = 1.0,
+        class_weight: Any = None,
+        unlabeled_marker: Any = -1,
+        validation_fraction: float | None = None,
+        patience: int | None = None,
+        device: Any = "auto",
+        random_state: Any = None,
+        verbose: bool | str = "auto",
+        callbacks: Sequence[Callable[[Epoch], Any]] | None = None,
+    ) -> None:
+        self.coupling = coupling
+        self.view_regularizer = view_regularizer
+        self.n_components = n_components
+        self.n_features = n_features
+        self.hidden = hidden
+        self.encoders = encoders
+        self.n_references = n_references
+        self.n_projections = n_projections
+        self.projections = projections
+        self.coupling_weight = coupling_weight
+        self.view_weight = view_weight
+        self.orthogonality_weight = orthogonality_weight
+        self.entropy = entropy
+        self.cost_decay = cost_decay
+        self.sinkhorn_max_iter = sinkhorn_max_iter
+        self.scale = scale
+        self.n_neighbors = n_neighbors
+        self.max_epochs = max_epochs
+        self.steps_per_epoch = steps_per_epoch
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.standardize = standardize
+        self.impute = impute
+        self.head_weight = head_weight
+        self.class_weight = class_weight
+        self.unlabeled_marker = unlabeled_marker
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def fit(
+        self,
+        Xs: Views,
+        y: npt.ArrayLike,
+        *,
+        unaligned: Views | None = None,
+        unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+        validation: tuple[Views, npt.ArrayLike] | None = None,
+    ) -> MultiViewClassifier:
+        """Learn from linked rows, some or all labeled, and from rows without correspondence.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            At least two views; row i is the same individual in all of them. A row that is NaN
+            throughout a view is absent from it.
+        y : 1-D array-like
+            The class of every row of `Xs`: numbers or text; NaN, None or `unlabeled_marker` where
+            it is not known.
+        unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
+            More rows of some or all views, of any numbers, that correspond to nothing.
+        unaligned_y : dict of str to 1-D array-like, or None, default=None
+            Classes of some views' unaligned rows, with gaps as in `y`; they teach that view's
+            head. With them `y` may hold no label at all.
+        validation : tuple of views and labels, or None, default=None
+            Aligned rows whose accuracy is recorded after every epoch.
+
+        Returns
+        -------
+        MultiViewClassifier
+            The estimator itself.
+        """
+        parameters = self.get_params(deep=False)
+        check_parameters(parameters)
+        linked = check_tables(Xs, aligned=True)
+        shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
+        others = {} if unaligned is None else check_known_tables(unaligned, list(linked), shapes)
+        source = Source(list(linked), linked, others)
+        labels = encode_labels(y, source.n_linked, unaligned_y, others, self.unlabeled_marker)
+        judge = self._check_validation(source, labels.classes, validation, shapes)
+        weights = self._weigh_classes(labels)
+        fitted = fit_views(source, labels, parameters, class_weight=weights, validation=judge)
+        self._keep(source, fitted)
+        assert fitted.fusion is not None  # there are labels
+        self._fusion, self.classes_ = fitted.fusion, labels.classes
+        return self
+
+    def _check_validation(
+        self,
+        source: Source,
+        classes: Array,
+        validation: tuple[Views, npt.ArrayLike] | None,
+        shapes: Mapping[str, tuple[int, tuple[str, ...] | None]],
+    ) -> Validation | None:
+        """The rows to score every epoch on, where the caller gave any."""
+        if self.validation_fraction is not None:
+            check_share("validation_fraction", self.validation_fraction)
+        elif validation is None and self.patience is not None:
+            raise ValueError(
+                "Expected rows to validate on, because patience is set, but there are none. "
+                "Pass validation=(Xs, y) to fit, or set validation_fraction."
+            )
+        if validation is None:
+            return None
+        Xs, y = validation
+        tables = check_known_tables(Xs, source.names, shapes)
+        for name, table in tables.items():
+            check_finite(name, table, self.impute)
+        labels, known = read_labels("validation's y", y, _count_rows(tables), self.unlabeled_marker)
+        return Validation(tables, number_labels(labels, classes), np.flatnonzero(known))
+
+    def _weigh_classes(self, labels: Labels) -> Array | None:
+        if self.class_weight is None:
+            return None
+        codes = np.concatenate([labels.linked, *labels.unaligned.values()])
+        weights: Array = compute_class_weight(
+            self.class_weight, classes=labels.classes, y=labels.classes[codes[codes >= 0]]
+        )
+        return weights
+
+    def predict_proba(self, Xs: Views) -> Array:
+        """Probabilities of the classes, from whichever views are present.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            Views as at `fit`; row i is the same individual in all that are present. A dict may
+            leave views out or hold None for them, a list holds None for what is absent, and a row
+            that is NaN throughout a view is absent from it.
+
+        Returns
+        -------
+        ndarray of shape (rows, classes)
+            Rows add up to 1; columns are in the order of `classes_`.
+        """
+        probabilities: Array = np.exp(self.predict_log_proba(Xs))
+        return probabilities
+
+    def predict_log_proba(self, Xs: Views) -> Array:
+        """Logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            As for `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (rows, classes)
+            Columns are in the order of `classes_`.
+        """
+        tables = self._check(Xs)
+        _count_rows(tables)
+        found = class_log_probabilities(self.network_, self._rows(tables), self._fusion)
+        check_some_view(found, self.view_names_)
+        return found
+
+    def predict(self, Xs: Views) -> Array:
+        """The most probable class of every row, from whichever views are present.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            As for `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            Classes.
+        """
+        classes: Array = self.classes_[self.predict_log_proba(Xs).argmax(axis=1)]
+        return classes
+
+    def score(
+        self, Xs: Views, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
+        """Share of rows whose class is predicted correctly.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            As for `predict_proba`.
+        y : 1-D array-like
+            The true classes.
+        sample_weight : 1-D array-like or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            The accuracy.
+        """
+        return float(super().score(Xs, y, sample_weight))
+
+
+def _count_rows(tables: Mapping[str, Table]) -> int:
+    check_aligned({name: table.n_rows for name, table in tables.items()})
+    return next(iter(tables.values())).n_rows

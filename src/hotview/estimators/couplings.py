@@ -1,0 +1,83 @@
+"""Couplings by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from hotview.losses import (
+    DGCCA,
+    LSCCA,
+    Coupling,
+    HOTPairwise,
+    HOTReference,
+    NoCoupling,
+    Planner,
+    SWPairwise,
+    SWReference,
+)
+
+__all__ = ["COUPLINGS", "CouplingSettings", "make_coupling"]
+
+
+@dataclass(frozen=True)
+class CouplingSettings:
+    """Everything that any coupling may want to know."""
+
+    n_components: int
+    n_references: int
+    n_points: int
+    n_projections: int
+    projections: str
+    orthogonality_weight: float
+    scale: str
+    planner: Planner
+    generator: torch.Generator
+
+
+#: R_M by name
+COUPLINGS: dict[str, Callable[[CouplingSettings], Coupling]] = {
+    "none": lambda s: NoCoupling(),
+    "lscca": lambda s: LSCCA(s.orthogonality_weight, scale=s.scale),
+    "dgcca": lambda s: DGCCA(scale=s.scale),
+    "sw-pairwise": lambda s: SWPairwise(
+        s.orthogonality_weight,
+        n_projections=s.n_projections,
+        projections=s.projections,
+        scale=s.scale,
+    ),
+    "sw-reference": lambda s: SWReference(
+        s.n_components,
+        s.orthogonality_weight,
+        n_points=s.n_points,
+        n_projections=s.n_projections,
+        projections=s.projections,
+        scale=s.scale,
+        generator=s.generator,
+    ),
+    "hot-pairwise": lambda s: HOTPairwise(
+        s.orthogonality_weight,
+        s.planner,
+        n_projections=s.n_projections,
+        projections=s.projections,
+        scale=s.scale,
+    ),
+    "hot-reference": lambda s: HOTReference(
+        s.n_components,
+        s.n_references,
+        s.orthogonality_weight,
+        s.planner,
+        n_points=s.n_points,
+        n_projections=s.n_projections,
+        projections=s.projections,
+        scale=s.scale,
+        generator=s.generator,
+    ),
+}
+
+
+def make_coupling(name: str, settings: CouplingSettings) -> Coupling:
+    """Make a coupling, `name` being one of `COUPLINGS`."""
+    return COUPLINGS[name](settings)

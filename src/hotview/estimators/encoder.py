@@ -1,0 +1,206 @@
+"""The unsupervised estimator: one encoder per view, and how the views belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sklearn.base import TransformerMixin
+
+from hotview._types import Views
+from hotview._validation import check_tables
+from hotview.estimators.base import MultiViewEstimator
+from hotview.estimators.fitting import fit_views
+from hotview.estimators.gathering import Source
+from hotview.estimators.parameters import check_parameters
+from hotview.training.loop import Epoch
+
+__all__ = ["MultiViewEncoder"]
+
+
+class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
+    r"""Encode views whose rows do not correspond, and find which views belong together.
+
+    Minimizes :math:`γ R_M + τ \sum_s R_S` of Luo, Xu and Carin (2020): `coupling` is
+    :math:`R_M`, `view_regularizer` is :math:`R_S`.
+
+    Parameters
+    ----------
+    coupling : str, default="hot-reference"
+        What brings the views together: ``"none"`` (the control), ``"lscca"`` and ``"dgcca"``
+        (which need aligned rows), ``"sw-pairwise"``, ``"sw-reference"``, ``"hot-pairwise"`` or
+        ``"hot-reference"``; equations (1), (2) and (8) to (11) of the paper.
+    view_regularizer : str, default="autoencoder"
+        What keeps each view itself: ``"none"``, ``"autoencoder"`` (its features can be decoded) or
+        ``"manifold"`` (its neighbors stay neighbors).
+    n_components : int, default=10
+        Dimension of the common space.
+    n_features : int, default=20
+        Features of every view.
+    hidden : tuple of int or dict of str to tuple, default=(128,)
+        Widths of the hidden layers of all encoders, or by view; ``()`` makes them linear.
+    encoders : list or dict of nn.Module, or None, default=None
+        Encoders of one's own, by view; they are copied, and views without one get the usual.
+    n_references : int, default=3
+        Reference clouds of ``"hot-reference"``.
+    n_projections : int, default=50
+        Directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    coupling_weight : float, default=0.1
+        γ, the weight of the coupling.
+    view_weight : float, default=0.01
+        τ, the weight of the view regularizer.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint inside the coupling.
+    entropy : float, default=0.1
+        β, the entropy of the plan: relative to the mean cost, or, with ``scale="sum"``, as it
+        stands.
+    cost_decay : float, default=0.9
+        Costs are averaged over steps with this decay before the plan is solved for; 0 takes each
+        step alone.
+    sinkhorn_max_iter : int, default=1000
+        Most iterations for the plan; up to 100 they are Sinkhorn's and nothing else.
+    scale : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    n_neighbors : int, default=10
+        Neighbors of every row, for ``view_regularizer="manifold"``.
+    max_epochs : int, default=100
+        Most epochs; an epoch is one pass over the largest view.
+    steps_per_epoch : int or None, default=None
+        Steps that make an epoch instead.
+    batch_size : int, default=400
+        Most rows of a view in a step. An epoch is cut evenly, views with fewer rows are repeated,
+        and with fewer rows in all the batch shrinks to them; `batch_size_` tells.
+    learning_rate : float, default=0.001
+        Of Adam.
+    standardize : bool, default=True
+        Whether columns get mean 0 and variance 1 over the training rows.
+    impute : {None, "mean"}, default=None
+        What to do with NaN in a row that has other values in the view: refuse it, or fill in the
+        column's training mean. A row that is NaN throughout a view is absent from it.
+    device : str or torch.device, default="auto"
+        Where to train; ``"auto"`` takes CUDA where there is any.
+    random_state : int, numpy Generator or None, default=None
+        Seed of everything random; on the CPU the same seed gives the same bits.
+    verbose : bool or "auto", default="auto"
+        Whether to show progress; ``"auto"`` does in notebooks and at the prompt, not in scripts.
+    callbacks : list of callables or None, default=None
+        Called after every epoch with an `Epoch` (number, row, network); setting its ``stop`` ends
+        the training.
+
+    Attributes
+    ----------
+    plan_ : Plan or None
+        The plan W over the views and its costs C, from a last pass over all rows; None for
+        ``coupling="none"``.
+    view_labels_ : ndarray of int64 or None
+        The group of every view.
+    references_ : ndarray of shape (K, points, n_components) or None
+        The reference clouds, where the coupling has any.
+    history_ : History
+        What was recorded in every epoch: the loss and its terms, the effective rank of every
+        view's latents, the error of the plan's marginals, seconds.
+    network_ : nn.Module
+        The trained network.
+    view_names_, n_views_, n_features_per_view_ : list of str, int, dict of str to int
+        The views of `fit`, and their numbers of columns.
+    batch_size_ : int
+        Rows of the largest view in a step.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.datasets import make_views
+    >>> views = make_views([90, 120, 100, 80], n_views=4, random_state=0).views
+    >>> encoder = MultiViewEncoder(max_epochs=5, random_state=0).fit(views)
+    >>> {name: Z.shape for name, Z in encoder.transform(views).items()}
+    {'view_0': (90, 20), 'view_1': (120, 20), 'view_2': (100, 20), 'view_3': (80, 20)}
+    >>> encoder.plan_.W.shape
+    torch.Size([4, 3])
+    """
+
+    def __init__(
+        self,
+        coupling: str = "hot-reference",
+        view_regularizer: str = "autoencoder",
+        *,
+        n_components: int = 10,
+        n_features: int = 20,
+        hidden: Any = (128,),
+        encoders: Any = None,
+        n_references: int = 3,
+        n_projections: int = 50,
+        projections: str = "orthogonal",
+        coupling_weight: float = 0.1,
+        view_weight: float = 0.01,
+        orthogonality_weight: float = 0.01,
+        entropy: float = 0.1,
+        cost_decay: float = 0.9,
+        sinkhorn_max_iter: int = 1000,
+        scale: str = "mean",
+        n_neighbors: int = 10,
+        max_epochs: int = 100,
+        steps_per_epoch: int | None = None,
+        batch_size: int = 400,
+        learning_rate: float = 0.001,
+        standardize: bool = True,
+        impute: str | None = None,
+        device: Any = "auto",
+        random_state: Any = None,
+        verbose: bool | str = "auto",
+        callbacks: Sequence[Callable[[Epoch], Any]] | None = None,
+    ) -> None:
+        self.coupling = coupling
+        self.view_regularizer = view_regularizer
+        self.n_components = n_components
+        self.n_features = n_features
+        self.hidden = hidden
+        self.encoders = encoders
+        self.n_references = n_references
+        self.n_projections = n_projections
+        self.projections = projections
+        self.coupling_weight = coupling_weight
+        self.view_weight = view_weight
+        self.orthogonality_weight = orthogonality_weight
+        self.entropy = entropy
+        self.cost_decay = cost_decay
+        self.sinkhorn_max_iter = sinkhorn_max_iter
+        self.scale = scale
+        self.n_neighbors = n_neighbors
+        self.max_epochs = max_epochs
+        self.steps_per_epoch = steps_per_epoch
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.standardize = standardize
+        self.impute = impute
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def fit(self, Xs: Views, y: Any = None, *, paired: bool = False) -> MultiViewEncoder:
+        """Learn an encoder for every view.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            At least two views, rows are individuals; their numbers may differ.
+        y : object, default=None
+            Not used; it is there for scikit-learn.
+        paired : bool, default=False
+            Whether row i is the same individual in every view, which ``"lscca"`` and ``"dgcca"``
+            need.
+
+        Returns
+        -------
+        MultiViewEncoder
+            The estimator itself.
+        """
+        parameters = self.get_params(deep=False)
+        check_parameters(parameters)
+        tables = check_tables(Xs, aligned=paired)
+        names = list(tables)
+        source = Source(names, tables, {}) if paired else Source(names, {}, tables)
+        self._keep(source, fit_views(source, None, parameters))
+        return self

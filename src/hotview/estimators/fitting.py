@@ -1,0 +1,276 @@
+"""One fit, as a function: checked tables and parameters in, a trained network out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from hotview._types import Array, IntArray
+from hotview._validation import Table
+from hotview.estimators import remarks
+from hotview.estimators.couplings import CouplingSettings, make_coupling
+from hotview.estimators.gathering import Source, gather_rows, scan_views
+from hotview.estimators.inference import Fusion, class_log_probabilities
+from hotview.estimators.labels import Labels, hold_out
+from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
+from hotview.estimators.randomness import Randomness
+from hotview.losses import Coupling, NoCoupling, Planner
+from hotview.losses.objective import Objective
+from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
+from hotview.ot import Plan
+from hotview.training.batches import Sampler, TrainingRows
+from hotview.training.columns import Columns
+from hotview.training.history import History
+from hotview.training.loop import Schedule, train
+from hotview.training.neighbors import nearest_neighbors
+from hotview.training.planning import final_cost
+from hotview.training.progress import wants_progress
+from hotview.training.rows import ViewRows
+
+__all__ = ["Fitted", "Validation", "fit_views"]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Aligned rows whose score is recorded after every epoch.
+
+    Parameters
+    ----------
+    tables : dict of str to Table
+        Some or all views.
+    target : ndarray of int64
+        The true classes; −1 for a class that training does not know.
+    rows : ndarray of int64 or None, default=None
+        Which rows of the tables; None takes all.
+    """
+
+    tables: Mapping[str, Table]
+    target: IntArray
+    rows: IntArray | None = None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit leaves behind."""
+
+    network: MultiViewNetwork
+    coupling: Coupling
+    columns: dict[str, Columns]
+    history: History
+    plan: Plan | None
+    batch_size: int
+    fusion: Fusion | None
+
+
+def fit_views(
+    source: Source,
+    labels: Labels | None,
+    parameters: Mapping[str, Any],
+    *,
+    class_weight: Array | None = None,
+    validation: Validation | None = None,
+) -> Fitted:
+    """Train on checked tables with checked parameters.
+
+    Parameters
+    ----------
+    source : Source
+        The user's tables.
+    labels : Labels or None
+        Classes of the rows; None trains encoders alone.
+    parameters : dict of str to object
+        The estimator's parameters.
+    class_weight : ndarray or None, default=None
+        A weight per class.
+    validation : Validation or None, default=None
+        Rows to score after every epoch.
+
+    Returns
+    -------
+    Fitted
+        The network in evaluation mode, and what was recorded.
+    """
+    fit = _Fit(source, labels, parameters)
+    with fit.random.in_modules(fit.device):
+        return fit.run(class_weight, validation)
+
+
+class _Fit:
+    """The steps of a fit, and what they have in common."""
+
+    def __init__(
+        self, source: Source, labels: Labels | None, parameters: Mapping[str, Any]
+    ) -> None:
+        self.source, self.labels, self.parameters = source, labels, parameters
+        self.names = source.names
+        self.device = pick_device(parameters["device"])
+        self.random = Randomness(parameters["random_state"])
+
+    def __getitem__(self, name: str) -> Any:
+        return self.parameters[name]
+
+    def run(self, class_weight: Array | None, validation: Validation | None) -> Fitted:
+        share = self.parameters.get("validation_fraction")
+        if self.labels is not None and validation is None and share is not None:
+            self.labels, held, target = hold_out(self.labels, share, self.random.numpy)
+            validation = Validation(self.source.linked, target, held)
+        scans = scan_views(self.source, standardize=self["standardize"], impute=self["impute"])
+        columns = {name: scan.columns for name, scan in scans.items()}
+        remarks.remark_on_columns(scans, standardize=self["standardize"])
+        remarks.remark_on_few_views(self["coupling"], len(self.names))
+        data = self._rows(gather_rows(self.source, scans, self.labels, self.device))
+        network = self._network(data).to(self.device)
+        sampler = self._sampler(data)
+        objective = self._objective(data, sampler.batch_size, class_weight).to(self.device)
+        fusion = None if self.labels is None else _fusion(self.labels, data)
+        score = self._score(network, columns, fusion, validation)
+        outcome = train(
+            network,
+            objective,
+            sampler,
+            self.random.torch,
+            self["learning_rate"],
+            self._schedule(score),
+        )
+        plan = self._plan(network, objective.coupling, data, sampler.batch_size)
+        if outcome.interrupted:
+            remarks.remark_on_interrupt(len(outcome.history))
+        if self["coupling"] != "none":
+            remarks.remark_on_collapse(self.names, outcome.latents, self._widths())
+        if plan is not None:
+            remarks.remark_on_plan(plan)
+        return Fitted(
+            network, objective.coupling, columns, outcome.history, plan, sampler.batch_size, fusion
+        )
+
+    def _widths(self) -> list[int]:
+        return [self.source.tables(name)[0].n_columns for name in self.names]
+
+    def _rows(self, data: TrainingRows) -> TrainingRows:
+        if self.labels is not None:
+            remarks.remark_on_classes(self.labels.classes, data)
+        if self["view_regularizer"] == "manifold":
+            near = [
+                nearest_neighbors(v, self["n_neighbors"], self.random.numpy) for v in data.views
+            ]
+            data = replace(data, neighbors=near)
+        return data
+
+    def _network(self, data: TrainingRows) -> MultiViewNetwork:
+        widths = Widths(
+            self._widths(),
+            hidden_of(self["hidden"], self.names),
+            self["n_features"],
+            self["n_components"],
+            0 if self.labels is None else len(self.labels.classes),
+            self["view_regularizer"] == "autoencoder",
+        )
+        return make_network(
+            widths, self.random.torch, encoders_of(self["encoders"], self.names), self.names
+        )
+
+    def _sampler(self, data: TrainingRows) -> Sampler:
+        coupling, regularizer = self["coupling"], self["view_regularizer"]
+        return Sampler(
+            data,
+            self["batch_size"],
+            self.random.numpy,
+            couples=self.labels is None or coupling != "none" or regularizer != "none",
+            aligned=coupling in ("lscca", "dgcca"),
+        )
+
+    @property
+    def planner(self) -> Planner:
+        """How W is found: β as it stands for the paper's sums, else relative to C."""
+        return Planner(
+            self["entropy"], self["scale"] == "mean", self["sinkhorn_max_iter"], self["cost_decay"]
+        )
+
+    def _objective(
+        self, data: TrainingRows, n_points: int, class_weight: Array | None
+    ) -> Objective:
+        names = ("n_components", "n_references", "n_projections", "projections", "scale")
+        settings = CouplingSettings(
+            **{name: self[name] for name in (*names, "orthogonality_weight")},
+            n_points=n_points,
+            planner=self.planner,
+            generator=self.random.torch,
+        )
+        return Objective(
+            make_coupling(self["coupling"], settings),
+            self["view_regularizer"],
+            coupling_weight=self["coupling_weight"],
+            view_weight=self["view_weight"],
+            head_weight=self.parameters.get("head_weight", 0.0),
+            class_weight=None
+            if class_weight is None
+            else torch.as_tensor(class_weight, dtype=torch.float32),
+            teachers=data.teachers,
+        )
+
+    def _schedule(self, score: Callable[[], float] | None) -> Schedule:
+        return Schedule(
+            self["max_epochs"],
+            self["steps_per_epoch"],
+            self.parameters.get("patience"),
+            score,
+            tuple(self["callbacks"] or ()),
+            self.names,
+            wants_progress(self["verbose"]),
+        )
+
+    def _score(
+        self,
+        network: MultiViewNetwork,
+        columns: Mapping[str, Columns],
+        fusion: Fusion | None,
+        validation: Validation | None,
+    ) -> Callable[[], float] | None:
+        if validation is None or fusion is None:
+            return None
+        chosen = None if validation.rows is None else [validation.rows]
+        views = {
+            s: ViewRows([validation.tables[name]], columns[name], self.device, chosen)
+            for s, name in enumerate(self.names)
+            if name in validation.tables
+        }
+
+        def accuracy() -> float:
+            network.eval()
+            found = class_log_probabilities(network, views, fusion).argmax(axis=1)
+            return float(np.mean(found == validation.target))
+
+        return accuracy
+
+    def _plan(
+        self, network: MultiViewNetwork, coupling: Coupling, data: TrainingRows, batch_size: int
+    ) -> Plan | None:
+        if isinstance(coupling, NoCoupling):
+            return None  # nothing has brought the views into a common space
+        C = final_cost(
+            network,
+            coupling,
+            data,
+            scale=self["scale"],
+            batch_size=batch_size,
+            random=self.random.numpy,
+            generator=self.random.torch,
+        )
+        return self.planner.solve(C, pairwise=not coupling.reference_based)
+
+
+def _fusion(labels: Labels, data: TrainingRows) -> Fusion:
+    """Which heads training teaches, and how frequent the classes are."""
+    n_classes = len(labels.classes)
+    labeled = data.target[data.target >= 0]
+    by_others = len(data.teachers) > 0 and len(data.aligned) > 0
+    counts = np.bincount(np.concatenate([labeled, *data.own_target]), minlength=n_classes) + 1
+    return Fusion(
+        len(np.unique(labeled)) == n_classes,
+        tuple(len(labeled) > 0 or len(own) > 0 or by_others for own in data.own),
+        tuple(np.log(counts / counts.sum()).tolist()),
+    )

@@ -1,0 +1,121 @@
+"""What a trained network says about new rows, whichever views they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hotview._types import Array
+from hotview.nn.multiview import MultiViewNetwork
+from hotview.training.rows import ViewRows
+
+__all__ = ["Fusion", "class_log_probabilities", "encode_rows"]
+
+_CHUNK = 4096  # rows at a time
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Which heads to listen to.
+
+    Parameters
+    ----------
+    joint : bool
+        Whether the joint head was trained on every class, and speaks for complete rows.
+    heads : tuple of bool
+        Which views' heads were trained.
+    log_prior : tuple of float
+        What is said of rows that no trained head can see.
+    """
+
+    joint: bool
+    heads: tuple[bool, ...]
+    log_prior: tuple[float, ...]
+
+
+def encode_rows(network: MultiViewNetwork, s: int, rows: ViewRows, space: str) -> Array:
+    """Features, or latents in the common space, of all rows of view s; NaN for absent ones."""
+    parts = []
+    with torch.inference_mode():
+        for X in rows.chunks(_CHUNK):
+            F, absent = _encode(network, s, X)
+            out = network.maps[s](F) if space == "common" else F
+            parts.append(out.masked_fill(absent.unsqueeze(1), torch.nan).float().cpu().numpy())
+    return np.concatenate(parts)
+
+
+def class_log_probabilities(
+    network: MultiViewNetwork, views: Mapping[int, ViewRows], fusion: Fusion
+) -> Array:
+    """Logarithms of class probabilities of aligned rows, (rows, classes), float64.
+
+    A row with all views is judged by the joint head. Any other is judged by the heads of the
+    views it has: the geometric mean of their probabilities.
+
+    Parameters
+    ----------
+    network : MultiViewNetwork
+        The trained network.
+    views : dict of int to ViewRows
+        The views that are present, by number; the same number of rows in each.
+    fusion : Fusion
+        Which heads to listen to.
+
+    Returns
+    -------
+    ndarray of float64
+        Rows without any view are NaN.
+    """
+    n = len(next(iter(views.values())))
+    parts = []
+    with torch.inference_mode():
+        for start in range(0, n, _CHUNK):
+            rows = np.arange(start, min(start + _CHUNK, n))
+            Xs = {s: view.take(rows) for s, view in views.items()}
+            parts.append(_judge(network, Xs, fusion).cpu().numpy())
+    return np.concatenate(parts)
+
+
+def _judge(network: MultiViewNetwork, Xs: dict[int, Tensor], fusion: Fusion) -> Tensor:
+    encoded = {s: _encode(network, s, X) for s, X in Xs.items()}
+    has = torch.stack([~absent for _, absent in encoded.values()], dim=1)
+    scores = _late(network, {s: F for s, (F, _) in encoded.items()}, has, fusion)
+    if fusion.joint and len(Xs) == len(network.encoders):
+        Fs = [encoded[s][0] for s in range(len(Xs))]
+        joint = network.score(Fs).double().log_softmax(1)
+        scores = torch.where(has.all(1, keepdim=True), joint, scores)
+    return scores.masked_fill(~has.any(1, keepdim=True), torch.nan)
+
+
+def _late(network: MultiViewNetwork, Fs: dict[int, Tensor], has: Tensor, fusion: Fusion) -> Tensor:
+    """Geometric mean of what the trained heads of the present views say."""
+    prior = torch.tensor(fusion.log_prior, dtype=torch.float64, device=has.device)
+    trained = torch.tensor([fusion.heads[s] for s in Fs], device=has.device)
+    speaks = (has & trained).unsqueeze(2)
+    said = torch.stack(
+        [network.view_heads[s](F).double().log_softmax(1) for s, F in Fs.items()], dim=1
+    )
+    n = speaks.sum(1)
+    mean = (said * speaks).sum(1) / n.clamp_min(1)
+    return torch.where(n > 0, mean.log_softmax(1), prior)
+
+
+def _encode(network: MultiViewNetwork, s: int, X: Tensor) -> tuple[Tensor, Tensor]:
+    """Features of view s, and which rows are absent, that is, NaN throughout."""
+    absent = torch.isnan(X).all(1)
+    F: Tensor = network.encoders[s](X.masked_fill(absent.unsqueeze(1), 0.0))
+    return F, absent
+
+
+def check_some_view(log_probabilities: Array, names: Sequence[str]) -> None:
+    """Refuse rows that no view has."""
+    empty = np.flatnonzero(np.isnan(log_probabilities).all(axis=1))
+    if len(empty) > 0:
+        raise ValueError(
+            f"Expected every row to have at least one of the views {list(names)}, but {len(empty)} "
+            f"have none, the first being row {empty[0]}. Leave these rows out."
+        )

@@ -1,0 +1,238 @@
+"""Labels, some of them missing, as classes counted from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.utils.multiclass import type_of_target
+
+from hotview._types import Array, IntArray
+from hotview._validation import Table, check_target
+
+__all__ = ["Labels", "encode_labels", "hold_out", "number_labels", "read_labels"]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels as numbers.
+
+    Parameters
+    ----------
+    classes : ndarray
+        The labels that occur, sorted.
+    linked : ndarray of int64
+        Class of every linked row, −1 where unknown.
+    unaligned : dict of str to ndarray of int64
+        The same for the unaligned rows of some views.
+    """
+
+    classes: Array
+    linked: IntArray
+    unaligned: dict[str, IntArray]
+
+
+def encode_labels(
+    y: Any,
+    n_linked: int,
+    unaligned_y: Mapping[str, Any] | None,
+    unaligned: Mapping[str, Table],
+    marker: Any,
+) -> Labels:
+    """Find the classes, and number them.
+
+    Parameters
+    ----------
+    y : array-like
+        Labels of the linked rows.
+    n_linked : int
+        How many there are.
+    unaligned_y : dict of str to array-like, or None
+        Labels of some views' unaligned rows.
+    unaligned : dict of str to Table
+        The unaligned rows.
+    marker : object
+        What stands for no label, beside NaN and None; None for nothing else.
+
+    Returns
+    -------
+    Labels
+        With at least two classes.
+    """
+    known = {"y": read_labels("y", y, n_linked, marker)}
+    for name, labels in (unaligned_y or {}).items():
+        if name not in unaligned:
+            raise ValueError(
+                f"Expected unaligned_y to label views that unaligned holds, {list(unaligned)}, but "
+                f"it labels {name!r}. Pass that view's rows in unaligned."
+            )
+        what = f"unaligned_y[{name!r}]"
+        known[name] = read_labels(what, labels, unaligned[name].n_rows, marker)
+    every = [labels for labels, is_known in known.values() if is_known.any()]
+    classes = _find_classes(every)
+    codes = {name: _encode(labels, is_known, classes) for name, (labels, is_known) in known.items()}
+    return Labels(classes, codes.pop("y"), codes)
+
+
+def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Array]:
+    """Return labels, and which of them are known.
+
+    Parameters
+    ----------
+    what : str
+        What they are called, for errors.
+    y : array-like
+        The labels.
+    n_rows : int
+        How many there must be.
+    marker : object
+        What stands for no label.
+
+    Returns
+    -------
+    labels : ndarray
+        The known ones; others are left out.
+    known : ndarray of bool, shape (n_rows,)
+        Where they are.
+    """
+    if y is None:
+        raise ValueError(
+            f"Expected {what} to hold a label for every row, but it is None. Write NaN, None or "
+            "unlabeled_marker for rows without one; without any label, use MultiViewEncoder. "
+            "(requires y to be passed, but the target y is None)"
+        )
+    raw = check_target(y, n_rows)
+    known = _is_known(raw)
+    labels = raw[known]
+    if raw.dtype.kind == "O":
+        labels = _of_one_kind(what, labels)
+    if marker is not None and (isinstance(marker, str) == (labels.dtype.kind in "US")):
+        marked = labels == marker
+        _check_marker(what, labels, marked, marker)
+        known[known] = ~marked
+        labels = labels[~marked]
+    _check_kind(what, labels)
+    return labels, known
+
+
+def number_labels(labels: Array, classes: Array) -> IntArray:
+    """Places of labels among sorted classes, −1 for labels that are not among them."""
+    places = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    return np.where(classes[places] == labels, places, -1)
+
+
+def hold_out(
+    labels: Labels, share: float, random: np.random.Generator
+) -> tuple[Labels, IntArray, IntArray]:
+    """Hide the labels of a share of the linked rows, in every class alike where possible.
+
+    Parameters
+    ----------
+    labels : Labels
+        All labels.
+    share : float
+        Share of the linked rows with a label.
+    random : numpy Generator
+        Which rows.
+
+    Returns
+    -------
+    labels : Labels
+        Without those that are hidden.
+    rows : ndarray of int64
+        The linked rows whose labels are hidden.
+    target : ndarray of int64
+        Their classes.
+    """
+    known = np.flatnonzero(labels.linked >= 0)
+    n_held = round(share * len(known))
+    if not 0 < n_held < len(known):
+        raise ValueError(
+            f"Expected validation_fraction to leave labels on both sides, but {share} of "
+            f"{len(known)} linked rows with a label are {n_held}. Change it, or label more rows."
+        )
+    counts = np.bincount(labels.linked[known])
+    even = counts[counts > 0].min() > 1 and min(n_held, len(known) - n_held) >= (counts > 0).sum()
+    _, held = train_test_split(
+        known,
+        test_size=n_held,
+        random_state=int(random.integers(2**31)),
+        stratify=labels.linked[known] if even else None,
+    )
+    left = labels.linked.copy()
+    left[held] = -1
+    return replace(labels, linked=left), held, labels.linked[held]
+
+
+def _is_known(labels: Array) -> Array:
+    if labels.dtype.kind == "f":
+        return ~np.isnan(labels)
+    if labels.dtype.kind != "O":
+        return np.ones(len(labels), dtype=bool)
+    # None, NaN, and pandas' NA, which does not say whether it equals anything.
+    missing = [label is None or label is _pandas_na(label) or label != label for label in labels]
+    return ~np.array(missing, dtype=bool)
+
+
+def _pandas_na(label: Any) -> Any:
+    return label if type(label).__name__ in ("NAType", "NaTType") else object()
+
+
+def _of_one_kind(what: str, labels: Array) -> Array:
+    is_text = [isinstance(label, str) for label in labels]
+    if any(is_text) and not all(is_text):
+        number = labels[is_text.index(False)]
+        raise ValueError(
+            f"Expected {what} to hold labels of one kind, but it mixes text with {number!r} "
+            f"({type(number).__name__}). Convert all to text, or write None for rows without a "
+            "label."
+        )
+    return np.array(labels.tolist())
+
+
+def _check_marker(what: str, labels: Array, marked: Array, marker: Any) -> None:
+    if marker == -1 and marked.any() and set(np.unique(labels).tolist()) == {-1, 1}:
+        raise ValueError(
+            f"Expected {what} to be clear about what -1 means, but it holds only -1 and 1, which "
+            "may be two classes, or one class and no label. Set unlabeled_marker=None for two "
+            "classes, or mark rows without a label by NaN."
+        )
+
+
+def _check_kind(what: str, labels: Array) -> None:
+    if labels.dtype.kind not in "biufUS":
+        raise ValueError(
+            f"Expected {what} to hold numbers or text, but its dtype is {labels.dtype}. "
+            "Convert the labels to text."
+        )
+    if len(labels) > 0 and type_of_target(labels) == "continuous":
+        raise ValueError(
+            f"Unknown label type: continuous. Expected {what} to hold classes, but it holds "
+            f"fractions such as {labels[labels != np.round(labels)][0]!r}. Regression is not "
+            "offered: cut the values into classes, for example with numpy.digitize."
+        )
+
+
+def _find_classes(every: list[Array]) -> Array:
+    if len({labels.dtype.kind in "US" for labels in every}) > 1:
+        raise ValueError(
+            "Expected y and unaligned_y to use the same labels, but some are text and some are "
+            "numbers. Convert all to one kind."
+        )
+    classes: Array = np.unique(np.concatenate(every)) if every else np.empty(0)
+    if len(classes) < 2:
+        raise ValueError(
+            "Expected labels of at least two classes, but "
+            + (f"all are of one class, {classes[0]!r}." if len(classes) else "no row has a label.")
+            + " Label some rows of another class, or use MultiViewEncoder, which needs none."
+        )
+    return classes
+
+
+def _encode(labels: Array, known: Array, classes: Array) -> IntArray:
+    codes = np.full(len(known), -1, dtype=np.int64)
+    codes[known] = number_labels(labels, classes)
+    return codes

@@ -1,0 +1,148 @@
+"""Checks of what a constructor stored; they run at `fit`, and change nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from hotview._validation import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_share,
+    check_weight,
+)
+from hotview.estimators.couplings import COUPLINGS
+from hotview.losses.objective import VIEW_REGULARIZERS
+
+__all__ = ["check_parameters", "encoders_of", "hidden_of", "pick_device"]
+
+_CHOICES = {
+    "coupling": tuple(COUPLINGS),
+    "view_regularizer": tuple(VIEW_REGULARIZERS),
+    "projections": ("orthogonal", "iid", "qmc"),
+    "scale": ("mean", "sum"),
+}
+_COUNTS = (
+    "n_components",
+    "n_features",
+    "n_references",
+    "n_projections",
+    "n_neighbors",
+    "sinkhorn_max_iter",
+    "max_epochs",
+    "batch_size",
+)
+_OPTIONAL_COUNTS = ("steps_per_epoch", "patience")
+_WEIGHTS = ("coupling_weight", "view_weight", "orthogonality_weight", "head_weight")
+_POSITIVE = ("entropy", "learning_rate")
+
+
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    """Check every parameter that has one meaning for all estimators."""
+    for name, choices in _CHOICES.items():
+        check_choice(name, parameters[name], choices)
+    for name in _COUNTS:
+        check_count(name, parameters[name])
+    for name in _OPTIONAL_COUNTS:
+        if parameters.get(name) is not None:
+            check_count(name, parameters[name])
+    for name in _WEIGHTS:
+        if name in parameters:
+            check_weight(name, parameters[name])
+    for name in _POSITIVE:
+        check_positive(name, parameters[name])
+    if check_share("cost_decay", parameters["cost_decay"]) == 1:
+        raise ValueError("Expected cost_decay below 1, or C would never change. Use 0.9.")
+    if parameters["impute"] is not None:
+        check_choice("impute", parameters["impute"], ("mean",))
+    _check_callbacks(parameters["callbacks"])
+
+
+def _check_callbacks(callbacks: Any) -> None:
+    if callbacks is None:
+        return
+    if not isinstance(callbacks, Sequence) or not all(callable(one) for one in callbacks):
+        raise TypeError(
+            "Expected callbacks to be a list of functions that take an Epoch, but it is "
+            f"{callbacks!r}. Pass callbacks=[function]."
+        )
+
+
+def pick_device(device: Any) -> torch.device:
+    """The device to train on; ``"auto"`` takes CUDA where there is any, else the CPU."""
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        picked = torch.device(device)
+        torch.empty(0, device=picked)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            "Expected device to be 'auto' or a device that torch can use here, but it is "
+            f"{device!r} ({reason}). Use device='cpu'."
+        ) from error
+    return picked
+
+
+def hidden_of(hidden: Any, names: Sequence[str]) -> list[tuple[int, ...]]:
+    """Hidden layers of every view's encoder."""
+    if isinstance(hidden, Mapping):
+        _check_view_names("hidden", hidden, names, every=True)
+        return [_layers(hidden[name]) for name in names]
+    return [_layers(hidden)] * len(names)
+
+
+def _layers(hidden: Any) -> tuple[int, ...]:
+    if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+        raise ValueError(
+            "Expected hidden to be a tuple of layer widths, or a dict of such tuples by view, but "
+            f"it is {hidden!r}. Write hidden=(128,) for one layer, hidden=() for a linear encoder."
+        )
+    return tuple(check_count("every width in hidden", width) for width in hidden)
+
+
+def encoders_of(encoders: Any, names: Sequence[str]) -> list[nn.Module | None]:
+    """Copies of the user's encoder of every view, None where there is none."""
+    if encoders is None:
+        return [None] * len(names)
+    if isinstance(encoders, Mapping):
+        _check_view_names("encoders", encoders, names, every=False)
+        given = [encoders.get(name) for name in names]
+    elif isinstance(encoders, Sequence | nn.ModuleList):
+        if len(encoders) != len(names):
+            raise ValueError(
+                f"Expected encoders to hold one module for each of the {len(names)} views, but it "
+                f"holds {len(encoders)}. Write None for a view that is to get the usual encoder."
+            )
+        given = list(encoders)
+    else:
+        raise TypeError(
+            "Expected encoders to be a list or dict of torch modules, one per view, but it is a "
+            f"{type(encoders).__name__}. Pass encoders={{view: module}}."
+        )
+    for name, module in zip(names, given, strict=True):
+        if module is not None and not isinstance(module, nn.Module):
+            raise TypeError(
+                f"Expected the encoder of view {name!r} to be a torch module, but it is a "
+                f"{type(module).__name__}. Derive it from torch.nn.Module."
+            )
+    # Copies, because training changes them, and what the caller passed is not ours to change.
+    return [copy.deepcopy(module) for module in given]
+
+
+def _check_view_names(
+    what: str, given: Mapping[str, Any], names: Sequence[str], *, every: bool
+) -> None:
+    unknown = [name for name in given if name not in names]
+    missing = [name for name in names if name not in given] if every else []
+    if unknown or missing:
+        problem = f"it also names {unknown}" if unknown else f"it lacks {missing}"
+        raise ValueError(
+            f"Expected {what} to name views among {list(names)}, but {problem}. "
+            "Use the names of the views."
+        )

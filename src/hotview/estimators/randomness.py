@@ -1,0 +1,63 @@
+"""All randomness of a fit, from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+__all__ = ["Randomness"]
+
+
+class Randomness:
+    """A numpy and a torch generator drawn from one `random_state`.
+
+    Both live on the CPU whatever the device, so that every device sees the same numbers.
+
+    Parameters
+    ----------
+    random_state : int, numpy Generator, numpy RandomState or None
+        A seed, a generator that is moved on by one draw, or None for fresh entropy.
+
+    Examples
+    --------
+    >>> from hotview.estimators.randomness import Randomness
+    >>> Randomness(0).seed == Randomness(0).seed
+    True
+    """
+
+    def __init__(self, random_state: Any) -> None:
+        root = np.random.SeedSequence(_entropy(random_state))
+        for_numpy, for_torch, for_modules = root.spawn(3)
+        self.numpy = np.random.default_rng(for_numpy)
+        self.torch = torch.Generator().manual_seed(_integer(for_torch))
+        self.seed = _integer(for_modules)
+
+    @contextmanager
+    def in_modules(self, device: torch.device) -> Iterator[None]:
+        """Seed torch's global generators, which dropout draws from, and put them back after."""
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(self.seed)
+            yield
+
+
+def _entropy(random_state: Any) -> int | None:
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return int(random_state)
+    raise ValueError(
+        "Expected random_state to be None, a whole number of at least 0 or a numpy Generator, "
+        f"but it is {random_state!r}. Pass an int, as in random_state=0."
+    )
+
+
+def _integer(sequence: np.random.SeedSequence) -> int:
+    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))

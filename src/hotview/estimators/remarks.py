@@ -1,0 +1,111 @@
+"""What a user should know after a fit, once, with the remedy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from hotview._types import Array
+from hotview.ot import Plan
+from hotview.training.batches import TrainingRows
+from hotview.training.columns import Scan
+from hotview.training.rank import effective_rank, spread
+
+__all__ = [
+    "remark_on_classes",
+    "remark_on_collapse",
+    "remark_on_columns",
+    "remark_on_few_views",
+    "remark_on_interrupt",
+    "remark_on_plan",
+]
+
+_LOW_RANK, _LOW_SPREAD = 1.5, 0.01
+_LISTED = 5  # of what is too much to name in full
+
+
+def _warn(text: str, category: type[Warning] = UserWarning) -> None:
+    warnings.warn(text, category, stacklevel=5)
+
+
+def remark_on_columns(scans: Mapping[str, Scan], *, standardize: bool) -> None:
+    """Mention columns that hold a single value."""
+    found = {name: scan.constant for name, scan in scans.items() if len(scan.constant) > 0}
+    if found and standardize:
+        listed = "; ".join(f"{name!r}: {_some(columns)}" for name, columns in found.items())
+        _warn(
+            f"Columns with a single value tell nothing; they are kept and become 0 ({listed}). "
+            "Drop them to be rid of this message."
+        )
+
+
+def _some(numbers: Array) -> str:
+    listed = ", ".join(str(n) for n in numbers[:_LISTED])
+    return listed + (f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else "")
+
+
+def remark_on_few_views(coupling: str, n_views: int) -> None:
+    """Say that the plan between two or three views is not free."""
+    if coupling == "hot-pairwise" and n_views <= 3:
+        _warn(
+            f"With {n_views} views the plan of 'hot-pairwise' has no freedom: symmetry, a zero "
+            "diagonal and equal sums make all weights equal, as in 'sw-pairwise'. Use "
+            "coupling='hot-reference', or four views and more."
+        )
+
+
+def remark_on_collapse(
+    names: Sequence[str], latents: Sequence[Tensor], widths: Sequence[int]
+) -> None:
+    """Say which views' latents fill next to nothing of the common space."""
+    if not latents:
+        return
+    spreads = [spread(Z) for Z in latents]
+    typical = float(np.median(spreads))
+    collapsed = [
+        f"{name!r} (effective rank {rank:.1f})"
+        for name, Z, own, width in zip(names, latents, spreads, widths, strict=True)
+        if ((rank := effective_rank(Z)) < _LOW_RANK and min(width, Z.shape[1]) > 2)
+        or own <= _LOW_SPREAD * typical
+    ]
+    if collapsed:
+        _warn(
+            f"The latents of {', '.join(collapsed)} have collapsed: nearly all rows are encoded "
+            "alike, or along one line. Use view_regularizer='autoencoder', raise "
+            "orthogonality_weight, or lower coupling_weight."
+        )
+
+
+def remark_on_plan(plan: Plan) -> None:
+    """Say that the plan does not meet its marginals."""
+    if not plan.converged:
+        _warn(
+            "The plan W has not converged: its marginals are off by "
+            f"{float(plan.marginal_error):.1e} of the mass after {plan.n_iter} iterations. "
+            "Raise sinkhorn_max_iter or entropy.",
+            ConvergenceWarning,
+        )
+
+
+def remark_on_classes(classes: Array, data: TrainingRows) -> None:
+    """Say which classes the joint head never sees, and which views have no labels at all."""
+    labeled = data.target[data.target >= 0]
+    absent = np.setdiff1d(np.arange(len(classes)), labeled)
+    if len(labeled) > 0 and len(absent) > 0:
+        _warn(
+            f"{len(absent)} of the {len(classes)} classes have no linked row with a label "
+            f"({_some(classes[absent])}), so that all rows are judged by the heads of the views. "
+            "Link and label a few rows of every class."
+        )
+
+
+def remark_on_interrupt(n_epochs: int) -> None:
+    """Say that training ended early, and that the result is usable."""
+    _warn(
+        f"Training was interrupted in epoch {n_epochs}; the estimator is fitted with what it had "
+        "learned by then. Call fit again to train in full."
+    )

@@ -1,0 +1,105 @@
+"""Couplings of aligned rows: equations (1) and (2) of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from hotview.losses.coupling import Coupling
+from hotview.losses.orthogonality import nearest_orthonormal, orthogonality
+from hotview.losses.terms import Terms
+
+__all__ = ["DGCCA", "LSCCA"]
+
+
+class LSCCA(Coupling):
+    r"""Least-squares CCA, equation (1): aligned rows are to have the same latents.
+
+    .. math:: \frac{2}{S(S-1)} \sum_{s<t} \|Z_s - Z_t\|_F^2
+              + α \Big\|\sum_s Z_s^\top Z_s - I\Big\|_F^2
+
+    Parameters
+    ----------
+    orthogonality_weight : float, default=0.01
+        α, with which the constraint is met.
+    scale : {"mean", "sum"}, default="mean"
+        Whether sums over rows are means.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.losses import LSCCA
+    >>> Z = torch.eye(2)
+    >>> LSCCA(0.0)([Z, Z + 1])["agreement"]
+    tensor(2.)
+    """
+
+    needs_alignment = True
+
+    def __init__(self, orthogonality_weight: float = 0.01, *, scale: str = "mean") -> None:
+        super().__init__()
+        self.orthogonality_weight, self.scale = orthogonality_weight, scale
+
+    def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
+        """Mean squared distance between the views' latents of one row, and the constraint."""
+        _check_rows_match(Zs)
+        pairs = [_squares(Z - other, self.scale) for Z, other in combinations(Zs, 2)]
+        return Terms(
+            {
+                "agreement": torch.stack(pairs).mean(),
+                "orthogonality": self.orthogonality_weight * orthogonality(Zs, self.scale),
+            }
+        )
+
+
+class DGCCA(Coupling):
+    r"""Deep generalized CCA, equation (2): aligned rows are to lie near one shared G.
+
+    .. math:: \min_{G^\top G = I} \frac{1}{S} \sum_s \|Z_s - G\|_F^2
+
+    G is found in closed form (orthogonal Procrustes), so its constraint holds exactly in every
+    batch; it is held fixed in the gradient, which is exact because G is optimal.
+
+    Parameters
+    ----------
+    scale : {"mean", "sum"}, default="mean"
+        Whether sums over rows, in the distance and in GᵀG, are means.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.losses import DGCCA
+    >>> Z = torch.eye(2) * 2**0.5  # ZᵀZ, as a mean over the two rows, is the identity
+    >>> DGCCA()([Z, Z]).total.item() < 1e-10
+    True
+    """
+
+    needs_alignment = True
+
+    def __init__(self, *, scale: str = "mean") -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
+        """Mean squared distance of the views' latents from their shared G."""
+        _check_rows_match(Zs)
+        G = nearest_orthonormal(torch.stack(list(Zs)).detach().mean(0), self.scale)
+        return Terms({"agreement": torch.stack([_squares(Z - G, self.scale) for Z in Zs]).mean()})
+
+
+def _squares(difference: Tensor, scale: str) -> Tensor:
+    """Squared distance of two clouds whose rows correspond, added or averaged over rows."""
+    total = difference.square().sum()
+    return total if scale == "sum" else total / len(difference)
+
+
+def _check_rows_match(Zs: Sequence[Tensor]) -> None:
+    sizes = [len(Z) for Z in Zs]
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            f"Expected aligned latents, row i of one individual in all, but they have {sizes} "
+            "rows. Pass the same rows of every view, or use a coupling that needs no alignment."
+        )

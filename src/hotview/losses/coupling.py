@@ -1,0 +1,75 @@
+"""What a coupling of views, R_M, is, and the one that does nothing.
+
+Each takes latents Z_s (one tensor of rows per view) and returns named terms whose sum is to be
+minimized. None weights itself against anything else: γ belongs to the objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from hotview.losses.terms import Terms
+from hotview.ot import Plan
+
+__all__ = ["Coupling", "NoCoupling"]
+
+
+class Coupling(nn.Module):
+    """What all couplings have in common: they take the latents of all views.
+
+    Attributes
+    ----------
+    needs_alignment : bool
+        Whether row i must be the same individual in every view.
+    reference_based : bool
+        Whether views are compared with references instead of with each other.
+
+    Examples
+    --------
+    >>> from hotview.losses import Coupling, HOTPairwise
+    >>> issubclass(HOTPairwise, Coupling), HOTPairwise.needs_alignment
+    (True, False)
+    """
+
+    needs_alignment = False
+    reference_based = False
+
+    #: the plan of the last step, where the coupling solves for one
+    plan: Plan | None = None
+
+    def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
+        """Compare the latents of the views.
+
+        Parameters
+        ----------
+        Zs : sequence of Tensor
+            Latents of every view, (rows, n_components); numbers of rows may differ unless the
+            coupling needs alignment.
+        generator : torch.Generator or None, default=None
+            Source of the directions.
+
+        Returns
+        -------
+        Terms
+            The parts of the coupling, weighted against each other.
+        """
+        raise NotImplementedError
+
+
+class NoCoupling(Coupling):
+    """No coupling at all: the control.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.losses import NoCoupling
+    >>> NoCoupling()([torch.zeros(3, 2), torch.ones(4, 2)]).total
+    tensor(0.)
+    """
+
+    def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
+        """Return no term."""
+        return Terms({})

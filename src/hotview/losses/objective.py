@@ -1,0 +1,189 @@
+"""The objective (3): classification, coupling of the views and what keeps each view itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, softmax
+
+from hotview.losses.coupling import Coupling
+from hotview.losses.terms import Terms
+from hotview.losses.view import reconstruction_error, roughness
+from hotview.nn.multiview import MultiViewNetwork
+
+__all__ = ["VIEW_REGULARIZERS", "Batch", "Evaluation", "Objective"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of every view that one step sees, and what each is for.
+
+    Parameters
+    ----------
+    Xs : list of Tensor
+        All rows of every view, one part after another, so that each encoder runs once.
+    sizes : dict of str to list of int
+        How many rows of every view each part has, in the order in which they lie. ``rows`` are
+        those that are coupled and regularized, ``neighbors`` a neighbor of each of these,
+        ``labeled`` aligned rows with a label, ``own`` rows whose label only this view knows, and
+        ``taught`` aligned rows without a label.
+    target : Tensor
+        Classes of the ``labeled`` rows.
+    own_targets : list of Tensor
+        Classes of each view's ``own`` rows.
+    """
+
+    Xs: list[Tensor]
+    sizes: dict[str, list[int]]
+    target: Tensor
+    own_targets: list[Tensor] = field(default_factory=list)
+
+    def split(self, tensors: Sequence[Tensor]) -> dict[str, list[Tensor]]:
+        """Cut something that goes along with all rows of every view into its parts."""
+        per_view = [
+            torch.split(tensor, [sizes[s] for sizes in self.sizes.values()])
+            for s, tensor in enumerate(tensors)
+        ]
+        return dict(zip(self.sizes, map(list, zip(*per_view, strict=True)), strict=True))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an objective found: its terms, and the latents that it coupled."""
+
+    terms: Terms
+    latents: list[Tensor]
+
+
+def _no_regularizer(
+    network: MultiViewNetwork, rows: dict[str, list[Tensor]], Fs: dict[str, list[Tensor]]
+) -> Terms:
+    return Terms({})
+
+
+def _autoencoder(
+    network: MultiViewNetwork, rows: dict[str, list[Tensor]], Fs: dict[str, list[Tensor]]
+) -> Terms:
+    decoded = network.reconstruct(Fs["rows"])
+    return Terms({"reconstruction": reconstruction_error(rows["rows"], decoded)})
+
+
+def _manifold(
+    network: MultiViewNetwork, rows: dict[str, list[Tensor]], Fs: dict[str, list[Tensor]]
+) -> Terms:
+    here, there = Fs["rows"], Fs["neighbors"]
+    parts = {"smoothness": roughness(network.embed(here), network.embed(there), relative=True)}
+    if len(network.view_heads) > 0:
+        scores = [
+            [softmax(scores, dim=1) for scores in network.score_views(F)] for F in (here, there)
+        ]
+        parts["score_smoothness"] = roughness(*scores)
+    return Terms(parts)
+
+
+#: R_S by name
+VIEW_REGULARIZERS: dict[
+    str, Callable[[MultiViewNetwork, dict[str, list[Tensor]], dict[str, list[Tensor]]], Terms]
+] = {"none": _no_regularizer, "autoencoder": _autoencoder, "manifold": _manifold}
+
+
+class Objective(nn.Module):
+    r"""Objective (3) of the paper, with a head for every view beside the joint one.
+
+    .. math:: L(g(f_1, …, f_S), y) + h \sum_s L(g_s(f_s), y) + γ R_M + τ \sum_s R_S
+
+    Parameters
+    ----------
+    coupling : Coupling
+        R_M.
+    view_regularizer : str
+        R_S, one of `VIEW_REGULARIZERS`.
+    coupling_weight : float
+        γ.
+    view_weight : float
+        τ.
+    head_weight : float
+        h. With 0 the heads of the views are trained on features that are held fixed, so that
+        nothing else feels them.
+    class_weight : Tensor or None
+        A weight per class.
+    teachers : sequence of int
+        Views whose heads have labels and teach the heads of the others on ``taught`` rows.
+    """
+
+    def __init__(
+        self,
+        coupling: Coupling,
+        view_regularizer: str,
+        *,
+        coupling_weight: float,
+        view_weight: float,
+        head_weight: float = 0.0,
+        class_weight: Tensor | None = None,
+        teachers: Sequence[int] = (),
+    ) -> None:
+        super().__init__()
+        self.coupling = coupling
+        self.regularizer = VIEW_REGULARIZERS[view_regularizer]
+        self.coupling_weight, self.view_weight = coupling_weight, view_weight
+        self.head_weight, self.teachers = head_weight, list(teachers)
+        self.register_buffer("class_weight", class_weight)
+
+    def forward(
+        self, network: MultiViewNetwork, batch: Batch, *, generator: torch.Generator
+    ) -> Evaluation:
+        """Evaluate the objective on a batch."""
+        Fs = batch.split(network.encode(batch.Xs))
+        Zs: list[Tensor] = []
+        parts = dict(self._classify(network, batch, Fs))
+        if "rows" in Fs:
+            Zs = network.embed(Fs["rows"])
+            coupled = self.coupling(Zs, generator=generator).times(self.coupling_weight)
+            kept = self.regularizer(network, batch.split(batch.Xs), Fs).times(self.view_weight)
+            parts |= {**coupled.parts, **kept.parts}
+        return Evaluation(Terms(parts), Zs)
+
+    def _classify(
+        self, network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]
+    ) -> dict[str, Tensor]:
+        parts = {}
+        if "labeled" in Fs:
+            parts["classification"] = self._loss(network.score(Fs["labeled"]), batch.target)
+        heads = [
+            self._loss(head(self._for_heads(F)), y)
+            for head, F, y in self._head_tasks(network, batch, Fs)
+        ]
+        if heads:
+            parts["view_heads"] = (self.head_weight or 1.0) * torch.stack(heads).sum()
+        return parts
+
+    def _head_tasks(
+        self, network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]
+    ) -> list[tuple[nn.Module, Tensor, Tensor]]:
+        """Which head learns from which features: rows labeled for all, for one, or by others."""
+        heads = list(network.view_heads)
+        tasks = []
+        if "labeled" in Fs:
+            tasks += [(g, F, batch.target) for g, F in zip(heads, Fs["labeled"], strict=True)]
+        if "own" in Fs:
+            own = zip(heads, Fs["own"], batch.own_targets, strict=True)
+            tasks += [(g, F, y) for g, F, y in own if len(y) > 0]
+        if "taught" in Fs:
+            taught = Fs["taught"]
+            with torch.no_grad():
+                lessons = [softmax(heads[s](taught[s]), dim=1) for s in self.teachers]
+                lesson = torch.stack(lessons).mean(0)
+            pupils = [s for s in range(len(heads)) if s not in self.teachers]
+            tasks += [(heads[s], taught[s], lesson) for s in pupils]
+        return tasks
+
+    def _for_heads(self, F: Tensor) -> Tensor:
+        return F if self.head_weight > 0 else F.detach()
+
+    def _loss(self, scores: Tensor, target: Tensor) -> Tensor:
+        weight = self.class_weight
+        assert weight is None or isinstance(weight, Tensor)
+        return cross_entropy(scores, target, weight=weight)

@@ -1,0 +1,191 @@
+"""Couplings of distributions by sliced Wasserstein costs: equations (8) and (9) of the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from hotview.losses.coupling import Coupling
+from hotview.losses.orthogonality import orthogonality
+from hotview.losses.terms import Terms
+from hotview.ot import draw_directions, sliced_cost
+
+__all__ = ["ReferenceCoupling", "SWPairwise", "SWReference", "SlicedCoupling"]
+
+
+class SlicedCoupling(Coupling):
+    """What the sliced couplings share: how directions are drawn and costs are scaled."""
+
+    def __init__(
+        self,
+        orthogonality_weight: float,
+        n_projections: int,
+        projections: str,
+        scale: str,
+    ) -> None:
+        super().__init__()
+        self.orthogonality_weight = orthogonality_weight
+        self.n_projections, self.projections, self.scale = n_projections, projections, scale
+
+    def clouds(self) -> list[Tensor] | None:
+        """References to compare with; None compares the views with each other."""
+        return None
+
+    def cost(self, Zs: Sequence[Tensor], generator: torch.Generator | None) -> Tensor:
+        """Matrix C of sliced costs, on newly drawn directions."""
+        d, like = Zs[0].shape[1], Zs[0]
+        theta = draw_directions(
+            self.n_projections,
+            d,
+            kind=self.projections,
+            generator=generator,
+            dtype=like.dtype,
+            device=like.device,
+        )
+        return sliced_cost(Zs, self.clouds(), directions=theta, scale=self.scale)
+
+    def weigh(self, C: Tensor) -> Tensor:
+        """Weights of the entries of C, constants that add up to 1."""
+        raise NotImplementedError
+
+    def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
+        """Weighted sum of sliced costs, and the constraint."""
+        C = self.cost(Zs, generator)
+        constrained = self.clouds() or Zs
+        return Terms(
+            {
+                "transport": (self.weigh(C.detach()) * C).sum(),
+                "orthogonality": self.orthogonality_weight * orthogonality(constrained, self.scale),
+            }
+        )
+
+
+class SWPairwise(SlicedCoupling):
+    r"""Sliced Wasserstein between all pairs of views, equation (8).
+
+    .. math:: \frac{2}{S(S-1)} \sum_{s<t} SW(Z_s, Z_t) + α \Big\|\sum_s Z_s^\top Z_s - I\Big\|_F^2
+
+    Parameters
+    ----------
+    orthogonality_weight : float, default=0.01
+        α, with which the constraint is met.
+    n_projections : int, default=50
+        Directions drawn in every step.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How they are drawn.
+    scale : {"mean", "sum"}, default="mean"
+        Whether sums over rows are means; the paper's are sums.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.losses import SWPairwise
+    >>> Z = torch.randn(100, 3)
+    >>> coupling = SWPairwise(n_projections=3)
+    >>> abs(coupling([Z, Z[torch.randperm(100)]])["transport"].item()) < 1e-6
+    True
+    """
+
+    def __init__(
+        self,
+        orthogonality_weight: float = 0.01,
+        *,
+        n_projections: int = 50,
+        projections: str = "orthogonal",
+        scale: str = "mean",
+    ) -> None:
+        super().__init__(orthogonality_weight, n_projections, projections, scale)
+
+    def weigh(self, C: Tensor) -> Tensor:
+        """The same weight for every pair."""
+        return (1 - torch.eye(len(C), dtype=C.dtype, device=C.device)) / (len(C) * (len(C) - 1))
+
+
+class ReferenceCoupling(SlicedCoupling):
+    """What couplings with references share: the clouds G_k, which are learned."""
+
+    reference_based = True
+
+    def __init__(
+        self,
+        n_components: int,
+        n_references: int,
+        n_points: int,
+        orthogonality_weight: float,
+        n_projections: int,
+        projections: str,
+        scale: str,
+        generator: torch.Generator | None,
+    ) -> None:
+        super().__init__(orthogonality_weight, n_projections, projections, scale)
+        G = torch.randn(n_references, n_points, n_components, generator=generator)
+        # So that the constraint, Σ G_kᵀ G_k = I, holds on average to begin with.
+        self.references = nn.Parameter(
+            G / math.sqrt(n_references * (n_points if scale == "sum" else 1))
+        )
+
+    def clouds(self) -> list[Tensor]:
+        """The reference clouds."""
+        return list(self.references.unbind())
+
+
+class SWReference(ReferenceCoupling):
+    r"""Sliced Wasserstein between every view and one learned reference, equation (9).
+
+    .. math:: \frac{1}{S} \sum_s SW(Z_s, G) + α \|G^\top G - I\|_F^2
+
+    Parameters
+    ----------
+    n_components : int
+        Dimension of the latents.
+    orthogonality_weight : float, default=0.01
+        α, with which the constraint is met.
+    n_points : int, default=400
+        Points of the reference cloud; batches of any size are compared with it.
+    n_projections : int, default=50
+        Directions drawn in every step.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How they are drawn.
+    scale : {"mean", "sum"}, default="mean"
+        Whether sums over rows are means; the paper's are sums.
+    generator : torch.Generator or None, default=None
+        Source of the initial reference.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.losses import SWReference
+    >>> coupling = SWReference(3, n_points=50)
+    >>> coupling([torch.randn(80, 3), torch.randn(60, 3)]).total.backward()
+    >>> coupling.references.grad.shape
+    torch.Size([1, 50, 3])
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        orthogonality_weight: float = 0.01,
+        *,
+        n_points: int = 400,
+        n_projections: int = 50,
+        projections: str = "orthogonal",
+        scale: str = "mean",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            1,
+            n_points,
+            orthogonality_weight,
+            n_projections,
+            projections,
+            scale,
+            generator,
+        )
+
+    def weigh(self, C: Tensor) -> Tensor:
+        """The same weight for every view."""
+        return torch.full_like(C, 1 / C.numel())

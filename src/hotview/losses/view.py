@@ -1,0 +1,79 @@
+"""What keeps each view itself, R_S: reconstruction, or smoothness over its own neighbors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["reconstruction_error", "roughness"]
+
+
+def reconstruction_error(Xs: Sequence[Tensor], decoded: Sequence[Tensor]) -> Tensor:
+    r"""Mean squared error of decoded rows, averaged over entries, added over views.
+
+    Parameters
+    ----------
+    Xs : sequence of Tensor
+        Rows of every view.
+    decoded : sequence of Tensor
+        The same rows, decoded from their features.
+
+    Returns
+    -------
+    Tensor
+        The error, a scalar.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.losses import reconstruction_error
+    >>> reconstruction_error([torch.zeros(2, 3)], [torch.full((2, 3), 2.0)])
+    tensor(4.)
+    """
+    errors = [torch.nn.functional.mse_loss(Y, X) for X, Y in zip(Xs, decoded, strict=True)]
+    return torch.stack(errors).sum()
+
+
+def roughness(
+    Ys: Sequence[Tensor], neighbors: Sequence[Tensor], *, relative: bool = False
+) -> Tensor:
+    r"""Mean squared distance between rows and their neighbors, added over views.
+
+    .. math:: \sum_s \frac{1}{n_s} \sum_i \|y_i - y_{j(i)}\|^2
+
+    Parameters
+    ----------
+    Ys : sequence of Tensor
+        Latents, or class probabilities, of some rows of every view.
+    neighbors : sequence of Tensor
+        The same of one neighbor of each of these rows.
+    relative : bool, default=False
+        Divide each view's distance by that of two rows at random (twice the total variance), so
+        that shrinking all latents is not smoothness.
+
+    Returns
+    -------
+    Tensor
+        The roughness, a scalar.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.losses import roughness
+    >>> Y = torch.tensor([[0.0], [2.0]])
+    >>> roughness([Y], [Y + 1]), roughness([Y], [Y + 1], relative=True)
+    (tensor(1.), tensor(0.5000))
+    """
+    return torch.stack(
+        [_distance(Y, N, relative) for Y, N in zip(Ys, neighbors, strict=True)]
+    ).sum()
+
+
+def _distance(Y: Tensor, N: Tensor, relative: bool) -> Tensor:
+    distance = (Y - N).square().sum(1).mean()
+    if not relative:
+        return distance
+    tiny = torch.finfo(Y.dtype).tiny  # a view of one row, or all alike, has no variance
+    return distance / (2 * Y.var(0, correction=0).sum()).clamp_min(tiny)

@@ -1,0 +1,1 @@
+"""Networks: what encodes one view, and what holds the encoders of all."""

@@ -1,0 +1,1 @@
+"""Training: rows in, steps, what is recorded, and how it stops."""

@@ -1,0 +1,170 @@
+"""Which rows each step sees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from hotview._types import IntArray
+from hotview.losses.objective import Batch
+from hotview.training.rows import ViewRows
+
+__all__ = ["Sampler", "TrainingRows"]
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """All rows to learn from, and what is known about them.
+
+    Parameters
+    ----------
+    views : list of ViewRows
+        The rows of every view, linked ones first.
+    aligned : ndarray of int64, shape (n_aligned, n_views)
+        The row in every view of each individual who is in all of them.
+    target : ndarray of int64
+        Class of every aligned individual, −1 where unknown.
+    own : list of ndarray of int64
+        Rows of every view whose class is known to this view alone.
+    own_target : list of ndarray of int64
+        Their classes.
+    neighbors : list of ndarray of int64
+        Neighbors of every row of every view, empty where they are not needed.
+    """
+
+    views: list[ViewRows]
+    aligned: IntArray
+    target: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    own: list[IntArray] = field(default_factory=list)
+    own_target: list[IntArray] = field(default_factory=list)
+    neighbors: list[IntArray] = field(default_factory=list)
+
+    @property
+    def labeled(self) -> IntArray:
+        """Aligned individuals whose class is known."""
+        return np.flatnonzero(self.target >= 0)
+
+    @property
+    def teachers(self) -> list[int]:
+        """Views that have labels, where not all of them have; else none."""
+        if len(self.labeled) > 0:
+            return []
+        having = [s for s, rows in enumerate(self.own) if len(rows) > 0]
+        return having if len(having) < len(self.views) else []
+
+
+class Stream:
+    """Numbers 0, …, n − 1 in random order, again and again, a batch at a time.
+
+    A batch holds no number twice, and every number comes once before any comes again.
+    """
+
+    def __init__(self, n: int, size: int, random: np.random.Generator) -> None:
+        self.n, self.size, self.random = n, min(size, n), random
+        self.rest = random.permutation(n)
+
+    def next(self) -> IntArray:
+        """The next batch."""
+        if len(self.rest) < self.size:
+            order = self.random.permutation(self.n)
+            # What is in this batch already waits until the end of the new round.
+            waiting = np.isin(order, self.rest)
+            self.rest = np.concatenate([self.rest, order[~waiting], order[waiting]])
+        batch, self.rest = self.rest[: self.size], self.rest[self.size :]
+        return batch
+
+
+class Sampler:
+    """Draws the batches of an epoch, which is one pass over the largest view.
+
+    Parameters
+    ----------
+    data : TrainingRows
+        What to draw from.
+    batch_size : int
+        Most rows of a view in a batch. An epoch is cut evenly, and smaller views are repeated.
+    random : numpy Generator
+        Source of the order.
+    couples : bool
+        Whether the objective couples or regularizes rows, with or without labels.
+    aligned : bool
+        Whether coupled rows must be of the same individuals in all views.
+    """
+
+    def __init__(
+        self,
+        data: TrainingRows,
+        batch_size: int,
+        random: np.random.Generator,
+        *,
+        couples: bool,
+        aligned: bool,
+    ) -> None:
+        self.data, self.random, self.aligned = data, random, aligned
+        taught = np.flatnonzero(data.target < 0 if data.teachers else [])
+        n_coupled = [len(data.aligned)] if aligned else [len(view) for view in data.views]
+        # Whatever is coupled or not, an epoch is as long: a control must be trained as much.
+        longest = max(len(data.labeled), *map(len, data.own), len(taught), *n_coupled)
+        self.n_steps = max(1, math.ceil(longest / batch_size))
+        self.batch_size = math.ceil(longest / self.n_steps)
+        self.taught = taught
+        self.labeled_stream = self._stream(len(data.labeled))
+        self.taught_stream = self._stream(len(taught))
+        self.own_streams = [self._stream(len(rows)) for rows in data.own]
+        self.row_streams = [self._stream(n) for n in n_coupled] if couples else []
+
+    def _stream(self, n: int) -> Stream | None:
+        return Stream(n, self.batch_size, self.random) if n > 0 else None
+
+    def draw(self) -> Batch:
+        """Draw one batch."""
+        parts: dict[str, Sequence[IntArray]] = {}
+        target = np.empty(0, dtype=np.int64)
+        own_targets: list[IntArray] = []
+        if self.labeled_stream is not None:
+            who = self.data.labeled[self.labeled_stream.next()]
+            parts["labeled"] = list(self.data.aligned[who].T)
+            target = self.data.target[who]
+        if any(stream is not None for stream in self.own_streams):
+            picks = [_next(stream) for stream in self.own_streams]
+            parts["own"] = [rows[i] for rows, i in zip(self.data.own, picks, strict=True)]
+            own_targets = [y[i] for y, i in zip(self.data.own_target, picks, strict=True)]
+        if self.taught_stream is not None:
+            who = self.taught[self.taught_stream.next()]
+            parts["taught"] = list(self.data.aligned[who].T)
+        if self.row_streams:
+            parts |= self._coupled_rows()
+        return self._batch(parts, target, own_targets)
+
+    def _coupled_rows(self) -> dict[str, Sequence[IntArray]]:
+        picks = [_next(stream) for stream in self.row_streams]
+        rows = list(self.data.aligned[picks[0]].T) if self.aligned else picks
+        if not self.data.neighbors:
+            return {"rows": rows}
+        near = [
+            graph[r, self.random.integers(graph.shape[1], size=len(r))]
+            for graph, r in zip(self.data.neighbors, rows, strict=True)
+        ]
+        return {"rows": rows, "neighbors": near}
+
+    def _batch(
+        self, parts: dict[str, Sequence[IntArray]], target: IntArray, own: list[IntArray]
+    ) -> Batch:
+        device = self.data.views[0].device
+        return Batch(
+            [
+                view.take(np.concatenate([part[s] for part in parts.values()]))
+                for s, view in enumerate(self.data.views)
+            ],
+            {name: [len(rows) for rows in part] for name, part in parts.items()},
+            torch.from_numpy(target).to(device),
+            [torch.from_numpy(y).to(device) for y in own],
+        )
+
+
+def _next(stream: Stream | None) -> IntArray:
+    return np.empty(0, dtype=np.int64) if stream is None else stream.next()

@@ -1,0 +1,94 @@
+"""The progress of a training, for people who are looking."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+__all__ = ["ProgressBar", "wants_progress"]
+
+_LINES = 10  # that a training prints where a bar cannot be drawn
+
+
+def wants_progress(verbose: bool | str) -> bool:
+    """Whether to show progress: as asked, or, for ``"auto"``, in notebooks and at a prompt."""
+    if verbose != "auto":
+        return bool(verbose)
+    return hasattr(sys, "ps1") or "ipykernel" in sys.modules
+
+
+class ProgressBar:
+    """A bar over all steps with the terms of the loss and the time left.
+
+    Where the output is neither a terminal nor a notebook (a log file), it prints ten lines.
+
+    Parameters
+    ----------
+    n_steps : int
+        Steps in all.
+    shown : bool
+        Whether to show anything.
+    """
+
+    def __init__(self, n_steps: int, *, shown: bool) -> None:
+        self.n_steps, self.shown = n_steps, shown
+        self.console = Console(stderr=True)
+        self.draws = self.console.is_terminal or self.console.is_jupyter
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[terms]}"),
+            console=self.console,
+            disable=not shown or not self.draws,
+        )
+        self.task = self.progress.add_task("training", total=n_steps, terms="")
+        self.n_done = 0
+
+    def __enter__(self) -> ProgressBar:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.progress.stop()
+
+    def step(self) -> None:
+        """Tell that a step was made."""
+        self.n_done += 1
+        self.progress.advance(self.task)
+
+    def epoch(self, row: dict[str, float], terms: list[str]) -> None:
+        """Tell what an epoch recorded."""
+        shown = [f"{name} {row[name]:.3g}" for name in terms if name in row]
+        text = "  ".join(shown)
+        self.progress.update(self.task, terms=text)
+        every = max(1, self.n_steps // _LINES)
+        steps = self.n_done // max(int(row["epoch"]), 1)
+        if self.shown and not self.draws and self.n_done % every < steps:
+            self.console.print(
+                f"epoch {int(row['epoch'])}, step {self.n_done}/{self.n_steps}: {text}",
+                soft_wrap=True,
+                highlight=False,
+            )
+
+    def say(self, text: str) -> None:
+        """Print a line, where progress is shown."""
+        if self.shown:
+            self.console.print(text, soft_wrap=True, highlight=False)

@@ -1,0 +1,91 @@
+"""Rows of a view, taken as they are needed: the caller's tables are neither copied nor changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hotview._types import IntArray
+from hotview._validation import Table
+from hotview.training.columns import Columns
+
+__all__ = ["ViewRows"]
+
+_CHUNK = 4096  # rows encoded together
+_DEVICE_SHARE = 0.25  # of an accelerator's free memory that one view may take
+
+
+class ViewRows:
+    """The rows of one view that hold anything, from one table or more, numbered through.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        Where the rows are.
+    columns : Columns
+        How they are standardized when they are taken.
+    device : torch.device
+        Where they are needed. An accelerator with room for all rows gets all of them at once.
+    present : sequence of ndarray of int64 or None, default=None
+        Which rows of every table to number; None takes all.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        columns: Columns,
+        device: torch.device,
+        present: Sequence[IntArray] | None = None,
+    ) -> None:
+        self.tables, self.columns, self.device = list(tables), columns, device
+        kept = present or [np.arange(table.n_rows) for table in self.tables]
+        # Where no row is left out, a row's number is its place, and no list is needed.
+        self.present = [
+            None if len(rows) == table.n_rows else rows
+            for rows, table in zip(kept, self.tables, strict=True)
+        ]
+        self.starts = np.cumsum([0, *(len(rows) for rows in kept)])
+        self._on_device: Tensor | None = None
+        if self._fits_on_device():
+            self._on_device = torch.cat(list(self.chunks()))
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.tables[0].n_columns
+
+    def take(self, rows: IntArray) -> Tensor:
+        """Return rows by number, standardized, in float32, on the device."""
+        if self._on_device is not None:
+            where = torch.from_numpy(rows).to(self.device, non_blocking=True)
+            return self._on_device.index_select(0, where)
+        if len(self.tables) == 1:
+            return self._take_from(0, rows).to(self.device)
+        X = torch.empty(len(rows), self.n_columns)
+        owner = np.searchsorted(self.starts, rows, side="right") - 1
+        for i in range(len(self.tables)):
+            mine = np.flatnonzero(owner == i)
+            if len(mine) > 0:
+                X[torch.from_numpy(mine)] = self._take_from(i, rows[mine] - self.starts[i])
+        return X.to(self.device)
+
+    def chunks(self, size: int = _CHUNK) -> Iterator[Tensor]:
+        """All rows, in order, a few at a time."""
+        for start in range(0, len(self), size):
+            yield self.take(np.arange(start, min(start + size, len(self))))
+
+    def _take_from(self, i: int, rows: IntArray) -> Tensor:
+        present = self.present[i]
+        return self.columns.apply(self.tables[i].rows(rows if present is None else present[rows]))
+
+    def _fits_on_device(self) -> bool:
+        if self.device.type != "cuda":
+            return False
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return len(self) * self.n_columns * 4 <= _DEVICE_SHARE * free
