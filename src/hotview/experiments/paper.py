@@ -1,0 +1,72 @@
+"""The settings and the models of Luo, Xu and Carin (2020), as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["MODELS", "SETTINGS", "Model"]
+
+#: Parameters of the estimators that give the paper's literal objective.
+SETTINGS: Mapping[str, Any] = MappingProxyType(
+    {
+        "n_features": 20,
+        "n_components": 10,
+        "n_references": 3,
+        "n_projections": 3,
+        "projections": "iid",
+        "coupling_weight": 0.1,
+        "view_weight": 0.01,
+        "orthogonality_weight": 0.01,
+        "entropy": 0.1,
+        "sinkhorn_max_iter": 20,
+        "cost_decay": 0.0,
+        "scale": "sum",
+        "max_epochs": 100,
+        "batch_size": 400,
+        "learning_rate": 0.001,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """One row of the paper's tables.
+
+    Parameters
+    ----------
+    name : str
+        What the paper calls it.
+    coupling : str
+        R_M.
+    view_regularizer : str
+        R_S.
+
+    Examples
+    --------
+    >>> from hotview.experiments.paper import MODELS
+    >>> MODELS[-1]
+    Model(name='HOT (11) + AE', coupling='hot-reference', view_regularizer='autoencoder')
+    """
+
+    name: str
+    coupling: str
+    view_regularizer: str
+
+
+#: The rows of the paper's tables, in its order.
+MODELS = (
+    Model("LSCCA", "lscca", "none"),
+    Model("DGCCA", "dgcca", "none"),
+    Model("AECCA", "lscca", "autoencoder"),
+    Model("SW (8)", "sw-pairwise", "none"),
+    Model("SW (9)", "sw-reference", "none"),
+    Model("HOT (10)", "hot-pairwise", "none"),
+    Model("HOT (11)", "hot-reference", "none"),
+    Model("SW (8) + AE", "sw-pairwise", "autoencoder"),
+    Model("SW (9) + AE", "sw-reference", "autoencoder"),
+    Model("HOT (10) + AE", "hot-pairwise", "autoencoder"),
+    Model("HOT (11) + AE", "hot-reference", "autoencoder"),
+)
