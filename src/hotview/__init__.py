@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from hotview import ot as ot
     from hotview.estimators import MultiViewClassifier as MultiViewClassifier
     from hotview.estimators import MultiViewEncoder as MultiViewEncoder
+    from hotview.estimators import StackedViews as StackedViews
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "MultiViewClassifier",
     "MultiViewEncoder",
+    "StackedViews",
     "__version__",
     "datasets",
     "estimators",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from hotview._validation import check_count, check_share, check_target, check_views
+from hotview._validation import check_views
 
 X = np.arange(6.0).reshape(3, 2)
 
@@ -149,55 +149,3 @@ def test_any_finite_or_holey_table_passes_under_any_name(view, name):
     before = view.copy()
     assert check_views({name: view}, aligned=True)[name] is view
     np.testing.assert_array_equal(view, before)
-
-
-@pytest.mark.parametrize(
-    "y", ([0, 1, 1], ["a", "b", "b"], pd.Series([0.0, 1.0, 1.0]), torch.tensor([0, 1, 1]))
-)
-def test_labels_are_numbers_or_text(y):
-    labels = check_target(y, 3)
-    assert type(labels) is np.ndarray
-    assert labels.tolist() == list(y if isinstance(y, list) else y.tolist())
-
-
-def test_labels_are_not_copied():
-    y = np.array([0, 1, 1])
-    assert check_target(y, 3) is y
-
-
-@pytest.mark.parametrize(
-    ("y", "message"),
-    (
-        ([0, 1], "each of the 3 rows, but it holds 2"),
-        ([[0], [1], [1]], r"1-D.*\(3, 1\).*ravel"),
-        (1, r"1-D.*\(\)"),
-        ([[0], [1, 2], [3]], "y to be a rectangular array"),
-    ),
-)
-def test_labels_of_the_wrong_shape_are_refused(y, message):
-    with pytest.raises(ValueError, match=message):
-        check_target(y, 3)
-
-
-@pytest.mark.parametrize("share", (0, 1, 0.05, np.float32(0.5)))
-def test_a_share_is_a_number_from_0_to_1(share):
-    checked = check_share("labeled", share)
-    assert checked == share
-    assert type(checked) is float
-
-
-@pytest.mark.parametrize("share", (-0.1, 1.1, 5, np.nan, np.inf, "0.5", None))
-def test_what_is_no_share_is_refused(share):
-    with pytest.raises(ValueError, match=r"labeled to be a share.*labeled=0\.05"):
-        check_share("labeled", share)
-
-
-def test_a_count_is_a_whole_number():
-    assert check_count("n", np.int32(3)) == 3
-    assert check_count("n", 0, at_least=0) == 0
-
-
-@pytest.mark.parametrize("count", (0, -1, 2.0, "3", None))
-def test_what_is_no_count_is_refused(count):
-    with pytest.raises(ValueError, match="n_views to be a whole number of at least 1"):
-        check_count("n_views", count)

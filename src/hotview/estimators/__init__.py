@@ -2,5 +2,6 @@
 
 from hotview.estimators.classifier import MultiViewClassifier
 from hotview.estimators.encoder import MultiViewEncoder
+from hotview.estimators.stacked import StackedViews
 
-__all__ = ["MultiViewClassifier", "MultiViewEncoder"]
+__all__ = ["MultiViewClassifier", "MultiViewEncoder", "StackedViews"]

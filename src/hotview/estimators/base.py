@@ -20,9 +20,21 @@ from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan
 from hotview.training.columns import Columns, check_finite
 from hotview.training.history import History
+from hotview.training.planning import ViewPlan
 from hotview.training.rows import ViewRows
 
 __all__ = ["MultiViewEstimator"]
+
+
+class _Unsplittable:
+    """Stands where scikit-learn looks before it splits X: it would split views, not rows."""
+
+    def __bool__(self) -> bool:
+        raise ValueError(
+            "Expected one table whose rows can be split, but scikit-learn would split the list of "
+            "views. Use cross_validate or GridSearch of hotview.evaluation, which split the rows "
+            "of all views alike, or put the views side by side with hotview.StackedViews."
+        )
 
 
 class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
@@ -36,10 +48,16 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_per_view_: dict[str, int]
     network_: MultiViewNetwork
     history_: History
-    plan_: Plan | None
+    plan_: ViewPlan | None
     view_labels_: IntArray | None
     references_: Array | None
     batch_size_: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.pairwise = _Unsplittable()
+        return tags
 
     def _keep(self, source: Source, fitted: Fitted) -> None:
         """Set the attributes of a fit."""

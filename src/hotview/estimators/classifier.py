@@ -50,6 +50,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Widths of the hidden layers of all encoders, or by view; ``()`` makes them linear.
     encoders : list or dict of nn.Module, or None, default=None
         Encoders of one's own, by view; they are copied, and views without one get the usual.
+    initialization : {"pca", "random"}, default="pca"
+        Where encoders begin: at the principal components of their view, with references at groups
+        of similar views, or, as in the paper, at random.
     n_references : int, default=3
         Reference clouds of ``"hot-reference"``.
     n_projections : int, default=50
@@ -58,7 +61,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         How directions are drawn.
     coupling_weight : float, default=0.1
         γ, the weight of the coupling.
-    view_weight : float, default=0.01
+    view_weight : float, default=1.0
         τ, the weight of the view regularizer.
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint inside the coupling.
@@ -142,11 +145,12 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         n_features: int = 20,
         hidden: Any = (128,),
         encoders: Any = None,
+        initialization: str = "pca",
         n_references: int = 3,
         n_projections: int = 50,
         projections: str = "orthogonal",
         coupling_weight: float = 0.1,
-        view_weight: float = 0.01,
+        view_weight: float = 1.0,
         orthogonality_weight: float = 0.01,
         entropy: float = 0.1,
         cost_decay: float = 0.9,
@@ -175,6 +179,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.n_features = n_features
         self.hidden = hidden
         self.encoders = encoders
+        self.initialization = initialization
         self.n_references = n_references
         self.n_projections = n_projections
         self.projections = projections

@@ -41,6 +41,9 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         Widths of the hidden layers of all encoders, or by view; ``()`` makes them linear.
     encoders : list or dict of nn.Module, or None, default=None
         Encoders of one's own, by view; they are copied, and views without one get the usual.
+    initialization : {"pca", "random"}, default="pca"
+        Where encoders begin: at the principal components of their view, with references at groups
+        of similar views, or, as in the paper, at random.
     n_references : int, default=3
         Reference clouds of ``"hot-reference"``.
     n_projections : int, default=50
@@ -129,6 +132,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         n_features: int = 20,
         hidden: Any = (128,),
         encoders: Any = None,
+        initialization: str = "pca",
         n_references: int = 3,
         n_projections: int = 50,
         projections: str = "orthogonal",
@@ -157,6 +161,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.n_features = n_features
         self.hidden = hidden
         self.encoders = encoders
+        self.initialization = initialization
         self.n_references = n_references
         self.n_projections = n_projections
         self.projections = projections

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.decomposition import PCA
 
 from hotview._types import Array, IntArray
 from hotview._validation import Table
@@ -18,16 +19,18 @@ from hotview.estimators.inference import Fusion, class_log_probabilities
 from hotview.estimators.labels import Labels, hold_out
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
+from hotview.estimators.starting import start_at_principal_components, start_references
 from hotview.losses import Coupling, NoCoupling, Planner
 from hotview.losses.objective import Objective
+from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
-from hotview.ot import Plan
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.columns import Columns
+from hotview.training.components import principal_components
 from hotview.training.history import History
 from hotview.training.loop import Schedule, train
 from hotview.training.neighbors import nearest_neighbors
-from hotview.training.planning import final_cost
+from hotview.training.planning import ViewPlan, plan_views
 from hotview.training.progress import wants_progress
 from hotview.training.rows import ViewRows
 
@@ -61,7 +64,7 @@ class Fitted:
     coupling: Coupling
     columns: dict[str, Columns]
     history: History
-    plan: Plan | None
+    plan: ViewPlan | None
     batch_size: int
     fusion: Fusion | None
 
@@ -109,6 +112,7 @@ class _Fit:
         self.names = source.names
         self.device = pick_device(parameters["device"])
         self.random = Randomness(parameters["random_state"])
+        self.encoders = encoders_of(parameters["encoders"], source.names)
 
     def __getitem__(self, name: str) -> Any:
         return self.parameters[name]
@@ -122,10 +126,19 @@ class _Fit:
         columns = {name: scan.columns for name, scan in scans.items()}
         remarks.remark_on_columns(scans, standardize=self["standardize"])
         remarks.remark_on_few_views(self["coupling"], len(self.names))
-        data = self._rows(gather_rows(self.source, scans, self.labels, self.device))
-        network = self._network(data).to(self.device)
+        data = gather_rows(self.source, scans, self.labels, self.device)
+        self._check_alignment(data)
+        if self.labels is not None:
+            remarks.remark_on_classes(self.labels.classes, data)
+        components = self._components(data)
+        data = self._with_neighbors(data, components)
         sampler = self._sampler(data)
-        objective = self._objective(data, sampler.batch_size, class_weight).to(self.device)
+        network = self._network()
+        objective = self._objective(data, sampler.batch_size, class_weight)
+        network.to(self.device)
+        objective.to(self.device)
+        if self["initialization"] == "pca":
+            self._start_at(components, network, objective.coupling, data, sampler)
         fusion = None if self.labels is None else _fusion(self.labels, data)
         score = self._score(network, columns, fusion, validation)
         outcome = train(
@@ -147,20 +160,59 @@ class _Fit:
             network, objective.coupling, columns, outcome.history, plan, sampler.batch_size, fusion
         )
 
+    def _check_alignment(self, data: TrainingRows) -> None:
+        """Refuse rows without correspondence where the coupling compares individuals."""
+        if self["coupling"] not in ("lscca", "dgcca"):
+            return
+        if self.source.unaligned or len(data.aligned) < 2:
+            raise ValueError(
+                f"Expected aligned rows for coupling={self['coupling']!r}, which compares the same "
+                "individuals in all views, but "
+                + (
+                    f"views {list(self.source.unaligned)} have unaligned ones. "
+                    if self.source.unaligned
+                    else f"{len(data.aligned)} have all views. "
+                )
+                + "Pass paired=True to MultiViewEncoder if row i is the same individual in every "
+                "view, leave unaligned rows out, or use coupling='hot-reference'."
+            )
+
     def _widths(self) -> list[int]:
         return [self.source.tables(name)[0].n_columns for name in self.names]
 
-    def _rows(self, data: TrainingRows) -> TrainingRows:
-        if self.labels is not None:
-            remarks.remark_on_classes(self.labels.classes, data)
-        if self["view_regularizer"] == "manifold":
-            near = [
-                nearest_neighbors(v, self["n_neighbors"], self.random.numpy) for v in data.views
-            ]
-            data = replace(data, neighbors=near)
-        return data
+    def _components(self, data: TrainingRows) -> list[PCA]:
+        """Principal components of every view, where something begins with them."""
+        if self["initialization"] != "pca" and self["view_regularizer"] != "manifold":
+            return []
+        n = max(self["n_features"], self["n_components"])
+        return [principal_components(view, n, self.random.numpy) for view in data.views]
 
-    def _network(self, data: TrainingRows) -> MultiViewNetwork:
+    def _with_neighbors(self, data: TrainingRows, components: list[PCA]) -> TrainingRows:
+        if self["view_regularizer"] != "manifold":
+            return data
+        pairs = zip(data.views, components, strict=True)
+        k = self["n_neighbors"]
+        return replace(data, neighbors=[nearest_neighbors(view, pca, k) for view, pca in pairs])
+
+    def _start_at(
+        self,
+        components: list[PCA],
+        network: MultiViewNetwork,
+        coupling: Coupling,
+        data: TrainingRows,
+        sampler: Sampler,
+    ) -> None:
+        """Let the encoders begin at principal components, and the references among the views."""
+        n_clouds = self["n_references"] if coupling.reference_based else len(self.names)
+        n_points = sampler.batch_size if self["scale"] == "sum" else 1
+        for s, (pca, given) in enumerate(zip(components, self.encoders, strict=True)):
+            if given is None:
+                variance = 1 / (n_clouds * n_points)
+                start_at_principal_components(network, s, pca, self["n_components"], variance)
+        if isinstance(coupling, ReferenceCoupling):
+            start_references(network, coupling, data, self.random)
+
+    def _network(self) -> MultiViewNetwork:
         widths = Widths(
             self._widths(),
             hidden_of(self["hidden"], self.names),
@@ -169,9 +221,7 @@ class _Fit:
             0 if self.labels is None else len(self.labels.classes),
             self["view_regularizer"] == "autoencoder",
         )
-        return make_network(
-            widths, self.random.torch, encoders_of(self["encoders"], self.names), self.names
-        )
+        return make_network(widths, self.random.torch, self.encoders, self.names)
 
     def _sampler(self, data: TrainingRows) -> Sampler:
         coupling, regularizer = self["coupling"], self["view_regularizer"]
@@ -248,19 +298,19 @@ class _Fit:
 
     def _plan(
         self, network: MultiViewNetwork, coupling: Coupling, data: TrainingRows, batch_size: int
-    ) -> Plan | None:
+    ) -> ViewPlan | None:
         if isinstance(coupling, NoCoupling):
             return None  # nothing has brought the views into a common space
-        C = final_cost(
+        return plan_views(
             network,
             coupling,
             data,
+            self.planner,
             scale=self["scale"],
             batch_size=batch_size,
             random=self.random.numpy,
             generator=self.random.torch,
         )
-        return self.planner.solve(C, pairwise=not coupling.reference_based)
 
 
 def _fusion(labels: Labels, data: TrainingRows) -> Fusion:

@@ -26,6 +26,7 @@ _CHOICES = {
     "view_regularizer": tuple(VIEW_REGULARIZERS),
     "projections": ("orthogonal", "iid", "qmc"),
     "scale": ("mean", "sum"),
+    "initialization": ("pca", "random"),
 }
 _COUNTS = (
     "n_components",

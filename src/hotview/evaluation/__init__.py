@@ -1,4 +1,4 @@
-"""Evaluation: the plain methods that every table of ours must carry."""
+"""Evaluation: choosing and judging models, and the plain methods that every table must carry."""
 
 from hotview.evaluation.baselines import (
     ConcatenatedLabelPropagation,
@@ -6,10 +6,16 @@ from hotview.evaluation.baselines import (
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
+from hotview.evaluation.model_selection import GridSearch, cross_validate
+from hotview.evaluation.splitting import RowKFold, take_rows
 
 __all__ = [
     "ConcatenatedLabelPropagation",
     "ConcatenatedLogisticRegression",
+    "GridSearch",
     "PCALogisticRegression",
     "PerViewLabelPropagation",
+    "RowKFold",
+    "cross_validate",
+    "take_rows",
 ]

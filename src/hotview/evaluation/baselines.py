@@ -1,6 +1,6 @@
 """What a user could do with scikit-learn alone: the rows that every table of ours must carry."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Self
 
@@ -28,7 +28,7 @@ _COMPONENTS_C = 10.0
 _SPREADING = 0.95
 
 #: Spreading forgets its start as 0.95ⁿ, so that it is always done long before so many steps.
-_SPREADING_STEPS, _SPREADING_TOLERANCE = 2000, 1e-6
+_SPREADING_STEPS, _SPREADING_TOLERANCE = 2000, 1e-10
 
 #: What a view that rules a class out still leaves to it, when the views' scores are multiplied.
 _SCORE_FLOOR = 0.01
@@ -37,12 +37,11 @@ _SCORE_FLOOR = 0.01
 _LOGISTIC_STEPS = 10_000
 
 
-class _Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """What all baselines share: the gate, the classes, predictions and their score."""
 
     classes_: Array
-    view_names_: list[str]
-    n_features_per_view_: dict[str, int]
+    _columns: dict[str, int]
 
     def predict_proba(self, Xs: Views) -> Array:
         """Return the probability of every class, in the order of ``classes_``.
@@ -58,14 +57,8 @@ class _Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Rows that sum to 1.
         """
         check_is_fitted(self, "classes_")
-        views = _finite(check_views(Xs, aligned=True))
-        if views.keys() != self.n_features_per_view_.keys():
-            raise ValueError(
-                f"Expected the views seen in fit, {self.view_names_}, but got {list(views)}. "
-                "Pass each of them under the same name."
-            )
-        _check_columns(views, self.n_features_per_view_)
-        return self._probabilities({name: views[name] for name in self.view_names_})
+        views = _check_same(Xs, self._columns, aligned=True)
+        return self._probabilities({name: views[name] for name in self._columns})
 
     def predict(self, Xs: Views) -> Array:
         """Return the most probable class of every row.
@@ -102,17 +95,14 @@ class _Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(accuracy_score(check_target(y, len(predicted)), predicted))
 
     def _fit(self, Xs: Views, y: npt.ArrayLike, more: Views | None, *, aligned: bool) -> Self:
-        """Check what came, note its shape, and learn from all training rows, linked ones first."""
+        """Learn from labeled rows and, where there are more, from unlabeled ones."""
         linked = _finite(check_views(Xs, aligned=True))
-        labels = check_target(y, len(next(iter(linked.values()))))
+        classes, codes = _encode(check_target(y, len(next(iter(linked.values())))))
         columns = {name: X.shape[1] for name, X in linked.items()}
-        rest = {} if more is None else _finite(check_views(more, aligned=aligned))
-        _check_known(list(rest), list(linked), every=aligned and more is not None)
-        _check_columns(rest, columns)
-        classes, codes = _encode(labels)
+        rest = {} if more is None else _check_same(more, columns, aligned=aligned)
         rows = {name: np.vstack([X, rest.get(name, X[:0])]) for name, X in linked.items()}
         self._learn(rows, codes)
-        self.classes_, self.view_names_, self.n_features_per_view_ = classes, list(linked), columns
+        self.classes_, self._columns = classes, columns
         return self
 
     @abstractmethod
@@ -150,7 +140,7 @@ class _UnalignedBaseline(_Baseline):
 class _LogisticBaseline(_UnalignedBaseline):
     """Logistic regression of the linked rows on the concatenation of what is made of each view."""
 
-    _C = 1.0
+    _inverse_penalty = 1.0
 
     @abstractmethod
     def _fit_block(self, X: Array) -> "_Block":
@@ -159,7 +149,7 @@ class _LogisticBaseline(_UnalignedBaseline):
     def _learn(self, rows: dict[str, Array], codes: IntArray) -> None:
         self._blocks = {name: self._fit_block(X) for name, X in rows.items()}
         linked = {name: X[: len(codes)] for name, X in rows.items()}
-        model = LogisticRegression(C=self._C, max_iter=_LOGISTIC_STEPS)
+        model = LogisticRegression(C=self._inverse_penalty, max_iter=_LOGISTIC_STEPS)
         self._model = model.fit(_concatenate(self._blocks, linked), codes)
 
     def _probabilities(self, views: dict[str, Array]) -> Array:
@@ -177,10 +167,6 @@ class ConcatenatedLogisticRegression(_LogisticBaseline):
     ----------
     classes_ : ndarray
         The classes among the linked rows, sorted.
-    view_names_ : list of str
-        The views, in the order in which they came.
-    n_features_per_view_ : dict of str to int
-        Their numbers of columns.
 
     Examples
     --------
@@ -195,7 +181,7 @@ class ConcatenatedLogisticRegression(_LogisticBaseline):
     """
 
     def _fit_block(self, X: Array) -> "_Block":
-        return _Block(_standardizer(X), 1.0)
+        return _Block(make_pipeline(StandardScaler()).fit(X), 1.0)
 
 
 class PCALogisticRegression(_LogisticBaseline):
@@ -214,10 +200,6 @@ class PCALogisticRegression(_LogisticBaseline):
     ----------
     classes_ : ndarray
         The classes among the linked rows, sorted.
-    view_names_ : list of str
-        The views, in the order in which they came.
-    n_features_per_view_ : dict of str to int
-        Their numbers of columns.
 
     Examples
     --------
@@ -231,17 +213,19 @@ class PCALogisticRegression(_LogisticBaseline):
     True
     """
 
-    _C = _COMPONENTS_C
+    _inverse_penalty = _COMPONENTS_C
 
     def __init__(self, n_components: int = 20) -> None:
         self.n_components = n_components
 
     def _fit_block(self, X: Array) -> "_Block":
-        return _unit_block(_projector(X, self.n_components), X)
+        return _unit_block(X, self.n_components)
 
 
 class PerViewLabelPropagation(_UnalignedBaseline):
-    """Label propagation in every view on its own, the views' scores multiplied in the end::
+    """Label propagation in every view on its own, the views' scores multiplied in the end.
+
+    The probability of class k for a row x with parts x_s is::
 
         p(k | x) ∝ Π_s (score_sk(x_s) + 0.01)
 
@@ -264,10 +248,6 @@ class PerViewLabelPropagation(_UnalignedBaseline):
     ----------
     classes_ : ndarray
         The classes among the linked rows, sorted.
-    view_names_ : list of str
-        The views, in the order in which they came.
-    n_features_per_view_ : dict of str to int
-        Their numbers of columns.
 
     Examples
     --------
@@ -301,12 +281,14 @@ class PerViewLabelPropagation(_UnalignedBaseline):
 class ConcatenatedLabelPropagation(_Baseline):
     """Label propagation on all views side by side, for which the unlabeled rows must be aligned.
 
-    Every view is standardized and scaled to unit total variance, so that each counts the same in
-    the distance between two rows. Labels are then passed on and read as in
-    `PerViewLabelPropagation`, in one graph instead of one per view.
+    The principal components of all views, each view scaled to unit total variance as in
+    `PCALogisticRegression`, give the distance between two rows. Labels are then passed on and
+    read as in `PerViewLabelPropagation`, in one graph instead of one per view.
 
     Parameters
     ----------
+    n_components : int, default=20
+        Principal components of each view; all of them where a view has fewer.
     n_neighbors : int, default=10
         Neighbors of a row in the graph, and of a new row among the training rows; all of the
         others where there are fewer rows.
@@ -315,10 +297,6 @@ class ConcatenatedLabelPropagation(_Baseline):
     ----------
     classes_ : ndarray
         The classes among the linked rows, sorted.
-    view_names_ : list of str
-        The views, in the order in which they came.
-    n_features_per_view_ : dict of str to int
-        Their numbers of columns.
 
     Examples
     --------
@@ -332,7 +310,8 @@ class ConcatenatedLabelPropagation(_Baseline):
     True
     """
 
-    def __init__(self, n_neighbors: int = 10) -> None:
+    def __init__(self, n_components: int = 20, n_neighbors: int = 10) -> None:
+        self.n_components = n_components
         self.n_neighbors = n_neighbors
 
     def fit(self, Xs: Views, y: npt.ArrayLike, *, paired: Views | None = None) -> Self:
@@ -355,7 +334,7 @@ class ConcatenatedLabelPropagation(_Baseline):
         return self._fit(Xs, y, paired, aligned=True)
 
     def _learn(self, rows: dict[str, Array], codes: IntArray) -> None:
-        self._blocks = {name: _unit_block(_standardizer(X), X) for name, X in rows.items()}
+        self._blocks = {name: _unit_block(X, self.n_components) for name, X in rows.items()}
         self._labels = _spread_labels(_concatenate(self._blocks, rows), codes, self.n_neighbors)
 
     def _probabilities(self, views: dict[str, Array]) -> Array:
@@ -388,10 +367,6 @@ class _SpreadLabels:
         return scores
 
 
-def _standardizer(X: Array) -> Pipeline:
-    return make_pipeline(StandardScaler()).fit(X)
-
-
 def _projector(X: Array, n_components: int) -> Pipeline:
     """Fit standardization and the leading principal components, as many as there are."""
     n_kept = min(check_count("n_components", n_components), *X.shape)
@@ -399,9 +374,9 @@ def _projector(X: Array, n_components: int) -> Pipeline:
         return make_pipeline(StandardScaler(), PCA(n_kept, svd_solver="full")).fit(X)
 
 
-def _unit_block(steps: Pipeline, X: Array) -> _Block:
-    """Scale a view whose standardized columns have variance 1 to a total variance of 1."""
-    return _Block(steps, 1.0 / np.sqrt(X.shape[1]))
+def _unit_block(X: Array, n_components: int) -> _Block:
+    """Keep the leading components of a view scaled to unit total variance."""
+    return _Block(_projector(X, n_components), 1.0 / np.sqrt(X.shape[1]))
 
 
 def _concatenate(blocks: dict[str, _Block], views: dict[str, Array]) -> Array:
@@ -429,7 +404,8 @@ def _balance(scores: Array, codes: IntArray) -> Array:
     mass = scores / np.bincount(codes)
     total = mass.sum(axis=1, keepdims=True)
     unknown = np.full_like(mass, 1.0 / mass.shape[1])  # for rows that no label reaches
-    return np.divide(mass, total, out=unknown, where=total > 0)
+    balanced: Array = np.divide(mass, total, out=unknown, where=total > 0)
+    return balanced
 
 
 def _encode(labels: Array) -> tuple[Array, IntArray]:
@@ -438,7 +414,7 @@ def _encode(labels: Array) -> tuple[Array, IntArray]:
     if len(classes) < 2:
         raise ValueError(
             f"Expected y to hold at least two classes, but all its {len(labels)} entries are "
-            f"{classes[0]!r}. Add labeled rows of another class."
+            f"{classes.tolist()[0]!r}. Add labeled rows of another class."
         )
     return classes, codes.astype(np.int64, copy=False)
 
@@ -454,19 +430,18 @@ def _finite(views: dict[str, Array]) -> dict[str, Array]:
     return {name: X.astype(np.float64, copy=False) for name, X in views.items()}
 
 
-def _check_known(names: list[str], known: list[str], *, every: bool) -> None:
-    """Refuse views that the labeled rows do not have; `every`: and those left out."""
-    if not set(names) <= set(known) or (every and set(names) != set(known)):
+def _check_same(views: Views, columns: dict[str, int], *, aligned: bool) -> dict[str, Array]:
+    """Check views against those in fit: all of them if rows are aligned, else none but them."""
+    arrays = _finite(check_views(views, aligned=aligned))
+    if not arrays.keys() <= columns.keys() or (aligned and len(arrays) < len(columns)):
         raise ValueError(
-            f"Expected unlabeled rows of the views of Xs, {known}, but got {names}. "
-            "Name the views of both alike, and leave out what Xs does not have."
+            f"Expected {'all' if aligned else 'some'} of the labeled rows' views in fit, "
+            f"{list(columns)}, but got {list(arrays)}. Call a view by one name everywhere."
         )
-
-
-def _check_columns(views: dict[str, Array], columns: dict[str, int]) -> None:
-    for name, X in views.items():
+    for name, X in arrays.items():
         if X.shape[1] != columns[name]:
             raise ValueError(
-                f"Expected view {name!r} to have {columns[name]} columns as in Xs of fit, but it "
-                f"has {X.shape[1]}. Pass the same columns in the same order."
+                f"Expected view {name!r} to have {columns[name]} columns like the labeled rows "
+                f"in fit, but it has {X.shape[1]}. Pass the same columns in the same order."
             )
+    return arrays

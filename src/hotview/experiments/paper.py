@@ -14,6 +14,7 @@ SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
         "n_features": 20,
         "n_components": 10,
+        "initialization": "random",
         "n_references": 3,
         "n_projections": 3,
         "projections": "iid",

@@ -8,7 +8,8 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from hotview.losses.coupling import Coupling
+from hotview._validation import check_choice
+from hotview.losses.coupling import Coupling, check_pairs
 from hotview.losses.orthogonality import nearest_orthonormal, orthogonality
 from hotview.losses.terms import Terms
 
@@ -41,10 +42,12 @@ class LSCCA(Coupling):
 
     def __init__(self, orthogonality_weight: float = 0.01, *, scale: str = "mean") -> None:
         super().__init__()
-        self.orthogonality_weight, self.scale = orthogonality_weight, scale
+        self.orthogonality_weight = orthogonality_weight
+        self.scale = check_choice("scale", scale, ("mean", "sum"))
 
     def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
         """Mean squared distance between the views' latents of one row, and the constraint."""
+        check_pairs(Zs)
         _check_rows_match(Zs)
         pairs = [_squares(Z - other, self.scale) for Z, other in combinations(Zs, 2)]
         return Terms(
@@ -81,7 +84,7 @@ class DGCCA(Coupling):
 
     def __init__(self, *, scale: str = "mean") -> None:
         super().__init__()
-        self.scale = scale
+        self.scale = check_choice("scale", scale, ("mean", "sum"))
 
     def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
         """Mean squared distance of the views' latents from their shared G."""

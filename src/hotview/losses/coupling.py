@@ -59,6 +59,15 @@ class Coupling(nn.Module):
         raise NotImplementedError
 
 
+def check_pairs(Zs: Sequence[Tensor]) -> None:
+    """Refuse latents of one view where views are compared with each other."""
+    if len(Zs) < 2:
+        raise ValueError(
+            f"Expected latents of at least 2 views to compare with each other, but {len(Zs)} came. "
+            "Pass more views, or use a coupling with references."
+        )
+
+
 class NoCoupling(Coupling):
     """No coupling at all: the control.
 

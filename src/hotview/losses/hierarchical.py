@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,8 +48,8 @@ class Planner:
 
         Parameters
         ----------
-        C : Tensor of shape (S, S) or (S, K)
-            Costs.
+        C : Tensor of shape (..., S, S) or (..., S, K)
+            Costs; leading dimensions are separate problems.
         pairwise : bool
             Whether rows and columns are the same views, so that the diagonal is masked.
 
@@ -57,7 +58,7 @@ class Planner:
         Plan
             With marginals 1/S and 1/K.
         """
-        mask = torch.eye(len(C), dtype=torch.bool, device=C.device) if pairwise else None
+        mask = torch.eye(C.shape[-1], dtype=torch.bool, device=C.device) if pairwise else None
         return sinkhorn(
             C, reg=self.entropy, relative=self.relative, max_iter=self.max_iter, mask=mask
         )
@@ -72,6 +73,12 @@ class _Hierarchical(SlicedCoupling):
     def _plan_with(self, planner: Planner | None) -> None:
         self.planner = planner or Planner()
         self.register_buffer("mean_cost", None)
+
+    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        # Before the first step there is no average, which torch would take for a missing key.
+        mean = state.get(f"{prefix}mean_cost")
+        self.mean_cost = None if mean is None else torch.empty_like(mean)
+        super()._load_from_state_dict(state, prefix, *args)  # type: ignore[no-untyped-call]
 
     def weigh(self, C: Tensor) -> Tensor:
         """The plan W over the averaged costs."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from hotview.losses.coupling import Coupling
+from hotview.losses.coupling import Coupling, check_pairs
 from hotview.losses.orthogonality import orthogonality
 from hotview.losses.terms import Terms
 from hotview.ot import draw_directions, sliced_cost
@@ -36,6 +36,8 @@ class SlicedCoupling(Coupling):
 
     def cost(self, Zs: Sequence[Tensor], generator: torch.Generator | None) -> Tensor:
         """Matrix C of sliced costs, on newly drawn directions."""
+        if not self.reference_based:
+            check_pairs(Zs)
         d, like = Zs[0].shape[1], Zs[0]
         theta = draw_directions(
             self.n_projections,

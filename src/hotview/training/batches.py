@@ -107,12 +107,13 @@ class Sampler:
         self.data, self.random, self.aligned = data, random, aligned
         taught = np.flatnonzero(data.target < 0 if data.teachers else [])
         n_coupled = [len(data.aligned)] if aligned else [len(view) for view in data.views]
+        self.labeled = data.labeled
         # Whatever is coupled or not, an epoch is as long: a control must be trained as much.
-        longest = max(len(data.labeled), *map(len, data.own), len(taught), *n_coupled)
+        longest = max(len(self.labeled), *map(len, data.own), len(taught), *n_coupled)
         self.n_steps = max(1, math.ceil(longest / batch_size))
         self.batch_size = math.ceil(longest / self.n_steps)
         self.taught = taught
-        self.labeled_stream = self._stream(len(data.labeled))
+        self.labeled_stream = self._stream(len(self.labeled))
         self.taught_stream = self._stream(len(taught))
         self.own_streams = [self._stream(len(rows)) for rows in data.own]
         self.row_streams = [self._stream(n) for n in n_coupled] if couples else []
@@ -126,7 +127,7 @@ class Sampler:
         target = np.empty(0, dtype=np.int64)
         own_targets: list[IntArray] = []
         if self.labeled_stream is not None:
-            who = self.data.labeled[self.labeled_stream.next()]
+            who = self.labeled[self.labeled_stream.next()]
             parts["labeled"] = list(self.data.aligned[who].T)
             target = self.data.target[who]
         if any(stream is not None for stream in self.own_streams):

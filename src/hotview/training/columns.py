@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from hotview._types import Array, IntArray
@@ -46,6 +45,7 @@ class Columns:
             exact = np.where(holes, self.fill.astype(exact.dtype), exact)
         mean, scale = self.mean.astype(exact.dtype), self.scale.astype(exact.dtype)
         standard = exact - mean
+        standard -= (self.mean - mean).astype(exact.dtype)  # what float32 has rounded off the mean
         standard /= scale
         return torch.from_numpy(np.ascontiguousarray(standard, dtype=np.float32))
 
@@ -99,18 +99,15 @@ def scan_tables(
             f"Expected view {name!r} to have at least 2 rows with values, but it has {n_rows}. "
             "Leave the view out, or give it more rows."
         )
-    mean, variance, scale = (
-        np.asarray(values)
-        for values in (scanner.scaler.mean_, scanner.scaler.var_, scanner.scaler.scale_)
-    )
-    _check_statistics(name, mean, variance, standardize)
+    statistics = scanner.statistics
+    _check_statistics(name, statistics, standardize)
+    mean, constant = statistics.mean, statistics.constant
     columns = Columns(
         mean if standardize else np.zeros_like(mean),
-        scale if standardize else np.ones_like(scale),
+        np.where(constant | (not standardize), 1.0, np.sqrt(statistics.variance)),
         mean if impute == "mean" else None,
     )
-    # Where scikit-learn found nothing but rounding, it put 1 in the place of the deviation.
-    return Scan(columns, present, np.flatnonzero(np.abs(scale**2 - variance) > 0.5 * scale**2))
+    return Scan(columns, present, np.flatnonzero(constant))
 
 
 def check_finite(name: str, table: Table, impute: str | None) -> IntArray:
@@ -128,12 +125,49 @@ def chunks(table: Table) -> Iterator[tuple[int, Array]]:
         yield start, table.rows(slice(start, start + step))
 
 
+class _Statistics:
+    """Means and variances of columns over chunks of rows; NaN is passed over.
+
+    Chunks are merged as in Chan, Golub and LeVeque (1983). (scikit-learn's ``partial_fit`` gives
+    NaN where a chunk holds no value of a column.)
+    """
+
+    def __init__(self) -> None:
+        self.n, self.mean, self.squares = np.zeros(()), np.zeros(()), np.zeros(())
+
+    def add(self, X: Array) -> None:
+        """Take in some rows, in float64."""
+        known = ~np.isnan(X)
+        n = known.sum(0)
+        mean = np.where(known, X, 0).sum(0) / np.maximum(n, 1)
+        gap = np.where(known, X - mean, 0)
+        squares = np.square(gap).sum(0) - np.square(gap.sum(0)) / np.maximum(n, 1)
+        delta, share = mean - self.mean, n / np.maximum(self.n + n, 1)
+        self.squares = self.squares + squares + np.square(delta) * self.n * share
+        self.mean = self.mean + delta * share
+        self.n = self.n + n
+
+    @property
+    def variance(self) -> Array:
+        """Variance of every column."""
+        variance: Array = self.squares / np.maximum(self.n, 1)
+        return variance
+
+    @property
+    def constant(self) -> Array:
+        """Which columns vary by no more than rounding, as scikit-learn decides it."""
+        eps = np.finfo(np.float64).eps
+        bound = self.n * eps * self.variance + np.square(self.n * self.mean * eps)
+        constant: Array = self.variance <= bound
+        return constant
+
+
 class _Scanner:
     """One pass over a view: statistics, and a count of what is not finite."""
 
     def __init__(self, name: str, *, keeps_statistics: bool = True) -> None:
         self.name, self.keeps_statistics = name, keeps_statistics
-        self.scaler = StandardScaler()
+        self.statistics = _Statistics()
         self.counts = {"NaN": 0, "infinity": 0}
         self.first: dict[str, tuple[int, int]] = {}
 
@@ -150,7 +184,7 @@ class _Scanner:
         self._count("infinity", infinite, start)
         if self.keeps_statistics and len(rows) > 0 and self.counts["infinity"] == 0:
             with np.errstate(all="ignore"):  # what overflows is seen in the statistics
-                self.scaler.partial_fit(exact[rows])
+                self.statistics.add(exact[rows])
         return rows + start
 
     def _count(self, what: str, where: Array, start: int) -> None:
@@ -178,15 +212,17 @@ class _Scanner:
                 )
 
 
-def _check_statistics(name: str, mean: Array, variance: Array, standardize: bool) -> None:
-    empty = np.flatnonzero(np.isnan(mean))
+def _check_statistics(name: str, statistics: _Statistics, standardize: bool) -> None:
+    empty = np.flatnonzero(statistics.n == 0)
     if len(empty) > 0:
         raise ValueError(
             f"Expected every column of view {name!r} to hold a value somewhere, but column "
             f"{empty[0]} is NaN in all rows, so that there is no mean to fill in. Drop the column."
         )
-    if not np.isfinite(variance).all() or (not standardize and np.abs(mean).max() > _LARGEST):
+    typical = np.hypot(statistics.mean, np.sqrt(statistics.variance))  # root of the mean square
+    too_large = np.flatnonzero(~(typical < (np.inf if standardize else _LARGEST)))
+    if len(too_large) > 0:
         raise ValueError(
-            f"Expected view {name!r} to hold numbers of ordinary size, but column "
-            f"{int(np.argmax(~np.isfinite(variance)))} is too large to compute with. Rescale it."
+            f"Expected view {name!r} to hold numbers of ordinary size, but column {too_large[0]} "
+            "is too large to compute with. Rescale it."
         )

@@ -132,7 +132,7 @@ def train(
     """Train until the epochs are over, a callback or patience ends it, or Ctrl-C is pressed."""
     optimizer = make_optimizer([network, objective], learning_rate)
     n_steps = schedule.steps_per_epoch or sampler.n_steps
-    outcome, best = Outcome(), _Best(schedule.patience)
+    outcome, best = Outcome(), _Best(schedule.patience, [network, objective])
     network.train()
     bar = ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose)
     with Interrupt() as interrupt, bar:
@@ -140,7 +140,12 @@ def train(
             start = time.perf_counter()
             sums = _Sums()
             for _ in range(n_steps):
-                evaluation = train_step(network, objective, optimizer, sampler.draw(), generator)
+                batch = sampler.draw()
+                try:
+                    evaluation = train_step(network, objective, optimizer, batch, generator)
+                except (ArithmeticError, RuntimeError, ValueError) as error:
+                    _explain_divergence(error, network, objective, batch, number)
+                    raise
                 sums.add(evaluation)
                 bar.step()
                 if interrupt.asked:
@@ -148,7 +153,7 @@ def train(
             row: dict[str, float] = {"epoch": number, **sums.means(number)}
             row |= _watch(evaluation, objective, schedule.view_names)
             if schedule.score is not None:
-                row["validation_score"] = best.see(schedule.score(), network)
+                row["validation_score"] = best.see(schedule.score())
                 network.train()
             row["seconds"] = time.perf_counter() - start
             outcome.history._append(row)
@@ -159,10 +164,27 @@ def train(
             outcome.interrupted = interrupt.asked
             if epoch.stop or outcome.interrupted or best.is_over:
                 break
-    best.restore(network)
+    best.restore()
     network.eval()
     outcome.latents = [Z.detach() for Z in evaluation.latents]
     return outcome
+
+
+def _diverged(epoch: int, what: str) -> FloatingPointError:
+    return FloatingPointError(
+        f"The loss is no longer finite in epoch {epoch} ({what}). Lower learning_rate, or look for "
+        "extreme values in the data."
+    )
+
+
+def _explain_divergence(
+    error: Exception, network: MultiViewNetwork, objective: Objective, batch: Batch, epoch: int
+) -> None:
+    """Where a step failed because latents or references have become too large, say so."""
+    with torch.no_grad():
+        clouds = [*network.embed(network.encode(batch.Xs)), *objective.parameters()]
+    if not all(bool(cloud.square().sum().isfinite()) for cloud in clouds):
+        raise _diverged(epoch, str(error)) from error
 
 
 class _Sums:
@@ -181,11 +203,7 @@ class _Sums:
         parts = {name: float(total) / self.n for name, total in self.sums.items()}
         loss = sum(parts.values())
         if not abs(loss) < float("inf"):
-            raise FloatingPointError(
-                f"The loss is no longer finite in epoch {epoch} "
-                f"({', '.join(f'{name}: {value:.3g}' for name, value in parts.items())}). "
-                "Lower learning_rate, or look for extreme values in the data."
-            )
+            raise _diverged(epoch, ", ".join(f"{name}: {x:.3g}" for name, x in parts.items()))
         return {"loss": loss, **parts}
 
 
@@ -203,16 +221,16 @@ def _watch(
 class _Best:
     """The weights with the best validation score, where that decides when to stop."""
 
-    def __init__(self, patience: int | None) -> None:
-        self.patience = patience
+    def __init__(self, patience: int | None, modules: Sequence[torch.nn.Module]) -> None:
+        self.patience, self.modules = patience, modules
         self.score, self.n_worse = -float("inf"), 0
-        self.state: dict[str, Any] | None = None
+        self.states: list[dict[str, Any]] = []
 
-    def see(self, score: float, network: MultiViewNetwork) -> float:
+    def see(self, score: float) -> float:
         if score > self.score:
             self.score, self.n_worse = score, 0
             if self.patience is not None:
-                self.state = copy.deepcopy(network.state_dict())
+                self.states = copy.deepcopy([module.state_dict() for module in self.modules])
         else:
             self.n_worse += 1
         return score
@@ -221,6 +239,6 @@ class _Best:
     def is_over(self) -> bool:
         return self.patience is not None and self.n_worse >= self.patience
 
-    def restore(self, network: MultiViewNetwork) -> None:
-        if self.state is not None:
-            network.load_state_dict(self.state)
+    def restore(self) -> None:
+        for module, state in zip(self.modules, self.states, strict=False):  # none: no patience
+            module.load_state_dict(state)

@@ -30,7 +30,8 @@ def wants_progress(verbose: bool | str) -> bool:
 class ProgressBar:
     """A bar over all steps with the terms of the loss and the time left.
 
-    Where the output is neither a terminal nor a notebook (a log file), it prints ten lines.
+    Where the output is neither a terminal nor a notebook (a log file), it prints ten lines, or one
+    per epoch where there are fewer.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ class ProgressBar:
             disable=not shown or not self.draws,
         )
         self.task = self.progress.add_task("training", total=n_steps, terms="")
-        self.n_done = 0
+        self.n_done = self.n_told = 0
 
     def __enter__(self) -> ProgressBar:
         self.progress.start()
@@ -79,16 +80,12 @@ class ProgressBar:
         shown = [f"{name} {row[name]:.3g}" for name in terms if name in row]
         text = "  ".join(shown)
         self.progress.update(self.task, terms=text)
-        every = max(1, self.n_steps // _LINES)
-        steps = self.n_done // max(int(row["epoch"]), 1)
-        if self.shown and not self.draws and self.n_done % every < steps:
-            self.console.print(
-                f"epoch {int(row['epoch'])}, step {self.n_done}/{self.n_steps}: {text}",
-                soft_wrap=True,
-                highlight=False,
-            )
+        tenths = self.n_done * _LINES // self.n_steps
+        if not self.draws and tenths > self.n_told:
+            self.say(f"epoch {int(row['epoch'])}, step {self.n_done}/{self.n_steps}: {text}")
+        self.n_told = tenths
 
     def say(self, text: str) -> None:
         """Print a line, where progress is shown."""
         if self.shown:
-            self.console.print(text, soft_wrap=True, highlight=False)
+            self.console.print(text, soft_wrap=True, highlight=False, markup=False)

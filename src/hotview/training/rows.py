@@ -44,7 +44,7 @@ class ViewRows:
         kept = present or [np.arange(table.n_rows) for table in self.tables]
         # Where no row is left out, a row's number is its place, and no list is needed.
         self.present = [
-            None if len(rows) == table.n_rows else rows
+            None if np.array_equal(rows, np.arange(table.n_rows)) else rows
             for rows, table in zip(kept, self.tables, strict=True)
         ]
         self.starts = np.cumsum([0, *(len(rows) for rows in kept)])

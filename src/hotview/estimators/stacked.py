@@ -1,0 +1,249 @@
+"""Views side by side in one table, for everything in scikit-learn that takes one X."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone, is_classifier
+from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from hotview._types import Array
+from hotview.estimators.base import MultiViewEstimator
+from hotview.estimators.classifier import MultiViewClassifier
+from hotview.estimators.view_columns import as_slice, resolve_views
+
+__all__ = ["StackedViews"]
+
+
+def _wrapped_has(method: str) -> Callable[[StackedViews], bool]:
+    return lambda stacked: hasattr(stacked._template, method)
+
+
+class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Fit a multi-view estimator to one table whose columns are those of all views.
+
+    Column groups of X become views, so that scikit-learn's pipelines, searches, cross-validation
+    and calibration, which split the rows of one X, can be used. A row with NaN in all columns of a
+    view is absent from that view; with values in one view alone it is an unaligned row of it, and
+    its label, if it has one, teaches that view's head.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier, MultiViewEncoder or None, default=None
+        What to fit; it is cloned, not changed. None stands for ``MultiViewClassifier()``.
+    view_slices : dict or list, or None, default=None
+        The columns of every view, by name or, in a list, in order: a slice, a list of column
+        numbers, or, where X is a data frame, a list of column names. A column belongs to one view
+        at most; columns of no view are not used. `fit` refuses None.
+
+    Attributes
+    ----------
+    estimator_ : MultiViewClassifier or MultiViewEncoder
+        The fitted estimator.
+    view_columns_ : dict of str to ndarray of int64
+        The numbers of the columns of every view.
+    classes_ : ndarray
+        The classes, where the estimator is a classifier.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        The columns of X at `fit`; names only where X was a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from hotview import MultiViewClassifier, StackedViews
+    >>> from hotview.datasets import make_views
+    >>> data = make_views(100, n_views=2, n_groups=1, labeled=0.4, random_state=0)
+    >>> X, y = np.hstack(list(data.linked.values())), data.linked_target
+    >>> n = data.linked["view_0"].shape[1]
+    >>> model = StackedViews(
+    ...     MultiViewClassifier(max_epochs=20, random_state=0),
+    ...     view_slices={"first": slice(0, n), "second": slice(n, None)},
+    ... )
+    >>> bool(cross_val_score(model, X, y, cv=2).mean() > 0.7)
+    True
+    """
+
+    def __init__(self, estimator: Any = None, view_slices: Any = None) -> None:
+        self.estimator = estimator
+        self.view_slices = view_slices
+
+    def fit(self, X: Any, y: Any = None) -> StackedViews:
+        """Fit the estimator to the views that are the column groups of X.
+
+        Parameters
+        ----------
+        X : 2-D array-like or sparse matrix
+            One row per individual, NaN throughout the columns of a view that it lacks.
+        y : 1-D array-like or None, default=None
+            Classes, with gaps as :class:`MultiViewClassifier` reads them; an encoder uses none.
+
+        Returns
+        -------
+        StackedViews
+            The estimator itself.
+        """
+        estimator = _check_estimator(self._template)
+        X = self._validate(X, reset=True, ensure_min_samples=2)
+        names = getattr(self, "feature_names_in_", None)
+        self.view_columns_ = resolve_views(self.view_slices, X.shape[1], names)
+        self.estimator_ = clone(estimator)
+        views = self._split(X)
+        if is_classifier(estimator):
+            self.estimator_.fit(views, y if y is None else column_or_1d(y, warn=True))
+        else:
+            self.estimator_.fit(views, paired=True)  # one row of X is one individual
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Encode rows: the features of all views, side by side.
+
+        Parameters
+        ----------
+        X : 2-D array-like or sparse matrix
+            As at `fit`.
+
+        Returns
+        -------
+        ndarray of shape (rows, features of all views)
+            NaN in the features of views that a row lacks. `set_output` makes it a data frame.
+        """
+        views = self._views(X)
+        encoded = self.estimator_.transform(views)
+        return np.hstack([np.asarray(encoded[name]) for name in self.view_columns_])
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the features of all views, one view after the other.
+
+        Parameters
+        ----------
+        input_features : 1-D array-like of str or None, default=None
+            The columns of X, as at `fit`; there for scikit-learn, and only checked.
+
+        Returns
+        -------
+        ndarray of str
+            ``"first_0"``, ``"first_1"``, ….
+        """
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features, generate_names=False)
+        names: Array = self.estimator_.get_feature_names_out()
+        return names
+
+    @available_if(_wrapped_has("predict"))  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> Array:
+        """The most probable class of every row, from whichever views it has.
+
+        Parameters
+        ----------
+        X : 2-D array-like or sparse matrix
+            As at `fit`.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            Classes.
+        """
+        views = self._views(X)
+        classes: Array = self.estimator_.predict(views)
+        return classes
+
+    @available_if(_wrapped_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, from whichever views a row has.
+
+        Parameters
+        ----------
+        X : 2-D array-like or sparse matrix
+            As at `fit`.
+
+        Returns
+        -------
+        ndarray of shape (rows, classes)
+            Columns are in the order of `classes_`.
+        """
+        views = self._views(X)
+        probabilities: Array = self.estimator_.predict_proba(views)
+        return probabilities
+
+    @available_if(_wrapped_has("predict_log_proba"))  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : 2-D array-like or sparse matrix
+            As at `fit`.
+
+        Returns
+        -------
+        ndarray of shape (rows, classes)
+            Columns are in the order of `classes_`.
+        """
+        views = self._views(X)
+        logarithms: Array = self.estimator_.predict_log_proba(views)
+        return logarithms
+
+    @available_if(_wrapped_has("score"))  # type: ignore[untyped-decorator]
+    def score(self, X: Any, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+        """Share of rows whose class is predicted correctly.
+
+        Parameters
+        ----------
+        X : 2-D array-like or sparse matrix
+            As at `fit`.
+        y : 1-D array-like
+            The true classes.
+        sample_weight : 1-D array-like or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            The accuracy.
+        """
+        views = self._views(X)
+        return float(self.estimator_.score(views, y, sample_weight))
+
+    @property
+    def classes_(self) -> Array:
+        """The classes, where the estimator is a fitted classifier."""
+        classes: Array = self.estimator_.classes_
+        return classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags, wrapped = super().__sklearn_tags__(), get_tags(self._template)
+        tags.estimator_type = wrapped.estimator_type
+        tags.classifier_tags = wrapped.classifier_tags
+        tags.target_tags = wrapped.target_tags
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []  # features are float32 whatever X is
+        return tags
+
+    @property
+    def _template(self) -> Any:
+        return MultiViewClassifier() if self.estimator is None else self.estimator
+
+    def _validate(self, X: Any, **how: Any) -> Any:
+        return validate_data(self, X, accept_sparse="csr", ensure_all_finite="allow-nan", **how)
+
+    def _views(self, X: Any) -> dict[str, Any]:
+        check_is_fitted(self)
+        return self._split(self._validate(X, reset=False))
+
+    def _split(self, X: Any) -> dict[str, Any]:
+        return {name: X[:, as_slice(columns)] for name, columns in self.view_columns_.items()}
+
+
+def _check_estimator(estimator: Any) -> MultiViewEstimator:
+    if not isinstance(estimator, MultiViewEstimator):
+        raise TypeError(
+            "Expected estimator to be a MultiViewClassifier or a MultiViewEncoder, but it is "
+            f"{estimator!r}. Pass an instance, as in StackedViews(MultiViewClassifier(), ...)."
+        )
+    return estimator

@@ -1,0 +1,229 @@
+"""Rows of several views: taking them, numbering them through, dealing them into folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold
+from sklearn.utils import _safe_indexing
+
+from hotview._types import Array, IntArray, RandomState, Views
+from hotview._validation import check_count, check_tables
+from hotview._validation.views import name_views
+from hotview.estimators.labels import read_labels
+
+__all__ = ["Numbering", "RowKFold", "take_rows"]
+
+
+def take_rows(views: Views, rows: Any) -> Any:
+    """Take some rows of every view, whatever it is held in.
+
+    Parameters
+    ----------
+    views : dict, list or tuple of 2-D array-likes
+        Arrays, data frames, tensors, sparse matrices; None for an absent view.
+    rows : 1-D array-like of int, or dict of str to such
+        Row numbers, for all views the same; or by view, and then these views alone are taken.
+
+    Returns
+    -------
+    dict or list
+        As the views came, or a dict where `rows` is one; each view in its own container.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.evaluation import take_rows
+    >>> views = {"a": np.arange(8.0).reshape(4, 2), "b": None}
+    >>> take_rows(views, [0, 3])
+    {'a': array([[0., 1.], [6., 7.]]), 'b': None}
+    """
+    pairs = dict(name_views(views))
+    if isinstance(rows, Mapping):
+        return {name: _take(name, pairs[name], chosen) for name, chosen in rows.items()}
+    taken = {name: _take(name, view, rows) for name, view in pairs.items()}
+    return taken if isinstance(views, Mapping) else list(taken.values())
+
+
+def _take(name: str, view: Any, rows: Any) -> Any:
+    if view is None:
+        return None
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and len(numbers) > 0):
+        raise TypeError(
+            f"Expected rows to be a list of row numbers, but they are {numbers.dtype} of shape "
+            f"{numbers.shape}. For a mask, pass numpy.flatnonzero(mask)."
+        )
+    if sparse.issparse(view):
+        view = sparse.csr_array(view)  # type: ignore[call-overload]
+    n = view.shape[0] if hasattr(view, "shape") else len(view)
+    if len(numbers) > 0 and not -n <= numbers.min() <= numbers.max() < n:
+        raise IndexError(
+            f"Expected rows of view {name!r} below {n}, which it has, but they go from "
+            f"{numbers.min()} to {numbers.max()}. Number rows from 0."
+        )
+    return _safe_indexing(view, numbers.astype(np.int64))
+
+
+class RowKFold(BaseCrossValidator):  # type: ignore[misc]
+    """Deal rows with a label into folds, each class evenly; rows without one always train.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds.
+    shuffle : bool, default=True
+        Whether rows are shuffled before they are dealt.
+    random_state : int, numpy Generator or None, default=None
+        Seed of the shuffle.
+    unlabeled_marker : object, default=-1
+        What stands for no label in y, beside NaN and None; None for nothing else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.evaluation import RowKFold
+    >>> y = np.array(["a", "a", "b", "b", None, None], dtype=object)
+    >>> for train, test in RowKFold(2, shuffle=False).split(None, y):
+    ...     print(train, test)
+    [1 3 4 5] [0 2]
+    [0 2 4 5] [1 3]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = True,
+        random_state: RandomState = None,
+        unlabeled_marker: Any = -1,
+    ) -> None:
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.unlabeled_marker = unlabeled_marker
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : object, default=None
+            Not used; they are there for scikit-learn.
+
+        Returns
+        -------
+        int
+            The number.
+        """
+        return check_count("n_splits", self.n_splits, at_least=2)
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Any, Any]]:
+        """Yield the rows to train on, and the rows to test on, of every fold.
+
+        Parameters
+        ----------
+        X : views, 2-D array-like or None
+            What to split: aligned views, or views stacked in one table. Only its number of rows
+            matters, and with y not even that.
+        y : 1-D array-like, dict of str to 1-D array-like, or None, default=None
+            Labels of the rows, with gaps. A dict labels the unaligned rows of some views. Without
+            any, all rows are dealt.
+        groups : object, default=None
+            Not used; it is there for scikit-learn.
+
+        Yields
+        ------
+        train, test : ndarray of int64, or dict of str to ndarray of int64
+            Row numbers; by view where y is a dict, with views that have no labels in `train` only.
+        """
+        if isinstance(y, Mapping):
+            yield from self._split_by_view(X, y)
+            return
+        if y is None:
+            n = _count_rows(X)
+            labels, known = np.zeros(n), np.ones(n, dtype=bool)
+        else:
+            n = len(y)
+            labels, known = read_labels("y", y, n, self.unlabeled_marker)
+        for test in self._deal(np.flatnonzero(known), labels):
+            yield np.setdiff1d(np.arange(n), test), test
+
+    def _split_by_view(
+        self, views: Views, y: Mapping[str, Any]
+    ) -> Iterator[tuple[dict[str, IntArray], dict[str, IntArray]]]:
+        numbering = Numbering({name: table.n_rows for name, table in check_tables(views).items()})
+        _check_labeled_views(y, numbering.sizes)
+        rows, strata = [], []
+        for name, labels in y.items():
+            n = numbering.sizes[name]
+            found, known = read_labels(f"y[{name!r}]", labels, n, self.unlabeled_marker)
+            rows.append(numbering.starts[name] + np.flatnonzero(known))
+            strata.append([f"{label} in {name}" for label in found])
+        for test in self._deal(np.concatenate(rows), np.concatenate(strata)):
+            held = numbering.locate(test)
+            train = {
+                name: np.setdiff1d(np.arange(n), held[name]) for name, n in numbering.sizes.items()
+            }
+            yield train, {name: held[name] for name in y}
+
+    def _deal(self, rows: IntArray, labels: Array) -> Iterator[IntArray]:
+        """Yield the rows of every fold, sorted."""
+        n_splits = self.get_n_splits()
+        if len(rows) < n_splits:
+            raise ValueError(
+                f"Expected at least {n_splits} rows with a label, one for each fold, but there are "
+                f"{len(rows)}. Label more rows, or lower n_splits."
+            )
+        most = np.unique(labels, return_counts=True)[1].max()
+        kind = StratifiedKFold if most >= n_splits else KFold
+        seed: Any = self.random_state
+        if self.shuffle:
+            seed = int(np.random.default_rng(self.random_state).integers(2**31))
+        dealer = kind(n_splits, shuffle=self.shuffle, random_state=seed)
+        for _, test in dealer.split(rows, labels):
+            yield np.sort(rows[test])
+
+
+def _count_rows(X: Any) -> int:
+    if isinstance(X, Mapping | list | tuple):
+        return next(iter(check_tables(X, aligned=True).values())).n_rows
+    return int(X.shape[0])
+
+
+def _check_labeled_views(y: Mapping[str, Any], names: Mapping[str, int]) -> None:
+    unknown = [name for name in y if name not in names]
+    if unknown:
+        raise ValueError(
+            f"Expected labels of some of the views {list(names)}, but there are labels of "
+            f"{unknown}. Pass these views too, or leave their labels out."
+        )
+
+
+class Numbering:
+    """Rows of several tables, numbered through.
+
+    Parameters
+    ----------
+    sizes : dict of str to int
+        Rows of every table.
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = dict(sizes)
+        self.starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
+
+    @property
+    def rows(self) -> IntArray:
+        """The numbers of all rows."""
+        return np.arange(sum(self.sizes.values()))
+
+    def locate(self, rows: IntArray) -> dict[str, IntArray]:
+        """Where sorted rows are: their numbers within each table, some of which may have none."""
+        return {
+            name: rows[(rows >= start) & (rows < start + self.sizes[name])] - start
+            for name, start in self.starts.items()
+        }

@@ -1,0 +1,166 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from scipy import sparse
+
+from hotview._validation import Table, check_known_tables, check_tables
+
+X = np.arange(6.0).reshape(3, 2)
+NAMES = ("clinical", "genetic", "imaging")
+SHAPES = {"clinical": (2, ("age", "dose")), "genetic": (2, None), "imaging": (1, None)}
+
+
+def frame(*columns):
+    return pd.DataFrame(X[:, : len(columns)], columns=list(columns))
+
+
+def test_a_table_tells_its_size_and_gives_rows():
+    table = Table(X)
+    assert (table.n_rows, table.n_columns) == (3, 2)
+    np.testing.assert_array_equal(table.rows(np.array([2, 0, 2])), X[[2, 0, 2]])
+    np.testing.assert_array_equal(table.rows(slice(1, 9)), X[1:])
+
+
+@pytest.mark.parametrize("kind", (sparse.csr_array, sparse.csc_matrix, sparse.coo_array))
+def test_a_sparse_view_stays_sparse_until_rows_are_asked_for(kind):
+    table = check_tables({"a": kind(X)})["a"]
+    assert sparse.issparse(table.data)
+    assert table.data.format == "csr"
+    assert table.columns is None
+    for rows in (np.array([2, 0]), slice(0, 2)):
+        part = table.rows(rows)
+        assert type(part) is np.ndarray
+        np.testing.assert_array_equal(part, X[rows])
+
+
+def test_a_csr_view_shares_the_callers_memory():
+    view = sparse.csr_matrix(X)
+    assert np.shares_memory(check_tables([view])["view_0"].data.data, view.data)
+
+
+@pytest.mark.parametrize("dtype", ("f4", "f8", "i4", "u1", "?"))
+def test_a_dense_view_is_not_copied(dtype):
+    view = X.astype(dtype)
+    assert check_tables([view])["view_0"].data is view
+
+
+def test_a_tensor_is_not_copied():
+    view = torch.zeros(3, 2)
+    data = check_tables([view])["view_0"].data
+    assert data.__array_interface__["data"][0] == view.data_ptr()
+
+
+@pytest.mark.parametrize("make", (frame, lambda *c: pl.DataFrame(X, schema=list(c))))
+def test_a_frame_keeps_the_names_of_its_columns(make):
+    assert check_tables({"a": make("age", "dose")})["a"].columns == ("age", "dose")
+
+
+def test_an_arrow_table_keeps_the_names_of_its_columns():
+    table = check_tables([pa.table({"age": X[:, 0], "dose": X[:, 1]})])["view_0"]
+    assert table.columns == ("age", "dose")
+    np.testing.assert_array_equal(table.data, X)
+
+
+def test_columns_that_are_not_named_by_text_have_no_names():
+    assert check_tables([pd.DataFrame(X)])["view_0"].columns is None
+    assert check_tables([pd.DataFrame(X, columns=["age", 1])])["view_0"].columns is None
+
+
+def test_only_a_pandas_frame_has_row_labels():
+    people = pd.DataFrame(X, index=["Ada", "Bo", "Cy"], columns=["age", "dose"])
+    tables = check_tables([people, X, pl.DataFrame(X)])
+    assert list(tables["view_0"].index) == ["Ada", "Bo", "Cy"]
+    assert tables["view_1"].index is None
+    assert tables["view_2"].index is None
+
+
+def test_views_of_different_length_are_only_refused_when_aligned():
+    views = {"a": X, "b": sparse.csr_array(X[:2])}
+    assert [table.n_rows for table in check_tables(views).values()] == [3, 2]
+    with pytest.raises(ValueError, match=r"aligned views.*'a': 3, 'b': 2"):
+        check_tables(views, aligned=True)
+    assert list(check_tables({"a": X, "b": -X}, aligned=True)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("view", "error", "message"),
+    (
+        (sparse.csr_array(X + 1j), TypeError, "'a' to hold real numbers.*complex128"),
+        (sparse.csr_array((3, 0)), ValueError, r"'a' to have at least one column.*\(3, 0\)"),
+        (sparse.csr_array((0, 2)), ValueError, r"'a' to have at least one row.*\(0, 2\)"),
+        (sparse.coo_array(X[0]), ValueError, r"'a' to be 2-D.*\(2,\)"),
+        (X[0], ValueError, r"'a' to be 2-D.*\(2,\)"),
+        (X.astype(object), TypeError, "'a' to hold real numbers.*object"),
+        (frame("age").assign(sex="f"), TypeError, "'a' to hold.*not numeric: 'sex'"),
+    ),
+)
+def test_what_cannot_be_a_table_is_refused_by_name(view, error, message):
+    with pytest.raises(error, match=message):
+        check_tables({"good": X, "a": view})
+
+
+@pytest.mark.parametrize(
+    "views",
+    (
+        {"imaging": X[:, :1], "clinical": X},
+        {"imaging": X[:, :1], "genetic": None, "clinical": X},
+        [X, None, X[:, :1]],
+        (X, None, X[:, :1]),
+    ),
+    ids=("missing key", "None in a dict", "None in a list", "None in a tuple"),
+)
+def test_absent_views_are_left_out_and_the_order_is_that_of_fit(views):
+    tables = check_known_tables(views, NAMES, SHAPES)
+    assert list(tables) == ["clinical", "imaging"]
+    assert tables["clinical"].data is X
+
+
+@pytest.mark.parametrize(
+    ("views", "error", "message"),
+    (
+        ({"clinical": X, "x": X, "y": X}, ValueError, r"among \['clinical'.*\['x', 'y'\] came"),
+        ({"Clinical": X}, ValueError, r"\['Clinical'\] came too.*rename"),
+        ([X, X], ValueError, r"3 views, as at fit, but 2 came.*None"),
+        ([X] * 4, ValueError, r"3 views, as at fit, but 4 came"),
+        ([], ValueError, r"3 views, as at fit, but 0 came"),
+        ({}, ValueError, r"at least one of the views \['clinical'.*all are absent"),
+        ({"genetic": None}, ValueError, "all are absent"),
+        ([None, None, None], ValueError, "all are absent"),
+        (X, TypeError, r"single ndarray.*\[X\]"),
+        ("abc", TypeError, "single str"),
+        (None, TypeError, "single NoneType"),
+        ({"genetic": X[:, :1]}, ValueError, "'genetic' to have 2 columns, as at fit, .* has 1"),
+        ([None, None, X], ValueError, "'imaging' to have 1 columns, as at fit, but it has 2"),
+        ({"imaging": sparse.csr_array(X)}, ValueError, "'imaging' to have 1 columns"),
+        ({"genetic": X[0]}, ValueError, "'genetic' to be 2-D"),
+        (
+            {"clinical": frame("age", "height")},
+            ValueError,
+            r"'clinical' to be those of fit.*column 1 is 'height' instead of 'dose'. Rename",
+        ),
+        (
+            {"clinical": frame("dose", "age")},
+            ValueError,
+            r"column 0 is 'dose' instead of 'age'.*another order: pass X\[columns\]",
+        ),
+    ),
+)
+def test_what_does_not_fit_the_views_of_fit_is_refused(views, error, message):
+    with pytest.raises(error, match=message):
+        check_known_tables(views, NAMES, SHAPES)
+
+
+def test_names_of_columns_matter_only_where_both_sides_have_them():
+    assert check_known_tables({"clinical": X}, NAMES, SHAPES)
+    assert check_known_tables({"clinical": frame("age", "dose")}, NAMES, SHAPES)
+    assert check_known_tables({"genetic": frame("any", "thing")}, NAMES, SHAPES)
+
+
+def test_nothing_that_came_is_changed():
+    views = {"clinical": frame("age", "dose"), "genetic": None}
+    check_known_tables(views, NAMES, SHAPES)
+    assert list(views) == ["clinical", "genetic"]
+    np.testing.assert_array_equal(views["clinical"], X)

@@ -1,0 +1,119 @@
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import polar
+
+from hotview.losses import DGCCA, LSCCA
+
+SCALES = ("mean", "sum")
+
+
+def latents(S=4, n=9, d=3, seed=0):
+    """Latents of the same individuals in all views: a common part and the view's own."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw():
+        return torch.randn(n, d, generator=generator, dtype=torch.float64)
+
+    common = draw()
+    return [common + 0.5 * draw() for _ in range(S)]
+
+
+def slow_distance(Z, other, scale):
+    """‖Z − Z'‖², row by row and entry by entry."""
+    total = 0.0
+    for row, other_row in zip(np.asarray(Z), np.asarray(other), strict=True):
+        for x, y in zip(row, other_row, strict=True):
+            total += (x - y) ** 2
+    return total if scale == "sum" else total / len(Z)
+
+
+def slow_penalty(Zs, scale):
+    moments = [Z.numpy().T @ Z.numpy() / (1 if scale == "sum" else len(Z)) for Z in Zs]
+    return np.square(sum(moments) - np.eye(Zs[0].shape[1])).sum()
+
+
+def slow_dgcca(Zs, scale):
+    """The minimum over G, which the polar factor of the mean latents attains."""
+    radius = 1.0 if scale == "sum" else len(Zs[0]) ** 0.5
+    G = polar(np.mean([Z.numpy() for Z in Zs], axis=0))[0] * radius
+    return np.mean([slow_distance(Z, G, scale) for Z in Zs])
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("S", (2, 3, 5))
+def test_lscca_is_equation_1(S, scale):
+    Zs = latents(S)
+    terms = LSCCA(0.25, scale=scale)(Zs)
+    pairs = [slow_distance(Z, other, scale) for Z, other in combinations(Zs, 2)]
+    assert len(pairs) == S * (S - 1) / 2
+    assert terms["agreement"].item() == pytest.approx(np.mean(pairs))
+    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Zs, scale))
+    assert list(terms.parts) == ["agreement", "orthogonality"]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("S", (1, 2, 5))
+def test_dgcca_is_equation_2(S, scale):
+    Zs = latents(S)
+    terms = DGCCA(scale=scale)(Zs)
+    assert terms["agreement"].item() == pytest.approx(slow_dgcca(Zs, scale))
+    assert list(terms.parts) == ["agreement"]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_no_shared_g_gives_dgcca_a_lower_value(scale):
+    Zs = latents()
+    value = DGCCA(scale=scale)(Zs).total.item()
+    random = np.random.default_rng(0)
+    radius = 1.0 if scale == "sum" else 3.0
+    for _ in range(300):
+        G = np.linalg.qr(random.normal(size=(9, 3)))[0] * radius
+        assert np.mean([slow_distance(Z, G, scale) for Z in Zs]) > value
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("coupling", (LSCCA, DGCCA))
+def test_gradient(coupling, scale):
+    # For DGCCA these are finite differences of the whole minimum, G found anew in each.
+    Zs = [Z.requires_grad_() for Z in latents(3, n=5)]
+    assert torch.autograd.gradcheck(lambda *Zs: coupling(scale=scale)(Zs).total, Zs)
+
+
+def test_views_that_agree_cost_nothing():
+    (Z,) = latents(1)
+    assert LSCCA(0.0)([Z, Z, Z]).total.item() == 0
+    G = torch.linalg.qr(Z).Q
+    assert DGCCA(scale="sum")([G, G]).total.item() == pytest.approx(0, abs=1e-12)
+    assert DGCCA(scale="mean")([G * 3, G * 3]).total.item() == pytest.approx(0, abs=1e-12)
+    # Half the size is half of the radius away from G in each of the three columns.
+    assert DGCCA(scale="sum")([G / 2, G / 2]).total.item() == pytest.approx(3 / 4)
+
+
+def test_moving_one_view_by_v_costs_its_square():
+    (Z,) = latents(1)
+    v = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    assert LSCCA(0.0)([Z, Z + v]).total.item() == pytest.approx((v @ v).item())
+    assert LSCCA(0.0, scale="sum")([Z, Z + v]).total.item() == pytest.approx(9 * (v @ v).item())
+    # Of three pairs, two have the moved view in them.
+    assert LSCCA(0.0)([Z, Z + v, Z]).total.item() == pytest.approx(2 / 3 * (v @ v).item())
+
+
+@pytest.mark.parametrize("coupling", (LSCCA(), DGCCA()))
+def test_latents_of_different_length_are_refused(coupling):
+    Zs = latents()
+    with pytest.raises(ValueError, match=r"aligned latents.*\[9, 8, 9, 9\] rows.*no alignment"):
+        coupling([Zs[0], Zs[1][1:], *Zs[2:]])
+
+
+def test_one_view_has_nothing_to_agree_with():
+    with pytest.raises(ValueError, match=r"at least 2 views.*but 1 came"):
+        LSCCA()(latents(1))
+
+
+@pytest.mark.parametrize("coupling", (LSCCA, DGCCA))
+def test_an_unknown_scale_is_refused(coupling):
+    with pytest.raises(ValueError, match=r"scale to be one of 'mean', 'sum'.*mean 'sum'\?"):
+        coupling(scale="Sum")

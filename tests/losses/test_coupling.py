@@ -1,0 +1,208 @@
+"""What holds for every coupling, whatever it computes; the values are tested beside each."""
+
+import pytest
+import torch
+
+from hotview.losses import (
+    DGCCA,
+    LSCCA,
+    Coupling,
+    HOTPairwise,
+    HOTReference,
+    NoCoupling,
+    SWPairwise,
+    SWReference,
+)
+from hotview.ot import draw_directions
+
+D, N = 3, 12
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def reference(kind, scale, **options):
+    return kind(D, **options, n_points=N, n_projections=7, scale=scale, generator=seeded(1))
+
+
+MAKE = {
+    "none": lambda scale: NoCoupling(),
+    "lscca": lambda scale: LSCCA(0.3, scale=scale),
+    "dgcca": lambda scale: DGCCA(scale=scale),
+    "sw-pairwise": lambda scale: SWPairwise(0.3, n_projections=7, scale=scale),
+    "sw-reference": lambda scale: reference(SWReference, scale, orthogonality_weight=0.3),
+    "hot-pairwise": lambda scale: HOTPairwise(0.3, n_projections=7, scale=scale),
+    "hot-reference": lambda scale: reference(HOTReference, scale, orthogonality_weight=0.3),
+}
+ALIGNED = ("lscca", "dgcca")
+UNALIGNED = tuple(name for name in MAKE if name not in (*ALIGNED, "none"))
+
+
+def make(name, scale="mean"):
+    return MAKE[name](scale).double()
+
+
+def latents(sizes=(N,) * 5, seed=0):
+    generator = seeded(seed)
+    return [
+        torch.randn(n, D, generator=generator, dtype=torch.float64) * (1 + s / 3) + s / 5
+        for s, n in enumerate(sizes)
+    ]
+
+
+def value(coupling, Zs, seed=2):
+    return coupling(Zs, generator=seeded(seed)).total
+
+
+def test_the_base_class_says_nothing():
+    assert not Coupling.needs_alignment
+    assert not Coupling.reference_based
+    with pytest.raises(NotImplementedError):
+        Coupling()(latents())
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_what_each_coupling_needs(name):
+    coupling = make(name)
+    assert coupling.needs_alignment == (name in ALIGNED)
+    assert coupling.reference_based == name.endswith("reference")
+    assert coupling.plan is None
+    coupling(latents())
+    assert (coupling.plan is not None) == name.startswith("hot")
+    # Only references are learned; whatever else there is follows from the latents.
+    shapes = [tuple(p.shape) for p in coupling.parameters()]
+    K = {"sw-reference": 1, "hot-reference": 3}.get(name)
+    assert shapes == ([] if K is None else [(K, N, D)])
+
+
+def test_no_coupling_is_nothing_at_all():
+    Zs = [Z.requires_grad_() for Z in latents()]
+    terms = NoCoupling()(Zs)
+    assert dict(terms.parts) == {}
+    assert terms.total.item() == 0
+    assert not terms.total.requires_grad
+
+
+@pytest.mark.parametrize("name", UNALIGNED)
+@pytest.mark.parametrize("sizes", ((N,) * 5, (N, 7, 9, 30, 1)))
+def test_shuffling_the_rows_of_any_view_changes_no_unaligned_coupling(name, sizes):
+    Zs = latents(sizes)
+    expected = value(make(name), Zs)
+    for s in range(5):
+        shuffled = [*Zs]
+        shuffled[s] = Zs[s][torch.randperm(len(Zs[s]), generator=seeded(s))]
+        torch.testing.assert_close(value(make(name), shuffled), expected)
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+def test_shuffling_the_rows_of_any_view_changes_an_aligned_coupling(name):
+    (common,) = latents((N,))
+    Zs = [common + 0.2 * Z for Z in latents(seed=1)]
+    expected = value(make(name), Zs)
+    for s in range(5):
+        shuffled = [*Zs]
+        shuffled[s] = Zs[s].flip(0)
+        assert value(make(name), shuffled) > expected + 0.1
+    together = [Z.flip(0) for Z in Zs]
+    torch.testing.assert_close(value(make(name), together), expected)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_the_order_of_the_views_does_not_matter(name):
+    Zs = latents()
+    torch.testing.assert_close(value(make(name), Zs[::-1]), value(make(name), Zs))
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_rotating_latents_references_and_directions_together_changes_nothing(name, monkeypatch):
+    Zs, coupling = latents(), make(name)
+    expected = value(coupling, Zs)
+    Q = torch.linalg.qr(torch.randn(D, D, generator=seeded(5), dtype=torch.float64)).Q
+    rotated = make(name)
+    for G in rotated.parameters():
+        G.data = G.data @ Q
+    monkeypatch.setattr(
+        "hotview.losses.sliced.draw_directions",
+        lambda n, d, **options: draw_directions(n, d, **options) @ Q,
+    )
+    torch.testing.assert_close(value(rotated, [Z @ Q for Z in Zs]), expected)
+
+
+@pytest.mark.parametrize("name", (*UNALIGNED, "lscca"))
+def test_what_is_compared_scales_with_the_square_of_the_latents(name):
+    Zs, coupling = latents(), make(name)
+    before = coupling(Zs, generator=seeded()).parts
+    larger = make(name)
+    for G in larger.parameters():
+        G.data = 3 * G.data
+    after = larger([3 * Z for Z in Zs], generator=seeded()).parts
+    compared = "agreement" if name in ALIGNED else "transport"
+    torch.testing.assert_close(after[compared], 9 * before[compared])
+
+
+@pytest.mark.parametrize("name", (*UNALIGNED, "lscca"))
+def test_a_sum_over_n_rows_is_n_means(name):
+    Zs, mean, total = latents(), make(name), make(name, "sum")
+    for G, same in zip(total.parameters(), mean.parameters(), strict=True):
+        G.data = same.data
+    compared = "agreement" if name in ALIGNED else "transport"
+    expected = N * mean(Zs, generator=seeded())[compared]
+    torch.testing.assert_close(total(Zs, generator=seeded())[compared], expected)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_a_mean_is_the_sum_for_latents_divided_by_the_root_of_n(name):
+    # Constraint included: the two scales are one problem in different units.
+    Zs, mean, total = latents(), make(name), make(name, "sum")
+    for G, same in zip(total.parameters(), mean.parameters(), strict=True):
+        torch.testing.assert_close(G.data, same.data / N**0.5)
+    torch.testing.assert_close(value(total, [Z / N**0.5 for Z in Zs]), value(mean, Zs))
+
+
+@pytest.mark.parametrize("name", UNALIGNED)
+def test_the_generator_decides_on_the_directions(name):
+    Zs = latents()
+    assert value(make(name), Zs, seed=3) == value(make(name), Zs, seed=3)
+    assert value(make(name), Zs, seed=3) != value(make(name), Zs, seed=4)
+    torch.manual_seed(6)
+    first, second = (make(name)(Zs).total for _ in range(2))
+    assert first != second
+    torch.manual_seed(6)
+    assert make(name)(Zs).total == first
+
+
+@pytest.mark.parametrize("name", UNALIGNED)
+def test_directions_are_drawn_anew_in_every_step(name):
+    Zs, coupling, generator = latents(), make(name), seeded()
+    costs = [coupling.cost(Zs, generator) for _ in range(2)]
+    assert not torch.equal(*costs)
+
+
+@pytest.mark.parametrize("name", UNALIGNED)
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+def test_the_precision_of_the_latents_is_kept(name, dtype):
+    terms = MAKE[name]("mean").to(dtype)([Z.to(dtype) for Z in latents()])
+    assert {part.dtype for part in terms.parts.values()} == {dtype}
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_latents_are_left_alone_and_get_gradients_of_their_own(name):
+    Zs = [Z.requires_grad_() for Z in latents()]
+    copies = [Z.detach().clone() for Z in Zs]
+    terms = make(name)(Zs)
+    assert all(torch.equal(Z, copy) for Z, copy in zip(Zs, copies, strict=True))
+    if name != "none":
+        terms.total.backward()
+        assert all(Z.grad.abs().sum() > 0 for Z in Zs)
+
+
+@pytest.mark.parametrize("name", ("sw-pairwise", "hot-pairwise", "lscca"))
+def test_one_view_has_nothing_to_be_compared_with(name):
+    with pytest.raises(ValueError, match=r"at least 2 views.*but 1 came.*with references"):
+        make(name)(latents()[:1])
+
+
+@pytest.mark.parametrize("name", ("sw-reference", "hot-reference", "dgcca"))
+def test_one_view_can_be_compared_with_a_reference(name):
+    assert torch.isfinite(value(make(name), latents()[:1]))

@@ -1,0 +1,319 @@
+import copy
+from math import lcm
+
+import numpy as np
+import ot
+import pytest
+import torch
+
+from hotview.losses import HOTPairwise, HOTReference, Planner, SWPairwise, SWReference
+from hotview.ot import draw_directions
+
+SCALES = ("mean", "sum")
+SIZES = ((12,) * 5, (12, 8, 5, 20, 12))
+D, M, N = 3, 7, 12
+ONE_STEP = Planner(decay=0)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def latents(sizes=(N,) * 5, seed=0):
+    generator = seeded(seed)
+    return [
+        torch.randn(n, D, generator=generator, dtype=torch.float64) * (1 + s / 3) + s / 5
+        for s, n in enumerate(sizes)
+    ]
+
+
+def pairwise(planner=None, scale="mean"):
+    return HOTPairwise(0.25, planner, n_projections=M, scale=scale)
+
+
+def reference(planner=None, scale="mean", K=3):
+    return HOTReference(
+        D, K, 0.25, planner, n_points=N, n_projections=M, scale=scale, generator=seeded(1)
+    ).double()
+
+
+def slow_cost(Z, other, theta, scale):
+    """Equation (7). Clouds of different size are repeated until they have the same."""
+    Z, other = Z.detach().numpy(), other.detach().numpy()
+    n = lcm(len(Z), len(other))
+    total = 0.0
+    for direction in theta.numpy():
+        x = np.repeat(np.sort(Z @ direction), n // len(Z))
+        y = np.repeat(np.sort(other @ direction), n // len(other))
+        total += np.mean((x - y) ** 2)
+    return total / len(theta) * (min(len(Z), len(other)) if scale == "sum" else 1)
+
+
+def slow_costs(Zs, others, scale, seed=4):
+    theta = draw_directions(M, D, generator=seeded(seed), dtype=torch.float64)
+    return np.array([[slow_cost(Z, other, theta, scale) for other in others] for Z in Zs])
+
+
+def slow_plan(C, beta, pairwise):
+    """Sinkhorn as the paper writes it, until it stands still."""
+    kernel = np.exp(-C / beta)
+    if pairwise:
+        np.fill_diagonal(kernel, 0)
+    S, K = C.shape
+    u, v = np.ones(S), np.ones(K)
+    for _ in range(20_000):
+        u = (1 / S) / (kernel @ v)
+        v = (1 / K) / (kernel.T @ u)
+    return u[:, None] * kernel * v
+
+
+def slow_penalty(clouds, scale):
+    clouds = [Z.detach().numpy() for Z in clouds]
+    moments = [Z.T @ Z / (1 if scale == "sum" else len(Z)) for Z in clouds]
+    return np.square(sum(moments) - np.eye(D)).sum()
+
+
+def off_diagonal(C):
+    return C[~np.eye(len(C), dtype=bool)]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("relative", (True, False))
+def test_hot_pairwise_is_equation_10(sizes, scale, relative):
+    Zs = latents(sizes)
+    C = slow_costs(Zs, Zs, scale)
+    beta = 0.3 * off_diagonal(C).mean()
+    coupling = pairwise(Planner(0.3 if relative else beta, relative, 5000), scale)
+    terms = coupling(Zs, generator=seeded(4))
+    W = slow_plan(C, beta, pairwise=True)
+    np.testing.assert_allclose(coupling.plan.W, W, rtol=1e-4, atol=1e-6)
+    assert terms["transport"].item() == pytest.approx(np.sum(W * C), rel=1e-5)
+    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Zs, scale))
+    assert list(terms.parts) == ["transport", "orthogonality"]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("relative", (True, False))
+def test_hot_reference_is_equation_11(sizes, scale, relative):
+    Zs = latents(sizes)
+    coupling = reference(scale=scale)
+    Gs = list(coupling.references)
+    C = slow_costs(Zs, Gs, scale)
+    beta = 0.3 * C.mean()
+    coupling.planner = Planner(0.3 if relative else beta, relative, 5000)
+    terms = coupling(Zs, generator=seeded(4))
+    W = slow_plan(C, beta, pairwise=False)
+    np.testing.assert_allclose(coupling.plan.W, W, rtol=1e-4, atol=1e-6)
+    assert terms["transport"].item() == pytest.approx(np.sum(W * C), rel=1e-5)
+    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Gs, scale))
+    assert list(terms.parts) == ["transport", "orthogonality"]
+
+
+@pytest.mark.parametrize("pairwise", (True, False))
+def test_the_planner_against_another_solver(pairwise):
+    C = torch.rand(6, 6 if pairwise else 3, generator=seeded(), dtype=torch.float64)
+    C = C + C.T if pairwise else C
+    masked = C.numpy().copy()
+    if pairwise:
+        np.fill_diagonal(masked, 1e6)
+    a, b = (np.full(n, 1 / n) for n in C.shape)
+    expected = ot.sinkhorn(
+        a, b, masked, 0.2, method="sinkhorn_log", numItermax=10**5, stopThr=1e-12
+    )
+    plan = Planner(0.2, relative=False).solve(C, pairwise=pairwise)
+    np.testing.assert_allclose(plan.W, expected, rtol=0, atol=1e-6)
+    assert plan.converged
+    if pairwise:
+        assert torch.equal(plan.W.diagonal(), torch.zeros(6, dtype=torch.float64))
+
+
+def test_the_planners_iterations_are_limited():
+    C = torch.rand(6, 6, generator=seeded()) * 100
+    plan = Planner(0.1, relative=False, max_iter=20).solve(C + C.T, pairwise=True)
+    assert plan.n_iter == 20
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_one_reference_is_sw_reference(scale, sizes):
+    Zs = latents(sizes)
+    hot = reference(scale=scale, K=1)
+    sw = SWReference(
+        D, 0.25, n_points=N, n_projections=M, scale=scale, generator=seeded(1)
+    ).double()
+    assert torch.equal(hot.references, sw.references)
+    expected = sw(Zs, generator=seeded(4))
+    found = hot(Zs, generator=seeded(4))
+    for name, part in expected.parts.items():
+        torch.testing.assert_close(found[name], part)
+    grads = [
+        torch.autograd.grad(t.total, m.references)[0] for t, m in ((found, hot), (expected, sw))
+    ]
+    torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_with_a_uniform_plan_it_is_sw_pairwise(scale, sizes):
+    Zs = latents(sizes)
+    expected = SWPairwise(0.25, n_projections=M, scale=scale)(Zs, generator=seeded(4))
+    found = pairwise(Planner(1e9), scale)(Zs, generator=seeded(4))
+    torch.testing.assert_close(found.total, expected.total)
+    free = pairwise(scale=scale)(Zs, generator=seeded(4))
+    assert free["transport"] < 0.99 * expected["transport"]
+
+
+@pytest.mark.parametrize("S", (2, 3))
+def test_two_or_three_views_leave_the_plan_no_freedom(S):
+    Zs = latents((12, 8, 20)[:S])
+    coupling = pairwise(Planner(0.1))
+    expected = SWPairwise(0.25, n_projections=M)(Zs, generator=seeded(4)).total
+    torch.testing.assert_close(coupling(Zs, generator=seeded(4)).total, expected)
+    weights = off_diagonal(coupling.plan.W.numpy())
+    np.testing.assert_allclose(weights, 1 / (S * (S - 1)), rtol=1e-5)
+
+
+def test_with_many_references_and_a_uniform_plan_all_costs_count_alike():
+    Zs, coupling = latents(), reference(Planner(1e9))
+    C = slow_costs(Zs, list(coupling.references), "mean")
+    assert coupling(Zs, generator=seeded(4))["transport"].item() == pytest.approx(C.mean())
+
+
+def test_permuting_views_permutes_the_plan():
+    Zs, order = latents(SIZES[1]), [3, 0, 4, 2, 1]
+    plans = []
+    for some in (Zs, [Zs[s] for s in order]):
+        coupling = pairwise()
+        coupling(some, generator=seeded(4))
+        plans.append(coupling.plan.W)
+    torch.testing.assert_close(plans[1], plans[0][order][:, order])
+    assert not torch.allclose(plans[1], plans[0], atol=1e-3)
+
+
+def test_permuting_views_or_references_permutes_the_plan():
+    Zs, order, swap = latents(SIZES[1]), [3, 0, 4, 2, 1], [2, 0, 1]
+    first, second = reference(), reference()
+    second.references.data = first.references.data[swap]
+    first(Zs, generator=seeded(4))
+    second([Zs[s] for s in order], generator=seeded(4))
+    torch.testing.assert_close(second.plan.W, first.plan.W[order][:, swap])
+
+
+@pytest.mark.parametrize("make", (pairwise, reference))
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_plan_has_equal_marginals_and_is_held_fixed(make, sizes):
+    Zs, coupling = [Z.requires_grad_() for Z in latents(sizes)], make()
+    wanted = [*Zs, *coupling.parameters()]
+    terms = coupling(Zs, generator=seeded(4))
+    W = coupling.plan.W
+    S, K = W.shape
+    assert coupling.plan.converged
+    np.testing.assert_allclose(W.sum(1), np.full(S, 1 / S), rtol=1e-5)
+    np.testing.assert_allclose(W.sum(0), np.full(K, 1 / K), rtol=1e-5)
+    assert not W.requires_grad
+    found = torch.autograd.grad(terms["transport"], wanted)
+    C = coupling.cost(Zs, seeded(4))
+    for grad, expected in zip(
+        found, torch.autograd.grad((W.detach() * C).sum(), wanted), strict=True
+    ):
+        assert torch.equal(grad, expected)
+
+
+@pytest.mark.parametrize("make", (pairwise, reference))
+def test_the_gradient_is_that_of_the_minimum_over_plans(make):
+    # Envelope theorem: with the entropy counted, holding W fixed is exact.
+    Zs = [Z.requires_grad_() for Z in latents((4,) * 5)]
+    coupling = make(Planner(0.5, relative=False, decay=0))
+    coupling.orthogonality_weight = 0.0
+    found = torch.autograd.grad(coupling(Zs, generator=seeded(4)).total, Zs)
+    steps = torch.linspace(-1, 1, 5 * 4 * D, dtype=torch.float64).reshape(5, 4, D)
+
+    def minimum(h):
+        C = coupling.cost(
+            [Z.detach() + h * step for Z, step in zip(Zs, steps, strict=True)], seeded(4)
+        )
+        plan = Planner(0.5, relative=False).solve(C, pairwise=make is pairwise)
+        return plan.value.item()
+
+    h = 1e-4
+    slope = (minimum(h) - minimum(-h)) / (2 * h)
+    along = sum((grad * step).sum().item() for grad, step in zip(found, steps, strict=True))
+    assert along == pytest.approx(slope, rel=1e-4)
+
+
+@pytest.mark.parametrize("make", (pairwise, reference))
+@pytest.mark.parametrize("decay", (0.9, 0.5, 0.0))
+def test_costs_are_averaged_over_steps_before_the_plan(make, decay):
+    coupling, generator = make(Planner(0.3, decay=decay)), seeded(4)
+    mean = None
+    for step in range(4):
+        Zs = latents(seed=step)
+        state = generator.get_state()
+        terms = coupling(Zs, generator=generator)
+        C = coupling.cost(Zs, torch.Generator().set_state(state)).detach()
+        mean = C if mean is None else decay * mean + (1 - decay) * C
+        torch.testing.assert_close(coupling.mean_cost, mean)
+        W = Planner(0.3).solve(mean, pairwise=make is pairwise).W
+        torch.testing.assert_close(coupling.plan.W, W)
+        # The plan is that of the average, but what it weighs are the costs of this step.
+        torch.testing.assert_close(terms["transport"].detach(), (W * C).sum())
+
+
+@pytest.mark.parametrize("make", (pairwise, reference))
+def test_evaluation_uses_the_average_and_does_not_change_it(make):
+    coupling = make()
+    coupling(latents(seed=0), generator=seeded(4))
+    before = coupling.mean_cost.clone()
+    coupling.eval()
+    Zs = latents(seed=1)
+    coupling(Zs, generator=seeded(4))
+    assert torch.equal(coupling.mean_cost, before)
+    blend = 0.9 * before + 0.1 * coupling.cost(Zs, seeded(4)).detach()
+    torch.testing.assert_close(coupling.plan.C, blend)
+    fresh = make().eval()
+    fresh(Zs, generator=seeded(4))
+    assert fresh.mean_cost is None
+
+
+def test_other_views_begin_another_average():
+    coupling = pairwise()
+    coupling(latents(), generator=seeded(4))
+    Zs = latents((12,) * 4, seed=1)
+    coupling(Zs, generator=seeded(4))
+    torch.testing.assert_close(coupling.mean_cost, coupling.cost(Zs, seeded(4)))
+
+
+@pytest.mark.parametrize("make", (pairwise, reference))
+def test_state_can_be_saved_loaded_and_copied(make):
+    trained = make()
+    trained(latents(), generator=seeded(4))
+    resumed, copied = make(), copy.deepcopy(trained)
+    resumed.load_state_dict(trained.state_dict())
+    Zs = latents(seed=1)
+    expected = trained(Zs, generator=seeded(5)).total
+    assert torch.equal(resumed(Zs, generator=seeded(5)).total, expected)
+    assert torch.equal(copied(Zs, generator=seeded(5)).total, expected)
+    trained.load_state_dict(make().state_dict())
+    assert trained.mean_cost is None
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("K", (2, 5))
+def test_references_begin_where_the_constraint_holds_on_average(scale, K):
+    moments = []
+    for seed in range(200):
+        coupling = HOTReference(D, K, n_points=30, scale=scale, generator=seeded(seed))
+        G = coupling.references.detach().reshape(-1, D)
+        moments.append(G.T @ G / (1 if scale == "sum" else 30))
+    # At worst 200 × 30 × 2 squares of Gaussians: a standard deviation of √(2 / 12,000) = 0.013.
+    torch.testing.assert_close(torch.stack(moments).mean(0), torch.eye(D), rtol=0, atol=0.06)
+
+
+def test_view_groups_appear_in_the_plan():
+    near = latents((40, 40, 40))
+    far = [Z + 10 for Z in latents((30, 30, 30), seed=1)]
+    coupling = pairwise()
+    coupling([near[0], far[0], near[1], far[1], near[2], far[2]], generator=seeded(4))
+    assert coupling.plan.view_labels(2).labels.tolist() == [0, 1, 0, 1, 0, 1]

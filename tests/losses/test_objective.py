@@ -1,0 +1,275 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from hotview.losses import (
+    LSCCA,
+    HOTReference,
+    NoCoupling,
+    SWPairwise,
+    reconstruction_error,
+    roughness,
+)
+from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Objective
+from hotview.nn.multiview import Widths, make_network
+
+COLUMNS, N_CLASSES = (4, 3, 5), 3
+PARTS = ("labeled", "own", "taught", "rows", "neighbors")
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def make(decoders=True, n_classes=N_CLASSES):
+    widths = Widths(COLUMNS, [(6,)] * 3, 5, 2, n_classes, decoders)
+    return make_network(widths, seeded(), [None] * 3, ["a", "b", "c"]).double()
+
+
+def make_batch(*names, sizes=None):
+    """Random rows for the named parts; only views 0 and 1 have rows of their own."""
+    default = {
+        "labeled": [6, 6, 6],
+        "own": [4, 7, 0],
+        "taught": [5, 5, 5],
+        "rows": [9, 8, 10],
+        "neighbors": [9, 8, 10],
+    }
+    sizes = {name: (sizes or default)[name] for name in names}
+    generator = seeded(1)
+    Xs = [
+        torch.randn(sum(n[s] for n in sizes.values()), D, generator=generator, dtype=torch.float64)
+        for s, D in enumerate(COLUMNS)
+    ]
+    target = torch.arange(sizes.get("labeled", [0])[0]) % N_CLASSES
+    own = [(torch.arange(n) + 1) % N_CLASSES for n in sizes.get("own", [])]
+    return Batch(Xs, sizes, target, own)
+
+
+def evaluate(network, batch, coupling=None, regularizer="none", **options):
+    options = {"coupling_weight": 0.1, "view_weight": 0.01} | options
+    objective = Objective(coupling or NoCoupling(), regularizer, **options).double()
+    return objective(network, batch, generator=seeded(2))
+
+
+def slow_cross_entropy(scores, target, weight=None):
+    """Weighted mean over rows of −log of the probability of the true class."""
+    scores, weight = scores.detach().numpy(), np.ones(N_CLASSES) if weight is None else weight
+    losses, weights = [], []
+    for row, y in zip(scores, target.tolist(), strict=True):
+        p = np.exp(row) / np.exp(row).sum()
+        losses.append(-weight[y] * np.log(p[y]))
+        weights.append(weight[y])
+    return sum(losses) / sum(weights)
+
+
+def slow_cross_entropy_of_probabilities(scores, lessons, weight):
+    scores, lessons = scores.detach().numpy(), lessons.detach().numpy()
+    total = 0.0
+    for row, lesson in zip(scores, lessons, strict=True):
+        p = np.exp(row) / np.exp(row).sum()
+        total -= sum(w * q * np.log(x) for w, q, x in zip(weight, lesson, p, strict=True))
+    return total / len(scores)
+
+
+def grads_of(value, parameters):
+    found = torch.autograd.grad(value, parameters, retain_graph=True, allow_unused=True)
+    return [torch.zeros_like(p) if g is None else g for g, p in zip(found, parameters, strict=True)]
+
+
+def test_a_batch_splits_into_its_parts_in_order():
+    batch = make_batch(*PARTS)
+    parts = batch.split(batch.Xs)
+    assert list(parts) == list(PARTS)
+    for name, sizes in batch.sizes.items():
+        assert [len(X) for X in parts[name]] == sizes
+    for s, X in enumerate(batch.Xs):
+        assert torch.equal(torch.cat([part[s] for part in parts.values()]), X)
+
+
+def test_classification_is_cross_entropy_of_the_concatenated_features():
+    network, batch = make(), make_batch("labeled")
+    terms = evaluate(network, batch).terms
+    features = torch.cat([f(X) for f, X in zip(network.encoders, batch.Xs, strict=True)], dim=1)
+    expected = slow_cross_entropy(network.joint_head(features), batch.target)
+    assert terms["classification"].item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("head_weight", (0.5, 2.0))
+def test_the_heads_of_the_views_learn_from_labeled_and_own_rows(head_weight):
+    network, batch = make(), make_batch("labeled", "own")
+    terms = evaluate(network, batch, head_weight=head_weight).terms
+    Fs = batch.split(network.encode(batch.Xs))
+    losses = [
+        slow_cross_entropy(network.view_heads[s](Fs["labeled"][s]), batch.target) for s in range(3)
+    ]
+    losses += [
+        slow_cross_entropy(network.view_heads[s](Fs["own"][s]), batch.own_targets[s])
+        for s in range(2)  # the third has none
+    ]
+    assert terms["view_heads"].item() == pytest.approx(head_weight * sum(losses))
+
+
+def test_class_weights():
+    network, batch = make(), make_batch("labeled", "own", "taught")
+    weight = torch.tensor([0.5, 3.0, 1.5], dtype=torch.float64)
+    options = {"class_weight": weight, "head_weight": 1.0, "teachers": [0]}
+    terms = evaluate(network, batch, **options).terms
+    Fs, heads = batch.split(network.encode(batch.Xs)), network.view_heads
+    expected = slow_cross_entropy(network.score(Fs["labeled"]), batch.target, weight.numpy())
+    assert terms["classification"].item() == pytest.approx(expected)
+    lesson = heads[0](Fs["taught"][0]).softmax(1)
+    losses = [
+        *(slow_cross_entropy(heads[s](Fs["labeled"][s]), batch.target, weight) for s in range(3)),
+        *(slow_cross_entropy(heads[s](Fs["own"][s]), batch.own_targets[s], weight) for s in (0, 1)),
+        *(
+            slow_cross_entropy_of_probabilities(heads[s](Fs["taught"][s]), lesson, weight)
+            for s in (1, 2)
+        ),
+    ]
+    assert terms["view_heads"].item() == pytest.approx(float(sum(losses)))
+
+
+@pytest.mark.parametrize("teachers", ((0,), (0, 2)))
+def test_teachers_teach_pupils_only(teachers):
+    network, batch = make(), make_batch("taught")
+    value = evaluate(network, batch, head_weight=1.0, teachers=teachers).terms["view_heads"]
+    pupils = [s for s in range(3) if s not in teachers]
+    lesson = torch.stack(
+        [network.view_heads[s](network.encoders[s](batch.Xs[s])).softmax(1) for s in teachers]
+    ).mean(0)
+    expected = sum(
+        slow_cross_entropy_of_probabilities(
+            network.view_heads[s](network.encoders[s](batch.Xs[s])), lesson, [1] * N_CLASSES
+        )
+        for s in pupils
+    )
+    assert value.item() == pytest.approx(expected)
+    for s in range(3):
+        parameters = [*network.encoders[s].parameters(), *network.view_heads[s].parameters()]
+        learns = [bool(g.abs().sum() > 0) for g in grads_of(value, parameters)]
+        assert learns == [s in pupils] * len(parameters)
+
+
+@pytest.mark.parametrize("regularizer", ("none", "autoencoder"))
+def test_heads_without_weight_are_trained_and_nothing_else_feels_them(regularizer):
+    network, batch = make(), make_batch("labeled", "own", "taught", "rows")
+    options = {"regularizer": regularizer, "teachers": [0, 1]}
+    terms = evaluate(network, batch, SWPairwise(), head_weight=0, **options).terms
+    others = [p for name, p in network.named_parameters() if not name.startswith("view_heads")]
+    without = sum(part for name, part in terms.parts.items() if name != "view_heads")
+    for found, expected in zip(
+        grads_of(terms.total, others), grads_of(without, others), strict=True
+    ):
+        assert torch.equal(found, expected)
+    # The heads themselves learn as if their weight were 1.
+    heads = list(network.view_heads.parameters())
+    full = evaluate(network, batch, SWPairwise(), head_weight=1, **options).terms["view_heads"]
+    for found, expected in zip(grads_of(terms.total, heads), grads_of(full, heads), strict=True):
+        torch.testing.assert_close(found, expected)
+        assert found.abs().sum() > 0
+
+
+def test_heads_with_weight_are_felt_by_the_encoders():
+    network, batch = make(), make_batch("labeled")
+    terms = evaluate(network, batch, head_weight=0.5).terms
+    assert all(
+        g.abs().sum() > 0
+        for g in grads_of(terms["view_heads"], list(network.encoders.parameters()))
+    )
+
+
+@pytest.mark.parametrize(
+    "coupling", (NoCoupling(), SWPairwise(0.3), HOTReference(2, 2, 0.3, n_points=7))
+)
+def test_the_coupling_sees_the_latents_of_rows_and_is_weighted_by_gamma(coupling):
+    coupling = coupling.double().eval()
+    network, batch = make(), make_batch("labeled", "rows")
+    evaluation = evaluate(network, batch, coupling, coupling_weight=0.7)
+    Zs = network.embed(batch.split(network.encode(batch.Xs))["rows"])
+    for Z, latent in zip(Zs, evaluation.latents, strict=True):
+        torch.testing.assert_close(latent, Z)
+    expected = coupling(Zs, generator=seeded(2))
+    for name, part in expected.parts.items():
+        torch.testing.assert_close(evaluation.terms[name], 0.7 * part)
+    assert set(evaluation.terms.parts) == {"classification", "view_heads", *expected.parts}
+
+
+def test_the_autoencoder_is_weighted_by_tau():
+    network, batch = make(), make_batch("labeled", "rows")
+    terms = evaluate(network, batch, regularizer="autoencoder", view_weight=0.3).terms
+    rows = batch.split(batch.Xs)["rows"]
+    decoded = [g(f(X)) for g, f, X in zip(network.decoders, network.encoders, rows, strict=True)]
+    torch.testing.assert_close(terms["reconstruction"], 0.3 * reconstruction_error(rows, decoded))
+
+
+@pytest.mark.parametrize("n_classes", (0, N_CLASSES))
+def test_the_manifold_is_weighted_by_tau_and_smooths_scores_where_there_are_heads(n_classes):
+    network, batch = make(n_classes=n_classes), make_batch("rows", "neighbors")
+    terms = evaluate(network, batch, regularizer="manifold", view_weight=0.3).terms
+    Fs = batch.split(network.encode(batch.Xs))
+    here, there = (network.embed(Fs[name]) for name in ("rows", "neighbors"))
+    torch.testing.assert_close(terms["smoothness"], 0.3 * roughness(here, there, relative=True))
+    assert ("score_smoothness" in terms.parts) == (n_classes > 0)
+    if n_classes > 0:
+        here, there = (
+            [g(F).softmax(1) for g, F in zip(network.view_heads, Fs[name], strict=True)]
+            for name in ("rows", "neighbors")
+        )
+        torch.testing.assert_close(terms["score_smoothness"], 0.3 * roughness(here, there))
+
+
+@pytest.mark.parametrize("regularizer", VIEW_REGULARIZERS)
+def test_all_terms_add_up_to_the_total(regularizer):
+    network, batch = make(), make_batch(*PARTS)
+    terms = evaluate(network, batch, SWPairwise(), regularizer, head_weight=0.5, teachers=[0]).terms
+    kept = {
+        "none": [],
+        "autoencoder": ["reconstruction"],
+        "manifold": ["smoothness", "score_smoothness"],
+    }
+    names = ["classification", "view_heads", "transport", "orthogonality", *kept[regularizer]]
+    assert list(terms.parts) == names
+    assert terms.total.item() == pytest.approx(sum(part.item() for part in terms.parts.values()))
+    assert all(part.item() != 0 for part in terms.parts.values())
+
+
+def test_aligned_couplings_see_rows_of_the_same_individuals():
+    sizes = {"rows": [6, 6, 6]}
+    network, batch = make(), make_batch("rows", sizes=sizes)
+    terms = evaluate(network, batch, LSCCA(), coupling_weight=1).terms
+    torch.testing.assert_close(terms.total, LSCCA()(network.embed(network.encode(batch.Xs))).total)
+
+
+def test_without_rows_nothing_is_coupled():
+    evaluation = evaluate(make(), make_batch("labeled"), SWPairwise(), "autoencoder")
+    assert evaluation.latents == []
+    assert set(evaluation.terms.parts) == {"classification", "view_heads"}
+
+
+def test_without_labels_nothing_is_classified():
+    terms = evaluate(make(n_classes=0), make_batch("rows"), SWPairwise()).terms
+    assert set(terms.parts) == {"transport", "orthogonality"}
+
+
+def test_every_encoder_runs_once():
+    network, calls = make(), []
+    for s, encoder in enumerate(network.encoders):
+        encoder.register_forward_hook(lambda *_, s=s: calls.append(s))
+    evaluate(network, make_batch(*PARTS), SWPairwise(), "manifold", teachers=[0])
+    assert calls == [0, 1, 2]
+
+
+def test_the_references_of_the_coupling_are_parameters_of_the_objective():
+    objective = Objective(
+        HOTReference(2, 2), "none", coupling_weight=1.0, view_weight=1.0, class_weight=torch.ones(3)
+    )
+    assert isinstance(objective, nn.Module)
+    assert [name for name, _ in objective.named_parameters()] == ["coupling.references"]
+    assert objective.double().class_weight.dtype == torch.float64
+
+
+def test_an_unknown_regularizer():
+    with pytest.raises(KeyError):
+        Objective(NoCoupling(), "ridge", coupling_weight=1.0, view_weight=1.0)

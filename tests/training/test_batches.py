@@ -1,0 +1,279 @@
+import tracemalloc
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hotview._validation import Table
+from hotview.training.batches import Sampler, Stream, TrainingRows
+from hotview.training.columns import Columns
+from hotview.training.rows import ViewRows
+
+
+class CountingTable(Table):
+    """A table that remembers how many rows were asked for."""
+
+    @cached_property
+    def asked(self):
+        return []
+
+    def rows(self, rows):
+        self.asked.append(len(rows))
+        return super().rows(rows)
+
+
+def random_numbers(seed=0):
+    return np.random.default_rng(seed)
+
+
+def make_rows(sizes=(50, 30, 20), n_columns=2, kind=Table):
+    """Views whose entries say which row of which view they are."""
+    views = []
+    for s, n in enumerate(sizes):
+        X = (1000 * s + np.arange(n)[:, None] + np.zeros(n_columns)).astype(np.float32)
+        columns = Columns(np.zeros(n_columns), np.ones(n_columns), None)
+        views.append(ViewRows([kind(X)], columns, torch.device("cpu")))
+    return views
+
+
+def unlabeled(sizes=(50, 30, 20)):
+    return TrainingRows(make_rows(sizes), np.empty((0, len(sizes)), dtype=np.int64))
+
+
+def with_aligned(n=12, sizes=(50, 30, 20), target=None):
+    """The first n individuals are in all views, each time in another row."""
+    aligned = np.stack([random_numbers(s).permutation(size)[:n] for s, size in enumerate(sizes)], 1)
+    target = np.empty(0, dtype=np.int64) if target is None else np.asarray(target)
+    return TrainingRows(make_rows(sizes), aligned, target)
+
+
+def sampler(data, batch_size=10, couples=True, aligned=False, seed=0):
+    return Sampler(data, batch_size, random_numbers(seed), couples=couples, aligned=aligned)
+
+
+def row_numbers(batch):
+    """Which rows of which view a batch holds, by part."""
+    parts = batch.split(batch.Xs)
+    return {
+        name: [(X[:, 0] - 1000 * s).long().tolist() for s, X in enumerate(Xs)]
+        for name, Xs in parts.items()
+    }
+
+
+@settings(max_examples=100, deadline=None)
+@given(n=st.integers(1, 60), size=st.integers(1, 70), seed=st.integers(0, 100))
+def test_a_stream_gives_every_number_once_before_any_comes_again(n, size, seed):
+    stream = Stream(n, size, random_numbers(seed))
+    batches = [stream.next() for _ in range(1 + 4 * n // min(size, n))]
+    for batch in batches:
+        assert len(batch) == min(size, n)
+        assert len(set(batch.tolist())) == len(batch)
+    numbers = np.concatenate(batches)
+    for start in range(0, len(numbers) - n + 1, n):
+        assert sorted(numbers[start : start + n]) == list(range(n))
+
+
+def test_a_stream_is_shuffled_anew_in_every_round():
+    stream = Stream(100, 100, random_numbers())
+    first, second = stream.next(), stream.next()
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(first, np.arange(100))
+    assert np.array_equal(Stream(100, 100, random_numbers()).next(), first)
+
+
+def test_numbers_of_the_next_round_in_a_batch_are_a_fair_draw():
+    # Of four numbers, batches of three: the two that complete the second batch are any two others.
+    counts = np.zeros(4)
+    for seed in range(2000):
+        stream = Stream(4, 3, random_numbers(seed))
+        first, second = stream.next(), stream.next()
+        (left,) = set(range(4)) - set(first.tolist())
+        assert second[0] == left
+        counts[second[1:]] += 1
+    np.testing.assert_allclose(counts / 2000, 0.5, atol=0.05)
+
+
+def test_what_is_known_about_training_rows():
+    data = with_aligned(5, target=[1, -1, 0, 2, -1])
+    assert data.labeled.tolist() == [0, 2, 3]
+    assert data.teachers == []
+    nobody = np.empty(0, dtype=np.int64)
+    some = np.array([3, 4])
+    unlabeled = with_aligned(5, target=[-1] * 5)
+    assert replace(unlabeled, own=[some, nobody, some]).teachers == [0, 2]
+    assert replace(unlabeled, own=[nobody, some, nobody]).teachers == [1]
+    assert replace(unlabeled, own=[some, some, some]).teachers == []  # nobody is left to teach
+    assert replace(data, own=[some, nobody, some]).teachers == []  # labels teach all
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batch_size", "n_steps", "size"),
+    (
+        ((50, 30, 20), 10, 5, 10),
+        ((50, 30, 20), 12, 5, 10),  # cut evenly: not four of twelve and one of two
+        ((20, 50, 30), 40, 2, 25),
+        ((50, 30, 20), 50, 1, 50),
+        ((50, 30, 20), 1000, 1, 50),  # shrinks to the rows there are
+        ((51, 30, 20), 50, 2, 26),
+        ((50, 30, 20), 1, 50, 1),
+    ),
+)
+def test_an_epoch_passes_over_the_largest_view_and_smaller_ones_repeat(
+    sizes, batch_size, n_steps, size
+):
+    drawn = sampler(unlabeled(sizes), batch_size)
+    assert (drawn.n_steps, drawn.batch_size) == (n_steps, size)
+    batches = [row_numbers(drawn.draw())["rows"] for _ in range(n_steps)]
+    for s, n in enumerate(sizes):
+        assert {len(batch[s]) for batch in batches} == {min(size, n)}
+        seen = np.concatenate([batch[s] for batch in batches])
+        assert set(seen.tolist()) == set(range(n))
+        counts = np.bincount(seen, minlength=n)
+        assert counts.max() - counts.min() <= 1
+
+
+def test_views_are_shuffled_independently():
+    batch = row_numbers(sampler(unlabeled((50, 50, 50)), 50).draw())["rows"]
+    assert batch[0] != batch[1]
+    assert batch[1] != batch[2]
+
+
+@pytest.mark.parametrize("n", (12, 40))
+def test_aligned_draws_are_the_same_individuals(n):
+    data = with_aligned(n, sizes=(60, 60, 60))
+    drawn = sampler(data, 10, aligned=True)
+    assert drawn.n_steps == -(-n // 10)
+    individuals = {tuple(rows) for rows in data.aligned.tolist()}
+    seen = set()
+    for _ in range(drawn.n_steps):
+        rows = row_numbers(drawn.draw())["rows"]
+        together = set(zip(*rows, strict=True))
+        assert len(together) == drawn.batch_size
+        assert together <= individuals
+        seen |= together
+    assert seen == individuals
+
+
+def test_neighbors_are_neighbors():
+    data = unlabeled()
+    graph = [random_numbers(s).integers(0, n, size=(n, 4)) for s, n in enumerate((50, 30, 20))]
+    drawn = sampler(replace(data, neighbors=graph), 10)
+    seen = [set() for _ in graph]
+    for _ in range(200):
+        parts = row_numbers(drawn.draw())
+        assert list(parts) == ["rows", "neighbors"]
+        for s in range(3):
+            for row, neighbor in zip(parts["rows"][s], parts["neighbors"][s], strict=True):
+                assert neighbor in graph[s][row]
+                seen[s].add((row, neighbor))
+    # Sooner or later every edge comes.
+    edges = [{(i, j) for i, near in enumerate(g.tolist()) for j in near} for g in graph]
+    assert all(len(seen[s]) > 0.99 * len(edges[s]) for s in range(3))
+
+
+def test_labeled_rows_come_with_their_classes():
+    target = np.arange(12) % 3
+    target[[2, 7]] = -1
+    data = with_aligned(target=target)
+    drawn = sampler(data, 10, couples=False)
+    assert drawn.n_steps == 5  # a control is trained for as many steps as what couples
+    class_of = {tuple(rows): y for rows, y in zip(data.aligned.tolist(), target, strict=True)}
+    seen = []
+    for _ in range(3):
+        batch = drawn.draw()
+        assert list(batch.sizes) == ["labeled"]
+        individuals = list(zip(*row_numbers(batch)["labeled"], strict=True))
+        assert [class_of[rows] for rows in individuals] == batch.target.tolist()
+        assert batch.target.dtype == torch.int64
+        seen += individuals
+    assert {rows for rows in class_of if class_of[rows] >= 0} == set(seen)
+
+
+def test_own_rows_come_with_their_classes():
+    own = [np.array([3, 8, 40, 41]), np.empty(0, dtype=np.int64), np.array([7])]
+    classes = [np.array([0, 1, 2, 1]), np.empty(0, dtype=np.int64), np.array([2])]
+    data = replace(with_aligned(target=[0, 1] + [-1] * 10), own=own, own_target=classes)
+    batch = sampler(data, 3, couples=False).draw()
+    assert list(batch.sizes) == ["labeled", "own"]
+    assert batch.sizes["own"] == [3, 0, 1]
+    numbers = row_numbers(batch)["own"]
+    for rows, y, all_rows, all_y in zip(numbers, batch.own_targets, own, classes, strict=True):
+        known = dict(zip(all_rows.tolist(), all_y.tolist(), strict=True))
+        assert [known[row] for row in rows] == y.tolist()
+
+
+def test_taught_rows_are_aligned_individuals_without_a_label():
+    nobody = np.empty(0, dtype=np.int64)
+    data = replace(
+        with_aligned(target=[-1] * 12),
+        own=[np.array([3, 8]), nobody, nobody],
+        own_target=[np.array([0, 1]), nobody, nobody],
+    )
+    drawn = sampler(data, 6)
+    individuals = {tuple(rows) for rows in data.aligned.tolist()}
+    seen = set()
+    for _ in range(2):
+        batch = drawn.draw()
+        assert list(batch.sizes) == ["own", "taught", "rows"]
+        seen |= set(zip(*row_numbers(batch)["taught"], strict=True))
+    assert seen == individuals
+
+
+def test_with_labels_nobody_is_taught():
+    data = with_aligned(target=[0, 1] + [-1] * 10)
+    nobody = np.empty(0, dtype=np.int64)
+    data = replace(
+        data, own=[np.array([3]), nobody, nobody], own_target=[np.array([0]), nobody, nobody]
+    )
+    assert list(sampler(data).draw().sizes) == ["labeled", "own", "rows"]
+
+
+def test_the_longest_part_decides_on_the_length_of_an_epoch():
+    own = [np.arange(45), np.empty(0, dtype=np.int64), np.arange(5)]
+    data = replace(
+        with_aligned(target=np.zeros(12, dtype=np.int64)), own=own, own_target=[o * 0 for o in own]
+    )
+    assert sampler(data, 10, aligned=True).n_steps == 5
+    assert sampler(data, 10, aligned=False).n_steps == 5
+    assert sampler(with_aligned(), 10, aligned=True).n_steps == 2
+
+
+def test_the_seed_decides():
+    first, same, other = (sampler(unlabeled(), seed=s).draw() for s in (1, 1, 2))
+    assert row_numbers(first) == row_numbers(same)
+    assert row_numbers(first) != row_numbers(other)
+
+
+@pytest.mark.parametrize("n", (100, 20_000))
+def test_a_step_asks_for_a_batch_of_rows_whatever_their_number(n):
+    views = make_rows((n, n // 2, 60), kind=CountingTable)
+    aligned = np.stack([np.arange(50)] * 3, axis=1)
+    graph = [np.zeros((len(view), 5), dtype=np.int64) for view in views]
+    data = TrainingRows(views, aligned, np.arange(50) % 2, neighbors=graph)
+    drawn = sampler(data, 20)
+    for _ in range(3):
+        drawn.draw()
+    # 20 labeled, 20 coupled and a neighbor of each.
+    assert [view.tables[0].asked for view in views] == [[60] * 3] * 3
+
+
+def test_the_memory_of_a_step_does_not_depend_on_the_number_of_rows():
+    peaks = []
+    for n in (2_000, 200_000):
+        data = TrainingRows(
+            make_rows((n, n), n_columns=20),
+            np.stack([np.arange(n)] * 2, axis=1),
+            np.zeros(n, dtype=np.int64),
+        )
+        drawn = sampler(data, 100)
+        drawn.draw()
+        tracemalloc.start()
+        for _ in range(3):
+            drawn.draw()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]

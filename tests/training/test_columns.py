@@ -1,0 +1,271 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.preprocessing import StandardScaler
+
+from hotview._validation import Table
+from hotview.training import columns
+from hotview.training.columns import Columns, check_finite, chunks, scan_tables
+
+CHUNKS = (1, 7, 40, 2**21)  # entries together: down to one row at a time
+
+
+def make_rows(n=30, D=4, seed=0):
+    random = np.random.default_rng(seed)
+    return random.normal(size=(n, D)) * [1, 10, 0.1, 3] + [0, 5, -2, 100]
+
+
+def scan(*tables, standardize=True, impute=None):
+    return scan_tables("age", [Table(X) for X in tables], standardize=standardize, impute=impute)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_statistics_are_those_of_the_whole_table_whatever_the_chunks(chunk, monkeypatch):
+    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    X = make_rows()
+    expected = StandardScaler().fit(X)
+    found = scan(X[:12], X[12:13], X[13:])
+    np.testing.assert_allclose(found.columns.mean, expected.mean_)
+    np.testing.assert_allclose(found.columns.scale, expected.scale_)
+    np.testing.assert_allclose(found.columns.apply(X), expected.transform(X), atol=1e-6)
+    assert [rows.tolist() for rows in found.present] == [[*range(12)], [0], [*range(17)]]
+    assert found.columns.fill is None
+    assert len(found.constant) == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(2, 40),
+    D=st.integers(1, 5),
+    cut=st.integers(0, 39),
+    offset=st.floats(-1e6, 1e6),
+    scale=st.floats(0.01, 100),
+    seed=st.integers(0, 1000),
+)
+def test_any_table_against_scikit_learn(n, D, cut, offset, scale, seed):
+    X = np.random.default_rng(seed).normal(size=(n, D)) * scale + offset
+    tables = [part for part in (X[:cut], X[cut:]) if len(part) > 0]
+    expected = StandardScaler().fit_transform(X)
+    np.testing.assert_allclose(scan(*tables).columns.apply(X), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("standardize", (True, False))
+def test_standardizing_can_be_left_out(standardize):
+    X = make_rows()
+    applied = scan(X, standardize=standardize).columns.apply(X)
+    assert applied.dtype == torch.float32
+    assert applied.is_contiguous()
+    expected = StandardScaler().fit_transform(X) if standardize else X
+    np.testing.assert_allclose(applied, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ("f2", "f4", "f8", ">f4", "i4", "u1", "?"))
+def test_every_kind_of_number(dtype):
+    X = np.random.default_rng(0).integers(0, 2, size=(20, 3)) * (1 if dtype == "?" else 100)
+    view = X.astype(dtype)
+    expected = StandardScaler().fit_transform(X.astype(float))
+    np.testing.assert_allclose(scan(view).columns.apply(view), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_sparse_is_dense(chunk, monkeypatch):
+    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    X = make_rows() * (np.random.default_rng(1).random((30, 4)) < 0.3)
+    S = Table(sparse.csr_array(X))
+    found, expected = scan(S.data), scan(X)
+    np.testing.assert_allclose(found.columns.mean, expected.columns.mean)
+    np.testing.assert_allclose(found.columns.scale, expected.columns.scale)
+    rows = np.array([4, 1, 29])
+    np.testing.assert_array_equal(
+        found.columns.apply(S.rows(rows)), expected.columns.apply(X[rows])
+    )
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("offset", (0.0, 1e4, 1e6, -1e7))
+def test_digits_are_kept_far_from_zero(dtype, offset):
+    X = (make_rows()[:, :1] + offset).astype(dtype)
+    expected = StandardScaler().fit_transform(X.astype(np.float64))
+    np.testing.assert_allclose(scan(X).columns.apply(X), expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("impute", (None, "mean"))
+def test_the_callers_arrays_are_not_changed(impute):
+    for dtype in ("f4", "f8"):
+        X = make_rows().astype(dtype)
+        if impute:
+            X[3, 1] = np.nan
+        before = X.copy()
+        applied = scan(X, impute=impute).columns.apply(X)
+        applied += 1
+        np.testing.assert_array_equal(X, before)
+        untouched = scan(X, standardize=False, impute=impute).columns.apply(X)
+        assert not np.shares_memory(untouched.numpy(), X)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("impute", (None, "mean"))
+def test_infinity_is_refused_with_its_place(chunk, impute, monkeypatch):
+    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    X = make_rows()
+    X[7, 2] = X[9, 0] = np.inf
+    X[20, 1] = -np.inf
+    with pytest.raises(
+        ValueError,
+        match=r"'age' to hold finite.*infinity in 3 entries, the first in row 7, column 2\..*cap",
+    ):
+        scan(X, impute=impute)
+    with pytest.raises(ValueError, match=r"infinity in 3 entries, the first in row 7, column 2"):
+        check_finite("age", Table(X), impute)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+def test_nan_is_refused_with_its_place_and_the_remedy(chunk, monkeypatch):
+    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    X = make_rows()
+    X[3] = np.nan  # an absent row, not an error
+    X[7, 2] = X[7, 3] = X[9, 0] = np.nan
+    text = r"'age'.*NaN in 3 entries, the first in row 7, column 2\. impute='mean' fills.*absent"
+    with pytest.raises(ValueError, match=text):
+        scan(X)
+    with pytest.raises(ValueError, match=text):
+        check_finite("age", Table(X), None)
+
+
+def test_one_entry_is_one_entry():
+    X = make_rows()
+    X[0, 1] = np.nan
+    with pytest.raises(ValueError, match=r"NaN in 1 entry, the first in row 0, column 1"):
+        scan(X)
+
+
+def test_nan_is_counted_over_all_tables_and_placed_in_the_first_that_has_it():
+    X, Y = make_rows(5), make_rows(6)
+    X[4, 0] = Y[1, 1] = Y[2, 2] = np.nan
+    with pytest.raises(ValueError, match=r"NaN in 3 entries, the first in row 4, column 0"):
+        scan(X, Y)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("dtype", ("f4", "f8"))
+def test_imputing_fills_with_the_mean_of_what_is_known(chunk, dtype, monkeypatch):
+    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    X = make_rows().astype(dtype)
+    holes = np.random.default_rng(3).random(X.shape) < 0.3
+    holes[:, 0] = False
+    X[holes] = np.nan
+    found = scan(X, impute="mean")
+    np.testing.assert_allclose(found.columns.fill, np.nanmean(X, axis=0, dtype=np.float64))
+    np.testing.assert_allclose(found.columns.scale, np.nanstd(X.astype(float), axis=0))
+    applied = found.columns.apply(X).numpy()
+    expected = StandardScaler().fit(X.astype(float)).transform(X.astype(float))
+    np.testing.assert_allclose(applied[~holes], expected[~holes], atol=1e-5)
+    np.testing.assert_allclose(applied[holes], 0, atol=1e-6)  # the mean, standardized
+    raw = scan(X, standardize=False, impute="mean").columns.apply(X).numpy()
+    means = np.broadcast_to(np.nanmean(X, axis=0), X.shape)
+    np.testing.assert_allclose(raw[holes], means[holes], rtol=1e-5)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("impute", (None, "mean"))
+def test_a_row_that_is_nan_throughout_is_absent(chunk, impute, monkeypatch):
+    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    X = make_rows()
+    absent = [0, 5, 6, 29]
+    holey = X.copy()
+    holey[absent] = np.nan
+    found = scan(holey, holey[:1], X[:2], impute=impute)
+    kept = [i for i in range(30) if i not in absent]
+    assert [rows.tolist() for rows in found.present] == [kept, [], [0, 1]]
+    expected = StandardScaler().fit(np.concatenate([X[kept], X[:2]]))
+    np.testing.assert_allclose(found.columns.mean, expected.mean_)
+    np.testing.assert_allclose(found.columns.scale, expected.scale_)
+    assert check_finite("age", Table(holey), impute).tolist() == kept
+    # Where it is taken all the same, it stays recognizable instead of becoming the mean.
+    assert torch.isnan(found.columns.apply(holey[:1])).all()
+
+
+@pytest.mark.parametrize("value", (0.0, 0.1, 7.0, -1e9, 1e-30))
+@pytest.mark.parametrize("dtype", ("f4", "f8"))
+def test_constant_columns_are_found_and_become_0(value, dtype):
+    X = make_rows(500).astype(dtype)
+    X[:, 1] = X[:, 3] = value
+    found = scan(X)
+    assert found.constant.tolist() == [1, 3]
+    applied = found.columns.apply(X)
+    assert applied[:, [1, 3]].abs().max() <= 1e-6
+    np.testing.assert_allclose(applied[:, [0, 2]].std(0, correction=0), 1, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", (1e-12, 1e12))
+def test_a_column_of_another_size_is_not_constant(size):
+    X = make_rows()[:, :1] * size
+    found = scan(X)
+    assert len(found.constant) == 0
+    np.testing.assert_allclose(found.columns.apply(X).std(0, correction=0), 1, rtol=1e-5)
+
+
+def test_a_column_without_any_value_cannot_be_filled():
+    X = make_rows()
+    X[:, 2] = np.nan
+    with pytest.raises(ValueError, match=r"'age' to hold a value.*column 2 is NaN.*Drop"):
+        scan(X, impute="mean")
+
+
+@pytest.mark.parametrize("n", (0, 1))
+def test_at_least_two_rows_with_values(n):
+    X = np.full((3, 2), np.nan)
+    X[:n] = 1.0
+    with pytest.raises(ValueError, match=rf"'age' to have at least 2 rows with values.*has {n}"):
+        scan(X)
+
+
+@pytest.mark.parametrize("standardize", (True, False))
+def test_numbers_that_cannot_be_squared_are_too_large(standardize):
+    X = make_rows()
+    X[:, 2] *= 1e200
+    with pytest.raises(ValueError, match=r"'age' to hold numbers of ordinary.*column 2.*Rescale"):
+        scan(X, standardize=standardize)
+
+
+@pytest.mark.parametrize("spread", (0, 1))
+def test_numbers_that_float32_does_not_hold_are_too_large_unless_standardized(spread):
+    X = make_rows()
+    X[:, 2] = 1e39 * (-1.0) ** (spread * np.arange(30))
+    with pytest.raises(ValueError, match=r"'age' to hold numbers of ordinary.*column 2.*Rescale"):
+        scan(X, standardize=False)
+    if spread:
+        expected = StandardScaler().fit_transform(X)
+        np.testing.assert_allclose(scan(X).columns.apply(X), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_chunks_cover_a_table_in_order(monkeypatch):
+    monkeypatch.setattr(columns, "_CHUNK", 9)
+    X = make_rows(11)
+    found = list(chunks(Table(X)))
+    assert [start for start, _ in found] == [0, 2, 4, 6, 8, 10]
+    np.testing.assert_array_equal(np.concatenate([part for _, part in found]), X)
+
+
+def test_a_table_is_looked_at_without_a_copy_of_it(monkeypatch):
+    monkeypatch.setattr(columns, "_CHUNK", 2**14)
+    X = np.ones((400_000, 10), dtype=np.float32)  # 16 MB
+    X[::2] = 2
+    tracemalloc.start()
+    scan(X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The numbers of the rows that are present take 8 bytes each, twice while they are put together.
+    assert peak < 400_000 * 16 + 3e6
+
+
+def test_columns_can_be_made_by_hand():
+    by_hand = Columns(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([1.0, 6.0]))
+    X = np.array([[3.0, np.nan], [np.nan, np.nan], [np.nan, 2.0]])
+    expected = [[1.0, 1.0], [np.nan, np.nan], [0.0, 0.0]]
+    np.testing.assert_array_equal(by_hand.apply(X), expected)

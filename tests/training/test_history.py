@@ -1,0 +1,83 @@
+import math
+import pickle
+
+import pandas as pd
+import pytest
+
+from hotview.training.history import History
+
+ROWS = [
+    {"epoch": 1, "loss": 2.0},
+    {"epoch": 2, "loss": 1.5, "validation_score": 0.5},
+    {"epoch": 3, "loss": 1.0},
+]
+
+
+def test_rows_by_number_slice_and_name():
+    history = History(ROWS)
+    assert len(history) == 3
+    assert history[0] == ROWS[0]
+    assert history[-1] == ROWS[2]
+    assert history[1:] == History(ROWS[1:])
+    assert history["loss"] == [2.0, 1.5, 1.0]
+    assert list(history) == ROWS
+    assert list(reversed(history)) == ROWS[::-1]
+    with pytest.raises(IndexError):
+        history[3]
+
+
+def test_what_was_not_recorded_in_an_epoch_is_nan():
+    scores = History(ROWS)["validation_score"]
+    assert scores[1] == 0.5
+    assert math.isnan(scores[0])
+    assert math.isnan(scores[2])
+
+
+def test_what_was_never_recorded_is_an_error_that_lists_the_names():
+    history = History(ROWS)
+    assert history.names == ["epoch", "loss", "validation_score"]
+    with pytest.raises(KeyError, match=r"'rank' was not recorded.*epoch, loss, validation_score"):
+        history["rank"]
+
+
+def test_nothing_that_is_read_or_was_given_changes_it():
+    rows = [dict(row) for row in ROWS]
+    history = History(rows)
+    rows[0]["loss"] = 9.0
+    rows.append({})
+    history[0]["loss"] = 9.0
+    next(iter(history))["loss"] = 9.0
+    history["loss"].append(9.0)
+    frame = history.to_pandas()
+    frame.loc[0, "loss"] = 9.0
+    row = {"epoch": 4}
+    history._append(row)
+    row["epoch"] = 9
+    assert list(history) == [*ROWS, {"epoch": 4}]
+    with pytest.raises(TypeError):
+        history[0] = {}
+
+
+def test_a_data_frame_of_it():
+    frame = History(ROWS).to_pandas()
+    pd.testing.assert_frame_equal(frame, pd.DataFrame(ROWS))
+    assert list(History(ROWS[::-1]).to_pandas().columns) == ["epoch", "loss", "validation_score"]
+
+
+def test_an_empty_history():
+    history = History()
+    assert len(history) == 0
+    assert history.names == []
+    assert history.to_pandas().shape == (0, 0)
+    assert not history
+
+
+def test_equality_and_copies():
+    assert History(ROWS) == History(ROWS)
+    assert History(ROWS) != History(ROWS[:2])
+    assert History(ROWS) != ROWS
+    assert pickle.loads(pickle.dumps(History(ROWS))) == History(ROWS)
+
+
+def test_it_says_what_it_holds():
+    assert repr(History(ROWS)) == "History(3 epochs: epoch, loss, validation_score)"

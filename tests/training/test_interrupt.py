@@ -1,0 +1,101 @@
+import os
+import signal
+import threading
+
+import pytest
+
+from hotview.training.interrupt import Interrupt
+
+
+def press_ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def _pythons_own_handler():
+    """Whoever runs the tests may have another; afterwards it is back."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_the_first_is_remembered_and_the_second_stops_at_once():
+    reached = []
+    with Interrupt() as interrupt:
+        assert not interrupt.asked
+        press_ctrl_c()
+        reached.append("after the first")
+        assert interrupt.asked
+        with pytest.raises(KeyboardInterrupt):
+            press_ctrl_c()
+    assert reached == ["after the first"]
+
+
+def test_a_signal_from_outside_is_the_same():
+    with Interrupt() as interrupt:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupt.asked
+
+
+@pytest.mark.parametrize("presses", (0, 1))
+def test_the_handler_is_restored(presses):
+    def mine(number, frame):
+        raise AssertionError("not while it is entered")
+
+    signal.signal(signal.SIGINT, mine)
+    with Interrupt() as interrupt:
+        assert signal.getsignal(signal.SIGINT) != mine
+        for _ in range(presses):
+            press_ctrl_c()
+    assert interrupt.asked == bool(presses)
+    assert signal.getsignal(signal.SIGINT) is mine
+
+
+def test_the_handler_is_restored_after_an_error():
+    with pytest.raises(ZeroDivisionError), Interrupt():
+        raise ZeroDivisionError
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt):
+        press_ctrl_c()
+
+
+def test_the_second_goes_to_whoever_handled_it_before():
+    seen = []
+    signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    with Interrupt():
+        press_ctrl_c()
+        assert seen == []
+        press_ctrl_c()
+        assert seen == [signal.SIGINT]
+
+
+def test_who_ignores_ctrl_c_keeps_ignoring_it():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Interrupt() as interrupt:
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        press_ctrl_c()
+        assert not interrupt.asked
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_one_inside_another():
+    with Interrupt() as outer:
+        with Interrupt() as inner:
+            press_ctrl_c()
+        assert inner.asked
+        assert not outer.asked
+        press_ctrl_c()
+        assert outer.asked
+
+
+def test_outside_the_main_thread_it_does_nothing():
+    found = []
+
+    def work():
+        with Interrupt() as interrupt:
+            found.append((interrupt.asked, signal.getsignal(signal.SIGINT)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [(False, signal.default_int_handler)]

@@ -1,0 +1,111 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from hotview._validation import Table
+from hotview.training.columns import Columns, scan_tables
+from hotview.training.rows import ViewRows
+
+CPU = torch.device("cpu")
+AS_THEY_ARE = Columns(np.zeros(2), np.ones(2), None)
+
+
+def numbered(n, start=0):
+    """Rows whose entries say which they are."""
+    return (np.arange(start, start + n)[:, None] * [1.0, 10.0]).astype(np.float32)
+
+
+def make(present=None, kind=np.asarray):
+    tables = [
+        Table(kind(numbered(5))),
+        Table(kind(numbered(4, 100))),
+        Table(kind(numbered(6, 200))),
+    ]
+    return ViewRows(tables, AS_THEY_ARE, CPU, present)
+
+
+@pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
+def test_tables_are_numbered_through(kind):
+    rows = make(kind=kind)
+    assert len(rows) == 15
+    assert rows.n_columns == 2
+    expected = [*range(5), *range(100, 104), *range(200, 206)]
+    assert rows.take(np.arange(15))[:, 0].tolist() == expected
+    order = np.random.default_rng(0).permutation(15)
+    taken = rows.take(order)
+    assert taken[:, 0].tolist() == [expected[i] for i in order]
+    assert taken[:, 1].tolist() == [10 * expected[i] for i in order]
+    assert taken.dtype == torch.float32
+
+
+@pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
+def test_absent_rows_have_no_number(kind):
+    rows = make([np.array([1, 4]), np.array([], dtype=np.int64), np.arange(6)], kind)
+    expected = [1, 4, *range(200, 206)]
+    assert len(rows) == 8
+    order = np.array([7, 0, 3, 1, 1, 2])
+    assert rows.take(order)[:, 0].tolist() == [expected[i] for i in order]
+    assert torch.cat(list(rows.chunks(3)))[:, 0].tolist() == expected
+
+
+@pytest.mark.parametrize("order", ([4, 0, 2, 1, 3], [0, 0, 1, 1, 2]))
+def test_chosen_rows_keep_their_order_also_when_they_are_as_many_as_there_are(order):
+    rows = ViewRows([Table(numbered(5))], AS_THEY_ARE, CPU, [np.array(order)])
+    assert rows.take(np.arange(5))[:, 0].tolist() == order
+
+
+def test_one_table_with_absent_rows():
+    rows = ViewRows([Table(numbered(5))], AS_THEY_ARE, CPU, [np.array([0, 2, 3])])
+    assert rows.take(np.array([2, 0, 1]))[:, 0].tolist() == [3, 0, 2]
+
+
+def test_what_was_scanned_is_what_is_taken():
+    random = np.random.default_rng(0)
+    X, Y = random.normal(size=(9, 3)) * 5 + 2, random.normal(size=(7, 3))
+    X[[0, 4]] = Y[6] = np.nan
+    tables = [Table(X), Table(Y)]
+    scan = scan_tables("a", tables, standardize=True, impute=None)
+    rows = ViewRows(tables, scan.columns, CPU, scan.present)
+    whole = np.concatenate([np.delete(X, [0, 4], 0), Y[:6]])
+    expected = (whole - whole.mean(0)) / whole.std(0)
+    np.testing.assert_allclose(rows.take(np.arange(13)), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", (1, 4, 15, 100))
+def test_chunks_are_all_rows_in_order(size):
+    rows = make()
+    parts = list(rows.chunks(size))
+    assert torch.equal(torch.cat(parts), rows.take(np.arange(15)))
+    assert all(len(part) == size for part in parts[:-1])
+
+
+def test_no_rows_are_no_rows():
+    assert make().take(np.array([], dtype=np.int64)).shape == (0, 2)
+
+
+def test_taking_rows_changes_nothing_and_copies_only_them():
+    X = np.ones((100_000, 20), dtype=np.float32)  # 8 MB
+    tables = [Table(X), Table(X[:1000])]
+    X.flags.writeable = False
+    columns = Columns(np.ones(20), np.full(20, 2.0), None)
+    tracemalloc.start()
+    rows = ViewRows(tables, columns, CPU)
+    taken = rows.take(np.arange(0, 100_100, 1001))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert rows.tables[0].data is X
+    assert torch.equal(taken, torch.zeros(100, 20))
+    # A batch is 8 kB; while the rows are counted, their numbers take 8 bytes each, and again 8.
+    assert peak < 101_000 * 17 + 100_000
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_an_accelerator_gets_all_rows_at_once():
+    tables = [Table(numbered(5)), Table(numbered(4, 100))]
+    rows = ViewRows(tables, AS_THEY_ARE, torch.device("cuda"), [np.array([1, 4]), np.arange(4)])
+    taken = rows.take(np.array([3, 0]))
+    assert taken.device.type == "cuda"
+    assert taken[:, 0].tolist() == [101, 1]
