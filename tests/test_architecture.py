@@ -9,7 +9,7 @@ import hotview
 
 PACKAGE = Path(hotview.__file__).parent
 ORDER = (
-    ("_types",),
+    ("_types", "_files"),
     ("_validation",),
     ("ot", "datasets"),
     ("nn",),

@@ -17,6 +17,10 @@ import hotview
 PUBLIC_MODULES = (
     "hotview.ot",
     "hotview.datasets",
+    "hotview.losses",
+    "hotview.estimators",
+    "hotview.evaluation",
+    "hotview.experiments.paper",
     "hotview.report.tables",
     "hotview.report.figures",
 )
@@ -29,12 +33,16 @@ def public_objects():
             yield f"{module}.{name}", getattr(loaded, name)
 
 
-OBJECTS = dict(public_objects())
+OBJECTS = {
+    name: thing
+    for name, thing in public_objects()
+    if inspect.isclass(thing) or inspect.isfunction(thing)
+}
+CLASSES = {name: c for name, c in OBJECTS.items() if inspect.isclass(c)}
 FUNCTIONS = {name: f for name, f in OBJECTS.items() if inspect.isfunction(f)}
 METHODS = {
     f"{name}.{attribute}": f
-    for name, c in OBJECTS.items()
-    if inspect.isclass(c)
+    for name, c in CLASSES.items()
     for attribute, f in vars(c).items()
     if inspect.isfunction(f) and not attribute.startswith("_")
 }
@@ -78,10 +86,22 @@ def documented_parameters(f):
     return dict(line.split(" : ", 1) for line in lines if re.match(r"\w[\w, ]* : ", line))
 
 
-@pytest.mark.parametrize("name", CALLABLES)
+def overridden(name):
+    """The method that a method of a public class overrides, which documents it, if any."""
+    owner, _, attribute = name.rpartition(".")
+    bases = CLASSES[owner].__mro__[1:] if owner in CLASSES else ()
+    return next((vars(base)[attribute] for base in bases if attribute in vars(base)), None)
+
+
+WITH_PARAMETERS = {**CALLABLES, **{n: c for n, c in CLASSES.items() if documented_parameters(c)}}
+
+
+@pytest.mark.parametrize("name", WITH_PARAMETERS)
 def test_documented_defaults_are_those_of_the_signature(name):
-    f = CALLABLES[name]
+    f = WITH_PARAMETERS[name]
     documented = documented_parameters(f)
+    if not documented and inspect.isfunction(overridden(name)):
+        documented = documented_parameters(overridden(name))
     parameters = {k: p for k, p in inspect.signature(f).parameters.items() if k != "self"}
     assert list(documented) == list(parameters), f"{name} documents other parameters than it takes"
     for key, p in parameters.items():

@@ -30,6 +30,7 @@ __all__ = [
     "datasets",
     "estimators",
     "evaluation",
+    "load",
     "losses",
     "ot",
 ]
@@ -38,6 +39,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'hotview' has no attribute {name!r}")
+    if name == "load":
+        return import_module("hotview.persistence").load_model
     if name[0].isupper():
         return getattr(import_module("hotview.estimators"), name)
     return import_module(f"hotview.{name}")

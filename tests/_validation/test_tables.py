@@ -85,6 +85,12 @@ def test_views_of_different_length_are_only_refused_when_aligned():
     assert list(check_tables({"a": X, "b": -X}, aligned=True)) == ["a", "b"]
 
 
+def test_fewer_views_than_needed_are_refused():
+    assert list(check_tables([X, X], at_least=2)) == ["view_0", "view_1"]
+    with pytest.raises(ValueError, match=r"at least 2 views, but 1 came\. Add a view"):
+        check_tables({"a": X}, at_least=2)
+
+
 @pytest.mark.parametrize(
     ("view", "error", "message"),
     (

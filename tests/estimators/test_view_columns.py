@@ -61,7 +61,7 @@ def test_what_makes_no_views_is_refused(slices, message):
 
 
 def test_names_need_a_table_that_has_them():
-    with pytest.raises(ValueError, match="X to be a data frame.*has no names"):
+    with pytest.raises(ValueError, match=r"X to be a data frame.*has no names"):
         resolve_views({"a": ["age"], "b": ["sex"]}, 5, None)
 
 

@@ -82,6 +82,15 @@ def test_gradient(coupling, scale):
     assert torch.autograd.gradcheck(lambda *Zs: coupling(scale=scale)(Zs).total, Zs)
 
 
+def test_the_gradient_is_finite_where_that_of_a_decomposition_is_not():
+    # The directions of equal singular values are arbitrary, and have no derivative.
+    Zs = [torch.eye(3, dtype=torch.float64).mul(c).requires_grad_() for c in (2.0, 3.0)]
+    DGCCA(scale="sum")(Zs).total.backward()
+    # Half of the squared distance from G = I, in each of two views.
+    torch.testing.assert_close(Zs[0].grad, torch.eye(3, dtype=torch.float64))
+    torch.testing.assert_close(Zs[1].grad, 2 * torch.eye(3, dtype=torch.float64))
+
+
 def test_views_that_agree_cost_nothing():
     (Z,) = latents(1)
     assert LSCCA(0.0)([Z, Z, Z]).total.item() == 0

@@ -131,6 +131,8 @@ class Gives(nn.Module):
         (Gives(torch.zeros(2)), r"float32 of shape \(2,\)"),
         (Gives(torch.zeros(3, 2)), r"float32 of shape \(3, 2\)"),
         (Gives(torch.zeros(2, 3, dtype=torch.int64)), r"int64 of shape \(2, 3\)"),
+        (Gives(torch.zeros(2, 3, dtype=torch.float64)), r"float64 of shape \(2, 3\).*float32"),
+        (Gives(torch.zeros(2, 0)), r"float32 of shape \(2, 0\)"),
         (Gives((torch.zeros(2, 3), None)), "it gave tuple"),
     ),
 )

@@ -147,6 +147,15 @@ def test_frozen_parameters_stay_and_nothing_to_train_has_no_optimizer():
     run(2, network=network)
     assert same(before, weights_of(network.encoders[1]))
     assert make_optimizer([nn.ReLU(), NoCoupling()], 0.1) is None
+    assert make_optimizer([nn.Linear(2, 2).requires_grad_(False)], 0.1) is None
+
+
+@pytest.mark.parametrize("coupling", ("sw-reference", "hot-reference"))
+def test_references_are_trained(coupling):
+    objective = make_objective(coupling)
+    before = weights_of(objective)
+    run(1, objective=objective)
+    assert not same(before, weights_of(objective))
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS)
@@ -227,11 +236,11 @@ def test_every_callback_is_called():
     assert seen == [1]
 
 
-SCORES = [0.1, 0.5, 0.4, 0.5, 0.3, 0.9, 0.2]
+SCORES = [0.1, 0.5, 0.4, 0.5, 0.3, 0.9, 0.2, 0.1]
 
 
 @pytest.mark.parametrize(
-    ("patience", "n_epochs", "best"), ((1, 3, 2), (2, 4, 2), (3, 5, 2), (4, 7, 6), (None, 7, 7))
+    ("patience", "n_epochs", "best"), ((1, 3, 2), (2, 4, 2), (3, 5, 2), (4, 8, 6), (None, 8, 8))
 )
 def test_patience_stops_and_the_best_weights_come_back(patience, n_epochs, best):
     scores, kept = iter(SCORES), []
@@ -241,7 +250,7 @@ def test_patience_stops_and_the_best_weights_come_back(patience, n_epochs, best)
         kept.append(weights_of(network, objective))
 
     options = {"score": lambda: next(scores), "callbacks": [remember], "patience": patience}
-    outcome, _, _ = run(7, network=network, objective=objective, **options)
+    outcome, _, _ = run(8, network=network, objective=objective, **options)
     assert outcome.history["validation_score"] == SCORES[:n_epochs]
     # Network and references: those of one epoch belong together.
     assert same(weights_of(network, objective), kept[best - 1])

@@ -30,7 +30,7 @@ def check_share(name: str, share: Any) -> float:
     >>> check_share("labeled", 0.05)
     0.05
     """
-    if not isinstance(share, Real) or not 0 <= float(share) <= 1:  # not NaN either
+    if not _is_number(share) or not 0 <= float(share) <= 1:  # not NaN either
         raise ValueError(
             f"Expected {name} to be a share, a number from 0 to 1, but it is {share!r}. "
             f"For five percent write {name}=0.05."
@@ -61,7 +61,7 @@ def check_count(name: str, count: Any, *, at_least: int = 1) -> int:
     >>> check_count("n_views", 6)
     6
     """
-    if not isinstance(count, Integral) or count < at_least:
+    if not isinstance(count, Integral) or isinstance(count, bool) or count < at_least:
         raise ValueError(
             f"Expected {name} to be a whole number of at least {at_least}, but it is {count!r}. "
             f"Pass an int, as in {name}={max(at_least, 1)}."

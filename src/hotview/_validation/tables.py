@@ -54,7 +54,7 @@ class Table:
         return dense
 
 
-def check_tables(views: Views, *, aligned: bool = False) -> dict[str, Table]:
+def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> dict[str, Table]:
     """Check a collection of views without copying them; sparse ones stay sparse.
 
     Parameters
@@ -63,6 +63,8 @@ def check_tables(views: Views, *, aligned: bool = False) -> dict[str, Table]:
         One table per view, as in `check_views`.
     aligned : bool, default=False
         Whether all views need the same number of rows.
+    at_least : int, default=1
+        How many views there must be.
 
     Returns
     -------
@@ -76,7 +78,13 @@ def check_tables(views: Views, *, aligned: bool = False) -> dict[str, Table]:
     >>> check_tables({"clinical": pd.DataFrame({"age": [61.0, 48.0]})})["clinical"].columns
     ('age',)
     """
-    tables = {name: _check_table(name, view) for name, view in name_views(views)}
+    named = name_views(views)
+    if len(named) < at_least:
+        raise ValueError(
+            f"Expected at least {at_least} views, but {len(named)} came. Add a view of the same or "
+            "of other individuals; for a single table scikit-learn has estimators."
+        )
+    tables = {name: _check_table(name, view) for name, view in named}
     if aligned:
         check_aligned({name: table.n_rows for name, table in tables.items()})
     return tables

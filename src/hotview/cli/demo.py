@@ -1,107 +1,150 @@
-"""The demonstration: six views of digits, different rows in each, and which belong together."""
+"""The demonstration: six views of digits, few rows linked and labeled, most of them not."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from sklearn.decomposition import PCA
-from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Bunch
 
 from hotview.datasets import load_handwritten, unalign
-from hotview.ot import Plan, draw_directions, sinkhorn, sliced_cost
+from hotview.estimators import MultiViewClassifier
+from hotview.evaluation import (
+    ConcatenatedLogisticRegression,
+    PCALogisticRegression,
+    PerViewLabelPropagation,
+)
+from hotview.persistence import check_model_path, save_model
 from hotview.report.figures import check_picture_path, new_figure, plot_matrix, save_figure
 from hotview.report.tables import matrix_table
+from hotview.training.planning import ViewPlan
 
-__all__ = ["compare_views", "reduce_view", "run_demo", "uneven_handwritten"]
-
-_N_COMPONENTS = 6  # the smallest view has six columns
-_N_DIRECTIONS = 60  # ten orthogonal bases
-_ENTROPY = 0.1  # of the mean cost
+__all__ = ["Contest", "compare", "describe_groups", "describe_null", "load_digits", "run_demo"]
 
 
-def run_demo(figure: Path, random_state: int) -> None:
-    """Print what the views are, their costs and their plan; save both as a heat map."""
-    check_picture_path(figure)  # before the work, not after it
-    console = Console()
-    views = uneven_handwritten(random_state)
-    console.print("Handwritten digits: six views, different rows in each, none aligned.")
-    console.print(_views_table(views))
-    plan = compare_views(views, random_state)
-    names, C, W = list(views), _off_diagonal(plan.C), _off_diagonal(plan.W) * len(views)
-    titles = "Sliced Wasserstein cost C", "Transport plan W, rows adding up to 1"
-    console.print(
-        matrix_table(C, names, names, title=titles[0], digits=4, highlight="min"),
-        matrix_table(W, names, names, title=titles[1]),
-    )
-    for sentence in (_closest_and_farthest(C, names), _groups(plan, names)):
-        console.print(sentence, soft_wrap=True)
-    drawing, (left, right) = new_figure(2)
-    plot_matrix(C, names, names, ax=left, title=titles[0], cmap="Oranges", digits=4)
-    plot_matrix(W, names, names, ax=right, title=titles[1])
-    console.print(f"Heat map saved to {save_figure(drawing, figure)}", soft_wrap=True)
+@dataclass(frozen=True)
+class Contest:
+    """What every method reached, and the classifier that is shown.
 
-
-def uneven_handwritten(random_state: int) -> dict[str, NDArray[np.float32]]:
-    """Handwritten's training rows, shuffled in each view, and fewer of them from view to view."""
-    data = load_handwritten()
-    views = unalign(data.views, data.target, random_state=random_state).unaligned
-    return {name: X[: len(X) - 100 * s] for s, (name, X) in enumerate(views.items())}
-
-
-def reduce_view(X: NDArray[np.float32]) -> torch.Tensor:
-    """Standardize the columns, keep the leading principal components, make the variance 1.
-
-    A component's sign is arbitrary, and its distribution is not symmetric: each is turned so that
-    its third moment is positive, or equal distributions would look different.
+    Parameters
+    ----------
+    accuracies : dict of str to float
+        Share of test rows that each method classifies correctly.
+    seconds : dict of str to float
+        How long each took to fit.
+    classifier : MultiViewClassifier
+        The default one, fitted.
     """
-    Z = PCA(_N_COMPONENTS, random_state=0).fit_transform(StandardScaler().fit_transform(X))
-    Z = Z * np.where((Z**3).sum(axis=0) < 0, -1, 1)
-    return torch.as_tensor(Z / np.sqrt((Z**2).sum(axis=1).mean()), dtype=torch.float32)
+
+    accuracies: dict[str, float]
+    seconds: dict[str, float]
+    classifier: MultiViewClassifier
 
 
-def compare_views(views: dict[str, NDArray[np.float32]], random_state: int) -> Plan:
-    """Sliced cost between the reduced views, and the plan over it."""
-    generator = torch.Generator().manual_seed(random_state)
-    theta = draw_directions(_N_DIRECTIONS, _N_COMPONENTS, generator=generator)
-    C = sliced_cost([reduce_view(X) for X in views.values()], directions=theta)
-    diagonal = torch.eye(len(C), dtype=torch.bool)
-    return sinkhorn(C, reg=_ENTROPY, relative=True, mask=diagonal)
+def run_demo(figure: Path, model: Path, random_state: int) -> None:
+    """Fit all methods, print how they compare and what the plan says, save model and figure."""
+    check_picture_path(figure)  # before the work, not after it
+    check_model_path(model)
+    console = Console()
+    data = load_digits(random_state)
+    console.print(
+        f"Handwritten digits: six views, {len(data.target)} individuals linked and labeled, the "
+        f"other training rows shuffled in every view and without labels.",
+        soft_wrap=True,
+    )
+    console.print(_views_table(data))
+    contest = compare(data, random_state, verbose=console.is_terminal)
+    console.print(_accuracy_table(contest, len(data.test_target)))
+    plan = contest.classifier.plan_
+    assert plan is not None  # the default couples the views
+    names = list(data.linked)
+    columns = [f"group {k}" for k in range(plan.W.shape[1])]
+    W = (plan.W * len(names)).numpy()
+    title = "Transport plan W, rows adding up to 1"
+    console.print(matrix_table(W, names, columns, title=title))
+    for sentence in (describe_groups(contest.classifier), describe_null(plan)):
+        console.print(sentence, soft_wrap=True)
+    save_model(contest.classifier, model)
+    console.print(f"Model saved to {model}", soft_wrap=True)
+    drawing, (left, right) = new_figure(2)
+    costs = plan.null.plan.C.double().numpy().copy()
+    np.fill_diagonal(costs, np.nan)
+    before = "Sliced Wasserstein cost C before training"
+    plot_matrix(costs, names, names, ax=left, title=before, cmap="Oranges", digits=4)
+    plot_matrix(W, names, columns, ax=right, title=title)
+    console.print(f"Heat maps saved to {save_figure(drawing, figure)}", soft_wrap=True)
 
 
-def _views_table(views: dict[str, NDArray[np.float32]]) -> Table:
+def load_digits(random_state: int) -> Bunch:
+    """The digits, taken apart as in the paper: 60 rows linked and labeled, the rest not."""
+    digits = load_handwritten()
+    return unalign(digits.views, digits.target, random_state=random_state)
+
+
+def compare(data: Bunch, random_state: int, *, verbose: bool = False) -> Contest:
+    """Fit the plain baselines, the control without coupling and the default classifier."""
+    ours: dict[str, Any] = {"random_state": random_state, "verbose": verbose}
+    methods: dict[str, Any] = {
+        "logistic regression on the linked rows": ConcatenatedLogisticRegression(),
+        "PCA in each view + logistic regression": PCALogisticRegression(),
+        "label propagation in each view": PerViewLabelPropagation(),
+        'hotview, coupling="none"': MultiViewClassifier(coupling="none", **ours),
+        "hotview, default": (classifier := MultiViewClassifier(**ours)),
+    }
+    accuracies, seconds = {}, {}
+    for name, method in methods.items():
+        start = time.perf_counter()
+        method.fit(data.linked, data.target, unaligned=data.unaligned)
+        seconds[name] = time.perf_counter() - start
+        accuracies[name] = float(method.score(data.test, data.test_target))
+    return Contest(accuracies, seconds, classifier)
+
+
+def describe_groups(classifier: MultiViewClassifier) -> str:
+    """Which views the plan puts together, in a sentence."""
+    names, labels = np.array(classifier.view_names_), classifier.view_labels_
+    assert labels is not None  # the default couples the views
+    groups = [", ".join(names[labels == k]) for k in np.unique(labels)]
+    return "Groups of views: " + "; ".join(groups) + "."
+
+
+def describe_null(plan: ViewPlan) -> str:
+    """Whether the views, before training, are more alike in groups than noise is."""
+    null = plan.null
+    return (
+        f"Before training, the views' best plan costs {null.relative_cost:.2f} of one that treats "
+        f"all views alike; noise: {float(null.relative_costs.mean()):.2f} ± "
+        f"{float(null.relative_costs.std()):.2f} (p = {null.p_value:.2f}). "
+        + (
+            "Some views are closer than others."
+            if null.p_value <= 0.05
+            else "So the groups may be chance."
+        )
+    )
+
+
+def _views_table(data: Bunch) -> Table:
     table = Table("view")
-    for heading in ("rows", "columns"):
+    for heading in ("columns", "linked rows", "unaligned rows"):
         table.add_column(heading, justify="right")
-    for name, X in views.items():
-        table.add_row(name, *(str(n) for n in X.shape))
+    for name, X in data.linked.items():
+        table.add_row(name, *(str(n) for n in (X.shape[1], len(X), len(data.unaligned[name]))))
     return table
 
 
-def _off_diagonal(matrix: torch.Tensor) -> NDArray[np.float64]:
-    values = matrix.double().numpy().copy()
-    np.fill_diagonal(values, np.nan)
-    return values
-
-
-def _closest_and_farthest(C: NDArray[np.float64], names: list[str]) -> str:
-    i, j = np.unravel_index(np.nanargmin(C), C.shape)
-    means = np.nanmean(C, axis=1)
-    far = int(means.argmax())
-    return (
-        f"Most alike: {names[i]} and {names[j]} ({C[i, j]:.4f}). Farthest from the others: "
-        f"{names[far]} ({means[far]:.4f} on average, {means[far] / np.median(means):.1f} times "
-        "the median view)."
+def _accuracy_table(contest: Contest, n_test: int) -> Table:
+    table = Table(
+        "method", title=f"Accuracy on {n_test} test rows", title_justify="left", title_style="bold"
     )
-
-
-def _groups(plan: Plan, names: list[str]) -> str:
-    groups = plan.view_labels()
-    if groups.n_groups == 1:
-        return "The plan keeps all views in one group."
-    members = (np.array(names)[groups.labels == k] for k in np.unique(groups.labels))
-    return "Groups of views: " + "; ".join(", ".join(group) for group in members) + "."
+    table.add_column("accuracy", justify="right")
+    table.add_column("seconds", justify="right")
+    best = max(contest.accuracies.values())
+    for name, accuracy in contest.accuracies.items():
+        style = "bold" if accuracy == best else ""
+        table.add_row(name, f"{accuracy:.1%}", f"{contest.seconds[name]:.1f}", style=style)
+    return table

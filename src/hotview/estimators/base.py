@@ -74,7 +74,8 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
         self._columns: dict[str, Columns] = fitted.columns
 
     def _group_views(self, plan: Plan) -> IntArray:
-        labels: IntArray = plan.view_labels().labels
+        n_groups = min(self.n_references, self.n_views_) if plan.pairwise else None
+        labels: IntArray = plan.view_labels(n_groups).labels
         return labels
 
     def transform(self, Xs: Views, space: str = "features") -> Any:

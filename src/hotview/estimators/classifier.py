@@ -54,7 +54,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Where encoders begin: at the principal components of their view, with references at groups
         of similar views, or, as in the paper, at random.
     n_references : int, default=3
-        Reference clouds of ``"hot-reference"``.
+        K: reference clouds of ``"hot-reference"``, and groups of views in `view_labels_`.
     n_projections : int, default=50
         Directions drawn in every step; multiples of `n_components` are best.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
@@ -93,7 +93,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         column's training mean. A row that is NaN throughout a view is absent from it.
     head_weight : float, default=1.0
         Weight of the views' own heads in the objective. With 0 they are trained beside it, on
-        features held fixed, and the objective is the paper's.
+        features held fixed; the objective is the paper's, and rows that have all views are judged
+        by the joint layer alone. Otherwise all heads that can see a row are averaged.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     unlabeled_marker : object, default=-1
@@ -128,7 +129,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     >>> from hotview import MultiViewClassifier
     >>> from hotview.datasets import make_views
     >>> data = make_views(200, n_views=3, n_groups=1, labeled=0.2, random_state=0)
-    >>> model = MultiViewClassifier(max_epochs=20, random_state=0)
+    >>> model = MultiViewClassifier(max_epochs=60, random_state=0)
     >>> model = model.fit(data.linked, data.linked_target, unaligned=data.views)
     >>> model.score(data.linked, data.linked_target) > 0.9
     True
@@ -241,7 +242,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         """
         parameters = self.get_params(deep=False)
         check_parameters(parameters)
-        linked = check_tables(Xs, aligned=True)
+        linked = check_tables(Xs, aligned=True, at_least=2)
         shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
         others = {} if unaligned is None else check_known_tables(unaligned, list(linked), shapes)
         source = Source(list(linked), linked, others)
@@ -271,11 +272,21 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
             )
         if validation is None:
             return None
+        if not isinstance(validation, tuple | list) or len(validation) != 2:
+            raise TypeError(
+                "Expected validation to be views and their labels, but it is a "
+                f"{type(validation).__name__}. Pass validation=(Xs, y)."
+            )
         Xs, y = validation
         tables = check_known_tables(Xs, source.names, shapes)
         for name, table in tables.items():
             check_finite(name, table, self.impute)
         labels, known = read_labels("validation's y", y, _count_rows(tables), self.unlabeled_marker)
+        if not known.any():
+            raise ValueError(
+                "Expected validation's y to hold labels to score against, but no row has one. "
+                "Label some rows, or leave validation out."
+            )
         return Validation(tables, number_labels(labels, classes), np.flatnonzero(known))
 
     def _weigh_classes(self, labels: Labels) -> Array | None:
@@ -285,6 +296,11 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         weights: Array = compute_class_weight(
             self.class_weight, classes=labels.classes, y=labels.classes[codes[codes >= 0]]
         )
+        if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+            raise ValueError(
+                "Expected class_weight to hold finite numbers of at least 0, not all 0, but the "
+                f"weights of {labels.classes.tolist()} are {weights.tolist()}. Use 'balanced'."
+            )
         return weights
 
     def predict_proba(self, Xs: Views) -> Array:
@@ -337,7 +353,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows,)
             Classes.
         """
-        classes: Array = self.classes_[self.predict_log_proba(Xs).argmax(axis=1)]
+        best = self.predict_log_proba(Xs).argmax(axis=1)
+        classes: Array = self.classes_[best]
         return classes
 
     def score(

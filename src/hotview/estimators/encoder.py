@@ -45,7 +45,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         Where encoders begin: at the principal components of their view, with references at groups
         of similar views, or, as in the paper, at random.
     n_references : int, default=3
-        Reference clouds of ``"hot-reference"``.
+        K: reference clouds of ``"hot-reference"``, and groups of views in `view_labels_`.
     n_projections : int, default=50
         Directions drawn in every step; multiples of `n_components` are best.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
@@ -184,6 +184,9 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.verbose = verbose
         self.callbacks = callbacks
 
+    # TransformerMixin's, which comes first, is there only for transformers that it wraps.
+    set_output = MultiViewEstimator.set_output
+
     def fit(self, Xs: Views, y: Any = None, *, paired: bool = False) -> MultiViewEncoder:
         """Learn an encoder for every view.
 
@@ -204,7 +207,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         """
         parameters = self.get_params(deep=False)
         check_parameters(parameters)
-        tables = check_tables(Xs, aligned=paired)
+        tables = check_tables(Xs, aligned=paired, at_least=2)
         names = list(tables)
         source = Source(names, tables, {}) if paired else Source(names, {}, tables)
         self._keep(source, fit_views(source, None, parameters))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn import config_context
 from sklearn.decomposition import PCA
 
 from hotview._types import Array, IntArray
@@ -98,7 +99,8 @@ def fit_views(
         The network in evaluation mode, and what was recorded.
     """
     fit = _Fit(source, labels, parameters)
-    with fit.random.in_modules(fit.device):
+    # Inside, scikit-learn returns arrays, whatever the user wants to see of it.
+    with config_context(transform_output="default"), fit.random.in_modules(fit.device):
         return fit.run(class_weight, validation)
 
 
@@ -139,7 +141,7 @@ class _Fit:
         objective.to(self.device)
         if self["initialization"] == "pca":
             self._start_at(components, network, objective.coupling, data, sampler)
-        fusion = None if self.labels is None else _fusion(self.labels, data)
+        fusion = None if self.labels is None else self._fusion(self.labels, data)
         score = self._score(network, columns, fusion, validation)
         outcome = train(
             network,
@@ -185,7 +187,7 @@ class _Fit:
         if self["initialization"] != "pca" and self["view_regularizer"] != "manifold":
             return []
         n = max(self["n_features"], self["n_components"])
-        return [principal_components(view, n, self.random.numpy) for view in data.views]
+        return principal_components(data.views, n, self.random.numpy)
 
     def _with_neighbors(self, data: TrainingRows, components: list[PCA]) -> TrainingRows:
         if self["view_regularizer"] != "manifold":
@@ -262,6 +264,19 @@ class _Fit:
             teachers=data.teachers,
         )
 
+    def _fusion(self, labels: Labels, data: TrainingRows) -> Fusion:
+        """Which heads training teaches, and how frequent the classes are."""
+        n_classes = len(labels.classes)
+        labeled = data.target[data.target >= 0]
+        by_others = len(data.teachers) > 0 and len(data.aligned) > 0
+        counts = np.bincount(np.concatenate([labeled, *data.own_target]), minlength=n_classes) + 1
+        return Fusion(
+            len(np.unique(labeled)) == n_classes,
+            self["head_weight"] == 0,
+            tuple(len(labeled) > 0 or len(own) > 0 or by_others for own in data.own),
+            tuple(np.log(counts / counts.sum()).tolist()),
+        )
+
     def _schedule(self, score: Callable[[], float] | None) -> Schedule:
         return Schedule(
             self["max_epochs"],
@@ -308,19 +323,7 @@ class _Fit:
             self.planner,
             scale=self["scale"],
             batch_size=batch_size,
+            n_components=self["n_components"],
             random=self.random.numpy,
             generator=self.random.torch,
         )
-
-
-def _fusion(labels: Labels, data: TrainingRows) -> Fusion:
-    """Which heads training teaches, and how frequent the classes are."""
-    n_classes = len(labels.classes)
-    labeled = data.target[data.target >= 0]
-    by_others = len(data.teachers) > 0 and len(data.aligned) > 0
-    counts = np.bincount(np.concatenate([labeled, *data.own_target]), minlength=n_classes) + 1
-    return Fusion(
-        len(np.unique(labeled)) == n_classes,
-        tuple(len(labeled) > 0 or len(own) > 0 or by_others for own in data.own),
-        tuple(np.log(counts / counts.sum()).tolist()),
-    )

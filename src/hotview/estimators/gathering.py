@@ -69,6 +69,7 @@ def gather_rows(
     if not source.linked:
         return TrainingRows(views, np.empty((0, len(views)), dtype=np.int64))
     places = np.stack([_places(scans[name], source.n_linked) for name in source.names], axis=1)
+    _check_somewhere(places)
     complete = (places >= 0).all(axis=1)
     if labels is None:
         return TrainingRows(views, places[complete])
@@ -90,6 +91,15 @@ def _places(scan: Scan, n_linked: int) -> IntArray:
     places = np.full(n_linked, -1, dtype=np.int64)
     places[scan.present[0]] = np.arange(len(scan.present[0]))
     return places
+
+
+def _check_somewhere(places: IntArray) -> None:
+    nowhere = np.flatnonzero((places < 0).all(axis=1))
+    if len(nowhere) > 0:
+        raise ValueError(
+            f"Expected every linked row to have at least one view, but {len(nowhere)} are NaN "
+            f"throughout all of them, the first being row {nowhere[0]}. Leave these rows out."
+        )
 
 
 def _own_rows(

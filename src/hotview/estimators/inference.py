@@ -25,7 +25,9 @@ class Fusion:
     Parameters
     ----------
     joint : bool
-        Whether the joint head was trained on every class, and speaks for complete rows.
+        Whether the joint head was trained on every class, and judges complete rows.
+    alone : bool
+        Whether it does so alone, as in the paper, or as one voice among the heads of the views.
     heads : tuple of bool
         Which views' heads were trained.
     log_prior : tuple of float
@@ -33,6 +35,7 @@ class Fusion:
     """
 
     joint: bool
+    alone: bool
     heads: tuple[bool, ...]
     log_prior: tuple[float, ...]
 
@@ -53,8 +56,8 @@ def class_log_probabilities(
 ) -> Array:
     """Logarithms of class probabilities of aligned rows, (rows, classes), float64.
 
-    A row with all views is judged by the joint head. Any other is judged by the heads of the
-    views it has: the geometric mean of their probabilities.
+    The probabilities of all heads that can see a row are averaged geometrically: those of the
+    views it has and, if it has all, the joint one; unless that one judges alone.
 
     Parameters
     ----------
@@ -82,25 +85,23 @@ def class_log_probabilities(
 
 def _judge(network: MultiViewNetwork, Xs: dict[int, Tensor], fusion: Fusion) -> Tensor:
     encoded = {s: _encode(network, s, X) for s, X in Xs.items()}
+    Fs = {s: F for s, (F, _) in encoded.items()}
     has = torch.stack([~absent for _, absent in encoded.values()], dim=1)
-    scores = _late(network, {s: F for s, (F, _) in encoded.items()}, has, fusion)
-    if fusion.joint and len(Xs) == len(network.encoders):
-        Fs = [encoded[s][0] for s in range(len(Xs))]
-        joint = network.score(Fs).double().log_softmax(1)
-        scores = torch.where(has.all(1, keepdim=True), joint, scores)
+    said = [network.view_heads[s](F) for s, F in Fs.items()]
+    speaks = has & torch.tensor([fusion.heads[s] for s in Fs], device=has.device)
+    if fusion.joint and len(Fs) == len(network.encoders):
+        said.append(network.score([Fs[s] for s in range(len(Fs))]))
+        complete = has.all(1, keepdim=True)
+        speaks = torch.cat([speaks & ~(complete & fusion.alone), complete], dim=1)
+    scores = _average(torch.stack(said, dim=1).double().log_softmax(2), speaks, fusion)
     return scores.masked_fill(~has.any(1, keepdim=True), torch.nan)
 
 
-def _late(network: MultiViewNetwork, Fs: dict[int, Tensor], has: Tensor, fusion: Fusion) -> Tensor:
-    """Geometric mean of what the trained heads of the present views say."""
-    prior = torch.tensor(fusion.log_prior, dtype=torch.float64, device=has.device)
-    trained = torch.tensor([fusion.heads[s] for s in Fs], device=has.device)
-    speaks = (has & trained).unsqueeze(2)
-    said = torch.stack(
-        [network.view_heads[s](F).double().log_softmax(1) for s, F in Fs.items()], dim=1
-    )
-    n = speaks.sum(1)
-    mean = (said * speaks).sum(1) / n.clamp_min(1)
+def _average(said: Tensor, speaks: Tensor, fusion: Fusion) -> Tensor:
+    """Geometric mean of what is said of every row by those who speak of it, else the prior."""
+    prior = torch.tensor(fusion.log_prior, dtype=torch.float64, device=said.device)
+    n = speaks.sum(1, keepdim=True)
+    mean = (said * speaks.unsqueeze(2)).sum(1) / n.clamp_min(1)
     return torch.where(n > 0, mean.log_softmax(1), prior)
 
 

@@ -62,7 +62,13 @@ def encode_labels(
     Labels
         With at least two classes.
     """
-    known = {"y": read_labels("y", y, n_linked, marker)}
+    linked = read_labels("y", y, n_linked, marker)
+    if not isinstance(unaligned_y, Mapping | None):
+        raise TypeError(
+            "Expected unaligned_y to be a dict of labels by view, but it is a "
+            f"{type(unaligned_y).__name__}. Pass unaligned_y={{view: labels}}."
+        )
+    known: dict[str, tuple[Array, Array]] = {}
     for name, labels in (unaligned_y or {}).items():
         if name not in unaligned:
             raise ValueError(
@@ -71,10 +77,10 @@ def encode_labels(
             )
         what = f"unaligned_y[{name!r}]"
         known[name] = read_labels(what, labels, unaligned[name].n_rows, marker)
-    every = [labels for labels, is_known in known.values() if is_known.any()]
+    every = [labels for labels, is_known in (linked, *known.values()) if is_known.any()]
     classes = _find_classes(every)
     codes = {name: _encode(labels, is_known, classes) for name, (labels, is_known) in known.items()}
-    return Labels(classes, codes.pop("y"), codes)
+    return Labels(classes, _encode(*linked, classes), codes)
 
 
 def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Array]:
@@ -120,6 +126,7 @@ def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Arr
 
 def number_labels(labels: Array, classes: Array) -> IntArray:
     """Places of labels among sorted classes, −1 for labels that are not among them."""
+    _check_same_kind([labels, classes] if len(labels) > 0 else [])
     places = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     return np.where(classes[places] == labels, places, -1)
 
@@ -208,25 +215,38 @@ def _check_kind(what: str, labels: Array) -> None:
             f"Expected {what} to hold numbers or text, but its dtype is {labels.dtype}. "
             "Convert the labels to text."
         )
+    if labels.dtype.kind == "f" and np.isinf(labels).any():
+        raise ValueError(
+            f"Expected {what} to hold classes, but it contains infinity. Write NaN for rows "
+            "without a label."
+        )
     if len(labels) > 0 and type_of_target(labels) == "continuous":
         raise ValueError(
             f"Unknown label type: continuous. Expected {what} to hold classes, but it holds "
-            f"fractions such as {labels[labels != np.round(labels)][0]!r}. Regression is not "
-            "offered: cut the values into classes, for example with numpy.digitize."
+            f"fractions such as {labels[labels != np.round(labels)][0].item()!r}. Regression is "
+            "not offered: cut the values into classes, for example with numpy.digitize."
+        )
+
+
+def _check_same_kind(every: list[Array]) -> None:
+    if len({labels.dtype.kind in "US" for labels in every}) > 1:
+        raise ValueError(
+            "Expected y, unaligned_y and validation's y to use the same labels, but some are text "
+            "and some are numbers. Convert all to one kind."
         )
 
 
 def _find_classes(every: list[Array]) -> Array:
-    if len({labels.dtype.kind in "US" for labels in every}) > 1:
-        raise ValueError(
-            "Expected y and unaligned_y to use the same labels, but some are text and some are "
-            "numbers. Convert all to one kind."
-        )
+    _check_same_kind(every)
     classes: Array = np.unique(np.concatenate(every)) if every else np.empty(0)
     if len(classes) < 2:
         raise ValueError(
             "Expected labels of at least two classes, but "
-            + (f"all are of one class, {classes[0]!r}." if len(classes) else "no row has a label.")
+            + (
+                f"all are of one class, {classes[0].item()!r}."
+                if len(classes)
+                else "no row has a label."
+            )
             + " Label some rows of another class, or use MultiViewEncoder, which needs none."
         )
     return classes

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -61,7 +63,21 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         raise ValueError("Expected cost_decay below 1, or C would never change. Use 0.9.")
     if parameters["impute"] is not None:
         check_choice("impute", parameters["impute"], ("mean",))
+    _check_switches(parameters["standardize"], parameters["verbose"])
     _check_callbacks(parameters["callbacks"])
+
+
+def _check_switches(standardize: Any, verbose: Any) -> None:
+    if not isinstance(standardize, bool | np.bool_):  # or "no" would mean yes
+        raise ValueError(
+            f"Expected standardize to be True or False, but it is {standardize!r}. "
+            "Write standardize=False to take columns as they are."
+        )
+    if isinstance(verbose, str) and verbose != "auto":
+        raise ValueError(
+            f"Expected verbose to be True, False or 'auto', but it is {verbose!r}. "
+            "Write verbose=True to see progress."
+        )
 
 
 def _check_callbacks(callbacks: Any) -> None:
@@ -80,7 +96,7 @@ def pick_device(device: Any) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         picked = torch.device(device)
-        torch.empty(0, device=picked)
+        torch.zeros(1, device=picked).cpu()  # "meta" holds nothing
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(
@@ -99,12 +115,17 @@ def hidden_of(hidden: Any, names: Sequence[str]) -> list[tuple[int, ...]]:
 
 
 def _layers(hidden: Any) -> tuple[int, ...]:
-    if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+    if not isinstance(hidden, Sequence) or not all(_is_width(width) for width in hidden):
         raise ValueError(
-            "Expected hidden to be a tuple of layer widths, or a dict of such tuples by view, but "
-            f"it is {hidden!r}. Write hidden=(128,) for one layer, hidden=() for a linear encoder."
+            "Expected hidden to be a tuple of layer widths of at least 1, or a dict of such tuples "
+            f"by view, but it is {hidden!r}. Write hidden=(128,) for one layer, hidden=() for a "
+            "linear encoder."
         )
-    return tuple(check_count("every width in hidden", width) for width in hidden)
+    return tuple(hidden)
+
+
+def _is_width(width: Any) -> bool:
+    return isinstance(width, Integral) and int(width) >= 1
 
 
 def encoders_of(encoders: Any, names: Sequence[str]) -> list[nn.Module | None]:
@@ -133,7 +154,7 @@ def encoders_of(encoders: Any, names: Sequence[str]) -> list[nn.Module | None]:
                 f"{type(module).__name__}. Derive it from torch.nn.Module."
             )
     # Copies, because training changes them, and what the caller passed is not ours to change.
-    return [copy.deepcopy(module) for module in given]
+    return [None if module is None else copy.deepcopy(module).cpu() for module in given]
 
 
 def _check_view_names(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -26,10 +27,15 @@ __all__ = [
 
 _LOW_RANK, _LOW_SPREAD = 1.5, 0.01
 _LISTED = 5  # of what is too much to name in full
+_OURS = ("hotview.", "sklearn.")  # modules in which a warning is of no use to the user
 
 
 def _warn(text: str, category: type[Warning] = UserWarning) -> None:
-    warnings.warn(text, category, stacklevel=5)
+    """Warn, and point at the line of the user's that called `fit`."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(_OURS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 def remark_on_columns(scans: Mapping[str, Scan], *, standardize: bool) -> None:

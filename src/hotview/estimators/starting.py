@@ -44,15 +44,16 @@ def start_at_principal_components(
         Mean variance of the latents' columns.
     """
     spread = np.maximum(pca.explained_variance_, 0).astype(np.float64)
-    tiny = np.finfo(np.float64).tiny
-    to_features = np.sqrt(len(spread) / max(spread.sum(), tiny))
+    if spread.sum() == 0:  # rows that are all alike have no components to begin with
+        return
+    to_features = np.sqrt(len(spread) / spread.sum())
     leading = (spread * to_features**2)[:n_components].sum()
     start_at_components(
         network,
         s,
         torch.as_tensor(pca.components_ * to_features, dtype=torch.float32),
         torch.as_tensor(pca.mean_, dtype=torch.float32),
-        float(np.sqrt(n_components * variance / max(leading, tiny))),
+        float(np.sqrt(n_components * variance / leading)),
     )
 
 

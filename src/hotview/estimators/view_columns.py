@@ -56,7 +56,8 @@ def _resolve(view: str, columns: Any, n: int, names: Array | None) -> IntArray:
         if listed.ndim != 1 or (listed.dtype.kind not in "iuUOT" and len(listed) > 0):
             raise ValueError(
                 f"Expected view_slices[{view!r}] to be a slice or a list of column numbers or "
-                f"names, but it is {columns!r}. Write [{columns!r}] for a single column."
+                f"names, but it is {columns!r}. "
+                + (f"Write [{columns!r}]." if listed.ndim == 0 else "Use numbers or text.")
             )
         by_name = listed.dtype.kind in "UOT"
         numbers = _from_names(view, listed, names) if by_name else _from_numbers(view, listed, n)

@@ -111,8 +111,12 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y, groups : object, default=None
-            Not used; they are there for scikit-learn.
+        X : object, default=None
+            Not used, like the others; they are there for scikit-learn.
+        y : object, default=None
+            Not used.
+        groups : object, default=None
+            Not used.
 
         Returns
         -------

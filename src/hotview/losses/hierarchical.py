@@ -78,7 +78,7 @@ class _Hierarchical(SlicedCoupling):
         # Before the first step there is no average, which torch would take for a missing key.
         mean = state.get(f"{prefix}mean_cost")
         self.mean_cost = None if mean is None else torch.empty_like(mean)
-        super()._load_from_state_dict(state, prefix, *args)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state, prefix, *args)
 
     def weigh(self, C: Tensor) -> Tensor:
         """The plan W over the averaged costs."""

@@ -107,7 +107,7 @@ class Objective(nn.Module):
         τ.
     head_weight : float
         h. With 0 the heads of the views are trained on features that are held fixed, so that
-        nothing else feels them.
+        nothing else feels them (but for ``"manifold"``, which smooths their scores).
     class_weight : Tensor or None
         A weight per class.
     teachers : sequence of int

@@ -50,7 +50,18 @@ class SlicedCoupling(Coupling):
         return sliced_cost(Zs, self.clouds(), directions=theta, scale=self.scale)
 
     def weigh(self, C: Tensor) -> Tensor:
-        """Weights of the entries of C, constants that add up to 1."""
+        """Weights of the entries of C, constants that add up to 1.
+
+        Parameters
+        ----------
+        C : Tensor of shape (S, S) or (S, K)
+            The costs.
+
+        Returns
+        -------
+        Tensor
+            Weights, of the same shape.
+        """
         raise NotImplementedError
 
     def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:

@@ -9,6 +9,8 @@ from torch import Tensor
 
 __all__ = ["reconstruction_error", "roughness"]
 
+_FLOOR, _TINY = 1e-3, 1e-30  # of the mean variance, and where there is none
+
 
 def reconstruction_error(Xs: Sequence[Tensor], decoded: Sequence[Tensor]) -> Tensor:
     r"""Mean squared error of decoded rows, averaged over entries, added over views.
@@ -50,8 +52,9 @@ def roughness(
     neighbors : sequence of Tensor
         The same of one neighbor of each of these rows.
     relative : bool, default=False
-        Divide each view's distance by that of two rows at random (twice the total variance), so
-        that shrinking all latents is not smoothness.
+        Take the distance in every direction as a share of that of two rows at random (twice the
+        variance), and the mean over directions: no linear map of the latents changes it, so that
+        neither shrinking them nor giving up directions is smoothness.
 
     Returns
     -------
@@ -64,7 +67,7 @@ def roughness(
     >>> from hotview.losses import roughness
     >>> Y = torch.tensor([[0.0], [2.0]])
     >>> roughness([Y], [Y + 1]), roughness([Y], [Y + 1], relative=True)
-    (tensor(1.), tensor(0.5000))
+    (tensor(1.), tensor(0.3997))
     """
     return torch.stack(
         [_distance(Y, N, relative) for Y, N in zip(Ys, neighbors, strict=True)]
@@ -72,8 +75,16 @@ def roughness(
 
 
 def _distance(Y: Tensor, N: Tensor, relative: bool) -> Tensor:
-    distance = (Y - N).square().sum(1).mean()
+    difference = (Y - N).double()
     if not relative:
-        return distance
-    tiny = torch.finfo(Y.dtype).tiny  # a view of one row, or all alike, has no variance
-    return distance / (2 * Y.var(0, correction=0).sum()).clamp_min(tiny)
+        return difference.square().sum(1).mean().to(Y.dtype)
+    both = torch.cat([Y, N]).double()  # of these no difference can leave the span
+    centered = both - both.mean(0)
+    among_all = centered.T @ centered
+    d = len(among_all)
+    # A direction without variance has no share; it only must not divide by zero.
+    floor = _FLOOR * among_all.diagonal().mean().detach() + _TINY
+    eye = torch.eye(d, dtype=torch.float64, device=Y.device)
+    between = difference.T @ difference
+    share: Tensor = torch.linalg.solve(among_all + floor * eye, between).trace() / d
+    return share.to(Y.dtype)

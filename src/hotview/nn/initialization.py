@@ -35,7 +35,7 @@ def start_at_components(
     assert isinstance(U, nn.Linear)
     r = start_encoder(encoder, components, mean)
     with torch.no_grad():
-        U.weight.mul_(_OTHERS * size)
+        U.weight.zero_()
         for j in range(min(r, U.out_features)):
             U.weight[j, j] = size
 

@@ -147,7 +147,7 @@ def count_features(encoder: nn.Module, n_columns: int, name: str) -> int:
     encoder.eval()
     expected = (
         f"Expected the encoder of view {name!r} to turn float32 rows of shape (2, {n_columns}) "
-        "into floats of shape (2, n_features)"
+        "into float32 of shape (2, n_features)"
     )
     try:
         with torch.no_grad():
@@ -158,7 +158,13 @@ def count_features(encoder: nn.Module, n_columns: int, name: str) -> int:
         ) from error
     finally:
         encoder.train(training)
-    if not isinstance(F, Tensor) or F.ndim != 2 or len(F) != 2 or not F.is_floating_point():
+    if not isinstance(F, Tensor) or F.dtype != torch.float32 or not _is_table_of_two(F):
         came = f"{F.dtype} of shape {tuple(F.shape)}" if isinstance(F, Tensor) else type(F).__name__
-        raise ValueError(f"{expected}, but it gave {came}. Flatten what it returns.")
+        raise ValueError(
+            f"{expected}, but it gave {came}. Flatten what it returns, and make it float32."
+        )
     return F.shape[1]
+
+
+def _is_table_of_two(F: Tensor) -> bool:
+    return F.ndim == 2 and len(F) == 2 and F.shape[1] > 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from hotview._files import check_output_path, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,17 +135,8 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """
     path = check_picture_path(path)
     kind = path.suffix.lstrip(".").lower()
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=f".{kind}")
-    os.close(handle)
-    try:
+    with whole_file(path) as draft:
         figure.savefig(draft, format=kind, dpi=150)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(draft, 0o666 & ~umask)  # what an ordinary open would have given it
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
     return path
 
 
@@ -169,16 +160,4 @@ def check_picture_path(path: str | Path) -> Path:
     Traceback (most recent call last):
     ValueError: plan.txt must end in .pdf, .png or .svg, got '.txt'.
     """
-    path = Path(path)
-    if path.suffix.lower() not in _SUFFIXES:
-        *most, last = _SUFFIXES
-        raise ValueError(
-            f"{path} must end in {', '.join(most)} or {last}, got {path.suffix or 'nothing'!r}."
-        )
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {path.parent} does not exist; make it first.")
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"the folder {path.parent} cannot be written to; choose another.")
-    return path
+    return check_output_path(path, _SUFFIXES)

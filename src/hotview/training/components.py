@@ -1,6 +1,8 @@
-"""Principal components of a view, with signs that do not depend on chance."""
+"""Principal components of views, with signs on which the views agree."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -8,37 +10,89 @@ from sklearn.decomposition import PCA
 from hotview._types import Array
 from hotview.training.rows import ViewRows
 
-__all__ = ["principal_components"]
+__all__ = ["agree_on_signs", "principal_components"]
 
 _N_SAMPLE = 10_000  # rows that they are found from
+_QUANTILES = (np.arange(100) + 0.5) / 100
 
 
-def principal_components(rows: ViewRows, n: int, random: np.random.Generator) -> PCA:
-    """Principal components of the standardized columns, each with a positive third moment.
-
-    The sign of a component is arbitrary, and its distribution is not symmetric: without a rule,
-    views of equal distribution would look different.
+def principal_components(
+    views: Sequence[ViewRows], n: int, random: np.random.Generator
+) -> list[PCA]:
+    """Principal components of the standardized columns of every view.
 
     Parameters
     ----------
-    rows : ViewRows
-        The view.
+    views : sequence of ViewRows
+        The views.
     n : int
-        Most components to find.
+        Most components to find in each.
     random : numpy Generator
-        Which rows they are found from, where not all.
+        Which rows they are found from, where a view has more than 10,000.
 
     Returns
     -------
-    PCA
-        Fitted, from 10,000 rows at most.
+    list of PCA
+        Fitted, with signs from `agree_on_signs`.
     """
-    X = _sample(rows, random)
-    # Whatever scikit-learn is configured to return, here it is arrays.
-    pca = PCA(min(n, *X.shape), random_state=0).set_output(transform="default").fit(X)
-    third = (pca.transform(X).astype(np.float64) ** 3).sum(axis=0)
-    pca.components_ *= np.where(third < 0, -1, 1)[:, None].astype(X.dtype)
-    return pca
+    found, scores = [], []
+    for view in views:
+        X = _sample(view, random)
+        with np.errstate(invalid="ignore"):  # shares of the variance, where there is none
+            pca = PCA(min(n, *X.shape), random_state=0).fit(X)
+        found.append(pca)
+        scores.append(pca.transform(X))
+    for pca, signs in zip(found, agree_on_signs(scores), strict=True):
+        pca.components_ *= signs[:, None].astype(pca.components_.dtype)
+    return found
+
+
+def agree_on_signs(scores: Sequence[Array]) -> list[Array]:
+    """Signs for the columns of clouds that make equally numbered columns as alike as possible.
+
+    The sign of a principal component is arbitrary and its distribution is not symmetric: without
+    a rule, views of one distribution look different. Column by column, all pairs of clouds vote on
+    whether their signs should be equal, the surer pairs louder, and the leading eigenvector of the
+    votes decides (synchronization over two signs). What is left open, one sign for all, makes the
+    third moments positive.
+
+    Parameters
+    ----------
+    scores : sequence of ndarray of shape (rows, columns)
+        The clouds; sizes may differ.
+
+    Returns
+    -------
+    list of ndarray of shape (columns,)
+        1 or −1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.training.components import agree_on_signs
+    >>> Y = np.random.default_rng(0).exponential(size=(200, 1))
+    >>> [signs.tolist() for signs in agree_on_signs([Y - 1, 1 - Y, Y - 1])]
+    [[1.0], [-1.0], [1.0]]
+    """
+    signs = [np.ones(Y.shape[1]) for Y in scores]
+    for j in range(max(Y.shape[1] for Y in scores)):
+        having = [s for s, Y in enumerate(scores) if Y.shape[1] > j]
+        for s, sign in zip(having, _agree([scores[s][:, j] for s in having]), strict=True):
+            signs[s][j] = sign
+    return signs
+
+
+def _agree(columns: list[Array]) -> Array:
+    q = np.stack([np.quantile(y, _QUANTILES) for y in columns]).astype(np.float64)
+    turned = -q[:, ::-1]
+    equal = ((q[:, None] - q) ** 2).mean(axis=2)
+    opposite = ((q[:, None] - turned) ** 2).mean(axis=2)
+    total = equal + opposite
+    votes = np.divide(opposite - equal, total, out=np.zeros_like(total), where=total > 0)
+    _, vectors = np.linalg.eigh(votes * np.abs(votes))
+    signs = np.where(vectors[:, -1] < 0, -1.0, 1.0)
+    third = sum(sign * (row**3).mean() for sign, row in zip(signs, q, strict=True))
+    return signs if third >= 0 else -signs
 
 
 def _sample(rows: ViewRows, random: np.random.Generator) -> Array:

@@ -1,0 +1,290 @@
+"""Models in one file: arrays as safetensors, everything else as JSON inside it; no code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+import hotview
+from hotview._files import check_output_path, whole_file
+from hotview.estimators import MultiViewClassifier, MultiViewEncoder
+from hotview.estimators.base import MultiViewEstimator
+from hotview.estimators.inference import Fusion
+from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
+from hotview.nn.multiview import Widths, make_network
+from hotview.ot import Plan
+from hotview.training.columns import Columns
+from hotview.training.history import History
+from hotview.training.null import Null
+from hotview.training.planning import ViewPlan
+
+__all__ = ["check_model_path", "load_model", "save_model"]
+
+_FORMAT, _VERSION = "hotview model", 1
+_CLASSES = {c.__name__: c for c in (MultiViewClassifier, MultiViewEncoder)}
+_NOT_SAVED = ("callbacks", "encoders", "random_state", "device")
+_PLAN_TENSORS, _PLAN_NUMBERS = (
+    ("W", "C", "f", "g", "marginal_error"),
+    ("symmetric", "n_iter", "tol"),
+)
+
+
+def check_model_path(path: str | Path) -> Path:
+    """Refuse a path that no model can be saved to.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where a model is to go.
+
+    Returns
+    -------
+    Path
+        The same.
+
+    Examples
+    --------
+    >>> from hotview.persistence import check_model_path
+    >>> check_model_path("model.pkl")
+    Traceback (most recent call last):
+    ValueError: model.pkl must end in .hotview, got '.pkl'.
+    """
+    return check_output_path(path, (".hotview",))
+
+
+def save_model(estimator: MultiViewEstimator, path: str | Path) -> Path:
+    """Save a fitted estimator, whole or not at all.
+
+    Callbacks, the user's own encoders (their weights are saved, their code is not), the random
+    state and the device are not part of the file.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The estimator, fitted.
+    path : str or Path
+        Where to; ends in ``.hotview``.
+
+    Returns
+    -------
+    Path
+        Where it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.datasets import make_views
+    >>> from hotview.persistence import load_model, save_model
+    >>> views = make_views(50, n_views=4, random_state=0).views
+    >>> encoder = MultiViewEncoder(max_epochs=1, random_state=0).fit(views)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     loaded = load_model(save_model(encoder, f"{folder}/model.hotview"))
+    >>> bool((loaded.transform(views)["view_0"] == encoder.transform(views)["view_0"]).all())
+    True
+    """
+    path = check_model_path(path)
+    tensors, facts = _take_apart(estimator)
+    text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
+    with whole_file(path) as draft:
+        save_file({k: t.contiguous() for k, t in tensors.items()}, draft, {"hotview": text})
+    return path
+
+
+def load_model(path: str | Path, *, encoders: Any = None, device: Any = "auto") -> Any:
+    """Load an estimator that `save_model` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    encoders : list or dict of nn.Module, or None, default=None
+        Modules like those that the estimator was fitted with, where it had any of the user's own.
+    device : str or torch.device, default="auto"
+        Where the network is to be.
+
+    Returns
+    -------
+    MultiViewClassifier or MultiViewEncoder
+        The estimator, fitted.
+
+    Examples
+    --------
+    >>> from hotview.persistence import load_model
+    >>> load_model("nowhere.hotview")
+    Traceback (most recent call last):
+    FileNotFoundError: there is no model at nowhere.hotview.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no model at {path}.")
+    tensors, facts = _read(path)
+    return _put_together(tensors, facts, encoders, device)
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    expected = f"Expected {path} to be a model that hotview saved"
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads((file.metadata() or {})["hotview"])
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except Exception as error:
+        raise ValueError(
+            f"{expected}, but it cannot be read ({error}). Save the model again."
+        ) from error
+    if facts.get("format") != _FORMAT:
+        raise ValueError(f"{expected}, but it is something else. Give the path of a model.")
+    if facts["version"] > _VERSION:
+        raise ValueError(
+            f"{expected} in format {_VERSION} or older, but its format is {facts['version']}. "
+            "Update hotview."
+        )
+    return tensors, facts
+
+
+def _take_apart(estimator: MultiViewEstimator) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    names = estimator.view_names_
+    given = encoders_of(estimator.encoders, names)
+    state = estimator.network_.state_dict()
+    tensors = {f"network.{key}": value.detach().cpu() for key, value in state.items()}
+    for s, columns in enumerate(estimator._columns.values()):
+        for part in ("mean", "scale", "fill"):
+            if (values := getattr(columns, part)) is not None:
+                tensors[f"columns.{s}.{part}"] = torch.from_numpy(values.copy())
+    facts: dict[str, Any] = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "hotview": hotview.__version__,
+        "class": type(estimator).__name__,
+        "parameters": _plain_parameters(estimator.get_params(deep=False)),
+        "views": [[name, *estimator._shapes[name]] for name in names],
+        "own_encoders": [name for name, f in zip(names, given, strict=True) if f is not None],
+        "batch_size": estimator.batch_size_,
+        "history": list(estimator.history_),
+    }
+    if estimator.references_ is not None:
+        tensors["references"] = torch.from_numpy(estimator.references_.copy())
+    if estimator.plan_ is not None:
+        assert estimator.view_labels_ is not None  # found with the plan
+        tensors["view_labels"] = torch.from_numpy(estimator.view_labels_.copy())
+        facts["plan"] = _take_plan_apart(estimator.plan_, "plan", tensors)
+        facts["null"] = _take_plan_apart(estimator.plan_.null.plan, "null.plan", tensors)
+        tensors |= {"null.W": estimator.plan_.null.W, "null.C": estimator.plan_.null.C}
+    if isinstance(estimator, MultiViewClassifier):
+        facts["classes"] = [estimator.classes_.dtype.str, estimator.classes_.tolist()]
+        facts["fusion"] = vars(estimator._fusion)
+    return tensors, facts
+
+
+def _plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    plain = {name: value for name, value in parameters.items() if name not in _NOT_SAVED}
+    if isinstance(weights := plain.get("class_weight"), Mapping):
+        # Classes may be numbers, which JSON would turn into text.
+        plain["class_weight"] = {"items": [[_plain(k), float(w)] for k, w in weights.items()]}
+    if isinstance(plain["hidden"], Mapping):
+        plain["hidden"] = {name: list(widths) for name, widths in plain["hidden"].items()}
+    return {name: _plain(value) for name, value in plain.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _take_plan_apart(plan: Plan, prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    tensors |= {f"{prefix}.{part}": getattr(plan, part) for part in _PLAN_TENSORS}
+    if plan.mask is not None:
+        tensors[f"{prefix}.mask"] = plan.mask
+    return {"reg": float(plan.reg), **{name: getattr(plan, name) for name in _PLAN_NUMBERS}}
+
+
+def _put_together(
+    tensors: dict[str, Tensor], facts: dict[str, Any], encoders: Any, device: Any
+) -> Any:
+    parameters = dict(facts["parameters"])
+    if isinstance(weights := parameters.get("class_weight"), Mapping):
+        parameters["class_weight"] = dict(weights["items"])
+    parameters["hidden"] = _hidden(parameters["hidden"])
+    estimator = _CLASSES[facts["class"]](**parameters, encoders=encoders, device=device)
+    names = [name for name, _, _ in facts["views"]]
+    estimator.view_names_, estimator.n_views_ = names, len(names)
+    estimator.n_features_per_view_ = {name: n for name, n, _ in facts["views"]}
+    estimator._shapes = {
+        name: (n, None if columns is None else tuple(columns))
+        for name, n, columns in facts["views"]
+    }
+    estimator._columns = {name: _columns(tensors, s) for s, name in enumerate(names)}
+    estimator.network_ = _network(tensors, facts, estimator)
+    estimator.history_, estimator.batch_size_ = History(facts["history"]), facts["batch_size"]
+    references, labels = tensors.get("references"), tensors.get("view_labels")
+    estimator.references_ = None if references is None else references.numpy()
+    estimator.view_labels_ = None if labels is None else labels.numpy()
+    estimator.plan_ = _view_plan(tensors, facts) if "plan" in facts else None
+    if isinstance(estimator, MultiViewClassifier):
+        dtype, classes = facts["classes"]
+        estimator.classes_ = np.array(classes, dtype=dtype)
+        fusion = facts["fusion"]
+        estimator._fusion = Fusion(
+            fusion["joint"],
+            fusion["alone"],
+            tuple(fusion["heads"]),
+            tuple(fusion["log_prior"]),
+        )
+    return estimator
+
+
+def _hidden(hidden: Any) -> Any:
+    if isinstance(hidden, Mapping):
+        return {name: tuple(widths) for name, widths in hidden.items()}
+    return tuple(hidden)
+
+
+def _columns(tensors: dict[str, Tensor], s: int) -> Columns:
+    fill = tensors.get(f"columns.{s}.fill")
+    return Columns(
+        tensors[f"columns.{s}.mean"].numpy(),
+        tensors[f"columns.{s}.scale"].numpy(),
+        None if fill is None else fill.numpy(),
+    )
+
+
+def _network(tensors: dict[str, Tensor], facts: dict[str, Any], estimator: Any) -> Any:
+    names = estimator.view_names_
+    given = encoders_of(estimator.encoders, names)
+    found = [name for name, f in zip(names, given, strict=True) if f is not None]
+    if found != facts["own_encoders"]:
+        raise ValueError(
+            f"Expected encoders of one's own for the views {facts['own_encoders']}, as at fit, but "
+            f"they came for {found}. Pass encoders={{view: module}} with the same modules."
+        )
+    widths = Widths(
+        list(estimator.n_features_per_view_.values()),
+        hidden_of(estimator.hidden, names),
+        estimator.n_features,
+        estimator.n_components,
+        len(facts["classes"][1]) if "classes" in facts else 0,
+        estimator.view_regularizer == "autoencoder",
+    )
+    network = make_network(widths, torch.Generator().manual_seed(0), given, names)
+    prefix = "network."
+    state = {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
+    network.load_state_dict(state)
+    return network.to(pick_device(estimator.device)).eval()
+
+
+def _plan_parts(tensors: dict[str, Tensor], prefix: str, numbers: dict[str, Any]) -> dict[str, Any]:
+    parts = {part: tensors[f"{prefix}.{part}"] for part in _PLAN_TENSORS}
+    return {**parts, **numbers, "mask": tensors.get(f"{prefix}.mask")}
+
+
+def _view_plan(tensors: dict[str, Tensor], facts: dict[str, Any]) -> ViewPlan:
+    before = Plan(**_plan_parts(tensors, "null.plan", facts["null"]))
+    null = Null(before, tensors["null.W"], tensors["null.C"])
+    return ViewPlan(**_plan_parts(tensors, "plan", facts["plan"]), null=null)

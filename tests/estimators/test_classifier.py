@@ -1,0 +1,506 @@
+from itertools import chain, combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import accuracy_score
+
+from hotview import MultiViewClassifier
+from hotview.datasets import make_views
+from hotview.estimators.couplings import COUPLINGS
+from hotview.losses.objective import VIEW_REGULARIZERS
+
+SMALL = {
+    "coupling": "none",
+    "view_regularizer": "none",
+    "hidden": (8,),
+    "n_features": 4,
+    "n_components": 3,
+    "n_projections": 6,
+    "n_references": 2,
+    "max_epochs": 2,
+    "learning_rate": 0.01,
+    "device": "cpu",
+    "random_state": 0,
+}
+DATA = make_views(
+    [60, 50, 70],
+    n_views=3,
+    n_groups=1,
+    n_classes=3,
+    n_columns=[5, 6, 4],
+    labeled=0.8,
+    random_state=0,
+)
+LINKED, Y, UNALIGNED = DATA.linked, DATA.linked_target, DATA.views
+NAMES = list(LINKED)
+TEXT = ["class 0", "class 1", "class 2"]
+SUBSETS = list(chain.from_iterable(combinations(NAMES, n) for n in (1, 2, 3)))
+may_collapse = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+
+
+def small(**parameters):
+    return MultiViewClassifier(**{**SMALL, **parameters})
+
+
+def trained(**parameters):
+    return small(max_epochs=60, learning_rate=0.03, **parameters)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return trained().fit(LINKED, Y, unaligned=UNALIGNED)
+
+
+def hide(y, every=2):
+    """Labels with gaps: every second one is known."""
+    return np.where(np.arange(len(y)) % every == 0, y, np.nan)
+
+
+def only(views, names):
+    return {name: X for name, X in views.items() if name in names}
+
+
+# training
+
+
+@may_collapse
+@pytest.mark.parametrize("view_regularizer", VIEW_REGULARIZERS)
+@pytest.mark.parametrize("coupling", COUPLINGS)
+def test_every_combination_trains(coupling, view_regularizer):
+    data = make_views(
+        20, n_views=4, n_groups=1, n_classes=2, n_columns=5, labeled=1.0, random_state=0
+    )
+    aligned = coupling in ("lscca", "dgcca")
+    classifier = small(coupling=coupling, view_regularizer=view_regularizer, max_epochs=15)
+    classifier.fit(data.linked, hide(data.linked_target), unaligned=None if aligned else data.views)
+    history = classifier.history_
+    others = {"epoch", "loss", "seconds", "marginal_error"}
+    ranks = {f"effective_rank_{name}" for name in data.views}
+    parts = set(history.names) - others - ranks
+    assert {"classification", "view_heads"} <= parts
+    assert ("agreement" in parts) == aligned
+    assert ("transport" in parts) == (coupling.startswith(("sw", "hot")))
+    assert ("reconstruction" in parts) == (view_regularizer == "autoencoder")
+    assert ({"smoothness", "score_smoothness"} <= parts) == (view_regularizer == "manifold")
+    assert ("marginal_error" in history.names) == coupling.startswith("hot")
+    assert (ranks <= set(history.names)) == ((coupling, view_regularizer) != ("none", "none"))
+    for row in history:
+        assert np.isfinite(list(row.values())).all()
+        assert row["loss"] == pytest.approx(sum(row[name] for name in parts))
+    assert history["loss"][-1] < history["loss"][0]
+    np.testing.assert_allclose(classifier.predict_proba(data.linked).sum(1), 1)
+
+
+@pytest.mark.parametrize("coupling", ("lscca", "dgcca"))
+def test_couplings_of_individuals_refuse_unaligned_rows(coupling):
+    classifier = small(coupling=coupling)
+    message = rf"aligned rows for coupling='{coupling}'.*\['view_1'\] have unaligned.*leave"
+    with pytest.raises(ValueError, match=message):
+        classifier.fit(LINKED, Y, unaligned={"view_1": UNALIGNED["view_1"]})
+    classifier.fit(LINKED, hide(Y))
+    assert classifier.batch_size_ == len(Y)  # rows without a label are coupled too
+
+
+def test_it_learns_from_all_views_and_from_each(model):
+    assert model.score(LINKED, Y) > 0.95
+    for name in NAMES:  # rows that it saw without a label
+        assert model.score({name: UNALIGNED[name]}, DATA.target[name]) > 0.8
+
+
+def test_scikit_learn_sees_a_classifier(model):
+    assert is_classifier(model)
+    assert model.classes_.tolist() == [0, 1, 2]
+
+
+def test_unaligned_rows_take_part(model):
+    alone = small(coupling="sw-reference", view_regularizer="autoencoder").fit(LINKED, Y)
+    more = small(coupling="sw-reference", view_regularizer="autoencoder")
+    more.fit(LINKED, Y, unaligned=UNALIGNED)
+    assert alone.batch_size_ == 40
+    assert more.batch_size_ == 110  # 40 linked and 70 unaligned rows of view_2
+    some = clone(more).fit(LINKED, Y, unaligned={"view_1": UNALIGNED["view_1"], "view_0": None})
+    assert some.batch_size_ == 90
+    as_list = clone(more).fit(LINKED, Y, unaligned=[None, UNALIGNED["view_1"], None])
+    assert as_list.history_["loss"] == some.history_["loss"]
+
+
+def test_a_row_without_a_view_is_an_unaligned_row_of_the_others_and_keeps_its_label():
+    views = {name: X.copy() for name, X in LINKED.items()}
+    views["view_1"][:10] = np.nan
+    gaps = small().fit(views, Y)
+    apart = small().fit(
+        {name: X[10:] for name, X in LINKED.items()},
+        Y[10:],
+        unaligned={name: LINKED[name][:10] for name in ("view_0", "view_2")},
+        unaligned_y=dict.fromkeys(("view_0", "view_2"), Y[:10]),
+    )
+    np.testing.assert_allclose(
+        gaps.history_["classification"], apart.history_["classification"], rtol=1e-5
+    )
+    np.testing.assert_allclose(gaps.history_["view_heads"], apart.history_["view_heads"], rtol=1e-5)
+
+
+# any subset of views
+
+
+@pytest.mark.parametrize("names", SUBSETS, ids=" ".join)
+def test_every_way_to_leave_views_out_is_the_same(model, names):
+    here = only(LINKED, names)
+    expected = model.predict_proba(here)
+    np.testing.assert_allclose(expected.sum(1), 1)
+    assert (expected >= 0).all()
+    hidden = {name: X if name in names else np.full_like(X, np.nan) for name, X in LINKED.items()}
+    ways = (
+        {name: here.get(name) for name in NAMES},
+        dict(reversed(here.items())),
+        [here.get(name) for name in NAMES],
+        tuple(here.get(name) for name in NAMES),
+        hidden,
+    )
+    for views in ways:
+        np.testing.assert_allclose(model.predict_proba(views), expected, rtol=1e-10)
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(views)), expected, rtol=1e-10)
+        np.testing.assert_array_equal(model.predict(views), model.classes_[expected.argmax(1)])
+        assert model.score(views, Y) == accuracy_score(Y, model.classes_[expected.argmax(1)])
+    assert model.score(here, Y) > 0.8
+    Z = model.transform(here)
+    assert list(Z) == list(names)
+    assert all(np.isfinite(z).all() for z in Z.values())
+
+
+def test_each_row_is_judged_by_the_views_that_it_has(model):
+    views = {name: X.copy() for name, X in LINKED.items()}
+    which = np.arange(len(Y)) % len(SUBSETS)
+    for i, subset in enumerate(which):
+        for name in set(NAMES) - set(SUBSETS[subset]):
+            views[name][i] = np.nan
+    found = model.predict_proba(views)
+    for subset, names in enumerate(SUBSETS):
+        rows = np.flatnonzero(which == subset)
+        alone = model.predict_proba({name: LINKED[name][rows] for name in names})
+        np.testing.assert_allclose(found[rows], alone, rtol=1e-4, atol=1e-6)
+    assert model.score(views, Y) > 0.8
+
+
+def test_a_row_without_any_view_is_named(model):
+    views = {name: X.copy() for name, X in LINKED.items()}
+    for X in views.values():
+        X[[5, 9]] = np.nan
+    for method in (model.predict, model.predict_proba, model.predict_log_proba):
+        with pytest.raises(ValueError, match=r"'view_0', 'view_1', 'view_2'.* 2 have none.*row 5"):
+            method(views)
+    one = np.full_like(LINKED["view_0"], np.nan)
+    with pytest.raises(ValueError, match=f"{len(Y)} have none, the first being row 0"):
+        model.predict({"view_0": one})
+    with pytest.raises(ValueError, match=r"at least one of the views.*all are absent"):
+        model.predict({"view_0": None})
+    with pytest.raises(ValueError, match="all are absent"):
+        model.predict({})
+
+
+def test_rows_of_predict_are_aligned(model):
+    views = {**LINKED, "view_1": LINKED["view_1"][:7]}
+    for method in (model.predict, model.predict_proba, model.predict_log_proba):
+        with pytest.raises(ValueError, match=r"numbers of rows differ \('view_0': 40, 'view_1': 7"):
+            method(views)
+
+
+def test_many_rows_are_judged_in_parts(model):
+    many = {name: np.tile(X, (110, 1)) for name, X in LINKED.items()}  # 4,400 rows
+    found = model.predict_proba(many)
+    assert found.shape == (4400, 3)
+    np.testing.assert_allclose(found[-40:], model.predict_proba(LINKED), rtol=1e-4, atol=1e-7)
+
+
+def test_scores_can_be_weighted(model):
+    right = model.predict({"view_2": LINKED["view_2"]}) == Y
+    weights = np.where(right, 3.0, 1.0)
+    found = model.score({"view_2": LINKED["view_2"]}, Y, sample_weight=weights)
+    assert found == pytest.approx(np.average(right, weights=weights))
+
+
+# labels
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    (
+        (Y.tolist(), [0, 1, 2]),
+        (Y.astype(np.uint8), [0, 1, 2]),
+        (Y.astype(float), [0.0, 1.0, 2.0]),
+        (Y > 0, [False, True]),
+        ([TEXT[c] for c in Y], TEXT),
+        (np.where(np.arange(len(Y)) % 3, Y, -1), [0, 1, 2]),
+        (hide(Y), [0.0, 1.0, 2.0]),
+        ([None if i % 2 else TEXT[c] for i, c in enumerate(Y)], TEXT),
+        (pd.Series(pd.array([pd.NA, *Y[1:]], dtype="Int64"), index=range(40, 80)), [0, 1, 2]),
+        (pd.Categorical([None, *(TEXT[c] for c in Y[1:])]), TEXT),
+    ),
+    ids=("list", "uint8", "floats", "bool", "text", "-1", "NaN", "None", "NA", "categorical"),
+)
+def test_labels_of_every_kind(y, classes):
+    classifier = trained().fit(LINKED, y)
+    assert classifier.classes_.tolist() == classes
+    predicted = classifier.predict(LINKED)
+    assert predicted.dtype == classifier.classes_.dtype
+    truth = np.array(classes)[np.minimum(Y, len(classes) - 1)]
+    assert np.mean(predicted == truth) > 0.8
+    assert classifier.score(LINKED, truth) == np.mean(predicted == truth)
+
+
+def test_gaps_of_every_kind_are_the_same_gap():
+    y = hide(Y)
+    expected = small().fit(LINKED, y).history_["loss"]
+    known = ~np.isnan(y)
+    for gaps in (
+        np.where(known, Y, -1),
+        [int(c) if k else None for c, k in zip(Y, known, strict=True)],
+        [int(c) if k else np.nan for c, k in zip(Y, known, strict=True)],
+        pd.array(np.where(known, Y, -1), dtype="Int64"),
+    ):
+        assert small().fit(LINKED, gaps).history_["loss"] == expected
+    marked = small(unlabeled_marker=99).fit(LINKED, np.where(known, Y, 99))
+    assert marked.history_["loss"] == expected
+    names = small(unlabeled_marker="?").fit(LINKED, np.where(known, Y.astype(str), "?"))
+    assert names.history_["loss"] == expected
+
+
+def test_rows_without_a_label_are_not_classified():
+    """With nothing else to learn from them, they might as well not be there."""
+    settings = {"standardize": False, "initialization": "random", "batch_size": 1000}
+    with_gaps = small(**settings).fit(LINKED, hide(Y))
+    without = small(**settings).fit({name: X[::2] for name, X in LINKED.items()}, Y[::2])
+    assert with_gaps.history_["loss"] == pytest.approx(without.history_["loss"], rel=1e-5)
+
+
+def test_minus_one_can_be_a_class():
+    y = np.where(Y > 0, 1, -1)
+    with pytest.raises(ValueError, match=r"only -1 and 1.*unlabeled_marker=None"):
+        small().fit(LINKED, y)
+    assert small(unlabeled_marker=None).fit(LINKED, y).classes_.tolist() == [-1, 1]
+
+
+# labels of unaligned rows
+
+
+def test_labels_of_unaligned_rows_alone_suffice():
+    nobody = np.full(len(Y), -1)
+    classifier = trained().fit(
+        LINKED, nobody, unaligned=UNALIGNED, unaligned_y={"view_0": DATA.target["view_0"]}
+    )
+    assert "classification" not in classifier.history_.names
+    assert classifier.score({"view_0": LINKED["view_0"]}, Y) > 0.8
+    # The linked rows carry what view_0 knows over to the others.
+    for name in ("view_1", "view_2"):
+        assert classifier.score({name: UNALIGNED[name]}, DATA.target[name]) > 0.8
+    assert classifier.score(LINKED, Y) > 0.8
+
+
+def test_without_linked_rows_a_view_that_has_no_labels_says_how_frequent_classes_are():
+    strangers = {name: np.full_like(X, np.nan) for name, X in LINKED.items()}
+    for rows, X in zip(np.array_split(np.arange(len(Y)), 3), strangers.items(), strict=True):
+        X[1][rows] = LINKED[X[0]][rows]
+    target = DATA.target["view_0"]
+    classifier = small().fit(
+        strangers, np.full(len(Y), np.nan), unaligned=UNALIGNED, unaligned_y={"view_0": target}
+    )
+    found = classifier.predict_proba({"view_1": UNALIGNED["view_1"]})
+    counts = np.bincount(target) + 1
+    np.testing.assert_allclose(found, np.tile(counts / counts.sum(), (50, 1)))
+    both = classifier.predict_proba({name: LINKED[name] for name in ("view_0", "view_1")})
+    alone = classifier.predict_proba({"view_0": LINKED["view_0"]})
+    np.testing.assert_allclose(both, alone)
+
+
+def test_labels_of_unaligned_rows_may_have_gaps_and_add_classes():
+    target = DATA.target["view_2"].astype(float)
+    target[::3] = np.nan
+    known = np.flatnonzero(Y < 2)
+    with pytest.warns(UserWarning, match="1 of the 3 classes have no linked row with a label"):
+        classifier = trained().fit(
+            {name: X[known] for name, X in LINKED.items()},
+            Y[known],
+            unaligned={"view_2": UNALIGNED["view_2"]},
+            unaligned_y={"view_2": target},
+        )
+    assert classifier.classes_.tolist() == [0, 1, 2]
+    found = classifier.predict({"view_2": LINKED["view_2"]})
+    assert np.mean(found[Y == 2] == 2) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("unaligned_y", "error", "message"),
+    (
+        ({"other": Y}, ValueError, r"\['view_0', 'view_1'\], but it labels 'other'"),
+        ({"view_2": Y}, ValueError, "labels 'view_2'.*Pass that view's rows in unaligned"),
+        ({"view_0": Y}, ValueError, "one label for each of the 60 rows, but it holds 40"),
+        ({"view_1": DATA.target["view_1"].astype(str)}, ValueError, "some are text and some are"),
+        ({"view_1": DATA.target["view_1"] + 0.5}, ValueError, r"_y\['view_1'\].*fractions"),
+        ([DATA.target["view_0"]], TypeError, r"a dict of labels by view.*list.*unaligned_y="),
+    ),
+)
+def test_labels_of_unaligned_rows_that_do_not_fit(unaligned_y, error, message):
+    unaligned = only(UNALIGNED, ("view_0", "view_1"))
+    with pytest.raises(error, match=message):
+        small().fit(LINKED, Y, unaligned=unaligned, unaligned_y=unaligned_y)
+    with pytest.raises((ValueError, TypeError)):
+        small().fit(LINKED, Y, unaligned_y=unaligned_y)
+
+
+def test_a_view_may_be_called_y():
+    views = {"y": LINKED["view_0"], "z": LINKED["view_1"]}
+    unaligned = {"y": UNALIGNED["view_0"]}
+    target = {"y": DATA.target["view_0"]}
+    found = small().fit(views, Y, unaligned=unaligned, unaligned_y=target)
+    expected = small().fit(
+        {"x": views["y"], "z": views["z"]},
+        Y,
+        unaligned={"x": unaligned["y"]},
+        unaligned_y={"x": target["y"]},
+    )
+    assert found.history_["loss"] == expected.history_["loss"]
+
+
+# weights of classes
+
+
+def test_equal_weights_are_no_weights():
+    expected = small().fit(LINKED, Y).history_["loss"]
+    found = small(class_weight={0: 1.0, 1: 1.0, 2: 1.0}).fit(LINKED, Y).history_["loss"]
+    assert found == pytest.approx(expected)
+
+
+def test_balanced_weights_are_one_over_the_frequency_of_labels():
+    y = np.where(Y == 2, 1, Y)  # a third of the rows against two thirds
+    counts = np.bincount(y)
+    weights = {c: len(y) / (2 * n) for c, n in enumerate(counts)}
+    balanced = small(class_weight="balanced").fit(LINKED, y).history_["loss"]
+    assert balanced == small(class_weight=weights).fit(LINKED, y).history_["loss"]
+    assert balanced != pytest.approx(small().fit(LINKED, y).history_["loss"])
+
+
+def test_a_heavy_class_is_predicted_more_often():
+    rng = np.random.default_rng(0)
+    views = {name: rng.normal(size=(60, 3)) for name in ("a", "b")}
+    y = np.repeat([0, 1], 30)
+    share = [
+        np.mean(trained(class_weight={0: w, 1: 1.0}).fit(views, y).predict({"a": views["a"]}) == 0)
+        for w in (0.05, 20.0)
+    ]
+    assert share[0] < 0.2
+    assert share[1] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    (
+        ({0: -1.0}, r"class_weight.*at least 0.*weights of \[0, 1, 2\] are \[-1.0, 1.0, 1.0\]"),
+        ({0: np.nan}, "class_weight.*finite"),
+        ({0: np.inf}, "class_weight.*finite"),
+        (dict.fromkeys(range(3), 0.0), "not all 0"),
+        ({7: 1.0}, "not in class_weight"),
+        ("even", "'balanced'"),
+    ),
+)
+def test_bad_class_weights_are_refused(class_weight, message):
+    with pytest.raises(ValueError, match=message):
+        small(class_weight=class_weight).fit(LINKED, Y)
+
+
+# validation
+
+
+def test_given_rows_are_scored_after_every_epoch():
+    test, classes = UNALIGNED["view_1"], DATA.target["view_1"]
+    scores = []
+
+    def score(epoch):
+        twin = clone(classifier).set_params(max_epochs=epoch.number, callbacks=None)
+        scores.append(twin.fit(LINKED, Y).score({"view_1": test}, classes))
+
+    classifier = small(max_epochs=3, learning_rate=0.1, callbacks=[score])
+    classifier.fit(LINKED, Y, validation=({"view_1": test}, classes))
+    assert classifier.history_["validation_score"] == pytest.approx(scores)
+    assert scores[-1] == classifier.score({"view_1": test}, classes)
+
+
+def test_validation_rows_without_a_label_and_of_new_classes():
+    test = UNALIGNED["view_1"]
+    classes = DATA.target["view_1"].astype(float)
+    classes[:10] = np.nan
+    expected = small().fit(LINKED, Y, validation=({"view_1": test[10:]}, classes[10:]))
+    found = small().fit(LINKED, Y, validation=({"view_1": test}, classes))
+    assert found.history_["validation_score"] == expected.history_["validation_score"]
+    classes[10:] = 7  # which cannot be right
+    none = small().fit(LINKED, Y, validation=({"view_1": test}, classes))
+    assert none.history_["validation_score"] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("validation", "error", "message"),
+    (
+        (LINKED, TypeError, r"views and their labels.*dict.*validation=\(Xs, y\)"),
+        ((LINKED, Y[:5]), ValueError, "each of the 40 rows, but it holds 5"),
+        ((LINKED, np.full(40, -1)), ValueError, "validation's y.*no row has one"),
+        ((LINKED, Y.astype(str)), ValueError, "some are text and some are numbers"),
+        ((LINKED, Y + 0.5), ValueError, "validation's y to hold classes"),
+        (({"other": LINKED["view_0"]}, Y), ValueError, "'other'"),
+        (({**LINKED, "view_0": LINKED["view_0"][:3]}, Y), ValueError, "numbers of rows differ"),
+        (({"view_0": LINKED["view_0"][:, :3]}, Y), ValueError, "'view_0' to have 5 columns"),
+        (({"view_0": LINKED["view_0"] * np.inf}, Y), ValueError, "'view_0'.*infinity"),
+    ),
+)
+def test_validation_rows_that_do_not_fit(validation, error, message):
+    with pytest.raises(error, match=message), np.errstate(all="ignore"):
+        small().fit(LINKED, Y, validation=validation)
+
+
+def test_a_fraction_of_the_labels_can_be_held_out():
+    held_out = small(validation_fraction=0.25, max_epochs=3).fit(LINKED, Y)
+    scores = held_out.history_["validation_score"]
+    np.testing.assert_allclose(np.multiply(scores, 10), np.round(np.multiply(scores, 10)))
+    other = small(validation_fraction=0.25, max_epochs=3, random_state=1).fit(LINKED, Y)
+    assert other.history_["loss"] != held_out.history_["loss"]
+    assert "validation_score" not in small().fit(LINKED, Y).history_.names
+
+
+def test_given_rows_take_the_place_of_a_fraction():
+    given = (LINKED, Y)
+    expected = small().fit(LINKED, Y, validation=given).history_
+    found = small(validation_fraction=0.25).fit(LINKED, Y, validation=given).history_
+    assert found["loss"] == expected["loss"]
+    assert found["validation_score"] == expected["validation_score"]
+
+
+@pytest.mark.parametrize("fraction", (1.5, -0.1, "half", np.nan, 0.0, 1.0, 0.01))
+def test_fractions_out_of_range(fraction):
+    with pytest.raises(ValueError, match="Expected validation_fraction to"):
+        small(validation_fraction=fraction).fit(LINKED, Y)
+
+
+def test_patience_needs_rows_to_validate_on():
+    with pytest.raises(ValueError, match=r"patience is set.*validation=\(Xs, y\).*validation_frac"):
+        small(patience=3).fit(LINKED, Y)
+    with pytest.raises(ValueError, match="patience to be a whole number"):
+        small(patience=0, validation_fraction=0.5).fit(LINKED, Y)
+
+
+def test_patience_stops_and_goes_back_to_the_best():
+    rng = np.random.default_rng(0)
+    noise = {name: rng.normal(size=X.shape) for name, X in LINKED.items()}
+    validation = (noise, rng.permutation(Y))  # where more training is no better
+    settings = {"max_epochs": 100, "learning_rate": 0.05}
+    classifier = small(patience=5, **settings).fit(LINKED, Y, validation=validation)
+    scores = classifier.history_["validation_score"]
+    best = int(np.argmax(scores))
+    assert len(scores) == best + 1 + 5 < 100
+    assert classifier.score(*validation) == max(scores) > scores[-1]
+    until_then = small(**{**settings, "max_epochs": best + 1}).fit(LINKED, Y)
+    np.testing.assert_array_equal(
+        until_then.predict_proba(LINKED), classifier.predict_proba(LINKED)
+    )
+    plain = small(**settings).fit(LINKED, Y, validation=validation)
+    assert len(plain.history_) == 100
+    assert plain.score(*validation) == plain.history_["validation_score"][-1]

@@ -1,0 +1,210 @@
+import numpy as np
+import pytest
+from sklearn.base import is_classifier
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils import get_tags
+
+from hotview import MultiViewEncoder
+from hotview.datasets import make_views
+from hotview.estimators.couplings import COUPLINGS
+from hotview.losses.objective import VIEW_REGULARIZERS
+
+SMALL = {
+    "hidden": (8,),
+    "n_features": 4,
+    "n_components": 3,
+    "n_projections": 6,
+    "n_references": 2,
+    "max_epochs": 2,
+    "learning_rate": 0.01,
+    "device": "cpu",
+    "random_state": 0,
+}
+DATA = make_views(40, n_views=4, n_columns=[5, 6, 4, 5], labeled=1.0, random_state=0)
+PAIRED = DATA.linked
+PARTS = {
+    "none": set(),
+    "lscca": {"agreement", "orthogonality"},
+    "dgcca": {"agreement"},
+    "sw-pairwise": {"transport", "orthogonality"},
+    "sw-reference": {"transport", "orthogonality"},
+    "hot-pairwise": {"transport", "orthogonality"},
+    "hot-reference": {"transport", "orthogonality"},
+    "autoencoder": {"reconstruction"},
+    "manifold": {"smoothness"},
+}
+ALIGNED = ("lscca", "dgcca")
+
+# Networks this small do collapse; test_remarks.py says when they should.
+may_collapse = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+
+
+def small(coupling="none", view_regularizer="none", **parameters):
+    return MultiViewEncoder(coupling, view_regularizer, **{**SMALL, **parameters})
+
+
+def shuffled(views, seed=0):
+    rng = np.random.default_rng(seed)
+    return {name: rng.permutation(X) for name, X in views.items()}
+
+
+@may_collapse
+@pytest.mark.parametrize("view_regularizer", VIEW_REGULARIZERS)
+@pytest.mark.parametrize("coupling", COUPLINGS)
+def test_every_combination_trains(coupling, view_regularizer):
+    model = small(coupling, view_regularizer, max_epochs=15)
+    paired = coupling in ALIGNED
+    views = PAIRED if paired else {n: X[: 40 - s] for s, (n, X) in enumerate(PAIRED.items())}
+    history = model.fit(views, paired=paired).history_
+    parts = PARTS[coupling] | PARTS[view_regularizer]
+    ranks = {f"effective_rank_{name}" for name in views}
+    error = {"marginal_error"} if coupling.startswith("hot") else set()
+    assert set(history.names) == {"epoch", "loss", "seconds"} | parts | ranks | error
+    for row in history:
+        assert np.isfinite(list(row.values())).all()
+        assert row["loss"] == pytest.approx(sum(row[name] for name in parts))
+    if parts:
+        assert history["loss"][-1] < history["loss"][0]
+    for Z in model.transform(views, space="common").values():
+        assert np.isfinite(Z).all()
+        assert Z.std() > 0
+
+
+@pytest.mark.parametrize("coupling", ALIGNED)
+def test_couplings_of_individuals_refuse_unpaired_views(coupling):
+    message = (
+        f"Expected aligned rows for coupling='{coupling}'.*'view_0', 'view_1', 'view_2', 'view_3'"
+        ".*paired=True.*'hot-reference'"
+    )
+    with pytest.raises(ValueError, match=message):
+        small(coupling).fit(PAIRED)  # of equal sizes, which proves nothing
+    strangers = {name: np.full_like(X, np.nan) for name, X in PAIRED.items()}
+    for rows, (name, X) in zip(np.array_split(np.arange(40), 4), strangers.items(), strict=True):
+        X[rows] = PAIRED[name][rows]
+    with pytest.raises(ValueError, match="0 have all views"):
+        small(coupling).fit(strangers, paired=True)
+
+
+@pytest.mark.parametrize("coupling", ALIGNED)
+def test_pairs_are_agreed_on_and_strangers_are_not(coupling):
+    views = make_views(200, n_views=2, n_groups=1, labeled=1.0, random_state=0).linked
+    model = small(coupling, max_epochs=60, n_components=2, orthogonality_weight=1.0)
+    paired = model.fit(views, paired=True).history_["agreement"][-1]
+    strangers = model.fit(shuffled(views), paired=True).history_["agreement"][-1]
+    assert paired < 0.5 * strangers
+
+
+@may_collapse
+def test_only_complete_rows_are_paired():
+    views = {name: X.copy() for name, X in PAIRED.items()}
+    views["view_1"][3] = np.nan
+    views["view_2"][[7, 8]] = np.nan
+    whole = np.setdiff1d(np.arange(40), [3, 7, 8])
+    complete = {name: X[whole] for name, X in views.items()}
+    settings = {"standardize": False, "initialization": "random", "batch_size": 37}
+    found = small("lscca", **settings).fit(views, paired=True)
+    expected = small("lscca", **settings).fit(complete, paired=True)
+    assert found.history_["loss"] == pytest.approx(expected.history_["loss"])
+    assert found.batch_size_ == 37
+
+
+def test_paired_views_have_equal_numbers_of_rows():
+    views = {**PAIRED, "view_1": PAIRED["view_1"][:30]}
+    small().fit(views)
+    with pytest.raises(ValueError, match=r"aligned views.*'view_0': 40, 'view_1': 30"):
+        small().fit(views, paired=True)
+
+
+def test_an_epoch_is_one_pass_over_the_largest_view():
+    views = {name: X[: 40 - 10 * s] for s, (name, X) in enumerate(PAIRED.items())}
+    model = small("sw-reference", batch_size=15).fit(views)
+    assert model.batch_size_ == 14  # 40 rows in 3 steps
+    assert model.references_.shape == (1, 14, 3)
+    whole = small("sw-reference", batch_size=1000).fit(views)
+    assert whole.batch_size_ == 40
+    assert whole.references_.shape == (1, 40, 3)
+
+
+def test_more_steps_make_longer_epochs():
+    short = small("hot-reference", max_epochs=1, steps_per_epoch=1).fit(PAIRED)
+    long = small("hot-reference", max_epochs=1, steps_per_epoch=3).fit(PAIRED)
+    as_long = small("hot-reference", max_epochs=3, steps_per_epoch=1).fit(PAIRED)
+    mean = np.mean(as_long.history_["loss"])
+    assert long.history_["loss"] == [pytest.approx(mean)]
+    assert as_long.history_["loss"][0] == short.history_["loss"][0]
+
+
+def test_y_is_not_used_and_may_be_anything():
+    model = small("sw-pairwise")
+    expected = model.fit(PAIRED).transform(PAIRED)
+    found = model.fit(PAIRED, y="nothing").transform(PAIRED)
+    for name, Z in expected.items():
+        np.testing.assert_array_equal(found[name], Z)
+
+
+def test_fit_transform_is_fit_and_transform():
+    model = small("lscca")
+    found = model.fit_transform(PAIRED, paired=True)
+    for name, Z in model.fit(PAIRED, paired=True).transform(PAIRED).items():
+        np.testing.assert_array_equal(found[name], Z)
+
+
+def test_scikit_learn_sees_a_transformer():
+    assert not is_classifier(MultiViewEncoder())
+    assert get_tags(MultiViewEncoder()).transformer_tags is not None
+    assert not get_tags(MultiViewEncoder()).input_tags.two_d_array
+
+
+def test_weights_multiply_their_terms():
+    plain = small("sw-pairwise", "autoencoder", max_epochs=1).fit(PAIRED).history_[0]
+    weighted = small(
+        "sw-pairwise", "autoencoder", max_epochs=1, coupling_weight=0.3, view_weight=0.05
+    )
+    heavy = weighted.fit(PAIRED).history_[0]
+    assert heavy["transport"] == pytest.approx(3 * plain["transport"])
+    assert heavy["orthogonality"] == pytest.approx(3 * plain["orthogonality"])
+    assert heavy["reconstruction"] == pytest.approx(5 * plain["reconstruction"])
+
+
+@may_collapse
+def test_sums_over_rows_are_means_times_rows():
+    how = {"max_epochs": 1, "initialization": "random", "orthogonality_weight": 0.0}
+    mean = small("sw-pairwise", **how).fit(PAIRED).history_["transport"][0]
+    total = small("sw-pairwise", scale="sum", **how).fit(PAIRED).history_["transport"][0]
+    assert total == pytest.approx(40 * mean, rel=1e-4)
+
+
+# truth
+
+PLANTED = {"n_references": 2, "n_components": 4, "standardize": False, "device": "cpu"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("coupling", ("hot-pairwise", "hot-reference"))
+def test_planted_groups_of_views_are_found(coupling, seed):
+    data = make_views(600, n_views=6, n_groups=2, random_state=seed)
+    model = MultiViewEncoder(coupling, max_epochs=10, random_state=seed, **PLANTED)
+    model.fit(data.views)
+    assert adjusted_rand_score(data.view_groups, model.view_labels_) == 1.0
+    assert model.plan_.null.p_value == 0.05  # the least that 19 draws can give
+    assert model.plan_.null.relative_cost < model.plan_.null.relative_costs.min()
+
+
+def fit_briefly(views, seed):
+    small_net = {"hidden": (8,), "n_features": 4, "max_epochs": 1}
+    return MultiViewEncoder("hot-reference", random_state=seed, **PLANTED, **small_net).fit(views)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_alone_looks_like_noise(seed):
+    views = make_views(300, n_views=1, n_groups=1, n_junk=5, random_state=seed).views
+    del views["view_0"]
+    assert fit_briefly(views, seed).plan_.null.p_value >= 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_junk_view_is_told_by_its_cost(seed):
+    data = make_views(300, n_views=4, n_groups=2, n_junk=1, random_state=seed)
+    plan = fit_briefly(data.views, seed).plan_
+    assert plan.null.plan.C.mean(1).argmax() == 4
+    assert plan.C.mean(1).argmax() == 4

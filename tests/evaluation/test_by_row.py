@@ -1,0 +1,195 @@
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
+
+from hotview.evaluation.by_row import OnRows, read_problem, scoring_on_rows
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Remembers what it was fitted to, and predicts what stands in the first column."""
+
+    def __init__(self, shift=0):
+        self.shift = shift
+
+    def fit(self, Xs, y, **more):
+        self.seen_ = {"Xs": Xs, "y": y, **more}
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, Xs):
+        first = next(iter(Xs.values()))
+        return np.asarray(first)[:, 0] + self.shift
+
+    def score(self, Xs, y):
+        return float(np.mean(self.predict(Xs) == y))
+
+
+def make_problem(y, unaligned=None, unaligned_y=None):
+    """Views whose entries are the numbers of their rows, 1000 and 2000 apart."""
+    rows = np.arange(len(y), dtype=float)[:, None]
+    linked = {"a": rows + np.zeros(2), "b": rows + 1000}
+    return read_problem(Recorder(), linked, y, unaligned, unaligned_y)
+
+
+def make_unaligned():
+    return {"b": np.arange(5.0)[:, None] + 3000, "a": np.arange(4.0)[:, None] + [4000, 0]}
+
+
+def test_rows_are_numbered_linked_ones_first_then_view_by_view():
+    problem = make_problem([0, 1, -1], make_unaligned(), {"b": [1, 0, -1, 0, 1]})
+    assert problem.numbering.sizes == {"": 3, "a": 4, "b": 5}
+    assert problem.dealt.tolist() == [0, 1]
+    np.testing.assert_array_equal(problem.target[[0, 1, 7, 8, 10, 11]], [0, 1, 1, 0, 0, 1])
+
+
+def test_unaligned_rows_are_dealt_where_no_linked_row_has_a_label():
+    problem = make_problem([np.nan] * 3, make_unaligned(), {"b": [1, 0, -1, 0, 1], "a": [1] * 4})
+    assert problem.dealt.tolist() == [3, 4, 5, 6, 7, 8, 10, 11]
+    # Classes of different views are different strata.
+    assert len(set(problem.strata[:4]) & set(problem.strata[4:])) == 0
+
+
+def test_an_estimator_is_fitted_to_the_rows_it_is_given():
+    y = np.array(["u", "v", None, "v"], dtype=object)
+    problem = make_problem(y, make_unaligned(), {"b": ["u", None, "v", "v", "u"]})
+    seen = problem.fit(Recorder(), np.array([1, 2, 4, 5, 8, 12])).seen_
+    np.testing.assert_array_equal(seen["Xs"]["b"][:, 0], [1001, 1002])
+    assert seen["y"].tolist() == ["v", None]
+    np.testing.assert_array_equal(seen["unaligned"]["a"][:, 0], [4000, 4001])
+    np.testing.assert_array_equal(seen["unaligned"]["b"][:, 0], [3000, 3004])
+    assert {name: part.tolist() for name, part in seen["unaligned_y"].items()} == {"b": ["u", "u"]}
+
+
+def test_what_is_not_there_is_not_passed():
+    seen = make_problem([0, 1, 1]).fit(Recorder(), np.arange(2)).seen_
+    assert set(seen) == {"Xs", "y"}
+    problem = make_problem([0, 1, 1], make_unaligned(), {"a": [0, 1, 1, 1]})
+    assert set(problem.fit(Recorder(), np.arange(3)).seen_) == {"Xs", "y"}
+
+
+def test_views_that_are_used_whole_are_not_copied():
+    unaligned = make_unaligned()
+    problem = make_problem([0, 1, 1], unaligned)
+    seen = problem.fit(Recorder(), problem.numbering.rows).seen_
+    assert seen["Xs"] is problem.Xs
+    assert seen["unaligned"]["a"] is unaligned["a"]
+    assert clone(problem, safe=False) is problem
+
+
+def test_frames_stay_frames():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0]})
+    problem = read_problem(Recorder(), [frame, frame], [0, 1, 0], [None, frame], None)
+    seen = problem.fit(Recorder(), np.array([0, 2, 4])).seen_
+    assert seen["Xs"][0].index.tolist() == [0, 2]
+    assert list(seen["unaligned"]) == ["view_1"]
+    assert seen["unaligned"]["view_1"]["x"].tolist() == [2.0]
+
+
+def test_rows_are_predicted_from_the_views_they_are_in():
+    problem = make_problem([-1, -1, -1], make_unaligned(), {"b": [1, 0, 1, 0, 1]})
+    model = OnRows(Recorder(shift=0.5), problem).fit(problem.numbering.rows)
+    np.testing.assert_array_equal(model.predict(np.array([0, 2, 3, 8])), [0.5, 2.5, 4000.5, 3001.5])
+
+
+def test_parts_are_scored_with_the_weight_of_their_rows():
+    problem = make_problem([-1, -1, -1], make_unaligned(), {"b": [1, 0, 1, 0, 1]})
+    model = OnRows(Recorder(), problem).fit(problem.numbering.rows)
+    rows = np.array([0, 1, 2, 8])
+    assert model.score(rows, np.array([0.0, 1.0, 2.0, -1.0])) == 0.75
+    scorer = pickle.loads(pickle.dumps(scoring_on_rows(Recorder(), first_row)))
+    assert scorer(model, rows, np.zeros(4)) == 3001 / 4
+
+
+def first_row(estimator, Xs, y):
+    assert isinstance(estimator, Recorder)
+    return estimator.predict(Xs)[0] * len(y) / len(Xs["b"])
+
+
+def test_parameters_are_those_of_the_estimator():
+    problem = make_problem([0, 1])
+    model = OnRows(Recorder(), problem)
+    again = clone(model).set_params(shift=3)
+    assert again.estimator.shift == 3
+    assert model.estimator.shift == 0
+    assert again.problem is problem
+    assert is_classifier(model)
+    assert not hasattr(model, "predict_proba")
+
+
+def test_it_can_be_sent_to_another_process():
+    problem = make_problem([0, 1, 1], make_unaligned())
+    model = pickle.loads(pickle.dumps(OnRows(Recorder(shift=2), problem)))
+    np.testing.assert_array_equal(model.fit(np.arange(7)).predict(np.array([1, 3])), [3, 4002])
+
+
+@pytest.mark.parametrize("cv", (3, KFold(3), ShuffleSplit(3, random_state=0), LeaveOneOut()))
+def test_only_rows_with_a_label_are_held_out_and_all_others_train(cv):
+    y = np.array([0, -1, 0, 1, 1, -1, 0, 1, 0, 1, 1, 0])
+    problem = make_problem(y, make_unaligned(), {"b": [1, 0, 1, 0, 1]})
+    folds = problem.folds(cv, None)
+    always = {1, 5, *range(12, 21)}
+    for train, test in folds:
+        assert always <= set(train)
+        assert not set(train) & set(test)
+        assert not always & set(test)
+        assert train.tolist() == sorted(train)
+        assert test.tolist() == sorted(test)
+    if not isinstance(cv, ShuffleSplit):
+        assert sorted(np.concatenate([test for _, test in folds])) == problem.dealt.tolist()
+
+
+def test_the_seed_is_that_of_the_folds():
+    problem = make_problem(np.arange(20) % 2)
+    first, again, other = (
+        [test.tolist() for _, test in problem.folds(2, seed)] for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize(
+    ("cv", "seed", "error", "message"),
+    (
+        ([([0], [1])], None, TypeError, "cv to be a number of folds or a splitter"),
+        (KFold(2), 0, ValueError, "no random_state beside a splitter"),
+        (1, None, ValueError, "n_splits to be a whole number of at least 2"),
+    ),
+)
+def test_what_is_no_splitter_is_refused(cv, seed, error, message):
+    with pytest.raises(error, match=message):
+        make_problem([0, 1, 0, 1]).folds(cv, seed)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "error", "message"),
+    (
+        (["accuracy", "f1"], TypeError, "scoring to be the name of a score.*once per score"),
+        ("accurate", ValueError, "accurate"),
+    ),
+)
+def test_what_is_no_score_is_refused(scoring, error, message):
+    with pytest.raises(error, match=message):
+        scoring_on_rows(Recorder(), scoring)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    (
+        ({"y": [0, 1]}, "each of the 3 rows, but it holds 2"),
+        ({"y": None}, "y to hold a label for every row, but it is None"),
+        ({"y": [0, 0, 0]}, "at least two classes"),
+        ({"Xs": [np.zeros((3, 1)), np.zeros((4, 1))]}, "numbers of rows differ"),
+        ({"unaligned": [np.zeros((3, 1))]}, "Expected 2 views"),
+        ({"unaligned": [None, np.zeros((3, 2))]}, "'view_1' to have 1 columns"),
+        ({"unaligned_y": {"view_0": [1]}}, "unaligned_y to label views that unaligned holds"),
+    ),
+)
+def test_problems_are_checked_before_anything_is_fitted(change, message):
+    problem = {"Xs": [np.zeros((3, 1)), np.zeros((3, 1))], "y": [0, 1, 1]}
+    problem |= {"unaligned": None, "unaligned_y": None} | change
+    with pytest.raises(ValueError, match=message):
+        read_problem(Recorder(), **problem)

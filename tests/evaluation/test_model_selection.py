@@ -1,0 +1,300 @@
+import pickle
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn import model_selection
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.metrics import balanced_accuracy_score, make_scorer
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+
+from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.evaluation import (
+    ConcatenatedLogisticRegression,
+    GridSearch,
+    PCALogisticRegression,
+    cross_validate,
+    take_rows,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+
+CLASSES = np.array(["ant", "bee"])
+
+
+def make_views(n=60, seed=0, noise=1.0):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % 2)
+    views = {
+        name: 2.0 * y[:, None] + noise * rng.normal(size=(n, width))
+        for name, width in (("a", 3), ("b", 4))
+    }
+    return views, CLASSES[y]
+
+
+def small(**parameters):
+    settings = {"hidden": (8,), "n_features": 4, "n_components": 4, "n_projections": 8}
+    settings |= {"max_epochs": 20, "learning_rate": 0.03, "random_state": 0, "device": "cpu"}
+    return MultiViewClassifier(**settings | parameters)
+
+
+def test_scores_are_those_of_fitting_and_scoring_by_hand():
+    views, y = make_views(noise=3.0)
+    cv = StratifiedKFold(3)
+    found = cross_validate(ConcatenatedLogisticRegression(), views, y, cv=cv)
+    expected = [
+        ConcatenatedLogisticRegression()
+        .fit(take_rows(views, train), y[train])
+        .score(take_rows(views, test), y[test])
+        for train, test in cv.split(np.zeros(60), y)
+    ]
+    assert found.test_score.tolist() == expected
+    assert len(set(expected)) > 1
+    assert found.fit_time.shape == found.score_time.shape == (3,)
+    assert "estimator" not in found
+
+
+def test_rows_held_out_never_train_and_all_others_always_do():
+    views, y = make_views()
+    more, _ = make_views(seed=1)
+    hidden = np.where(np.arange(60) < 20, None, y)
+    rows = np.arange(60.0)
+    views["b"][:, 0], more["b"][:, 0] = rows, 100 + rows
+    seen, tested = [], []
+
+    class Spy(MultiViewClassifier):
+        def fit(self, Xs, y, *, unaligned=None):
+            seen.append(Xs["b"][:, 0].tolist())
+            assert unaligned["b"] is more["b"]
+            return super().fit(Xs, y, unaligned=unaligned)
+
+        def predict_log_proba(self, Xs):
+            tested.append(Xs["b"][:, 0].tolist())
+            return super().predict_log_proba(Xs)
+
+    cross_validate(
+        Spy(hidden=(8,), max_epochs=1, random_state=0, device="cpu"),
+        views,
+        hidden,
+        unaligned={"b": more["b"]},
+        cv=4,
+        random_state=0,
+    )
+    assert sorted(row for test in tested for row in test) == list(range(20, 60))
+    for train, test in zip(seen, tested, strict=True):
+        assert sorted(train + test) == list(range(60))
+
+
+def test_unaligned_labels_alone():
+    views, y = make_views()
+    more, labels = make_views(seed=1)
+    found = cross_validate(
+        small(max_epochs=40),
+        views,
+        np.full(60, None),
+        unaligned=more,
+        unaligned_y={"b": labels},
+        cv=2,
+        random_state=0,
+        return_estimator=True,
+    )
+    assert found.test_score.min() > 0.8
+    for model in found.estimator:
+        assert isinstance(model, MultiViewClassifier)
+        assert model.score(views, y) > 0.8
+
+
+@pytest.mark.parametrize("scoring", ("balanced_accuracy", make_scorer(balanced_accuracy_score)))
+def test_scikit_learns_scores(scoring):
+    views, y = make_views(noise=3.0)
+    keep = np.flatnonzero((y == "ant") | (np.arange(60) % 3 == 0))
+    views, y = take_rows(views, keep), y[keep]
+    cv = StratifiedKFold(2)
+    found = cross_validate(ConcatenatedLogisticRegression(), views, y, cv=cv, scoring=scoring)
+    for score, (train, test) in zip(found.test_score, cv.split(keep, y), strict=True):
+        model = ConcatenatedLogisticRegression().fit(take_rows(views, train), y[train])
+        predicted = model.predict(take_rows(views, test))
+        assert score == balanced_accuracy_score(y[test], predicted)
+        assert score != model.score(take_rows(views, test), y[test])
+
+
+def log_likelihood(estimator, Xs, y):
+    assert set(Xs) == {"a", "b"}
+    return np.log(estimator.predict_proba(Xs)[np.arange(len(y)), (y == "bee").astype(int)]).mean()
+
+
+def test_a_score_of_ones_own_and_one_from_probabilities_agree():
+    views, y = make_views(noise=3.0)
+    arguments = {"cv": 3, "random_state": 0}
+    own, named = (
+        cross_validate(ConcatenatedLogisticRegression(), views, y, scoring=scoring, **arguments)
+        for scoring in (log_likelihood, "neg_log_loss")
+    )
+    np.testing.assert_allclose(own.test_score, named.test_score)
+
+
+def test_lists_of_views_and_the_seed():
+    views, y = make_views(noise=3.0)
+    listed = list(views.values())
+    first, again, other = (
+        cross_validate(ConcatenatedLogisticRegression(), Xs, y, cv=3, random_state=seed).test_score
+        for Xs, seed in ((views, 0), (listed, 0), (listed, 1))
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_an_error_in_a_fold_is_raised():
+    views, y = make_views()
+    with pytest.raises(ValueError, match=r"^Expected coupling to be one of"):
+        cross_validate(small(coupling="nothing"), views, y)
+
+
+def test_an_encoder_has_no_score():
+    views, y = make_views()
+    with pytest.raises(TypeError, match="score"):
+        cross_validate(MultiViewEncoder(), views, y)
+
+
+GRID = {"n_components": [1, 3, 7]}
+
+
+def test_the_search_finds_the_best_of_the_grid():
+    views, y = make_views(noise=3.0)
+    search = GridSearch(PCALogisticRegression(), GRID, cv=3, random_state=0).fit(views, y)
+    scores = [
+        cross_validate(PCALogisticRegression(n), views, y, cv=3, random_state=0).test_score.mean()
+        for n in GRID["n_components"]
+    ]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], scores)
+    assert search.best_score_ == pytest.approx(max(scores))
+    assert search.best_index_ == int(np.argmax(scores))
+    assert search.best_params_ == {"n_components": GRID["n_components"][search.best_index_]}
+    assert search.cv_results_["param_n_components"].tolist() == GRID["n_components"]
+    assert search.n_splits_ == 3
+
+
+def test_the_best_is_fitted_to_all_rows():
+    views, y = make_views(noise=3.0)
+    search = GridSearch(PCALogisticRegression(), GRID, cv=2, random_state=0).fit(views, y)
+    plain = PCALogisticRegression(**search.best_params_).fit(views, y)
+    assert isinstance(search.best_estimator_, PCALogisticRegression)
+    np.testing.assert_array_equal(search.predict_proba(views), plain.predict_proba(views))
+    np.testing.assert_array_equal(search.predict(views), plain.predict(views))
+    np.testing.assert_array_equal(search.classes_, CLASSES)
+    assert search.score(views, y) == plain.score(views, y)
+    assert not hasattr(search, "transform")
+
+
+def test_searching_our_classifier():
+    views, y = make_views()
+    more, _ = make_views(seed=1)
+    hidden = np.where(np.arange(60) < 20, y, None)
+    search = GridSearch(
+        small(learning_rate=0.01),
+        {"max_epochs": [1, 30], "coupling": ["none", "hot-reference"]},
+        cv=2,
+        random_state=0,
+    ).fit(views, hidden, unaligned=more)
+    assert search.best_params_["max_epochs"] == 30
+    assert search.score(views, y) > 0.8
+    assert search.transform(views)["a"].shape == (60, 4)
+    assert search.predict({"b": views["b"][:3]}).shape == (3,)
+    again = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(again.predict(views), search.predict(views))
+
+
+def test_several_workers_find_the_same():
+    views, y = make_views(noise=3.0)
+    with parallel_config(backend="threading"):  # processes would first have to import torch
+        alone, together = (
+            GridSearch(PCALogisticRegression(), GRID, cv=2, random_state=0, n_jobs=n).fit(views, y)
+            for n in (None, 2)
+        )
+    for name in ("split0_test_score", "split1_test_score"):
+        np.testing.assert_array_equal(alone.cv_results_[name], together.cv_results_[name])
+
+
+def test_the_search_scores_as_it_was_told():
+    views, y = make_views(noise=3.0)
+    search = GridSearch(
+        PCALogisticRegression(), GRID, cv=2, scoring=log_likelihood, random_state=0
+    ).fit(views, y)
+    assert search.best_score_ < 0
+    assert search.score(views, y) == pytest.approx(log_likelihood(search, views, y))
+
+
+def test_a_combination_that_fails_comes_last():
+    views, y = make_views()
+    more, _ = make_views(seed=1)
+    grid = {"coupling": ["lscca", "none"]}
+    search = GridSearch(small(max_epochs=2), grid, cv=2, random_state=0)
+    with pytest.warns() as record:
+        search.fit(views, y, unaligned=more)
+    assert any(issubclass(w.category, FitFailedWarning) for w in record)
+    assert search.best_params_ == {"coupling": "none"}
+    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [True, False]
+
+
+def test_a_search_is_an_estimator():
+    search = GridSearch(PCALogisticRegression(), GRID, cv=2, random_state=0)
+    views, y = make_views()
+    assert clone(search).get_params()["cv"] == 2
+    assert search.get_params()["estimator__n_components"] == PCALogisticRegression().n_components
+    with pytest.raises(NotFittedError):
+        search.predict(views)
+    before = dict(vars(search.estimator))
+    search.fit(views, y)
+    assert vars(search.estimator) == before
+
+
+def test_without_a_refit_there_is_nothing_to_predict_with():
+    views, y = make_views()
+    search = GridSearch(PCALogisticRegression(), GRID, cv=2, refit=False).fit(views, y)
+    assert search.best_params_
+    assert not hasattr(search, "best_estimator_")
+    with pytest.raises(AttributeError, match="refit=True"):
+        search.predict(views)
+
+
+def test_unknown_parameters_are_named():
+    views, y = make_views()
+    with pytest.raises(ValueError, match="Invalid parameter 'n_parts'"):
+        GridSearch(PCALogisticRegression(), {"n_parts": [1]}, cv=2).fit(views, y)
+
+
+@pytest.mark.parametrize(
+    "collect", (dict, lambda views: list(views.values())), ids=("dict", "list")
+)
+@pytest.mark.parametrize("search", (True, False))
+def test_scikit_learns_own_refuses_to_split_views(collect, search):
+    views, y = make_views()
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[2, 60\]"):
+        run_scikit_learns(small(), collect(views), y, search)
+
+
+@pytest.mark.parametrize("search", (True, False))
+@pytest.mark.parametrize("collect", (lambda views: dict(enumerate(views)), list))
+def test_scikit_learns_own_does_not_split_views_without_labels(collect, search):
+    # With as many views in the training half as in the other, nothing else would go wrong.
+    views, _ = make_views()
+    with pytest.raises(ValueError, match=r"split the list of views.*GridSearch.*StackedViews"):
+        run_scikit_learns(MultiViewEncoder(), collect([views["a"]] * 4), None, search)
+
+
+def run_scikit_learns(model, Xs, y, search):
+    def scoring(model, Xs, y=None):
+        return 0.0
+
+    if search:
+        grid = {"max_epochs": [1, 2]}
+        return model_selection.GridSearchCV(model, grid, cv=2, scoring=scoring).fit(Xs, y)
+    return model_selection.cross_val_score(model, Xs, y, cv=2, scoring=scoring)
+
+
+def test_one_table_of_as_many_rows_as_there_are_views_is_not_split_either():
+    X = StandardScaler().fit_transform(np.arange(8.0).reshape(4, 2))
+    with pytest.raises(ValueError, match="split the list of views"):
+        model_selection.cross_val_score(small(), [X] * 4, [0, 1, 0, 1], cv=2)
