@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 import hotview
@@ -92,6 +93,7 @@ def save_model(estimator: MultiViewEstimator, path: str | Path) -> Path:
     True
     """
     path = check_model_path(path)
+    check_is_fitted(estimator)
     tensors, facts = _take_apart(estimator)
     text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
     with whole_file(path) as draft:

@@ -33,11 +33,16 @@ def test_help_of_a_command_has_an_example(tmp_path):
 
 
 def test_demo_prints_and_draws(tmp_path):
-    result = hotview_command("demo", "--figure", "plan.png", cwd=tmp_path)
+    result = hotview_command(
+        "demo", "--figure", "plan.png", "--model", "digits.hotview", cwd=tmp_path
+    )
     assert result.returncode == 0, result.stderr
-    for part in ("pix", "mor", "1140", "Sliced Wasserstein cost", "Transport plan", "plan.png"):
+    parts = ("pix", "mor", "1140", "accuracy", "label propagation", 'coupling="none"')
+    for part in (*parts, "Transport plan", "Groups of views", "digits.hotview", "plan.png"):
         assert part in result.stdout
     assert (tmp_path / "plan.png").stat().st_size > 10_000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["digits.hotview", "plan.png"]
+    assert hotview.load(tmp_path / "digits.hotview").view_names_[0] == "pix"
 
 
 def test_errors_are_one_line_without_a_traceback(tmp_path):
@@ -46,6 +51,9 @@ def test_errors_are_one_line_without_a_traceback(tmp_path):
     assert result.stderr.startswith("hotview: the folder nowhere does not exist")
     assert "Traceback" not in result.stderr
     assert result.stdout == ""  # told before the work, not after it
+    result = hotview_command("demo", "--model", "model.pkl", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "must end in .hotview" in result.stderr
 
 
 def test_wrong_usage_is_exit_code_2(tmp_path):

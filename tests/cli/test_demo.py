@@ -1,45 +1,59 @@
-import numpy as np
-import torch
+import pytest
 
-from hotview.cli.demo import compare_views, reduce_view, uneven_handwritten
-from hotview.datasets import load_handwritten
-
-
-def test_views_are_uneven_and_hold_real_rows():
-    views = uneven_handwritten(0)
-    data = load_handwritten().views
-    assert [len(X) for X in views.values()] == [1140, 1040, 940, 840, 740, 640]
-    for name, X in views.items():
-        rows = {row.tobytes() for row in data[name]}
-        assert all(row.tobytes() in rows for row in X)
+from hotview import MultiViewClassifier
+from hotview.cli.demo import (
+    compare,
+    describe_farthest,
+    describe_groups,
+    describe_null,
+    load_digits,
+)
 
 
-def test_reduced_views_are_centered_scaled_and_turned():
-    Z = reduce_view(uneven_handwritten(0)["fac"])
-    torch.testing.assert_close(Z.mean(0), torch.zeros(6), rtol=0, atol=1e-5)
-    assert abs(Z.square().sum(1).mean().item() - 1) < 1e-5
-    assert (Z.pow(3).sum(0) >= 0).all()
+@pytest.fixture(scope="module")
+def contest():
+    return compare(load_digits(0), 0)
 
 
-def test_reduction_does_not_see_units_or_mirrors():
-    X = uneven_handwritten(0)["zer"].astype(np.float64)
-    scale = np.random.default_rng(0).uniform(0.1, 10, X.shape[1])
-    # Mirroring every column mirrors the components, whose sign is then fixed again.
-    torch.testing.assert_close(reduce_view(X), reduce_view(5 + X * scale), rtol=0, atol=1e-4)
-    mirrored = reduce_view(-X)
-    torch.testing.assert_close(mirrored.pow(2), reduce_view(X).pow(2), rtol=0, atol=1e-4)
+def test_the_digits_are_taken_apart_as_in_the_paper():
+    data = load_digits(0)
+    assert len(data.target) == 60
+    assert {len(X) for X in data.unaligned.values()} == {1140}
+    assert len(data.test_target) == 400
 
 
-def test_same_seed_same_plan():
-    views = uneven_handwritten(3)
-    first, second = compare_views(views, 3), compare_views(views, 3)
-    assert torch.equal(first.W, second.W)
-    assert torch.equal(first.C, second.C)
+def test_baselines_control_and_default_are_judged_on_the_same_rows(contest):
+    assert len(contest.accuracies) == 5
+    assert 'hotview, coupling="none"' in contest.accuracies
+    assert all(0.75 < accuracy <= 1 for accuracy in contest.accuracies.values())
+    data = load_digits(0)
+    ours = contest.classifier.score(data.test, data.test_target)
+    assert contest.accuracies["hotview, default"] == ours
+    assert ours > contest.accuracies["PCA in each view + logistic regression"]
 
 
-def test_the_plan_is_a_plan():
-    plan = compare_views(uneven_handwritten(0), 0)
-    assert plan.converged
-    assert plan.pairwise
-    assert torch.equal(plan.W, plan.W.T)
-    torch.testing.assert_close(plan.W.sum(0), torch.full((6,), 1 / 6))
+def test_the_classifier_shown_is_the_default(contest):
+    changed = {"random_state", "verbose"}
+    default = MultiViewClassifier().get_params()
+    shown = contest.classifier.get_params()
+    assert {k: v for k, v in shown.items() if k not in changed} == {
+        k: v for k, v in default.items() if k not in changed
+    }
+
+
+def test_every_view_is_in_one_group(contest):
+    sentence = describe_groups(contest.classifier)
+    for name in contest.classifier.view_names_:
+        assert sentence.count(name) == 1
+
+
+def test_mor_is_the_view_unlike_the_others(contest):
+    sentence = describe_farthest(contest.classifier.plan_, contest.classifier.view_names_)
+    assert sentence.startswith("Farthest from the others before training: mor")
+
+
+def test_the_null_is_told_with_its_p_value(contest):
+    plan = contest.classifier.plan_
+    sentence = describe_null(plan)
+    assert f"p = {plan.null.p_value:.2f}" in sentence
+    assert ("closer than others" in sentence) == (plan.null.p_value <= 0.05)

@@ -61,7 +61,7 @@ def check_count(name: str, count: Any, *, at_least: int = 1) -> int:
     >>> check_count("n_views", 6)
     6
     """
-    if not isinstance(count, Integral) or isinstance(count, bool) or count < at_least:
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < at_least:
         raise ValueError(
             f"Expected {name} to be a whole number of at least {at_least}, but it is {count!r}. "
             f"Pass an int, as in {name}={max(at_least, 1)}."

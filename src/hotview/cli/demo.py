@@ -24,7 +24,15 @@ from hotview.report.figures import check_picture_path, new_figure, plot_matrix, 
 from hotview.report.tables import matrix_table
 from hotview.training.planning import ViewPlan
 
-__all__ = ["Contest", "compare", "describe_groups", "describe_null", "load_digits", "run_demo"]
+__all__ = [
+    "Contest",
+    "compare",
+    "describe_farthest",
+    "describe_groups",
+    "describe_null",
+    "load_digits",
+    "run_demo",
+]
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,11 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
     W = (plan.W * len(names)).numpy()
     title = "Transport plan W, rows adding up to 1"
     console.print(matrix_table(W, names, columns, title=title))
-    for sentence in (describe_groups(contest.classifier), describe_null(plan)):
+    for sentence in (
+        describe_groups(contest.classifier),
+        describe_farthest(plan, names),
+        describe_null(plan),
+    ):
         console.print(sentence, soft_wrap=True)
     save_model(contest.classifier, model)
     console.print(f"Model saved to {model}", soft_wrap=True)
@@ -111,6 +123,17 @@ def describe_groups(classifier: MultiViewClassifier) -> str:
     assert labels is not None  # the default couples the views
     groups = [", ".join(names[labels == k]) for k in np.unique(labels)]
     return "Groups of views: " + "; ".join(groups) + "."
+
+
+def describe_farthest(plan: ViewPlan, names: list[str]) -> str:
+    """Which view is least like the others before training, in a sentence."""
+    means = plan.null.plan.C.sum(1) / (len(names) - 1)
+    far = int(means.argmax())
+    ratio = float(means[far] / means.median())
+    return (
+        f"Farthest from the others before training: {names[far]}, {ratio:.1f} times the cost of "
+        "the median view. (A plan fills all groups alike, so that even such a view gets company.)"
+    )
 
 
 def describe_null(plan: ViewPlan) -> str:

@@ -155,7 +155,9 @@ class _Fit:
         if outcome.interrupted:
             remarks.remark_on_interrupt(len(outcome.history))
         if self["coupling"] != "none":
-            remarks.remark_on_collapse(self.names, outcome.latents, self._widths())
+            variance = self._variance(objective.coupling, sampler.batch_size)
+            spread = float(np.sqrt(self["n_components"] * variance))
+            remarks.remark_on_collapse(self.names, outcome.latents, self._widths(), spread)
         if plan is not None:
             remarks.remark_on_plan(plan)
         return Fitted(
@@ -205,14 +207,17 @@ class _Fit:
         sampler: Sampler,
     ) -> None:
         """Let the encoders begin at principal components, and the references among the views."""
-        n_clouds = self["n_references"] if coupling.reference_based else len(self.names)
-        n_points = sampler.batch_size if self["scale"] == "sum" else 1
+        variance = self._variance(coupling, sampler.batch_size)
         for s, (pca, given) in enumerate(zip(components, self.encoders, strict=True)):
             if given is None:
-                variance = 1 / (n_clouds * n_points)
                 start_at_principal_components(network, s, pca, self["n_components"], variance)
         if isinstance(coupling, ReferenceCoupling):
             start_references(network, coupling, data, self.random)
+
+    def _variance(self, coupling: Coupling, batch_size: int) -> float:
+        """Mean variance of the latents' columns that the constraint of the coupling asks for."""
+        n_clouds = self["n_references"] if coupling.reference_based else len(self.names)
+        return 1 / (n_clouds * (batch_size if self["scale"] == "sum" else 1))
 
     def _network(self) -> MultiViewNetwork:
         widths = Widths(

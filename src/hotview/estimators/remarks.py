@@ -65,13 +65,16 @@ def remark_on_few_views(coupling: str, n_views: int) -> None:
 
 
 def remark_on_collapse(
-    names: Sequence[str], latents: Sequence[Tensor], widths: Sequence[int]
+    names: Sequence[str], latents: Sequence[Tensor], widths: Sequence[int], wanted: float
 ) -> None:
-    """Say which views' latents fill next to nothing of the common space."""
+    """Say which views' latents fill next to nothing of the common space.
+
+    `wanted` is the root of the total variance that the coupling's constraint asks for.
+    """
     if not latents:
         return
     spreads = [spread(Z) for Z in latents]
-    typical = float(np.median(spreads))
+    typical = max(float(np.median(spreads)), wanted)
     collapsed = [
         f"{name!r} (effective rank {rank:.1f})"
         for name, Z, own, width in zip(names, latents, spreads, widths, strict=True)

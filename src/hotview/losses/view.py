@@ -67,7 +67,7 @@ def roughness(
     >>> from hotview.losses import roughness
     >>> Y = torch.tensor([[0.0], [2.0]])
     >>> roughness([Y], [Y + 1]), roughness([Y], [Y + 1], relative=True)
-    (tensor(1.), tensor(0.3997))
+    (tensor(1.), tensor(0.3996))
     """
     return torch.stack(
         [_distance(Y, N, relative) for Y, N in zip(Ys, neighbors, strict=True)]

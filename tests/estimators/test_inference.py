@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from hotview._validation import Table
+from hotview.estimators.inference import (
+    Fusion,
+    check_some_view,
+    class_log_probabilities,
+    encode_rows,
+)
+from hotview.nn.multiview import MultiViewNetwork
+from hotview.training.columns import Columns
+from hotview.training.rows import ViewRows
+
+N_FEATURES, N_CLASSES, N = (2, 3), 4, 6
+PRIOR = np.log([0.1, 0.2, 0.3, 0.4])
+
+
+def make_network():
+    torch.manual_seed(0)
+    return MultiViewNetwork(
+        [nn.Linear(5, 2), nn.Linear(4, 3)],
+        [nn.Linear(n, 2, bias=False) for n in N_FEATURES],
+        joint_head=nn.Linear(sum(N_FEATURES), N_CLASSES),
+        view_heads=[nn.Linear(n, N_CLASSES) for n in N_FEATURES],
+    ).eval()
+
+
+def make_tables(n=N):
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(n, D)).astype(np.float32) for D in (5, 4)]
+
+
+def as_rows(X):
+    D = X.shape[1]
+    return ViewRows([Table(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
+
+
+def fuse(*, joint=True, heads=(True, True)):
+    return Fusion(joint, heads, tuple(PRIOR))
+
+
+def judge(tables, fusion):
+    views = {s: as_rows(X) for s, X in enumerate(tables) if X is not None}
+    return class_log_probabilities(make_network(), views, fusion)
+
+
+def linear(layer, X):
+    return X.astype(float) @ layer.weight.detach().numpy().T.astype(float) + (
+        0 if layer.bias is None else layer.bias.detach().numpy()
+    )
+
+
+def log_softmax(scores):
+    return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+
+
+def heads_say(tables):
+    network = make_network()
+    return [
+        log_softmax(linear(network.view_heads[s], linear(network.encoders[s], X)))
+        for s, X in enumerate(tables)
+    ]
+
+
+def joint_says(tables):
+    network = make_network()
+    Fs = [linear(network.encoders[s], X) for s, X in enumerate(tables)]
+    return log_softmax(linear(network.joint_head, np.hstack(Fs)))
+
+
+def test_complete_rows_are_judged_by_the_joint_head():
+    tables = make_tables()
+    found = judge(tables, fuse())
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, joint_says(tables), rtol=1e-4)
+    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
+
+
+def test_without_a_joint_head_that_knows_all_classes_the_heads_are_averaged():
+    tables = make_tables()
+    expected = log_softmax(np.mean(heads_say(tables), axis=0))
+    np.testing.assert_allclose(judge(tables, fuse(joint=False)), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("s", (0, 1))
+def test_one_view_is_judged_by_its_head(s):
+    tables = make_tables()
+    some = [X if t == s else None for t, X in enumerate(tables)]
+    np.testing.assert_allclose(judge(some, fuse()), heads_say(tables)[s], rtol=1e-4)
+
+
+def test_every_row_by_what_it_has():
+    tables = make_tables()
+    heads, joint = heads_say(tables), joint_says(tables)
+    tables[0][[1, 2]] = np.nan
+    tables[1][[3]] = np.nan
+    expected = joint.copy()
+    expected[[1, 2]] = heads[1][[1, 2]]
+    expected[3] = heads[0][3]
+    np.testing.assert_allclose(judge(tables, fuse()), expected, rtol=1e-4)
+
+
+def test_heads_that_were_not_trained_are_not_asked():
+    tables = make_tables()
+    fusion = fuse(joint=False, heads=(True, False))
+    np.testing.assert_allclose(judge(tables, fusion), heads_say(tables)[0], rtol=1e-4)
+    found = judge([None, tables[1]], fusion)
+    np.testing.assert_allclose(found, np.tile(PRIOR, (N, 1)), rtol=1e-6)
+
+
+def test_rows_without_any_view_are_nan_and_refused():
+    tables = make_tables()
+    for X in tables:
+        X[[2, 4]] = np.nan
+    found = judge(tables, fuse())
+    assert np.isnan(found).all(axis=1).tolist() == [False, False, True, False, True, False]
+    with pytest.raises(ValueError, match=r"\['a', 'b'\], but 2 have none, the first being row 2"):
+        check_some_view(found, ["a", "b"])
+    check_some_view(found[[0, 1]], ["a", "b"])
+
+
+def test_features_and_latents_of_rows():
+    network, (X, _) = make_network(), make_tables()
+    X[1] = np.nan
+    features = encode_rows(network, 0, as_rows(X), "features")
+    common = encode_rows(network, 0, as_rows(X), "common")
+    assert features.dtype == common.dtype == np.float32
+    F = linear(network.encoders[0], X)
+    np.testing.assert_allclose(features, F, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(common, linear(network.maps[0], F), rtol=1e-4, atol=1e-6)
+    assert np.isnan(features[1]).all()
+    assert np.isnan(common[1]).all()
+
+
+def test_an_absent_row_reaches_no_encoder():
+    class Strict(nn.Linear):
+        def forward(self, X):
+            assert torch.isfinite(X).all()
+            return super().forward(X)
+
+    network, (X, _) = make_network(), make_tables()
+    network.encoders[0] = Strict(5, 2)
+    X[1] = np.nan
+    assert np.isnan(encode_rows(network, 0, as_rows(X), "features")).any(axis=1).sum() == 1
+
+
+def test_many_rows_are_taken_in_parts_and_keep_their_order():
+    tables = make_tables(9000)
+    found = judge(tables, fuse())
+    assert found.shape == (9000, N_CLASSES)
+    np.testing.assert_allclose(found, joint_says(tables), rtol=1e-3, atol=1e-5)
+    F = encode_rows(make_network(), 1, as_rows(tables[1]), "features")
+    np.testing.assert_allclose(F, linear(make_network().encoders[1], tables[1]), atol=1e-5)

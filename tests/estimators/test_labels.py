@@ -1,0 +1,217 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+
+from hotview._validation import Table
+from hotview.estimators.labels import (
+    Labels,
+    encode_labels,
+    hold_out,
+    number_labels,
+    read_labels,
+)
+
+
+def encode(y, unaligned_y=None, marker=-1, sizes=None):
+    unaligned = {name: Table(np.zeros((n, 2))) for name, n in (sizes or {}).items()}
+    return encode_labels(y, len(y), unaligned_y, unaligned, marker)
+
+
+NA = pd.NA
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "codes"),
+    (
+        ([5, 3, 5], [3, 5], [1, 0, 1]),
+        ([5, -1, 3], [3, 5], [1, -1, 0]),
+        ([5.0, np.nan, 3.0], [3.0, 5.0], [1, -1, 0]),
+        ([5, None, 3], [3, 5], [1, -1, 0]),
+        ([5, float("nan"), 3], [3, 5], [1, -1, 0]),
+        ([-1.0, 2.0, 0.0], [0.0, 2.0], [-1, 1, 0]),
+        (["b", "a", "b"], ["a", "b"], [1, 0, 1]),
+        (["b", None, "a"], ["a", "b"], [1, -1, 0]),
+        (np.array(["b", np.nan, "a"], dtype=object), ["a", "b"], [1, -1, 0]),
+        (["-1", "a", "b"], ["-1", "a", "b"], [0, 1, 2]),  # text is never the number −1
+        ([True, False, True], [False, True], [1, 0, 1]),
+        ([True, None, False], [False, True], [1, -1, 0]),
+        (np.array([5, -1, 3], dtype=object), [3, 5], [1, -1, 0]),
+        (np.array([5, 250, 3], np.uint8), [3, 5, 250], [1, 2, 0]),
+        (pd.array([5, NA, 3], dtype="Int64"), [3, 5], [1, -1, 0]),
+        (pd.Series(["b", NA, "a"], dtype="string"), ["a", "b"], [1, -1, 0]),
+        (pd.array([True, NA, False], dtype="boolean"), [False, True], [1, -1, 0]),
+        (pd.Categorical(["b", None, "a"], categories=["a", "b", "c"]), ["a", "b"], [1, -1, 0]),
+        (pd.Series([5, 3, 5], index=[7, 8, 9]), [3, 5], [1, 0, 1]),
+        (np.array([5, NA, 3], dtype=object), [3, 5], [1, -1, 0]),
+        (pl.Series([5, None, 3]), [3, 5], [1, -1, 0]),
+        (pl.Series(["b", None, "a"]), ["a", "b"], [1, -1, 0]),
+        (torch.tensor([5, -1, 3]), [3, 5], [1, -1, 0]),
+        (range(3), [0, 1, 2], [0, 1, 2]),
+    ),
+    ids=range(24),
+)
+def test_labels_of_every_kind(y, classes, codes):
+    labels = encode(y)
+    assert labels.classes.tolist() == classes
+    assert labels.linked.tolist() == codes
+    assert labels.linked.dtype == np.int64
+    assert labels.unaligned == {}
+
+
+@pytest.mark.parametrize(
+    ("y", "marker", "codes"),
+    (
+        ([5, 0, 3], 0, [1, -1, 0]),
+        ([-1, 0, 1], 0, [0, -1, 1]),
+        (["b", "?", "a"], "?", [1, -1, 0]),
+        (["b", None, "?"], "?", None),
+        ([-1, 1, 1], None, [0, 1, 1]),
+        ([-1.0, np.nan, 1.0], None, [0, -1, 1]),
+        ([5, 3, 5], "?", [1, 0, 1]),
+        ([5, 3, 5], np.nan, [1, 0, 1]),
+    ),
+)
+def test_any_value_can_mark_a_gap(y, marker, codes):
+    if codes is None:
+        with pytest.raises(ValueError, match="one class, 'b'"):
+            encode(y, marker=marker)
+    else:
+        assert encode(y, marker=marker).linked.tolist() == codes
+
+
+def test_labels_are_not_changed():
+    y = np.array([5.0, -1.0, np.nan, 3.0])
+    objects = np.array(["b", None, "a"], dtype=object)
+    encode(y)
+    encode(objects)
+    np.testing.assert_array_equal(y, [5.0, -1.0, np.nan, 3.0])
+    assert objects.tolist() == ["b", None, "a"]
+
+
+def test_classes_are_those_of_all_labels():
+    labels = encode([2, -1], {"a": [0, 2, -1], "b": [np.nan]}, sizes={"a": 3, "b": 1, "c": 5})
+    assert labels.classes.tolist() == [0, 2]
+    assert labels.linked.tolist() == [1, -1]
+    assert {name: codes.tolist() for name, codes in labels.unaligned.items()} == {
+        "a": [0, 1, -1],
+        "b": [-1],
+    }
+
+
+def test_a_view_called_y_keeps_its_own_labels():
+    labels = encode([0, 1], {"y": [1, 1, 0]}, sizes={"y": 3})
+    assert labels.linked.tolist() == [0, 1]
+    assert labels.unaligned["y"].tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    (
+        ([0, 0], "all are of one class, 0"),
+        (["a", "a", None], "all are of one class, 'a'"),
+        ([-1, -1], "no row has a label"),
+        ([None, None], "no row has a label"),
+        ([0.5, 1.0], r"Unknown label type: continuous.*such as 0\.5\. Regression is not offered"),
+        ([0.0, np.inf], "infinity"),
+        ([-1, 1, -1], r"only -1 and 1.*unlabeled_marker=None.*NaN"),
+        ([-1.0, 1.0, np.nan], "only -1 and 1"),
+        (["a", None, 1], r"mixes text with 1 \(int\)"),
+        ([[0, 1], [1, 0]], r"1-D.*\(2, 2\).*argmax"),
+        ([1j, 2j], "dtype is complex128"),
+        (np.array(["2020-01-01", "2021-01-01"], "datetime64[D]"), "dtype is datetime64"),
+    ),
+    ids=range(12),
+)
+def test_labels_that_cannot_be_classes(y, message):
+    with pytest.raises(ValueError, match=message):
+        encode(y)
+
+
+def test_zero_and_minus_one_are_not_ambiguous():
+    assert encode([-1, 1, 0]).classes.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="one class, 0"):
+        encode([-1, 0, 0])
+
+
+def test_what_does_not_belong_together():
+    with pytest.raises(ValueError, match=r"\['a'\], but it labels 'b'"):
+        encode([0, 1], {"b": [0]}, sizes={"a": 1})
+    with pytest.raises(ValueError, match="some are text and some are numbers"):
+        encode([0, 1], {"a": ["0"]}, sizes={"a": 1})
+    with pytest.raises(ValueError, match="each of the 2 rows, but it holds 1"):
+        encode([0, 1], {"a": [0]}, sizes={"a": 2})
+    with pytest.raises(TypeError, match=r"unaligned_y to be a dict of labels by view.*tuple"):
+        encode([0, 1], ([0],), sizes={"a": 1})
+
+
+def test_read_labels_gives_the_known_ones():
+    labels, known = read_labels("y", [3, -1, None, 5], 4, -1)
+    assert labels.tolist() == [3, 5]
+    assert known.tolist() == [True, False, False, True]
+    with pytest.raises(ValueError, match=r"validation's y to hold a label for every row.*None"):
+        read_labels("validation's y", None, 4, -1)
+
+
+def test_number_labels():
+    classes = np.array([2, 4, 9])
+    assert number_labels(np.array([4, 9, 1, 5, 99, 2]), classes).tolist() == [1, 2, -1, -1, -1, 0]
+    assert number_labels(np.empty(0), classes).tolist() == []
+    assert number_labels(np.array(["b", "z"]), np.array(["a", "b"])).tolist() == [1, -1]
+    with pytest.raises(ValueError, match="some are text"):
+        number_labels(np.array(["4"]), classes)
+
+
+# holding out
+
+
+def make_labels(counts, n_unknown=0, seed=0):
+    codes = np.repeat(np.arange(len(counts)), counts)
+    codes = np.concatenate([codes, np.full(n_unknown, -1)])
+    linked = np.random.default_rng(seed).permutation(codes)
+    return Labels(np.arange(len(counts)), linked, {"a": np.array([0, 1])})
+
+
+def test_held_out_labels_are_hidden_and_given_back():
+    labels = make_labels([20, 10], n_unknown=7)
+    before = labels.linked.copy()
+    left, rows, target = hold_out(labels, 0.3, np.random.default_rng(0))
+    assert len(rows) == 9
+    assert len(set(rows)) == 9
+    np.testing.assert_array_equal(target, before[rows])
+    assert (target >= 0).all()
+    assert (left.linked[rows] == -1).all()
+    others = np.setdiff1d(np.arange(37), rows)
+    np.testing.assert_array_equal(left.linked[others], before[others])
+    np.testing.assert_array_equal(labels.linked, before)
+    assert left.unaligned is labels.unaligned
+    assert left.classes is labels.classes
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_class_is_held_out_alike(seed):
+    _, _, target = hold_out(make_labels([60, 30, 10]), 0.3, np.random.default_rng(seed))
+    assert np.bincount(target).tolist() == [18, 9, 3]
+
+
+@pytest.mark.parametrize("counts", ([20, 1], [5, 5, 5, 5]))
+def test_classes_that_cannot_be_split_are_drawn_at_random(counts):
+    labels = make_labels(counts)
+    share = 2 / sum(counts)
+    drawn = {tuple(hold_out(labels, share, np.random.default_rng(s))[1]) for s in range(5)}
+    assert len(drawn) == 5
+    assert all(len(rows) == 2 for rows in drawn)
+
+
+def test_the_generator_decides():
+    labels = make_labels([30, 30])
+    first, again, other = (hold_out(labels, 0.2, np.random.default_rng(s))[1] for s in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert set(first) != set(other)
+
+
+@pytest.mark.parametrize("share", (0.0, 0.01, 0.99, 1.0))
+def test_labels_are_left_on_both_sides(share):
+    with pytest.raises(ValueError, match=f"both sides, but {share} of 20 linked rows with a label"):
+        hold_out(make_labels([10, 10], n_unknown=50), share, np.random.default_rng(0))

@@ -1,0 +1,124 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import hotview as hv
+from hotview.datasets import make_views
+from hotview.persistence import load_model, save_model
+
+DATA = make_views(60, n_views=4, labeled=0.5, random_state=0)
+SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
+
+
+def classifier(**parameters):
+    model = hv.MultiViewClassifier(device="cpu", **{**SMALL, **parameters})
+    return model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    (
+        {},
+        {"coupling": "none", "view_regularizer": "none"},
+        {"coupling": "hot-pairwise", "view_regularizer": "autoencoder", "impute": "mean"},
+        {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0, 3: 1.0}, "n_references": 2},
+        {"hidden": dict.fromkeys(DATA.views, (8,)), "standardize": False},
+    ),
+    ids=("default", "none", "pairwise", "weights", "hidden by view"),
+)
+def test_a_loaded_classifier_says_the_same_bits(tmp_path, parameters):
+    model = classifier(**parameters)
+    loaded = load_model(save_model(model, tmp_path / "m.hotview"), device="cpu")
+    for views in (DATA.linked, {"view_1": DATA.linked["view_1"]}):
+        np.testing.assert_array_equal(loaded.predict_proba(views), model.predict_proba(views))
+    assert loaded.classes_.dtype == model.classes_.dtype
+    kept = {k: v for k, v in model.get_params().items() if k not in ("random_state", "device")}
+    assert {k: v for k, v in loaded.get_params().items() if k in kept} == kept
+    assert loaded.history_ == model.history_
+    assert loaded.view_names_ == model.view_names_
+    assert (loaded.plan_ is None) == (model.plan_ is None)
+    if model.plan_ is not None:
+        assert torch.equal(loaded.plan_.W, model.plan_.W)
+        assert torch.equal(loaded.plan_.null.C, model.plan_.null.C)
+        assert loaded.plan_.pairwise == model.plan_.pairwise
+        assert loaded.plan_.null.p_value == model.plan_.null.p_value
+        np.testing.assert_array_equal(loaded.view_labels_, model.view_labels_)
+
+
+def test_text_classes_and_column_names_survive(tmp_path):
+    views = {name: pd.DataFrame(X).add_prefix("c") for name, X in DATA.linked.items()}
+    y = np.array(["a", "b", "ç", "d"])[DATA.linked_target]
+    model = hv.MultiViewClassifier(**SMALL).fit(views, y)
+    loaded = load_model(save_model(model, tmp_path / "m.hotview"))
+    assert loaded.predict(views).tolist() == model.predict(views).tolist()
+    wrong = {name: X.rename(columns={"c0": "x"}) for name, X in views.items()}
+    with pytest.raises(ValueError, match="column 0 is 'x' instead of 'c0'"):
+        loaded.predict(wrong)
+
+
+def test_an_encoder_survives(tmp_path):
+    encoder = hv.MultiViewEncoder(**SMALL).fit(DATA.views)
+    loaded = hv.load(save_model(encoder, tmp_path / "m.hotview"))
+    for name, Z in encoder.transform(DATA.views, space="common").items():
+        np.testing.assert_array_equal(loaded.transform(DATA.views, space="common")[name], Z)
+    np.testing.assert_array_equal(loaded.references_, encoder.references_)
+
+
+def test_encoders_of_ones_own_must_come_again(tmp_path):
+    own = {"view_2": torch.nn.Linear(20, 5)}
+    model = classifier(encoders=own)
+    path = save_model(model, tmp_path / "m.hotview")
+    with pytest.raises(ValueError, match=r"for the views \['view_2'\].*came for \[\]"):
+        load_model(path)
+    loaded = load_model(path, encoders={"view_2": torch.nn.Linear(20, 5)})
+    np.testing.assert_array_equal(loaded.predict(DATA.linked), model.predict(DATA.linked))
+
+
+def test_saving_twice_gives_the_same_bytes(tmp_path):
+    model = classifier()
+    first = save_model(model, tmp_path / "a.hotview").read_bytes()
+    assert save_model(model, tmp_path / "b.hotview").read_bytes() == first
+
+
+def test_nothing_unfitted_is_saved(tmp_path):
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        save_model(hv.MultiViewEncoder(), tmp_path / "m.hotview")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", (b"", b"hello", b"\x80\x04\x95garbage", bytes(100)))
+def test_a_foreign_file_is_refused(tmp_path, content):
+    path = tmp_path / "m.hotview"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="to be a model that hotview saved, but it cannot be read"):
+        load_model(path)
+
+
+def test_a_truncated_file_is_refused(tmp_path):
+    path = save_model(classifier(), tmp_path / "m.hotview")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_model(path)
+
+
+def test_other_formats_are_refused(tmp_path):
+    path = tmp_path / "m.hotview"
+    save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps({"format": "other"})})
+    with pytest.raises(ValueError, match="but it is something else"):
+        load_model(path)
+    newer = {"format": "hotview model", "version": 99}
+    save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(newer)})
+    with pytest.raises(ValueError, match=r"its format is 99\. Update hotview"):
+        load_model(path)
+
+
+def test_a_wrong_suffix_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match=r"must end in \.hotview"):
+        save_model(classifier(), tmp_path / "model.pkl")
+    assert list(tmp_path.iterdir()) == []
