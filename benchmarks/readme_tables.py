@@ -1,4 +1,4 @@
-"""Put the numbers of results/bench/ot_core.json into the README's tables.
+"""Put the numbers of the result files into the tables of the README and the docs.
 
 python benchmarks/readme_tables.py
 """
@@ -8,11 +8,33 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from statistics import mean, pstdev
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-RECORD = ROOT / "results" / "bench" / "ot_core.json"
-README = ROOT / "README.md"
+RESULTS = ROOT / "results"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+#: rows of the table of accuracies
+ROWS = {
+    "logistic regression": "logistic regression on the linked rows",
+    "PCA + logistic regression": "PCA in each view, then logistic regression",
+    "label propagation": "label propagation in each view",
+    "hotview, default": "`MultiViewClassifier()`",
+    "hotview, no coupling": '`MultiViewClassifier(coupling="none")`',
+    "hotview, no coupling, no regularizer": 'the same, also `view_regularizer="none"`',
+    "paper settings, no coupling": "the paper's settings, no coupling",
+    "LSCCA": "the paper's LSCCA (aligned)",
+    "DGCCA": "the paper's DGCCA (aligned)",
+    "AECCA": "the paper's AECCA (aligned)",
+    "SW (8)": "the paper's SW (8)",
+    "SW (9)": "the paper's SW (9)",
+    "HOT (10)": "the paper's HOT (10)",
+    "HOT (11)": "the paper's HOT (11)",
+    "SW (8) + AE": "the paper's SW (8) + autoencoder",
+    "SW (9) + AE": "the paper's SW (9) + autoencoder",
+    "HOT (10) + AE": "the paper's HOT (10) + autoencoder",
+    "HOT (11) + AE": "the paper's HOT (11) + autoencoder",
+}
 WHO = {
     "ours": "hotview",
     "pot": "POT, `sinkhorn`",
@@ -41,14 +63,56 @@ def sinkhorn(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def fill(text: str, record: dict[str, Any]) -> str:
-    for name, table in (("sliced", sliced(record)), ("sinkhorn", sinkhorn(record))):
-        start, end = f"<!-- bench:{name} -->", f"<!-- /bench:{name} -->"
+def handwritten(record: dict[str, Any]) -> str:
+    """Mean and standard deviation of the test accuracy over the splits, in percent."""
+    lines = ["| method | accuracy, % | the paper reports |", "|---|--:|--:|"]
+    for name, title in ROWS.items():
+        scores = [100 * score for score in record["accuracy"][name]]
+        ours = f"{mean(scores):.1f} ± {pstdev(scores):.1f}"
+        figures = record["paper"].get(name)
+        reported = "{:.1f} ± {:.1f}".format(*figures) if figures else ""
+        lines.append(f"| {title} | {ours} | {reported} |")
+    return "\n".join(lines)
+
+
+def planted(record: dict[str, Any]) -> str:
+    """In how many trials the groups were found, and the null rejected."""
+    n = record["trials"]
+    lines = [
+        "| views | found, `hot-pairwise` | found, `hot-reference` | p ≤ 0.05 |",
+        "|---|--:|--:|--:|",
+    ]
+    for scene, by_coupling in record["results"].items():
+        pairwise, reference = by_coupling["hot-pairwise"], by_coupling["hot-reference"]
+        grouped = "groups" in scene
+        found = [
+            f"{sum(t['rand_index'] == 1 for t in trials)}/{n}" if grouped else "–"
+            for trials in (pairwise, reference)
+        ]
+        small = sum(t["p_value"] <= 0.05 for t in (*pairwise, *reference))
+        lines.append(f"| {scene} | {found[0]} | {found[1]} | {small}/{2 * n} |")
+    return "\n".join(lines)
+
+
+#: table → file, and what makes it
+TABLES = {
+    "sliced": ("bench/ot_core.json", sliced),
+    "sinkhorn": ("bench/ot_core.json", sinkhorn),
+    "handwritten": ("handwritten.json", handwritten),
+    "planted": ("planted_groups.json", planted),
+}
+
+
+def fill(text: str) -> str:
+    """Put every table that a text has a place for into it."""
+    for name, (path, make) in TABLES.items():
+        start, end = f"<!-- table:{name} -->", f"<!-- /table:{name} -->"
         found = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
-        text, n = found.subn(f"{start}\n{table}\n{end}", text)
-        assert n == 1, f"the README has {n} places for the table {name}"
+        table = make(json.loads((RESULTS / path).read_text()))
+        text = found.sub(f"{start}\n{table}\n{end}".replace("\\", r"\\"), text)
     return text
 
 
 if __name__ == "__main__":
-    README.write_text(fill(README.read_text(), json.loads(RECORD.read_text())))
+    for page in PAGES:
+        page.write_text(fill(page.read_text()))

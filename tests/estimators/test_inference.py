@@ -38,8 +38,8 @@ def as_rows(X):
     return ViewRows([Table(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
 
 
-def fuse(*, joint=True, heads=(True, True)):
-    return Fusion(joint, heads, tuple(PRIOR))
+def fuse(*, joint=True, alone=False, heads=(True, True)):
+    return Fusion(joint, alone, heads, tuple(PRIOR))
 
 
 def judge(tables, fusion):
@@ -71,12 +71,15 @@ def joint_says(tables):
     return log_softmax(linear(network.joint_head, np.hstack(Fs)))
 
 
-def test_complete_rows_are_judged_by_the_joint_head():
+def test_complete_rows_are_judged_by_all_heads_or_by_the_joint_one_alone():
     tables = make_tables()
-    found = judge(tables, fuse())
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, joint_says(tables), rtol=1e-4)
-    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
+    found, alone = judge(tables, fuse()), judge(tables, fuse(alone=True))
+    expected = log_softmax(np.mean([*heads_say(tables), joint_says(tables)], axis=0))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    np.testing.assert_allclose(alone, joint_says(tables), rtol=1e-4)
+    for log_probabilities in (found, alone):
+        assert log_probabilities.dtype == np.float64
+        np.testing.assert_allclose(np.exp(log_probabilities).sum(axis=1), 1)
 
 
 def test_without_a_joint_head_that_knows_all_classes_the_heads_are_averaged():
@@ -86,10 +89,11 @@ def test_without_a_joint_head_that_knows_all_classes_the_heads_are_averaged():
 
 
 @pytest.mark.parametrize("s", (0, 1))
-def test_one_view_is_judged_by_its_head(s):
+@pytest.mark.parametrize("alone", (False, True))
+def test_one_view_is_judged_by_its_head(s, alone):
     tables = make_tables()
     some = [X if t == s else None for t, X in enumerate(tables)]
-    np.testing.assert_allclose(judge(some, fuse()), heads_say(tables)[s], rtol=1e-4)
+    np.testing.assert_allclose(judge(some, fuse(alone=alone)), heads_say(tables)[s], rtol=1e-4)
 
 
 def test_every_row_by_what_it_has():
@@ -100,6 +104,9 @@ def test_every_row_by_what_it_has():
     expected = joint.copy()
     expected[[1, 2]] = heads[1][[1, 2]]
     expected[3] = heads[0][3]
+    np.testing.assert_allclose(judge(tables, fuse(alone=True)), expected, rtol=1e-4)
+    whole = [0, 4, 5]
+    expected[whole] = log_softmax(np.mean([*heads, joint], axis=0))[whole]
     np.testing.assert_allclose(judge(tables, fuse()), expected, rtol=1e-4)
 
 
@@ -107,6 +114,9 @@ def test_heads_that_were_not_trained_are_not_asked():
     tables = make_tables()
     fusion = fuse(joint=False, heads=(True, False))
     np.testing.assert_allclose(judge(tables, fusion), heads_say(tables)[0], rtol=1e-4)
+    with_joint = judge(tables, fuse(heads=(True, False)))
+    expected = log_softmax((heads_say(tables)[0] + joint_says(tables)) / 2)
+    np.testing.assert_allclose(with_joint, expected, rtol=1e-4)
     found = judge([None, tables[1]], fusion)
     np.testing.assert_allclose(found, np.tile(PRIOR, (N, 1)), rtol=1e-6)
 
@@ -149,7 +159,7 @@ def test_an_absent_row_reaches_no_encoder():
 
 def test_many_rows_are_taken_in_parts_and_keep_their_order():
     tables = make_tables(9000)
-    found = judge(tables, fuse())
+    found = judge(tables, fuse(alone=True))
     assert found.shape == (9000, N_CLASSES)
     np.testing.assert_allclose(found, joint_says(tables), rtol=1e-3, atol=1e-5)
     F = encode_rows(make_network(), 1, as_rows(tables[1]), "features")

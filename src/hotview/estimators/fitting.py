@@ -216,7 +216,8 @@ class _Fit:
 
     def _variance(self, coupling: Coupling, batch_size: int) -> float:
         """Mean variance of the latents' columns that the constraint of the coupling asks for."""
-        n_clouds = self["n_references"] if coupling.reference_based else len(self.names)
+        clouds = coupling.clouds() if isinstance(coupling, ReferenceCoupling) else self.names
+        n_clouds = len(clouds)
         return 1 / (n_clouds * (batch_size if self["scale"] == "sum" else 1))
 
     def _network(self) -> MultiViewNetwork:

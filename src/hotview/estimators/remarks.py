@@ -25,7 +25,8 @@ __all__ = [
     "remark_on_plan",
 ]
 
-_LOW_RANK, _LOW_SPREAD = 1.5, 0.01
+_LOW_RANK = 1.5
+_LOW_SPREAD, _LOST_SPREAD = 0.01, 0.05  # beside other views, and beside what the constraint wants
 _LISTED = 5  # of what is too much to name in full
 _OURS = ("hotview.", "sklearn.")  # modules in which a warning is of no use to the user
 
@@ -74,12 +75,11 @@ def remark_on_collapse(
     if not latents:
         return
     spreads = [spread(Z) for Z in latents]
-    typical = max(float(np.median(spreads)), wanted)
+    low = max(_LOW_SPREAD * float(np.median(spreads)), _LOST_SPREAD * wanted)
     collapsed = [
         f"{name!r} (effective rank {rank:.1f})"
         for name, Z, own, width in zip(names, latents, spreads, widths, strict=True)
-        if ((rank := effective_rank(Z)) < _LOW_RANK and min(width, Z.shape[1]) > 2)
-        or own <= _LOW_SPREAD * typical
+        if ((rank := effective_rank(Z)) < _LOW_RANK and min(width, Z.shape[1]) > 2) or own <= low
     ]
     if collapsed:
         _warn(

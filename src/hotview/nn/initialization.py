@@ -28,12 +28,14 @@ def start_at_components(
     mean : Tensor of shape (columns,)
         What is subtracted from a row before.
     size : float
-        Root of the total variance that the latents are to have.
+        What the features are multiplied by to become latents.
     """
     encoder, U = network.encoders[s], network.maps[s]
     assert isinstance(encoder, nn.Sequential)
     assert isinstance(U, nn.Linear)
     r = start_encoder(encoder, components, mean)
+    if r == 0:  # a hidden layer too narrow to carry any: latents of zeros would never move
+        return
     with torch.no_grad():
         U.weight.zero_()
         for j in range(min(r, U.out_features)):
