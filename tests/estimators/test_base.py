@@ -204,6 +204,7 @@ def test_refitting_on_other_views(kind):
         assert bits(fit(small(kind, coupling="sw-pairwise"), others, labels)) == bits(model)
 
 
+@pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 @BOTH
 def test_neither_numpys_nor_torchs_own_generator_is_moved(kind):
     dropping = {"view_0": nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5))}

@@ -184,6 +184,7 @@ def test_encoders_of_ones_own_are_copied_and_trained(kind, holder):
 @BOTH
 @pytest.mark.parametrize("as_list", (False, True))
 def test_views_without_an_encoder_of_ones_own_get_the_usual(kind, as_list):
+    torch.manual_seed(0)
     own = nn.Sequential(nn.Linear(6, 7), nn.Tanh())
     encoders = [None, own, None] if as_list else {"view_1": own}
     model = fit(small(kind, encoders=encoders, coupling="hot-reference"))

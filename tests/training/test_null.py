@@ -14,6 +14,15 @@ from hotview.training.rows import ViewRows
 PLANNER = Planner(0.1)
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As in a small fit: with more, tiny operations wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def as_rows(X):
     D = X.shape[1]
     return ViewRows([Table(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))

@@ -29,11 +29,12 @@ from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.columns import Columns
 from hotview.training.components import principal_components
 from hotview.training.history import History
-from hotview.training.loop import Schedule, train
+from hotview.training.loop import Outcome, Schedule, train
 from hotview.training.neighbors import nearest_neighbors
 from hotview.training.planning import ViewPlan, plan_views
 from hotview.training.progress import wants_progress
 from hotview.training.rows import ViewRows
+from hotview.training.threads import suited_threads
 
 __all__ = ["Fitted", "Validation", "fit_views"]
 
@@ -120,49 +121,55 @@ class _Fit:
         return self.parameters[name]
 
     def run(self, class_weight: Array | None, validation: Validation | None) -> Fitted:
+        validation = self._hold_out(validation)
+        columns, data = self._read()
+        components = self._components(data)
+        data = self._with_neighbors(data, components)
+        sampler = self._sampler(data)
+        network = self._network().to(self.device)
+        objective = self._objective(data, sampler.batch_size, class_weight).to(self.device)
+        if self["initialization"] == "pca":
+            self._start_at(components, network, objective.coupling, data, sampler)
+        fusion = None if self.labels is None else self._fusion(self.labels, data)
+        score = self._score(network, columns, fusion, validation)
+        schedule, rate = self._schedule(score), self["learning_rate"]
+        with suited_threads(network, sampler.batch_size, self.device):
+            outcome = train(network, objective, sampler, self.random.torch, rate, schedule)
+            plan = self._plan(network, objective.coupling, data, sampler.batch_size)
+        self._remark(outcome, plan, objective.coupling, sampler.batch_size)
+        return Fitted(
+            network, objective.coupling, columns, outcome.history, plan, sampler.batch_size, fusion
+        )
+
+    def _hold_out(self, validation: Validation | None) -> Validation | None:
+        """The rows to validate on: those given, or some whose labels are hidden."""
         share = self.parameters.get("validation_fraction")
-        if self.labels is not None and validation is None and share is not None:
-            self.labels, held, target = hold_out(self.labels, share, self.random.numpy)
-            validation = Validation(self.source.linked, target, held)
+        if self.labels is None or validation is not None or share is None:
+            return validation
+        self.labels, held, target = hold_out(self.labels, share, self.random.numpy)
+        return Validation(self.source.linked, target, held)
+
+    def _read(self) -> tuple[dict[str, Columns], TrainingRows]:
+        """Look at all tables once, and number their rows."""
         scans = scan_views(self.source, standardize=self["standardize"], impute=self["impute"])
-        columns = {name: scan.columns for name, scan in scans.items()}
         remarks.remark_on_columns(scans, standardize=self["standardize"])
         remarks.remark_on_few_views(self["coupling"], len(self.names))
         data = gather_rows(self.source, scans, self.labels, self.device)
         self._check_alignment(data)
         if self.labels is not None:
             remarks.remark_on_classes(self.labels.classes, data)
-        components = self._components(data)
-        data = self._with_neighbors(data, components)
-        sampler = self._sampler(data)
-        network = self._network()
-        objective = self._objective(data, sampler.batch_size, class_weight)
-        network.to(self.device)
-        objective.to(self.device)
-        if self["initialization"] == "pca":
-            self._start_at(components, network, objective.coupling, data, sampler)
-        fusion = None if self.labels is None else self._fusion(self.labels, data)
-        score = self._score(network, columns, fusion, validation)
-        outcome = train(
-            network,
-            objective,
-            sampler,
-            self.random.torch,
-            self["learning_rate"],
-            self._schedule(score),
-        )
-        plan = self._plan(network, objective.coupling, data, sampler.batch_size)
+        return {name: scan.columns for name, scan in scans.items()}, data
+
+    def _remark(
+        self, outcome: Outcome, plan: ViewPlan | None, coupling: Coupling, batch_size: int
+    ) -> None:
         if outcome.interrupted:
             remarks.remark_on_interrupt(len(outcome.history))
-        if self["coupling"] != "none":
-            variance = self._variance(objective.coupling, sampler.batch_size)
+        if plan is not None:  # without a coupling nothing has shaped the common space
+            variance = self._variance(coupling, batch_size)
             spread = float(np.sqrt(self["n_components"] * variance))
             remarks.remark_on_collapse(self.names, outcome.latents, self._widths(), spread)
-        if plan is not None:
             remarks.remark_on_plan(plan)
-        return Fitted(
-            network, objective.coupling, columns, outcome.history, plan, sampler.batch_size, fusion
-        )
 
     def _check_alignment(self, data: TrainingRows) -> None:
         """Refuse rows without correspondence where the coupling compares individuals."""

@@ -1,0 +1,54 @@
+"""As many CPU threads as a training can use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from threadpoolctl import threadpool_limits
+from torch import nn
+
+__all__ = ["suited_threads"]
+
+_SMALL = 10**8  # products of a weight with an entry of a row, in one pass over a batch
+
+
+@contextmanager
+def suited_threads(network: nn.Module, batch_size: int, device: torch.device) -> Iterator[None]:
+    """Use one thread where a step is small, and put torch's setting back after.
+
+    A step of a small network is a few hundred operations of some microseconds: a second thread
+    gains nothing, and where other programs want the same cores, waiting for it costs everything.
+
+    Parameters
+    ----------
+    network : nn.Module
+        What is trained.
+    batch_size : int
+        Rows in a step.
+    device : torch.device
+        Where it is trained.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.training.threads import suited_threads
+    >>> before = torch.get_num_threads()
+    >>> with suited_threads(torch.nn.Linear(20, 10), 400, torch.device("cpu")):
+    ...     torch.get_num_threads()
+    1
+    >>> torch.get_num_threads() == before
+    True
+    """
+    work = batch_size * sum(p.numel() for p in network.parameters())
+    before = torch.get_num_threads()
+    if device.type != "cpu" or work > _SMALL or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):  # numpy's linear algebra has threads of its own
+            yield
+    finally:
+        torch.set_num_threads(before)
