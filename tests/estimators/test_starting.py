@@ -78,7 +78,7 @@ def test_few_rows_make_fewer_components():
     _, Z = encode(network, 0, tables[0])
     assert np.isfinite(Z).all()
     np.testing.assert_allclose(Z.var(0, ddof=1).mean(), 0.25, rtol=1e-3)
-    assert (Z[:, 3] == 0).all()
+    assert 0 < np.abs(Z[:, 3]).max() < 0.1  # near zero, not at it: there nothing would move
 
 
 # references

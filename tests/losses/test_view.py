@@ -40,13 +40,14 @@ def neighboring(d, n=60, seed=0):
 
 
 def slow_relative_roughness(Y, N):
-    """Share of the squared distance of two rows at random, in each of the principal directions.
+    """Share of the squared distance of any two of these, in each of the principal directions.
 
     These are the directions in which the two quadratic forms are diagonal together.
     """
     Y, N = Y.numpy(), N.numpy()
     between = np.mean([np.outer(y - n, y - n) for y, n in zip(Y, N, strict=True)], axis=0)
-    at_random = np.mean([np.outer(y - other, y - other) for y in Y for other in Y], axis=0)
+    rows = [*Y, *N]
+    at_random = np.mean([np.outer(y - other, y - other) for y in rows for other in rows], axis=0)
     return eigh(between, at_random, eigvals_only=True).mean()
 
 

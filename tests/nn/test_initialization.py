@@ -83,7 +83,8 @@ def test_latents_begin_as_scaled_components():
     X = make_rows()
     Z = network.maps[1](network.encoders[1](X))
     torch.testing.assert_close(Z[:, :R], 0.5 * (X - mean) @ V.T, rtol=1e-4, atol=1e-5)
-    assert (Z[:, R:] == 0).all()  # nothing is left to chance
+    rest = Z[:, R:].std() / Z[:, :R].std()
+    assert 0 < rest < 0.2  # near zero, but not at it: there nothing would move it
     for before, after in zip(
         untouched.encoders[0].parameters(), network.encoders[0].parameters(), strict=True
     ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -244,7 +244,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         check_parameters(parameters)
         linked = check_tables(Xs, aligned=True, at_least=2)
         shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
-        others = {} if unaligned is None else check_known_tables(unaligned, list(linked), shapes)
+        nothing = unaligned is None or (isinstance(unaligned, Sized) and len(unaligned) == 0)
+        others = {} if nothing else check_known_tables(unaligned, list(linked), shapes)
         source = Source(list(linked), linked, others)
         labels = encode_labels(y, source.n_linked, unaligned_y, others, self.unlabeled_marker)
         judge = self._check_validation(source, labels.classes, validation, shapes)
@@ -279,8 +280,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
             )
         Xs, y = validation
         tables = check_known_tables(Xs, source.names, shapes)
-        for name, table in tables.items():
-            check_finite(name, table, self.impute)
+        present = [check_finite(name, table, self.impute) for name, table in tables.items()]
+        every = np.arange(_count_rows(tables))
+        check_some_view(np.setdiff1d(every, np.concatenate(present)), source.names)
         labels, known = read_labels("validation's y", y, _count_rows(tables), self.unlabeled_marker)
         if not known.any():
             raise ValueError(
@@ -337,7 +339,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         tables = self._check(Xs)
         _count_rows(tables)
         found = class_log_probabilities(self.network_, self._rows(tables), self._fusion)
-        check_some_view(found, self.view_names_)
+        check_some_view(np.flatnonzero(np.isnan(found).all(axis=1)), self.view_names_)
         return found
 
     def predict(self, Xs: Views) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._types import Array
+from hotview._types import Array, IntArray
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.rows import ViewRows
 
@@ -112,9 +112,8 @@ def _encode(network: MultiViewNetwork, s: int, X: Tensor) -> tuple[Tensor, Tenso
     return F, absent
 
 
-def check_some_view(log_probabilities: Array, names: Sequence[str]) -> None:
+def check_some_view(empty: IntArray, names: Sequence[str]) -> None:
     """Refuse rows that no view has."""
-    empty = np.flatnonzero(np.isnan(log_probabilities).all(axis=1))
     if len(empty) > 0:
         raise ValueError(
             f"Expected every row to have at least one of the views {list(names)}, but {len(empty)} "

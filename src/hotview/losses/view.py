@@ -52,9 +52,9 @@ def roughness(
     neighbors : sequence of Tensor
         The same of one neighbor of each of these rows.
     relative : bool, default=False
-        Take the distance in every direction as a share of that of two rows at random (twice the
-        variance), and the mean over directions: no linear map of the latents changes it, so that
-        neither shrinking them nor giving up directions is smoothness.
+        Take the distance in every direction as a share of that of any two rows or neighbors (twice
+        their variance), and the mean over directions: no linear map of the latents changes it, so
+        that neither shrinking them nor giving up directions is smoothness.
 
     Returns
     -------

@@ -37,9 +37,11 @@ def start_at_components(
     if r == 0:  # a hidden layer too narrow to carry any: latents of zeros would never move
         return
     with torch.no_grad():
-        U.weight.zero_()
-        for j in range(min(r, U.out_features)):
-            U.weight[j, j] = size
+        n = min(r, U.out_features)
+        U.weight[:n] = 0.0
+        U.weight[range(n), range(n)] = size
+        # What no component fills begins near zero, not at it, where nothing would move it.
+        U.weight[n:] *= _OTHERS * size
 
 
 def start_encoder(encoder: nn.Sequential, components: Tensor, mean: Tensor) -> int:
