@@ -244,8 +244,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         check_parameters(parameters)
         linked = check_tables(Xs, aligned=True, at_least=2)
         shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
-        nothing = unaligned is None or (isinstance(unaligned, Sized) and len(unaligned) == 0)
-        others = {} if nothing else check_known_tables(unaligned, list(linked), shapes)
+        others: dict[str, Table] = {}
+        if unaligned is not None and not (isinstance(unaligned, Sized) and len(unaligned) == 0):
+            others = check_known_tables(unaligned, list(linked), shapes)
         source = Source(list(linked), linked, others)
         labels = encode_labels(y, source.n_linked, unaligned_y, others, self.unlabeled_marker)
         judge = self._check_validation(source, labels.classes, validation, shapes)
