@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -37,43 +38,24 @@ class CouplingSettings:
     generator: torch.Generator
 
 
+def _sliced(s: CouplingSettings) -> dict[str, Any]:
+    return {"n_projections": s.n_projections, "projections": s.projections, "scale": s.scale}
+
+
+def _references(s: CouplingSettings) -> dict[str, Any]:
+    return {**_sliced(s), "n_points": s.n_points, "generator": s.generator}
+
+
 #: R_M by name
 COUPLINGS: dict[str, Callable[[CouplingSettings], Coupling]] = {
     "none": lambda s: NoCoupling(),
     "lscca": lambda s: LSCCA(s.orthogonality_weight, scale=s.scale),
     "dgcca": lambda s: DGCCA(scale=s.scale),
-    "sw-pairwise": lambda s: SWPairwise(
-        s.orthogonality_weight,
-        n_projections=s.n_projections,
-        projections=s.projections,
-        scale=s.scale,
-    ),
-    "sw-reference": lambda s: SWReference(
-        s.n_components,
-        s.orthogonality_weight,
-        n_points=s.n_points,
-        n_projections=s.n_projections,
-        projections=s.projections,
-        scale=s.scale,
-        generator=s.generator,
-    ),
-    "hot-pairwise": lambda s: HOTPairwise(
-        s.orthogonality_weight,
-        s.planner,
-        n_projections=s.n_projections,
-        projections=s.projections,
-        scale=s.scale,
-    ),
+    "sw-pairwise": lambda s: SWPairwise(s.orthogonality_weight, **_sliced(s)),
+    "sw-reference": lambda s: SWReference(s.n_components, s.orthogonality_weight, **_references(s)),
+    "hot-pairwise": lambda s: HOTPairwise(s.orthogonality_weight, s.planner, **_sliced(s)),
     "hot-reference": lambda s: HOTReference(
-        s.n_components,
-        s.n_references,
-        s.orthogonality_weight,
-        s.planner,
-        n_points=s.n_points,
-        n_projections=s.n_projections,
-        projections=s.projections,
-        scale=s.scale,
-        generator=s.generator,
+        s.n_components, s.n_references, s.orthogonality_weight, s.planner, **_references(s)
     ),
 }
 

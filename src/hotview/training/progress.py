@@ -17,6 +17,7 @@ from rich.progress import (
 
 __all__ = ["ProgressBar", "wants_progress"]
 
+_BAR_WIDTH = 72  # of all that stands before the terms
 _LINES = 10  # that a training prints where a bar cannot be drawn
 
 
@@ -79,11 +80,20 @@ class ProgressBar:
         """Tell what an epoch recorded."""
         shown = [f"{name} {row[name]:.3g}" for name in terms if name in row]
         text = "  ".join(shown)
-        self.progress.update(self.task, terms=text)
+        self.progress.update(self.task, terms=self._fit(shown))
         tenths = self.n_done * _LINES // self.n_steps
         if not self.draws and tenths > self.n_told:
             self.say(f"epoch {int(row['epoch'])}, step {self.n_done}/{self.n_steps}: {text}")
         self.n_told = tenths
+
+    def _fit(self, terms: list[str]) -> str:
+        """As many terms as fit beside the bar, or the bar would give way to them."""
+        text, *rest = terms or [""]
+        for term in rest:
+            if len(text) + 2 + len(term) > self.console.width - _BAR_WIDTH:
+                break
+            text = f"{text}  {term}"
+        return text
 
     def say(self, text: str) -> None:
         """Print a line, where progress is shown."""
