@@ -122,3 +122,32 @@ def test_a_wrong_suffix_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.hotview"):
         save_model(classifier(), tmp_path / "model.pkl")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tied_weights_and_numpys_numbers_survive(tmp_path):
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = torch.nn.Linear(20, 20), torch.nn.Linear(20, 20)
+            self.last.weight = self.first.weight
+
+        def forward(self, X):
+            return self.last(self.first(X))
+
+    model = classifier(encoders={"view_0": Tied()}, hidden=(np.int64(8),))
+    path = save_model(model, tmp_path / "m.hotview")
+    loaded = load_model(path, encoders={"view_0": Tied()})
+    np.testing.assert_array_equal(
+        loaded.predict_proba(DATA.linked), model.predict_proba(DATA.linked)
+    )
+    with pytest.raises(ValueError, match=r"parts do not fit.*pass the same modules"):
+        load_model(path, encoders={"view_0": torch.nn.Linear(20, 3)})
+
+
+def test_what_cannot_be_loaded_again_is_not_saved(tmp_path):
+    class Own(hv.MultiViewEncoder):
+        pass
+
+    with pytest.raises(TypeError, match=r"but got Own\. Save the estimator inside"):
+        save_model(Own(**SMALL).fit(DATA.views), tmp_path / "m.hotview")
+    assert list(tmp_path.iterdir()) == []

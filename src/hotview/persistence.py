@@ -93,11 +93,17 @@ def save_model(estimator: MultiViewEstimator, path: str | Path) -> Path:
     True
     """
     path = check_model_path(path)
+    if type(estimator) not in _CLASSES.values():
+        raise TypeError(
+            f"Expected one of {list(_CLASSES)} to save, but got {type(estimator).__name__}. "
+            "Save the estimator inside it."
+        )
     check_is_fitted(estimator)
     tensors, facts = _take_apart(estimator)
     text = json.dumps(facts, sort_keys=True, ensure_ascii=False)
     with whole_file(path) as draft:
-        save_file({k: t.contiguous() for k, t in tensors.items()}, draft, {"hotview": text})
+        # Clones, because safetensors refuses tensors that share memory, as tied weights do.
+        save_file({k: t.contiguous().clone() for k, t in tensors.items()}, draft, {"hotview": text})
     return path
 
 
@@ -129,7 +135,14 @@ def load_model(path: str | Path, *, encoders: Any = None, device: Any = "auto") 
     if not path.is_file():
         raise FileNotFoundError(f"there is no model at {path}.")
     tensors, facts = _read(path)
-    return _put_together(tensors, facts, encoders, device)
+    try:
+        return _put_together(tensors, facts, encoders, device)
+    except (KeyError, TypeError, AttributeError, IndexError, RuntimeError) as error:
+        raise ValueError(
+            f"Expected {path} to be a model that hotview saved, but its parts do not fit "
+            f"({type(error).__name__}: {str(error).partition(chr(10))[0]}) Save it again; or, if it has encoders of your "
+            "own, pass the same modules as at fit."
+        ) from error
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -142,7 +155,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise ValueError(
             f"{expected}, but it cannot be read ({error}). Save the model again."
         ) from error
-    if facts.get("format") != _FORMAT:
+    if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
         raise ValueError(f"{expected}, but it is something else. Give the path of a model.")
     if facts["version"] > _VERSION:
         raise ValueError(
@@ -192,7 +205,9 @@ def _plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
         # Classes may be numbers, which JSON would turn into text.
         plain["class_weight"] = {"items": [[_plain(k), float(w)] for k, w in weights.items()]}
     if isinstance(plain["hidden"], Mapping):
-        plain["hidden"] = {name: list(widths) for name, widths in plain["hidden"].items()}
+        plain["hidden"] = {k: [int(w) for w in widths] for k, widths in plain["hidden"].items()}
+    else:
+        plain["hidden"] = [int(width) for width in plain["hidden"]]
     return {name: _plain(value) for name, value in plain.items()}
 
 

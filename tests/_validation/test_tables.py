@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from hotview._validation import Table, check_known_tables, check_tables
+from hotview._validation import Table, check_aligned_tables, check_known_tables, check_tables
 
 X = np.arange(6.0).reshape(3, 2)
 NAMES = ("clinical", "genetic", "imaging")
@@ -170,3 +170,31 @@ def test_nothing_that_came_is_changed():
     check_known_tables(views, NAMES, SHAPES)
     assert list(views) == ["clinical", "genetic"]
     np.testing.assert_array_equal(views["clinical"], X)
+
+
+def frames(*indices):
+    return {f"v{i}": pd.DataFrame(np.eye(3), index=index) for i, index in enumerate(indices)}
+
+
+@pytest.mark.parametrize(
+    "indices",
+    ((["a", "b", "c"], ["a", "b", "c"]), (None, ["a", "b", "c"]), (None, None)),
+)
+def test_row_labels_that_agree_or_say_nothing_are_aligned(indices):
+    assert len(check_tables(frames(*indices), aligned=True)) == 2
+
+
+def test_row_labels_in_another_order_are_not_aligned():
+    views = frames(["a", "b", "c"], ["c", "b", "a"])
+    check_tables(views)
+    message = r"row labels of view 'v0' and of view 'v1' differ.*X\.loc\[ids\].*reset_index"
+    with pytest.raises(ValueError, match=message):
+        check_tables(views, aligned=True)
+
+
+def test_labels_of_y_are_compared_too():
+    tables = check_tables(frames(["a", "b", "c"]))
+    assert check_aligned_tables(tables, pd.Series([0, 1, 2])) == 3
+    assert check_aligned_tables(tables, [0, 1, 2]) == 3
+    with pytest.raises(ValueError, match="row labels of view 'v0' and of y differ"):
+        check_aligned_tables(tables, pd.Series([0, 1, 2], index=["c", "b", "a"]))

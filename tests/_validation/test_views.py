@@ -127,11 +127,22 @@ def test_text_columns_of_a_frame_are_named():
         check_views({"clinical": frame})
 
 
-def test_a_frame_that_mixes_numbers_and_booleans_says_how_to_convert():
-    frame = pd.DataFrame({"age": [1.0, 2.0], "smoker": [True, False]})
-    with pytest.raises(TypeError, match=r"'clinical'.*mixed columns.*astype\(float\)"):
-        check_views({"clinical": frame})
-    check_views({"clinical": frame.astype(float)})
+@pytest.mark.parametrize(
+    "frame",
+    (
+        pd.DataFrame({"age": [1.0, 2.0], "smoker": [True, False]}),
+        pd.DataFrame({"age": [1.0, 2.0], "smoker": [1, 0]}).astype("Float64"),
+        pd.DataFrame({"age": [1, 2], "smoker": [True, False]}).convert_dtypes(),
+    ),
+    ids=("mixed", "nullable", "nullable and mixed"),
+)
+def test_frames_of_any_numbers_become_numbers(frame):
+    np.testing.assert_array_equal(check_views({"clinical": frame})["clinical"], [[1, 1], [2, 0]])
+
+
+def test_what_pandas_calls_na_becomes_nan():
+    frame = pd.DataFrame({"age": pd.array([1.5, None], dtype="Float64")})
+    np.testing.assert_array_equal(check_views({"clinical": frame})["clinical"], [[1.5], [np.nan]])
 
 
 def test_views_of_different_length_are_only_refused_when_aligned():

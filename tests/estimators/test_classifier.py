@@ -324,9 +324,10 @@ def test_without_linked_rows_a_view_that_has_no_labels_says_how_frequent_classes
     for rows, X in zip(np.array_split(np.arange(len(Y)), 3), strangers.items(), strict=True):
         X[1][rows] = LINKED[X[0]][rows]
     target = DATA.target["view_0"]
-    classifier = small().fit(
-        strangers, np.full(len(Y), np.nan), unaligned=UNALIGNED, unaligned_y={"view_0": target}
-    )
+    with pytest.warns(UserWarning, match=r"fewer classes than others: 'view_1' \(0 of 3\)"):
+        classifier = small().fit(
+            strangers, np.full(len(Y), np.nan), unaligned=UNALIGNED, unaligned_y={"view_0": target}
+        )
     found = classifier.predict_proba({"view_1": UNALIGNED["view_1"]})
     counts = np.bincount(target) + 1
     np.testing.assert_allclose(found, np.tile(counts / counts.sum(), (50, 1)))
@@ -525,3 +526,84 @@ def test_patience_stops_and_goes_back_to_the_best():
     plain = small(**settings).fit(LINKED, Y, validation=validation)
     assert len(plain.history_) == 100
     assert plain.score(*validation) == plain.history_["validation_score"][-1]
+
+
+def test_a_view_that_knows_one_class_does_not_vote_against_the_others():
+    rows = np.flatnonzero(DATA.target["view_1"] == 0)
+    unaligned = {"view_0": UNALIGNED["view_0"], "view_1": UNALIGNED["view_1"][rows]}
+    own = {"view_0": DATA.target["view_0"], "view_1": np.zeros(len(rows))}
+    nobody = np.full(len(Y), np.nan)
+    model = trained().fit(LINKED, nobody, unaligned=unaligned, unaligned_y=own)
+    # Linked rows have taught it the classes it has no labels of.
+    found = model.predict({"view_1": LINKED["view_1"]})
+    assert set(found) == {0, 1, 2}
+    assert model.score(LINKED, Y) > 0.8
+
+
+def test_the_callers_gradient_mode_does_not_matter():
+    expected = small(max_epochs=3).fit(LINKED, Y).history_["loss"]
+    for mode in (torch.no_grad(), torch.inference_mode()):
+        with mode:
+            assert small(max_epochs=3).fit(LINKED, Y).history_["loss"] == expected
+
+
+def test_the_callers_default_dtype_does_not_matter():
+    expected = small().fit(LINKED, Y).predict_proba(LINKED)
+    torch.set_default_dtype(torch.float64)
+    try:
+        np.testing.assert_array_equal(small().fit(LINKED, Y).predict_proba(LINKED), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_classes_of_weight_0_may_fill_a_batch():
+    model = small(class_weight={0: 0.0, 1: 0.0, 2: 1.0}, batch_size=2).fit(LINKED, Y)
+    assert np.isfinite(model.history_["loss"]).all()
+
+
+def test_extreme_values_are_named_and_not_taken_for_absent_rows():
+    model = small().fit(LINKED, Y)
+    X = LINKED["view_1"].astype(np.float64)
+    X[4, 2] = 1e39
+    for method in (model.predict, model.transform):
+        with pytest.raises(ValueError, match=r"'view_1'.*extreme values in 1 entry.*row 4"):
+            method({"view_1": X})
+
+
+def test_a_callback_may_leave_the_network_in_evaluation_mode():
+    seen = []
+
+    def look(epoch):
+        seen.append(epoch.network.training)
+        epoch.network.eval()
+
+    small(max_epochs=3, callbacks=[look]).fit(LINKED, Y)
+    assert seen == [True, True, True]
+
+
+def test_ctrl_c_in_the_last_pass_does_not_lose_what_was_learned(monkeypatch):
+    import signal
+
+    from hotview.training import planning
+
+    draw = planning.draw_null
+
+    def pressed(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return draw(*arguments)
+
+    monkeypatch.setattr(planning, "draw_null", pressed)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model = small(coupling="hot-reference").fit(LINKED, Y, unaligned=UNALIGNED)
+    assert model.plan_ is not None
+    assert len(model.predict(LINKED)) == len(Y)
+
+
+def test_rows_in_another_order_are_not_linked():
+    frame = {name: pd.DataFrame(X) for name, X in LINKED.items()}
+    names = [f"p{i}" for i in range(len(Y))]
+    labeled = {name: X.set_axis(names) for name, X in frame.items()}
+    y = pd.Series(Y, index=names)
+    small().fit(labeled, y)
+    with pytest.raises(ValueError, match="and of y differ"):
+        small().fit(labeled, y[::-1])

@@ -82,7 +82,9 @@ def test_labels_of_complete_rows_teach_the_joint_head_and_others_their_view():
     assert [rows.tolist() for rows in data.own] == [[1, 4, 5], [1]]
     assert [target.tolist() for target in data.own_target] == [[2, 2, 1], [1]]
     assert data.labeled.tolist() == [0]
-    assert data.teachers == []
+    assert data.classes_known == [{0, 1, 2}, {0, 1}]
+    assert data.teachers == [0]  # of the class that the other view has no label of
+    assert data.taught.tolist() == [1]
 
 
 def test_views_with_labels_teach_the_others_where_no_linked_row_has_one():

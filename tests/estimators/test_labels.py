@@ -215,3 +215,30 @@ def test_the_generator_decides():
 def test_labels_are_left_on_both_sides(share):
     with pytest.raises(ValueError, match=f"both sides, but {share} of 20 linked rows with a label"):
         hold_out(make_labels([10, 10], n_unknown=50), share, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "y",
+    (
+        ["x", "y", float("nan"), "x"],
+        ["x", "y", None, "x"],
+        ["x", "y", -1, "x"],
+        ("x", "y", -1, "x"),
+        np.array(["x", "y", -1, "x"], dtype=object),
+    ),
+    ids=("nan", "none", "marker", "tuple", "array"),
+)
+def test_gaps_among_text_are_gaps(y):
+    labels, known = read_labels("y", y, 4, -1)
+    assert labels.tolist() == ["x", "y", "x"]
+    assert known.tolist() == [True, True, False, True]
+
+
+def test_a_list_that_mixes_text_and_numbers_is_refused():
+    with pytest.raises(ValueError, match="mixes text with 0"):
+        read_labels("y", ["a", 0, "b"], 3, -1)
+
+
+def test_the_labels_that_are_wrong_are_named():
+    with pytest.raises(ValueError, match=r"Expected unaligned_y\['a'\] to hold one label"):
+        read_labels("unaligned_y['a']", [0, 1], 3, -1)

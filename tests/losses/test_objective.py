@@ -124,7 +124,7 @@ def test_class_weights():
         *(slow_cross_entropy(heads[s](Fs["labeled"][s]), batch.target, weight) for s in range(3)),
         *(slow_cross_entropy(heads[s](Fs["own"][s]), batch.own_targets[s], weight) for s in (0, 1)),
         *(
-            slow_cross_entropy_of_probabilities(heads[s](Fs["taught"][s]), lesson, weight)
+            slow_cross_entropy_of_probabilities(heads[s](Fs["taught"][s]), lesson, np.ones(3))
             for s in (1, 2)
         ),
     ]

@@ -101,13 +101,21 @@ def test_what_is_known_about_training_rows():
     data = with_aligned(5, target=[1, -1, 0, 2, -1])
     assert data.labeled.tolist() == [0, 2, 3]
     assert data.teachers == []
-    nobody = np.empty(0, dtype=np.int64)
-    some = np.array([3, 4])
+    none, two, one = np.empty(0, dtype=np.int64), np.array([0, 1]), np.array([1])
+
+    def knowing(data, *targets):
+        rows = [np.arange(len(target)) for target in targets]
+        return replace(data, own=rows, own_target=list(targets))
+
     unlabeled = with_aligned(5, target=[-1] * 5)
-    assert replace(unlabeled, own=[some, nobody, some]).teachers == [0, 2]
-    assert replace(unlabeled, own=[nobody, some, nobody]).teachers == [1]
-    assert replace(unlabeled, own=[some, some, some]).teachers == []  # nobody is left to teach
-    assert replace(data, own=[some, nobody, some]).teachers == []  # labels teach all
+    assert knowing(unlabeled, two, none, two).teachers == [0, 2]
+    assert knowing(unlabeled, none, two, none).teachers == [1]
+    assert knowing(unlabeled, two, one, none).teachers == [0]  # who knows less does not teach
+    assert knowing(unlabeled, two, two, two).teachers == []  # nobody is left to teach
+    assert knowing(data, two, none, one).teachers == []  # labels of linked rows teach all
+    assert knowing(data, two, none, np.array([3])).teachers == [2]  # but for a class they lack
+    assert knowing(unlabeled, two, none, none).taught.tolist() == [0, 1, 2, 3, 4]
+    assert knowing(data, two, two, two).taught.tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -195,7 +203,7 @@ def test_labeled_rows_come_with_their_classes():
 
 def test_own_rows_come_with_their_classes():
     own = [np.array([3, 8, 40, 41]), np.empty(0, dtype=np.int64), np.array([7])]
-    classes = [np.array([0, 1, 2, 1]), np.empty(0, dtype=np.int64), np.array([2])]
+    classes = [np.array([0, 1, 0, 1]), np.empty(0, dtype=np.int64), np.array([1])]
     data = replace(with_aligned(target=[0, 1] + [-1] * 10), own=own, own_target=classes)
     batch = sampler(data, 3, couples=False).draw()
     assert list(batch.sizes) == ["labeled", "own"]

@@ -10,12 +10,18 @@ from hotview._validation.parameters import (
     check_share,
     check_weight,
 )
-from hotview._validation.tables import Table, check_known_tables, check_tables
+from hotview._validation.tables import (
+    Table,
+    check_aligned_tables,
+    check_known_tables,
+    check_tables,
+)
 from hotview._validation.target import check_target
 from hotview._validation.views import check_views
 
 __all__ = [
     "Table",
+    "check_aligned_tables",
     "check_choice",
     "check_count",
     "check_known_tables",

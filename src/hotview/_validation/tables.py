@@ -86,8 +86,44 @@ def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> d
         )
     tables = {name: _check_table(name, view) for name, view in named}
     if aligned:
-        check_aligned({name: table.n_rows for name, table in tables.items()})
+        check_aligned_tables(tables)
     return tables
+
+
+def check_aligned_tables(tables: Mapping[str, Table], y: Any = None) -> int:
+    """Refuse tables that cannot be aligned; return their number of rows.
+
+    Parameters
+    ----------
+    tables : dict of str to Table
+        The tables, whose row i is to be one individual.
+    y : object, default=None
+        Labels, whose index is looked at if they are a pandas Series.
+
+    Returns
+    -------
+    int
+        Number of rows.
+    """
+    check_aligned({name: table.n_rows for name, table in tables.items()})
+    indices = {f"view {name!r}": table.index for name, table in tables.items()}
+    if hasattr(y, "iloc"):
+        indices["y"] = y.index
+    # Rows that pandas has merely counted say nothing about who they are.
+    named = {what: i for what, i in indices.items() if i is not None and not _is_counted(i)}
+    first = next(iter(named), "")
+    for what, index in named.items():
+        if not index.equals(named[first]):
+            raise ValueError(
+                f"Expected aligned rows, but the row labels of {first} and of {what} differ. "
+                "Bring them into one order, as in X.loc[ids], or drop them by "
+                ".reset_index(drop=True) if row i is the same individual nevertheless."
+            )
+    return next(iter(tables.values())).n_rows
+
+
+def _is_counted(index: Any) -> bool:
+    return type(index).__name__ == "RangeIndex"
 
 
 def check_known_tables(

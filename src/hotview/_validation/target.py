@@ -6,7 +6,7 @@ from hotview._types import Array
 from hotview._validation.arrays import as_array
 
 
-def check_target(y: npt.ArrayLike, n_rows: int) -> Array:
+def check_target(y: npt.ArrayLike, n_rows: int, *, what: str = "y") -> Array:
     """Turn labels into a 1-D array with one entry per row, or say what is wrong.
 
     Parameters
@@ -15,6 +15,8 @@ def check_target(y: npt.ArrayLike, n_rows: int) -> Array:
         The labels: numbers or text.
     n_rows : int
         How many labels there must be.
+    what : str, default="y"
+        What they are called, for the error.
 
     Returns
     -------
@@ -27,15 +29,15 @@ def check_target(y: npt.ArrayLike, n_rows: int) -> Array:
     >>> check_target([0, 1, 1], 3)
     array([0, 1, 1])
     """
-    labels = as_array("y", y)
+    labels = as_array(what, y)
     if labels.ndim != 1:
         raise ValueError(
-            f"Expected y to be 1-D, one label per row, but it has shape {labels.shape}. "
+            f"Expected {what} to be 1-D, one label per row, but it has shape {labels.shape}. "
             "Pass a flat array: y.ravel() for a single column, y.argmax(axis=1) for one-hot rows."
         )
     if len(labels) != n_rows:
         raise ValueError(
-            f"Expected y to hold one label for each of the {n_rows} rows, but it holds "
+            f"Expected {what} to hold one label for each of the {n_rows} rows, but it holds "
             f"{len(labels)}. Pass the labels of exactly these rows, in the same order."
         )
     return labels

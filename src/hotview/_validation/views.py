@@ -92,6 +92,10 @@ def _check_names(names: list[Any]) -> None:
 def check_view(name: str, view: Any) -> Array:
     """Check one view, any sparse one written out: 2-D, numeric, with rows and columns."""
     X = as_array(f"view {name!r}", view)
+    if X.dtype.kind == "O" and hasattr(view, "iloc") and not _text_names(view):
+        # pandas gives objects for its own kinds of numbers, with NA for what is missing, and for
+        # numbers beside booleans.
+        X = view.to_numpy(dtype=np.float64, na_value=np.nan)
     check_numeric(name, X, view)
     return X
 
@@ -121,5 +125,17 @@ def _text_columns(view: Any) -> str:
     """Name the columns of a data frame that are not numeric, for the error message."""
     if not hasattr(view, "columns"):
         return ""
-    names = [c for c in view.columns if np.asarray(view[c]).dtype.kind not in _NUMERIC_KINDS]
+    names = _text_names(view)
     return f" (not numeric: {', '.join(map(repr, names))})" if names else " (mixed columns)"
+
+
+def _text_names(view: Any) -> list[Any]:
+    """Columns of a data frame that are not numeric."""
+    names = []
+    for name in view.columns:
+        column = view[name]
+        dtype = getattr(column, "dtype", None)
+        kind = getattr(dtype, "kind", None) or np.asarray(column).dtype.kind
+        if kind not in _NUMERIC_KINDS:
+            names.append(name)
+    return names

@@ -176,7 +176,7 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         tables = check_known_tables(Xs, self.view_names_, self._shapes)
         for name, table in tables.items():
-            check_finite(name, table, self.impute)
+            check_finite(name, table, self.impute, self._columns[name])
         return tables
 
     def _rows(self, tables: Mapping[str, Table]) -> dict[int, ViewRows]:

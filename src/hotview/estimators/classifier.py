@@ -11,8 +11,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 
 from hotview._types import Array, Views
-from hotview._validation import Table, check_known_tables, check_share, check_tables
-from hotview._validation.views import check_aligned
+from hotview._validation import (
+    Table,
+    check_aligned_tables,
+    check_known_tables,
+    check_share,
+    check_tables,
+)
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fitting import Validation, fit_views
 from hotview.estimators.gathering import Source
@@ -243,6 +248,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         parameters = self.get_params(deep=False)
         check_parameters(parameters)
         linked = check_tables(Xs, aligned=True, at_least=2)
+        check_aligned_tables(linked, y)
         shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
         others: dict[str, Table] = {}
         if unaligned is not None and not (isinstance(unaligned, Sized) and len(unaligned) == 0):
@@ -250,8 +256,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         source = Source(list(linked), linked, others)
         labels = encode_labels(y, source.n_linked, unaligned_y, others, self.unlabeled_marker)
         judge = self._check_validation(source, labels.classes, validation, shapes)
-        weights = self._weigh_classes(labels)
-        fitted = fit_views(source, labels, parameters, class_weight=weights, validation=judge)
+        fitted = fit_views(
+            source, labels, parameters, weigh_classes=self._weigh_classes, validation=judge
+        )
         self._keep(source, fitted)
         assert fitted.fusion is not None  # there are labels
         self._fusion, self.classes_ = fitted.fusion, labels.classes
@@ -282,9 +289,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Xs, y = validation
         tables = check_known_tables(Xs, source.names, shapes)
         present = [check_finite(name, table, self.impute) for name, table in tables.items()]
-        every = np.arange(_count_rows(tables))
-        check_some_view(np.setdiff1d(every, np.concatenate(present)), source.names)
-        labels, known = read_labels("validation's y", y, _count_rows(tables), self.unlabeled_marker)
+        n_rows = check_aligned_tables(tables, y)
+        nowhere = np.setdiff1d(np.arange(n_rows), np.concatenate(present))
+        check_some_view(nowhere, source.names)
+        labels, known = read_labels("validation's y", y, n_rows, self.unlabeled_marker)
         if not known.any():
             raise ValueError(
                 "Expected validation's y to hold labels to score against, but no row has one. "
@@ -338,7 +346,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
             Columns are in the order of `classes_`.
         """
         tables = self._check(Xs)
-        _count_rows(tables)
+        check_aligned_tables(tables)
         found = class_log_probabilities(self.network_, self._rows(tables), self._fusion)
         check_some_view(np.flatnonzero(np.isnan(found).all(axis=1)), self.view_names_)
         return found
@@ -380,8 +388,3 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
             The accuracy.
         """
         return float(super().score(Xs, y, sample_weight))
-
-
-def _count_rows(tables: Mapping[str, Table]) -> int:
-    check_aligned({name: table.n_rows for name, table in tables.items()})
-    return next(iter(tables.values())).n_rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import TransformerMixin
 
 from hotview._types import Views
@@ -207,6 +208,11 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         """
         parameters = self.get_params(deep=False)
         check_parameters(parameters)
+        if not isinstance(paired, bool | np.bool_):
+            raise TypeError(
+                f"Expected paired to be True or False, but it is {paired!r}. Say paired=True only "
+                "if row i is the same individual in every view."
+            )
         tables = check_tables(Xs, aligned=paired, at_least=2)
         names = list(tables)
         source = Source(names, tables, {}) if paired else Source(names, {}, tables)

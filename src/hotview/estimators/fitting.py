@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from sklearn import config_context
 from sklearn.decomposition import PCA
+from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview._validation import Table
@@ -21,7 +22,7 @@ from hotview.estimators.labels import Labels, hold_out
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
 from hotview.estimators.starting import start_at_principal_components, start_references
-from hotview.losses import Coupling, NoCoupling, Planner
+from hotview.losses import DGCCA, Coupling, NoCoupling, Planner
 from hotview.losses.objective import Objective
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
@@ -29,7 +30,8 @@ from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.columns import Columns
 from hotview.training.components import principal_components
 from hotview.training.history import History
-from hotview.training.loop import Outcome, Schedule, train
+from hotview.training.interrupt import Interrupt
+from hotview.training.loop import Schedule, train
 from hotview.training.neighbors import nearest_neighbors
 from hotview.training.planning import ViewPlan, plan_views
 from hotview.training.progress import wants_progress
@@ -37,6 +39,8 @@ from hotview.training.rows import ViewRows
 from hotview.training.threads import suited_threads
 
 __all__ = ["Fitted", "Validation", "fit_views"]
+
+_WATCHED = 1000  # rows of every view that are looked at for collapse
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def fit_views(
     labels: Labels | None,
     parameters: Mapping[str, Any],
     *,
-    class_weight: Array | None = None,
+    weigh_classes: Callable[[Labels], Array | None] = lambda labels: None,
     validation: Validation | None = None,
 ) -> Fitted:
     """Train on checked tables with checked parameters.
@@ -89,8 +93,8 @@ def fit_views(
         Classes of the rows; None trains encoders alone.
     parameters : dict of str to object
         The estimator's parameters.
-    class_weight : ndarray or None, default=None
-        A weight per class.
+    weigh_classes : callable, default=none
+        Weights of the classes, from the labels that are learned from.
     validation : Validation or None, default=None
         Rows to score after every epoch.
 
@@ -101,8 +105,13 @@ def fit_views(
     """
     fit = _Fit(source, labels, parameters)
     # Inside, scikit-learn returns arrays, whatever the user wants to see of it.
-    with config_context(transform_output="default"), fit.random.in_modules(fit.device):
-        return fit.run(class_weight, validation)
+    with (
+        config_context(transform_output="default"),
+        torch.inference_mode(False),  # the caller's mode must not keep us from learning
+        torch.enable_grad(),
+        fit.random.in_modules(fit.device),
+    ):
+        return fit.run(weigh_classes, validation)
 
 
 class _Fit:
@@ -120,8 +129,13 @@ class _Fit:
     def __getitem__(self, name: str) -> Any:
         return self.parameters[name]
 
-    def run(self, class_weight: Array | None, validation: Validation | None) -> Fitted:
+    def run(
+        self,
+        weigh_classes: Callable[[Labels], Array | None],
+        validation: Validation | None,
+    ) -> Fitted:
         validation = self._hold_out(validation)
+        class_weight = None if self.labels is None else weigh_classes(self.labels)
         columns, data = self._read()
         components = self._components(data)
         data = self._with_neighbors(data, components)
@@ -135,8 +149,12 @@ class _Fit:
         schedule, rate = self._schedule(score), self["learning_rate"]
         with suited_threads(network, sampler.batch_size, self.device):
             outcome = train(network, objective, sampler, self.random.torch, rate, schedule)
-            plan = self._plan(network, objective.coupling, data, sampler.batch_size)
-        self._remark(outcome, plan, objective.coupling, sampler.batch_size)
+            with Interrupt() as interrupt:  # what is learned must not be lost in the last pass
+                plan = self._plan(network, objective.coupling, data, sampler.batch_size)
+                latents = self._latents(network, data)
+        if outcome.interrupted or interrupt.asked:
+            remarks.remark_on_interrupt(len(outcome.history))
+        self._remark(plan, latents, objective.coupling, sampler.batch_size)
         return Fitted(
             network, objective.coupling, columns, outcome.history, plan, sampler.batch_size, fusion
         )
@@ -157,19 +175,33 @@ class _Fit:
         data = gather_rows(self.source, scans, self.labels, self.device)
         self._check_alignment(data)
         if self.labels is not None:
-            remarks.remark_on_classes(self.labels.classes, data)
+            remarks.remark_on_classes(self.labels.classes, self.names, data)
         return {name: scan.columns for name, scan in scans.items()}, data
 
+    def _latents(self, network: MultiViewNetwork, data: TrainingRows) -> list[Tensor]:
+        """Latents of some rows of every view, as the network encodes them now."""
+        rows = [self.random.numpy.permutation(len(view))[:_WATCHED] for view in data.views]
+        with torch.no_grad():
+            Xs = [view.take(r) for view, r in zip(data.views, rows, strict=True)]
+            return network.embed(network.encode(Xs))
+
     def _remark(
-        self, outcome: Outcome, plan: ViewPlan | None, coupling: Coupling, batch_size: int
+        self,
+        plan: ViewPlan | None,
+        latents: list[Tensor],
+        coupling: Coupling,
+        batch_size: int,
     ) -> None:
-        if outcome.interrupted:
-            remarks.remark_on_interrupt(len(outcome.history))
-        if plan is not None:  # without a coupling nothing has shaped the common space
-            variance = self._variance(coupling, batch_size)
-            spread = float(np.sqrt(self["n_components"] * variance))
-            remarks.remark_on_collapse(self.names, outcome.latents, self._widths(), spread)
-            remarks.remark_on_plan(plan)
+        if plan is None:  # without a coupling nothing has shaped the common space
+            return
+        wanted = float(np.sqrt(self["n_components"] * self._variance(coupling, batch_size)))
+        remedies = [
+            "use view_regularizer='autoencoder'" * (self["view_regularizer"] != "autoencoder"),
+            "raise orthogonality_weight" * (self["coupling"] != "dgcca"),
+            "lower coupling_weight",
+        ]
+        remarks.remark_on_collapse(self.names, latents, self._widths(), wanted, remedies)
+        remarks.remark_on_plan(plan)
 
     def _check_alignment(self, data: TrainingRows) -> None:
         """Refuse rows without correspondence where the coupling compares individuals."""
@@ -187,6 +219,7 @@ class _Fit:
                 + "Pass paired=True to MultiViewEncoder if row i is the same individual in every "
                 "view, leave unaligned rows out, or use coupling='hot-reference'."
             )
+        remarks.remark_on_incomplete(self["coupling"], self.source.n_linked - len(data.aligned))
 
     def _widths(self) -> list[int]:
         return [self.source.tables(name)[0].n_columns for name in self.names]
@@ -223,8 +256,10 @@ class _Fit:
 
     def _variance(self, coupling: Coupling, batch_size: int) -> float:
         """Mean variance of the latents' columns that the constraint of the coupling asks for."""
-        clouds = coupling.clouds() if isinstance(coupling, ReferenceCoupling) else self.names
-        n_clouds = len(clouds)
+        if isinstance(coupling, ReferenceCoupling):
+            n_clouds = len(coupling.clouds())
+        else:
+            n_clouds = 1 if isinstance(coupling, DGCCA) else len(self.names)
         return 1 / (n_clouds * (batch_size if self["scale"] == "sum" else 1))
 
     def _network(self) -> MultiViewNetwork:
@@ -281,12 +316,14 @@ class _Fit:
         """Which heads training teaches, and how frequent the classes are."""
         n_classes = len(labels.classes)
         labeled = data.target[data.target >= 0]
-        by_others = len(data.teachers) > 0 and len(data.aligned) > 0
+        known = [len(classes) for classes in data.classes_known]
+        if len(data.taught) > 0:  # then every view learns what the teachers know
+            known = [max(known)] * len(known)
         counts = np.bincount(np.concatenate([labeled, *data.own_target]), minlength=n_classes) + 1
         return Fusion(
             len(np.unique(labeled)) == n_classes,
             self["head_weight"] == 0,
-            tuple(len(labeled) > 0 or len(own) > 0 or by_others for own in data.own),
+            tuple(known),
             tuple(np.log(counts / counts.sum()).tolist()),
         )
 

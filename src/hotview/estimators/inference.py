@@ -28,15 +28,15 @@ class Fusion:
         Whether the joint head was trained on every class, and judges complete rows.
     alone : bool
         Whether it does so alone, as in the paper, or as one voice among the heads of the views.
-    heads : tuple of bool
-        Which views' heads were trained.
+    heads : tuple of int
+        Of how many classes every view's head has learned; 0 where it has not been trained.
     log_prior : tuple of float
         What is said of rows that no trained head can see.
     """
 
     joint: bool
     alone: bool
-    heads: tuple[bool, ...]
+    heads: tuple[int, ...]
     log_prior: tuple[float, ...]
 
 
@@ -57,7 +57,8 @@ def class_log_probabilities(
     """Logarithms of class probabilities of aligned rows, (rows, classes), float64.
 
     The probabilities of all heads that can see a row are averaged geometrically: those of the
-    views it has and, if it has all, the joint one; unless that one judges alone.
+    views it has and, if it has all, the joint one; unless that one judges alone. A head that has
+    learned of fewer classes than another one is not asked: it would vote against what it never saw.
 
     Parameters
     ----------
@@ -88,7 +89,8 @@ def _judge(network: MultiViewNetwork, Xs: dict[int, Tensor], fusion: Fusion) -> 
     Fs = {s: F for s, (F, _) in encoded.items()}
     has = torch.stack([~absent for _, absent in encoded.values()], dim=1)
     said = [network.view_heads[s](F) for s, F in Fs.items()]
-    speaks = has & torch.tensor([fusion.heads[s] for s in Fs], device=has.device)
+    known = has * torch.tensor([fusion.heads[s] for s in Fs], device=has.device)
+    speaks = (known == known.amax(1, keepdim=True)) & (known > 0)
     if fusion.joint and len(Fs) == len(network.encoders):
         said.append(network.score([Fs[s] for s in range(len(Fs))]))
         complete = has.all(1, keepdim=True)

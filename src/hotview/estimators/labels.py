@@ -110,16 +110,15 @@ def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Arr
             "unlabeled_marker for rows without one; without any label, use MultiViewEncoder. "
             "(requires y to be passed, but the target y is None)"
         )
-    raw = check_target(y, n_rows)
+    raw = check_target(_keep_kinds(y), n_rows, what=what)
     known = _is_known(raw)
     labels = raw[known]
+    marked = _is_marked(labels, marker)
+    _check_marker(what, labels, marked, marker)
+    known[known] = ~marked
+    labels = labels[~marked]
     if raw.dtype.kind == "O":
         labels = _of_one_kind(what, labels)
-    if marker is not None and (isinstance(marker, str) == (labels.dtype.kind in "US")):
-        marked = labels == marker
-        _check_marker(what, labels, marked, marker)
-        known[known] = ~marked
-        labels = labels[~marked]
     _check_kind(what, labels)
     return labels, known
 
@@ -174,6 +173,26 @@ def hold_out(
     return replace(labels, linked=left), held, labels.linked[held]
 
 
+def _keep_kinds(y: Any) -> Any:
+    """A list with text in it as objects, or numpy would write out its gaps as text."""
+    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
+        labels = np.empty(len(y), dtype=object)
+        labels[:] = y
+        return labels
+    return y
+
+
+def _is_marked(labels: Array, marker: Any) -> Array:
+    if marker is None or marker is _pandas_na(marker):
+        return np.zeros(len(labels), dtype=bool)
+    is_text = isinstance(marker, str)
+    if labels.dtype.kind == "O":
+        equal = [isinstance(label, str) == is_text and label == marker for label in labels]
+        return np.array(equal, dtype=bool)
+    same_kind = is_text == (labels.dtype.kind in "US")
+    return np.asarray(labels == marker) if same_kind else np.zeros(len(labels), dtype=bool)
+
+
 def _is_known(labels: Array) -> Array:
     if labels.dtype.kind == "f":
         return ~np.isnan(labels)
@@ -201,7 +220,7 @@ def _of_one_kind(what: str, labels: Array) -> Array:
 
 
 def _check_marker(what: str, labels: Array, marked: Array, marker: Any) -> None:
-    if marker == -1 and marked.any() and set(np.unique(labels).tolist()) == {-1, 1}:
+    if marked.any() and marker == -1 and set(labels.tolist()) == {-1, 1}:
         raise ValueError(
             f"Expected {what} to be clear about what -1 means, but it holds only -1 and 1, which "
             "may be two classes, or one class and no label. Set unlabeled_marker=None for two "

@@ -39,8 +39,13 @@ class Randomness:
     @contextmanager
     def in_modules(self, device: torch.device) -> Iterator[None]:
         """Seed torch's global generators, which dropout draws from, and put them back after."""
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(self.seed)
+        on_gpu = device.type == "cuda"
+        with torch.random.fork_rng([device] if on_gpu else []):
+            # Not torch.manual_seed, which would change the generators of all other devices too.
+            torch.default_generator.manual_seed(self.seed)
+            if on_gpu:
+                with torch.cuda.device(device):
+                    torch.cuda.manual_seed(self.seed)
             yield
 
 
@@ -51,7 +56,8 @@ def _entropy(random_state: Any) -> int | None:
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, int | np.integer) and random_state >= 0:
+    is_number = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if is_number and random_state >= 0:
         return int(random_state)
     raise ValueError(
         "Expected random_state to be None, a whole number of at least 0 or a numpy Generator, "

@@ -21,12 +21,14 @@ __all__ = [
     "remark_on_collapse",
     "remark_on_columns",
     "remark_on_few_views",
+    "remark_on_incomplete",
     "remark_on_interrupt",
     "remark_on_plan",
 ]
 
 _LOW_RANK = 1.5
 _LOW_SPREAD, _LOST_SPREAD = 0.01, 0.05  # beside other views, and beside what the constraint wants
+_FEW_ROWS = 5  # of which no rank can be told
 _LISTED = 5  # of what is too much to name in full
 _OURS = ("hotview.", "sklearn.")  # modules in which a warning is of no use to the user
 
@@ -66,13 +68,17 @@ def remark_on_few_views(coupling: str, n_views: int) -> None:
 
 
 def remark_on_collapse(
-    names: Sequence[str], latents: Sequence[Tensor], widths: Sequence[int], wanted: float
+    names: Sequence[str],
+    latents: Sequence[Tensor],
+    widths: Sequence[int],
+    wanted: float,
+    remedies: Sequence[str],
 ) -> None:
     """Say which views' latents fill next to nothing of the common space.
 
     `wanted` is the root of the total variance that the coupling's constraint asks for.
     """
-    if not latents:
+    if min(len(Z) for Z in latents) < _FEW_ROWS:
         return
     spreads = [spread(Z) for Z in latents]
     low = max(_LOW_SPREAD * float(np.median(spreads)), _LOST_SPREAD * wanted)
@@ -84,8 +90,7 @@ def remark_on_collapse(
     if collapsed:
         _warn(
             f"The latents of {', '.join(collapsed)} have collapsed: nearly all rows are encoded "
-            "alike, or along one line. Use view_regularizer='autoencoder', raise "
-            "orthogonality_weight, or lower coupling_weight."
+            f"alike, or along one line. To prevent it, {', or '.join(filter(None, remedies))}."
         )
 
 
@@ -100,8 +105,8 @@ def remark_on_plan(plan: Plan) -> None:
         )
 
 
-def remark_on_classes(classes: Array, data: TrainingRows) -> None:
-    """Say which classes the joint head never sees, and which views have no labels at all."""
+def remark_on_classes(classes: Array, names: Sequence[str], data: TrainingRows) -> None:
+    """Say which classes the joint head never sees, and which views have labels of few or none."""
     labeled = data.target[data.target >= 0]
     absent = np.setdiff1d(np.arange(len(classes)), labeled)
     if len(labeled) > 0 and len(absent) > 0:
@@ -109,6 +114,28 @@ def remark_on_classes(classes: Array, data: TrainingRows) -> None:
             f"{len(absent)} of the {len(classes)} classes have no linked row with a label "
             f"({_some(classes[absent])}), so that all rows are judged by the heads of the views. "
             "Link and label a few rows of every class."
+        )
+        return
+    most = max(len(known) for known in data.classes_known)
+    behind = [
+        f"{name!r} ({len(known)} of {most})"
+        for name, known in zip(names, data.classes_known, strict=True)
+        if len(known) < most
+    ]
+    if behind and len(data.taught) == 0:
+        _warn(
+            f"Views have labels of fewer classes than others: {', '.join(behind)}, and there are "
+            "no linked rows without a label from which they could learn the rest. They are asked "
+            "only where no better view is present. Link some rows."
+        )
+
+
+def remark_on_incomplete(coupling: str, n_rows: int) -> None:
+    """Say how many linked rows a coupling of individuals cannot use."""
+    if n_rows > 0:
+        _warn(
+            f"{n_rows} linked rows lack a view; coupling={coupling!r} compares individuals and "
+            "trains on the others only. Use coupling='hot-reference' to learn from all rows."
         )
 
 

@@ -65,6 +65,7 @@ def start_references(
     References that begin alike are pulled to the same place, and no plan can tell them apart.
     """
     n_references, n_points, _ = coupling.references.shape
+    network.eval()  # the user's own encoders must not learn from this
     with torch.no_grad():
         Xs = [view.take(Stream(len(view), n_points, random.numpy).next()) for view in data.views]
         Zs = network.embed(network.encode(Xs))

@@ -186,4 +186,8 @@ class Objective(nn.Module):
     def _loss(self, scores: Tensor, target: Tensor) -> Tensor:
         weight = self.class_weight
         assert weight is None or isinstance(weight, Tensor)
-        return cross_entropy(scores, target, weight=weight)
+        if weight is None or target.is_floating_point():  # a lesson is not a label
+            return cross_entropy(scores, target)
+        total = cross_entropy(scores, target, weight=weight, reduction="sum")
+        # A batch may hold nothing but classes of weight 0.
+        return total / weight[target].sum().clamp_min(torch.finfo(scores.dtype).tiny)

@@ -134,7 +134,9 @@ class ReferenceCoupling(SlicedCoupling):
         generator: torch.Generator | None,
     ) -> None:
         super().__init__(orthogonality_weight, n_projections, projections, scale)
-        G = torch.randn(n_references, n_points, n_components, generator=generator)
+        G = torch.randn(
+            n_references, n_points, n_components, generator=generator, dtype=torch.float32
+        )
         # So that the constraint, Σ G_kᵀ G_k = I, holds on average to begin with.
         self.references = nn.Parameter(
             G / math.sqrt(n_references * (n_points if scale == "sum" else 1))

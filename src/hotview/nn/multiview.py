@@ -151,7 +151,7 @@ def count_features(encoder: nn.Module, n_columns: int, name: str) -> int:
     )
     try:
         with torch.no_grad():
-            F = encoder(torch.zeros(2, n_columns))
+            F = encoder(torch.zeros(2, n_columns, dtype=torch.float32))
     except Exception as error:
         raise ValueError(
             f"{expected}, but it failed: {type(error).__name__}: {error}. Try it on such rows."

@@ -16,7 +16,9 @@ def make_linear(
     n_in: int, n_out: int, generator: torch.Generator, *, bias: bool = True
 ) -> nn.Linear:
     """Make a linear layer whose weights are drawn from `generator` as torch draws its own."""
-    layer = nn.Linear(n_in, n_out, bias=bias, device="meta").to_empty(device="cpu")
+    layer = nn.Linear(n_in, n_out, bias=bias, device="meta", dtype=torch.float32).to_empty(
+        device="cpu"
+    )
     bound = 1 / math.sqrt(n_in)
     with torch.no_grad():
         for parameter in layer.parameters():

@@ -49,12 +49,24 @@ class TrainingRows:
         return np.flatnonzero(self.target >= 0)
 
     @property
+    def classes_known(self) -> list[set[int]]:
+        """Classes of which every view's head has labels."""
+        linked = set(self.target[self.target >= 0].tolist())
+        own = self.own_target or [np.empty(0, dtype=np.int64)] * len(self.views)
+        return [linked | set(target.tolist()) for target in own]
+
+    @property
     def teachers(self) -> list[int]:
-        """Views that have labels, where not all of them have; else none."""
-        if len(self.labeled) > 0:
-            return []
-        having = [s for s, rows in enumerate(self.own) if len(rows) > 0]
+        """Views with labels of most classes, where others have fewer; else none."""
+        known = self.classes_known
+        most = max(len(classes) for classes in known)
+        having = [s for s, classes in enumerate(known) if len(classes) == most > 0]
         return having if len(having) < len(self.views) else []
+
+    @property
+    def taught(self) -> IntArray:
+        """Aligned individuals without a label, of whom teachers teach the other views."""
+        return np.flatnonzero(self.target < 0 if self.teachers else [])
 
 
 class Stream:
@@ -105,7 +117,7 @@ class Sampler:
         aligned: bool,
     ) -> None:
         self.data, self.random, self.aligned = data, random, aligned
-        taught = np.flatnonzero(data.target < 0 if data.teachers else [])
+        taught = data.taught
         n_coupled = [len(data.aligned)] if aligned else [len(view) for view in data.views]
         self.labeled = data.labeled
         # Whatever is coupled or not, an epoch is as long: a control must be trained as much.

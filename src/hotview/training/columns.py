@@ -15,7 +15,7 @@ from hotview._validation import Table
 __all__ = ["Columns", "Scan", "check_finite", "scan_tables"]
 
 _CHUNK = 2**21  # entries looked at together
-_LARGEST = float(np.finfo(np.float32).max)
+_EXTREME = 1e18  # whose square float32 can still hold
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,11 @@ def scan_tables(
     return Scan(columns, present, np.flatnonzero(constant))
 
 
-def check_finite(name: str, table: Table, impute: str | None) -> IntArray:
+def check_finite(
+    name: str, table: Table, impute: str | None, columns: Columns | None = None
+) -> IntArray:
     """Refuse what is not finite, as `scan_tables` does; return the rows that hold anything."""
-    scanner = _Scanner(name, keeps_statistics=False)
+    scanner = _Scanner(name, keeps_statistics=False, columns=columns)
     present = scanner.look_at(table)
     scanner.refuse_what_is_not_finite(impute)
     return present
@@ -165,10 +167,12 @@ class _Statistics:
 class _Scanner:
     """One pass over a view: statistics, and a count of what is not finite."""
 
-    def __init__(self, name: str, *, keeps_statistics: bool = True) -> None:
-        self.name, self.keeps_statistics = name, keeps_statistics
+    def __init__(
+        self, name: str, *, keeps_statistics: bool = True, columns: Columns | None = None
+    ) -> None:
+        self.name, self.keeps_statistics, self.columns = name, keeps_statistics, columns
         self.statistics = _Statistics()
-        self.counts = {"NaN": 0, "infinity": 0}
+        self.counts = {"NaN": 0, "infinity": 0, "extreme values": 0}
         self.first: dict[str, tuple[int, int]] = {}
 
     def look_at(self, table: Table) -> IntArray:
@@ -182,6 +186,10 @@ class _Scanner:
         rows = np.flatnonzero(~holes.all(axis=1))
         self._count("NaN", holes & ~holes.all(axis=1, keepdims=True), start)
         self._count("infinity", infinite, start)
+        if self.columns is not None:
+            with np.errstate(all="ignore"):  # what overflows is extreme
+                size = np.abs((exact - self.columns.mean) / self.columns.scale)
+            self._count("extreme values", (size > _EXTREME) & ~infinite, start)
         if self.keeps_statistics and len(rows) > 0 and self.counts["infinity"] == 0:
             with np.errstate(all="ignore"):  # what overflows is seen in the statistics
                 self.statistics.add(exact[rows])
@@ -196,7 +204,10 @@ class _Scanner:
 
     def refuse_what_is_not_finite(self, impute: str | None) -> None:
         """Raise the error that says what is not finite, where, and what to do."""
-        remedies = {"infinity": "Remove these entries or cap them."}
+        remedies = {
+            "infinity": "Remove these entries or cap them.",
+            "extreme values": "They are beyond anything at fit; remove these entries or cap them.",
+        }
         if impute is None:
             remedies["NaN"] = (
                 "impute='mean' fills NaN from the training means; a row that is NaN throughout "
@@ -220,7 +231,7 @@ def _check_statistics(name: str, statistics: _Statistics, standardize: bool) -> 
             f"{empty[0]} is NaN in all rows, so that there is no mean to fill in. Drop the column."
         )
     typical = np.hypot(statistics.mean, np.sqrt(statistics.variance))  # root of the mean square
-    too_large = np.flatnonzero(~(typical < (np.inf if standardize else _LARGEST)))
+    too_large = np.flatnonzero(~(typical < (np.inf if standardize else _EXTREME)))
     if len(too_large) > 0:
         raise ValueError(
             f"Expected view {name!r} to hold numbers of ordinary size, but column {too_large[0]} "

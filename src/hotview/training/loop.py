@@ -86,7 +86,6 @@ class Outcome:
     """What a training left behind, beside the trained network."""
 
     history: History = field(default_factory=History)
-    latents: list[Tensor] = field(default_factory=list)
     interrupted: bool = False
 
 
@@ -133,12 +132,12 @@ def train(
     optimizer = make_optimizer([network, objective], learning_rate)
     n_steps = schedule.steps_per_epoch or sampler.n_steps
     outcome, best = Outcome(), _Best(schedule.patience, [network, objective])
-    network.train()
     bar = ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose)
     with Interrupt() as interrupt, bar:
         for number in range(1, schedule.max_epochs + 1):
             start = time.perf_counter()
             sums = _Sums()
+            network.train()  # which validation, or a callback, may have ended
             for _ in range(n_steps):
                 batch = sampler.draw()
                 try:
@@ -154,7 +153,6 @@ def train(
             row |= _watch(evaluation, objective, schedule.view_names)
             if schedule.score is not None:
                 row["validation_score"] = best.see(schedule.score())
-                network.train()
             row["seconds"] = time.perf_counter() - start
             outcome.history._append(row)
             bar.epoch(row, ["loss", *evaluation.terms.parts, "validation_score"])
@@ -166,7 +164,6 @@ def train(
                 break
     best.restore()
     network.eval()
-    outcome.latents = [Z.detach() for Z in evaluation.latents]
     return outcome
 
 

@@ -67,7 +67,7 @@ class ViewRows:
             return self._on_device.index_select(0, where)
         if len(self.tables) == 1:
             return self._take_from(0, rows).to(self.device)
-        X = torch.empty(len(rows), self.n_columns)
+        X = torch.empty(len(rows), self.n_columns, dtype=torch.float32)
         owner = np.searchsorted(self.starts, rows, side="right") - 1
         for i in range(len(self.tables)):
             mine = np.flatnonzero(owner == i)
