@@ -62,7 +62,7 @@ def test_text_classes_and_column_names_survive(tmp_path):
 
 def test_an_encoder_survives(tmp_path):
     encoder = hv.MultiViewEncoder(**SMALL).fit(DATA.views)
-    loaded = hv.load(save_model(encoder, tmp_path / "m.hotview"))
+    loaded = hv.load(encoder.save(tmp_path / "m.hotview"))
     for name, Z in encoder.transform(DATA.views, space="common").items():
         np.testing.assert_array_equal(loaded.transform(DATA.views, space="common")[name], Z)
     np.testing.assert_array_equal(loaded.references_, encoder.references_)

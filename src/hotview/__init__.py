@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from hotview.estimators import MultiViewClassifier as MultiViewClassifier
     from hotview.estimators import MultiViewEncoder as MultiViewEncoder
     from hotview.estimators import StackedViews as StackedViews
+    from hotview.persistence import load_model as load
+    from hotview.persistence import save_model as save
 
 __version__ = "0.1.0.dev0"
 
@@ -33,14 +35,15 @@ __all__ = [
     "load",
     "losses",
     "ot",
+    "save",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'hotview' has no attribute {name!r}")
-    if name == "load":
-        return import_module("hotview.persistence").load_model
+    if name in ("load", "save"):
+        return getattr(import_module("hotview.persistence"), f"{name}_model")
     if name[0].isupper():
         return getattr(import_module("hotview.estimators"), name)
     return import_module(f"hotview.{name}")

@@ -138,10 +138,11 @@ def load_model(path: str | Path, *, encoders: Any = None, device: Any = "auto") 
     try:
         return _put_together(tensors, facts, encoders, device)
     except (KeyError, TypeError, AttributeError, IndexError, RuntimeError) as error:
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         raise ValueError(
             f"Expected {path} to be a model that hotview saved, but its parts do not fit "
-            f"({type(error).__name__}: {str(error).partition(chr(10))[0]}) Save it again; or, if it has encoders of your "
-            "own, pass the same modules as at fit."
+            f"({reason}). Save it again; or, if it has encoders of your own, pass the same modules "
+            "as at fit."
         ) from error
 
 

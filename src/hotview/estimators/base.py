@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+import hotview
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import Table, check_choice, check_known_tables
 from hotview.estimators.fitting import Fitted
@@ -157,6 +159,22 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
             check_choice("transform", transform, CONTAINERS)
             self._sklearn_output_config = {"transform": transform}
         return self
+
+    def save(self, path: str | Path) -> Path:
+        """Save the fitted estimator in one file, which :func:`hotview.load` reads again.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; ends in ``.hotview``.
+
+        Returns
+        -------
+        Path
+            Where it is.
+        """
+        saved: Path = hotview.save(self, path)
+        return saved
 
     def _feature_names(self, view: str, space: str) -> list[str]:
         s = self.view_names_.index(view)
