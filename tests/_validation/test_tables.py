@@ -127,8 +127,8 @@ def test_absent_views_are_left_out_and_the_order_is_that_of_fit(views):
 @pytest.mark.parametrize(
     ("views", "error", "message"),
     (
-        ({"clinical": X, "x": X, "y": X}, ValueError, r"among \['clinical'.*\['x', 'y'\] came"),
-        ({"Clinical": X}, ValueError, r"\['Clinical'\] came too.*rename"),
+        ({"clinical": X, "x": X, "y": X}, ValueError, r"among \['clinical'.*got \['x', 'y'\]"),
+        ({"Clinical": X}, ValueError, r"got \['Clinical'\].*rename"),
         ([X, X], ValueError, r"3 views, as at fit, but 2 came.*None"),
         ([X] * 4, ValueError, r"3 views, as at fit, but 4 came"),
         ([], ValueError, r"3 views, as at fit, but 0 came"),

@@ -23,5 +23,10 @@ def as_array(what: str, values: Any) -> Array:
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"Expected {what} to be a rectangular array of one kind, but numpy cannot read it "
-            f"({error}). Give every row the same number of entries."
+            f"({error}). "
+            + (
+                "Convert the tensor first, by .float() or .to_dense()."
+                if hasattr(values, "to_dense")
+                else "Give every row the same number of entries."
+            )
         ) from error

@@ -64,7 +64,7 @@ def check_count(name: str, count: Any, *, at_least: int = 1) -> int:
     if isinstance(count, bool) or not isinstance(count, Integral) or count < at_least:
         raise ValueError(
             f"Expected {name} to be a whole number of at least {at_least}, but it is {count!r}. "
-            f"Pass an int, as in {name}={max(at_least, 1)}."
+            f"Pass an int, as in {name}={_nearest_count(count, at_least)}."
         )
     return int(count)
 
@@ -158,6 +158,11 @@ def check_choice(name: str, choice: Any, choices: Iterable[str]) -> str:
         f"Expected {name} to be one of {', '.join(map(repr, words))}, but it is {choice!r}. "
         + (f"Did you mean {near[0]!r}?" if near else f"Write {name}={words[0]!r}, say.")
     )
+
+
+def _nearest_count(count: Any, at_least: int) -> int:
+    usable = _is_number(count) and math.isfinite(count)
+    return max(round(count), at_least, 1) if usable else max(at_least, 1)
 
 
 def _is_number(value: Any) -> bool:

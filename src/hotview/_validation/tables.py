@@ -179,7 +179,7 @@ def _pair_with_names(views: Views, names: Sequence[str]) -> list[tuple[str, Any]
         unknown = [name for name in views if name not in names]
         if unknown:
             raise ValueError(
-                f"Expected views among {list(names)}, as at fit, but {unknown} came too. "
+                f"Expected views among {list(names)}, but got {unknown}. "
                 "Leave them out, or rename them."
             )
         return list(views.items())

@@ -105,7 +105,7 @@ def check_numeric(name: str, X: Any, view: Any) -> None:
     if X.dtype.kind not in _NUMERIC_KINDS:
         raise TypeError(
             f"Expected view {name!r} to hold real numbers, but its dtype is {X.dtype}"
-            f"{_text_columns(view)}. Encode text as numbers, then convert with .astype(float)."
+            f"{_text_columns(view)}. {_remedy(X, view)}"
         )
     if X.ndim != 2:
         raise ValueError(
@@ -119,6 +119,14 @@ def check_numeric(name: str, X: Any, view: Any) -> None:
                 f"Expected view {name!r} to have at least one {what}, but its shape is {X.shape}. "
                 "Leave an empty view out."
             )
+
+
+def _remedy(X: Any, view: Any) -> str:
+    if view is None:
+        return "It is None: leave the view out, or give it rows."
+    if X.dtype.kind == "c":
+        return "Make the real and the imaginary part columns of their own."
+    return "Encode text as numbers, then convert with .astype(float)."
 
 
 def _text_columns(view: Any) -> str:
