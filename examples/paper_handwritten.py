@@ -45,7 +45,6 @@ PLAIN = {
     "PCA + logistic regression": evaluation.PCALogisticRegression,
     "label propagation": evaluation.PerViewLabelPropagation,
 }
-LITERAL = {**SETTINGS, "head_weight": 0.0}
 
 
 def methods() -> dict:
@@ -57,14 +56,14 @@ def methods() -> dict:
         "paper settings, no coupling": {
             "coupling": "none",
             "view_regularizer": "none",
-            **LITERAL,
+            **SETTINGS,
         },
     }
     for model in MODELS:
         ours[model.name] = {
             "coupling": model.coupling,
             "view_regularizer": model.view_regularizer,
-            **LITERAL,
+            **SETTINGS,
         }
     return {**PLAIN, **ours}
 

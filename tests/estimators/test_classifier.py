@@ -607,3 +607,12 @@ def test_rows_in_another_order_are_not_linked():
     small().fit(labeled, y)
     with pytest.raises(ValueError, match="and of y differ"):
         small().fit(labeled, y[::-1])
+
+
+def test_heads_count_by_default_but_not_with_the_papers_sums():
+    def losses(**settings):
+        return small(**settings).fit(LINKED, Y).history_["loss"]
+
+    assert losses() == losses(head_weight=1.0)
+    assert losses(scale="sum") == losses(scale="sum", head_weight=0.0)
+    assert losses(scale="sum") != losses(scale="sum", head_weight=1.0)

@@ -68,7 +68,7 @@ def test_every_model_trains_with_the_papers_settings(model):
     aligned = model.coupling in ("lscca", "dgcca")
     encoder = MultiViewEncoder(model.coupling, **how)
     encoder.fit(DATA.linked if aligned else DATA.views, paired=aligned)
-    classifier = MultiViewClassifier(model.coupling, head_weight=0.0, **how)
+    classifier = MultiViewClassifier(model.coupling, **how)
     classifier.fit(DATA.linked, DATA.linked_target, unaligned=None if aligned else DATA.views)
     for fitted in (encoder, classifier):
         assert np.isfinite(fitted.history_["loss"]).all()
@@ -95,7 +95,7 @@ def sinkhorn_by_hand(C, beta, n_iter):
 def test_the_objective_is_the_papers_to_the_letter():
     # Many directions, or the paper's three would decide; and a step that moves nothing.
     how = {**SETTINGS, **SMALL, "max_epochs": 1, "n_projections": 4000, "learning_rate": 1e-12}
-    model = MultiViewClassifier("hot-pairwise", "autoencoder", head_weight=0.0, **how)
+    model = MultiViewClassifier("hot-pairwise", "autoencoder", **how)
     model.fit(DATA.linked, DATA.linked_target)
     row, (gamma, tau, alpha, beta) = model.history_[0], (0.1, 0.01, 0.01, 0.1)
     Zs = [Z.astype(float) for Z in model.transform(DATA.linked, space="common").values()]

@@ -96,10 +96,11 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     impute : {None, "mean"}, default=None
         What to do with NaN in a row that has other values in the view: refuse it, or fill in the
         column's training mean. A row that is NaN throughout a view is absent from it.
-    head_weight : float, default=1.0
+    head_weight : float or None, default=None
         Weight of the views' own heads in the objective. With 0 they are trained beside it, on
         features held fixed; the objective is the paper's, and rows that have all views are judged
-        by the joint layer alone. Otherwise all heads that can see a row are averaged.
+        by the joint layer alone. Otherwise all heads that can see a row are averaged. None takes 1,
+        and 0 with ``scale="sum"``, so that the paper's settings give the paper's objective.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     unlabeled_marker : object, default=-1
@@ -169,7 +170,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         learning_rate: float = 0.001,
         standardize: bool = True,
         impute: str | None = None,
-        head_weight: float = 1.0,
+        head_weight: float | None = None,
         class_weight: Any = None,
         unlabeled_marker: Any = -1,
         validation_fraction: float | None = None,

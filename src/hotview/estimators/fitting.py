@@ -284,6 +284,14 @@ class _Fit:
         )
 
     @property
+    def head_weight(self) -> float:
+        """Weight of the views' heads: 0, as in the paper, where its sums are asked for."""
+        given = self.parameters.get("head_weight")
+        if given is None:
+            return 0.0 if self["scale"] == "sum" else 1.0
+        return float(given)
+
+    @property
     def planner(self) -> Planner:
         """How W is found: β as it stands for the paper's sums, else relative to C."""
         return Planner(
@@ -305,7 +313,7 @@ class _Fit:
             self["view_regularizer"],
             coupling_weight=self["coupling_weight"],
             view_weight=self["view_weight"],
-            head_weight=self.parameters.get("head_weight", 0.0),
+            head_weight=self.head_weight,
             class_weight=None
             if class_weight is None
             else torch.as_tensor(class_weight, dtype=torch.float32),
@@ -322,7 +330,7 @@ class _Fit:
         counts = np.bincount(np.concatenate([labeled, *data.own_target]), minlength=n_classes) + 1
         return Fusion(
             len(np.unique(labeled)) == n_classes,
-            self["head_weight"] == 0,
+            self.head_weight == 0,
             tuple(known),
             tuple(np.log(counts / counts.sum()).tolist()),
         )

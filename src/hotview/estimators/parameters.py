@@ -41,7 +41,8 @@ _COUNTS = (
     "batch_size",
 )
 _OPTIONAL_COUNTS = ("steps_per_epoch", "patience")
-_WEIGHTS = ("coupling_weight", "view_weight", "orthogonality_weight", "head_weight")
+_WEIGHTS = ("coupling_weight", "view_weight", "orthogonality_weight")
+_OPTIONAL_WEIGHTS = ("head_weight",)
 _POSITIVE = ("entropy", "learning_rate")
 
 
@@ -55,7 +56,9 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         if parameters.get(name) is not None:
             check_count(name, parameters[name])
     for name in _WEIGHTS:
-        if name in parameters:
+        check_weight(name, parameters[name])
+    for name in _OPTIONAL_WEIGHTS:
+        if parameters.get(name) is not None:
             check_weight(name, parameters[name])
     for name in _POSITIVE:
         check_positive(name, parameters[name])
