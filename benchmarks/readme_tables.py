@@ -100,6 +100,7 @@ TABLES = {
     "sinkhorn": ("bench/ot_core.json", sinkhorn),
     "handwritten": ("handwritten.json", handwritten),
     "planted": ("planted_groups.json", planted),
+    "planted-fresh": ("planted_groups_fresh.json", planted),
 }
 
 

@@ -76,17 +76,18 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "planted_groups.json")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first trial")
     parser.add_argument("--only", action="append", help="a scene to run; others are kept")
     options = parser.parse_args()
     cells = [
         (scene, coupling, trial)
         for scene in options.only or SCENES
         for coupling in ("hot-pairwise", "hot-reference")
-        for trial in range(options.trials)
+        for trial in range(options.first, options.first + options.trials)
     ]
     found = Parallel(n_jobs=options.jobs)(delayed(run_trial)(*cell) for cell in cells)
     results: dict[str, dict[str, list[dict]]] = {}
-    if options.only:
+    if options.only and options.out.exists():
         results = json.loads(options.out.read_text())["results"]
         results |= {scene: {} for scene in options.only}
     for (scene, coupling, _), result in zip(cells, found, strict=True):
@@ -100,7 +101,7 @@ def main() -> None:
                 "after": sum(t["junk_costs_most_after"] for t in trials),
             }
             print(f"{scene:32} {coupling:14}", *(f"{k} {n}" for k, n in counts.items()), sep="  ")
-    text = json.dumps({"trials": options.trials, "results": results})
+    text = json.dumps({"trials": options.trials, "first": options.first, "results": results})
     options.out.write_text(text + "\n")
 
 

@@ -1,10 +1,13 @@
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
-from hotview import losses
+from hotview import MultiViewClassifier, losses
+from hotview.datasets import make_views
 from hotview.estimators.couplings import COUPLINGS, CouplingSettings, make_coupling
+from hotview.losses.objective import VIEW_REGULARIZERS
 
 CLASSES = {
     "none": losses.NoCoupling,
@@ -76,3 +79,18 @@ def test_references_are_drawn_from_the_generator(name):
 def test_settings_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         settings().scale = "mean"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("coupling", COUPLINGS)
+@pytest.mark.parametrize("view_regularizer", VIEW_REGULARIZERS)
+def test_a_gpu_learns_what_the_cpu_learns(coupling, view_regularizer):
+    data = make_views(60, n_views=4, labeled=0.5, random_state=0)
+    unaligned = None if coupling in ("lscca", "dgcca") else data.views
+    found = []
+    for device in ("cpu", "cuda"):
+        model = MultiViewClassifier(
+            coupling, view_regularizer, max_epochs=3, device=device, random_state=0
+        ).fit(data.linked, data.linked_target, unaligned=unaligned)
+        found.append(model.predict_proba(data.linked))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-4)
