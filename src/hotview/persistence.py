@@ -29,7 +29,7 @@ from hotview.training.planning import ViewPlan
 
 __all__ = ["check_model_path", "load_model", "save_model"]
 
-_FORMAT, _VERSION = "hotview model", 1
+_FORMAT, _VERSION = "hotview model", 2  # the second is that of several replicas
 _CLASSES = {c.__name__: c for c in (MultiViewClassifier, MultiViewEncoder)}
 _NOT_SAVED = ("callbacks", "encoders", "random_state", "device")
 _PLAN_TENSORS, _PLAN_NUMBERS = (
@@ -169,15 +169,18 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def _take_apart(estimator: MultiViewEstimator) -> tuple[dict[str, Tensor], dict[str, Any]]:
     names = estimator.view_names_
     given = encoders_of(estimator.encoders, names)
-    state = estimator.network_.state_dict()
-    tensors = {f"network.{key}": value.detach().cpu() for key, value in state.items()}
+    tensors = {
+        f"{_prefix(r)}network.{key}": value.detach().cpu()
+        for r, network in enumerate(estimator.networks_)
+        for key, value in network.state_dict().items()
+    }
     for s, columns in enumerate(estimator._columns.values()):
         for part in ("mean", "scale", "fill"):
             if (values := getattr(columns, part)) is not None:
                 tensors[f"columns.{s}.{part}"] = torch.from_numpy(values.copy())
     facts: dict[str, Any] = {
         "format": _FORMAT,
-        "version": _VERSION,
+        "version": 1 if len(estimator.networks_) == 1 else _VERSION,
         "hotview": hotview.__version__,
         "class": type(estimator).__name__,
         "parameters": _plain_parameters(estimator.get_params(deep=False)),
@@ -186,18 +189,32 @@ def _take_apart(estimator: MultiViewEstimator) -> tuple[dict[str, Tensor], dict[
         "batch_size": estimator.batch_size_,
         "history": list(estimator.history_),
     }
+    if len(estimator.networks_) > 1:
+        facts["more_histories"] = [list(history) for history in estimator.histories_[1:]]
     if estimator.references_ is not None:
         tensors["references"] = torch.from_numpy(estimator.references_.copy())
-    if estimator.plan_ is not None:
-        assert estimator.view_labels_ is not None  # found with the plan
-        tensors["view_labels"] = torch.from_numpy(estimator.view_labels_.copy())
-        facts["plan"] = _take_plan_apart(estimator.plan_, "plan", tensors)
-        facts["null"] = _take_plan_apart(estimator.plan_.null.plan, "null.plan", tensors)
-        tensors |= {"null.W": estimator.plan_.null.W, "null.C": estimator.plan_.null.C}
+    for r, plan in enumerate(estimator.plans_ or ()):
+        _take_view_plan_apart(plan, _prefix(r), tensors, facts)
     if isinstance(estimator, MultiViewClassifier):
         facts["classes"] = [estimator.classes_.dtype.str, estimator.classes_.tolist()]
-        facts["fusion"] = vars(estimator._fusion)
+        for r, fusion in enumerate(estimator._fusions):
+            facts[f"{_prefix(r)}fusion"] = vars(fusion)
     return tensors, facts
+
+
+def _prefix(r: int) -> str:
+    """Of everything that belongs to replica r; the first is told like one alone."""
+    return "" if r == 0 else f"replica.{r}."
+
+
+def _take_view_plan_apart(
+    plan: ViewPlan, prefix: str, tensors: dict[str, Tensor], facts: dict[str, Any]
+) -> None:
+    facts[f"{prefix}plan"] = _take_plan_apart(plan, f"{prefix}plan", tensors)
+    if plan.null is not None:
+        before = _take_plan_apart(plan.null.plan, f"{prefix}null.plan", tensors)
+        facts[f"{prefix}null"] = before
+        tensors |= {f"{prefix}null.W": plan.null.W, f"{prefix}null.C": plan.null.C}
 
 
 def _plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -239,23 +256,26 @@ def _put_together(
         for name, n, columns in facts["views"]
     }
     estimator._columns = {name: _columns(tensors, s) for s, name in enumerate(names)}
-    estimator.network_ = _network(tensors, facts, estimator)
-    estimator.history_, estimator.batch_size_ = History(facts["history"]), facts["batch_size"]
-    references, labels = tensors.get("references"), tensors.get("view_labels")
+    histories = [facts["history"], *facts.get("more_histories", ())]
+    prefixes = [_prefix(r) for r in range(len(histories))]
+    estimator.networks_ = [_network(tensors, facts, estimator, prefix) for prefix in prefixes]
+    estimator.histories_ = [History(rows) for rows in histories]
+    estimator.network_, estimator.history_ = estimator.networks_[0], estimator.histories_[0]
+    estimator.batch_size_ = facts["batch_size"]
+    references = tensors.get("references")
     estimator.references_ = None if references is None else references.numpy()
-    estimator.view_labels_ = None if labels is None else labels.numpy()
-    estimator.plan_ = _view_plan(tensors, facts) if "plan" in facts else None
+    has_plan = "plan" in facts
+    estimator._keep_plans([_view_plan(tensors, facts, p) for p in prefixes if has_plan])
     if isinstance(estimator, MultiViewClassifier):
         dtype, classes = facts["classes"]
         estimator.classes_ = np.array(classes, dtype=dtype)
-        fusion = facts["fusion"]
-        estimator._fusion = Fusion(
-            fusion["joint"],
-            fusion["alone"],
-            tuple(fusion["heads"]),
-            tuple(fusion["log_prior"]),
-        )
+        estimator._fusions = [_fusion(facts[f"{prefix}fusion"]) for prefix in prefixes]
     return estimator
+
+
+def _fusion(facts: dict[str, Any]) -> Fusion:
+    heads, log_prior = tuple(facts["heads"]), tuple(facts["log_prior"])
+    return Fusion(facts["joint"], facts["alone"], heads, log_prior)
 
 
 def _hidden(hidden: Any) -> Any:
@@ -273,7 +293,9 @@ def _columns(tensors: dict[str, Tensor], s: int) -> Columns:
     )
 
 
-def _network(tensors: dict[str, Tensor], facts: dict[str, Any], estimator: Any) -> Any:
+def _network(
+    tensors: dict[str, Tensor], facts: dict[str, Any], estimator: Any, prefix: str
+) -> Any:
     names = estimator.view_names_
     given = encoders_of(estimator.encoders, names)
     found = [name for name, f in zip(names, given, strict=True) if f is not None]
@@ -291,7 +313,7 @@ def _network(tensors: dict[str, Tensor], facts: dict[str, Any], estimator: Any) 
         estimator.view_regularizer == "autoencoder",
     )
     network = make_network(widths, torch.Generator().manual_seed(0), given, names)
-    prefix = "network."
+    prefix = f"{prefix}network."
     state = {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
     network.load_state_dict(state)
     return network.to(pick_device(estimator.device)).eval()
@@ -302,7 +324,10 @@ def _plan_parts(tensors: dict[str, Tensor], prefix: str, numbers: dict[str, Any]
     return {**parts, **numbers, "mask": tensors.get(f"{prefix}.mask")}
 
 
-def _view_plan(tensors: dict[str, Tensor], facts: dict[str, Any]) -> ViewPlan:
-    before = Plan(**_plan_parts(tensors, "null.plan", facts["null"]))
-    null = Null(before, tensors["null.W"], tensors["null.C"])
-    return ViewPlan(**_plan_parts(tensors, "plan", facts["plan"]), null=null)
+def _view_plan(tensors: dict[str, Tensor], facts: dict[str, Any], prefix: str) -> ViewPlan:
+    null = None
+    if f"{prefix}null" in facts:
+        before = Plan(**_plan_parts(tensors, f"{prefix}null.plan", facts[f"{prefix}null"]))
+        null = Null(before, tensors[f"{prefix}null.W"], tensors[f"{prefix}null.C"])
+    parts = _plan_parts(tensors, f"{prefix}plan", facts[f"{prefix}plan"])
+    return ViewPlan(**parts, null=null)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from hotview._validation import check_tables
-from hotview.estimators.gathering import Source, gather_rows, scan_views
+from hotview.estimators.gathering import Source, gather_rows, read_source
 from hotview.estimators.labels import Labels
 
 CPU = torch.device("cpu")
@@ -21,7 +21,8 @@ def make_source(linked, unaligned=None):
 
 
 def gather(source, labels=None):
-    return gather_rows(source, scan_views(source, standardize=False, impute=None), labels, CPU)
+    reading = read_source(source, standardize=False, impute=None, device=CPU)
+    return gather_rows(source, reading, labels)
 
 
 def labels_of(linked, **unaligned):
@@ -45,7 +46,7 @@ def test_linked_tables_come_first():
 
 def test_every_view_is_scanned_over_all_its_tables():
     source = make_source({"a": table(0, 2), "b": table(3, 4)}, {"a": table(4)})
-    scans = scan_views(source, standardize=True, impute=None)
+    scans = read_source(source, standardize=True, impute=None, device=CPU).scans
     np.testing.assert_allclose(scans["a"].columns.mean, [2, 2.5])
     np.testing.assert_allclose(scans["a"].columns.scale, np.sqrt(8 / 3))
     np.testing.assert_allclose(scans["b"].columns.mean, [3.5, 4])

@@ -98,3 +98,13 @@ def test_orthogonal_directions_integrate_quadratics_exactly():
 def test_bad_arguments_say_what_to_do(n, d, kind, message):
     with pytest.raises(ValueError, match=message):
         draw_directions(n, d, kind=kind)
+
+
+@pytest.mark.parametrize("kind", ("iid", "orthogonal", "qmc"))
+def test_several_generators_draw_what_each_draws_alone(kind):
+    def generators():
+        return [torch.Generator().manual_seed(seed) for seed in (3, 1, 4)]
+
+    together = draw_directions(7, 5, kind=kind, generator=generators())
+    alone = [draw_directions(7, 5, kind=kind, generator=g) for g in generators()]
+    assert torch.equal(together, torch.stack(alone))

@@ -23,7 +23,7 @@ def test_groups_are_of_equal_size_and_weighted_clouds_stand_alone():
     weights = [None, None, torch.ones(5), None]
     Zs = clouds((5, 7, 5, 5))
     groups = sort_clouds(
-        task(4, weights=weights), torch.eye(3).double(), Zs, torch.zeros(3), with_origin=True
+        task(4, weights=weights), torch.eye(3).double(), Zs, torch.zeros(1, 3), with_origin=True
     )
     assert [group.ids for group in groups] == [[0, 3], [1], [2]]
     for group in groups:
@@ -38,7 +38,7 @@ def test_the_short_cut_for_one_group_changes_nothing(n_columns):
     results = []
     for weights in ([None] * 5, [None] * 4 + [torch.ones(6)]):
         t = task(n_rows, n_columns, weights)
-        groups = sort_clouds(t, theta, Zs, torch.zeros(3), with_origin=True)
+        groups = sort_clouds(t, theta, Zs, torch.zeros(1, 3), with_origin=True)
         C = pair_costs(t, groups)
         grads = pair_grads(t, groups, torch.ones_like(C))
         results.append(

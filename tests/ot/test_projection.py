@@ -18,7 +18,7 @@ def _way(request, monkeypatch):
 @pytest.mark.usefixtures("_way")
 def test_project_is_a_product_per_cloud():
     theta = clouds(6)[0]
-    shift = clouds(1)[1][0]
+    shift = clouds(1)[1]
     for P, Z in zip(project(theta, clouds(10), shift), clouds(10), strict=True):
         torch.testing.assert_close(P, theta @ (Z - shift).T)
 
@@ -26,7 +26,7 @@ def test_project_is_a_product_per_cloud():
 @pytest.mark.usefixtures("_way")
 def test_unproject_undoes_the_sort_and_the_product():
     theta = clouds(6)[0]
-    P = project(theta, clouds(10), torch.zeros(4))
+    P = project(theta, clouds(10), torch.zeros(1, 4))
     values, origin = P.sort(dim=-1)
     for (grad_P, grad_Z), p in zip(unproject(values, origin, theta), P, strict=True):
         torch.testing.assert_close(grad_P, p)

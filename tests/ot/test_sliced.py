@@ -293,3 +293,50 @@ def test_bad_exponent(p):
 def test_bad_scale():
     with pytest.raises(ValueError, match="'mean', 'sum'"):
         sliced_cost(clouds((5, 5)), directions=directions(), scale="max")
+
+
+def many(sizes, seed):
+    """Three problems at once: leading dimensions of clouds and directions."""
+    generator = torch.Generator().manual_seed(seed)
+    Zs = [torch.randn(3, n, 4, generator=generator, dtype=torch.float64) * 2 for n in sizes]
+    return Zs, torch.stack([directions(seed=seed + r) for r in range(3)])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("scale", ("mean", "sum"))
+@pytest.mark.parametrize("p", (1, 2, 3))
+@pytest.mark.parametrize("sizes", [*SIZES, (900, 900, 900)])
+@pytest.mark.parametrize("n_references", (None, 2))
+def test_problems_solved_together_are_as_if_alone(sizes, p, scale, n_references, device):
+    Zs, theta = many(sizes, 0)
+    Gs = None if n_references is None else many((sizes[0],) * n_references, 5)[0]
+    leaves = [X.to(device).requires_grad_() for X in [*Zs, *(Gs or []), theta]]
+    Zs, Gs, theta = leaves[:3], None if Gs is None else leaves[3:-1], leaves[-1]
+    options = {"p": p, "scale": scale}
+    together = sliced_cost(Zs, Gs, directions=theta, **options)
+    alone = [
+        sliced_cost([Z[r] for Z in Zs], Gs and [G[r] for G in Gs], directions=theta[r], **options)
+        for r in range(3)
+    ]
+    torch.testing.assert_close(together, torch.stack(alone))
+    weight = torch.linspace(-1, 2, together.numel(), dtype=torch.float64, device=device)
+    grads = [
+        torch.autograd.grad((C * weight.view_as(together)).sum(), leaves)
+        for C in (together, torch.stack(alone))
+    ]
+    for a, b in zip(*grads, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_problems_solved_together_keep_their_weights():
+    Zs, theta = many((40, 40), 0)
+    weights = [torch.rand(3, 40, generator=torch.Generator().manual_seed(0)), None]
+    together = sliced_cost(Zs, directions=theta, weights=weights)
+    alone = sliced_cost([Z[1] for Z in Zs], directions=theta[1], weights=[weights[0][1], None])
+    torch.testing.assert_close(together[1], alone)
+
+
+def test_problems_that_do_not_go_together_are_refused():
+    Zs, theta = many((40, 40), 0)
+    with pytest.raises(ValueError, match="leading dimensions"):
+        sliced_cost([Zs[0][:2], Zs[1]], directions=theta)

@@ -20,7 +20,7 @@ from hotview.losses.objective import Objective
 from hotview.nn.multiview import Widths, make_network
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.columns import Columns
-from hotview.training.loop import Schedule, make_optimizer, train, train_step
+from hotview.training.loop import Alone, Schedule, Training, make_optimizer, train, train_step
 from hotview.training.rank import effective_rank
 from hotview.training.rows import ViewRows
 
@@ -69,9 +69,10 @@ def make_sampler(data=None, batch_size=20, **options):
 
 def run(max_epochs=3, *, network=None, objective=None, sampler=None, rate=0.01, **options):
     network, objective = network or make_network_of_views(), objective or make_objective()
+    score = options.pop("score", None)
     schedule = Schedule(max_epochs, view_names=NAMES, **options)
-    sampler = sampler or make_sampler()
-    outcome = train(network, objective, sampler, seeded(2), rate, schedule)
+    training = Training(network, objective, sampler or make_sampler(), seeded(2), score)
+    (outcome,) = train(Alone(training, rate), schedule)
     return outcome, network, objective
 
 

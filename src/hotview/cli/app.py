@@ -56,6 +56,96 @@ def demo(
     run_demo(figure, model, random_state)
 
 
+@app.command(
+    epilog="Examples: [bold]hotview reproduce table2 --dataset handwritten[/bold], "
+    "[bold]hotview reproduce --data folder/with/caltech --jobs 8[/bold]. Stopped or run again, it "
+    "goes on where it was.",
+)
+def reproduce(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            help="table2, table3, table4, figure2, figure3, figure4, figure5, claims, synthetic "
+            "or all."
+        ),
+    ] = "all",
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="handwritten, caltech7, caltech20, msrc or synthetic; can be given several times. "
+            "Default: all that are found.",
+            show_default=False,
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, max=999, help="Splits, one training each.")] = 20,
+    device: Annotated[str, typer.Option(help="Where to train: auto, cpu, cuda, …")] = "auto",
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes. Default: one per core, or 4 that share a GPU.",
+            show_default=False,
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder (or file) with Caltech101-7.mat, Caltech101-20.mat, "
+            "caltech101_reextracted.npz, msrc_v1.npz.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
+    again: Annotated[bool, typer.Option("--again", help="Run finished trials again, too.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="paper or robust; can be given several times. Default: both.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Run the paper's evaluation, with the controls it leaves out."""
+    from hotview.cli.reproduce import Options, check_options, run_reproduce
+
+    options = Options(
+        experiment,
+        tuple(dataset or ()),
+        trials,
+        device,
+        jobs,
+        data,
+        out,
+        again,
+        tuple(settings or ()),
+    )
+    try:
+        check_options(options)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    raise typer.Exit(run_reproduce(options))
+
+
+@app.command(epilog="Example: [bold]hotview report --paper --out docs/reproduction.md[/bold]")
+def report(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of the result files of [bold]hotview reproduce[/bold].")
+    ] = Path("results/paper"),
+    paper: Annotated[
+        bool, typer.Option("--paper", help="The page on the paper's evaluation.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Where to write the page (.md).")] = Path(
+        "docs/reproduction.md"
+    ),
+) -> None:
+    """Write a page with tables and figures from result files."""
+    if not paper:
+        raise typer.BadParameter("Say which report: --paper is the one there is.")
+    from hotview.report.reproduction import write_page
+
+    write_page(folder, out)
+    typer.echo(f"Page written to {out}")
+
+
 def main() -> None:
     """Run a command; what goes wrong with the user's files or values is told in a line."""
     try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 import hotview
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import Table, check_choice, check_known_tables
-from hotview.estimators.fitting import Fitted
+from hotview.estimators.fitting import Fitted, Task
 from hotview.estimators.frames import CONTAINERS, output_container, wrap_rows
-from hotview.estimators.gathering import Source
 from hotview.estimators.inference import encode_rows
+from hotview.estimators.randomness import replica_states
+from hotview.losses import Coupling
+from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan
 from hotview.training.columns import Columns, check_finite
 from hotview.training.history import History
-from hotview.training.planning import ViewPlan
+from hotview.training.planning import ViewPlan, average_plans
 from hotview.training.rows import ViewRows
 
 __all__ = ["MultiViewEstimator"]
@@ -49,8 +52,11 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
     n_views_: int
     n_features_per_view_: dict[str, int]
     network_: MultiViewNetwork
+    networks_: list[MultiViewNetwork]
     history_: History
+    histories_: list[History]
     plan_: ViewPlan | None
+    plans_: list[ViewPlan] | None
     view_labels_: IntArray | None
     references_: Array | None
     batch_size_: int
@@ -61,19 +67,36 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.pairwise = _Unsplittable()
         return tags
 
-    def _keep(self, source: Source, fitted: Fitted) -> None:
+    def _tasks(self, *args: Any, **arguments: Any) -> list[Task]:
+        """Check what `fit` got; return what to train, one task per replica."""
+        raise NotImplementedError
+
+    def _per_replica(self, task: Task) -> list[Task]:
+        """The same fit with the random state of every replica."""
+        parameters = task.parameters
+        states = replica_states(parameters["random_state"], parameters["n_replicas"])
+        return [replace(task, parameters={**parameters, "random_state": s}) for s in states]
+
+    def _keep(self, tasks: Sequence[Task], found: Sequence[Fitted]) -> None:
         """Set the attributes of a fit."""
+        source, fitted = tasks[0].source, found[0]
         tables = {name: source.tables(name)[0] for name in source.names}
         self.view_names_ = list(source.names)
         self.n_views_ = len(source.names)
         self.n_features_per_view_ = {name: table.n_columns for name, table in tables.items()}
-        self.network_, self.history_, self.plan_ = fitted.network, fitted.history, fitted.plan
+        self.networks_ = [one.network for one in found]
+        self.histories_ = [one.history for one in found]
+        self.network_, self.history_ = self.networks_[0], self.histories_[0]
         self.batch_size_ = fitted.batch_size
-        self.view_labels_ = None if fitted.plan is None else self._group_views(fitted.plan)
-        clouds = getattr(fitted.coupling, "references", None)
-        self.references_ = None if clouds is None else clouds.detach().cpu().numpy()
+        self._keep_plans([one.plan for one in found if one.plan is not None])
+        self.references_ = _references([one.coupling for one in found])
         self._shapes = {name: (table.n_columns, table.columns) for name, table in tables.items()}
         self._columns: dict[str, Columns] = fitted.columns
+
+    def _keep_plans(self, plans: list[ViewPlan]) -> None:
+        self.plans_ = plans or None
+        self.plan_ = average_plans(plans) if plans else None
+        self.view_labels_ = None if self.plan_ is None else self._group_views(self.plan_)
 
     def _group_views(self, plan: Plan) -> IntArray:
         n_groups = min(self.n_references, self.n_views_) if plan.pairwise else None
@@ -95,7 +118,7 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
         -------
         dict or list of ndarray
             One array per view, as the views came; None where None came, and NaN in rows that are
-            NaN throughout.
+            NaN throughout. Features of several replicas are side by side.
         """
         tables = self._check(Xs)
         check_choice("space", space, ("features", "common"))
@@ -181,12 +204,12 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
         U = self.network_.maps[s]
         assert isinstance(U, torch.nn.Linear)
         n = U.out_features if space == "common" else U.in_features
-        return [f"{view}_{j}" for j in range(n)]
+        return [f"{view}_{j}" for j in range(n * len(self.networks_))]
 
     def _encode(self, name: str, table: Table, space: str) -> Any:
         rows = self._rows({name: table})
         s = self.view_names_.index(name)
-        Y = encode_rows(self.network_, s, rows[s], space)
+        Y = np.hstack([encode_rows(network, s, rows[s], space) for network in self.networks_])
         return wrap_rows(output_container(self), Y, self._feature_names(name, space), table)
 
     def _check(self, Xs: Views) -> dict[str, Table]:
@@ -203,3 +226,15 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
             self.view_names_.index(name): ViewRows([table], self._columns[name], device)
             for name, table in tables.items()
         }
+
+
+def _references(couplings: Sequence[Coupling]) -> Array | None:
+    """The learned clouds, with a first dimension for the replicas where there are several."""
+    clouds = [
+        coupling.references.detach().cpu().numpy()
+        for coupling in couplings
+        if isinstance(coupling, ReferenceCoupling)
+    ]
+    if not clouds:
+        return None
+    return clouds[0] if len(clouds) == 1 else np.stack(clouds)

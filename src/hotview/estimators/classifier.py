@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import entr, logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 
@@ -19,7 +20,7 @@ from hotview._validation import (
     check_tables,
 )
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.fitting import Validation, fit_views
+from hotview.estimators.fitting import Fitted, Task, Validation, fit_views
 from hotview.estimators.gathering import Source
 from hotview.estimators.inference import check_some_view, class_log_probabilities
 from hotview.estimators.labels import Labels, encode_labels, number_labels, read_labels
@@ -69,7 +70,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     view_weight : float, default=1.0
         τ, the weight of the view regularizer.
     orthogonality_weight : float, default=0.01
-        α, the weight of the constraint inside the coupling.
+        α, the weight of the constraint inside the coupling; ``inf`` meets it exactly, by a linear
+        map of the latents or references of every batch.
     entropy : float, default=0.1
         β, the entropy of the plan: relative to the mean cost, or, with ``scale="sum"``, as it
         stands.
@@ -111,6 +113,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     patience : int or None, default=None
         Epochs without a better validation score after which training stops and goes back to the
         best weights; None trains to the end.
+    n_replicas : int, default=1
+        Networks to train, on the same rows from different seeds: a deep ensemble. Probabilities
+        are their mean, `predict_disagreement` tells where they differ, and `plan_` is their mean
+        plan.
     device : str or torch.device, default="auto"
         Where to train; ``"auto"`` takes CUDA where there is any.
     random_state : int, numpy Generator or None, default=None
@@ -175,6 +181,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         unlabeled_marker: Any = -1,
         validation_fraction: float | None = None,
         patience: int | None = None,
+        n_replicas: int = 1,
         device: Any = "auto",
         random_state: Any = None,
         verbose: bool | str = "auto",
@@ -209,6 +216,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.unlabeled_marker = unlabeled_marker
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.n_replicas = n_replicas
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -246,6 +254,22 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         MultiViewClassifier
             The estimator itself.
         """
+        tasks = self._tasks(
+            Xs, y, unaligned=unaligned, unaligned_y=unaligned_y, validation=validation
+        )
+        self._keep(tasks, fit_views(tasks))
+        return self
+
+    def _tasks(
+        self,
+        Xs: Views,
+        y: npt.ArrayLike,
+        *,
+        unaligned: Views | None = None,
+        unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+        validation: tuple[Views, npt.ArrayLike] | None = None,
+    ) -> list[Task]:
+        """Check what `fit` got; return what to train, one task per replica."""
         parameters = self.get_params(deep=False)
         check_parameters(parameters)
         linked = check_tables(Xs, aligned=True, at_least=2)
@@ -257,13 +281,13 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         source = Source(list(linked), linked, others)
         labels = encode_labels(y, source.n_linked, unaligned_y, others, self.unlabeled_marker)
         judge = self._check_validation(source, labels.classes, validation, shapes)
-        fitted = fit_views(
-            source, labels, parameters, weigh_classes=self._weigh_classes, validation=judge
-        )
-        self._keep(source, fitted)
-        assert fitted.fusion is not None  # there are labels
-        self._fusion, self.classes_ = fitted.fusion, labels.classes
-        return self
+        return self._per_replica(Task(source, labels, parameters, self._weigh_classes, judge))
+
+    def _keep(self, tasks: Sequence[Task], found: Sequence[Fitted]) -> None:
+        super()._keep(tasks, found)
+        assert tasks[0].labels is not None
+        self.classes_ = tasks[0].labels.classes
+        self._fusions = [one.fusion for one in found if one.fusion is not None]
 
     def _check_validation(
         self,
@@ -346,10 +370,45 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows, classes)
             Columns are in the order of `classes_`.
         """
+        found = self._replicas_log_proba(Xs)
+        averaged: Array = logsumexp(found, axis=0) - np.log(len(found))
+        return averaged
+
+    def predict_disagreement(self, Xs: Views) -> Array:
+        r"""How much the replicas disagree about every row: the mutual information, in nats.
+
+        .. math:: H\Big(\frac1R \sum_r p_r\Big) - \frac1R \sum_r H(p_r)
+
+        It is 0 where all replicas say the same, however unsure each of them is, and at most log R.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            As for `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            Zeros with one replica.
+        """
+        found = self._replicas_log_proba(Xs)
+        mean = np.exp(found).mean(axis=0)
+        each = entr(np.exp(found)).sum(axis=2).mean(axis=0)
+        disagreement: Array = np.maximum(entr(mean).sum(axis=1) - each, 0.0)
+        return disagreement
+
+    def _replicas_log_proba(self, Xs: Views) -> Array:
+        """Logarithms of the probabilities of every replica, (replicas, rows, classes)."""
         tables = self._check(Xs)
         check_aligned_tables(tables)
-        found = class_log_probabilities(self.network_, self._rows(tables), self._fusion)
-        check_some_view(np.flatnonzero(np.isnan(found).all(axis=1)), self.view_names_)
+        rows = self._rows(tables)
+        found = np.stack(
+            [
+                class_log_probabilities(network, rows, fusion)
+                for network, fusion in zip(self.networks_, self._fusions, strict=True)
+            ]
+        )
+        check_some_view(np.flatnonzero(np.isnan(found[0]).all(axis=1)), self.view_names_)
         return found
 
     def predict(self, Xs: Views) -> Array:

@@ -11,7 +11,7 @@ from sklearn.base import TransformerMixin
 from hotview._types import Views
 from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.fitting import fit_views
+from hotview.estimators.fitting import Task, fit_views
 from hotview.estimators.gathering import Source
 from hotview.estimators.parameters import check_parameters
 from hotview.training.loop import Epoch
@@ -56,7 +56,8 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     view_weight : float, default=0.01
         τ, the weight of the view regularizer.
     orthogonality_weight : float, default=0.01
-        α, the weight of the constraint inside the coupling.
+        α, the weight of the constraint inside the coupling; ``inf`` meets it exactly, by a linear
+        map of the latents or references of every batch.
     entropy : float, default=0.1
         β, the entropy of the plan: relative to the mean cost, or, with ``scale="sum"``, as it
         stands.
@@ -83,6 +84,9 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     impute : {None, "mean"}, default=None
         What to do with NaN in a row that has other values in the view: refuse it, or fill in the
         column's training mean. A row that is NaN throughout a view is absent from it.
+    n_replicas : int, default=1
+        Networks to train, on the same rows from different seeds; `transform` puts their features
+        side by side, and `plan_` is their mean plan.
     device : str or torch.device, default="auto"
         Where to train; ``"auto"`` takes CUDA where there is any.
     random_state : int, numpy Generator or None, default=None
@@ -151,6 +155,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         learning_rate: float = 0.001,
         standardize: bool = True,
         impute: str | None = None,
+        n_replicas: int = 1,
         device: Any = "auto",
         random_state: Any = None,
         verbose: bool | str = "auto",
@@ -180,6 +185,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.learning_rate = learning_rate
         self.standardize = standardize
         self.impute = impute
+        self.n_replicas = n_replicas
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -206,6 +212,12 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         MultiViewEncoder
             The estimator itself.
         """
+        tasks = self._tasks(Xs, paired=paired)
+        self._keep(tasks, fit_views(tasks))
+        return self
+
+    def _tasks(self, Xs: Views, y: Any = None, *, paired: bool = False) -> list[Task]:
+        """Check what `fit` got; return what to train, one task per replica."""
         parameters = self.get_params(deep=False)
         check_parameters(parameters)
         if not isinstance(paired, bool | np.bool_):
@@ -216,5 +228,4 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         tables = check_tables(Xs, aligned=paired, at_least=2)
         names = list(tables)
         source = Source(names, tables, {}) if paired else Source(names, {}, tables)
-        self._keep(source, fit_views(source, None, parameters))
-        return self
+        return self._per_replica(Task(source, None, parameters))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from hotview._types import Array, IntArray
 from hotview._validation import Table
 from hotview.estimators import remarks
 from hotview.estimators.couplings import CouplingSettings, make_coupling
-from hotview.estimators.gathering import Source, gather_rows, scan_views
+from hotview.estimators.gathering import Reading, Source, gather_rows, read_source
 from hotview.estimators.inference import Fusion, class_log_probabilities
 from hotview.estimators.labels import Labels, hold_out
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
@@ -31,15 +32,18 @@ from hotview.training.columns import Columns
 from hotview.training.components import principal_components
 from hotview.training.history import History
 from hotview.training.interrupt import Interrupt
-from hotview.training.loop import Schedule, train
+from hotview.training.loop import Alone, Outcome, Schedule, Team, Training, train
 from hotview.training.neighbors import nearest_neighbors
 from hotview.training.planning import ViewPlan, plan_views
 from hotview.training.progress import wants_progress
+from hotview.training.replicas import Replicas, shape_of
 from hotview.training.rows import ViewRows
 from hotview.training.threads import suited_threads
 
-__all__ = ["Fitted", "Validation", "fit_views"]
+__all__ = ["Fitted", "Task", "Validation", "fit_views"]
 
+#: parameters in which fits that are trained together may differ
+_PER_REPLICA = ("coupling_weight", "view_weight", "orthogonality_weight")
 _WATCHED = 1000  # rows of every view that are looked at for collapse
 
 
@@ -75,15 +79,9 @@ class Fitted:
     fusion: Fusion | None
 
 
-def fit_views(
-    source: Source,
-    labels: Labels | None,
-    parameters: Mapping[str, Any],
-    *,
-    weigh_classes: Callable[[Labels], Array | None] = lambda labels: None,
-    validation: Validation | None = None,
-) -> Fitted:
-    """Train on checked tables with checked parameters.
+@dataclass(frozen=True)
+class Task:
+    """One fit: checked tables, labels and parameters.
 
     Parameters
     ----------
@@ -93,70 +91,125 @@ def fit_views(
         Classes of the rows; None trains encoders alone.
     parameters : dict of str to object
         The estimator's parameters.
-    weigh_classes : callable, default=none
+    weigh_classes : callable
         Weights of the classes, from the labels that are learned from.
-    validation : Validation or None, default=None
+    validation : Validation or None
         Rows to score after every epoch.
+    """
+
+    source: Source
+    labels: Labels | None
+    parameters: Mapping[str, Any]
+    weigh_classes: Callable[[Labels], Array | None] = lambda labels: None
+    validation: Validation | None = None
+
+
+def fit_views(tasks: Sequence[Task], *, null: bool = True) -> list[Fitted]:
+    """Train on checked tables with checked parameters.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        What to fit. Those whose networks have the same shape are trained together.
+    null : bool, default=True
+        Whether plans get a null to be read against.
 
     Returns
     -------
-    Fitted
-        The network in evaluation mode, and what was recorded.
+    list of Fitted
+        The networks in evaluation mode, and what was recorded.
     """
-    fit = _Fit(source, labels, parameters)
+    fits = [_Fit(task, null=null) for task in tasks]
     # Inside, scikit-learn returns arrays, whatever the user wants to see of it.
     with (
         config_context(transform_output="default"),
         torch.inference_mode(False),  # the caller's mode must not keep us from learning
         torch.enable_grad(),
-        fit.random.in_modules(fit.device),
+        fits[0].random.in_modules(fits[0].device),
     ):
-        return fit.run(weigh_classes, validation)
+        return _run(fits)
+
+
+def _run(fits: Sequence[_Fit]) -> list[Fitted]:
+    readings: dict[Hashable, Reading] = {}
+    trainings = [fit.prepare(readings) for fit in fits]
+    groups: dict[Hashable, list[int]] = {}
+    for i, (fit, training) in enumerate(zip(fits, trainings, strict=True)):
+        groups.setdefault((fit.kind, shape_of(training)), []).append(i)
+    found: dict[int, Fitted] = {}
+    for members in groups.values():
+        first = fits[members[0]]
+        team = _team([trainings[i] for i in members], first)
+        batch_size = trainings[members[0]].sampler.batch_size
+        with suited_threads(team.network, batch_size, first.device):
+            outcomes = train(team, first.schedule)
+            for i, outcome in zip(members, outcomes, strict=True):
+                found[i] = fits[i].finish(outcome)
+    return [found[i] for i in range(len(fits))]
+
+
+def _team(trainings: Sequence[Training], fit: _Fit) -> Team:
+    own = any(encoder is not None for encoder in fit.encoders)
+    if len(trainings) > 1 or (fit.device.type == "cuda" and not own):
+        return Replicas(trainings, fit["learning_rate"])
+    return Alone(trainings[0], fit["learning_rate"])
 
 
 class _Fit:
-    """The steps of a fit, and what they have in common."""
+    """The steps of a fit before and after the training, and what they have in common."""
 
-    def __init__(
-        self, source: Source, labels: Labels | None, parameters: Mapping[str, Any]
-    ) -> None:
-        self.source, self.labels, self.parameters = source, labels, parameters
-        self.names = source.names
-        self.device = pick_device(parameters["device"])
-        self.random = Randomness(parameters["random_state"])
-        self.encoders = encoders_of(parameters["encoders"], source.names)
+    columns: dict[str, Columns]
+    data: TrainingRows
+    training: Training
+    fusion: Fusion | None
+
+    def __init__(self, task: Task, *, null: bool) -> None:
+        self.task, self.null = task, null
+        self.source, self.labels, self.parameters = task.source, task.labels, task.parameters
+        self.names = task.source.names
+        self.device = pick_device(task.parameters["device"])
+        self.random = Randomness(task.parameters["random_state"])
+        self.encoders = encoders_of(task.parameters["encoders"], task.source.names)
 
     def __getitem__(self, name: str) -> Any:
         return self.parameters[name]
 
-    def run(
-        self,
-        weigh_classes: Callable[[Labels], Array | None],
-        validation: Validation | None,
-    ) -> Fitted:
-        validation = self._hold_out(validation)
-        class_weight = None if self.labels is None else weigh_classes(self.labels)
-        columns, data = self._read()
+    @property
+    def kind(self) -> Hashable:
+        """Parameters that must be equal in fits that are trained together."""
+        own = {"random_state", "n_replicas", *_PER_REPLICA}
+        shared = {name: repr(value) for name, value in self.parameters.items() if name not in own}
+        return tuple(self.names), math.isinf(self["orthogonality_weight"]), tuple(shared.items())
+
+    def prepare(self, readings: dict[Hashable, Reading]) -> Training:
+        """Everything up to the first step; tables that were read before are not read again."""
+        validation = self._hold_out(self.task.validation)
+        class_weight = None if self.labels is None else self.task.weigh_classes(self.labels)
+        self.columns, data = self._read(readings)
         components = self._components(data)
-        data = self._with_neighbors(data, components)
+        self.data = data = self._with_neighbors(data, components)
         sampler = self._sampler(data)
         network = self._network().to(self.device)
         objective = self._objective(data, sampler.batch_size, class_weight).to(self.device)
         if self["initialization"] == "pca":
             self._start_at(components, network, objective.coupling, data, sampler)
-        fusion = None if self.labels is None else self._fusion(self.labels, data)
-        score = self._score(network, columns, fusion, validation)
-        schedule, rate = self._schedule(score), self["learning_rate"]
-        with suited_threads(network, sampler.batch_size, self.device):
-            outcome = train(network, objective, sampler, self.random.torch, rate, schedule)
-            with Interrupt() as interrupt:  # what is learned must not be lost in the last pass
-                plan = self._plan(network, objective.coupling, data, sampler.batch_size)
-                latents = self._latents(network, data)
+        self.fusion = None if self.labels is None else self._fusion(self.labels, data)
+        score = self._score(network, self.columns, self.fusion, validation)
+        self.training = Training(network, objective, sampler, self.random.torch, score)
+        return self.training
+
+    def finish(self, outcome: Outcome) -> Fitted:
+        """Everything after the last step."""
+        network, coupling = self.training.network, self.training.objective.coupling
+        batch_size = self.training.sampler.batch_size
+        with Interrupt() as interrupt:  # what is learned must not be lost in the last pass
+            plan = self._plan(network, coupling, self.data, batch_size)
+            latents = self._latents(network, self.data)
         if outcome.interrupted or interrupt.asked:
             remarks.remark_on_interrupt(len(outcome.history))
-        self._remark(plan, latents, objective.coupling, sampler.batch_size)
+        self._remark(plan, latents, coupling, batch_size)
         return Fitted(
-            network, objective.coupling, columns, outcome.history, plan, sampler.batch_size, fusion
+            network, coupling, self.columns, outcome.history, plan, batch_size, self.fusion
         )
 
     def _hold_out(self, validation: Validation | None) -> Validation | None:
@@ -167,16 +220,24 @@ class _Fit:
         self.labels, held, target = hold_out(self.labels, share, self.random.numpy)
         return Validation(self.source.linked, target, held)
 
-    def _read(self) -> tuple[dict[str, Columns], TrainingRows]:
+    def _read(
+        self, readings: dict[Hashable, Reading]
+    ) -> tuple[dict[str, Columns], TrainingRows]:
         """Look at all tables once, and number their rows."""
-        scans = scan_views(self.source, standardize=self["standardize"], impute=self["impute"])
-        remarks.remark_on_columns(scans, standardize=self["standardize"])
-        remarks.remark_on_few_views(self["coupling"], len(self.names))
-        data = gather_rows(self.source, scans, self.labels, self.device)
+        how = {name: self[name] for name in ("standardize", "impute")}
+        key = (id(self.source), self.device, *how.values())
+        is_new = key not in readings
+        if is_new:
+            readings[key] = read_source(self.source, **how, device=self.device)
+        reading = readings[key]
+        data = gather_rows(self.source, reading, self.labels)
         self._check_alignment(data)
-        if self.labels is not None:
-            remarks.remark_on_classes(self.labels.classes, self.names, data)
-        return {name: scan.columns for name, scan in scans.items()}, data
+        if is_new:
+            remarks.remark_on_columns(reading.scans, standardize=self["standardize"])
+            remarks.remark_on_few_views(self["coupling"], len(self.names))
+            if self.labels is not None:
+                remarks.remark_on_classes(self.labels.classes, self.names, data)
+        return {name: scan.columns for name, scan in reading.scans.items()}, data
 
     def _latents(self, network: MultiViewNetwork, data: TrainingRows) -> list[Tensor]:
         """Latents of some rows of every view, as the network encodes them now."""
@@ -335,12 +396,13 @@ class _Fit:
             tuple(np.log(counts / counts.sum()).tolist()),
         )
 
-    def _schedule(self, score: Callable[[], float] | None) -> Schedule:
+    @property
+    def schedule(self) -> Schedule:
+        """How long to train."""
         return Schedule(
             self["max_epochs"],
             self["steps_per_epoch"],
             self.parameters.get("patience"),
-            score,
             tuple(self["callbacks"] or ()),
             self.names,
             wants_progress(self["verbose"]),
@@ -384,4 +446,5 @@ class _Fit:
             n_components=self["n_components"],
             random=self.random.numpy,
             generator=self.random.torch,
+            null=self.null,
         )

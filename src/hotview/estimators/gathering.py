@@ -15,7 +15,7 @@ from hotview.training.batches import TrainingRows
 from hotview.training.columns import Scan, scan_tables
 from hotview.training.rows import ViewRows
 
-__all__ = ["Source", "gather_rows", "scan_views"]
+__all__ = ["Reading", "Source", "gather_rows", "read_source", "scan_views"]
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,33 @@ def scan_views(source: Source, *, standardize: bool, impute: str | None) -> dict
     }
 
 
-def gather_rows(
-    source: Source, scans: Mapping[str, Scan], labels: Labels | None, device: torch.device
-) -> TrainingRows:
-    """Number the rows of every view, find who is in all of them, and whose class is known.
+@dataclass(frozen=True)
+class Reading:
+    """What was seen in the tables of all views, and their rows, ready to be taken."""
+
+    scans: dict[str, Scan]
+    views: list[ViewRows]
+
+
+def read_source(
+    source: Source, *, standardize: bool, impute: str | None, device: torch.device
+) -> Reading:
+    """Look at the rows of every view once, and number those that hold anything."""
+    scans = scan_views(source, standardize=standardize, impute=impute)
+    views = [
+        ViewRows(source.tables(name), scans[name].columns, device, scans[name].present, often=True)
+        for name in source.names
+    ]
+    return Reading(scans, views)
+
+
+def gather_rows(source: Source, reading: Reading, labels: Labels | None) -> TrainingRows:
+    """Find who is in all views, and whose class is known.
 
     A linked row that is NaN throughout a view is absent from it: it counts as an unaligned row of
     the views that have it, and keeps its label there.
     """
-    views = [
-        ViewRows(source.tables(name), scans[name].columns, device, scans[name].present)
-        for name in source.names
-    ]
+    scans, views = reading.scans, reading.views
     if not source.linked:
         return TrainingRows(views, np.empty((0, len(views)), dtype=np.int64))
     places = np.stack([_places(scans[name], source.n_linked) for name in source.names], axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -39,9 +40,10 @@ _COUNTS = (
     "sinkhorn_max_iter",
     "max_epochs",
     "batch_size",
+    "n_replicas",
 )
 _OPTIONAL_COUNTS = ("steps_per_epoch", "patience")
-_WEIGHTS = ("coupling_weight", "view_weight", "orthogonality_weight")
+_WEIGHTS = ("coupling_weight", "view_weight")
 _OPTIONAL_WEIGHTS = ("head_weight",)
 _POSITIVE = ("entropy", "learning_rate")
 
@@ -57,6 +59,8 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
             check_count(name, parameters[name])
     for name in _WEIGHTS:
         check_weight(name, parameters[name])
+    if parameters["orthogonality_weight"] != math.inf:  # which meets the constraint exactly
+        check_weight("orthogonality_weight", parameters["orthogonality_weight"])
     for name in _OPTIONAL_WEIGHTS:
         if parameters.get(name) is not None:
             check_weight(name, parameters[name])

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["Randomness"]
+__all__ = ["Randomness", "entropy_of", "replica_states"]
+
+_REPLICAS = 3  # the first key that `Randomness` does not spawn
 
 
 class Randomness:
@@ -30,7 +32,7 @@ class Randomness:
     """
 
     def __init__(self, random_state: Any) -> None:
-        root = np.random.SeedSequence(_entropy(random_state))
+        root = np.random.SeedSequence(entropy_of(random_state))
         for_numpy, for_torch, for_modules = root.spawn(3)
         self.numpy = np.random.default_rng(for_numpy)
         self.torch = torch.Generator().manual_seed(_integer(for_torch))
@@ -49,7 +51,36 @@ class Randomness:
             yield
 
 
-def _entropy(random_state: Any) -> int | None:
+def replica_states(random_state: Any, n: int) -> list[Any]:
+    """Random states of n replicas, the first of which is what one alone would have.
+
+    Parameters
+    ----------
+    random_state : int, numpy Generator, numpy RandomState or None
+        As of `Randomness`.
+    n : int
+        Number of replicas.
+
+    Returns
+    -------
+    list
+        One per replica: seeds, unless there is only one.
+
+    Examples
+    --------
+    >>> from hotview.estimators.randomness import replica_states
+    >>> replica_states(5, 3)[0], len(set(replica_states(5, 3)))
+    (5, 3)
+    """
+    if n == 1:
+        return [random_state]
+    root = np.random.SeedSequence(entropy_of(random_state))
+    others = np.random.SeedSequence(root.entropy, spawn_key=(_REPLICAS,)).spawn(n - 1)
+    return [root.entropy, *(_integer(sequence) for sequence in others)]
+
+
+def entropy_of(random_state: Any) -> int | None:
+    """The seed that a random state stands for; None for fresh entropy."""
     if random_state is None:
         return None
     if isinstance(random_state, np.random.Generator):

@@ -1,4 +1,4 @@
-"""The settings and the models of Luo, Xu and Carin (2020), as data."""
+"""The settings and the models of Luo, Xu and Carin (2020), and what ours add, as data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["MODELS", "SETTINGS", "Model"]
+__all__ = ["CONTROLS", "DEFAULT", "MODELS", "ROBUST", "SETTINGS", "TRAINED", "UNCOUPLED", "Model"]
 
 #: Parameters of the estimators that give the paper's literal objective.
 SETTINGS: Mapping[str, Any] = MappingProxyType(
@@ -28,6 +28,24 @@ SETTINGS: Mapping[str, Any] = MappingProxyType(
         "max_epochs": 100,
         "batch_size": 400,
         "learning_rate": 0.001,
+    }
+)
+
+#: Defaults of our estimators for what the paper varies, by task, so that a point of a figure that
+#: changes nothing is known to be a cell of a table.
+ROBUST: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        task: MappingProxyType(
+            {
+                "n_references": 3,
+                "n_projections": 50,
+                "coupling_weight": 0.1,
+                "view_weight": view_weight,
+                "orthogonality_weight": 0.01,
+                "batch_size": 400,
+            }
+        )
+        for task, view_weight in (("semi-supervised", 1.0), ("unsupervised", 0.01))
     }
 )
 
@@ -70,4 +88,25 @@ MODELS = (
     Model("SW (9) + AE", "sw-reference", "autoencoder"),
     Model("HOT (10) + AE", "hot-pairwise", "autoencoder"),
     Model("HOT (11) + AE", "hot-reference", "autoencoder"),
+)
+
+#: The control that the paper leaves out, with and without the autoencoders.
+UNCOUPLED = (
+    Model("no coupling", "none", "none"),
+    Model("no coupling + AE", "none", "autoencoder"),
+)
+
+#: All rows that train networks with a coupling and a view regularizer of their own, by name.
+TRAINED: Mapping[str, Model] = MappingProxyType({m.name: m for m in (*MODELS, *UNCOUPLED)})
+
+#: Our classifier as it is.
+DEFAULT = "hotview default"
+
+#: Plain methods of scikit-learn, which train no networks and know neither task nor settings.
+CONTROLS = (
+    "logistic regression",
+    "PCA + logistic regression",
+    "label propagation per view",
+    "label propagation, aligned",
+    "logistic regression, all labels",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from hotview._validation import check_choice
 from hotview.losses.coupling import Coupling, check_pairs
-from hotview.losses.orthogonality import nearest_orthonormal, orthogonality
+from hotview.losses.orthogonality import constrain, nearest_orthonormal, orthogonality
 from hotview.losses.terms import Terms
 
 __all__ = ["DGCCA", "LSCCA"]
@@ -25,7 +26,7 @@ class LSCCA(Coupling):
     Parameters
     ----------
     orthogonality_weight : float, default=0.01
-        α, with which the constraint is met.
+        α, with which the constraint is met; infinity meets it exactly in every batch.
     scale : {"mean", "sum"}, default="mean"
         Whether sums over rows are means.
 
@@ -45,17 +46,23 @@ class LSCCA(Coupling):
         self.orthogonality_weight = orthogonality_weight
         self.scale = check_choice("scale", scale, ("mean", "sum"))
 
-    def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
+    def forward(
+        self,
+        Zs: Sequence[Tensor],
+        *,
+        generator: torch.Generator | None = None,
+        directions: Tensor | None = None,
+    ) -> Terms:
         """Mean squared distance between the views' latents of one row, and the constraint."""
         check_pairs(Zs)
         _check_rows_match(Zs)
+        exact = self.orthogonality_weight == math.inf
+        Zs = constrain(Zs, self.scale) if exact else Zs
         pairs = [_squares(Z - other, self.scale) for Z, other in combinations(Zs, 2)]
-        return Terms(
-            {
-                "agreement": torch.stack(pairs).mean(),
-                "orthogonality": self.orthogonality_weight * orthogonality(Zs, self.scale),
-            }
-        )
+        parts = {"agreement": torch.stack(pairs).mean(0)}
+        if not exact:
+            parts["orthogonality"] = self.orthogonality_weight * orthogonality(Zs, self.scale)
+        return Terms(parts)
 
 
 class DGCCA(Coupling):
@@ -86,21 +93,30 @@ class DGCCA(Coupling):
         super().__init__()
         self.scale = check_choice("scale", scale, ("mean", "sum"))
 
-    def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
+    def forward(
+        self,
+        Zs: Sequence[Tensor],
+        *,
+        generator: torch.Generator | None = None,
+        directions: Tensor | None = None,
+    ) -> Terms:
         """Mean squared distance of the views' latents from their shared G."""
         _check_rows_match(Zs)
-        G = nearest_orthonormal(torch.stack(list(Zs)).detach().mean(0), self.scale)
-        return Terms({"agreement": torch.stack([_squares(Z - G, self.scale) for Z in Zs]).mean()})
+        G = self.hold_fixed(self._shared, torch.stack(list(Zs)).mean(0))
+        return Terms({"agreement": torch.stack([_squares(Z - G, self.scale) for Z in Zs]).mean(0)})
+
+    def _shared(self, Z: Tensor) -> Tensor:
+        return nearest_orthonormal(Z, self.scale)
 
 
 def _squares(difference: Tensor, scale: str) -> Tensor:
     """Squared distance of two clouds whose rows correspond, added or averaged over rows."""
-    total = difference.square().sum()
-    return total if scale == "sum" else total / len(difference)
+    total = difference.square().sum((-2, -1))
+    return total if scale == "sum" else total / difference.shape[-2]
 
 
 def _check_rows_match(Zs: Sequence[Tensor]) -> None:
-    sizes = [len(Z) for Z in Zs]
+    sizes = [Z.shape[-2] for Z in Zs]
     if len(set(sizes)) > 1:
         raise ValueError(
             f"Expected aligned latents, row i of one individual in all, but they have {sizes} "

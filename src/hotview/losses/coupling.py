@@ -6,7 +6,7 @@ minimized. None weights itself against anything else: γ belongs to the objectiv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from hotview.losses.terms import Terms
 from hotview.ot import Plan
 
 __all__ = ["Coupling", "NoCoupling"]
+
+Generators = torch.Generator | Sequence[torch.Generator] | None
 
 
 class Coupling(nn.Module):
@@ -40,23 +42,69 @@ class Coupling(nn.Module):
     #: the plan of the last step, where the coupling solves for one
     plan: Plan | None = None
 
-    def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
+    #: calls what is solved for in the middle of a step; a recorded step is interrupted here
+    outside: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
+
+    def draw(self, d: int, generator: Generators) -> Tensor | None:
+        """Draw the directions of one step, where the coupling projects.
+
+        Parameters
+        ----------
+        d : int
+            Dimension of the latents.
+        generator : torch.Generator, sequence of these, or None
+            Their source, or that of every replica.
+
+        Returns
+        -------
+        Tensor of shape (..., M, d) or None
+            The directions, on the CPU.
+        """
+        return None
+
+    def forward(
+        self,
+        Zs: Sequence[Tensor],
+        *,
+        generator: torch.Generator | None = None,
+        directions: Tensor | None = None,
+    ) -> Terms:
         """Compare the latents of the views.
 
         Parameters
         ----------
         Zs : sequence of Tensor
-            Latents of every view, (rows, n_components); numbers of rows may differ unless the
-            coupling needs alignment.
+            Latents of every view, (..., rows, n_components); numbers of rows may differ unless the
+            coupling needs alignment. Leading dimensions are replicas, which do not know each other.
         generator : torch.Generator or None, default=None
             Source of the directions.
+        directions : Tensor of shape (..., M, n_components) or None, default=None
+            The directions themselves, where they were drawn before.
 
         Returns
         -------
         Terms
-            The parts of the coupling, weighted against each other.
+            The parts of the coupling, weighted against each other, one number per replica.
         """
         raise NotImplementedError
+
+    def hold_fixed(self, solve: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """Solve for something that is a constant to the gradient.
+
+        Parameters
+        ----------
+        solve : callable
+            From `x`, detached, to a tensor.
+        x : Tensor
+            What it depends on.
+
+        Returns
+        -------
+        Tensor
+            What `solve` returns.
+        """
+        x = x.detach()
+        return solve(x) if self.outside is None else self.outside(solve, x)
 
 
 def check_pairs(Zs: Sequence[Tensor]) -> None:
@@ -79,6 +127,12 @@ class NoCoupling(Coupling):
     tensor(0.)
     """
 
-    def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
+    def forward(
+        self,
+        Zs: Sequence[Tensor],
+        *,
+        generator: torch.Generator | None = None,
+        directions: Tensor | None = None,
+    ) -> Terms:
         """Return no term."""
         return Terms({})

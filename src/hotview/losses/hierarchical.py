@@ -82,6 +82,9 @@ class _Hierarchical(SlicedCoupling):
 
     def weigh(self, C: Tensor) -> Tensor:
         """The plan W over the averaged costs."""
+        return self.hold_fixed(self._solve, C)
+
+    def _solve(self, C: Tensor) -> Tensor:
         self.plan = self.planner.solve(self._average(C), pairwise=not self.reference_based)
         return self.plan.W
 
@@ -107,7 +110,7 @@ class HOTPairwise(_Hierarchical):
     Parameters
     ----------
     orthogonality_weight : float, default=0.01
-        α, with which the constraint is met.
+        α, with which the constraint is met; infinity meets it exactly in every batch.
     planner : Planner or None, default=None
         How W is found; None takes the defaults of :class:`Planner`.
     n_projections : int, default=50
@@ -165,7 +168,7 @@ class HOTReference(ReferenceCoupling, _Hierarchical):
     n_references : int, default=3
         K, the number of reference clouds.
     orthogonality_weight : float, default=0.01
-        α, with which the constraint is met.
+        α, with which the constraint is met; infinity meets it exactly in every batch.
     planner : Planner or None, default=None
         How W is found; None takes the defaults of :class:`Planner`.
     n_points : int, default=400

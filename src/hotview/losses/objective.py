@@ -24,7 +24,8 @@ class Batch:
     Parameters
     ----------
     Xs : list of Tensor
-        All rows of every view, one part after another, so that each encoder runs once.
+        All rows of every view, one part after another, so that each encoder runs once. Leading
+        dimensions, here and below, are replicas.
     sizes : dict of str to list of int
         How many rows of every view each part has, in the order in which they lie. ``rows`` are
         those that are coupled and regularized, ``neighbors`` a neighbor of each of these,
@@ -34,17 +35,20 @@ class Batch:
         Classes of the ``labeled`` rows.
     own_targets : list of Tensor
         Classes of each view's ``own`` rows.
+    directions : Tensor or None
+        Directions to project on; None lets the coupling draw its own.
     """
 
     Xs: list[Tensor]
     sizes: dict[str, list[int]]
     target: Tensor
     own_targets: list[Tensor] = field(default_factory=list)
+    directions: Tensor | None = None
 
     def split(self, tensors: Sequence[Tensor]) -> dict[str, list[Tensor]]:
         """Cut something that goes along with all rows of every view into its parts."""
         per_view = [
-            torch.split(tensor, [sizes[s] for sizes in self.sizes.values()])
+            torch.split(tensor, [sizes[s] for sizes in self.sizes.values()], dim=-2)
             for s, tensor in enumerate(tensors)
         ]
         return dict(zip(self.sizes, map(list, zip(*per_view, strict=True)), strict=True))
@@ -78,7 +82,7 @@ def _manifold(
     parts = {"smoothness": roughness(network.embed(here), network.embed(there), relative=True)}
     if len(network.view_heads) > 0:
         scores = [
-            [softmax(scores, dim=1) for scores in network.score_views(F)] for F in (here, there)
+            [softmax(scores, dim=-1) for scores in network.score_views(F)] for F in (here, there)
         ]
         parts["score_smoothness"] = roughness(*scores)
     return Terms(parts)
@@ -101,14 +105,14 @@ class Objective(nn.Module):
         R_M.
     view_regularizer : str
         R_S, one of `VIEW_REGULARIZERS`.
-    coupling_weight : float
-        γ.
-    view_weight : float
-        τ.
+    coupling_weight : float or Tensor
+        γ, or that of every replica.
+    view_weight : float or Tensor
+        τ, or that of every replica.
     head_weight : float
         h. With 0 the heads of the views are trained on features that are held fixed, so that
         nothing else feels them (but for ``"manifold"``, which smooths their scores).
-    class_weight : Tensor or None
+    class_weight : Tensor of shape (..., classes) or None
         A weight per class.
     teachers : sequence of int
         Views whose heads have labels and teach the heads of the others on ``taught`` rows.
@@ -119,8 +123,8 @@ class Objective(nn.Module):
         coupling: Coupling,
         view_regularizer: str,
         *,
-        coupling_weight: float,
-        view_weight: float,
+        coupling_weight: float | Tensor,
+        view_weight: float | Tensor,
         head_weight: float = 0.0,
         class_weight: Tensor | None = None,
         teachers: Sequence[int] = (),
@@ -133,7 +137,7 @@ class Objective(nn.Module):
         self.register_buffer("class_weight", class_weight)
 
     def forward(
-        self, network: MultiViewNetwork, batch: Batch, *, generator: torch.Generator
+        self, network: MultiViewNetwork, batch: Batch, *, generator: torch.Generator | None
     ) -> Evaluation:
         """Evaluate the objective on a batch."""
         Fs = batch.split(network.encode(batch.Xs))
@@ -141,7 +145,8 @@ class Objective(nn.Module):
         parts = dict(self._classify(network, batch, Fs))
         if "rows" in Fs:
             Zs = network.embed(Fs["rows"])
-            coupled = self.coupling(Zs, generator=generator).times(self.coupling_weight)
+            coupled = self.coupling(Zs, generator=generator, directions=batch.directions)
+            coupled = coupled.times(self.coupling_weight)
             kept = self.regularizer(network, batch.split(batch.Xs), Fs).times(self.view_weight)
             parts |= {**coupled.parts, **kept.parts}
         return Evaluation(Terms(parts), Zs)
@@ -157,7 +162,7 @@ class Objective(nn.Module):
             for head, F, y in self._head_tasks(network, batch, Fs)
         ]
         if heads:
-            parts["view_heads"] = (self.head_weight or 1.0) * torch.stack(heads).sum()
+            parts["view_heads"] = (self.head_weight or 1.0) * torch.stack(heads).sum(0)
         return parts
 
     def _head_tasks(
@@ -170,11 +175,11 @@ class Objective(nn.Module):
             tasks += [(g, F, batch.target) for g, F in zip(heads, Fs["labeled"], strict=True)]
         if "own" in Fs:
             own = zip(heads, Fs["own"], batch.own_targets, strict=True)
-            tasks += [(g, F, y) for g, F, y in own if len(y) > 0]
+            tasks += [(g, F, y) for g, F, y in own if y.shape[-1] > 0]
         if "taught" in Fs:
             taught = Fs["taught"]
             with torch.no_grad():
-                lessons = [softmax(heads[s](taught[s]), dim=1) for s in self.teachers]
+                lessons = [softmax(heads[s](taught[s]), dim=-1) for s in self.teachers]
                 lesson = torch.stack(lessons).mean(0)
             pupils = [s for s in range(len(heads)) if s not in self.teachers]
             tasks += [(heads[s], taught[s], lesson) for s in pupils]
@@ -184,10 +189,14 @@ class Objective(nn.Module):
         return F if self.head_weight > 0 else F.detach()
 
     def _loss(self, scores: Tensor, target: Tensor) -> Tensor:
-        weight = self.class_weight
+        weight, lesson = self.class_weight, target.is_floating_point()
         assert weight is None or isinstance(weight, Tensor)
-        if weight is None or target.is_floating_point():  # a lesson is not a label
-            return cross_entropy(scores, target)
-        total = cross_entropy(scores, target, weight=weight, reduction="sum")
+        *shape, n_classes = scores.shape
+        flat = target.reshape(-1, n_classes) if lesson else target.reshape(-1)
+        losses = cross_entropy(scores.reshape(-1, n_classes), flat, reduction="none").view(shape)
+        if weight is None or lesson:  # a lesson is not a label
+            return losses.mean(-1)
+        weights = weight.gather(-1, target)
         # A batch may hold nothing but classes of weight 0.
-        return total / weight[target].sum().clamp_min(torch.finfo(scores.dtype).tiny)
+        tiny = torch.finfo(scores.dtype).tiny
+        return (losses * weights).sum(-1) / weights.sum(-1).clamp_min(tiny)

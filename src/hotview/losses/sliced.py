@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from hotview.losses.coupling import Coupling, check_pairs
-from hotview.losses.orthogonality import orthogonality
+from hotview.losses.coupling import Coupling, Generators, check_pairs
+from hotview.losses.orthogonality import constrain, orthogonality
 from hotview.losses.terms import Terms
 from hotview.ot import draw_directions, sliced_cost
 
@@ -27,34 +27,49 @@ class SlicedCoupling(Coupling):
         scale: str,
     ) -> None:
         super().__init__()
-        self.orthogonality_weight = orthogonality_weight
+        self.orthogonality_weight: float | Tensor = orthogonality_weight
         self.n_projections, self.projections, self.scale = n_projections, projections, scale
 
     def clouds(self) -> list[Tensor] | None:
         """References to compare with; None compares the views with each other."""
         return None
 
-    def cost(self, Zs: Sequence[Tensor], generator: torch.Generator | None) -> Tensor:
-        """Matrix C of sliced costs, on newly drawn directions."""
+    @property
+    def exact(self) -> bool:
+        """Whether the constraint is met exactly, by a linear map, instead of by a penalty."""
+        return isinstance(self.orthogonality_weight, float) and math.isinf(
+            self.orthogonality_weight
+        )
+
+    def constrain(self, Zs: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The latents as they are compared: those that meet the constraint, where it is exact."""
+        return constrain(Zs, self.scale) if self.exact and not self.reference_based else Zs
+
+    def draw(self, d: int, generator: Generators) -> Tensor:
+        """Draw the directions of one step."""
+        return draw_directions(
+            self.n_projections, d, kind=self.projections, generator=generator, dtype=torch.float64
+        )
+
+    def cost(
+        self,
+        Zs: Sequence[Tensor],
+        generator: torch.Generator | None,
+        directions: Tensor | None = None,
+    ) -> Tensor:
+        """Matrix C of sliced costs, on newly drawn directions where none are given."""
         if not self.reference_based:
             check_pairs(Zs)
-        d, like = Zs[0].shape[1], Zs[0]
-        theta = draw_directions(
-            self.n_projections,
-            d,
-            kind=self.projections,
-            generator=generator,
-            dtype=like.dtype,
-            device=like.device,
-        )
-        return sliced_cost(Zs, self.clouds(), directions=theta, scale=self.scale)
+        if directions is None:
+            directions = self.draw(Zs[0].shape[-1], generator)
+        return sliced_cost(Zs, self.clouds(), directions=directions.to(Zs[0]), scale=self.scale)
 
     def weigh(self, C: Tensor) -> Tensor:
         """Weights of the entries of C, constants that add up to 1.
 
         Parameters
         ----------
-        C : Tensor of shape (S, S) or (S, K)
+        C : Tensor of shape (..., S, S) or (..., S, K)
             The costs.
 
         Returns
@@ -64,16 +79,21 @@ class SlicedCoupling(Coupling):
         """
         raise NotImplementedError
 
-    def forward(self, Zs: Sequence[Tensor], *, generator: torch.Generator | None = None) -> Terms:
+    def forward(
+        self,
+        Zs: Sequence[Tensor],
+        *,
+        generator: torch.Generator | None = None,
+        directions: Tensor | None = None,
+    ) -> Terms:
         """Weighted sum of sliced costs, and the constraint."""
-        C = self.cost(Zs, generator)
-        constrained = self.clouds() or Zs
-        return Terms(
-            {
-                "transport": (self.weigh(C.detach()) * C).sum(),
-                "orthogonality": self.orthogonality_weight * orthogonality(constrained, self.scale),
-            }
-        )
+        Zs = self.constrain(Zs)
+        C = self.cost(Zs, generator, directions)
+        parts = {"transport": (self.weigh(C) * C).sum((-2, -1))}
+        if not self.exact:
+            penalty = orthogonality(self.clouds() or Zs, self.scale)
+            parts["orthogonality"] = self.orthogonality_weight * penalty
+        return Terms(parts)
 
 
 class SWPairwise(SlicedCoupling):
@@ -84,7 +104,7 @@ class SWPairwise(SlicedCoupling):
     Parameters
     ----------
     orthogonality_weight : float, default=0.01
-        α, with which the constraint is met.
+        α, with which the constraint is met; infinity meets it exactly in every batch.
     n_projections : int, default=50
         Directions drawn in every step.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
@@ -114,7 +134,8 @@ class SWPairwise(SlicedCoupling):
 
     def weigh(self, C: Tensor) -> Tensor:
         """The same weight for every pair."""
-        return (1 - torch.eye(len(C), dtype=C.dtype, device=C.device)) / (len(C) * (len(C) - 1))
+        S = C.shape[-1]
+        return (1 - torch.eye(S, dtype=C.dtype, device=C.device)) / (S * (S - 1))
 
 
 class ReferenceCoupling(SlicedCoupling):
@@ -144,7 +165,8 @@ class ReferenceCoupling(SlicedCoupling):
 
     def clouds(self) -> list[Tensor]:
         """The reference clouds."""
-        return list(self.references.unbind())
+        Gs = list(self.references.unbind(-3))
+        return constrain(Gs, self.scale) if self.exact else Gs
 
 
 class SWReference(ReferenceCoupling):
@@ -157,7 +179,7 @@ class SWReference(ReferenceCoupling):
     n_components : int
         Dimension of the latents.
     orthogonality_weight : float, default=0.01
-        α, with which the constraint is met.
+        α, with which the constraint is met; infinity meets it exactly in every batch.
     n_points : int, default=400
         Points of the reference cloud; batches of any size are compared with it.
     n_projections : int, default=50
@@ -203,4 +225,4 @@ class SWReference(ReferenceCoupling):
 
     def weigh(self, C: Tensor) -> Tensor:
         """The same weight for every view."""
-        return torch.full_like(C, 1 / C.numel())
+        return torch.full_like(C, 1 / (C.shape[-2] * C.shape[-1]), requires_grad=False)

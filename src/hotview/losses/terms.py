@@ -18,7 +18,7 @@ class Terms:
     Parameters
     ----------
     parts : dict of str to Tensor
-        The parts, scalars.
+        The parts, scalars or one number per replica.
 
     Examples
     --------
@@ -41,13 +41,13 @@ class Terms:
     def __getitem__(self, name: str) -> Tensor:
         return self.parts[name]
 
-    def times(self, weight: float) -> Terms:
+    def times(self, weight: float | Tensor) -> Terms:
         """Multiply every part by a weight.
 
         Parameters
         ----------
-        weight : float
-            The weight.
+        weight : float or Tensor
+            The weight, or that of every replica.
 
         Returns
         -------

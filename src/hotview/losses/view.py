@@ -18,14 +18,14 @@ def reconstruction_error(Xs: Sequence[Tensor], decoded: Sequence[Tensor]) -> Ten
     Parameters
     ----------
     Xs : sequence of Tensor
-        Rows of every view.
+        Rows of every view, (..., rows, columns); leading dimensions are replicas.
     decoded : sequence of Tensor
         The same rows, decoded from their features.
 
     Returns
     -------
     Tensor
-        The error, a scalar.
+        The error, a number per replica.
 
     Examples
     --------
@@ -34,8 +34,8 @@ def reconstruction_error(Xs: Sequence[Tensor], decoded: Sequence[Tensor]) -> Ten
     >>> reconstruction_error([torch.zeros(2, 3)], [torch.full((2, 3), 2.0)])
     tensor(4.)
     """
-    errors = [torch.nn.functional.mse_loss(Y, X) for X, Y in zip(Xs, decoded, strict=True)]
-    return torch.stack(errors).sum()
+    errors = [(Y - X).square().mean((-2, -1)) for X, Y in zip(Xs, decoded, strict=True)]
+    return torch.stack(errors).sum(0)
 
 
 def roughness(
@@ -59,7 +59,7 @@ def roughness(
     Returns
     -------
     Tensor
-        The roughness, a scalar.
+        The roughness, a number per replica.
 
     Examples
     --------
@@ -71,20 +71,24 @@ def roughness(
     """
     return torch.stack(
         [_distance(Y, N, relative) for Y, N in zip(Ys, neighbors, strict=True)]
-    ).sum()
+    ).sum(0)
 
 
 def _distance(Y: Tensor, N: Tensor, relative: bool) -> Tensor:
     difference = (Y - N).double()
     if not relative:
-        return difference.square().sum(1).mean().to(Y.dtype)
-    both = torch.cat([Y, N]).double()  # of these no difference can leave the span
-    centered = both - both.mean(0)
-    among_all = centered.T @ centered
-    d = len(among_all)
+        return difference.square().sum(-1).mean(-1).to(Y.dtype)
+    both = torch.cat([Y, N], dim=-2).double()  # of these no difference can leave the span
+    centered = both - both.mean(-2, keepdim=True)
+    among_all = centered.mT @ centered
     # A direction without variance has no share; it only must not divide by zero.
-    floor = _FLOOR * among_all.diagonal().mean().detach() + _TINY
-    eye = torch.eye(d, dtype=torch.float64, device=Y.device)
-    between = difference.T @ difference
-    share: Tensor = torch.linalg.solve(among_all + floor * eye, between).trace() / d
-    return share.to(Y.dtype)
+    floor = _FLOOR * _diagonal(among_all).mean(-1).detach() + _TINY
+    eye = torch.eye(Y.shape[-1], dtype=torch.float64, device=Y.device)
+    between = difference.mT @ difference
+    # Not `solve`, which waits on a GPU to see whether it can: the floor says that it can.
+    shares = torch.linalg.solve_ex(among_all + floor[..., None, None] * eye, between).result
+    return _diagonal(shares).mean(-1).to(Y.dtype)
+
+
+def _diagonal(M: Tensor) -> Tensor:
+    return M.diagonal(dim1=-2, dim2=-1)

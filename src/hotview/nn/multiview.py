@@ -60,7 +60,7 @@ class MultiViewNetwork(nn.Module):
     def score(self, Fs: Sequence[Tensor]) -> Tensor:
         """Class scores of aligned rows, from the features of all views."""
         assert self.joint_head is not None  # classifiers have one
-        scores: Tensor = self.joint_head(torch.cat(list(Fs), dim=1))
+        scores: Tensor = self.joint_head(torch.cat(list(Fs), dim=-1))
         return scores
 
     def score_views(self, Fs: Sequence[Tensor]) -> list[Tensor]:

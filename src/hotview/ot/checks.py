@@ -22,18 +22,18 @@ def check_clouds(
     """Refuse clouds and directions that cannot be compared."""
     if n_rows == 0 or n_columns == 0:
         raise ValueError("Zs (and Gs, where given) must hold at least one cloud, got none.")
-    if not isinstance(directions, Tensor) or directions.ndim != 2 or len(directions) == 0:
-        raise ValueError("directions must be a tensor of shape (M, d), see draw_directions.")
+    if not isinstance(directions, Tensor) or directions.ndim < 2 or 0 in directions.shape:
+        raise ValueError("directions must be a tensor of shape (…, M, d), see draw_directions.")
     for i, Z in enumerate(clouds):
         name = _name(i, n_rows)
         if not isinstance(Z, Tensor):
             raise TypeError(
                 f"{name} must be a torch tensor, got {type(Z).__name__}; use torch.as_tensor."
             )
-        if Z.ndim != 2 or 0 in Z.shape:
+        if Z.ndim != directions.ndim or 0 in Z.shape:
             raise ValueError(
-                f"{name} must be (points, dimensions) with at least one of each, "
-                f"got shape {tuple(Z.shape)}."
+                f"{name} must be {'(…, ' if directions.ndim > 2 else '('}points, dimensions) with "
+                f"at least one of each, got shape {tuple(Z.shape)}."
             )
         if Z.dtype not in _DTYPES:
             raise TypeError(f"{name} must be float32 or float64, got {Z.dtype}.")
@@ -42,7 +42,8 @@ def check_clouds(
 
 def _check_agreement(name: str, Z: Tensor, directions: Tensor) -> None:
     for what, ours, theirs in (
-        ("dimension", Z.shape[1], directions.shape[1]),
+        ("dimension", Z.shape[-1], directions.shape[-1]),
+        ("leading dimensions", tuple(Z.shape[:-2]), tuple(directions.shape[:-2])),
         ("dtype", Z.dtype, directions.dtype),
         ("device", Z.device, directions.device),
     ):
@@ -65,10 +66,10 @@ def check_weights(weights: Sequence[Tensor | None] | None, clouds: Sequence[Tens
     for i, (w, Z) in enumerate(zip(weights, clouds, strict=True)):
         if w is None:
             continue
-        if not isinstance(w, Tensor) or w.shape != Z.shape[:1] or w.device != Z.device:
+        if not isinstance(w, Tensor) or w.shape != Z.shape[:-1] or w.device != Z.device:
             raise ValueError(
-                f"weights[{i}] must be a tensor of shape ({len(Z)},) on {Z.device}, one weight "
-                f"per point."
+                f"weights[{i}] must be a tensor of shape {tuple(Z.shape[:-1])} on {Z.device}, one "
+                "weight per point."
             )
         if w.requires_grad:
             raise ValueError(f"weights[{i}] requires grad, but weights are constants: detach it.")
@@ -85,11 +86,11 @@ def explain_not_finite(
     """Raise if a cloud, the directions or a cost are NaN or infinite, and say which."""
     named = [(_name(i, n_rows), Z) for i, Z in enumerate(clouds)]
     for name, Z in [*named, ("directions", directions)]:
-        bad = ~torch.isfinite(Z).all(dim=1)
+        bad = ~torch.isfinite(Z).all(dim=-1)
         if bool(bad.any()):
             raise ValueError(
-                f"{name} holds NaN or infinite values in {int(bad.sum())} of {len(Z)} rows, "
-                f"first in row {int(bad.nonzero()[0])}."
+                f"{name} holds NaN or infinite values in {int(bad.sum())} of {bad.numel()} rows, "
+                f"first in row {int(bad.nonzero()[0, -1])}."
             )
     if not bool(torch.isfinite(C).all()):
         raise OverflowError(

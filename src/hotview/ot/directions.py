@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ def draw_directions(
     d: int,
     *,
     kind: str = "orthogonal",
-    generator: torch.Generator | None = None,
+    generator: torch.Generator | Sequence[torch.Generator] | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Tensor:
@@ -39,9 +39,10 @@ def draw_directions(
         independently between blocks: at equal cost its sliced distances have the smallest error
         when ``n`` is a multiple of ``d``. ``"iid"`` draws independent directions. ``"qmc"`` maps
         scrambled Sobol points to the sphere.
-    generator : torch.Generator or None, default=None
+    generator : torch.Generator, sequence of these, or None, default=None
         Source of randomness; None takes torch's global one. The same state gives the same
-        directions, whatever the `dtype`.
+        directions, whatever the `dtype`. With several generators on one device, each draws its own
+        directions.
     dtype : torch.dtype or None, default=None
         Type of the result; None takes torch's default.
     device : torch.device, str or None, default=None
@@ -49,7 +50,7 @@ def draw_directions(
 
     Returns
     -------
-    Tensor of shape (n, d)
+    Tensor of shape (n, d) or (generators, n, d)
         One direction per row.
 
     Examples
@@ -66,7 +67,10 @@ def draw_directions(
         raise TypeError(f"dtype must be floating-point, got {dtype}.")
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {kind!r}.")
-    theta = _KINDS[kind](n, d, generator)
+    one = generator is None or isinstance(generator, torch.Generator)
+    draw, finish = _KINDS[kind]
+    drawn = [draw(n, d, g) for g in ([generator] if one else generator)]
+    theta = finish(drawn[0] if one else torch.stack(drawn), n)
     return theta.to(dtype=dtype, device=device or theta.device)
 
 
@@ -77,20 +81,27 @@ def _gaussian(*shape: int, generator: torch.Generator | None) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=dtype, device=device)
 
 
-def _iid(n: int, d: int, generator: torch.Generator | None) -> Tensor:
-    return torch.nn.functional.normalize(_gaussian(n, d, generator=generator), dim=1)
+def _points(n: int, d: int, generator: torch.Generator | None) -> Tensor:
+    return _gaussian(n, d, generator=generator)
 
 
-def _orthogonal(n: int, d: int, generator: torch.Generator | None) -> Tensor:
-    n_blocks, width = math.ceil(n / d), min(n, d)
-    Q, R = torch.linalg.qr(_gaussian(n_blocks, d, width, generator=generator))
+def _blocks(n: int, d: int, generator: torch.Generator | None) -> Tensor:
+    return _gaussian(math.ceil(n / d), d, min(n, d), generator=generator)
+
+
+def _normalize(points: Tensor, n: int) -> Tensor:
+    return torch.nn.functional.normalize(points, dim=-1)
+
+
+def _orthogonalize(blocks: Tensor, n: int) -> Tensor:
+    Q, R = torch.linalg.qr(blocks)
     # QR is unique, and Q Haar-distributed, only once the diagonal of R is positive.
     Q *= R.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    directions: Tensor = Q.mT.reshape(-1, d)[:n]
+    directions: Tensor = Q.mT.flatten(-3, -2)[..., :n, :]
     return directions
 
 
-def _qmc(n: int, d: int, generator: torch.Generator | None) -> Tensor:
+def _sobol(n: int, d: int, generator: torch.Generator | None) -> Tensor:
     if d > torch.quasirandom.SobolEngine.MAXDIM:
         raise ValueError(
             f"kind='qmc' reaches dimension {torch.quasirandom.SobolEngine.MAXDIM}, got d={d}; "
@@ -100,11 +111,16 @@ def _qmc(n: int, d: int, generator: torch.Generator | None) -> Tensor:
     seed = int(torch.randint(2**31 - 1, (), generator=generator, device=device))
     engine = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     uniform = engine.draw(n, dtype=torch.float64) + _SOBOL_HALF_CELL
-    return torch.nn.functional.normalize(torch.special.ndtri(uniform), dim=1).to(device)
+    gaussian: Tensor = torch.special.ndtri(uniform).to(device)
+    return gaussian
 
 
-_KINDS: dict[str, Callable[[int, int, torch.Generator | None], Tensor]] = {
-    "iid": _iid,
-    "orthogonal": _orthogonal,
-    "qmc": _qmc,
+_Draw = Callable[[int, int, torch.Generator | None], Tensor]
+_Finish = Callable[[Tensor, int], Tensor]
+
+#: What a generator draws, and how directions are made of it, for many draws at once
+_KINDS: dict[str, tuple[_Draw, _Finish]] = {
+    "iid": (_points, _normalize),
+    "orthogonal": (_blocks, _orthogonalize),
+    "qmc": (_sobol, _normalize),
 }

@@ -1,6 +1,6 @@
 """All pairs of clouds of equal size: sorted values are compared position by position.
 
-Clouds come as the rows of matrices, (clouds, directions · points). For p = 2 the pair stage is a
+Clouds come as the rows of matrices, (…, clouds, directions · points). For p = 2 the pair stage is a
 matrix product, whatever the number of pairs: ‖a − b‖² = ‖a‖² + ‖b‖² − 2⟨a, b⟩. That loses digits
 when a and b nearly coincide, so each block is centered and multiplied in float64, and what comes
 out tiny all the same is taken again from the difference itself.
@@ -17,7 +17,8 @@ from hotview.ot.memory import empty
 
 __all__ = ["accumulator", "even_cost", "even_grad"]
 
-_FEW = 2**17  # differences; so few are taken all at once, because calls cost more than arithmetic
+# Differences; so few are taken all at once, because calls cost more than arithmetic.
+_FEW, _FEW_ON_DEVICE = 2**17, 2**26
 _CLOSE = 1e-6  # squared distances below this share of the norms are taken directly
 _BLOCK = 2**19  # elements per block: its float64 copy takes 4 MB, whatever the number of clouds
 
@@ -29,59 +30,73 @@ def accumulator(x: Tensor) -> torch.dtype:
 
 def _blocks(A: Tensor, B: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Matching columns of A and B, a block at a time; one and the same block if B is A."""
-    step = max(1, _BLOCK // (len(A) if B is A else len(A) + len(B)))
-    for i in range(0, A.shape[1], step):
-        a = A[:, i : i + step]
-        yield a, a if B is A else B[:, i : i + step]
+    n = A.shape[-1]
+    step = max(1, _BLOCK * n // (A.numel() if B is A else A.numel() + B.numel()))
+    for i in range(0, n, step):
+        a = A[..., i : i + step]
+        yield a, a if B is A else B[..., i : i + step]
 
 
 def even_cost(A: Tensor, B: Tensor, p: float) -> Tensor:
     """Mean of |a − b|ᵖ for every row a of `A` and b of `B`; exactly symmetric if B is A."""
-    if len(A) * B.numel() <= _FEW:
-        return (A.unsqueeze(1) - B).abs_().pow_(p).mean(-1).to(accumulator(A))
-    C = _square_sums(A, B) if p == 2 else _power_sums(A, B, p)
-    C = C / A.shape[1]
-    return C.triu_(1) + C.T if B is A else C
+    if A.shape[-2] * B.numel() <= (_FEW if A.device.type == "cpu" else _FEW_ON_DEVICE):
+        gap = A.unsqueeze(-2) - B.unsqueeze(-3)
+        return gap.abs_().pow_(p).mean(-1).to(accumulator(A))
+    C = _square_sums(A, B) if p == 2 and not _captured(A) else _power_sums(A, B, p)
+    C = C / A.shape[-1]
+    return C.triu_(1) + C.mT if B is A else C
+
+
+def _captured(A: Tensor) -> bool:
+    """Whether a CUDA graph is recorded, in which nothing may wait for a result."""
+    return A.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def _square_sums(A: Tensor, B: Tensor) -> Tensor:
-    C = A.new_zeros(len(A), len(B), dtype=accumulator(A))
+    C = _zeros(A, B)
     size = torch.zeros_like(C)
     for a, b in _blocks(A, B):
         x = a.to(C.dtype, copy=True)
-        center = x.mean(0)
+        center = x.mean(-2, keepdim=True)
         x -= center
         y = x if b is a else b.to(C.dtype) - center
-        product = x @ y.T
+        product = x @ y.mT
         norms = _norms(x, y, product)
         C += norms - 2 * product
         size += norms
-    for i, j in (_CLOSE * size >= C).nonzero().tolist():
-        C[i, j] = 0.0 if B is A and i >= j else _power_sums(A[i : i + 1], B[j : j + 1], 2)
+    for *r, i, j in (_CLOSE * size >= C).nonzero().tolist():
+        a, b = A[(*r, i)], B[(*r, j)]
+        C[(*r, i, j)] = 0.0 if B is A and i >= j else _power_sums(a[None], b[None], 2)
     return C
+
+
+def _zeros(A: Tensor, B: Tensor) -> Tensor:
+    return A.new_zeros(*A.shape[:-1], B.shape[-2], dtype=accumulator(A))
 
 
 def _norms(x: Tensor, y: Tensor, product: Tensor) -> Tensor:
     if y is x:
-        norm = product.diagonal()
-        return norm.unsqueeze(1) + norm
-    return x.square().sum(1, keepdim=True) + y.square().sum(1)
+        norm = product.diagonal(dim1=-2, dim2=-1)
+        return norm.unsqueeze(-1) + norm.unsqueeze(-2)
+    return x.square().sum(-1, keepdim=True) + y.square().sum(-1).unsqueeze(-2)
 
 
 def _power_sums(A: Tensor, B: Tensor, p: float) -> Tensor:
-    C = A.new_zeros(len(A), len(B), dtype=accumulator(A))
+    C = _zeros(A, B)
     for a, b in _blocks(A, B):
-        C += torch.stack([(x - b).abs_().pow_(p).sum(1, dtype=C.dtype) for x in a])
+        rows = [x.unsqueeze(-2) - b for x in a.unbind(-2)]
+        C += torch.stack([gap.abs_().pow_(p).sum(-1, dtype=C.dtype) for gap in rows], dim=-2)
     return C
 
 
 def even_grad(A: Tensor, B: Tensor, weight: Tensor, p: float) -> Tensor:
     """Gradient in `A` of the sum of `weight` times `even_cost`."""
-    weight = weight * (p / A.shape[1])
+    weight = weight * (p / A.shape[-1])
     grad = empty(*A.shape, dtype=A.dtype, device=A.device)
     if p == 2:
-        return torch.mm(-weight, B, out=grad).addcmul_(A, weight.sum(1, keepdim=True))
-    for i, a in enumerate(A):
-        gap = a - B
-        grad[i] = weight[i] @ gap.abs().pow_(p - 1).mul_(gap.sign())
+        return torch.matmul(-weight, B, out=grad).addcmul_(A, weight.sum(-1, keepdim=True))
+    for i, (a, w) in enumerate(zip(A.unbind(-2), weight.unbind(-2), strict=True)):
+        gap = a.unsqueeze(-2) - B
+        slope = gap.abs().pow_(p - 1).mul_(gap.sign())
+        grad[..., i, :] = (w.unsqueeze(-2) @ slope).squeeze(-2)
     return grad

@@ -51,7 +51,7 @@ class Task(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Clouds of equal size, sorted: `values` and `origin` are (clouds, directions, points)."""
+    """Clouds of equal size, sorted: `values` and `origin` are (…, clouds, directions, points)."""
 
     ids: list[int]
     values: Tensor
@@ -64,7 +64,7 @@ def sort_clouds(
     """Move every cloud by `shift`, project and sort it once, those of equal size together."""
     by_size: dict[tuple[int, int], list[int]] = {}
     for i, (Z, w) in enumerate(zip(clouds, task.weights, strict=True)):
-        key = (len(Z), -1 if w is None else i)  # a weighted cloud is its own group
+        key = (Z.shape[-2], -1 if w is None else i)  # a weighted cloud is its own group
         by_size.setdefault(key, []).append(i)
     groups = []
     for (_, weighted), ids in by_size.items():
@@ -93,7 +93,7 @@ def pair_costs(task: Task, groups: Sequence[Group]) -> Tensor:
 
 def pair_grads(task: Task, groups: Sequence[Group], grad_C: Tensor) -> list[Tensor]:
     """Gradient in the sorted values of every group."""
-    g = grad_C if task.n_columns else grad_C + grad_C.T  # C holds each unordered pair twice
+    g = grad_C if task.n_columns else grad_C + grad_C.mT  # C holds each unordered pair twice
     grads = [_even_grad(task, group, g) for group in groups]
     uneven: dict[int, Tensor] = {}
     for i, j, X, Y, grid in _uneven_pairs(task, groups):
@@ -117,13 +117,13 @@ class _Block(NamedTuple):
 
 
 def _even_block(task: Task, group: Group) -> _Block | None:
-    ids, V = group.ids, group.values.flatten(1)
+    ids, V = group.ids, group.values.flatten(-2)
     if task.n_columns is None:
         return _Block(ids, ids, V, V) if len(ids) > 1 else None
     n = sum(i < task.n_rows for i in ids)
     if n in (0, len(ids)):
         return None
-    return _Block(ids[:n], [task.column(j) for j in ids[n:]], V[:n], V[n:])
+    return _Block(ids[:n], [task.column(j) for j in ids[n:]], V[..., :n, :], V[..., n:, :])
 
 
 def _cells(block: _Block, C: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,11 +136,12 @@ def _even_grad(task: Task, group: Group, g: Tensor) -> Tensor:
     if block is None:
         return torch.zeros_like(group.values)
     A, B = block.A, block.B
-    weight = g if g.numel() == len(A) * len(B) else g[_cells(block, g)]
+    weight = g if g.shape[-2:] == (A.shape[-2], B.shape[-2]) else g[_cells(block, g)]
     if B is A:
         grad = even_grad(A, A, weight, task.p)  # the diagonal, a cloud to itself, adds nothing
     else:
-        grad = torch.cat([even_grad(A, B, weight, task.p), even_grad(B, A, weight.T, task.p)])
+        parts = even_grad(A, B, weight, task.p), even_grad(B, A, weight.mT, task.p)
+        grad = torch.cat(parts, dim=-2)
     return grad.view_as(group.values)
 
 

@@ -23,13 +23,14 @@ def _together(n: int, theta: Tensor) -> bool:
 
 
 def project(theta: Tensor, clouds: Sequence[Tensor], shift: Tensor) -> Tensor:
-    """``theta @ (Z - shift).T`` for clouds Z of n points each: (clouds, directions, n).
+    """``theta @ (Z - shift).T`` for clouds Z of n points each: (…, clouds, directions, n).
 
     Moving all clouds alike changes no cost; moved to the origin they keep their digits.
     """
-    n = len(clouds[0])
-    if _together(n, theta):
-        return theta @ torch.stack(list(clouds)).sub_(shift).mT
+    n = clouds[0].shape[-2]
+    if _together(n, theta) or theta.ndim > 2:
+        moved = torch.stack(list(clouds), dim=-3).sub_(shift.unsqueeze(-3))
+        return theta.unsqueeze(-3) @ moved.mT
     P = empty(len(clouds), len(theta), n, dtype=theta.dtype, device=theta.device)
     for out, Z in zip(P, clouds, strict=True):
         for i in range(0, n, _LARGE):
@@ -40,13 +41,14 @@ def project(theta: Tensor, clouds: Sequence[Tensor], shift: Tensor) -> Tensor:
 def unproject(grad: Tensor, origin: Tensor, theta: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Gradients in the projections and in the clouds, from those in the sorted projections.
 
-    `grad` and `origin` are (clouds, directions, n). Yields, per cloud, what is (directions, n) and
-    good until the next is asked for, and what is (n, d).
+    `grad` and `origin` are (…, clouds, directions, n). Yields, per cloud, what is (…, directions, n)
+    and good until the next is asked for, and what is (…, n, d).
     """
-    if _together(grad.shape[-1], theta):
+    if _together(grad.shape[-1], theta) or theta.ndim > 2:
         grad_P = torch.empty_like(grad).scatter_(-1, origin, grad)
         # Transposed, since BLAS is three times slower on tall and thin matrices.
-        yield from zip(grad_P, (theta.T @ grad_P).mT.contiguous(), strict=True)
+        grad_Z = (theta.mT.unsqueeze(-3) @ grad_P).mT.contiguous()
+        yield from zip(grad_P.unbind(-3), grad_Z.unbind(-3), strict=True)
         return
     grad_P = empty(*grad.shape[1:], dtype=grad.dtype, device=grad.device)
     for g, index in zip(grad, origin, strict=True):

@@ -39,10 +39,11 @@ def sliced_cost(
     Parameters
     ----------
     Zs : sequence of Tensor
-        S clouds, each (points, d), float32 or float64. Numbers of points may differ.
+        S clouds, each (points, d), float32 or float64. Numbers of points may differ. Leading
+        dimensions, the same in all arguments, are separate problems, solved together.
     Gs : sequence of Tensor or None, default=None
         K reference clouds; None compares the `Zs` with each other.
-    directions : Tensor of shape (M, d)
+    directions : Tensor of shape (..., M, d)
         Unit vectors to project on, see :func:`draw_directions`.
     weights : sequence of (Tensor or None) or None, default=None
         One entry per cloud, those of `Zs` first, then those of `Gs`: weights of its points,
@@ -55,7 +56,7 @@ def sliced_cost(
 
     Returns
     -------
-    Tensor of shape (S, S) or (S, K)
+    Tensor of shape (..., S, S) or (..., S, K)
         The costs: symmetric with a zero diagonal where `Gs` is None.
 
     Examples
@@ -80,6 +81,8 @@ def sliced_cost(
     clouds = [*Zs, *(() if Gs is None else Gs)]
     n_columns = None if Gs is None else len(Gs)
     check_clouds(len(Zs), n_columns, clouds, directions)
+    if directions.ndim > 2 and not _are_alike(clouds, weights):
+        return _one_by_one(Zs, Gs, directions, weights, p, scale)
     check_weights(weights, clouds)
     if not p >= 1:
         raise ValueError(f"p must be at least 1, got {p!r}.")
@@ -89,9 +92,38 @@ def sliced_cost(
     task = Task(len(Zs), n_columns, float(p), tuple(fixed))
     C: Tensor = _SlicedCost.apply(task, directions, *clouds)  # type: ignore[no-untyped-call]
     # A cloud with nothing to compare, or a point without weight, can hide what is not finite.
-    if not math.isfinite(C.detach().sum().item()) or len(clouds) == 1 or weights is not None:
+    captured = C.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    unseen = len(clouds) == 1 or weights is not None
+    if not captured and (unseen or not math.isfinite(C.detach().sum().item())):
         explain_not_finite(C, len(Zs), clouds, directions)
     return C if scale == "mean" else C * _points(task, clouds, C)
+
+
+def _are_alike(clouds: Sequence[Tensor], weights: Sequence[Tensor | None] | None) -> bool:
+    return weights is None and len({Z.shape[-2] for Z in clouds}) == 1
+
+
+def _one_by_one(
+    Zs: Sequence[Tensor],
+    Gs: Sequence[Tensor] | None,
+    directions: Tensor,
+    weights: Sequence[Tensor | None] | None,
+    p: float,
+    scale: str,
+) -> Tensor:
+    """Solve the problems of the first dimension in turn: merged quantile grids are per pair."""
+    costs = [
+        sliced_cost(
+            [Z[r] for Z in Zs],
+            None if Gs is None else [G[r] for G in Gs],
+            directions=theta,
+            weights=None if weights is None else [None if w is None else w[r] for w in weights],
+            p=p,
+            scale=scale,
+        )
+        for r, theta in enumerate(directions)
+    ]
+    return torch.stack(costs)
 
 
 def _copy(weight: Tensor | None) -> Tensor | None:
@@ -104,7 +136,7 @@ class _SlicedCost(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, task: Task, theta: Tensor, *clouds: Tensor) -> Tensor:
-        shift = clouds[0].mean(0)
+        shift = clouds[0].mean(-2, keepdim=True)
         groups = sort_clouds(task, theta, clouds, shift, with_origin=any(ctx.needs_input_grad))
         ctx.task, ctx.ids = task, [group.ids for group in groups]
         ctx.save_for_backward(theta, shift, *clouds, *(x for group in groups for x in group[1:]))
@@ -130,7 +162,10 @@ class _SlicedCost(torch.autograd.Function):
         return None, grad_theta, *grad_clouds
 
 
-def _points(task: Task, clouds: Sequence[Tensor], C: Tensor) -> Tensor:
-    n = torch.tensor([len(Z) for Z in clouds], dtype=C.dtype, device=C.device)
+def _points(task: Task, clouds: Sequence[Tensor], C: Tensor) -> int | Tensor:
+    sizes = [Z.shape[-2] for Z in clouds]
+    if len(set(sizes)) == 1:  # a number, for nothing is to be sent to the device
+        return sizes[0]
+    n = torch.tensor(sizes, dtype=C.dtype, device=C.device)
     rows, columns = n[: task.n_rows], n if task.n_columns is None else n[task.n_rows :]
     return torch.minimum(rows.unsqueeze(1), columns)

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["check_picture_path", "new_figure", "plot_matrix", "save_figure"]
 
 _SUFFIXES = (".pdf", ".png", ".svg")
+#: What fits below a panel without the names touching each other.
+_CHARACTERS_BELOW = 28
+#: The same figure gives the same bytes: no random ids, no date.
+_SALT = "hotview"
+_UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
 def new_figure(n_panels: int = 1, *, panel_size: float = 4.8) -> tuple[Figure, list[Axes]]:
@@ -59,6 +64,7 @@ def plot_matrix(
     title: str = "",
     cmap: str = "Blues",
     digits: int = 3,
+    spread: ArrayLike | None = None,
 ) -> Axes:
     """Draw a matrix as a heat map, with its numbers in the cells.
 
@@ -78,6 +84,8 @@ def plot_matrix(
         Name of a colormap.
     digits : int, default=3
         Decimals to show.
+    spread : array-like of shape (rows, columns), optional
+        Standard deviations, to show below the numbers.
 
     Returns
     -------
@@ -92,8 +100,11 @@ def plot_matrix(
     True
     """
     matrix = np.asarray(values, dtype=float)
+    spreads = None if spread is None else np.asarray(spread, dtype=float)
     image = ax.imshow(matrix, cmap=cmap, vmin=0)
     ax.set_xticks(range(len(column_names)), column_names)
+    if sum(map(len, column_names)) > _CHARACTERS_BELOW:
+        ax.tick_params(axis="x", rotation=35)
     ax.set_yticks(range(len(row_names)), row_names)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -102,15 +113,20 @@ def plot_matrix(
     for (i, j), x in np.ndenumerate(matrix):
         if not np.isnan(x):
             color = "white" if x > middle else "black"
-            ax.text(
-                j, i, f"{x:.{digits}f}", ha="center", va="center", fontsize="small", color=color
-            )
+            text = f"{x:.{digits}f}" if spreads is None else _stacked(x, float(spreads[i, j]), digits)
+            ax.text(j, i, text, ha="center", va="center", fontsize="small", color=color)
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     return ax
 
 
+def _stacked(x: float, std: float, digits: int) -> str:
+    return f"{x:.{digits}f}\n±{std:.{digits}f}"
+
+
 def save_figure(figure: Figure, path: str | Path) -> Path:
     """Save a figure whole or not at all: it is drawn beside `path`, then moved into place.
+
+    The same figure gives the same bytes.
 
     Parameters
     ----------
@@ -133,10 +149,12 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     ...     save_figure(figure, f"{folder}/empty.png").name
     'empty.png'
     """
+    from matplotlib import rc_context
+
     path = check_picture_path(path)
     kind = path.suffix.lstrip(".").lower()
-    with whole_file(path) as draft:
-        figure.savefig(draft, format=kind, dpi=150)
+    with whole_file(path) as draft, rc_context({"svg.hashsalt": _SALT}):
+        figure.savefig(draft, format=kind, dpi=150, metadata=_UNDATED[kind])
     return path
 
 

@@ -13,7 +13,7 @@ from hotview._types import IntArray
 from hotview.losses.objective import Batch
 from hotview.training.rows import ViewRows
 
-__all__ = ["Sampler", "TrainingRows"]
+__all__ = ["Picks", "Sampler", "TrainingRows"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,16 @@ class TrainingRows:
         return np.flatnonzero(self.target < 0 if self.teachers else [])
 
 
+@dataclass(frozen=True)
+class Picks:
+    """Which rows make a batch: as of `Batch`, but numbers of rows instead of rows."""
+
+    rows: list[IntArray]
+    sizes: dict[str, list[int]]
+    target: IntArray
+    own_targets: list[IntArray]
+
+
 class Stream:
     """Numbers 0, …, n − 1 in random order, again and again, a batch at a time.
 
@@ -84,7 +94,9 @@ class Stream:
         if len(self.rest) < self.size:
             order = self.random.permutation(self.n)
             # What is in this batch already waits until the end of the new round.
-            waiting = np.isin(order, self.rest)
+            here = np.zeros(self.n, dtype=bool)
+            here[self.rest] = True
+            waiting = here[order]
             self.rest = np.concatenate([self.rest, order[~waiting], order[waiting]])
         batch, self.rest = self.rest[: self.size], self.rest[self.size :]
         return batch
@@ -134,7 +146,17 @@ class Sampler:
         return Stream(n, self.batch_size, self.random) if n > 0 else None
 
     def draw(self) -> Batch:
-        """Draw one batch."""
+        """Draw one batch, and take its rows."""
+        picks, device = self.pick(), self.data.views[0].device
+        return Batch(
+            [view.take(rows) for view, rows in zip(self.data.views, picks.rows, strict=True)],
+            picks.sizes,
+            torch.from_numpy(picks.target).to(device),
+            [torch.from_numpy(y).to(device) for y in picks.own_targets],
+        )
+
+    def pick(self) -> Picks:
+        """Draw the rows of one batch."""
         parts: dict[str, Sequence[IntArray]] = {}
         target = np.empty(0, dtype=np.int64)
         own_targets: list[IntArray] = []
@@ -151,7 +173,12 @@ class Sampler:
             parts["taught"] = list(self.data.aligned[who].T)
         if self.row_streams:
             parts |= self._coupled_rows()
-        return self._batch(parts, target, own_targets)
+        return Picks(
+            [np.concatenate(rows) for rows in zip(*parts.values(), strict=True)],
+            {name: [len(rows) for rows in part] for name, part in parts.items()},
+            target,
+            own_targets,
+        )
 
     def _coupled_rows(self) -> dict[str, Sequence[IntArray]]:
         picks = [_next(stream) for stream in self.row_streams]
@@ -163,20 +190,6 @@ class Sampler:
             for graph, r in zip(self.data.neighbors, rows, strict=True)
         ]
         return {"rows": rows, "neighbors": near}
-
-    def _batch(
-        self, parts: dict[str, Sequence[IntArray]], target: IntArray, own: list[IntArray]
-    ) -> Batch:
-        device = self.data.views[0].device
-        return Batch(
-            [
-                view.take(np.concatenate([part[s] for part in parts.values()]))
-                for s, view in enumerate(self.data.views)
-            ],
-            {name: [len(rows) for rows in part] for name, part in parts.items()},
-            torch.from_numpy(target).to(device),
-            [torch.from_numpy(y).to(device) for y in own],
-        )
 
 
 def _next(stream: Stream | None) -> IntArray:

@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -17,9 +17,19 @@ from hotview.training.batches import Sampler
 from hotview.training.history import History
 from hotview.training.interrupt import Interrupt
 from hotview.training.progress import ProgressBar
-from hotview.training.rank import effective_rank
+from hotview.training.rank import effective_ranks
 
-__all__ = ["Epoch", "Outcome", "Schedule", "make_optimizer", "train", "train_step"]
+__all__ = [
+    "Alone",
+    "Epoch",
+    "Outcome",
+    "Schedule",
+    "Team",
+    "Training",
+    "make_optimizer",
+    "train",
+    "train_step",
+]
 
 
 @dataclass
@@ -62,8 +72,6 @@ class Schedule:
         Steps of an epoch; None takes those of one pass.
     patience : int or None
         Epochs without a better validation score after which to stop; None never stops.
-    score : callable or None
-        Validation score of the network as it is.
     callbacks : sequence of callables
         Called with an `Epoch` after each.
     view_names : sequence of str
@@ -75,7 +83,6 @@ class Schedule:
     max_epochs: int
     steps_per_epoch: int | None = None
     patience: int | None = None
-    score: Callable[[], float] | None = None
     callbacks: Sequence[Callable[[Epoch], Any]] = ()
     view_names: Sequence[str] = ()
     verbose: bool = False
@@ -89,6 +96,85 @@ class Outcome:
     interrupted: bool = False
 
 
+@dataclass
+class Training:
+    """Everything one training works on.
+
+    Parameters
+    ----------
+    network : MultiViewNetwork
+        What is trained.
+    objective : Objective
+        What is minimized.
+    sampler : Sampler
+        Which rows each step sees.
+    generator : torch.Generator
+        Source of the directions.
+    score : callable or None
+        Validation score of the network as it is.
+    """
+
+    network: MultiViewNetwork
+    objective: Objective
+    sampler: Sampler
+    generator: torch.Generator
+    score: Callable[[], float] | None = None
+
+    @property
+    def modules(self) -> list[torch.nn.Module]:
+        """Whatever holds parameters."""
+        return [self.network, self.objective]
+
+
+class Team(Protocol):
+    """One training, or several that take their steps together."""
+
+    members: Sequence[Training]
+    #: what the last step saw
+    batch: Batch | None
+
+    @property
+    def network(self) -> MultiViewNetwork:
+        """Networks of all members."""
+
+    @property
+    def objective(self) -> Objective:
+        """Objectives of all members."""
+
+    def step(self) -> Evaluation:
+        """Let every member take a step."""
+
+    def write_back(self) -> None:
+        """Let every member's own network and objective be what the team has learned."""
+
+
+class Alone:
+    """A team of one, which takes its steps by itself.
+
+    Parameters
+    ----------
+    training : Training
+        The one.
+    learning_rate : float
+        Of Adam.
+    """
+
+    def __init__(self, training: Training, learning_rate: float) -> None:
+        self.members = [training]
+        self.batch: Batch | None = None
+        self.network, self.objective = training.network, training.objective
+        self.optimizer = make_optimizer(training.modules, learning_rate)
+
+    def step(self) -> Evaluation:
+        """Take a step."""
+        one = self.members[0]
+        self.batch = one.sampler.draw()
+        return train_step(one.network, one.objective, self.optimizer, self.batch, one.generator)
+
+    def write_back(self) -> None:
+        """Nothing: the network is the member's own."""
+
+
 def make_optimizer(
     modules: Sequence[torch.nn.Module], learning_rate: float
 ) -> torch.optim.Optimizer | None:
@@ -96,8 +182,9 @@ def make_optimizer(
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
     if not parameters:
         return None
+    on_gpu = parameters[0].device.type == "cuda"
     try:
-        return torch.optim.Adam(parameters, lr=learning_rate, fused=True)
+        return torch.optim.Adam(parameters, lr=learning_rate, fused=True, capturable=on_gpu)
     except RuntimeError:  # a device that has no fused kernel
         return torch.optim.Adam(parameters, lr=learning_rate)
 
@@ -107,64 +194,78 @@ def train_step(
     objective: Objective,
     optimizer: torch.optim.Optimizer | None,
     batch: Batch,
-    generator: torch.Generator,
+    generator: torch.Generator | None,
 ) -> Evaluation:
-    """Evaluate the objective on a batch, and take one step down its gradient."""
+    """Evaluate the objective on a batch, and take one step down its gradient.
+
+    Replicas do not know each other, so the gradient of their sum is that of each.
+    """
     evaluation = objective(network, batch, generator=generator)
     loss = evaluation.terms.total
     if optimizer is not None and loss.requires_grad:  # no term, no step
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.sum().backward()
         optimizer.step()
     assert isinstance(evaluation, Evaluation)
     return evaluation
 
 
-def train(
-    network: MultiViewNetwork,
-    objective: Objective,
-    sampler: Sampler,
-    generator: torch.Generator,
-    learning_rate: float,
-    schedule: Schedule,
-) -> Outcome:
-    """Train until the epochs are over, a callback or patience ends it, or Ctrl-C is pressed."""
-    optimizer = make_optimizer([network, objective], learning_rate)
-    n_steps = schedule.steps_per_epoch or sampler.n_steps
-    outcome, best = Outcome(), _Best(schedule.patience, [network, objective])
+def train(team: Team, schedule: Schedule) -> list[Outcome]:
+    """Train until the epochs are over, callbacks or patience end it, or Ctrl-C is pressed.
+
+    Parameters
+    ----------
+    team : Team
+        What is trained. A member that is to stop keeps the weights that it has then.
+    schedule : Schedule
+        How long, and who is told.
+
+    Returns
+    -------
+    list of Outcome
+        One per member, whose network is then in evaluation mode.
+    """
+    n_steps = schedule.steps_per_epoch or team.members[0].sampler.n_steps
+    courses = [_Course(member, schedule) for member in team.members]
     bar = ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose)
     with Interrupt() as interrupt, bar:
         for number in range(1, schedule.max_epochs + 1):
             start = time.perf_counter()
             sums = _Sums()
-            network.train()  # which validation, or a callback, may have ended
+            team.network.train()  # which validation, or a callback, may have ended
             for _ in range(n_steps):
-                batch = sampler.draw()
-                try:
-                    evaluation = train_step(network, objective, optimizer, batch, generator)
-                except (ArithmeticError, RuntimeError, ValueError) as error:
-                    _explain_divergence(error, network, objective, batch, number)
-                    raise
+                evaluation = _explained_step(team, number)
                 sums.add(evaluation)
                 bar.step()
                 if interrupt.asked:
                     break
-            row: dict[str, float] = {"epoch": number, **sums.means(number)}
-            row |= _watch(evaluation, objective, schedule.view_names)
-            if schedule.score is not None:
-                row["validation_score"] = best.see(schedule.score())
-            row["seconds"] = time.perf_counter() - start
-            outcome.history._append(row)
-            bar.epoch(row, ["loss", *evaluation.terms.parts, "validation_score"])
-            epoch = Epoch(number, dict(row), network)
-            for callback in schedule.callbacks:
-                callback(epoch)
-            outcome.interrupted = interrupt.asked
-            if epoch.stop or outcome.interrupted or best.is_over:
+            rows = sums.means(number, len(courses))
+            watched = _watch(evaluation, team.objective, schedule.view_names, len(courses))
+            seconds = (time.perf_counter() - start) / len(courses)
+            if any(course.is_watched for course in courses):
+                team.write_back()
+            for course, row, more in zip(courses, rows, watched, strict=True):
+                course.end_epoch({"epoch": number, **row, **more}, seconds)
+            bar.epoch(courses[0].last_row, ["loss", *evaluation.terms.parts, "validation_score"])
+            if interrupt.asked or all(course.is_over for course in courses):
                 break
-    best.restore()
-    network.eval()
-    return outcome
+    team.write_back()
+    for course in courses:
+        course.end(interrupted=interrupt.asked)
+    return [course.outcome for course in courses]
+
+
+def _explained_step(team: Team, epoch: int) -> Evaluation:
+    """Take a step; where it fails because something has become too large, say so."""
+    try:
+        return team.step()
+    except (ArithmeticError, RuntimeError, ValueError) as error:
+        with torch.no_grad():
+            Zs = [] if team.batch is None else team.network.embed(team.network.encode(team.batch.Xs))
+            clouds = [*Zs, *team.objective.parameters()]
+            if not all(bool(cloud.square().sum().isfinite()) for cloud in clouds):
+                raise _diverged(epoch, str(error)) from error
+        raise
 
 
 def _diverged(epoch: int, what: str) -> FloatingPointError:
@@ -172,16 +273,6 @@ def _diverged(epoch: int, what: str) -> FloatingPointError:
         f"The loss is no longer finite in epoch {epoch} ({what}). Lower learning_rate, or look for "
         "extreme values in the data."
     )
-
-
-def _explain_divergence(
-    error: Exception, network: MultiViewNetwork, objective: Objective, batch: Batch, epoch: int
-) -> None:
-    """Where a step failed because latents or references have become too large, say so."""
-    with torch.no_grad():
-        clouds = [*network.embed(network.encode(batch.Xs)), *objective.parameters()]
-    if not all(bool(cloud.square().sum().isfinite()) for cloud in clouds):
-        raise _diverged(epoch, str(error)) from error
 
 
 class _Sums:
@@ -194,48 +285,82 @@ class _Sums:
         self.n += 1
         for name, part in evaluation.terms.parts.items():
             part = part.detach()
-            self.sums[name] = self.sums[name] + part if name in self.sums else part
+            self.sums[name] = self.sums[name] + part if name in self.sums else part.clone()
 
-    def means(self, epoch: int) -> dict[str, float]:
-        parts = {name: float(total) / self.n for name, total in self.sums.items()}
-        loss = sum(parts.values())
-        if not abs(loss) < float("inf"):
-            raise _diverged(epoch, ", ".join(f"{name}: {x:.3g}" for name, x in parts.items()))
-        return {"loss": loss, **parts}
+    def means(self, epoch: int, n_members: int) -> list[dict[str, float]]:
+        parts = {
+            name: (total / self.n).expand(n_members).tolist() for name, total in self.sums.items()
+        }
+        rows = []
+        for i in range(n_members):
+            row = {name: values[i] for name, values in parts.items()}
+            loss = sum(row.values())
+            if not abs(loss) < float("inf"):
+                raise _diverged(epoch, ", ".join(f"{name}: {x:.3g}" for name, x in row.items()))
+            rows.append({"loss": loss, **row})
+        return rows
 
 
 def _watch(
-    evaluation: Evaluation, objective: Objective, view_names: Sequence[str]
-) -> dict[str, float]:
-    """What is recorded beside the loss: the views' ranks and the plan's error."""
-    pairs = zip(view_names, evaluation.latents, strict=False)
-    row = {f"effective_rank_{name}": effective_rank(Z) for name, Z in pairs}
-    if objective.coupling.plan is not None:
-        row["marginal_error"] = float(objective.coupling.plan.marginal_error)
-    return row
+    evaluation: Evaluation, objective: Objective, view_names: Sequence[str], n_members: int
+) -> list[dict[str, float]]:
+    """What is recorded beside the loss of every member: its views' ranks and its plan's error."""
+    watched: dict[str, list[float]] = {}
+    for name, Z in zip(view_names, evaluation.latents, strict=False):
+        watched[f"effective_rank_{name}"] = effective_ranks(Z.view(n_members, *Z.shape[-2:]))
+    if (plan := objective.coupling.plan) is not None:
+        watched["marginal_error"] = plan.marginal_error.expand(n_members).tolist()
+    return [{name: values[i] for name, values in watched.items()} for i in range(n_members)]
 
 
-class _Best:
-    """The weights with the best validation score, where that decides when to stop."""
+class _Course:
+    """What becomes of one member: its history, its best weights, and whether it has stopped."""
 
-    def __init__(self, patience: int | None, modules: Sequence[torch.nn.Module]) -> None:
-        self.patience, self.modules = patience, modules
-        self.score, self.n_worse = -float("inf"), 0
-        self.states: list[dict[str, Any]] = []
-
-    def see(self, score: float) -> float:
-        if score > self.score:
-            self.score, self.n_worse = score, 0
-            if self.patience is not None:
-                self.states = copy.deepcopy([module.state_dict() for module in self.modules])
-        else:
-            self.n_worse += 1
-        return score
+    def __init__(self, member: Training, schedule: Schedule) -> None:
+        self.member, self.schedule = member, schedule
+        self.outcome, self.is_over = Outcome(), False
+        self.last_row: dict[str, float] = {}
+        self._best, self._n_worse = -float("inf"), 0
+        self._kept: list[dict[str, Any]] = []
 
     @property
-    def is_over(self) -> bool:
-        return self.patience is not None and self.n_worse >= self.patience
+    def is_watched(self) -> bool:
+        """Whether somebody looks at the network after every epoch."""
+        return self.member.score is not None or len(self.schedule.callbacks) > 0
 
-    def restore(self) -> None:
-        for module, state in zip(self.modules, self.states, strict=False):  # none: no patience
+    def end_epoch(self, row: dict[str, float], seconds: float) -> None:
+        """Record an epoch, unless the member has stopped before."""
+        if self.is_over:
+            return
+        start = time.perf_counter()
+        if self.member.score is not None:
+            row["validation_score"] = self.member.score()
+            self._compare(row["validation_score"])
+        row["seconds"] = seconds + time.perf_counter() - start
+        self.last_row = row
+        self.outcome.history._append(row)
+        epoch = Epoch(int(row["epoch"]), dict(row), self.member.network)
+        for callback in self.schedule.callbacks:
+            callback(epoch)
+        patience = self.schedule.patience
+        self.is_over = epoch.stop or (patience is not None and self._n_worse >= patience)
+        if self.is_over and not self._kept:  # others may go on
+            self._keep()
+
+    def end(self, *, interrupted: bool) -> None:
+        """Go back to the weights that are to be kept, and stop learning."""
+        self.outcome.interrupted = interrupted
+        for module, state in zip(self.member.modules, self._kept, strict=False):  # none: the last
             module.load_state_dict(state)
+        self.member.network.eval()
+
+    def _compare(self, score: float) -> None:
+        if score > self._best:
+            self._best, self._n_worse = score, 0
+            if self.schedule.patience is not None:
+                self._keep()
+        else:
+            self._n_worse += 1
+
+    def _keep(self) -> None:
+        self._kept = copy.deepcopy([module.state_dict() for module in self.member.modules])

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from hotview._types import IntArray
 from hotview.losses import Coupling, Planner
-from hotview.losses.sliced import ReferenceCoupling
+from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan, draw_directions, sliced_cost
 from hotview.training.batches import Stream, TrainingRows
 from hotview.training.null import Null, draw_null
 
-__all__ = ["ViewPlan", "plan_views"]
+__all__ = ["ViewPlan", "average_plans", "plan_views"]
 
 _ROWS, _ROUNDS = 4096, 16  # at most, of every view in a round
 _BASES = 10  # orthogonal bases of directions in a round
@@ -29,8 +31,10 @@ class ViewPlan(Plan):
 
     Attributes
     ----------
-    null : Null
-        How plans and costs look when views have nothing in common.
+    null : Null or None
+        How plans and costs look when views have nothing in common; None where nobody asked.
+    spread : Tensor or None
+        Standard deviation of W over replicas, where W is their mean.
     W, C, reg, f, g, mask, symmetric, n_iter, marginal_error, tol : object
         As of :class:`hotview.ot.Plan`.
 
@@ -44,7 +48,8 @@ class ViewPlan(Plan):
     0.05
     """
 
-    null: Null
+    null: Null | None
+    spread: Tensor | None = None
 
 
 def plan_views(
@@ -58,6 +63,7 @@ def plan_views(
     n_components: int,
     random: np.random.Generator,
     generator: torch.Generator,
+    null: bool = True,
 ) -> ViewPlan:
     """Plan over the sliced costs between the views, or from the views to the references.
 
@@ -84,6 +90,8 @@ def plan_views(
         Order of the rows.
     generator : torch.Generator
         Source of the directions.
+    null : bool, default=True
+        Whether to draw the null.
 
     Returns
     -------
@@ -95,12 +103,57 @@ def plan_views(
     references = coupling.clouds() if isinstance(coupling, ReferenceCoupling) else None
     rows = _rounds(data, size, random)
     with torch.no_grad():
-        costs = [_cost(network, next(rows), references, scale, generator) for _ in range(n_rounds)]
+        latents = (_latents(network, coupling, next(rows)) for _ in range(n_rounds))
+        costs = [_cost(Zs, references, scale, generator) for Zs in latents]
         plan = planner.solve(torch.stack(costs).mean(0).cpu(), pairwise=references is None)
     found = {field.name: getattr(plan, field.name) for field in fields(plan)}
+    if not null:
+        return ViewPlan(**found, null=None)
     relative = replace(planner, relative=True)
-    null = draw_null(data.views, n_components, relative, random, generator)
-    return ViewPlan(**found, null=null)
+    drawn = draw_null(data.views, n_components, relative, random, generator)
+    return ViewPlan(**found, null=drawn)
+
+
+def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
+    """Mean plan of replicas, and how far they are apart.
+
+    References have no order, so those of every replica are first brought into the order in which
+    its plan is most like the first one's. A mean of plans has the marginals of each.
+
+    Parameters
+    ----------
+    plans : sequence of ViewPlan
+        One per replica.
+
+    Returns
+    -------
+    ViewPlan
+        W, C and the potentials are means; all else is the first's.
+    """
+    first = plans[0]
+    if len(plans) == 1:
+        return first
+    orders = [_order(plan, first) for plan in plans]
+    pairs = list(zip(plans, orders, strict=True))
+    Ws = torch.stack([plan.W[:, order] for plan, order in pairs])
+    C = torch.stack([plan.C[:, order] for plan, order in pairs]).mean(0)
+    f = torch.stack([plan.f for plan in plans]).mean(0)
+    g = torch.stack([plan.g[order] for plan, order in pairs]).mean(0)
+    error = torch.stack([plan.marginal_error for plan in plans]).amax(0)
+    n_iter = max(plan.n_iter for plan in plans)
+    spread = Ws.std(0, correction=1)
+    return replace(
+        first, W=Ws.mean(0), C=C, f=f, g=g, marginal_error=error, n_iter=n_iter, spread=spread
+    )
+
+
+def _order(plan: ViewPlan, first: ViewPlan) -> IntArray:
+    """Columns of a plan in the order in which they are most like those of another."""
+    if plan.pairwise:  # columns are views
+        return np.arange(plan.W.shape[1])
+    alike = (first.W.T.double() @ plan.W.double()).numpy()
+    order: IntArray = linear_sum_assignment(alike, maximize=True)[1]
+    return order
 
 
 def _rounds(data: TrainingRows, size: int, random: np.random.Generator) -> Iterator[list[Tensor]]:
@@ -109,14 +162,17 @@ def _rounds(data: TrainingRows, size: int, random: np.random.Generator) -> Itera
         yield [view.take(s.next()) for view, s in zip(data.views, streams, strict=True)]
 
 
+def _latents(network: MultiViewNetwork, coupling: Coupling, Xs: list[Tensor]) -> Sequence[Tensor]:
+    Zs = network.embed(network.encode(Xs))
+    return coupling.constrain(Zs) if isinstance(coupling, SlicedCoupling) else Zs
+
+
 def _cost(
-    network: MultiViewNetwork,
-    Xs: list[Tensor],
+    Zs: Sequence[Tensor],
     references: list[Tensor] | None,
     scale: str,
     generator: torch.Generator,
 ) -> Tensor:
-    Zs = network.embed(network.encode(Xs))
     d, like = Zs[0].shape[1], Zs[0]
     theta = draw_directions(
         _BASES * d, d, generator=generator, dtype=like.dtype, device=like.device

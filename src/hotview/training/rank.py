@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["effective_rank", "spread"]
+__all__ = ["effective_rank", "effective_ranks", "spread"]
 
 
 def effective_rank(Z: Tensor) -> float:
@@ -31,14 +31,21 @@ def effective_rank(Z: Tensor) -> float:
     >>> round(effective_rank(corners), 3), effective_rank(torch.ones(5, 2))
     (2.0, 0.0)
     """
-    centered = (Z - Z.mean(0)).detach().double().cpu()
-    eigenvalues = torch.linalg.eigvalsh(centered.T @ centered).clamp_min(0)
-    total = eigenvalues.sum()
+    return effective_ranks(Z.unsqueeze(0))[0]
+
+
+def effective_ranks(Zs: Tensor) -> list[float]:
+    """`effective_rank` of every cloud of (clouds, n, d)."""
+    Z = Zs.detach().double()
+    centered = Z - Z.mean(1, keepdim=True)
+    moments = torch.stack([centered.mT @ centered, Z.mT @ Z]).cpu()
+    eigenvalues = torch.linalg.eigvalsh(moments[0]).clamp_min(0)
+    total, size = eigenvalues.sum(1), moments[1].diagonal(dim1=-2, dim2=-1).sum(1)
     # Less than rounding leaves of a cloud that is one point.
-    if total <= 1e-10 * Z.detach().double().square().sum().cpu() or total == 0:
-        return 0.0
-    shares = eigenvalues / total
-    return float(torch.exp(-torch.xlogy(shares, shares).sum()))
+    is_point = (total <= 1e-10 * size) | (total == 0)
+    shares = eigenvalues / total.masked_fill(is_point, 1.0).unsqueeze(1)
+    ranks: list[float] = torch.exp(-torch.xlogy(shares, shares).sum(1)).where(~is_point, 0).tolist()
+    return ranks
 
 
 def spread(Z: Tensor) -> float:

@@ -1,4 +1,4 @@
-"""Rows of a view, taken as they are needed: the caller's tables are neither copied nor changed."""
+"""Rows of a view, taken as they are needed: large tables are not copied, and none is changed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = ["ViewRows"]
 
 _CHUNK = 4096  # rows encoded together
 _DEVICE_SHARE = 0.25  # of an accelerator's free memory that one view may take
+_SMALL = 2**26  # bytes of a view that are kept as they are needed, on the CPU
 
 
 class ViewRows:
@@ -31,6 +32,8 @@ class ViewRows:
         Where they are needed. An accelerator with room for all rows gets all of them at once.
     present : sequence of ndarray of int64 or None, default=None
         Which rows of every table to number; None takes all.
+    often : bool, default=False
+        Whether rows are taken again and again, so that a small table is standardized only once.
     """
 
     def __init__(
@@ -39,6 +42,8 @@ class ViewRows:
         columns: Columns,
         device: torch.device,
         present: Sequence[IntArray] | None = None,
+        *,
+        often: bool = False,
     ) -> None:
         self.tables, self.columns, self.device = list(tables), columns, device
         kept = present or [np.arange(table.n_rows) for table in self.tables]
@@ -48,9 +53,10 @@ class ViewRows:
             for rows, table in zip(kept, self.tables, strict=True)
         ]
         self.starts = np.cumsum([0, *(len(rows) for rows in kept)])
-        self._on_device: Tensor | None = None
-        if self._fits_on_device():
-            self._on_device = torch.cat(list(self.chunks()))
+        #: all rows, standardized, where there is room for them
+        self.ready: Tensor | None = None
+        if self._fits_on_device() or (often and self._is_small()):
+            self.ready = torch.cat(list(self.chunks()))
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -62,9 +68,9 @@ class ViewRows:
 
     def take(self, rows: IntArray) -> Tensor:
         """Return rows by number, standardized, in float32, on the device."""
-        if self._on_device is not None:
+        if self.ready is not None:
             where = torch.from_numpy(rows).to(self.device, non_blocking=True)
-            return self._on_device.index_select(0, where)
+            return self.ready.index_select(0, where)
         if len(self.tables) == 1:
             return self._take_from(0, rows).to(self.device)
         X = torch.empty(len(rows), self.n_columns, dtype=torch.float32)
@@ -83,6 +89,9 @@ class ViewRows:
     def _take_from(self, i: int, rows: IntArray) -> Tensor:
         present = self.present[i]
         return self.columns.apply(self.tables[i].rows(rows if present is None else present[rows]))
+
+    def _is_small(self) -> bool:
+        return self.device.type == "cpu" and len(self) * self.n_columns * 4 <= _SMALL
 
     def _fits_on_device(self) -> bool:
         if self.device.type != "cuda":

@@ -1,0 +1,123 @@
+"""What numbers depend on beside the data: versions, and the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+__all__ = ["device_name", "one_thread", "pick_device", "versions"]
+
+_LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that computes.
+
+    Returns
+    -------
+    dict of str to str
+        By name.
+
+    Examples
+    --------
+    >>> from hotview.experiments.environment import versions
+    >>> list(versions())
+    ['hotview', 'python', 'torch', 'numpy', 'scipy', 'scikit-learn']
+    """
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
+    from hotview import __version__
+
+    ours = {"hotview": __version__, "python": platform.python_version()}
+    return {**ours, **{name: version(name) for name in _LIBRARIES}}
+
+
+def pick_device(device: str) -> str:
+    """Check a device by its name; ``"auto"`` takes CUDA where there is any.
+
+    Parameters
+    ----------
+    device : str
+        ``"auto"``, ``"cpu"``, ``"cuda"``, ….
+
+    Returns
+    -------
+    str
+        What to pass to estimators.
+
+    Examples
+    --------
+    >>> from hotview.experiments.environment import pick_device
+    >>> pick_device("cpu")
+    'cpu'
+    """
+    from hotview.estimators.parameters import pick_device as pick
+
+    return str(pick(device))
+
+
+def device_name(device: str) -> str:
+    """Say what a device is.
+
+    Parameters
+    ----------
+    device : str
+        From `pick_device`.
+
+    Returns
+    -------
+    str
+        The name of the GPU, or of the processor and how many cores there are.
+
+    Examples
+    --------
+    >>> from hotview.experiments.environment import device_name
+    >>> device_name("cpu").endswith("cores")
+    True
+    """
+    if device.startswith("cuda"):
+        import torch
+
+        return str(torch.cuda.get_device_name(device))
+    return f"{_processor()}, {os.cpu_count()} cores"
+
+
+@cache
+def _processor() -> str:
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text().splitlines() if listed.exists() else []
+    found = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return found[0] if found else platform.processor() or platform.machine()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let everything inside compute in one thread, so that processes do not take each other's.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.experiments.environment import one_thread
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)

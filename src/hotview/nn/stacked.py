@@ -1,0 +1,123 @@
+"""Networks of equal shape as one, whose tensors have a first dimension for the replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from hotview.nn.multiview import MultiViewNetwork
+
+__all__ = ["SideBySide", "StackedLinear", "stack_networks", "unstack_networks"]
+
+_NEVER = -1e30  # score of a class that a replica does not have: its probability is exactly 0
+
+
+class StackedLinear(nn.Module):
+    """Linear layers of several replicas: (replicas, rows, n_in) to (replicas, rows, n_out).
+
+    Parameters
+    ----------
+    layers : sequence of nn.Linear
+        One per replica, of equal width. Heads may differ in the number of classes: what a replica
+        lacks gets a score that no loss and no gradient sees.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.nn.stacked import StackedLinear
+    >>> layers = [torch.nn.Linear(3, 2) for _ in range(5)]
+    >>> StackedLinear(layers)(torch.zeros(5, 7, 3)).shape
+    torch.Size([5, 7, 2])
+    """
+
+    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+        super().__init__()
+        n_out = max(layer.out_features for layer in layers)
+        weights = [pad(layer.weight.detach(), (0, 0, 0, n_out - len(layer.weight))) for layer in layers]
+        self.weight = nn.Parameter(torch.stack(weights))
+        self.bias: nn.Parameter | None = None
+        if layers[0].bias is not None:
+            biases = [
+                pad(layer.bias.detach(), (0, n_out - len(layer.bias)), value=_NEVER)
+                for layer in layers
+            ]
+            self.bias = nn.Parameter(torch.stack(biases).unsqueeze(1))
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Apply every replica's layer to its own rows."""
+        if self.bias is None:
+            return torch.bmm(X, self.weight.mT)
+        return torch.baddbmm(self.bias, X, self.weight.mT)
+
+    def write_back(self, layers: Sequence[nn.Linear]) -> None:
+        """Copy the weights into the layers that this one was made of."""
+        with torch.no_grad():
+            for r, layer in enumerate(layers):
+                layer.weight.copy_(self.weight[r, : len(layer.weight)])
+                if self.bias is not None:
+                    layer.bias.copy_(self.bias[r, 0, : len(layer.bias)])
+
+
+class SideBySide(nn.Module):
+    """Modules of any kind, each applied to the rows of its replica: right, but one by one.
+
+    Parameters
+    ----------
+    modules : sequence of nn.Module
+        One per replica; they are used themselves, not copied.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.nn.stacked import SideBySide
+    >>> SideBySide([torch.nn.Flatten(), torch.nn.Flatten()])(torch.zeros(2, 7, 3)).shape
+    torch.Size([2, 7, 3])
+    """
+
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.replicas = nn.ModuleList(modules)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Apply every replica's module to its own rows."""
+        return torch.stack([f(x) for f, x in zip(self.replicas, X, strict=True)])
+
+
+def stack_networks(networks: Sequence[MultiViewNetwork]) -> MultiViewNetwork:
+    """One network that does to (replicas, rows, columns) what each does to its (rows, columns)."""
+    heads = [network.joint_head for network in networks if network.joint_head is not None]
+    lists = ("encoders", "maps", "decoders", "view_heads")
+    columns = {name: zip(*(getattr(n, name) for n in networks), strict=True) for name in lists}
+    stacked = {name: [_stack(modules) for modules in columns[name]] for name in lists}
+    return MultiViewNetwork(**stacked, joint_head=_stack(heads) if heads else None)
+
+
+def unstack_networks(stacked: MultiViewNetwork, networks: Sequence[MultiViewNetwork]) -> None:
+    """Copy what a stacked network has learned into the networks that it was made of."""
+    for name, part in stacked.named_modules():
+        if isinstance(part, StackedLinear):
+            layers = [network.get_submodule(name) for network in networks]
+            part.write_back(layers)  # type: ignore[arg-type]
+
+
+def _stack(modules: Sequence[nn.Module]) -> nn.Module:
+    first = modules[0]
+    if all(_is_plain(module, nn.Linear) for module in modules):
+        return StackedLinear(modules)  # type: ignore[arg-type]
+    if all(_is_plain(module, nn.ReLU) for module in modules):
+        return nn.ReLU()
+    if all(_is_plain(module, nn.Sequential) for module in modules):
+        assert isinstance(first, nn.Sequential)
+        return nn.Sequential(*(_stack(layers) for layers in zip(*modules, strict=True)))  # type: ignore[arg-type]
+    return SideBySide(modules)
+
+
+def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether nothing of the user's own happens in a layer."""
+    hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    return (
+        type(module) is kind and not hooked and all(p.requires_grad for p in module.parameters())
+    )

@@ -1,0 +1,202 @@
+"""Markdown from numbers: tables, and how a mean, a difference and a share are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["listed", "mean_and_std", "number", "percent", "section", "signed", "table"]
+
+#: Stands where there is no number.
+ABSENT = "–"
+
+
+def number(x: float, digits: int = 1) -> str:
+    """Write a number with a true minus sign, and never a negative zero.
+
+    Parameters
+    ----------
+    x : float
+        The number; NaN is written as a dash.
+    digits : int, default=1
+        Decimals.
+
+    Returns
+    -------
+    str
+        The number.
+
+    Examples
+    --------
+    >>> from hotview.report.markdown import number
+    >>> number(-1.25, 2), number(-0.01), number(float("nan"))
+    ('−1.25', '0.0', '–')
+    """
+    if np.isnan(x):
+        return ABSENT
+    text = f"{abs(x):.{digits}f}"
+    return f"−{text}" if x < 0 and float(text) else text
+
+
+def signed(x: float, digits: int = 1) -> str:
+    """Write a difference, with its sign.
+
+    Parameters
+    ----------
+    x : float
+        The difference.
+    digits : int, default=1
+        Decimals.
+
+    Returns
+    -------
+    str
+        The difference.
+
+    Examples
+    --------
+    >>> from hotview.report.markdown import signed
+    >>> signed(0.25, 2), signed(-3.0), signed(-0.01)
+    ('+0.25', '−3.0', '0.0')
+    """
+    text = number(x, digits)
+    return f"+{text}" if x > 0 and float(text) else text
+
+
+def percent(x: float) -> str:
+    """Write a share as a whole number of percent.
+
+    Parameters
+    ----------
+    x : float
+        The share, from 0 to 1.
+
+    Returns
+    -------
+    str
+        The share in percent.
+
+    Examples
+    --------
+    >>> from hotview.report.markdown import percent
+    >>> percent(0.55)
+    '55 %'
+    """
+    return ABSENT if np.isnan(x) else f"{100 * x:.0f} %"
+
+
+def mean_and_std(values: ArrayLike, digits: int = 1) -> str:
+    """Write the mean of some values and their standard deviation (over n − 1).
+
+    Parameters
+    ----------
+    values : array-like
+        The values; NaN are left out.
+    digits : int, default=1
+        Decimals.
+
+    Returns
+    -------
+    str
+        Mean ± standard deviation.
+
+    Examples
+    --------
+    >>> from hotview.report.markdown import mean_and_std
+    >>> mean_and_std([1.0, 2.0, 3.0]), mean_and_std([2.0]), mean_and_std([])
+    ('2.0 ± 1.0', '2.0', '–')
+    """
+    x = np.asarray(values, dtype=float)
+    x = x[~np.isnan(x)]
+    if not x.size:
+        return ABSENT
+    mean = number(float(x.mean()), digits)
+    return f"{mean} ± {number(float(x.std(ddof=1)), digits)}" if x.size > 1 else mean
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """Join words as in a sentence.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The words.
+    last : str, default="and"
+        What stands before the last one.
+
+    Returns
+    -------
+    str
+        The words; "none" where there are none.
+
+    Examples
+    --------
+    >>> from hotview.report.markdown import listed
+    >>> listed(["a", "b", "c"]), listed(["a"]), listed([])
+    ('a, b and c', 'a', 'none')
+    """
+    *most, end = words or ("none",)
+    return f"{', '.join(most)} {last} {end}" if most else end
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """Lay out a table.
+
+    Parameters
+    ----------
+    header : sequence of str
+        Names of the columns.
+    rows : iterable of sequences of str
+        Cells; a bar inside a cell is escaped.
+    words : int, default=1
+        How many of the first columns are words, and aligned left; numbers are aligned right.
+
+    Returns
+    -------
+    str
+        The table, without a last newline.
+
+    Examples
+    --------
+    >>> from hotview.report.markdown import table
+    >>> print(table(["view", "accuracy"], [["pix", "0.9"]]))
+    | view | accuracy |
+    |---|--:|
+    | pix | 0.9 |
+    """
+    rules = ["---"] * words + ["--:"] * (len(header) - words)
+    lines = [list(header), *(list(row) for row in rows)]
+    if ragged := [line for line in lines if len(line) != len(header)]:
+        raise ValueError(f"a row must have {len(header)} cells, got {ragged[0]}.")
+    laid = ["| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines]
+    return "\n".join([laid[0], f"|{'|'.join(rules)}|", *laid[1:]])
+
+
+def section(title: str, *blocks: str, level: int = 2) -> str:
+    """Put blocks under a heading, with blank lines between; empty blocks are left out.
+
+    Parameters
+    ----------
+    title : str
+        The heading.
+    *blocks : str
+        Paragraphs, tables, sections.
+    level : int, default=2
+        Depth of the heading.
+
+    Returns
+    -------
+    str
+        The section.
+
+    Examples
+    --------
+    >>> from hotview.report.markdown import section
+    >>> print(section("Results", "They are good.", ""))
+    ## Results
+    <BLANKLINE>
+    They are good.
+    """
+    return "\n\n".join([f"{'#' * level} {title}", *(block for block in blocks if block)])

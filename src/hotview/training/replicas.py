@@ -1,0 +1,176 @@
+"""Many trainings of equal shape at once, in one set of tensors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hotview._types import IntArray
+from hotview.losses.coupling import Coupling
+from hotview.losses.objective import Batch, Evaluation, Objective
+from hotview.losses.sliced import ReferenceCoupling
+from hotview.nn.stacked import SideBySide, stack_networks, unstack_networks
+from hotview.training.batches import Picks
+from hotview.training.graphs import RecordedStep
+from hotview.training.loop import Training, make_optimizer, train_step
+from hotview.training.rows import ViewRows
+
+__all__ = ["Replicas", "shape_of"]
+
+
+def shape_of(training: Training) -> Hashable:
+    """What must be equal for trainings to be stacked, beside all parameters but the weights."""
+    sampler, objective = training.sampler, training.objective
+    streams = [sampler.labeled_stream, sampler.taught_stream, *sampler.own_streams]
+    sizes = [0 if stream is None else stream.size for stream in [*streams, *sampler.row_streams]]
+    return (
+        tuple(view.n_columns for view in sampler.data.views),
+        (sampler.n_steps, sampler.batch_size, *sizes),
+        tuple(objective.teachers),
+        objective.class_weight is None,
+    )
+
+
+class Replicas:
+    """A team whose members take their steps together.
+
+    Their weights lie in tensors with a first dimension for the members. The mathematics is that of
+    one training, which knows of leading dimensions; every member draws from its own generators, so
+    that it becomes what it would alone, to rounding. On a GPU a step is recorded as a CUDA graph.
+
+    Parameters
+    ----------
+    trainings : sequence of Training
+        The members; their `shape_of` is equal.
+    learning_rate : float
+        Of Adam.
+    """
+
+    def __init__(self, trainings: Sequence[Training], learning_rate: float) -> None:
+        self.members = list(trainings)
+        self.batch: Batch | None = None
+        self.network = stack_networks([member.network for member in self.members])
+        self.objective = _stack_objectives([member.objective for member in self.members])
+        self.optimizer = make_optimizer([self.network, self.objective], learning_rate)
+        views = zip(*(member.sampler.data.views for member in self.members), strict=True)
+        self.rows = [_StackedRows(replicas) for replicas in views]
+        self._play: RecordedStep | None = None
+        if self._can_be_recorded():
+            self._play = RecordedStep(self._step, self.objective.coupling)
+
+    def step(self) -> Evaluation:
+        """Let every member take a step."""
+        self.batch = self._draw()
+        return self._step(self.batch) if self._play is None else self._play(self.batch)
+
+    def write_back(self) -> None:
+        """Copy the members' parts of all tensors into their own networks and objectives."""
+        unstack_networks(self.network, [member.network for member in self.members])
+        couplings = [member.objective.coupling for member in self.members]
+        _unstack_couplings(self.objective.coupling, couplings)
+
+    def _step(self, batch: Batch) -> Evaluation:
+        return train_step(self.network, self.objective, self.optimizer, batch, None)
+
+    def _draw(self) -> Batch:
+        picks = [member.sampler.pick() for member in self.members]
+        device = self.rows[0].device
+        own = zip(*(pick.own_targets for pick in picks), strict=True)
+        generators = [member.generator for member in self.members]
+        d = next(iter(self.network.maps.parameters())).shape[-2]
+        return Batch(
+            [rows.take(_columns(picks, s)) for s, rows in enumerate(self.rows)],
+            picks[0].sizes,
+            torch.from_numpy(np.stack([pick.target for pick in picks])).to(device),
+            [torch.from_numpy(np.stack(targets)).to(device) for targets in own],
+            self.objective.coupling.draw(d, generators),
+        )
+
+    def _can_be_recorded(self) -> bool:
+        """Whether a step does the same operations again and again, as far as we know."""
+        on_gpu = self.rows[0].device.type == "cuda"
+        own = any(isinstance(module, SideBySide) for module in self.network.modules())
+        alike = len(set(self._sizes())) <= 1  # others are compared one by one
+        return on_gpu and alike and not own and self.optimizer is not None
+
+    def _sizes(self) -> list[int]:
+        """Numbers of points that are compared in a step."""
+        sampler, coupling = self.members[0].sampler, self.objective.coupling
+        sizes = [stream.size for stream in sampler.row_streams if stream is not None]
+        if isinstance(coupling, ReferenceCoupling):
+            sizes.append(coupling.references.shape[-2])
+        return sizes
+
+
+def _columns(picks: Sequence[Picks], s: int) -> IntArray:
+    return np.stack([pick.rows[s] for pick in picks])
+
+
+class _StackedRows:
+    """The rows of one view of all members."""
+
+    def __init__(self, views: Sequence[ViewRows]) -> None:
+        self.views, self.device = list(views), views[0].device
+        self.ready: Tensor | None = None
+        self.starts = np.zeros((len(views), 1), dtype=np.int64)
+        if all(view is views[0] for view in views):
+            self.ready = views[0].ready
+        elif self.device.type != "cpu" and all(view.ready is not None for view in views):
+            tables = [view.ready for view in views if view.ready is not None]
+            self.ready = torch.cat(tables)
+            self.starts = np.cumsum([0, *(len(table) for table in tables[:-1])])[:, None]
+
+    def take(self, rows: IntArray) -> Tensor:
+        """Rows by number, (members, rows), as (members, rows, columns)."""
+        if self.ready is not None:
+            where = torch.from_numpy(rows + self.starts).to(self.device, non_blocking=True)
+            return self.ready.index_select(0, where.view(-1)).view(*rows.shape, -1)
+        return torch.stack([view.take(r) for view, r in zip(self.views, rows, strict=True)])
+
+
+def _stack_objectives(objectives: Sequence[Objective]) -> Objective:
+    first = objectives[0]
+    stacked = copy.copy(first)  # the regularizer and all that is equal
+    stacked._modules, stacked._buffers = dict(first._modules), dict(first._buffers)
+    stacked.coupling = _stack_couplings([objective.coupling for objective in objectives])
+    for name in ("coupling_weight", "view_weight"):
+        setattr(stacked, name, _per_member([getattr(o, name) for o in objectives], objectives))
+    if first.class_weight is not None:
+        weights = [objective.class_weight for objective in objectives]
+        n = max(len(weight) for weight in weights)  # type: ignore[arg-type]
+        padded = [nn.functional.pad(w, (0, n - len(w))) for w in weights]  # type: ignore[arg-type]
+        stacked.class_weight = torch.stack(padded)
+    return stacked
+
+
+def _stack_couplings(couplings: Sequence[Coupling]) -> Coupling:
+    stacked = copy.deepcopy(couplings[0])
+    if isinstance(stacked, ReferenceCoupling):
+        clouds = [c.references.detach() for c in couplings if isinstance(c, ReferenceCoupling)]
+        stacked.references = nn.Parameter(torch.stack(clouds))
+    if hasattr(stacked, "orthogonality_weight"):
+        weights = [coupling.orthogonality_weight for coupling in couplings]
+        stacked.orthogonality_weight = _per_member(weights, couplings)  # type: ignore[assignment]
+    return stacked
+
+
+def _unstack_couplings(stacked: Coupling, couplings: Sequence[Coupling]) -> None:
+    with torch.no_grad():
+        for r, coupling in enumerate(couplings):
+            if isinstance(coupling, ReferenceCoupling):
+                assert isinstance(stacked, ReferenceCoupling)
+                coupling.references.copy_(stacked.references[r])
+            if getattr(stacked, "mean_cost", None) is not None:
+                coupling.mean_cost = stacked.mean_cost[r].clone()  # type: ignore[index, union-attr, operator]
+
+
+def _per_member(weights: Sequence[float], modules: Sequence[nn.Module]) -> float | Tensor:
+    """A weight that all share, or a tensor of theirs."""
+    if len(set(weights)) == 1:
+        return weights[0]
+    device = next((p.device for module in modules for p in module.parameters()), None)
+    return torch.tensor(weights, dtype=torch.float32, device=device)
