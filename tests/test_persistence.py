@@ -27,8 +27,20 @@ def classifier(**parameters):
         {"coupling": "hot-pairwise", "view_regularizer": "autoencoder", "impute": "mean"},
         {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0, 3: 1.0}, "n_references": 2},
         {"hidden": dict.fromkeys(DATA.views, (8,)), "standardize": False},
+        {"n_replicas": 3},
+        {"n_replicas": 2, "coupling": "none"},
+        {"orthogonality_weight": float("inf")},
     ),
-    ids=("default", "none", "pairwise", "weights", "hidden by view"),
+    ids=(
+        "default",
+        "none",
+        "pairwise",
+        "weights",
+        "hidden by view",
+        "replicas",
+        "replicas without a plan",
+        "exact constraint",
+    ),
 )
 def test_a_loaded_classifier_says_the_same_bits(tmp_path, parameters):
     model = classifier(**parameters)
@@ -38,6 +50,7 @@ def test_a_loaded_classifier_says_the_same_bits(tmp_path, parameters):
     assert loaded.classes_.dtype == model.classes_.dtype
     kept = {k: v for k, v in model.get_params().items() if k not in ("random_state", "device")}
     assert {k: v for k, v in loaded.get_params().items() if k in kept} == kept
+    assert loaded.histories_ == model.histories_
     assert loaded.history_ == model.history_
     assert loaded.view_names_ == model.view_names_
     assert (loaded.plan_ is None) == (model.plan_ is None)

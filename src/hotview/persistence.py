@@ -293,9 +293,7 @@ def _columns(tensors: dict[str, Tensor], s: int) -> Columns:
     )
 
 
-def _network(
-    tensors: dict[str, Tensor], facts: dict[str, Any], estimator: Any, prefix: str
-) -> Any:
+def _network(tensors: dict[str, Tensor], facts: dict[str, Any], estimator: Any, prefix: str) -> Any:
     names = estimator.view_names_
     given = encoders_of(estimator.encoders, names)
     found = [name for name, f in zip(names, given, strict=True) if f is not None]

@@ -1,9 +1,13 @@
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import hotview
+from hotview.cli.app import app
 
 
 def hotview_command(*arguments, cwd):
@@ -21,15 +25,18 @@ def test_version(tmp_path):
     assert result.stdout.strip() == f"hotview {hotview.__version__}"
 
 
-@pytest.mark.parametrize("arguments", (("--help",), ("demo", "--help")))
-def test_help(tmp_path, arguments):
-    result = hotview_command(*arguments, cwd=tmp_path)
+def test_help(tmp_path):
+    result = hotview_command("--help", cwd=tmp_path)
     assert result.returncode == 0
-    assert "demo" in result.stdout
+    for command in ("demo", "reproduce", "report"):
+        assert command in result.stdout
 
 
-def test_help_of_a_command_has_an_example(tmp_path):
-    assert "Example: hotview demo" in hotview_command("demo", "--help", cwd=tmp_path).stdout
+@pytest.mark.parametrize("command", ("demo", "reproduce", "report"))
+def test_help_of_a_command_has_an_example(command):
+    result = CliRunner().invoke(app, [command, "--help"])
+    assert result.exit_code == 0
+    assert re.search(rf"Examples?: hotview {command}", result.output)
 
 
 def test_demo_prints_and_draws(tmp_path):
@@ -60,3 +67,23 @@ def test_wrong_usage_is_exit_code_2(tmp_path):
     assert hotview_command("demo", "--random-state", "x", cwd=tmp_path).returncode == 2
     assert hotview_command("demo", "--random-state", "-1", cwd=tmp_path).returncode == 2
     assert hotview_command("fly", cwd=tmp_path).returncode == 2
+
+
+def test_report_takes_results_and_says_where_the_page_is(monkeypatch):
+    asked = []
+    page = "hotview.report.reproduction.write_page"
+    monkeypatch.setattr(page, lambda results, page: asked.append((results, page)))
+    result = CliRunner().invoke(app, ["report", "--paper"])
+    assert result.exit_code == 0, result.output
+    assert result.output.strip() == "Page written to docs/reproduction.md"
+    CliRunner().invoke(app, ["report", "--paper", "elsewhere/paper", "--out", "page.md"])
+    assert asked == [
+        (Path("results/paper"), Path("docs/reproduction.md")),
+        (Path("elsewhere/paper"), Path("page.md")),
+    ]
+
+
+def test_report_has_to_be_told_which():
+    result = CliRunner().invoke(app, ["report"])
+    assert result.exit_code == 2
+    assert "--paper" in result.output

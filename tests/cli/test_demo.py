@@ -48,12 +48,12 @@ def test_every_view_is_in_one_group(contest):
 
 
 def test_mor_is_the_view_unlike_the_others(contest):
-    sentence = describe_farthest(contest.classifier.plan_, contest.classifier.view_names_)
+    sentence = describe_farthest(contest.classifier.plan_.null, contest.classifier.view_names_)
     assert sentence.startswith("Farthest from the others before training: mor")
 
 
 def test_the_null_is_told_with_its_p_value(contest):
-    plan = contest.classifier.plan_
-    sentence = describe_null(plan)
-    assert f"p = {plan.null.p_value:.2f}" in sentence
-    assert ("closer than others" in sentence) == (plan.null.p_value <= 0.05)
+    null = contest.classifier.plan_.null
+    sentence = describe_null(null)
+    assert f"p = {null.p_value:.2f}" in sentence
+    assert ("closer than others" in sentence) == (null.p_value <= 0.05)

@@ -52,7 +52,8 @@ def test_every_view_is_scanned_over_all_its_tables():
     np.testing.assert_allclose(scans["b"].columns.mean, [3.5, 4])
     assert scans["a"].columns.fill is None
     np.testing.assert_array_equal(
-        scan_views(source, standardize=True, impute="mean")["a"].columns.fill, [2, 2.5]
+        read_source(source, standardize=True, impute="mean", device=CPU).views[0].columns.fill,
+        [2, 2.5],
     )
 
 
@@ -112,4 +113,4 @@ def test_a_linked_row_that_no_view_has_is_refused():
 def test_a_view_needs_two_rows_that_hold_something():
     source = make_source({"a": table(1, None, None), "b": table(3, 4, 5)})
     with pytest.raises(ValueError, match="'a' to have at least 2 rows with values, but it has 1"):
-        scan_views(source, standardize=True, impute=None)
+        read_source(source, standardize=True, impute=None, device=CPU)

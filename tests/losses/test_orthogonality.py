@@ -3,7 +3,13 @@ import pytest
 import torch
 from scipy.linalg import expm
 
-from hotview.losses.orthogonality import nearest_orthonormal, orthogonality, second_moment
+from hotview.losses import LSCCA, HOTPairwise, HOTReference
+from hotview.losses.orthogonality import (
+    constrain,
+    nearest_orthonormal,
+    orthogonality,
+    second_moment,
+)
 
 SCALES = ("mean", "sum")
 
@@ -86,3 +92,58 @@ def test_with_fewer_rows_than_columns_the_rows_are_orthonormal():
     (Z,) = clouds((2,), d=5)
     G = nearest_orthonormal(Z, "sum")
     torch.testing.assert_close(G @ G.T, torch.eye(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_constrained_clouds_meet_the_constraint_and_are_the_same_linear_map(scale):
+    Zs = clouds((40, 25, 30))
+    found = constrain(Zs, scale)
+    assert orthogonality(found, scale) < 1e-12
+    A = torch.linalg.lstsq(Zs[0], found[0]).solution
+    for Z, mapped in zip(Zs, found, strict=True):
+        torch.testing.assert_close(Z @ A, mapped)
+
+
+def test_constrained_clouds_of_replicas_do_not_know_each_other():
+    Zs = [torch.stack(pair) for pair in zip(clouds((9, 8)), clouds((9, 8), seed=1), strict=True)]
+    together = constrain(Zs, "mean")
+    for r in (0, 1):
+        for found, expected in zip(together, constrain([Z[r] for Z in Zs], "mean"), strict=True):
+            torch.testing.assert_close(found[r], expected)
+
+
+def test_clouds_without_spread_in_a_direction_stay_finite():
+    Z = torch.ones(10, 3)
+    assert all(torch.isfinite(Y).all() for Y in constrain([Z, 2 * Z], "mean"))
+
+
+def test_constraining_can_be_differentiated():
+    Zs = [Z.requires_grad_() for Z in clouds((6, 5))]
+    weights = clouds((6, 5), seed=3)
+
+    def value(*Zs):
+        return sum((w * Z).sum() for w, Z in zip(weights, constrain(Zs, "mean"), strict=True))
+
+    assert torch.autograd.gradcheck(value, Zs)
+
+
+@pytest.mark.parametrize(
+    "make",
+    (
+        lambda: LSCCA(float("inf")),
+        lambda: HOTPairwise(float("inf"), n_projections=6),
+        lambda: HOTReference(3, 2, float("inf"), n_points=20, n_projections=6),
+    ),
+)
+def test_an_infinite_weight_meets_the_constraint_instead_of_punishing(make):
+    coupling, Zs = make(), [Z.float() for Z in clouds((20, 20, 20, 20))]
+
+    def term(Zs):
+        (_, value), *others = coupling(Zs, generator=torch.Generator().manual_seed(0)).parts.items()
+        assert not others
+        return value
+
+    if coupling.reference_based:
+        assert orthogonality(coupling.clouds(), "mean") < 1e-6
+    else:  # no linear map of all latents changes what is compared
+        torch.testing.assert_close(term([3 * Z for Z in Zs]), term(Zs))

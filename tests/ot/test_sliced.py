@@ -305,7 +305,7 @@ def many(sizes, seed):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("scale", ("mean", "sum"))
 @pytest.mark.parametrize("p", (1, 2, 3))
-@pytest.mark.parametrize("sizes", [*SIZES, (900, 900, 900)])
+@pytest.mark.parametrize("sizes", (*SIZES, (900, 900, 900)))
 @pytest.mark.parametrize("n_references", (None, 2))
 def test_problems_solved_together_are_as_if_alone(sizes, p, scale, n_references, device):
     Zs, theta = many(sizes, 0)

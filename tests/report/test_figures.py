@@ -65,3 +65,27 @@ def test_pyplot_is_left_alone():
     new_figure()
     if "matplotlib.pyplot" in sys.modules:
         assert sys.modules["matplotlib.pyplot"].get_fignums() == []
+
+
+def test_spread_stands_below_the_number_and_the_scale_can_be_given():
+    _, (ax,) = new_figure()
+    plot_matrix(VALUES, "ab", "xy", ax=ax, digits=1, spread=VALUES / 5, largest=1)
+    assert [t.get_text() for t in ax.texts] == ["0.2\n±0.1", "0.8\n±0.1"]
+    assert ax.images[0].get_clim() == (0, 1)
+
+
+def test_long_names_do_not_touch():
+    _, (ax,) = new_figure()
+    names = ["Gabor", "WM", "CENTRIST", "HOG", "GIST", "LBP"]
+    plot_matrix(np.eye(6), names, names, ax=ax)
+    assert {t.get_rotation() for t in ax.get_xticklabels()} == {35}
+
+
+@pytest.mark.parametrize("suffix", ("png", "svg", "pdf"))
+def test_the_same_figure_gives_the_same_bytes(tmp_path, suffix):
+    paths = []
+    for name in ("first", "second"):
+        figure, (ax,) = new_figure()
+        plot_matrix(VALUES, ["a", "b"], ["x", "y"], ax=ax)
+        paths.append(save_figure(figure, tmp_path / f"{name}.{suffix}"))
+    assert paths[0].read_bytes() == paths[1].read_bytes()

@@ -22,7 +22,7 @@ from hotview.evaluation import (
 from hotview.persistence import check_model_path, save_model
 from hotview.report.figures import check_picture_path, new_figure, plot_matrix, save_figure
 from hotview.report.tables import matrix_table
-from hotview.training.planning import ViewPlan
+from hotview.training.null import Null
 
 __all__ = [
     "Contest",
@@ -70,6 +70,7 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
     console.print(_accuracy_table(contest, len(data.test_target)))
     plan = contest.classifier.plan_
     assert plan is not None  # the default couples the views
+    assert plan.null is not None  # and `fit` draws a null
     names = list(data.linked)
     columns = [f"group {k}" for k in range(plan.W.shape[1])]
     W = (plan.W * len(names)).numpy()
@@ -77,8 +78,8 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
     console.print(matrix_table(W, names, columns, title=title))
     for sentence in (
         describe_groups(contest.classifier),
-        describe_farthest(plan, names),
-        describe_null(plan),
+        describe_farthest(plan.null, names),
+        describe_null(plan.null),
     ):
         console.print(sentence, soft_wrap=True)
     save_model(contest.classifier, model)
@@ -125,9 +126,9 @@ def describe_groups(classifier: MultiViewClassifier) -> str:
     return "Groups of views: " + "; ".join(groups) + "."
 
 
-def describe_farthest(plan: ViewPlan, names: list[str]) -> str:
+def describe_farthest(null: Null, names: list[str]) -> str:
     """Which view is least like the others before training, in a sentence."""
-    means = plan.null.plan.C.sum(1) / (len(names) - 1)
+    means = null.plan.C.sum(1) / (len(names) - 1)
     far = int(means.argmax())
     ratio = float(means[far] / means.median())
     return (
@@ -136,9 +137,8 @@ def describe_farthest(plan: ViewPlan, names: list[str]) -> str:
     )
 
 
-def describe_null(plan: ViewPlan) -> str:
+def describe_null(null: Null) -> str:
     """Whether the views, before training, are more alike in groups than noise is."""
-    null = plan.null
     return (
         f"Before training, the views' best plan costs {null.relative_cost:.2f} of one that treats "
         f"all views alike; noise: {float(null.relative_costs.mean()):.2f} ± "

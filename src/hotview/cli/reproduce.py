@@ -236,14 +236,16 @@ def _summarize(
     from hotview.experiments.summary import summary_path, write_summary
 
     cells = options.cells(experiment, found)
+    if not cells:
+        return
     summary = write_summary(experiment, options.out, options.trials, cells)
     if experiment.name in _TABLES:
         for dataset, about in summary["datasets"].items():
             for task in TASKS:
                 rows = table_rows(summary, dataset, task)
                 if rows:
-                    title = f"{experiment.name}: {experiment.title}, {about['label']}"
-                    console.print(comparison_table(rows, f"{title} ({task})"), soft_wrap=False)
+                    title = f"{experiment.name}: {experiment.title}, {about['label']}, {task}"
+                    console.print(comparison_table(rows, title), soft_wrap=False)
     console.print(f"{summary_path(options.out, experiment.name)} written", highlight=False)
 
 
@@ -296,6 +298,10 @@ def _difference(difference: Difference | None) -> str:
     if difference is None or difference.n == 0:
         return ""
     if difference.n == 1:
-        return f"{difference.mean:+.1f}"
-    text = f"{difference.mean:+.1f} ({difference.low:+.1f}, {difference.high:+.1f})"
+        return _signed(difference.mean)
+    text = f"{_signed(difference.mean)} ({_signed(difference.low)}, {_signed(difference.high)})"
     return f"[bold]{text}[/bold]" if difference.excludes_zero else text
+
+
+def _signed(x: float) -> str:
+    return f"{round(x, 1) + 0.0:+.1f}"  # a zero has no minus

@@ -220,9 +220,7 @@ class _Fit:
         self.labels, held, target = hold_out(self.labels, share, self.random.numpy)
         return Validation(self.source.linked, target, held)
 
-    def _read(
-        self, readings: dict[Hashable, Reading]
-    ) -> tuple[dict[str, Columns], TrainingRows]:
+    def _read(self, readings: dict[Hashable, Reading]) -> tuple[dict[str, Columns], TrainingRows]:
         """Look at all tables once, and number their rows."""
         how = {name: self[name] for name in ("standardize", "impute")}
         key = (id(self.source), self.device, *how.values())

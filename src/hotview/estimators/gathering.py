@@ -15,7 +15,7 @@ from hotview.training.batches import TrainingRows
 from hotview.training.columns import Scan, scan_tables
 from hotview.training.rows import ViewRows
 
-__all__ = ["Reading", "Source", "gather_rows", "read_source", "scan_views"]
+__all__ = ["Reading", "Source", "gather_rows", "read_source"]
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,6 @@ class Source:
         return [tables[name] for tables in (self.linked, self.unaligned) if name in tables]
 
 
-def scan_views(source: Source, *, standardize: bool, impute: str | None) -> dict[str, Scan]:
-    """Look at the rows of every view once."""
-    return {
-        name: scan_tables(name, source.tables(name), standardize=standardize, impute=impute)
-        for name in source.names
-    }
-
-
 @dataclass(frozen=True)
 class Reading:
     """What was seen in the tables of all views, and their rows, ready to be taken."""
@@ -66,7 +58,10 @@ def read_source(
     source: Source, *, standardize: bool, impute: str | None, device: torch.device
 ) -> Reading:
     """Look at the rows of every view once, and number those that hold anything."""
-    scans = scan_views(source, standardize=standardize, impute=impute)
+    scans = {
+        name: scan_tables(name, source.tables(name), standardize=standardize, impute=impute)
+        for name in source.names
+    }
     views = [
         ViewRows(source.tables(name), scans[name].columns, device, scans[name].present, often=True)
         for name in source.names

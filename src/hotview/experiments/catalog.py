@@ -205,8 +205,8 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
     {
         experiment.name: experiment
         for experiment in (
-            Experiment("table2", "Accuracy, semi-supervised", _REAL, _table2),
-            Experiment("table3", "Accuracy, unsupervised", _REAL, _table3),
+            Experiment("table2", "Accuracy with a few labels", _REAL, _table2),
+            Experiment("table3", "Accuracy on frozen features", _REAL, _table3),
             Experiment("table4", "Accuracy without a view", tuple(VIEWS), _table4),
             Experiment("figure2", "Transport plans of HOT (11)", tuple(VIEWS), _figure2, True),
             Experiment(

@@ -61,6 +61,8 @@ def pick_device(device: str) -> str:
     >>> pick_device("cpu")
     'cpu'
     """
+    if device == "cpu":  # always there, and torch takes seconds to import
+        return device
     from hotview.estimators.parameters import pick_device as pick
 
     return str(pick(device))

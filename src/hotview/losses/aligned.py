@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -43,7 +42,7 @@ class LSCCA(Coupling):
 
     def __init__(self, orthogonality_weight: float = 0.01, *, scale: str = "mean") -> None:
         super().__init__()
-        self.orthogonality_weight = orthogonality_weight
+        self.orthogonality_weight: float | Tensor = orthogonality_weight
         self.scale = check_choice("scale", scale, ("mean", "sum"))
 
     def forward(
@@ -56,11 +55,10 @@ class LSCCA(Coupling):
         """Mean squared distance between the views' latents of one row, and the constraint."""
         check_pairs(Zs)
         _check_rows_match(Zs)
-        exact = self.orthogonality_weight == math.inf
-        Zs = constrain(Zs, self.scale) if exact else Zs
+        Zs = constrain(Zs, self.scale) if self.exact else Zs
         pairs = [_squares(Z - other, self.scale) for Z, other in combinations(Zs, 2)]
         parts = {"agreement": torch.stack(pairs).mean(0)}
-        if not exact:
+        if not self.exact:
             parts["orthogonality"] = self.orthogonality_weight * orthogonality(Zs, self.scale)
         return Terms(parts)
 

@@ -6,6 +6,7 @@ minimized. None weights itself against anything else: γ belongs to the objectiv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -39,11 +40,20 @@ class Coupling(nn.Module):
     needs_alignment = False
     reference_based = False
 
+    #: α, or that of every replica
+    orthogonality_weight: float | Tensor = 0.0
+
     #: the plan of the last step, where the coupling solves for one
     plan: Plan | None = None
 
     #: calls what is solved for in the middle of a step; a recorded step is interrupted here
     outside: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the constraint is met exactly, by a linear map, instead of by a penalty."""
+        weight = self.orthogonality_weight
+        return not isinstance(weight, Tensor) and math.isinf(weight)
 
     def draw(self, d: int, generator: Generators) -> Tensor | None:
         """Draw the directions of one step, where the coupling projects.

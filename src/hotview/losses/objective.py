@@ -131,6 +131,7 @@ class Objective(nn.Module):
     ) -> None:
         super().__init__()
         self.coupling = coupling
+        self.view_regularizer = view_regularizer
         self.regularizer = VIEW_REGULARIZERS[view_regularizer]
         self.coupling_weight, self.view_weight = coupling_weight, view_weight
         self.head_weight, self.teachers = head_weight, list(teachers)

@@ -34,13 +34,6 @@ class SlicedCoupling(Coupling):
         """References to compare with; None compares the views with each other."""
         return None
 
-    @property
-    def exact(self) -> bool:
-        """Whether the constraint is met exactly, by a linear map, instead of by a penalty."""
-        return isinstance(self.orthogonality_weight, float) and math.isinf(
-            self.orthogonality_weight
-        )
-
     def constrain(self, Zs: Sequence[Tensor]) -> Sequence[Tensor]:
         """The latents as they are compared: those that meet the constraint, where it is exact."""
         return constrain(Zs, self.scale) if self.exact and not self.reference_based else Zs

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import mse_loss
 
 __all__ = ["reconstruction_error", "roughness"]
 
@@ -34,7 +35,8 @@ def reconstruction_error(Xs: Sequence[Tensor], decoded: Sequence[Tensor]) -> Ten
     >>> reconstruction_error([torch.zeros(2, 3)], [torch.full((2, 3), 2.0)])
     tensor(4.)
     """
-    errors = [(Y - X).square().mean((-2, -1)) for X, Y in zip(Xs, decoded, strict=True)]
+    pairs = zip(Xs, decoded, strict=True)
+    errors = [mse_loss(Y, X, reduction="none").mean((-2, -1)) for X, Y in pairs]
     return torch.stack(errors).sum(0)
 
 
@@ -69,9 +71,9 @@ def roughness(
     >>> roughness([Y], [Y + 1]), roughness([Y], [Y + 1], relative=True)
     (tensor(1.), tensor(0.3996))
     """
-    return torch.stack(
-        [_distance(Y, N, relative) for Y, N in zip(Ys, neighbors, strict=True)]
-    ).sum(0)
+    return torch.stack([_distance(Y, N, relative) for Y, N in zip(Ys, neighbors, strict=True)]).sum(
+        0
+    )
 
 
 def _distance(Y: Tensor, N: Tensor, relative: bool) -> Tensor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +38,9 @@ class StackedLinear(nn.Module):
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
         super().__init__()
         n_out = max(layer.out_features for layer in layers)
-        weights = [pad(layer.weight.detach(), (0, 0, 0, n_out - len(layer.weight))) for layer in layers]
+        weights = [
+            pad(layer.weight.detach(), (0, 0, 0, n_out - len(layer.weight))) for layer in layers
+        ]
         self.weight = nn.Parameter(torch.stack(weights))
         self.bias: nn.Parameter | None = None
         if layers[0].bias is not None:
@@ -104,20 +108,24 @@ def unstack_networks(stacked: MultiViewNetwork, networks: Sequence[MultiViewNetw
 
 
 def _stack(modules: Sequence[nn.Module]) -> nn.Module:
-    first = modules[0]
     if all(_is_plain(module, nn.Linear) for module in modules):
         return StackedLinear(modules)  # type: ignore[arg-type]
     if all(_is_plain(module, nn.ReLU) for module in modules):
         return nn.ReLU()
     if all(_is_plain(module, nn.Sequential) for module in modules):
-        assert isinstance(first, nn.Sequential)
-        return nn.Sequential(*(_stack(layers) for layers in zip(*modules, strict=True)))  # type: ignore[arg-type]
+        return _stack_sequences(modules)
     return SideBySide(modules)
+
+
+def _stack_sequences(sequences: Sequence[Any]) -> nn.Sequential:
+    layers = [_stack(layers) for layers in zip(*sequences, strict=True)]
+    for before, layer in pairwise(layers):
+        if isinstance(before, StackedLinear) and isinstance(layer, nn.ReLU):
+            layer.inplace = True  # a linear layer does not need its result again
+    return nn.Sequential(*layers)
 
 
 def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
     """Whether nothing of the user's own happens in a layer."""
     hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
-    return (
-        type(module) is kind and not hooked and all(p.requires_grad for p in module.parameters())
-    )
+    return type(module) is kind and not hooked and all(p.requires_grad for p in module.parameters())

@@ -67,10 +67,11 @@ def draw_directions(
         raise TypeError(f"dtype must be floating-point, got {dtype}.")
     if kind not in _KINDS:
         raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {kind!r}.")
-    one = generator is None or isinstance(generator, torch.Generator)
     draw, finish = _KINDS[kind]
-    drawn = [draw(n, d, g) for g in ([generator] if one else generator)]
-    theta = finish(drawn[0] if one else torch.stack(drawn), n)
+    if generator is None or isinstance(generator, torch.Generator):
+        theta = finish(draw(n, d, generator), n)
+    else:
+        theta = finish(torch.stack([draw(n, d, each) for each in generator]), n)
     return theta.to(dtype=dtype, device=device or theta.device)
 
 

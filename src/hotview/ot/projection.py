@@ -41,8 +41,8 @@ def project(theta: Tensor, clouds: Sequence[Tensor], shift: Tensor) -> Tensor:
 def unproject(grad: Tensor, origin: Tensor, theta: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Gradients in the projections and in the clouds, from those in the sorted projections.
 
-    `grad` and `origin` are (…, clouds, directions, n). Yields, per cloud, what is (…, directions, n)
-    and good until the next is asked for, and what is (…, n, d).
+    `grad` and `origin` are (…, clouds, directions, n). Yields, per cloud, what is (…, directions,
+    n) and good until the next is asked for, and what is (…, n, d).
     """
     if _together(grad.shape[-1], theta) or theta.ndim > 2:
         grad_P = torch.empty_like(grad).scatter_(-1, origin, grad)

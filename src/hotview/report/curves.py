@@ -23,7 +23,7 @@ def plot_curve(
     ax: Axes,
     label: str = "",
     control: tuple[str, ArrayLike] | None = None,
-    marked: str | None = None,
+    marked: tuple[str, str] | None = None,
     title: str = "",
 ) -> Axes:
     """Draw mean ± standard deviation of scores at each value of a parameter.
@@ -40,8 +40,8 @@ def plot_curve(
         Name of the curve.
     control : tuple of str and array-like, optional
         Name and scores of a control: a line at its mean, in a band of its standard deviation.
-    marked : str, optional
-        A value to mark.
+    marked : tuple of str and str, optional
+        What a mark means, and the value to mark, if it is there.
     title : str, default=""
         Name of the parameter.
 
@@ -55,17 +55,17 @@ def plot_curve(
     >>> from hotview.report.curves import plot_curve
     >>> from hotview.report.figures import new_figure
     >>> figure, (ax,) = new_figure()
-    >>> plot_curve(["1", "3"], [[0.8, 0.9], [0.9, 0.9]], ax=ax, marked="3", title="K") is ax
+    >>> plot_curve(["1", "3"], [[0.8, 0.9], [0.9, 0.9]], ax=ax, marked=("usual", "3")) is ax
     True
     """
     if control:
         _draw_band(ax, *control)
-    if marked in values:
-        ax.axvline(values.index(marked), color=_MARK, linestyle=":", linewidth=1.2, zorder=1)
+    if marked:
+        _draw_mark(ax, values, *marked)
     means, stds = np.array([_mean_and_std(s) for s in scores]).T
     ax.errorbar(
         range(len(values)), means, stds, color=_LINE, marker="o", markersize=4.5, capsize=3,
-        linewidth=1.4, elinewidth=1, label=label or None,
+        linewidth=1.4, elinewidth=1, zorder=3, label=label or None,
     )  # fmt: skip
     ax.set_xticks(range(len(values)), values)
     ax.set_xlim(-0.5, len(values) - 0.5)
@@ -78,6 +78,12 @@ def _draw_band(ax: Axes, name: str, scores: ArrayLike) -> None:
     mean, std = _mean_and_std(scores)
     ax.axhspan(mean - std, mean + std, color=_BAND, alpha=0.2, linewidth=0)
     ax.axhline(mean, color=_BAND, linestyle="--", linewidth=1.2, label=name)
+
+
+def _draw_mark(ax: Axes, values: Sequence[str], name: str, value: str) -> None:
+    if value in values:
+        at = values.index(value)
+        ax.axvline(at, color=_MARK, linestyle=":", linewidth=1.2, zorder=0.5, label=name)
 
 
 def _mean_and_std(scores: ArrayLike) -> tuple[float, float]:

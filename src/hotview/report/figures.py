@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,9 @@ __all__ = ["check_picture_path", "new_figure", "plot_matrix", "save_figure"]
 
 _SUFFIXES = (".pdf", ".png", ".svg")
 #: What fits below a panel without the names touching each other.
-_CHARACTERS_BELOW = 28
+_CHARACTERS_BELOW = 40
+#: Share of the scale of the colors from which on a cell is dark.
+_DARK = 0.6
 #: The same figure gives the same bytes: no random ids, no date.
 _SALT = "hotview"
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
@@ -65,6 +67,7 @@ def plot_matrix(
     cmap: str = "Blues",
     digits: int = 3,
     spread: ArrayLike | None = None,
+    largest: float | None = None,
 ) -> Axes:
     """Draw a matrix as a heat map, with its numbers in the cells.
 
@@ -86,6 +89,8 @@ def plot_matrix(
         Decimals to show.
     spread : array-like of shape (rows, columns), optional
         Standard deviations, to show below the numbers.
+    largest : float, optional
+        Where the scale of the colors ends; the largest of the values if it is not given.
 
     Returns
     -------
@@ -101,22 +106,29 @@ def plot_matrix(
     """
     matrix = np.asarray(values, dtype=float)
     spreads = None if spread is None else np.asarray(spread, dtype=float)
-    image = ax.imshow(matrix, cmap=cmap, vmin=0)
-    ax.set_xticks(range(len(column_names)), column_names)
-    if sum(map(len, column_names)) > _CHARACTERS_BELOW:
-        ax.tick_params(axis="x", rotation=35)
+    top = float(np.nanmax(matrix)) if largest is None else largest
+    image = ax.imshow(matrix, cmap=cmap, vmin=0, vmax=top)
+    ax.set_xticks(range(len(column_names)), column_names, **_slant(column_names))
     ax.set_yticks(range(len(row_names)), row_names)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set_title(title, fontsize="medium")
-    middle = np.nanmax(matrix) / 2
     for (i, j), x in np.ndenumerate(matrix):
         if not np.isnan(x):
-            color = "white" if x > middle else "black"
-            text = f"{x:.{digits}f}" if spreads is None else _stacked(x, float(spreads[i, j]), digits)
+            color = "white" if x > _DARK * top else "black"
+            text = (
+                f"{x:.{digits}f}" if spreads is None else _stacked(x, float(spreads[i, j]), digits)
+            )
             ax.text(j, i, text, ha="center", va="center", fontsize="small", color=color)
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     return ax
+
+
+def _slant(names: Sequence[str]) -> dict[str, Any]:
+    """Long names stand aslant, so that they do not touch."""
+    if max(map(len, names)) * len(names) <= _CHARACTERS_BELOW:
+        return {}
+    return {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
 
 
 def _stacked(x: float, std: float, digits: int) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-__all__ = ["listed", "mean_and_std", "number", "percent", "section", "signed", "table"]
+__all__ = ["listed", "number", "percent", "section", "signed", "table"]
 
 #: Stands where there is no number.
 ABSENT = "–"
@@ -85,35 +84,6 @@ def percent(x: float) -> str:
     '55 %'
     """
     return ABSENT if np.isnan(x) else f"{100 * x:.0f} %"
-
-
-def mean_and_std(values: ArrayLike, digits: int = 1) -> str:
-    """Write the mean of some values and their standard deviation (over n − 1).
-
-    Parameters
-    ----------
-    values : array-like
-        The values; NaN are left out.
-    digits : int, default=1
-        Decimals.
-
-    Returns
-    -------
-    str
-        Mean ± standard deviation.
-
-    Examples
-    --------
-    >>> from hotview.report.markdown import mean_and_std
-    >>> mean_and_std([1.0, 2.0, 3.0]), mean_and_std([2.0]), mean_and_std([])
-    ('2.0 ± 1.0', '2.0', '–')
-    """
-    x = np.asarray(values, dtype=float)
-    x = x[~np.isnan(x)]
-    if not x.size:
-        return ABSENT
-    mean = number(float(x.mean()), digits)
-    return f"{mean} ± {number(float(x.std(ddof=1)), digits)}" if x.size > 1 else mean
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:

@@ -33,7 +33,7 @@ class RecordedStep:
     def __init__(self, step: Callable[[Batch], Evaluation], coupling: Coupling) -> None:
         self.step, self.coupling = step, coupling
         self.n_taken = 0
-        self.stream = torch.cuda.Stream()
+        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self.graphs: list[torch.cuda.CUDAGraph] = []
         self.batch: Batch | None = None
         self.solve: Callable[[Tensor], Tensor] | None = None
@@ -103,6 +103,7 @@ def _copy(batch: Batch, to: Batch) -> None:
         [*to.Xs, to.target, *to.own_targets],
         strict=True,
     ):
-        old.copy_(new, non_blocking=True)
+        if new is not old:
+            old.copy_(new, non_blocking=True)
     if to.directions is not None and batch.directions is not None:
         to.directions.copy_(batch.directions, non_blocking=True)

@@ -129,7 +129,7 @@ class Training:
 class Team(Protocol):
     """One training, or several that take their steps together."""
 
-    members: Sequence[Training]
+    members: list[Training]
     #: what the last step saw
     batch: Batch | None
 
@@ -261,7 +261,9 @@ def _explained_step(team: Team, epoch: int) -> Evaluation:
         return team.step()
     except (ArithmeticError, RuntimeError, ValueError) as error:
         with torch.no_grad():
-            Zs = [] if team.batch is None else team.network.embed(team.network.encode(team.batch.Xs))
+            Zs = (
+                [] if team.batch is None else team.network.embed(team.network.encode(team.batch.Xs))
+            )
             clouds = [*Zs, *team.objective.parameters()]
             if not all(bool(cloud.square().sum().isfinite()) for cloud in clouds):
                 raise _diverged(epoch, str(error)) from error

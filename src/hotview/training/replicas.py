@@ -54,10 +54,11 @@ class Replicas:
         self.members = list(trainings)
         self.batch: Batch | None = None
         self.network = stack_networks([member.network for member in self.members])
-        self.objective = _stack_objectives([member.objective for member in self.members])
-        self.optimizer = make_optimizer([self.network, self.objective], learning_rate)
         views = zip(*(member.sampler.data.views for member in self.members), strict=True)
         self.rows = [_StackedRows(replicas) for replicas in views]
+        objectives = [member.objective for member in self.members]
+        self.objective = _stack_objectives(objectives, self.rows[0].device)
+        self.optimizer = make_optimizer([self.network, self.objective], learning_rate)
         self._play: RecordedStep | None = None
         if self._can_be_recorded():
             self._play = RecordedStep(self._step, self.objective.coupling)
@@ -116,6 +117,7 @@ class _StackedRows:
     def __init__(self, views: Sequence[ViewRows]) -> None:
         self.views, self.device = list(views), views[0].device
         self.ready: Tensor | None = None
+        self.room = torch.empty(0, 0)
         self.starts = np.zeros((len(views), 1), dtype=np.int64)
         if all(view is views[0] for view in views):
             self.ready = views[0].ready
@@ -125,52 +127,63 @@ class _StackedRows:
             self.starts = np.cumsum([0, *(len(table) for table in tables[:-1])])[:, None]
 
     def take(self, rows: IntArray) -> Tensor:
-        """Rows by number, (members, rows), as (members, rows, columns)."""
+        """Rows by number, (members, rows), as (members, rows, columns); good until the next."""
+        X = self._room(rows.shape)
         if self.ready is not None:
             where = torch.from_numpy(rows + self.starts).to(self.device, non_blocking=True)
-            return self.ready.index_select(0, where.view(-1)).view(*rows.shape, -1)
-        return torch.stack([view.take(r) for view, r in zip(self.views, rows, strict=True)])
+            torch.index_select(self.ready, 0, where.view(-1), out=X.view(-1, X.shape[-1]))
+        else:
+            for view, out, r in zip(self.views, X, rows, strict=True):
+                view.take(r, out=out)
+        return X
+
+    def _room(self, shape: tuple[int, ...]) -> Tensor:
+        if self.room.shape[:-1] != shape:
+            self.room = torch.empty(
+                *shape, self.views[0].n_columns, dtype=torch.float32, device=self.device
+            )
+        return self.room
 
 
-def _stack_objectives(objectives: Sequence[Objective]) -> Objective:
+def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> Objective:
     first = objectives[0]
-    stacked = copy.copy(first)  # the regularizer and all that is equal
-    stacked._modules, stacked._buffers = dict(first._modules), dict(first._buffers)
-    stacked.coupling = _stack_couplings([objective.coupling for objective in objectives])
-    for name in ("coupling_weight", "view_weight"):
-        setattr(stacked, name, _per_member([getattr(o, name) for o in objectives], objectives))
-    if first.class_weight is not None:
-        weights = [objective.class_weight for objective in objectives]
-        n = max(len(weight) for weight in weights)  # type: ignore[arg-type]
-        padded = [nn.functional.pad(w, (0, n - len(w))) for w in weights]  # type: ignore[arg-type]
-        stacked.class_weight = torch.stack(padded)
-    return stacked
+    return Objective(
+        _stack_couplings([objective.coupling for objective in objectives], device),
+        first.view_regularizer,
+        coupling_weight=_per_member([o.coupling_weight for o in objectives], device),
+        view_weight=_per_member([o.view_weight for o in objectives], device),
+        head_weight=first.head_weight,
+        class_weight=_stack_class_weights(objectives),
+        teachers=first.teachers,
+    )
 
 
-def _stack_couplings(couplings: Sequence[Coupling]) -> Coupling:
+def _stack_class_weights(objectives: Sequence[Objective]) -> Tensor | None:
+    weights = [o.class_weight for o in objectives if isinstance(o.class_weight, Tensor)]
+    if not weights:
+        return None
+    n = max(len(weight) for weight in weights)  # what a replica lacks weighs nothing
+    return torch.stack([nn.functional.pad(weight, (0, n - len(weight))) for weight in weights])
+
+
+def _stack_couplings(couplings: Sequence[Coupling], device: torch.device) -> Coupling:
     stacked = copy.deepcopy(couplings[0])
     if isinstance(stacked, ReferenceCoupling):
         clouds = [c.references.detach() for c in couplings if isinstance(c, ReferenceCoupling)]
         stacked.references = nn.Parameter(torch.stack(clouds))
-    if hasattr(stacked, "orthogonality_weight"):
-        weights = [coupling.orthogonality_weight for coupling in couplings]
-        stacked.orthogonality_weight = _per_member(weights, couplings)  # type: ignore[assignment]
+    weights = [coupling.orthogonality_weight for coupling in couplings]
+    stacked.orthogonality_weight = _per_member(weights, device)
     return stacked
 
 
 def _unstack_couplings(stacked: Coupling, couplings: Sequence[Coupling]) -> None:
-    with torch.no_grad():
-        for r, coupling in enumerate(couplings):
-            if isinstance(coupling, ReferenceCoupling):
-                assert isinstance(stacked, ReferenceCoupling)
-                coupling.references.copy_(stacked.references[r])
-            if getattr(stacked, "mean_cost", None) is not None:
-                coupling.mean_cost = stacked.mean_cost[r].clone()  # type: ignore[index, union-attr, operator]
+    state = stacked.state_dict()
+    for r, coupling in enumerate(couplings):
+        coupling.load_state_dict({name: values[r] for name, values in state.items()})
 
 
-def _per_member(weights: Sequence[float], modules: Sequence[nn.Module]) -> float | Tensor:
+def _per_member(weights: Sequence[float | Tensor], device: torch.device) -> float | Tensor:
     """A weight that all share, or a tensor of theirs."""
     if len(set(weights)) == 1:
         return weights[0]
-    device = next((p.device for module in modules for p in module.parameters()), None)
     return torch.tensor(weights, dtype=torch.float32, device=device)

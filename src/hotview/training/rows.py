@@ -66,20 +66,24 @@ class ViewRows:
         """Number of columns."""
         return self.tables[0].n_columns
 
-    def take(self, rows: IntArray) -> Tensor:
-        """Return rows by number, standardized, in float32, on the device."""
+    def take(self, rows: IntArray, out: Tensor | None = None) -> Tensor:
+        """Return rows by number, standardized, in float32, on the device; in `out` if given."""
         if self.ready is not None:
             where = torch.from_numpy(rows).to(self.device, non_blocking=True)
-            return self.ready.index_select(0, where)
+            return torch.index_select(self.ready, 0, where, out=out)
+        X = self._gather(rows).to(self.device)
+        return X if out is None else out.copy_(X)
+
+    def _gather(self, rows: IntArray) -> Tensor:
         if len(self.tables) == 1:
-            return self._take_from(0, rows).to(self.device)
+            return self._take_from(0, rows)
         X = torch.empty(len(rows), self.n_columns, dtype=torch.float32)
         owner = np.searchsorted(self.starts, rows, side="right") - 1
         for i in range(len(self.tables)):
             mine = np.flatnonzero(owner == i)
             if len(mine) > 0:
                 X[torch.from_numpy(mine)] = self._take_from(i, rows[mine] - self.starts[i])
-        return X.to(self.device)
+        return X
 
     def chunks(self, size: int = _CHUNK) -> Iterator[Tensor]:
         """All rows, in order, a few at a time."""

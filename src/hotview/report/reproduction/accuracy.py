@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from hotview.experiments.cells import Cell
 from hotview.experiments.paper import CONTROLS, DEFAULT, MODELS, UNCOUPLED
 from hotview.experiments.rows import Row, table_rows
 from hotview.report.markdown import ABSENT, listed, section, table
@@ -16,7 +17,7 @@ from hotview.report.reproduction.parts import (
     written_difference,
     written_score,
 )
-from hotview.report.reproduction.results import Entry, Outcome, Results
+from hotview.report.reproduction.results import Outcome, Results
 
 __all__ = ["TABLES", "accuracy_part", "accuracy_table", "coupling_counts", "matched_rows"]
 
@@ -32,16 +33,19 @@ _HEADER = (
         for start in ("ours, ", "over no coupling, ")
     ),
 )
-_RULE = ["*controls*", *[""] * (len(_HEADER) - 1)]
+_RULE = ["*controls; the plain ones have no settings*", *[""] * (len(_HEADER) - 1)]
 _OF_THE_PAPER = tuple(model.name for model in MODELS)
 _DEFAULT_UNCOUPLED = f"{DEFAULT}, coupling=none"
+#: Kinds of scores that explain the first one.
+_KINDS = {"test": "plain", "standardized": "standardized", "all_labels": "all labels"}
 #: What stands below the line.
 _BELOW = (*(model.name for model in UNCOUPLED), _DEFAULT_UNCOUPLED, DEFAULT, *CONTROLS)
 
-_EXPLANATION = """Why the numbers are what they are: the same features, standardized before the \
-classifier, and the same with the labels of all training rows. Where the first is far above the \
-plain score, the scale of the features held the classifier back; where only the second is, the \
-number of labels did; where neither is, the features lack the classes."""
+_EXPLANATION = """A second table says why the numbers are what they are: *standardized* is the \
+same with features standardized before the classifier, *all labels* these with the labels of all \
+training rows. Where the first is far above the plain score, the scale of the features held the \
+classifier back; where only the second is, the number of labels did; where neither is, the \
+features lack the classes."""
 
 
 def accuracy_part(results: Results, experiment: str) -> Part:
@@ -71,7 +75,8 @@ def accuracy_part(results: Results, experiment: str) -> Part:
     if outcome is None:
         return join_parts(title, [Part(not_run(experiment))])
     sections = (_dataset_section(outcome, name, TABLES[experiment]) for name in outcome.datasets)
-    return join_parts(title, map(Part, sections))
+    words = _EXPLANATION if experiment == "table3" else ""
+    return join_parts(title, map(Part, [words, *sections]))
 
 
 def accuracy_table(outcome: Outcome, dataset: str, task: str) -> str:
@@ -229,20 +234,15 @@ def _added(rows: list[Row], settings: str) -> str:
 
 
 def _explanation(outcome: Outcome, dataset: str) -> str:
-    entries = [e for e in outcome.select(dataset=dataset) if "standardized" in e.scores]
-    if not entries:
-        return ""
-    header = ["method", "settings", "plain", "standardized", "standardized, all labels"]
-    rows = (_explained(entry) for entry in _by_method(entries))
-    return f"{_EXPLANATION}\n\n{table(header, rows, words=2)}"
+    """Scores of the same features with other classifiers."""
+    header = ["method", *(f"{n}, {w}" for w in SETTINGS_WORDS.values() for n in _KINDS.values())]
+    names = [model.name for model in (*MODELS, *UNCOUPLED)]
+    rows = [[name, *_explained(outcome, dataset, name)] for name in names]
+    kept = [row for row in rows if set(row[1:]) != {ABSENT}]
+    return table(header, kept) if kept else ""
 
 
-def _explained(entry: Entry) -> list[str]:
-    kinds = ("test", "standardized", "all_labels")
-    scores = (written_score(entry.score(kind)) for kind in kinds)
-    return [f"{entry.cell.method}{missing_words(entry.missing)}", entry.cell.settings, *scores]
-
-
-def _by_method(entries: Iterable[Entry]) -> list[Entry]:
-    order = [model.name for model in (*MODELS, *UNCOUPLED)]
-    return sorted(entries, key=lambda e: (order.index(e.cell.method), e.cell.settings))
+def _explained(outcome: Outcome, dataset: str, method: str) -> Iterator[str]:
+    for settings in SETTINGS_WORDS:
+        entry = outcome.find(Cell(dataset, "unsupervised", method, settings))
+        yield from (written_score(entry.score(kind) if entry else None) for kind in _KINDS)

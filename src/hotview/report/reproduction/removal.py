@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
+from scipy.stats import rankdata
 
 from hotview.experiments.catalog import VIEWS
 from hotview.experiments.cells import SETTINGS_NAMES, Cell, control_of
 from hotview.experiments.published import published_figure
-from hotview.report.markdown import section, table
+from hotview.experiments.statistics import Difference
+from hotview.report.markdown import listed, number, section, table
 from hotview.report.reproduction.parts import (
     SETTINGS_WORDS,
     Part,
@@ -19,7 +24,7 @@ from hotview.report.reproduction.parts import (
 )
 from hotview.report.reproduction.results import Outcome, Results, difference
 
-__all__ = ["METHOD", "PLAIN", "removal_part", "removal_table"]
+__all__ = ["METHOD", "PLAIN", "rank_correlation", "removal_part", "removal_table"]
 
 #: What the paper takes views from, and the plain method beside it.
 METHOD, PLAIN = "HOT (11)", "PCA + logistic regression"
@@ -60,11 +65,7 @@ def removal_part(results: Results) -> Part:
         f"{METHOD}, unsupervised. Differences are to all views, on the same splits; beside them "
         f"what {PLAIN}, which knows no transport, loses with the same view."
     )
-    sections = (
-        Part(section(outcome.label(name), removal_table(outcome, name), level=3))
-        for name in outcome.datasets
-    )
-    return join_parts(title, [words, *sections])
+    return join_parts(title, [words, *(_dataset_part(outcome, name) for name in outcome.datasets)])
 
 
 def removal_table(outcome: Outcome, dataset: str) -> str:
@@ -94,6 +95,58 @@ def removal_table(outcome: Outcome, dataset: str) -> str:
     """
     rows = [_row(outcome, dataset, view) for view in (None, *VIEWS[dataset])]
     return table(_HEADER, [row for row in rows if row])
+
+
+def _dataset_part(outcome: Outcome, dataset: str) -> Part:
+    said = " ".join(_sentence(outcome, dataset, settings) for settings in SETTINGS_NAMES).strip()
+    return Part(section(outcome.label(dataset), removal_table(outcome, dataset), said, level=3))
+
+
+def _sentence(outcome: Outcome, dataset: str, settings: str) -> str:
+    """Which views are missed, and whether a plain method misses the same."""
+    ours = _losses(outcome, Cell(dataset, "unsupervised", METHOD, settings))
+    plain = _losses(outcome, Cell(dataset, "unsupervised", PLAIN, "-"))
+    if not ours:
+        return ""
+    missed = listed([view for view, lost in ours.items() if lost.high < 0])
+    text = f"With {SETTINGS_WORDS[settings]}, removals that hurt (interval below zero): {missed}"
+    if len(ours) < 3 or ours.keys() != plain.keys():
+        return f"{text}."
+    order = rank_correlation([x.mean for x in ours.values()], [x.mean for x in plain.values()])
+    return f"{text}; rank correlation with what {PLAIN} loses: {number(order, 2)}."
+
+
+def _losses(outcome: Outcome, cell: Cell) -> dict[str, Difference]:
+    lost = {}
+    for view in VIEWS[cell.dataset]:
+        found = difference(outcome.find(replace(cell, without=view)), outcome.find(cell))
+        if found and found.n:
+            lost[view] = found
+    return lost
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Say how far two lists of numbers have the same order.
+
+    Parameters
+    ----------
+    first, second : sequence of float
+        The numbers.
+
+    Returns
+    -------
+    float
+        Spearman's correlation; 0 where all of a list are equal.
+
+    Examples
+    --------
+    >>> from hotview.report.reproduction.removal import rank_correlation
+    >>> rank_correlation([1.0, 2.0, 3.0], [10.0, 20.0, 15.0])
+    0.5
+    """
+    a, b = (rankdata(x) - (len(x) + 1) / 2 for x in (first, second))
+    scale = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / scale if scale else 0.0
 
 
 def _row(outcome: Outcome, dataset: str, view: str | None) -> list[str] | None:

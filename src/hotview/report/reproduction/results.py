@@ -1,20 +1,25 @@
-"""The result files of `hotview reproduce`, read back."""
+"""What the page is made from: experiments, their cells, and comparisons between these."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from hotview.experiments.catalog import EXPERIMENTS
-from hotview.experiments.cells import Cell
-from hotview.experiments.runs import read_runs
-from hotview.experiments.statistics import Difference, Score, mean_score, paired_difference
-from hotview.experiments.summary import FORMAT
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Entry", "Outcome", "Results", "difference", "read_outcome", "read_results"]
+from hotview.experiments.cells import Cell
+from hotview.experiments.statistics import Difference, Score, mean_score, paired_difference
+
+__all__ = [
+    "Entry",
+    "Outcome",
+    "Results",
+    "Scores",
+    "compare",
+    "difference",
+]
 
 #: One per trial, None where it is missing.
 Scores = tuple[float | None, ...]
@@ -54,9 +59,10 @@ class Entry:
         return mean_score(self.scores.get(kind, ()))
 
     @property
-    def plans(self) -> list[Any]:
-        """The plan of every trial that has one."""
-        return [W for W in self.record.get("Ws") or () if W is not None]
+    def plans(self) -> list[NDArray[np.float64]]:
+        """The plan of every trial that has one, without holes."""
+        given = (np.array(W, dtype=float) for W in self.record.get("Ws", ()))
+        return [W for W in given if np.isfinite(W).all()]
 
 
 @dataclass(frozen=True)
@@ -164,127 +170,27 @@ def difference(ours: Entry | None, control: Entry | None, kind: str = "test") ->
     """
     if ours is None or control is None or not (kind in ours.scores and kind in control.scores):
         return None
-    return paired_difference(ours.scores[kind], control.scores[kind])
+    return compare(ours.scores[kind], control.scores[kind])
 
 
-def read_results(folder: str | Path) -> Results:
-    """Read the result files of a folder, and what lies beside it.
-
-    Parameters
-    ----------
-    folder : str or Path
-        Where `hotview reproduce` wrote them; ``bench`` beside it holds the records of the speed.
-
-    Returns
-    -------
-    Results
-        What there is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from hotview.report.reproduction.results import read_results
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     read_results(folder)
-    Results(outcomes={}, benches={}, runs=())
-    """
-    folder = Path(folder)
-    paths = (folder / f"{name}.json" for name in EXPERIMENTS)
-    outcomes = {path.stem: read_outcome(path) for path in paths if path.exists()}
-    benches = folder.parent / "bench"
-    names = ("ground_distances", "replicas")
-    found = {n: _read(path) for n in names if (path := benches / f"{n}.json").exists()}
-    return Results(outcomes, found, _runs(folder))
-
-
-def read_outcome(path: str | Path) -> Outcome:
-    """Read a result file.
+def compare(ours: Scores, control: Scores) -> Difference:
+    """Compare scores trial by trial, as far as both go.
 
     Parameters
     ----------
-    path : str or Path
-        The file.
+    ours, control : tuple of float or None
+        One per trial; trials of the same number have the same split.
 
     Returns
     -------
-    Outcome
-        What it holds.
+    Difference
+        Ours − control, with its 95 % interval.
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from hotview.report.reproduction.results import read_outcome
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "table2.json"
-    ...     _ = path.write_text('{"format": 7}')
-    ...     read_outcome(path)
-    Traceback (most recent call last):
-    ValueError: .../table2.json is not a result file of `hotview reproduce table2`: ...
+    >>> from hotview.report.reproduction.results import compare
+    >>> compare((90.0, 91.0, 92.0), (89.0, 90.0)).n
+    2
     """
-    path = Path(path)
-    record = _read(path)
-    try:
-        if record["format"] != FORMAT:
-            raise ValueError(f"its format is {record['format']!r}, and {FORMAT} can be read")
-        if record["experiment"] != path.stem:
-            raise ValueError(f"it holds {record['experiment']!r}")
-        return _outcome(record)
-    except (AttributeError, KeyError, TypeError, ValueError) as e:
-        raise _foreign(path, f"{e} is missing" if isinstance(e, KeyError) else str(e)) from e
-
-
-def _outcome(record: dict[str, Any]) -> Outcome:
-    entries = [_entry(entry, record["trials"]) for entry in record["cells"]]
-    for entry in entries:
-        if "label" not in record["datasets"][entry.cell.dataset]:
-            raise ValueError(f"{entry.cell.dataset} has no label")
-    by_cell = {entry.cell.essence: entry for entry in entries}
-    return Outcome(
-        record["experiment"], record["title"], record["trials"], record["datasets"], by_cell, record
-    )
-
-
-def _entry(record: dict[str, Any], trials: int) -> Entry:
-    cell = Cell.from_json(record["cell"])
-    scores = {kind: tuple(_in_percent(x) for x in xs) for kind, xs in record["scores"].items()}
-    if "test" not in scores:
-        raise ValueError(f"{cell.id} has no test scores")
-    for kind, values in scores.items():
-        if len(values) != trials:
-            raise ValueError(f"{cell.id} has {len(values)} {kind} scores of {trials} trials")
-    return Entry(cell, scores, record.get("missing", 0), record)
-
-
-def _in_percent(score: float | None) -> float | None:
-    if score is None:
-        return None
-    if not 0 <= score <= 1:
-        raise ValueError(f"an accuracy must lie between 0 and 1, got {score}")
-    return 100 * score
-
-
-def _runs(folder: Path) -> tuple[Mapping[str, Any], ...]:
-    if folder.name != "paper":  # the notes lie there and nowhere else
-        return ()
-    try:
-        return tuple(read_runs(folder.parent))
-    except ValueError as e:
-        raise ValueError(f"the notes of runs in {folder} cannot be read: {e}") from e
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as e:
-        raise _foreign(path, f"it is not JSON ({e})") from e
-    if not isinstance(record, dict):
-        raise _foreign(path, "it holds no object")
-    return record
-
-
-def _foreign(path: Path, why: str) -> ValueError:
-    return ValueError(
-        f"{path} is not a result file of `hotview reproduce {path.stem}`: {why}. "
-        "Move it away, or have it written again."
-    )
+    n = min(len(ours), len(control))
+    return paired_difference(ours[:n], control[:n])

@@ -58,6 +58,8 @@ class Sweep:
 
     Parameters
     ----------
+    figure : str
+        Where it is shown.
     parameter : str
         What varies.
     settings : str
@@ -70,10 +72,11 @@ class Sweep:
     Examples
     --------
     >>> from hotview.report.reproduction.sweeps import Sweep
-    >>> Sweep("n_references", "paper", {}, None).marked
+    >>> Sweep("figure3", "n_references", "paper", {}, None).marked
     3.0
     """
 
+    figure: str
     parameter: str
     settings: str
     points: Mapping[float, Entry]
@@ -132,7 +135,7 @@ def _sweep(
     points = {float(value_of(entry.cell, parameter)): entry for entry in entries}
     usual = replace(entries[0].cell, overrides=()) if entries else None
     control = results.find(FIGURES[outcome.name], _uncoupled(usual))
-    return Sweep(parameter, settings, points, control)
+    return Sweep(outcome.name, parameter, settings, points, control)
 
 
 def _uncoupled(cell: Cell | None) -> Cell | None:
@@ -203,23 +206,25 @@ def _draw(sweeps: list[Sweep]) -> Figure:
     handles = {
         label: h for ax in axes for h, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
 def _draw_sweep(sweep: Sweep, ax: Axes) -> None:
-    control = sweep.control
+    control, entries = sweep.control, list(sweep.points.values())
     plot_curve(
         [f"{value:g}" for value in sweep.points],
-        [[x for x in entry.scores["test"] if x is not None] for entry in sweep.points.values()],
+        [_known(entry) for entry in entries],
         ax=ax,
-        label=next(iter(sweep.points.values())).cell.method,
-        control=(control.cell.method, [x for x in control.scores["test"] if x is not None])
-        if control
-        else None,
-        marked=f"{sweep.marked:g}",
-        title=LETTERS[sweep.parameter],
+        label="mean ± standard deviation",
+        control=("no coupling", _known(control)) if control else None,
+        marked=("the paper's value", f"{sweep.marked:g}"),
+        title=f"{LETTERS[sweep.parameter]}: {entries[0].cell.method}",
     )
+
+
+def _known(entry: Entry) -> list[float]:
+    return [score for score in entry.scores["test"] if score is not None]
 
 
 def _share_scale(axes: list[Axes]) -> None:

@@ -8,8 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from hotview.experiments.cells import SETTINGS_NAMES, TASKS, Cell, control_of
-from hotview.experiments.statistics import paired_difference
+from hotview.experiments.cells import SETTINGS_NAMES, TASKS, Cell
 from hotview.report.reproduction.accuracy import TABLES
 from hotview.report.reproduction.claims.verdicts import (
     ADDS,
@@ -20,7 +19,14 @@ from hotview.report.reproduction.claims.verdicts import (
     is_the_papers,
 )
 from hotview.report.reproduction.parts import SETTINGS_WORDS, written_difference
-from hotview.report.reproduction.results import Entry, Outcome, Results, Scores, difference
+from hotview.report.reproduction.results import (
+    Entry,
+    Outcome,
+    Results,
+    Scores,
+    compare,
+    difference,
+)
 
 __all__ = ["CONTRASTS", "Contrast", "contrast_claim", "mean_by_trial", "relaxation_claim"]
 
@@ -188,7 +194,7 @@ def _findings(results: Results, outcome: Outcome, contrast: Contrast) -> Iterato
         ours = _entries(results, outcome.name, dataset, settings, contrast.better)
         theirs = _entries(results, other, dataset, settings, contrast.worse)
         if ours and theirs:
-            gain = paired_difference(mean_by_trial(ours), mean_by_trial(theirs))
+            gain = compare(mean_by_trial(ours), mean_by_trial(theirs))
             yield Finding(
                 outcome.label(dataset),
                 SETTINGS_WORDS[settings],

@@ -1,0 +1,61 @@
+import pytest
+
+from hotview.experiments.cells import Cell
+from hotview.experiments.data import load_dataset
+from hotview.experiments.inventory import take_inventory
+from hotview.experiments.records import record_path, write_record
+
+CELL = Cell("handwritten", "unsupervised", "HOT (11)", "paper")
+CONTROLS = [
+    Cell("handwritten", task, "logistic regression", "-")
+    for task in ("semi-supervised", "unsupervised")
+]
+
+
+def finish(out, cell, *trials):
+    for trial in trials:
+        about = {"fingerprint": load_dataset(cell.dataset, None, trial).fingerprint}
+        write_record(out, cell, {"trial": trial, "scores": {}, "dataset": about})
+
+
+def test_only_what_is_not_there_is_missing(tmp_path):
+    finish(tmp_path, CELL, 0, 2)
+    found = take_inventory(tmp_path, [CELL], 4)
+    assert found.missing == {CELL: (1, 3)}
+    assert (found.n_missing, found.n_finished, found.foreign) == (2, 2, ())
+
+
+def test_finished_cells_are_not_listed(tmp_path):
+    finish(tmp_path, CELL, 0, 1)
+    assert take_inventory(tmp_path, [CELL], 2).missing == {}
+    assert take_inventory(tmp_path, [CELL], 2, again=True).missing == {CELL: (0, 1)}
+
+
+def test_cells_of_one_essence_count_once(tmp_path):
+    found = take_inventory(tmp_path, [*CONTROLS, CELL, CELL], 3)
+    assert found.missing == {CONTROLS[0].essence: (0, 1, 2), CELL: (0, 1, 2)}
+
+
+@pytest.mark.parametrize("again", (False, True))
+def test_what_is_foreign_is_neither_missing_nor_finished(tmp_path, again):
+    path = record_path(tmp_path, CELL, 1)
+    path.parent.mkdir(parents=True)
+    path.write_text("half a rec")
+    found = take_inventory(tmp_path, [CELL], 3, again=again)
+    assert found.missing == {CELL: (0, 2)}
+    assert found.n_finished == 0
+    assert len(found.foreign) == 1
+    assert str(path) in found.foreign[0]
+
+
+def test_records_of_other_data_are_foreign(tmp_path):
+    write_record(tmp_path, CELL, {"trial": 0, "scores": {}, "dataset": {"fingerprint": "other"}})
+    found = take_inventory(tmp_path, [CELL], 1)
+    assert found.missing == {}
+    assert "from other data" in found.foreign[0]
+
+
+def test_synthetic_views_have_a_fingerprint_per_trial(tmp_path):
+    cell = Cell("synthetic", "unsupervised", "HOT (11)", "paper")
+    finish(tmp_path, cell, 0, 1)
+    assert take_inventory(tmp_path, [cell], 2).n_finished == 2

@@ -1,0 +1,53 @@
+from hotview.report.reproduction.results import Results
+from hotview.report.reproduction.speed import distances_part, plain_tables, speed_part
+
+RUN = {
+    "command": "hotview reproduce all",
+    "date": "2025-01-31",
+    "seconds": 3700.0,
+    "jobs": 2,
+    "device": "Some processor, 2 cores",
+    "trainings": 1560,
+    "controls": 300,
+    "failed": 0,
+    "interrupted": False,
+}
+BENCH = {
+    "contestants": {"sliced_3": "3 directions", "emd2": "exact"},
+    "n_views": 6,
+    "dimension": 10,
+    "cases": [{"n": 100, "k": 3, "j": 20, "ms": {"sliced_3": 0.6328, "emd2": 24.9}}],
+    "slopes": {"N": {"slope": {"emd2": {"all": 2.22, "last_two": 2.5649}}}},
+}
+
+
+def test_runs_are_told():
+    row = speed_part(Results({}, runs=(RUN,))).text.splitlines()[-1]
+    cells = [cell.strip() for cell in row.split("|")[1:-1]]
+    assert cells == [
+        "`hotview reproduce all`", "2025-01-31", "Some processor, 2 cores", "2", "1560", "300",
+        "62 min",
+    ]  # fmt: skip
+
+
+def test_what_went_wrong_is_told_too():
+    text = speed_part(Results({}, runs=({**RUN, "failed": 2, "interrupted": True}, {}))).text
+    assert "`hotview reproduce all` (2 failed, interrupted)" in text
+    assert text.splitlines()[-1].startswith("| `–` | – |")
+
+
+def test_experiments_are_added_up(results):
+    assert "| figure2 | 20 | 100 s | Some processor, 2 cores |" in speed_part(results).text
+
+
+def test_replicas_are_shown_whatever_they_hold():
+    record = {"machine": {"cores": 2}, "cases": [{"R": 20, "ratio": 1.66}, {"R": 80}], "n": []}
+    text = speed_part(Results({}, {"replicas": record})).text
+    assert "### Many trainings at once\n\n| R | ratio |\n|---|--:|\n| 20 | 1.66 |" in text
+    assert list(plain_tables({"n": 3, "words": ["a"]})) == []
+
+
+def test_times_and_slopes_of_ground_distances():
+    text = distances_part(Results({}, {"ground_distances": BENCH})).text
+    assert "| 100, 3, 20 | 0.633 | 24.9 |" in text
+    assert "| of N, largest two | – | 2.56 |" in text
