@@ -225,7 +225,7 @@ def match(Z: Array, other: Array) -> tuple[IntArray, float]:
 
 
 def flatten(M: Array, n_iter: int = 20, reg: float = 0.02) -> Array:
-    """Subtract from rows and columns what Sinkhorn finds: the same assignment, sooner found."""
+    """Subtract from rows and columns what Sinkhorn finds: as cheap an assignment, sooner found."""
     M = M - M.min(1, keepdims=True)
     M -= M.min(0)
     scale = reg * M.mean()
@@ -235,7 +235,8 @@ def flatten(M: Array, n_iter: int = 20, reg: float = 0.02) -> Array:
         for _ in range(n_iter):
             v = 1 / (u @ K)
             u = 1 / (K @ v)
-        flat: Array = M - scale * (np.log(u)[:, None] + np.log(v))
+        f, g = (scale * np.log(x.astype(np.float64)) for x in (u, v))
+        flat: Array = M - f[:, None] - g
     return flat if np.isfinite(flat).all() else M
 
 

@@ -120,6 +120,15 @@ def test_what_fails_is_told_and_the_rest_goes_on(run, monkeypatch, tmp_path):
     assert read_runs(tmp_path)[0]["failed"] == 1
 
 
+def test_experiments_without_cells_write_nothing(run, monkeypatch, tmp_path):
+    other = Experiment("figure2", "", ("msrc",), make)
+    small = {"table2": reproduce.EXPERIMENTS["table2"], "figure2": other}
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", small)
+    given = ["--out", str(tmp_path), "--trials", "1", "--jobs", "1", "--device", "cpu"]
+    assert CliRunner().invoke(app, ["reproduce", "all", *given]).exit_code == 0
+    assert {path.name for path in (tmp_path / "paper").iterdir()} == {"table2.json", "runs.jsonl"}
+
+
 def test_settings_choose_cells(run):
     assert "4 trainings to run" in run("--settings", "robust").output
     assert "2 trainings to run, 4 finished" in run().output
@@ -233,11 +242,13 @@ def interrupted(tmp_path_factory):
     out = tmp_path_factory.mktemp("interrupted")
     given = ["reproduce", "table2", "--out", str(out), "--trials", "2", "--jobs", "2"]
     command = [sys.executable, "-c", ENDLESS, *given, "--device", "cpu"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, **pipes, text=True, start_new_session=True)
     wait_until(lambda: len(contents(out)) == 4)
     time.sleep(0.5)  # for the endless ones to be under way
     os.killpg(process.pid, signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    said, errors = process.communicate(timeout=60)
+    assert "Traceback" not in errors
     return out, said, process
 
 

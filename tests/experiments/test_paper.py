@@ -7,7 +7,7 @@ import torch
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
 from hotview.estimators.couplings import COUPLINGS
-from hotview.experiments.paper import MODELS, SETTINGS, Model
+from hotview.experiments.paper import CONTROLS, MODELS, SETTINGS, TRAINED, UNCOUPLED, Model
 from hotview.losses.objective import VIEW_REGULARIZERS
 
 DATA = make_views(30, n_views=4, n_columns=6, n_classes=2, labeled=1.0, random_state=0)
@@ -60,6 +60,16 @@ def test_the_models_are_the_eleven_rows_of_the_tables():
         assert model.name.endswith("AE") == (
             model.view_regularizer == "autoencoder" and model.name != "AECCA"
         )
+
+
+def test_controls_without_coupling_stand_beside_the_rows():
+    assert [(m.coupling, m.view_regularizer) for m in UNCOUPLED] == [
+        ("none", "none"),
+        ("none", "autoencoder"),
+    ]
+    assert list(TRAINED.values()) == [*MODELS, *UNCOUPLED]
+    assert all(TRAINED[name].name == name for name in TRAINED)
+    assert not set(CONTROLS) & set(TRAINED)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)

@@ -142,8 +142,8 @@ def expected_seconds(cell: Cell, device: str = "cpu") -> float:
     given = {**SETTINGS, "coupling": "hot-reference", **parameters_of(cell)}
     batch = min(given["batch_size"], 0.6 * rows)
     steps = given["max_epochs"] * math.ceil(0.6 * rows / batch)
-    decoders = given.get("view_regularizer") == "autoencoder"
-    products = 3 * batch * columns * _HIDDEN * (1 + decoders)
+    regularized = given.get("view_regularizer") != "none"  # by decoders, or by neighbors
+    products = 3 * batch * columns * _HIDDEN * (1 + regularized)
     overhead = 0.002 if given["coupling"] == "none" else 0.008
     return float(steps * (overhead + products / 1e10)) / _speed(device)
 

@@ -19,8 +19,8 @@ __all__ = [
     "stands_alone",
 ]
 
-#: Similarities that differ by less are tied: nothing follows from them.
-_TIE = 1e-9
+#: Similarities that differ by less are tied: files keep four decimals of a plan.
+_TIE = 2e-3
 
 
 def similarity(W: ArrayLike, *, pairwise: bool) -> NDArray[np.float64]:
@@ -177,8 +177,8 @@ def correlations(plans: Sequence[ArrayLike], *, pairwise: bool) -> NDArray[np.fl
     Returns
     -------
     array of shape (n, n)
-        Correlations of the similarities. A plan that holds all pairs equally alike says nothing,
-        and correlates with nothing (0). NaN on the diagonal.
+        Correlations of the similarities. A plan that holds all pairs equally alike, to the digits
+        that files keep, says nothing and correlates with nothing (0). NaN on the diagonal.
 
     Examples
     --------
@@ -191,9 +191,9 @@ def correlations(plans: Sequence[ArrayLike], *, pairwise: bool) -> NDArray[np.fl
     pairs = np.triu_indices(len(np.asarray(plans[0])), k=1)
     said = np.array([similarity(W, pairwise=pairwise)[pairs] for W in plans])
     centered = said - said.mean(1, keepdims=True)
-    norms = np.linalg.norm(centered, axis=1, keepdims=True)
-    unit = np.where(norms > _TIE, centered / np.maximum(norms, _TIE), 0.0)
-    found = unit @ unit.T
+    spreads = centered.std(1, keepdims=True)
+    unit = np.where(spreads > _TIE, centered / np.maximum(spreads, _TIE), 0.0)
+    found: NDArray[np.float64] = unit @ unit.T / said.shape[1]
     found[np.diag_indices(len(found))] = np.nan
     return found
 

@@ -140,9 +140,13 @@ class _Statistics:
     def add(self, X: Array) -> None:
         """Take in some rows, in float64."""
         known = ~np.isnan(X)
-        n = known.sum(0)
-        mean = np.where(known, X, 0).sum(0) / np.maximum(n, 1)
-        gap = np.where(known, X - mean, 0)
+        if known.all():  # as nearly always, and three times as fast
+            n, mean = np.full(X.shape[1], len(X)), X.mean(0)
+            gap = X - mean
+        else:
+            n = known.sum(0)
+            mean = np.where(known, X, 0).sum(0) / np.maximum(n, 1)
+            gap = np.where(known, X - mean, 0)
         squares = np.square(gap).sum(0) - np.square(gap.sum(0)) / np.maximum(n, 1)
         delta, share = mean - self.mean, n / np.maximum(self.n + n, 1)
         self.squares = self.squares + squares + np.square(delta) * self.n * share

@@ -111,9 +111,15 @@ def read(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def results(made, tmp_path_factory):
+def made_folder(made, tmp_path_factory):
+    """All result files; not to be changed."""
+    return write_results(tmp_path_factory.mktemp("all") / "paper", made)
+
+
+@pytest.fixture(scope="session")
+def results(made_folder):
     """All results, read back."""
-    return read_results(write_results(tmp_path_factory.mktemp("all") / "paper", made))
+    return read_results(made_folder)
 
 
 def entries_of(summary, **wanted):

@@ -4,7 +4,13 @@ from hotview.report.reproduction.results import Results
 
 
 def opening(results):
-    return opening_part(results, list_claims(results)).text
+    return opening_part(results, []).text
+
+
+def test_verdicts_are_counted(results):
+    claims = list_claims(results)
+    n = sum(len(claim.findings) for claim in claims)
+    assert f"- Of {n} verdicts on {len(claims)} claims: " in opening_part(results, claims).text
 
 
 def test_what_is_not_the_papers_is_said(results):

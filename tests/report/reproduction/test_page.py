@@ -22,38 +22,41 @@ def test_the_page_in_docs_is_made_from_the_files():
         assert (PAGE.parent / picture).exists()
 
 
-def test_text_depends_on_the_files_alone(written, made):
-    folder = written(made)
-    assert render_page(folder) == render_page(folder)
+@pytest.fixture(scope="module")
+def text(made_folder):
+    return render_page(made_folder)
 
 
-def test_a_changed_number_changes_the_page(summaries, written):
+def test_text_depends_on_the_files_alone(written, made, text):
+    assert render_page(written(made)) == text
+
+
+def test_a_changed_number_changes_the_page(summaries, written, text):
     folder = written(summaries)
-    before = render_page(folder)
     path = folder / "table2.json"
     first = summaries["table2"]["cells"][0]["scores"]["test"][0]
     path.write_text(path.read_text().replace(f"[{first},", "[0.123,", 1))
-    assert render_page(folder) != before
+    assert render_page(folder) != text
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_what_was_not_run_is_said(summaries, written, name):
-    del summaries[name]
-    assert f"Not run; `hotview reproduce {name}` runs it." in render_page(written(summaries))
-
-
-def test_a_page_without_any_results(tmp_path):
+def test_what_was_not_run_is_said(tmp_path):
     text = render_page(tmp_path)
-    assert all(f"`hotview reproduce {name}` runs it" in text for name in EXPERIMENTS)
+    assert all(f"Not run; `hotview reproduce {name}` runs it." in text for name in EXPERIMENTS)
 
 
-def test_no_number_is_left_unwritten(written, made):
-    text = render_page(written(made))
+@pytest.mark.parametrize("name", ("table3", "figure5"))
+def test_one_experiment_is_missing(summaries, written, name):
+    del summaries[name]
+    text = render_page(written(summaries))
+    assert f"Not run; `hotview reproduce {name}` runs it." in text
+    assert "Not run; `hotview reproduce table2` runs it." not in text
+
+
+def test_no_number_is_left_unwritten(text):
     assert not re.search(r"\bnan\b|\binf\b|\bNone\b|\{\w*\}", text)
 
 
-def test_headings_that_are_linked_exist(written, made):
-    text = render_page(written(made))
+def test_headings_that_are_linked_exist(text):
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     addresses = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
     links = re.findall(r"\]\(#([^)]+)\)", text)
@@ -62,8 +65,10 @@ def test_headings_that_are_linked_exist(written, made):
 
 
 def test_pictures_and_page_are_written_and_steady(summaries, written, tmp_path):
-    kept = {name: summaries[name] for name in ("figure2", "figure4")}
-    folder, written_twice = written(kept), []
+    figure = summaries["figure2"]
+    figure["cells"] = [e for e in figure["cells"] if e["cell"]["dataset"] == "handwritten"]
+    del figure["datasets"]["caltech7"]
+    folder, written_twice = written({"figure2": figure}), []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         write_page(folder, tmp_path / name / "page.md")

@@ -1,5 +1,5 @@
 from hotview.report.reproduction.results import Results
-from hotview.report.reproduction.speed import distances_part, plain_tables, speed_part
+from hotview.report.reproduction.speed import distances_part, speed_part
 
 RUN = {
     "command": "hotview reproduce all",
@@ -40,11 +40,14 @@ def test_experiments_are_added_up(results):
     assert "| figure2 | 20 | 100 s | Some processor, 2 cores |" in speed_part(results).text
 
 
-def test_replicas_are_shown_whatever_they_hold():
-    record = {"machine": {"cores": 2}, "cases": [{"R": 20, "ratio": 1.66}, {"R": 80}], "n": []}
-    text = speed_part(Results({}, {"replicas": record})).text
-    assert "### Many trainings at once\n\n| R | ratio |\n|---|--:|\n| 20 | 1.66 |" in text
-    assert list(plain_tables({"n": 3, "words": ["a"]})) == []
+def test_replicas_are_shown_beside_what_they_replace():
+    took = {"20 replicas": {"fit": 0.5, "steps": 0.4}, "sequential": {"fit": 1.0, "steps": 1.2}}
+    ratio = {"20 replicas": {"fit": 2.0, "steps": 3.0}, "sequential": {"fit": 1.0, "steps": 1.0}}
+    case = {"training": "HOT (11)", "threads": 2, "seconds_per_training": took, "ratio": ratio}
+    record = {"cpu": {"machine": "2 cores", "cases": [case]}, "cuda": {"machine": "a GPU"}}
+    lines = speed_part(Results({}, {"replicas": record})).text.splitlines()
+    assert lines[-2] == "| 2 cores | HOT (11) | 2 | 20 replicas | 500 | 2.0× | 400 | 3.0× |"
+    assert lines[-1] == "| 2 cores | HOT (11) | 2 | sequential | 1,000 | 1.0× | 1,200 | 1.0× |"
 
 
 def test_times_and_slopes_of_ground_distances():

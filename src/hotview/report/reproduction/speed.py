@@ -9,7 +9,7 @@ from hotview.report.markdown import ABSENT, listed, number, section, table
 from hotview.report.reproduction.parts import Part, join_parts
 from hotview.report.reproduction.results import Results
 
-__all__ = ["distances_part", "duration", "plain_tables", "speed_part"]
+__all__ = ["distances_part", "duration", "replica_rows", "speed_part"]
 
 
 def duration(seconds: float) -> str:
@@ -61,8 +61,7 @@ def speed_part(results: Results) -> Part:
     replicas = results.benches.get("replicas")
     parts = [_runs(results.runs), _experiments(results)]
     if replicas:
-        told = "\n\n".join(plain_tables(replicas))
-        parts.append(section("Many trainings at once", told, level=3))
+        parts.append(section("Many trainings at once", *_replicas(replicas), level=3))
     return join_parts("How long it took", map(Part, parts))
 
 
@@ -104,6 +103,15 @@ def _experiments(results: Results) -> str:
     )
     header = ["experiment", "trainings", "time of training", "machine"]
     return f"{words}\n\n{table(header, rows)}"
+
+
+def _replicas(record: Mapping[str, Any]) -> tuple[str, str]:
+    words = (
+        "Milliseconds per training of the paper's settings on Handwritten, semi-supervised, each "
+        "on a split of its own; how many times faster than one after another."
+    )
+    header = ["machine", "training", "threads", "how", "ms, fit", "faster", "ms, steps", "faster"]
+    return words, table(header, replica_rows(record), words=4)
 
 
 def distances_part(results: Results) -> Part:
@@ -162,35 +170,37 @@ def _slope(found: Mapping[str, float] | None, key: str) -> str:
     return ABSENT if found is None else number(found[key], 2)
 
 
-def plain_tables(record: Mapping[str, Any]) -> Iterator[str]:
-    """Lay out whatever a record of the speed holds: its lists of flat objects, as they are.
+def replica_rows(record: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Lay out what training many at once gains over one after another.
 
     Parameters
     ----------
     record : mapping
-        The record.
+        Device to its cases, as ``benchmarks/replicas.py`` writes them.
 
     Yields
     ------
-    str
-        A table per list.
+    list of str
+        Machine, training, threads, how; milliseconds per training and how many times faster it is
+        than the first of the others, for the whole fit and for the steps alone.
 
     Examples
     --------
-    >>> from hotview.report.reproduction.speed import plain_tables
-    >>> print(*plain_tables({"cases": [{"replicas": 20, "ms": 12.5}]}))
-    | replicas | ms |
-    |---|--:|
-    | 20 | 12.5 |
+    >>> from hotview.report.reproduction.speed import replica_rows
+    >>> took, times = {"fit": 0.5, "steps": 0.25}, {"fit": 2.0, "steps": 3.0}
+    >>> case = {"training": "HOT (11)", "seconds_per_training": {"20 replicas": took}}
+    >>> case |= {"threads": 1, "ratio": {"20 replicas": times}}
+    >>> list(replica_rows({"cpu": {"machine": "2 cores", "cases": [case]}}))
+    [['2 cores', 'HOT (11)', '1', '20 replicas', '500', '2.0×', '250', '3.0×']]
     """
-    for value in record.values():
-        rows = value if isinstance(value, list) else []
-        if rows and all(isinstance(row, Mapping) for row in rows):
-            names = list(dict.fromkeys(name for row in rows for name in row))
-            yield table(names, ([_plain(row.get(name)) for name in names] for row in rows))
+    for part in record.values():
+        for case in part.get("cases", ()):
+            what = [part["machine"], case["training"], str(case["threads"])]
+            for name, took in case["seconds_per_training"].items():
+                faster = case["ratio"][name]
+                yield [*what, name, *(t for key in took for t in _took(took[key], faster[key]))]
 
 
-def _plain(value: Any) -> str:
-    if value is None:
-        return ABSENT
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _took(seconds: float, faster: float) -> tuple[str, str]:
+    ms = 1000 * seconds
+    return f"{ms:,.0f}" if ms >= 100 else f"{ms:.3g}", f"{number(faster)}×"

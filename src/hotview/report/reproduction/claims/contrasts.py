@@ -176,15 +176,15 @@ def contrast_claim(results: Results, contrast: Contrast) -> Claim:
     pairs = zip(contrast.better, contrast.worse, strict=True)
     named = ", ".join(f"{a} − {b}" for a, b in pairs)
     tasks = f", {contrast.task} − {contrast.other_task}" if contrast.other_task else ""
-    needs = _TABLE_OF[contrast.task]
-    outcome = results.outcomes.get(needs)
+    tables = [_TABLE_OF[task] for task in (contrast.task, contrast.other_task) if task]
+    outcome = results.outcomes.get(tables[0])
     return Claim(
         contrast.title,
         contrast.says,
         f"mean over {named}{tasks}, percentage points",
         contrast.rule.words,
         tuple(_findings(results, outcome, contrast)) if outcome else (),
-        needs,
+        next((table for table in tables if table not in results.outcomes), tables[0]),
     )
 
 

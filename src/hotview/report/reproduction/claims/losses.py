@@ -87,7 +87,7 @@ def loss_claim(results: Results, loss: Loss) -> Claim:
     >>> from hotview.report.reproduction.claims.losses import LOSSES, loss_claim
     >>> from hotview.report.reproduction.results import Results
     >>> loss_claim(Results({}), LOSSES[0]).needs
-    'table4'
+    'table4 --dataset handwritten'
     """
     outcome = results.outcomes.get("table4")
     return Claim(
@@ -98,7 +98,7 @@ def loss_claim(results: Results, loss: Loss) -> Claim:
         "that is a property of the views or of the transport",
         ADDS.words,
         tuple(_lost(outcome, loss)) if outcome else (),
-        "table4",
+        f"table4 --dataset {loss.dataset}",
     )
 
 

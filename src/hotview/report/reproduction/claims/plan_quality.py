@@ -196,7 +196,7 @@ def stability_claim(results: Results) -> Claim:
         "“The clustering structure of views learned by this method is reasonable”; the paper does "
         "not say whether another training finds the same.",
         "mean correlation, over pairs of trainings, of what their plans say about pairs of views "
-        "(W with (10), W Wᵀ with (11))",
+        "(W with (10), W Wᵀ with (11)); a plan that is flat to the digits that files keep counts 0",
         STABLE.words,
         tuple(findings),
         "claims",

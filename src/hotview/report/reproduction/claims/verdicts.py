@@ -1,4 +1,4 @@
-"""When a claim holds: rules, fixed before the results were seen, and what follows from them."""
+"""When a claim holds: rules, and what follows from them."""
 
 from __future__ import annotations
 
