@@ -73,7 +73,14 @@ def test_trials_differ_and_repeat(records):
 
 
 def test_scores_of_both_tasks(records):
-    assert list(records[0]["scores"]) == ["test", "validation", "standardized", "all_labels"]
+    assert list(records[0]["scores"]) == [
+        "test",
+        "validation",
+        "standardized",
+        "unpenalized",
+        "labels_20",
+        "all_labels",
+    ]
     (record,) = run_cell(SEMI, [0])
     assert list(record["scores"]) == ["test", "validation", "linear"]
     assert all(0.1 < score <= 1 for score in record["scores"].values())

@@ -3,7 +3,6 @@ from hotview.experiments.cells import DATASETS, Cell
 from hotview.experiments.records import read_record, record_path
 from hotview.experiments.schedule import (
     Item,
-    default_jobs,
     expected_seconds,
     make_items,
     run_item,
@@ -56,11 +55,6 @@ def test_small_batches_take_longer():
         "handwritten", "unsupervised", "HOT (11)", "paper", overrides=(("batch_size", 50),)
     )
     assert expected_seconds(small) > 2 * expected_seconds(usual)
-
-
-def test_jobs_by_device():
-    assert default_jobs("cuda") == 4
-    assert default_jobs("cpu") >= 1
 
 
 def test_one_failure_does_not_stop_the_rest(tmp_path):

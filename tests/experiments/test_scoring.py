@@ -27,7 +27,7 @@ class Scaled:
         return len(y) / 1000
 
 
-def regression(data, n, standardized):
+def regression(data, n, standardized, C=1.0):
     """The same by hand."""
     parts = []
     for rows in ({k: np.vstack([X, data.paired[k]]) for k, X in data.linked.items()}, data.test):
@@ -35,15 +35,24 @@ def regression(data, n, standardized):
     train, test = parts
     if standardized:
         train, test = ((F - parts[0].mean(0)) / parts[0].std(0) for F in parts)
-    model = LogisticRegression(max_iter=10_000).fit(train[:n], data.train_target[:n])
+    model = LogisticRegression(C=C, max_iter=10_000).fit(train[:n], data.train_target[:n])
     return model.score(test, data.test_target)
 
 
 def test_features_are_scored_as_they_are_and_standardized(data):
     scores = score_encoder(Scaled(1.0), data)
-    assert list(scores) == ["test", "validation", "standardized", "all_labels"]
+    assert list(scores) == [
+        "test",
+        "validation",
+        "standardized",
+        "unpenalized",
+        "labels_20",
+        "all_labels",
+    ]
     assert scores["test"] == regression(data, 60, standardized=False)
     assert scores["standardized"] == regression(data, 60, standardized=True)
+    assert scores["unpenalized"] == regression(data, 60, standardized=True, C=1e4)
+    assert scores["labels_20"] == regression(data, 240, standardized=True)
     assert scores["all_labels"] == regression(data, 1200, standardized=True)
     assert scores["all_labels"] > scores["standardized"] > 0.5
 

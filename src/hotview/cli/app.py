@@ -63,12 +63,13 @@ def demo(
 )
 def reproduce(
     experiment: Annotated[
-        str,
+        list[str] | None,
         typer.Argument(
-            help="table2, table3, table4, figure2, figure3, figure4, figure5, claims, synthetic "
-            "or all."
+            help="table2, table3, table4, figure2, figure3, figure4, figure5, claims, synthetic; "
+            "several of them, or all.",
+            show_default="all",
         ),
-    ] = "all",
+    ] = None,
     dataset: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,7 +84,7 @@ def reproduce(
         int | None,
         typer.Option(
             min=1,
-            help="Processes. Default: one per core, or 4 that share a GPU.",
+            help="Processes. Default: one per core; on a GPU they take turns.",
             show_default=False,
         ),
     ] = None,
@@ -108,7 +109,7 @@ def reproduce(
     from hotview.cli.reproduce import Options, check_options, run_reproduce
 
     options = Options(
-        experiment,
+        tuple(experiment or ("all",)),
         tuple(dataset or ()),
         trials,
         device,

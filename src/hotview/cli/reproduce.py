@@ -33,8 +33,8 @@ class Options:
 
     Parameters
     ----------
-    experiment : str
-        A name of `EXPERIMENTS`, or ``"all"``.
+    names : tuple of str
+        Names of `EXPERIMENTS`, or ``"all"``.
     datasets : tuple of str
         Names of `DATASETS`.
     trials : int
@@ -53,7 +53,7 @@ class Options:
         Names of `SETTINGS_NAMES`.
     """
 
-    experiment: str = _ALL
+    names: tuple[str, ...] = (_ALL,)
     datasets: tuple[str, ...] = ()
     trials: int = 20
     device: str = "auto"
@@ -66,8 +66,8 @@ class Options:
     @property
     def experiments(self) -> list[Experiment]:
         """Those that were asked for."""
-        names = EXPERIMENTS if self.experiment == _ALL else (self.experiment,)
-        return [EXPERIMENTS[name] for name in names]
+        names = EXPERIMENTS if _ALL in self.names else self.names
+        return [EXPERIMENTS[name] for name in dict.fromkeys(names)]
 
     @property
     def possible_datasets(self) -> list[str]:
@@ -83,13 +83,14 @@ class Options:
 
 def check_options(options: Options) -> None:
     """Refuse names that do not exist, and datasets that an experiment is not run on."""
-    _check_names("experiment", [options.experiment], (*EXPERIMENTS, _ALL))
+    _check_names("experiment", options.names, (*EXPERIMENTS, _ALL))
     _check_names("--dataset", options.datasets, DATASETS)
     _check_names("--settings", options.settings, SETTINGS_NAMES)
     unused = [name for name in options.datasets if name not in options.possible_datasets]
     if unused:
-        used = ", ".join(EXPERIMENTS[options.experiment].datasets)
-        raise ValueError(f"{options.experiment} is run on {used}, not on {', '.join(unused)}.")
+        used = dict.fromkeys(d for e in options.experiments for d in e.datasets)
+        who = f"{', '.join(options.names)} {'is' if len(options.names) == 1 else 'are'}"
+        raise ValueError(f"{who} run on {', '.join(used)}, not on {', '.join(unused)}.")
 
 
 def _check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -111,15 +112,14 @@ def run_reproduce(options: Options) -> int:
     int
         0 if all is well, 1 if files were in the way or something failed, 130 after Ctrl-C.
     """
-    from hotview.experiments.environment import pick_device
+    from hotview.experiments.environment import default_jobs, pick_device
     from hotview.experiments.inventory import take_inventory
-    from hotview.experiments.schedule import default_jobs
 
     console = _console()
     found = _find_datasets(options, console)
     _check_folder(options.out)
     device = pick_device(options.device)
-    jobs = options.jobs or default_jobs(device)
+    jobs = options.jobs or default_jobs()
     cells = [cell for e in options.experiments for cell in options.cells(e, found)]
     inventory = take_inventory(
         options.out, cells, options.trials, options.data, again=options.again

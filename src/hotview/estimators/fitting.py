@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -104,7 +105,12 @@ class Task:
     validation: Validation | None = None
 
 
-def fit_views(tasks: Sequence[Task], *, null: bool = True) -> list[Fitted]:
+def fit_views(
+    tasks: Sequence[Task],
+    *,
+    null: bool = True,
+    training: AbstractContextManager[None] | None = None,
+) -> list[Fitted]:
     """Train on checked tables with checked parameters.
 
     Parameters
@@ -113,6 +119,8 @@ def fit_views(tasks: Sequence[Task], *, null: bool = True) -> list[Fitted]:
         What to fit. Those whose networks have the same shape are trained together.
     null : bool, default=True
         Whether plans get a null to be read against.
+    training : context manager or None, default=None
+        Entered while networks are trained.
 
     Returns
     -------
@@ -127,25 +135,27 @@ def fit_views(tasks: Sequence[Task], *, null: bool = True) -> list[Fitted]:
         torch.enable_grad(),
         fits[0].random.in_modules(fits[0].device),
     ):
-        return _run(fits)
+        return _run(fits, training or nullcontext())
 
 
-def _run(fits: Sequence[_Fit]) -> list[Fitted]:
+def _run(fits: Sequence[_Fit], training: AbstractContextManager[None]) -> list[Fitted]:
     readings: dict[Hashable, Reading] = {}
     trainings = [fit.prepare(readings) for fit in fits]
     groups: dict[Hashable, list[int]] = {}
-    for i, (fit, training) in enumerate(zip(fits, trainings, strict=True)):
-        groups.setdefault((fit.kind, shape_of(training)), []).append(i)
-    found: dict[int, Fitted] = {}
-    for members in groups.values():
-        first = fits[members[0]]
-        team = _team([trainings[i] for i in members], first)
-        batch_size = trainings[members[0]].sampler.batch_size
-        with suited_threads(team.network, batch_size, first.device):
-            outcomes = train(team, first.schedule)
-            for i, outcome in zip(members, outcomes, strict=True):
-                found[i] = fits[i].finish(outcome)
-    return [found[i] for i in range(len(fits))]
+    for i, (fit, one) in enumerate(zip(fits, trainings, strict=True)):
+        groups.setdefault((fit.kind, shape_of(one)), []).append(i)
+    outcomes: dict[int, Outcome] = {}
+    with training:
+        for members in groups.values():
+            first, several = fits[members[0]], [trainings[i] for i in members]
+            team = _team(several, first)
+            with suited_threads(team.network, several[0].sampler.batch_size, first.device):
+                outcomes |= zip(members, train(team, first.schedule), strict=True)
+    found = []
+    for i, fit in enumerate(fits):
+        with suited_threads(fit.training.network, fit.training.sampler.batch_size, fit.device):
+            found.append(fit.finish(outcomes[i]))
+    return found
 
 
 def _team(trainings: Sequence[Training], fit: _Fit) -> Team:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from hotview.estimators.base import MultiViewEstimator
@@ -12,7 +13,10 @@ __all__ = ["fit_together"]
 
 
 def fit_together(
-    fits: Sequence[tuple[MultiViewEstimator, Mapping[str, Any]]], *, null: bool = True
+    fits: Sequence[tuple[MultiViewEstimator, Mapping[str, Any]]],
+    *,
+    null: bool = True,
+    training: AbstractContextManager[None] | None = None,
 ) -> None:
     """Fit estimators, each on its own data, as their own ``fit(**arguments)`` would.
 
@@ -26,6 +30,8 @@ def fit_together(
         Estimators, and what their `fit` takes.
     null : bool, default=True
         Whether plans get a null to be read against, which takes as long as a small training.
+    training : context manager or None, default=None
+        Entered while networks are trained, not while tables are read and plans are found.
 
     Examples
     --------
@@ -39,6 +45,7 @@ def fit_together(
     [2, 2]
     """
     tasks = [estimator._tasks(**arguments) for estimator, arguments in fits]
-    found = iter(fit_views([task for several in tasks for task in several], null=null))
+    every = [task for several in tasks for task in several]
+    found = iter(fit_views(every, null=null, training=training))
     for (estimator, _), several in zip(fits, tasks, strict=True):
         estimator._keep(several, [next(found) for _ in several])

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import os
 import platform
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
+from typing import IO
 
 from threadpoolctl import threadpool_limits
 
-__all__ = ["device_name", "one_thread", "pick_device", "versions"]
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # no file locks on this system: then nobody waits
+    fcntl = None
+
+__all__ = ["default_jobs", "device_name", "one_thread", "pick_device", "turn_on", "versions"]
 
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
+_AT_ONCE = 3  # processes that train on a GPU at a time
+_WAIT = 0.005  # seconds
 
 
 def versions() -> dict[str, str]:
@@ -123,3 +135,59 @@ def one_thread() -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def default_jobs() -> int:
+    """Return how many processes to use: one per core.
+
+    Examples
+    --------
+    >>> from hotview.experiments.environment import default_jobs
+    >>> default_jobs() >= 1
+    True
+    """
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def turn_on(device: str) -> Iterator[None]:
+    """Wait until few enough other processes train on a GPU.
+
+    A GPU gives every process that wants it a slice of time in turn. What trains there asks for
+    answers all the time, so that with many processes most of the time is spent waiting; but what
+    comes before and after a training needs no GPU, and keeps many processes busy.
+
+    Parameters
+    ----------
+    device : str
+        Where a training is to run; nobody waits for a CPU.
+
+    Examples
+    --------
+    >>> from hotview.experiments.environment import turn_on
+    >>> with turn_on("cpu"):
+    ...     pass
+    """
+    if not device.startswith("cuda") or fcntl is None:
+        yield
+        return
+    name = f"hotview-{os.getuid()}-{device.replace(':', '')}"
+    places = [Path(tempfile.gettempdir()) / f"{name}-{i}.lock" for i in range(_AT_ONCE)]
+    files = [place.open("w") for place in places]
+    try:
+        while not any(_is_free(file) for file in files):
+            time.sleep(_WAIT)
+        yield
+    finally:
+        for file in files:
+            file.close()  # which lets go of the lock, as the end of a process does
+
+
+def _is_free(file: IO[str]) -> bool:
+    """Take a lock, if nobody else has it."""
+    assert fcntl is not None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

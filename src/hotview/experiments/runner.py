@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 from hotview.experiments.building import fit_arguments, make_estimator
 from hotview.experiments.cells import Cell
 from hotview.experiments.data import load_dataset, split_dataset
-from hotview.experiments.environment import device_name, one_thread, versions
+from hotview.experiments.environment import device_name, one_thread, turn_on, versions
 from hotview.experiments.json_files import plain
 from hotview.experiments.records import Record
 from hotview.experiments.scoring import control_scores, score_classifier, score_encoder
@@ -136,7 +136,7 @@ def _run_together(
     fits = [(m, fit_arguments(cell, split)) for m, split in zip(models, splits, strict=True)]
     start = time.perf_counter()
     with counted_warnings() as counts:
-        fit_together(fits, null=False)
+        fit_together(fits, null=False, training=turn_on(device))
     seconds = (time.perf_counter() - start) / len(trials)
     share = {text: n / len(trials) for text, n in counts.items()}
     score = score_encoder if cell.task == "unsupervised" else score_classifier

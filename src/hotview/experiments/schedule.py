@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import signal
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from hotview.experiments.runner import run_cell
 __all__ = [
     "Done",
     "Item",
-    "default_jobs",
     "expected_seconds",
     "make_items",
     "run_item",
@@ -29,8 +27,6 @@ __all__ = [
 # Trials that are trained together. They do not depend on the number of processes, so that neither
 # do the last bits of a result.
 _TOGETHER_CPU, _TOGETHER_CUDA, _TOGETHER_CONTROL = 10, 20, 4
-
-_JOBS_CUDA = 4
 
 #: Rows and columns of the datasets, from which it is guessed how long a training takes.
 _SHAPES = {
@@ -88,28 +84,6 @@ class Done:
 
     item: Item
     error: str | None = None
-
-
-def default_jobs(device: str) -> int:
-    """Return how many processes to use.
-
-    Parameters
-    ----------
-    device : str
-        Where networks are trained.
-
-    Returns
-    -------
-    int
-        One per core, or a few that share a GPU.
-
-    Examples
-    --------
-    >>> from hotview.experiments.schedule import default_jobs
-    >>> default_jobs("cuda")
-    4
-    """
-    return _JOBS_CUDA if device.startswith("cuda") else os.cpu_count() or 1
 
 
 def expected_seconds(cell: Cell, device: str = "cpu") -> float:

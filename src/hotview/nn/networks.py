@@ -16,13 +16,18 @@ def make_linear(
     n_in: int, n_out: int, generator: torch.Generator, *, bias: bool = True
 ) -> nn.Linear:
     """Make a linear layer whose weights are drawn from `generator` as torch draws its own."""
-    layer = nn.Linear(n_in, n_out, bias=bias, device="meta", dtype=torch.float32).to_empty(
-        device="cpu"
-    )
+    # Without its constructor, which would draw from torch's global generator.
+    layer = nn.Linear.__new__(nn.Linear)
+    nn.Module.__init__(layer)
+    layer.in_features, layer.out_features = n_in, n_out
     bound = 1 / math.sqrt(n_in)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.uniform_(-bound, bound, generator=generator)
+
+    def draw(*shape: int) -> nn.Parameter:
+        values = torch.empty(shape, dtype=torch.float32, device="cpu")
+        return nn.Parameter(values.uniform_(-bound, bound, generator=generator))
+
+    layer.weight = draw(n_out, n_in)
+    layer.register_parameter("bias", draw(n_out) if bias else None)
     return layer
 
 

@@ -33,6 +33,7 @@ _PLAIN = 100  # who asks for no more iterations than this gets Sinkhorn's and no
 _PATIENCE = 30  # iterations before the first Newton step
 _DAMPING = 1e-4  # added to the Hessian, times the error, to hold steps where it is nearly singular
 _HALVINGS = 30  # of a Newton step that goes too far
+_SOLVED = 1e-9  # marginal error below which no Newton step is judged
 _ROUGH = 1e-2  # marginal error at which the annealing goes on to the next stage
 
 
@@ -202,6 +203,7 @@ def _newton(problem: _Problem, psi: Any) -> tuple[Any, Any, float]:
         new_phi = _balance_rows(problem, new_psi)
         gain = _dual(problem, new_phi, new_psi) - dual
         short = gain < 1e-4 * share * (slack * step).sum(-2)[..., None]
+        short &= error > _SOLVED  # of what is solved already, rounding decides the gain
         if not short.any():
             break
         share = xp.where(short, share / 2, share)

@@ -91,7 +91,9 @@ class Stream:
 
     def next(self) -> IntArray:
         """The next batch."""
-        if len(self.rest) < self.size:
+        if len(self.rest) == 0:
+            self.rest = self.random.permutation(self.n)
+        elif len(self.rest) < self.size:
             order = self.random.permutation(self.n)
             # What is in this batch already waits until the end of the new round.
             here = np.zeros(self.n, dtype=bool)

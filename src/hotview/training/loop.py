@@ -308,8 +308,10 @@ def _watch(
 ) -> list[dict[str, float]]:
     """What is recorded beside the loss of every member: its views' ranks and its plan's error."""
     watched: dict[str, list[float]] = {}
-    for name, Z in zip(view_names, evaluation.latents, strict=False):
-        watched[f"effective_rank_{name}"] = effective_ranks(Z.view(n_members, *Z.shape[-2:]))
+    if evaluation.latents:
+        clouds = [Z.view(n_members, *Z.shape[-2:]) for Z in evaluation.latents]
+        ranks = zip(view_names, effective_ranks(clouds), strict=False)
+        watched = {f"effective_rank_{name}": values for name, values in ranks}
     if (plan := objective.coupling.plan) is not None:
         watched["marginal_error"] = plan.marginal_error.expand(n_members).tolist()
     return [{name: values[i] for name, values in watched.items()} for i in range(n_members)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -31,21 +33,27 @@ def effective_rank(Z: Tensor) -> float:
     >>> round(effective_rank(corners), 3), effective_rank(torch.ones(5, 2))
     (2.0, 0.0)
     """
-    return effective_ranks(Z.unsqueeze(0))[0]
+    return effective_ranks([Z.unsqueeze(0)])[0][0]
 
 
-def effective_ranks(Zs: Tensor) -> list[float]:
-    """`effective_rank` of every cloud of (clouds, n, d)."""
-    Z = Zs.detach().double()
-    centered = Z - Z.mean(1, keepdim=True)
-    moments = torch.stack([centered.mT @ centered, Z.mT @ Z]).cpu()
-    eigenvalues = torch.linalg.eigvalsh(moments[0]).clamp_min(0)
-    total, size = eigenvalues.sum(1), moments[1].diagonal(dim1=-2, dim2=-1).sum(1)
+def effective_ranks(Zs: Sequence[Tensor]) -> list[list[float]]:
+    """`effective_rank` of every cloud of every (clouds, n, d), where n may differ."""
+    moments = torch.stack([_moments(Z) for Z in Zs]).cpu()  # one wait for all
+    eigenvalues = torch.linalg.eigvalsh(moments[:, 0]).clamp_min(0)
+    total, size = eigenvalues.sum(-1), moments[:, 1].diagonal(dim1=-2, dim2=-1).sum(-1)
     # Less than rounding leaves of a cloud that is one point.
     is_point = (total <= 1e-10 * size) | (total == 0)
-    shares = eigenvalues / total.masked_fill(is_point, 1.0).unsqueeze(1)
-    ranks: list[float] = torch.exp(-torch.xlogy(shares, shares).sum(1)).where(~is_point, 0).tolist()
-    return ranks
+    shares = eigenvalues / total.masked_fill(is_point, 1.0).unsqueeze(-1)
+    ranks = torch.exp(-torch.xlogy(shares, shares).sum(-1)).where(~is_point, 0)
+    found: list[list[float]] = ranks.tolist()
+    return found
+
+
+def _moments(Z: Tensor) -> Tensor:
+    """Second moments around the mean and around zero, (2, clouds, d, d)."""
+    Z = Z.detach().double()
+    centered = Z - Z.mean(-2, keepdim=True)
+    return torch.stack([centered.mT @ centered, Z.mT @ Z])
 
 
 def spread(Z: Tensor) -> float:

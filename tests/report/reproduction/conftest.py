@@ -39,7 +39,11 @@ def entry_of(cell, rng, keeps_plans):
     kinds = ["test", "validation"]
     if not cell.is_control:
         unsupervised = cell.task == "unsupervised"
-        kinds += ["standardized", "all_labels"] if unsupervised else ["linear"]
+        kinds += (
+            ["standardized", "unpenalized", "labels_20", "all_labels"]
+            if unsupervised
+            else ["linear"]
+        )
     entry = {"cell": cell.to_json(), "scores": {kind: draw() for kind in kinds}, "seconds": 0.5}
     if not cell.is_control and cell.method.startswith("HOT") and keeps_plans:
         Ws = [random_plan(cell, rng) for _ in range(TRIALS)]

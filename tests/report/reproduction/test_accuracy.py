@@ -87,7 +87,7 @@ def test_table_3_explains_itself(results, scores):
     told = [
         in_words(scores("table3", kind, settings=settings, **where))
         for settings in ("paper", "robust")
-        for kind in ("test", "standardized", "all_labels")
+        for kind in ("test", "standardized", "unpenalized", "labels_20", "all_labels")
     ]
     assert f"| HOT (11) | {' | '.join(told)} |" in text
     assert "features lack the classes" not in accuracy_part(results, "table2").text
