@@ -17,6 +17,7 @@ from hotview.losses import (
 )
 from hotview.losses.objective import Objective
 from hotview.nn.multiview import Widths, make_network
+from hotview.training import replicas
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.columns import Columns
 from hotview.training.loop import Alone, Schedule, Training, train
@@ -229,3 +230,20 @@ def test_shapes_tell_what_cannot_go_together():
     data = TrainingRows(fewer.sampler.data.views, fewer.sampler.data.aligned, target)
     fewer.sampler = Sampler(data, 20, np.random.default_rng(0), couples=True, aligned=False)
     assert shape_of(fewer) != same
+
+
+@pytest.mark.parametrize("room", (2**28, 20_000, 1), ids=("all", "some", "one by one"))
+def test_what_is_drawn_ahead_is_what_would_be_drawn(room, monkeypatch):
+    monkeypatch.setattr(replicas, "_AHEAD", room)
+    together, alone = ([make_training(r) for r in range(R)] for _ in range(2))
+    schedule = Schedule(4, view_names=NAMES)
+    team = Replicas(together, 0.01)
+    team.draw_ahead(4 * schedule.steps(team))
+    assert len(team._ahead) == {2**28: 12, 20_000: 5, 1: 1}[room]
+    train(team, schedule)
+    assert len(team._ahead) == 0
+    run_alone(alone, schedule)
+    check_same(together, alone)
+    for one, other in zip(together, alone, strict=True):
+        assert one.sampler.random.random() == other.sampler.random.random()
+        assert torch.equal(one.generator.get_state(), other.generator.get_state())

@@ -144,12 +144,14 @@ def _run(fits: Sequence[_Fit], training: AbstractContextManager[None]) -> list[F
     groups: dict[Hashable, list[int]] = {}
     for i, (fit, one) in enumerate(zip(fits, trainings, strict=True)):
         groups.setdefault((fit.kind, shape_of(one)), []).append(i)
+    teams = [
+        _team([trainings[i] for i in members], fits[members[0]]) for members in groups.values()
+    ]
     outcomes: dict[int, Outcome] = {}
     with training:
-        for members in groups.values():
-            first, several = fits[members[0]], [trainings[i] for i in members]
-            team = _team(several, first)
-            with suited_threads(team.network, several[0].sampler.batch_size, first.device):
+        for members, team in zip(groups.values(), teams, strict=True):
+            first, batch_size = fits[members[0]], team.members[0].sampler.batch_size
+            with suited_threads(team.network, batch_size, first.device):
                 outcomes |= zip(members, train(team, first.schedule), strict=True)
     found = []
     for i, fit in enumerate(fits):
@@ -159,10 +161,13 @@ def _run(fits: Sequence[_Fit], training: AbstractContextManager[None]) -> list[F
 
 
 def _team(trainings: Sequence[Training], fit: _Fit) -> Team:
-    own = any(encoder is not None for encoder in fit.encoders)
-    if len(trainings) > 1 or (fit.device.type == "cuda" and not own):
-        return Replicas(trainings, fit["learning_rate"])
-    return Alone(trainings[0], fit["learning_rate"])
+    own, on_gpu = any(f is not None for f in fit.encoders), fit.device.type == "cuda"
+    if len(trainings) == 1 and (own or not on_gpu):
+        return Alone(trainings[0], fit["learning_rate"])
+    team = Replicas(trainings, fit["learning_rate"])
+    if on_gpu and fit.schedule.is_fixed:
+        team.draw_ahead(fit.schedule.max_epochs * fit.schedule.steps(team))
+    return team
 
 
 class _Fit:

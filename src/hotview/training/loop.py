@@ -87,6 +87,15 @@ class Schedule:
     view_names: Sequence[str] = ()
     verbose: bool = False
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all epochs will be trained, unless Ctrl-C is pressed."""
+        return self.patience is None and len(self.callbacks) == 0
+
+    def steps(self, team: Team) -> int:
+        """Steps of an epoch."""
+        return self.steps_per_epoch or team.members[0].sampler.n_steps
+
 
 @dataclass
 class Outcome:
@@ -225,7 +234,7 @@ def train(team: Team, schedule: Schedule) -> list[Outcome]:
     list of Outcome
         One per member, whose network is then in evaluation mode.
     """
-    n_steps = schedule.steps_per_epoch or team.members[0].sampler.n_steps
+    n_steps = schedule.steps(team)
     courses = [_Course(member, schedule) for member in team.members]
     bar = ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose)
     with Interrupt() as interrupt, bar:
@@ -290,9 +299,10 @@ class _Sums:
             self.sums[name] = self.sums[name] + part if name in self.sums else part.clone()
 
     def means(self, epoch: int, n_members: int) -> list[dict[str, float]]:
-        parts = {
-            name: (total / self.n).expand(n_members).tolist() for name, total in self.sums.items()
-        }
+        parts: dict[str, list[float]] = {}
+        if self.sums:
+            totals = torch.stack([total.expand(n_members) for total in self.sums.values()])
+            parts = dict(zip(self.sums, (totals / self.n).tolist(), strict=True))
         rows = []
         for i in range(n_members):
             row = {name: values[i] for name, values in parts.items()}

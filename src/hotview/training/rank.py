@@ -38,7 +38,9 @@ def effective_rank(Z: Tensor) -> float:
 
 def effective_ranks(Zs: Sequence[Tensor]) -> list[list[float]]:
     """`effective_rank` of every cloud of every (clouds, n, d), where n may differ."""
-    moments = torch.stack([_moments(Z) for Z in Zs]).cpu()  # one wait for all
+    alike = len({Z.shape for Z in Zs}) == 1  # then a few operations do for all
+    parts = [_moments(torch.stack(list(Zs)))] if alike else [_moments(Z)[:, None] for Z in Zs]
+    moments = torch.cat(parts, dim=1).transpose(0, 1).cpu()  # one wait for all
     eigenvalues = torch.linalg.eigvalsh(moments[:, 0]).clamp_min(0)
     total, size = eigenvalues.sum(-1), moments[:, 1].diagonal(dim1=-2, dim2=-1).sum(-1)
     # Less than rounding leaves of a cloud that is one point.
@@ -50,7 +52,7 @@ def effective_ranks(Zs: Sequence[Tensor]) -> list[list[float]]:
 
 
 def _moments(Z: Tensor) -> Tensor:
-    """Second moments around the mean and around zero, (2, clouds, d, d)."""
+    """Second moments around the mean and around zero, (2, …, d, d) of (…, n, d)."""
     Z = Z.detach().double()
     centered = Z - Z.mean(-2, keepdim=True)
     return torch.stack([centered.mT @ centered, Z.mT @ Z])

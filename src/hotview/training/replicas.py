@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +23,9 @@ from hotview.training.loop import Training, make_optimizer, train_step
 from hotview.training.rows import ViewRows
 
 __all__ = ["Replicas", "shape_of"]
+
+_AHEAD = 2**28  # bytes of what is drawn ahead
+_PARTS = 4  # of a batch, at most, each of no more than its size
 
 
 def shape_of(training: Training) -> Hashable:
@@ -59,6 +65,8 @@ class Replicas:
         objectives = [member.objective for member in self.members]
         self.objective = _stack_objectives(objectives, self.rows[0].device)
         self.optimizer = make_optimizer([self.network, self.objective], learning_rate)
+        self._ahead: deque[tuple[_StackedPicks, Tensor | None]] = deque()
+        self._n_sure = 0  # steps that will be taken, and are not drawn yet
         self._play: RecordedStep | None = None
         if self._can_be_recorded():
             self._play = RecordedStep(self._step, self.objective.coupling)
@@ -77,19 +85,59 @@ class Replicas:
     def _step(self, batch: Batch) -> Evaluation:
         return train_step(self.network, self.objective, self.optimizer, batch, None)
 
+    def draw_ahead(self, n_steps: int) -> None:
+        """Draw what the next steps will see, so that no time is spent on it between them.
+
+        Where that is much, only the first of them, and more when these are taken.
+        """
+        self._n_sure = n_steps
+        self._fill()
+
+    def _fill(self) -> None:
+        sampler, n_views = self.members[0].sampler, len(self.rows)
+        n_bytes = 4 * len(self.members) * n_views * sampler.batch_size * _PARTS
+        n_steps = max(1, min(self._n_sure, _AHEAD // n_bytes))
+        self._n_sure = max(0, self._n_sure - n_steps)
+        picks = [_stack_picks([m.sampler.pick() for m in self.members]) for _ in range(n_steps)]
+        directions = [self._directions() for _ in range(n_steps)]
+        self._ahead = deque(self._send(picks, directions))
+
     def _draw(self) -> Batch:
-        picks = [member.sampler.pick() for member in self.members]
-        device = self.rows[0].device
-        own = zip(*(pick.own_targets for pick in picks), strict=True)
-        generators = [member.generator for member in self.members]
-        d = next(iter(self.network.maps.parameters())).shape[-2]
+        if not self._ahead:
+            self._fill()
+        picks, directions = self._ahead.popleft()
         return Batch(
-            [rows.take(_columns(picks, s)) for s, rows in enumerate(self.rows)],
-            picks[0].sizes,
-            torch.from_numpy(np.stack([pick.target for pick in picks])).to(device),
-            [torch.from_numpy(np.stack(targets)).to(device) for targets in own],
-            self.objective.coupling.draw(d, generators),
+            [view.take(where) for view, where in zip(self.rows, picks.rows, strict=True)],
+            picks.sizes,
+            picks.target,
+            picks.own_targets,
+            directions,
         )
+
+    def _directions(self) -> Tensor | None:
+        d = next(iter(self.network.maps.parameters())).shape[-2]
+        directions = self.objective.coupling.draw(d, [member.generator for member in self.members])
+        return None if directions is None else directions.float()
+
+    def _send(
+        self, picks: Sequence[_StackedPicks], directions: Sequence[Tensor | None]
+    ) -> Iterator[tuple[_StackedPicks, Tensor | None]]:
+        """Bring the numbers of many steps to the device at once."""
+
+        def send(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+            return torch.stack(list(tensors)).to(self.rows[0].device).unbind()
+
+        n_views, n_own = len(self.rows), len(picks[0].own_targets)
+        rows = [send([pick.rows[s] for pick in picks]) for s in range(n_views)]
+        own = [send([pick.own_targets[s] for pick in picks]) for s in range(n_own)]
+        target = send([pick.target for pick in picks])
+        theta = [x for x in directions if x is not None]
+        sent = send(theta) if theta else [None] * len(picks)
+        for t, pick in enumerate(picks):
+            yield (
+                _StackedPicks([r[t] for r in rows], pick.sizes, target[t], [y[t] for y in own]),
+                sent[t],
+            )
 
     def _can_be_recorded(self) -> bool:
         """Whether a step does the same operations again and again, as far as we know."""
@@ -107,8 +155,27 @@ class Replicas:
         return sizes
 
 
-def _columns(picks: Sequence[Picks], s: int) -> IntArray:
-    return np.stack([pick.rows[s] for pick in picks])
+@dataclass(frozen=True)
+class _StackedPicks:
+    """`Picks` of all members, as tensors with a first dimension for them."""
+
+    rows: list[Tensor]
+    sizes: dict[str, list[int]]
+    target: Tensor
+    own_targets: list[Tensor]
+
+
+def _stack_picks(picks: Sequence[Picks]) -> _StackedPicks:
+    def stack(arrays: Iterable[IntArray], dtype: Any = np.int64) -> Tensor:
+        return torch.from_numpy(np.stack(list(arrays), dtype=dtype))
+
+    n_views, n_own = len(picks[0].rows), len(picks[0].own_targets)
+    return _StackedPicks(
+        [stack((pick.rows[s] for pick in picks), np.int32) for s in range(n_views)],
+        picks[0].sizes,
+        stack(pick.target for pick in picks),
+        [stack(pick.own_targets[s] for pick in picks) for s in range(n_own)],
+    )
 
 
 class _StackedRows:
@@ -118,26 +185,27 @@ class _StackedRows:
         self.views, self.device = list(views), views[0].device
         self.ready: Tensor | None = None
         self.room = torch.empty(0, 0)
-        self.starts = np.zeros((len(views), 1), dtype=np.int64)
+        self.starts = torch.zeros(len(views), 1, dtype=torch.int32, device=self.device)
         if all(view is views[0] for view in views):
             self.ready = views[0].ready
         elif self.device.type != "cpu" and all(view.ready is not None for view in views):
             tables = [view.ready for view in views if view.ready is not None]
             self.ready = torch.cat(tables)
-            self.starts = np.cumsum([0, *(len(table) for table in tables[:-1])])[:, None]
+            starts = np.cumsum([0, *(len(table) for table in tables[:-1])])
+            self.starts = torch.as_tensor(starts, dtype=torch.int64, device=self.device)[:, None]
 
-    def take(self, rows: IntArray) -> Tensor:
+    def take(self, rows: Tensor) -> Tensor:
         """Rows by number, (members, rows), as (members, rows, columns); good until the next."""
         X = self._room(rows.shape)
         if self.ready is not None:
-            where = torch.from_numpy(rows + self.starts).to(self.device, non_blocking=True)
-            torch.index_select(self.ready, 0, where.view(-1), out=X.view(-1, X.shape[-1]))
+            where = (rows + self.starts).view(-1)
+            torch.index_select(self.ready, 0, where, out=X.view(-1, X.shape[-1]))
         else:
-            for view, out, r in zip(self.views, X, rows, strict=True):
+            for view, out, r in zip(self.views, X, rows.cpu().numpy(), strict=True):
                 view.take(r, out=out)
         return X
 
-    def _room(self, shape: tuple[int, ...]) -> Tensor:
+    def _room(self, shape: torch.Size) -> Tensor:
         if self.room.shape[:-1] != shape:
             self.room = torch.empty(
                 *shape, self.views[0].n_columns, dtype=torch.float32, device=self.device
