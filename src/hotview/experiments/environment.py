@@ -25,7 +25,7 @@ except ImportError:  # no file locks on this system: then nobody waits
 __all__ = ["default_jobs", "device_name", "one_thread", "pick_device", "turn_on", "versions"]
 
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
-_AT_ONCE = 3  # processes that train on a GPU at a time
+_AT_ONCE = 1  # processes that train on a GPU at a time
 _WAIT = 0.005  # seconds
 
 
@@ -151,11 +151,11 @@ def default_jobs() -> int:
 
 @contextmanager
 def turn_on(device: str) -> Iterator[None]:
-    """Wait until few enough other processes train on a GPU.
+    """Wait until no other process of this kind trains on a GPU.
 
     A GPU gives every process that wants it a slice of time in turn. What trains there asks for
-    answers all the time, so that with many processes most of the time is spent waiting; but what
-    comes before and after a training needs no GPU, and keeps many processes busy.
+    answers all the time, so that three at once took longer than one after another; but what comes
+    before and after a training needs no GPU, and keeps many processes busy.
 
     Parameters
     ----------

@@ -186,14 +186,16 @@ class _Scanner:
 
     def _look_at_rows(self, start: int, X: Array) -> IntArray:
         exact = X.astype(np.float64)
-        holes, infinite = np.isnan(exact), np.isinf(exact)
-        rows = np.flatnonzero(~holes.all(axis=1))
-        self._count("NaN", holes & ~holes.all(axis=1, keepdims=True), start)
-        self._count("infinity", infinite, start)
+        rows = np.arange(len(exact))
+        if not np.isfinite(exact).all():
+            holes = np.isnan(exact)
+            rows = np.flatnonzero(~holes.all(axis=1))
+            self._count("NaN", holes & ~holes.all(axis=1, keepdims=True), start)
+            self._count("infinity", np.isinf(exact), start)
         if self.columns is not None:
             with np.errstate(all="ignore"):  # what overflows is extreme
                 size = np.abs((exact - self.columns.mean) / self.columns.scale)
-            self._count("extreme values", (size > _EXTREME) & ~infinite, start)
+            self._count("extreme values", (size > _EXTREME) & ~np.isinf(exact), start)
         if self.keeps_statistics and len(rows) > 0 and self.counts["infinity"] == 0:
             with np.errstate(all="ignore"):  # what overflows is seen in the statistics
                 self.statistics.add(exact[rows])
