@@ -25,8 +25,10 @@ format: $(VENV)/.test-ready
 bench: $(VENV)/.bench-ready
 	$(BIN)/python benchmarks/ot_core.py
 
-bench-tables:
-	$(PYTHON) benchmarks/readme_tables.py
+# Tables of the README and the docs, and the page on the paper, from the result files.
+bench-tables: $(VENV)/.demo-ready
+	$(BIN)/hotview report --paper
+	$(BIN)/python benchmarks/readme_tables.py
 
 # Builds the wheel, then proves it: an empty environment installs it and runs the demo.
 wheel: $(VENV)/.demo-ready

@@ -100,6 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--regularizer", nargs="*", default=["none", "autoencoder"])
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # the plan does not converge in the paper's 20 iterations
@@ -107,7 +108,7 @@ def main() -> None:
     cases = []
     if device == "cuda":
         one_by_one(make_fits(1, device, "none"))  # CUDA itself takes seconds to begin
-    for regularizer in ("none", "autoencoder"):
+    for regularizer in options.regularizer:
         for threads in (1, 2) if device == "cpu" else (torch.get_num_threads(),):
             torch.set_num_threads(threads)
             contestants: dict[str, Any] = {"sequential": (one_by_one, SEQUENTIAL)}
