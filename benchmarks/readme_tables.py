@@ -1,6 +1,15 @@
-"""Put the numbers of the result files into the tables of the README and the docs.
+"""Put the numbers of the result files into the tables and sentences of the README and the docs.
 
 python benchmarks/readme_tables.py
+
+A table stands between ``<!-- table:NAME -->`` and ``<!-- /table:NAME -->``. A number in a sentence
+stands between ``<!--=KEY-->`` and ``<!--/-->``, where KEY is one of
+
+- ``score table/dataset/method/settings/kind``, a mean in percent;
+- ``over table/dataset/method/settings``, the difference to the same without coupling, in points,
+  with its 95 % interval;
+- ``exact task/method/settings``, what the constraint met exactly adds to the penalty, likewise;
+- ``bench file/key/key/…``, a number of a benchmark as it stands, and ``percent file/…``, a share.
 """
 
 from __future__ import annotations
@@ -12,6 +21,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from hotview.experiments.published import PUBLISHED
+from hotview.experiments.statistics import paired_difference
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -60,7 +70,7 @@ def _cells(record: dict[str, Any]) -> dict[tuple[str, str, tuple[Any, ...]], str
         cell = entry["cell"]
         if cell["dataset"] == "handwritten":
             scores = [100 * score for score in entry["scores"]["test"]]
-            values = tuple(value for _, value in cell["overrides"])
+            values = tuple(cell.get("overrides", {}).values())
             key = cell["method"], cell["settings"], values
             found[key] = f"{mean(scores):.1f} ± {stdev(scores):.1f}"
     return found
@@ -150,8 +160,76 @@ TABLES = {
 }
 
 
+def _entry(table: str, dataset: str, method: str, settings: str, task: str = "", **own: Any) -> Any:
+    """The one cell of a result file that is meant."""
+    record = json.loads((RESULTS / "paper" / f"{table}.json").read_text())
+    usual = {"without": None, "split": None, "overrides": None, **own}
+    (found,) = (
+        entry
+        for entry in record["cells"]
+        if all(entry["cell"].get(name) == value for name, value in usual.items())
+        and (entry["cell"]["dataset"], entry["cell"]["method"]) == (dataset, method)
+        and entry["cell"]["settings"] == settings
+        and task in ("", entry["cell"]["task"])
+    )
+    return found["scores"]
+
+
+def _score(table: str, dataset: str, method: str, settings: str, kind: str = "test") -> str:
+    return f"{100 * mean(_entry(table, dataset, method, settings)[kind]):.1f}"
+
+
+def _difference(ours: list[float], others: list[float]) -> str:
+    found = paired_difference(ours, others)
+    mean_, low, high = (
+        f"{100 * x:+.1f}".replace("-", "−") for x in (found.mean, found.low, found.high)
+    )
+    return f"{mean_} [{low}, {high}]"
+
+
+def _over(table: str, dataset: str, method: str, settings: str) -> str:
+    control = "no coupling" + " + AE" * method.endswith("AE")
+    pair = [_entry(table, dataset, name, settings)["test"] for name in (method, control)]
+    return _difference(*pair)
+
+
+def _exact(task: str, method: str, settings: str) -> str:
+    exact = {"orthogonality_weight": "inf"}
+    where = ("claims", "handwritten", method, settings, task)
+    return _difference(_entry(*where, overrides=exact)["test"], _entry(*where)["test"])
+
+
+def _number(file: str, *keys: str) -> float:
+    found: Any = json.loads((RESULTS / "bench" / f"{file}.json").read_text())
+    for key in keys:
+        found = found[int(key)] if isinstance(found, list) else found[key]
+    return float(found)
+
+
+def _bench(file: str, *keys: str) -> str:
+    return (
+        f"{_number(file, *keys):,.2g}"
+        if _number(file, *keys) < 100
+        else f"{_number(file, *keys):,.0f}"
+    )
+
+
+def _percent(file: str, *keys: str) -> str:
+    return f"{100 * _number(file, *keys):.1f}"
+
+
+#: kind of a number in a sentence → what makes it of the rest of its key
+NUMBERS = {"score": _score, "over": _over, "exact": _exact, "bench": _bench, "percent": _percent}
+
+
+def _fill_number(match: re.Match[str]) -> str:
+    kind, _, rest = match[1].partition(" ")
+    return f"<!--={match[1]}-->{NUMBERS[kind](*rest.split('/'))}<!--/-->"
+
+
 def fill(text: str) -> str:
-    """Put every table that a text has a place for into it."""
+    """Put every table and number that a text has a place for into it."""
+    text = re.sub(r"<!--=(.*?)-->.*?<!--/-->", _fill_number, text)
     for name, (path, make) in TABLES.items():
         start, end = f"<!-- table:{name} -->", f"<!-- /table:{name} -->"
         found = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)

@@ -96,7 +96,7 @@ def _made_with(outcomes: Sequence[Outcome]) -> str:
     versions: dict[str, dict[str, None]] = {}
     for outcome in outcomes:
         for name, version in outcome.record.get("versions", {}).items():
-            versions.setdefault(name, {})[version] = None
+            versions.setdefault(name, {}).update(dict.fromkeys(version.split(", ")))
     with_ = ", ".join(f"{name} {' and '.join(found)}" for name, found in versions.items())
     return (
         f"Trials: {listed([str(n) for n in trials])}. Machine: {listed(list(devices))}. "
