@@ -105,7 +105,9 @@ def replicas(record: dict[str, Any]) -> str:
             where = part["machine"]
             if "cores" in where:
                 where = f"CPU, {threads} thread{'s' * (threads > 1)}"
-            for how, seconds in case["seconds_per_training"].items():
+            # One after another first, then fewer before more.
+            by_seconds = sorted(case["seconds_per_training"].items(), key=lambda x: -x[1]["fit"])
+            for how, seconds in by_seconds:
                 ratio = case["ratio"][how]
                 lines.append(
                     f"| {where} | {how} | {seconds['fit']:.2f} | {ratio['fit']:.1f}× "

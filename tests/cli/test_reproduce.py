@@ -171,6 +171,21 @@ def test_a_file_is_no_folder_for_results(tmp_path):
     assert isinstance(CliRunner().invoke(app, given).exception, NotADirectoryError)
 
 
+@pytest.mark.parametrize("name", ("records", "paper"))
+def test_a_file_in_the_folder_of_results_is_told_before_any_training(tmp_path, name):
+    (tmp_path / name).write_text("")
+    given = ["reproduce", "synthetic", "--out", str(tmp_path)]
+    error = CliRunner().invoke(app, given).exception
+    assert isinstance(error, NotADirectoryError)
+    assert name in str(error)
+
+
+def test_several_experiments_are_run_together():
+    options = Options(("table3", "table2", "table3"))
+    check_options(options)
+    assert [experiment.name for experiment in options.experiments] == ["table3", "table2"]
+
+
 def test_the_help_names_all_there_is():
     text = CliRunner().invoke(app, ["reproduce", "--help"], env={"COLUMNS": "200"}).output
     for name in (*EXPERIMENTS, "all", *DATASETS, "Examples: hotview reproduce table2"):

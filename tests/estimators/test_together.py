@@ -136,6 +136,7 @@ def test_replicas_have_a_mean_plan_and_its_spread(coupling):
         np.testing.assert_allclose(spread, Ws.std(0, ddof=1), atol=1e-6)
     else:  # references are matched first, which brings plans together
         assert spread.square().sum() <= Ws.var(0, ddof=1).sum() + 1e-9
+        assert model.references_.shape[:2] == (4, k)
 
 
 def test_features_of_replicas_are_side_by_side():

@@ -1,8 +1,10 @@
 import pytest
 
+from hotview.experiments.building import make_estimator
 from hotview.experiments.cells import Cell
 from hotview.experiments.data import load_dataset
 from hotview.experiments.inventory import take_inventory
+from hotview.experiments.json_files import plain
 from hotview.experiments.records import record_path, write_record
 
 CELL = Cell("handwritten", "unsupervised", "HOT (11)", "paper")
@@ -12,10 +14,14 @@ CONTROLS = [
 ]
 
 
-def finish(out, cell, *trials):
+def finish(out, cell, *trials, **changed):
     for trial in trials:
         about = {"fingerprint": load_dataset(cell.dataset, None, trial).fingerprint}
-        write_record(out, cell, {"trial": trial, "scores": {}, "dataset": about})
+        record = {"trial": trial, "scores": {}, "dataset": about}
+        if not cell.is_control:
+            given = make_estimator(cell, trial).get_params(deep=False)
+            record["parameters"] = plain({**given, **changed}, 12)
+        write_record(out, cell, record)
 
 
 def test_only_what_is_not_there_is_missing(tmp_path):
@@ -59,3 +65,16 @@ def test_synthetic_views_have_a_fingerprint_per_trial(tmp_path):
     cell = Cell("synthetic", "unsupervised", "HOT (11)", "paper")
     finish(tmp_path, cell, 0, 1)
     assert take_inventory(tmp_path, [cell], 2).n_finished == 2
+
+
+def test_records_of_other_parameters_are_run_again(tmp_path):
+    finish(tmp_path, CELL, 0, 2)
+    finish(tmp_path, CELL, 1, n_projections=7)
+    found = take_inventory(tmp_path, [CELL], 3)
+    assert found.missing == {CELL: (1,)}
+    assert (found.n_finished, found.n_stale, found.foreign) == (2, 1, ())
+
+
+def test_seed_device_and_progress_are_no_other_parameters(tmp_path):
+    finish(tmp_path, CELL, 0, device="cuda", random_state=99, verbose=True)
+    assert take_inventory(tmp_path, [CELL], 1).missing == {}

@@ -1,3 +1,4 @@
+from hotview.experiments import schedule
 from hotview.experiments.catalog import EXPERIMENTS
 from hotview.experiments.cells import DATASETS, Cell
 from hotview.experiments.records import read_record, record_path
@@ -73,3 +74,15 @@ def test_an_item_writes_all_its_records(tmp_path):
     run_item(Item(CONTROL, (1, 3)), tmp_path)
     names = sorted(path.name for path in record_path(tmp_path, CONTROL, 0).parent.iterdir())
     assert names == ["trial-001.json", "trial-003.json"]
+
+
+def test_one_training_that_diverges_does_not_cost_the_others_theirs(tmp_path, monkeypatch):
+    def run(cell, trials, device, data):
+        if 1 in trials:
+            raise FloatingPointError("The loss is no longer finite")
+        return [{"trial": trial, "scores": {"test": 0.5}} for trial in trials]
+
+    monkeypatch.setattr(schedule, "run_cell", run)
+    done = run_item(Item(TRAINED, (0, 1, 2)), tmp_path)
+    assert done.error == "trial 1: The loss is no longer finite"
+    assert [read_record(tmp_path, TRAINED, t) is not None for t in range(3)] == [True, False, True]

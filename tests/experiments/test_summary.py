@@ -40,7 +40,7 @@ def write(out, cell, trial, test, **more):
 
 
 def plan(value):
-    return {"W": [[value, 1 - value]], "C": [[value, 0.0]]}
+    return {"W": [[0.0, value], [1 - value, 0.0]], "C": [[0.0, value], [value, 0.0]]}
 
 
 @pytest.fixture
@@ -66,13 +66,14 @@ def test_scores_stand_in_the_order_of_trials(out):
 
 def test_plans_are_averaged_and_kept_where_wanted(out):
     entry = entry_of(summarize(EXPERIMENT, out, 3, ()), HOT)
-    np.testing.assert_allclose(entry["W"], [[0.1, 0.9]])
-    np.testing.assert_allclose(entry["W_std"], [[np.std([0, 0.1, 0.2])] * 2], atol=1e-6)
-    np.testing.assert_allclose(entry["C"], [[0.1, 0.0]])
+    np.testing.assert_allclose(entry["W"], [[0.0, 0.1], [0.9, 0.0]])
+    std = np.std([0, 0.1, 0.2])
+    np.testing.assert_allclose(entry["W_std"], [[0.0, std], [std, 0.0]], atol=1e-6)
+    np.testing.assert_allclose(entry["C"], [[0.0, 0.1], [0.1, 0.0]])
     assert "Ws" not in entry
     keeping = Experiment("figure2", "", ("handwritten",), make, keeps_plans=True)
     entry = entry_of(summarize(keeping, out, 3, ()), HOT)
-    assert entry["Ws"] == [[[0.0, 1.0]], [[0.1, 0.9]], [[0.2, 0.8]]]
+    assert entry["Ws"] == [[[0.0, x], [1 - x, 0.0]] for x in (0.0, 0.1, 0.2)]
 
 
 def test_what_is_missing_is_stated_and_keeps_its_place(out):
@@ -142,3 +143,33 @@ def test_reading_results_needs_no_torch():
     imports = "; ".join(f"import hotview.experiments.{name}" for name in modules)
     code = f"{imports}; import sys; sys.exit('torch' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_plans_to_references_are_not_averaged_for_these_have_no_order(tmp_path):
+    for trial, W in enumerate(([[0.5, 0.0], [0.0, 0.5]], [[0.0, 0.5], [0.5, 0.0]])):
+        write(tmp_path, HOT, trial, 0.8, W=W, C=W)
+    kept = Experiment("figure5", "A title", ("handwritten",), make, keeps_plans=True)
+    entry = entry_of(summarize(kept, tmp_path, 2, ()), HOT)
+    assert "W" not in entry
+    assert entry["Ws"] == [[[0.5, 0.0], [0.0, 0.5]], [[0.0, 0.5], [0.5, 0.0]]]
+
+
+def test_records_of_other_data_are_missing(tmp_path):
+    for trial, name in enumerate(("a", "b", "a")):
+        write(tmp_path, HOT, trial, 0.8, dataset={**ABOUT, "fingerprint": name})
+    summary = summarize(EXPERIMENT, tmp_path, 3, (), lambda cell, trial: "a")
+    assert entry_of(summary, HOT)["scores"]["test"] == [0.8, None, 0.8]
+
+
+def test_records_of_different_data_are_never_mixed(tmp_path):
+    for trial, name in enumerate("ab"):
+        write(tmp_path, HOT, trial, 0.8, dataset={**ABOUT, "fingerprint": name})
+    with pytest.raises(ValueError, match="all records of handwritten to be of the same data"):
+        summarize(EXPERIMENT, tmp_path, 2, ())
+
+
+def test_synthetic_data_differ_between_trials(tmp_path):
+    for trial, name in enumerate("ab"):
+        about = {**ABOUT, "fingerprint": name, "groups": [0, 0]}
+        write(tmp_path, HOT, trial, 0.8, dataset=about)
+    assert summarize(EXPERIMENT, tmp_path, 2, ())["trainings"] == 2

@@ -5,7 +5,13 @@ import torch
 from torch import nn
 
 from hotview.nn.multiview import Widths, make_network
-from hotview.nn.stacked import SideBySide, StackedLinear, stack_networks, unstack_networks
+from hotview.nn.stacked import (
+    SideBySide,
+    StackedLinear,
+    restack_networks,
+    stack_networks,
+    unstack_networks,
+)
 
 COLUMNS, R, N = (4, 7), 3, 6
 
@@ -97,7 +103,14 @@ def frozen():
     return nn.Linear(4, 3).requires_grad_(False)
 
 
-@pytest.mark.parametrize("make", (Own, hooked, frozen, lambda: nn.Sequential(nn.ReLU(), Own())))
+def tied():
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.ReLU(), layer)
+
+
+@pytest.mark.parametrize(
+    "make", (Own, hooked, frozen, tied, lambda: nn.Sequential(nn.ReLU(), Own()))
+)
 def test_modules_of_ones_own_are_applied_one_by_one(make):
     several, Xs = networks(encoders=(make(), None)), rows()
     before = [X.clone() for X in Xs]
@@ -124,3 +137,18 @@ def test_a_layer_without_bias_stays_without():
     assert [name for name, _ in stacked.named_parameters()] == ["weight"]
     X = torch.randn(R, N, 3, generator=seeded(0))
     torch.testing.assert_close(stacked(X)[1], layers[1](X[1]))
+
+
+def test_what_is_changed_in_the_networks_is_taken_over():
+    several, Xs = networks(n_classes=(2, 4, 3)), rows()
+    stacked = stack_networks(several)
+    with torch.no_grad():
+        for network in several:
+            for p in network.parameters():
+                p.mul_(0.5)
+    restack_networks(stacked, several)
+    together = stacked.score(stacked.encode(Xs))
+    for r, network in enumerate(several):
+        expected = network.score(network.encode([X[r] for X in Xs]))
+        torch.testing.assert_close(together[r, :, : expected.shape[1]], expected)
+    assert (together[0, :, 2:] < -1e20).all()

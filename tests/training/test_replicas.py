@@ -247,3 +247,37 @@ def test_what_is_drawn_ahead_is_what_would_be_drawn(room, monkeypatch):
     for one, other in zip(together, alone, strict=True):
         assert one.sampler.random.random() == other.sampler.random.random()
         assert torch.equal(one.generator.get_state(), other.generator.get_state())
+
+
+def test_a_callback_may_change_the_network_of_every_replica():
+    seen = []
+
+    def shrink(epoch):
+        seen.append((epoch.number, epoch.replica))
+        with torch.no_grad():
+            epoch.network.maps[0].weight.mul_(0.1)
+
+    schedule = Schedule(2, view_names=NAMES, callbacks=(shrink,))
+    together, alone = ([make_training(r) for r in range(R)] for _ in range(2))
+    train(Replicas(together, 0.01), schedule)
+    assert seen == [(number, r) for number in (1, 2) for r in range(R)]
+    run_alone(alone, schedule)
+    check_same(together, alone)
+
+
+def test_a_replica_that_has_stopped_may_diverge():
+    together = [make_training(r, "lscca") for r in range(R)]
+    first = together[0].network
+
+    def stop_and_break(epoch):
+        if epoch.network is first:
+            epoch.stop = True
+            with torch.no_grad():
+                epoch.network.maps[0].weight.fill_(torch.nan)
+
+    schedule = Schedule(3, view_names=NAMES, callbacks=(stop_and_break,))
+    try:
+        outcomes = train(Replicas(together, 0.01), schedule)
+    except (FloatingPointError, ValueError):
+        pytest.fail("a training that is over stopped the others")
+    assert [len(outcome.history) for outcome in outcomes] == [1, 3, 3]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -129,12 +131,17 @@ def run_reproduce(options: Options) -> int:
         f"{jobs} {'process' if jobs == 1 else 'processes'}, {device}",
         highlight=False,
     )
+    if inventory.n_stale:
+        console.print(
+            f"{inventory.n_stale} of them were run before with other parameters than today's.",
+            highlight=False,
+        )
     outcome = _train(options, inventory.missing, device, jobs)
     if outcome.interrupted:
         return _say_how_to_go_on(options, outcome, console)
     for experiment in options.experiments:
         _summarize(experiment, options, found, console)
-    return _tell_problems([*inventory.foreign, *outcome.errors], console)
+    return _tell_problems(inventory.foreign, outcome.errors)
 
 
 def _console() -> Console:
@@ -172,7 +179,12 @@ def _find_datasets(options: Options, console: Console) -> list[str]:
 def _check_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise NotADirectoryError(f"{out} is a file; give the name of a folder.")
-    out.mkdir(parents=True, exist_ok=True)
+    for folder in (out / "records", out / "paper"):  # now, not after hours of training
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(f"{folder} is a file; move it, or choose another --out.")
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(f"{folder} cannot be written to; choose another --out.")
 
 
 def _train(options: Options, missing: Any, device: str, jobs: int) -> _Outcome:
@@ -196,6 +208,10 @@ def _train(options: Options, missing: Any, device: str, jobs: int) -> _Outcome:
                     outcome.errors.append(f"{done.item.cell.id} failed: {done.error}")
     except KeyboardInterrupt:
         outcome.interrupted = True
+    except BrokenProcessPool:
+        outcome.errors.append("a process was killed, perhaps for lack of memory; use fewer --jobs")
+    if not items:
+        return outcome
     _note_run(options, outcome, device, jobs, n_controls, time.perf_counter() - start)
     return outcome
 
@@ -224,7 +240,7 @@ def _note_run(
 def _say_how_to_go_on(options: Options, outcome: _Outcome, console: Console) -> int:
     console.print(
         f"Stopped. {outcome.n_done} trainings of this run are kept in {options.out / 'records'}; "
-        "give the same command again to go on from there.",
+        f"give the same command{' without --again' * options.again} to go on from there.",
         highlight=False,
     )
     return _INTERRUPTED
@@ -238,7 +254,9 @@ def _summarize(
     cells = options.cells(experiment, found)
     if not cells:
         return
-    summary = write_summary(experiment, options.out, options.trials, cells)
+    summary = write_summary(
+        experiment, options.out, options.trials, cells, _fingerprints(found, options.data)
+    )
     if experiment.name in _TABLES:
         for dataset, about in summary["datasets"].items():
             for task in TASKS:
@@ -249,14 +267,28 @@ def _summarize(
     console.print(f"{summary_path(options.out, experiment.name)} written", highlight=False)
 
 
-def _tell_problems(problems: Sequence[str], console: Console) -> int:
+def _fingerprints(found: Sequence[str], data: Path | None) -> Callable[[Cell, int], str | None]:
+    """What records must be of, where the data are at hand."""
+    from hotview.experiments.data import load_dataset
+
+    def fingerprint(cell: Cell, trial: int) -> str | None:
+        if cell.dataset not in found:
+            return None
+        return load_dataset(cell.dataset, data, trial).fingerprint
+
+    return fingerprint
+
+
+def _tell_problems(foreign: Sequence[str], failed: Sequence[str]) -> int:
+    problems = [*foreign, *failed]
     if not problems:
         return 0
     errors = Console(stderr=True, soft_wrap=True)
     errors.print(f"{len(problems)} problems; the rest is done:", highlight=False)
     for problem in problems:
         errors.print(f"  {problem}", highlight=False, markup=False)
-    errors.print("A file in the way is left as it is: move it, or choose another --out.")
+    if foreign:
+        errors.print("A file in the way is left as it is: move it, or choose another --out.")
     return 1
 
 

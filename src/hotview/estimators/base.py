@@ -25,7 +25,7 @@ from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan
 from hotview.training.columns import Columns, check_finite
 from hotview.training.history import History
-from hotview.training.planning import ViewPlan, average_plans
+from hotview.training.planning import ViewPlan, average_plans, match_columns
 from hotview.training.rows import ViewRows
 
 __all__ = ["MultiViewEstimator"]
@@ -89,7 +89,7 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
         self.network_, self.history_ = self.networks_[0], self.histories_[0]
         self.batch_size_ = fitted.batch_size
         self._keep_plans([one.plan for one in found if one.plan is not None])
-        self.references_ = _references([one.coupling for one in found])
+        self.references_ = _references([one.coupling for one in found], self.plans_)
         self._shapes = {name: (table.n_columns, table.columns) for name, table in tables.items()}
         self._columns: dict[str, Columns] = fitted.columns
 
@@ -228,8 +228,11 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
         }
 
 
-def _references(couplings: Sequence[Coupling]) -> Array | None:
-    """The learned clouds, with a first dimension for the replicas where there are several."""
+def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None) -> Array | None:
+    """The learned clouds, with a first dimension for the replicas where there are several.
+
+    These are in the order in which the mean plan has its columns.
+    """
     clouds = [
         coupling.references.detach().cpu().numpy()
         for coupling in couplings
@@ -237,4 +240,7 @@ def _references(couplings: Sequence[Coupling]) -> Array | None:
     ]
     if not clouds:
         return None
-    return clouds[0] if len(clouds) == 1 else np.stack(clouds)
+    if len(clouds) == 1 or plans is None:
+        return clouds[0]
+    orders = [match_columns(plan, plans[0]) for plan in plans]
+    return np.stack([cloud[order] for cloud, order in zip(clouds, orders, strict=True)])

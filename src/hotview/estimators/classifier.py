@@ -116,7 +116,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     n_replicas : int, default=1
         Networks to train, on the same rows from different seeds: a deep ensemble. Probabilities
         are their mean, `predict_disagreement` tells where they differ, and `plan_` is their mean
-        plan.
+        plan. Encoders of one's own begin alike in all, and what is random in them is not the same
+        as alone.
     device : str or torch.device, default="auto"
         Where to train; ``"auto"`` takes CUDA where there is any.
     random_state : int, numpy Generator or None, default=None
@@ -131,7 +132,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     ----------
     classes_ : ndarray
         The classes, sorted.
-    plan_, view_labels_, references_, history_, network_ : object
+    plan_, view_labels_, references_, history_, network_, networks_, histories_, plans_ : object
         As for :class:`MultiViewEncoder`; the history also has the validation score.
     view_names_, n_views_, n_features_per_view_, batch_size_ : object
         As for :class:`MultiViewEncoder`.

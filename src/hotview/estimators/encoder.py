@@ -86,7 +86,8 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         column's training mean. A row that is NaN throughout a view is absent from it.
     n_replicas : int, default=1
         Networks to train, on the same rows from different seeds; `transform` puts their features
-        side by side, and `plan_` is their mean plan.
+        side by side, and `plan_` is their mean plan. Encoders of one's own begin alike in all, and
+        what is random in them is not the same as alone.
     device : str or torch.device, default="auto"
         Where to train; ``"auto"`` takes CUDA where there is any.
     random_state : int, numpy Generator or None, default=None
@@ -105,12 +106,15 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     view_labels_ : ndarray of int64 or None
         The group of every view.
     references_ : ndarray of shape (K, points, n_components) or None
-        The reference clouds, where the coupling has any.
+        The reference clouds, where the coupling has any; with several replicas, those of each, in
+        the order of the columns of `plan_`.
     history_ : History
         What was recorded in every epoch: the loss and its terms, the effective rank of every
         view's latents, the error of the plan's marginals, seconds.
     network_ : nn.Module
         The trained network.
+    networks_, histories_, plans_ : list
+        The same of every replica, the first being the one above (but `plan_` is their mean).
     view_names_, n_views_, n_features_per_view_ : list of str, int, dict of str to int
         The views of `fit`, and their numbers of columns.
     batch_size_ : int

@@ -151,8 +151,11 @@ def _run(fits: Sequence[_Fit], training: AbstractContextManager[None]) -> list[F
     with training:
         for members, team in zip(groups.values(), teams, strict=True):
             first, batch_size = fits[members[0]], team.members[0].sampler.batch_size
+            schedule = first.schedule
+            if any(outcome.interrupted for outcome in outcomes.values()):
+                schedule = replace(schedule, max_epochs=1)  # who stops one wants all to stop
             with suited_threads(team.network, batch_size, first.device):
-                outcomes |= zip(members, train(team, first.schedule), strict=True)
+                outcomes |= zip(members, train(team, schedule), strict=True)
     found = []
     for i, fit in enumerate(fits):
         with suited_threads(fit.training.network, fit.training.sampler.batch_size, fit.device):

@@ -24,8 +24,10 @@ from hotview._validation import check_count, check_target, check_views
 #: have small entries, which scikit-learn's 1 would hold too close to zero.
 _COMPONENTS_C = 10.0
 
+#: Views of so many times as many rows and columns as components are decomposed in part.
+_WIDE = 5
+
 #: Share of a row's score that comes from its neighbors in every step of label spreading.
-_WIDE = 5  # times as many rows and columns as components
 _SPREADING = 0.95
 
 #: Spreading forgets its start as 0.95ⁿ, so that it is always done long before so many steps.

@@ -225,6 +225,8 @@ def _msrc(data: Path | None, trial: int) -> Dataset:
         raise FileNotFoundError(f"No {_MSRC} at {path}. {HOW_TO_PASS}")
     views = {name: np.asarray(X) for name, X in read_views(file).items() if name != "y"}
     with np.load(file, allow_pickle=False) as stored:
+        if "y" not in stored:
+            raise ValueError(f"Expected {file} to hold the classes as 'y', but it has none.")
         return Dataset("msrc", "MSRC-v1", views, stored["y"])
 
 

@@ -146,7 +146,9 @@ def default_jobs() -> int:
     >>> default_jobs() >= 1
     True
     """
-    return os.cpu_count() or 1
+    from joblib import cpu_count  # type: ignore[import-untyped]
+
+    return int(cpu_count())  # as many as this process may use
 
 
 @contextmanager
@@ -171,7 +173,7 @@ def turn_on(device: str) -> Iterator[None]:
     if not device.startswith("cuda") or fcntl is None:
         yield
         return
-    name = f"hotview-{os.getuid()}-{device.replace(':', '')}"
+    name = f"hotview-{os.getuid()}-cuda{device.partition(':')[2] or 0}"
     places = [Path(tempfile.gettempdir()) / f"{name}-{i}.lock" for i in range(_AT_ONCE)]
     files = [place.open("w") for place in places]
     try:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from hotview.experiments.building import make_estimator
 from hotview.experiments.cells import Cell
 from hotview.experiments.data import load_dataset
-from hotview.experiments.records import ForeignRecordError, read_record
+from hotview.experiments.json_files import plain
+from hotview.experiments.records import ForeignRecordError, Record, own_parameters, read_record
 
 __all__ = ["Inventory", "take_inventory"]
 
@@ -25,6 +28,8 @@ class Inventory:
         Number of records that are there.
     foreign : tuple of str
         Files that stand where a record should be, and what is wrong with each.
+    n_stale : int, default=0
+        Number of records that were made with other parameters and are among the missing.
 
     Examples
     --------
@@ -36,6 +41,7 @@ class Inventory:
     missing: Mapping[Cell, tuple[int, ...]]
     n_finished: int
     foreign: tuple[str, ...]
+    n_stale: int = 0
 
     @property
     def n_missing(self) -> int:
@@ -77,16 +83,28 @@ def take_inventory(
     3
     """
     missing: dict[Cell, tuple[int, ...]] = {}
-    n_finished, foreign = 0, []
+    n_finished, n_stale, foreign = 0, 0, []
     for cell in dict.fromkeys(cell.essence for cell in cells):
         for trial in range(trials):
             fingerprint = load_dataset(cell.dataset, data, trial).fingerprint
             try:
-                finished = read_record(out, cell, trial, fingerprint) is not None
+                record = read_record(out, cell, trial, fingerprint)
             except ForeignRecordError as error:
                 foreign.append(str(error))
                 continue
-            n_finished += finished
+            stale = record is not None and _is_stale(cell, record)
+            finished = record is not None and not stale
+            n_finished, n_stale = n_finished + finished, n_stale + stale
             if again or not finished:
                 missing[cell] = (*missing.get(cell, ()), trial)
-    return Inventory(missing, n_finished, tuple(foreign))
+    return Inventory(missing, n_finished, tuple(foreign), n_stale)
+
+
+def _is_stale(cell: Cell, record: Record) -> bool:
+    """Whether a record is of other parameters than the cell has now, as after a new default."""
+    return not cell.is_control and own_parameters(record.get("parameters", {})) != _parameters(cell)
+
+
+@cache
+def _parameters(cell: Cell) -> str:
+    return own_parameters(plain(make_estimator(cell, 0).get_params(deep=False), 12))

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from hotview.experiments.cells import Cell
 from hotview.experiments.json_files import write_json
 
-__all__ = ["FORMAT", "ForeignRecordError", "Record", "read_record", "record_path", "write_record"]
+__all__ = [
+    "FORMAT",
+    "ForeignRecordError",
+    "Record",
+    "own_parameters",
+    "read_record",
+    "record_path",
+    "write_record",
+]
 
 #: What a record begins with.
 FORMAT = "hotview-record-1"
 
 Record: TypeAlias = dict[str, Any]
+
+_PER_TRIAL = ("random_state", "device", "verbose")
 
 
 class ForeignRecordError(ValueError):
@@ -150,3 +160,25 @@ def _problems(record: Any, cell: Cell, trial: int, fingerprint: str | None) -> I
         yield f"is from other data: expected fingerprint {fingerprint}, but got {made_from}"
     if not isinstance(record.get("scores"), dict):
         yield "has no scores"
+
+
+def own_parameters(parameters: Mapping[str, Any]) -> str:
+    """Return the parameters of an estimator in which the trials of a cell must be equal.
+
+    Parameters
+    ----------
+    parameters : mapping of str to object
+        All of them.
+
+    Returns
+    -------
+    str
+        For comparison.
+
+    Examples
+    --------
+    >>> from hotview.experiments.records import own_parameters
+    >>> own_parameters({"n_references": 3, "random_state": 7})
+    "[('n_references', 3)]"
+    """
+    return str(sorted((k, v) for k, v in parameters.items() if k not in _PER_TRIAL))

@@ -230,6 +230,13 @@ def run_item(item: Item, out: Path, device: str = "cpu", data: Path | None = Non
     try:
         for record in run_cell(item.cell, item.trials, device, data):
             write_record(out, item.cell, record)
+    except FloatingPointError as error:
+        if len(item.trials) == 1:
+            return Done(item, f"trial {item.trials[0]}: {error}")
+        # One training that diverged must not cost the others theirs.
+        alone = [run_item(Item(item.cell, (trial,)), out, device, data) for trial in item.trials]
+        failed = [done.error for done in alone if done.error is not None]
+        return Done(item, "; ".join(failed) or None)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(where.filename).name}:{where.lineno}"

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hotview._types import Array
 from hotview.experiments.catalog import Experiment
 from hotview.experiments.cells import Cell
 from hotview.experiments.json_files import plain, write_json
-from hotview.experiments.records import ForeignRecordError, Record, read_record, record_path
+from hotview.experiments.records import (
+    ForeignRecordError,
+    Record,
+    own_parameters,
+    read_record,
+    record_path,
+)
 
 __all__ = ["FORMAT", "read_cell", "summarize", "summary_path", "write_summary"]
 
 #: Of the files.
 FORMAT = 1
 
-#: What may differ between the records of a cell.
-_OWN = ("random_state", "device")
+#: From a cell and the number of a trial; None where the data are not at hand.
+Fingerprint = Callable[[Cell, int], str | None]
 
 
 def summary_path(out: Path, experiment: str) -> Path:
@@ -49,7 +56,11 @@ def summary_path(out: Path, experiment: str) -> Path:
 
 
 def write_summary(
-    experiment: Experiment, out: Path, trials: int, wanted: Collection[Cell]
+    experiment: Experiment,
+    out: Path,
+    trials: int,
+    wanted: Collection[Cell],
+    fingerprint: Fingerprint | None = None,
 ) -> dict[str, Any]:
     """Write the file of an experiment, and return what it holds.
 
@@ -63,6 +74,8 @@ def write_summary(
         Number of trials that were wanted.
     wanted : collection of Cell
         Cells that are to be in it even if they have no records.
+    fingerprint : callable or None, default=None
+        The fingerprint that records of a cell's trial must have; None takes any.
 
     Returns
     -------
@@ -79,13 +92,17 @@ def write_summary(
     ...     write_summary(EXPERIMENTS["table2"], Path(folder), 20, ())["trainings"]
     0
     """
-    summary = summarize(experiment, out, trials, wanted)
+    summary = summarize(experiment, out, trials, wanted, fingerprint)
     write_json(summary_path(out, experiment.name), summary)
     return summary
 
 
 def summarize(
-    experiment: Experiment, out: Path, trials: int, wanted: Collection[Cell]
+    experiment: Experiment,
+    out: Path,
+    trials: int,
+    wanted: Collection[Cell],
+    fingerprint: Fingerprint | None = None,
 ) -> dict[str, Any]:
     """Gather the records of an experiment, of this run and of earlier ones.
 
@@ -99,6 +116,8 @@ def summarize(
         Number of trials that were wanted; where there are records of more, all are taken.
     wanted : collection of Cell
         Cells that are to be in it even if they have no records.
+    fingerprint : callable or None, default=None
+        The fingerprint that records of a cell's trial must have; None takes any.
 
     Returns
     -------
@@ -116,8 +135,10 @@ def summarize(
     >>> summary["cells"][0]["scores"], summary["cells"][0]["missing"]
     ({'test': [None, None]}, 2)
     """
-    found = {cell: read_cell(out, cell) for cell in experiment.cells(experiment.datasets)}
+    cells = experiment.cells(experiment.datasets)
+    found = {cell: read_cell(out, cell, fingerprint) for cell in cells}
     kept = {cell: records for cell, records in found.items() if records or cell in wanted}
+    _check_same_data(kept)
     trials = max([trials, *(max(records) + 1 for records in kept.values() if records)])
     # A control that two tasks share was run once.
     unique = {cell.essence: list(records.values()) for cell, records in kept.items()}
@@ -139,8 +160,8 @@ def summarize(
     }
 
 
-def read_cell(out: Path, cell: Cell) -> dict[int, Record]:
-    """Read all records of a cell; what is not one is passed over.
+def read_cell(out: Path, cell: Cell, fingerprint: Fingerprint | None = None) -> dict[int, Record]:
+    """Read all records of a cell; what is not one, or is of other data, is passed over.
 
     Parameters
     ----------
@@ -148,6 +169,8 @@ def read_cell(out: Path, cell: Cell) -> dict[int, Record]:
         The folder of all results.
     cell : Cell
         Which one.
+    fingerprint : callable or None, default=None
+        The fingerprint that records of a cell's trial must have; None takes any.
 
     Returns
     -------
@@ -167,12 +190,28 @@ def read_cell(out: Path, cell: Cell) -> dict[int, Record]:
     records = {}
     for trial in sorted(int(number) for number in numbers if number.isdecimal()):
         try:
-            record = read_record(out, cell, trial)
+            expected = None if fingerprint is None else fingerprint(cell, trial)
+            record = read_record(out, cell, trial, expected)
         except ForeignRecordError:
             continue
         if record is not None:
             records[trial] = record
     return records
+
+
+def _check_same_data(kept: dict[Cell, dict[int, Record]]) -> None:
+    """Refuse records of different data under one name; synthetic ones are drawn in every trial."""
+    found: dict[str, set[str]] = {}
+    for cell, records in kept.items():
+        about = [record["dataset"] for record in records.values()]
+        prints = {a["fingerprint"] for a in about if "groups" not in a and "fingerprint" in a}
+        found.setdefault(cell.dataset, set()).update(prints)
+    mixed = [name for name, prints in found.items() if len(prints) > 1]
+    if mixed:
+        raise ValueError(
+            f"Expected all records of {', '.join(mixed)} to be of the same data, but they are of "
+            "different ones. Pass --data, or keep them in folders of their own (--out)."
+        )
 
 
 def _datasets(kept: dict[Cell, dict[int, Record]]) -> dict[str, Any]:
@@ -216,9 +255,16 @@ def _plans(records: list[Record], keeps_plans: bool) -> dict[str, Any]:
     if not records:
         return {}
     Ws = np.array([record["W"] for record in records], dtype=float)
+    found = {"Ws": plain(Ws, 4)} if keeps_plans else {}
+    if not _is_pairwise(Ws):  # references have no order in which they could be averaged
+        return found
     C = np.array([record["C"] for record in records], dtype=float)
-    found = {"W": plain(Ws.mean(0)), "W_std": plain(Ws.std(0)), "C": plain(C.mean(0))}
-    return {**found, "Ws": plain(Ws, 4)} if keeps_plans else found
+    return {"W": plain(Ws.mean(0)), "W_std": plain(Ws.std(0)), "C": plain(C.mean(0)), **found}
+
+
+def _is_pairwise(Ws: Array) -> bool:
+    """Whether plans are between views: then none goes to itself."""
+    return Ws.shape[1] == Ws.shape[2] and not Ws.diagonal(axis1=1, axis2=2).any()
 
 
 def _remarks(records: list[Record]) -> dict[str, Any]:
@@ -229,11 +275,6 @@ def _remarks(records: list[Record]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if counts:
         found["warnings"] = {text: round(n, 2) for text, n in sorted(counts.items())}
-    if len({_parameters(record) for record in records}) > 1:
+    if len({own_parameters(record.get("parameters", {})) for record in records}) > 1:
         found["mixed_parameters"] = True
     return found
-
-
-def _parameters(record: Record) -> str:
-    given = record.get("parameters", {})
-    return str(sorted((k, v) for k, v in given.items() if k not in _OWN))

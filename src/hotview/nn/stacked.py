@@ -12,7 +12,13 @@ from torch.nn.functional import pad
 
 from hotview.nn.multiview import MultiViewNetwork
 
-__all__ = ["SideBySide", "StackedLinear", "stack_networks", "unstack_networks"]
+__all__ = [
+    "SideBySide",
+    "StackedLinear",
+    "restack_networks",
+    "stack_networks",
+    "unstack_networks",
+]
 
 _NEVER = -1e30  # score of a class that a replica does not have: its probability is exactly 0
 
@@ -55,6 +61,14 @@ class StackedLinear(nn.Module):
         if self.bias is None:
             return torch.bmm(X, self.weight.mT)
         return torch.baddbmm(self.bias, X, self.weight.mT)
+
+    def read_from(self, layers: Sequence[nn.Linear]) -> None:
+        """Take over the weights of the layers that this one was made of."""
+        with torch.no_grad():
+            for r, layer in enumerate(layers):
+                self.weight[r, : len(layer.weight)].copy_(layer.weight)
+                if self.bias is not None:
+                    self.bias[r, 0, : len(layer.bias)].copy_(layer.bias)
 
     def write_back(self, layers: Sequence[nn.Linear]) -> None:
         """Copy the weights into the layers that this one was made of."""
@@ -107,6 +121,14 @@ def unstack_networks(stacked: MultiViewNetwork, networks: Sequence[MultiViewNetw
             part.write_back(layers)  # type: ignore[arg-type]
 
 
+def restack_networks(stacked: MultiViewNetwork, networks: Sequence[MultiViewNetwork]) -> None:
+    """Copy what was changed in the networks into the stacked one that was made of them."""
+    for name, part in stacked.named_modules():
+        if isinstance(part, StackedLinear):
+            layers = [network.get_submodule(name) for network in networks]
+            part.read_from(layers)  # type: ignore[arg-type]
+
+
 def _stack(modules: Sequence[nn.Module]) -> nn.Module:
     if all(_is_plain(module, nn.Linear) for module in modules):
         return StackedLinear(modules)  # type: ignore[arg-type]
@@ -127,5 +149,9 @@ def _stack_sequences(sequences: Sequence[Any]) -> nn.Sequential:
 
 def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
     """Whether nothing of the user's own happens in a layer."""
-    hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
-    return type(module) is kind and not hooked and all(p.requires_grad for p in module.parameters())
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    if type(module) is not kind or any(getattr(module, name) for name in hooks):
+        return False
+    parameters = list(module.parameters())
+    every = list(module.named_parameters(remove_duplicate=False))
+    return len(every) == len(parameters) and all(p.requires_grad for p in parameters)  # none tied

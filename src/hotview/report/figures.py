@@ -87,9 +87,9 @@ def plot_matrix(
         Name of a colormap.
     digits : int, default=3
         Decimals to show.
-    spread : array-like of shape (rows, columns), optional
+    spread : array-like of shape (rows, columns) or None, default=None
         Standard deviations, to show below the numbers.
-    largest : float, optional
+    largest : float or None, default=None
         Where the scale of the colors ends; the largest of the values if it is not given.
 
     Returns

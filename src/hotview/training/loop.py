@@ -43,7 +43,9 @@ class Epoch:
     row : dict of str to float
         What was recorded.
     network : MultiViewNetwork
-        The network as it is now; not a copy.
+        The network as it is now; what is changed in it is kept.
+    replica : int, default=0
+        Which of several networks it is.
     stop : bool, default=False
         Set it to end the training.
 
@@ -57,6 +59,7 @@ class Epoch:
     number: int
     row: dict[str, float]
     network: MultiViewNetwork
+    replica: int = 0
     stop: bool = False
 
 
@@ -156,6 +159,9 @@ class Team(Protocol):
     def write_back(self) -> None:
         """Let every member's own network and objective be what the team has learned."""
 
+    def take_over(self) -> None:
+        """Let the team go on from what was changed in the members' own networks."""
+
 
 class Alone:
     """A team of one, which takes its steps by itself.
@@ -182,6 +188,9 @@ class Alone:
 
     def write_back(self) -> None:
         """Nothing: the network is the member's own."""
+
+    def take_over(self) -> None:
+        """Nothing, for the same reason."""
 
 
 def make_optimizer(
@@ -235,7 +244,7 @@ def train(team: Team, schedule: Schedule) -> list[Outcome]:
         One per member, whose network is then in evaluation mode.
     """
     n_steps = schedule.steps(team)
-    courses = [_Course(member, schedule) for member in team.members]
+    courses = [_Course(i, member, schedule) for i, member in enumerate(team.members)]
     bar = ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose)
     with Interrupt() as interrupt, bar:
         for number in range(1, schedule.max_epochs + 1):
@@ -248,13 +257,15 @@ def train(team: Team, schedule: Schedule) -> list[Outcome]:
                 bar.step()
                 if interrupt.asked:
                     break
-            rows = sums.means(number, len(courses))
+            rows = sums.means(len(courses))
             watched = _watch(evaluation, team.objective, schedule.view_names, len(courses))
             seconds = (time.perf_counter() - start) / len(courses)
             if any(course.is_watched for course in courses):
                 team.write_back()
             for course, row, more in zip(courses, rows, watched, strict=True):
                 course.end_epoch({"epoch": number, **row, **more}, seconds)
+            if schedule.callbacks:
+                team.take_over()
             bar.epoch(courses[0].last_row, ["loss", *evaluation.terms.parts, "validation_score"])
             if interrupt.asked or all(course.is_over for course in courses):
                 break
@@ -298,19 +309,13 @@ class _Sums:
             part = part.detach()
             self.sums[name] = self.sums[name] + part if name in self.sums else part.clone()
 
-    def means(self, epoch: int, n_members: int) -> list[dict[str, float]]:
+    def means(self, n_members: int) -> list[dict[str, float]]:
         parts: dict[str, list[float]] = {}
         if self.sums:
             totals = torch.stack([total.expand(n_members) for total in self.sums.values()])
             parts = dict(zip(self.sums, (totals / self.n).tolist(), strict=True))
-        rows = []
-        for i in range(n_members):
-            row = {name: values[i] for name, values in parts.items()}
-            loss = sum(row.values())
-            if not abs(loss) < float("inf"):
-                raise _diverged(epoch, ", ".join(f"{name}: {x:.3g}" for name, x in row.items()))
-            rows.append({"loss": loss, **row})
-        return rows
+        rows = [{name: values[i] for name, values in parts.items()} for i in range(n_members)]
+        return [{"loss": sum(row.values()), **row} for row in rows]
 
 
 def _watch(
@@ -330,8 +335,8 @@ def _watch(
 class _Course:
     """What becomes of one member: its history, its best weights, and whether it has stopped."""
 
-    def __init__(self, member: Training, schedule: Schedule) -> None:
-        self.member, self.schedule = member, schedule
+    def __init__(self, number: int, member: Training, schedule: Schedule) -> None:
+        self.number, self.member, self.schedule = number, member, schedule
         self.outcome, self.is_over = Outcome(), False
         self.last_row: dict[str, float] = {}
         self._best, self._n_worse = -float("inf"), 0
@@ -346,6 +351,9 @@ class _Course:
         """Record an epoch, unless the member has stopped before."""
         if self.is_over:
             return
+        if not abs(row["loss"]) < float("inf"):
+            parts = [f"{name}: {x:.3g}" for name, x in row.items() if name not in ("epoch", "loss")]
+            raise _diverged(int(row["epoch"]), ", ".join(parts))
         start = time.perf_counter()
         if self.member.score is not None:
             row["validation_score"] = self.member.score()
@@ -353,7 +361,7 @@ class _Course:
         row["seconds"] = seconds + time.perf_counter() - start
         self.last_row = row
         self.outcome.history._append(row)
-        epoch = Epoch(int(row["epoch"]), dict(row), self.member.network)
+        epoch = Epoch(int(row["epoch"]), dict(row), self.member.network, self.number)
         for callback in self.schedule.callbacks:
             callback(epoch)
         patience = self.schedule.patience

@@ -19,7 +19,7 @@ from hotview.ot import Plan, draw_directions, sliced_cost
 from hotview.training.batches import Stream, TrainingRows
 from hotview.training.null import Null, draw_null
 
-__all__ = ["ViewPlan", "average_plans", "plan_views"]
+__all__ = ["ViewPlan", "average_plans", "match_columns", "plan_views"]
 
 _ROWS, _ROUNDS = 4096, 16  # at most, of every view in a round
 _BASES = 10  # orthogonal bases of directions in a round
@@ -133,7 +133,7 @@ def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
     first = plans[0]
     if len(plans) == 1:
         return first
-    orders = [_order(plan, first) for plan in plans]
+    orders = [match_columns(plan, first) for plan in plans]
     pairs = list(zip(plans, orders, strict=True))
     Ws = torch.stack([plan.W[:, order] for plan, order in pairs])
     C = torch.stack([plan.C[:, order] for plan, order in pairs]).mean(0)
@@ -147,7 +147,7 @@ def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
     )
 
 
-def _order(plan: ViewPlan, first: ViewPlan) -> IntArray:
+def match_columns(plan: ViewPlan, first: ViewPlan) -> IntArray:
     """Columns of a plan in the order in which they are most like those of another."""
     if plan.pairwise:  # columns are views
         return np.arange(plan.W.shape[1])

@@ -16,7 +16,7 @@ from hotview._types import IntArray
 from hotview.losses.coupling import Coupling
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.losses.sliced import ReferenceCoupling
-from hotview.nn.stacked import SideBySide, stack_networks, unstack_networks
+from hotview.nn.stacked import SideBySide, restack_networks, stack_networks, unstack_networks
 from hotview.training.batches import Picks
 from hotview.training.graphs import RecordedStep
 from hotview.training.loop import Training, make_optimizer, train_step
@@ -81,6 +81,10 @@ class Replicas:
         unstack_networks(self.network, [member.network for member in self.members])
         couplings = [member.objective.coupling for member in self.members]
         _unstack_couplings(self.objective.coupling, couplings)
+
+    def take_over(self) -> None:
+        """Copy what was changed in the members' own networks into the tensors of all."""
+        restack_networks(self.network, [member.network for member in self.members])
 
     def _step(self, batch: Batch) -> Evaluation:
         return train_step(self.network, self.objective, self.optimizer, batch, None)

@@ -91,3 +91,12 @@ def test_table_3_explains_itself(results, scores):
     ]
     assert f"| HOT (11) | {' | '.join(told)} |" in text
     assert "features lack the classes" not in accuracy_part(results, "table2").text
+
+
+def test_of_a_row_without_any_trial_nothing_is_said(summaries, change, read):
+    change(summaries["table2"], [99] * 5, dataset="handwritten")
+    change(summaries["table2"], [None] * 5, dataset="handwritten", method="SW (8)")
+    text = accuracy_part(read(summaries), "table2").text.split("### Caltech7")[0]
+    assert "10 of 10 rows" in text
+    assert "short" not in text
+    assert "in 0 of 10 rows" in text

@@ -53,3 +53,10 @@ def test_the_ceiling_with_all_labels_is_no_rival(summaries, change, read):
 
 def test_nothing_was_run():
     assert "Nothing was run yet; `hotview reproduce all`" in opening(Results({}))
+
+
+def test_controls_without_any_trial_are_no_rivals(summaries, change, read):
+    change(summaries["table2"], [None] * 5, dataset="handwritten", method="logistic regression")
+    text = opening_part(read(summaries), []).text
+    assert "with –" not in text
+    assert "nan" not in text

@@ -45,3 +45,10 @@ def test_without_plans_there_is_no_picture(summaries, read):
     for cell in summaries["figure2"]["cells"]:
         del cell["Ws"]
     assert plans_part(read(summaries), "figure2").pictures == {}
+
+
+def test_a_dataset_of_which_nothing_was_run_has_no_picture(summaries, read):
+    summaries["figure5"]["datasets"]["msrc"] = {"label": "msrc"}
+    cells = summaries["figure5"]["cells"]
+    summaries["figure5"]["cells"] = [e for e in cells if e["cell"]["dataset"] != "msrc"]
+    assert not [name for name in plans_part(read(summaries), "figure5").pictures if "msrc" in name]

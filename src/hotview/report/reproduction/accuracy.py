@@ -163,7 +163,7 @@ def matched_rows(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
     reached: list[str] = []
     short: list[str] = []
     for row in rows:
-        if row.published and "paper" in row.scores:
+        if row.published and "paper" in row.scores and row.scores["paper"].n > 0:
             enough = row.scores["paper"].mean >= row.published.mean - row.published.std
             (reached if enough else short).append(row.name)
     return reached, short
@@ -199,6 +199,8 @@ def coupling_counts(rows: Iterable[Row], settings: str) -> tuple[list[str], list
     for row in rows:
         if row.name in _OF_THE_PAPER and settings in row.differences:
             gain = row.differences[settings]
+            if gain.n < 2:  # nothing to tell an interval from
+                continue
             side = above if gain.low > 0 else below if gain.high < 0 else around
             side.append(row.name)
     return above, below, around

@@ -146,8 +146,10 @@ def _controls(outcome: Outcome, task: str) -> Iterator[str]:
     fair = CONTROLS[:-1]
     for dataset in outcome.datasets:
         rows = table_rows(outcome.record, dataset, task)
-        plain = [row for row in rows if row.name in fair]
-        trained = [(row, s) for row in rows if row.published for s in row.scores]
+        plain = [row for row in rows if row.name in fair and row.scores["-"].n > 0]
+        trained = [
+            (row, s) for row in rows if row.published for s in row.scores if row.scores[s].n > 0
+        ]
         if plain and trained:
             best = max(plain, key=lambda row: row.scores["-"].mean)
             row, settings = max(trained, key=lambda pair: pair[0].scores[pair[1]].mean)

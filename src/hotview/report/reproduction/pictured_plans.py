@@ -129,7 +129,7 @@ def _draw_plan(entry: Entry, views: Sequence[str], ax: Axes) -> None:
 
 
 def _dataset_part(outcome: Outcome, dataset: str) -> Part:
-    views = list(outcome.datasets[dataset]["views"])
+    views = list(outcome.datasets[dataset].get("views", ()))  # none where nothing was run
     label, drawings = outcome.label(dataset), dict(_drawings(outcome, dataset, views))
     shown = "\n\n".join(picture(name, f"Plans on {label}") for name in drawings)
     return Part(section(label, shown, level=3), drawings)

@@ -61,3 +61,8 @@ def test_the_best_value(summaries, change, read):
     change(summaries["figure3"], [75, 77, 76, 78, 79], overrides={"n_references": 5})
     equal = by_way(best_claim(read(summaries)))["references K, robust settings"]
     assert equal.verdict == "cannot be told"
+
+
+def test_a_value_without_any_trial_leaves_it_open():
+    assert ROBUST.decide(Spread(math.nan, 2.5)) is None
+    assert ROBUST.decide(Spread(1.0, math.nan)) is None

@@ -154,7 +154,7 @@ def _denser_findings(outcome: Outcome) -> Iterator[Finding]:
                     _words(entry),
                     f"{means} = {written_difference(gap)}",
                     DENSER.decide(gap),
-                    is_the_papers("caltech20", outcome.datasets["caltech20"]),
+                    all(is_the_papers(d, outcome.datasets[d]) for d in ("caltech20", dataset)),
                 )
 
 
@@ -225,4 +225,5 @@ def _stable_finding(outcome: Outcome, entry: Entry) -> Finding:
         f"{_words(entry)}, {where}",
         f"{number(found.mean, 2)} {interval if found.n > 2 else ''}".strip(),
         STABLE.decide(found),
+        is_the_papers(entry.cell.dataset, outcome.datasets[entry.cell.dataset]),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -59,7 +60,7 @@ class Lead(NamedTuple):
 
 
 def _robust(spread: Spread) -> bool | None:
-    return None if spread.std != spread.std else spread.width <= spread.std
+    return spread.width <= spread.std if math.isfinite(spread.width + spread.std) else None
 
 
 def _best(lead: Lead) -> bool | None:
