@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -127,6 +128,19 @@ def test_experiments_without_cells_write_nothing(run, monkeypatch, tmp_path):
     given = ["--out", str(tmp_path), "--trials", "1", "--jobs", "1", "--device", "cpu"]
     assert CliRunner().invoke(app, ["reproduce", "all", *given]).exit_code == 0
     assert {path.name for path in (tmp_path / "paper").iterdir()} == {"table2.json", "runs.jsonl"}
+
+
+def test_results_whose_records_are_gone_are_not_replaced_by_fewer(run, tmp_path):
+    assert run(trials=2).exit_code == 0
+    path = tmp_path / "paper" / "table2.json"
+    before = path.read_bytes()
+    shutil.rmtree(tmp_path / "records")
+    for arguments, trials in (((), 1), (("--settings", "paper"), 2)):
+        error = run(*arguments, trials=trials).exception
+        assert isinstance(error, ValueError)
+        assert "they would be lost. Choose another --out" in str(error)
+        assert path.read_bytes() == before
+    assert run(trials=2).exit_code == 0  # which makes all of them again
 
 
 def test_settings_choose_cells(run):

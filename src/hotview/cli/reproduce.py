@@ -120,6 +120,8 @@ def run_reproduce(options: Options) -> int:
     console = _console()
     found = _find_datasets(options, console)
     _check_folder(options.out)
+    for experiment in options.experiments:
+        _check_nothing_is_lost(experiment, options, found)
     device = pick_device(options.device)
     jobs = options.jobs or default_jobs()
     cells = [cell for e in options.experiments for cell in options.cells(e, found)]
@@ -187,6 +189,19 @@ def _check_folder(out: Path) -> None:
             raise PermissionError(f"{folder} cannot be written to; choose another --out.")
 
 
+def _check_nothing_is_lost(experiment: Experiment, options: Options, found: Sequence[str]) -> None:
+    """Refuse to replace a file of results by one that holds fewer of them."""
+    from hotview.experiments.summary import count_lost, summary_path
+
+    wanted = options.cells(experiment, found)
+    if wanted and (n := count_lost(experiment.name, options.out, options.trials, wanted)):
+        raise ValueError(
+            f"Expected to add to {summary_path(options.out, experiment.name)}, but it holds "
+            f"{n} results that this run would not make again and whose records are not in "
+            f"{options.out / 'records'}: they would be lost. Choose another --out."
+        )
+
+
 def _train(options: Options, missing: Any, device: str, jobs: int) -> _Outcome:
     """Run all items under one bar, and note the run."""
     from hotview.experiments.progress import TrainingsBar
@@ -240,7 +255,7 @@ def _note_run(
 def _say_how_to_go_on(options: Options, outcome: _Outcome, console: Console) -> int:
     console.print(
         f"Stopped. {outcome.n_done} trainings of this run are kept in {options.out / 'records'}; "
-        f"give the same command{' without --again' * options.again} to go on from there.",
+        f"give the same command again{', without --again,' * options.again} to go on from there.",
         highlight=False,
     )
     return _INTERRUPTED

@@ -91,5 +91,5 @@ class TrainingsBar:
 
     def _left(self) -> str:
         elapsed = time.perf_counter() - self.start
-        seconds = elapsed * (self.work - self.work_done) / self.work_done
+        seconds = elapsed * max(0.0, self.work - self.work_done) / self.work_done
         return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

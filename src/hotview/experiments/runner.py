@@ -65,7 +65,7 @@ def run_cell(
     >>> cell = Cell("handwritten", "unsupervised", "HOT (11)", "paper", overrides=few)
     >>> record, = run_cell(cell, [0])
     >>> record["trial"], record["history"]["epochs"], list(record["scores"])
-    (0, 2, ['test', 'validation', 'standardized', 'all_labels'])
+    (0, 2, ['test', 'validation', 'standardized', 'unpenalized', 'labels_20', 'all_labels'])
     """
     with one_thread():
         run = _run_control if cell.is_control else _run_together

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -21,7 +22,7 @@ from hotview.experiments.records import (
     record_path,
 )
 
-__all__ = ["FORMAT", "read_cell", "summarize", "summary_path", "write_summary"]
+__all__ = ["FORMAT", "count_lost", "read_cell", "summarize", "summary_path", "write_summary"]
 
 #: Of the files.
 FORMAT = 1
@@ -197,6 +198,45 @@ def read_cell(out: Path, cell: Cell, fingerprint: Fingerprint | None = None) -> 
         if record is not None:
             records[trial] = record
     return records
+
+
+def count_lost(experiment: str, out: Path, trials: int, wanted: Collection[Cell]) -> int:
+    """Count results in a file that would not be in it if it were written after a run.
+
+    Parameters
+    ----------
+    experiment : str
+        Name of the experiment.
+    out : Path
+        The folder of all results.
+    trials : int
+        Trials that the run makes.
+    wanted : collection of Cell
+        Cells that the run makes.
+
+    Returns
+    -------
+    int
+        Scores of trials that are neither made again nor recorded.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hotview.experiments.summary import count_lost
+    >>> count_lost("table2", Path("nowhere"), 20, ())
+    0
+    """
+    path = summary_path(out, experiment)
+    if not path.exists():
+        return 0
+    lost = 0
+    for entry in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        cell = Cell.from_json(entry["cell"])
+        there = {t for t, score in enumerate(entry["scores"]["test"]) if score is not None}
+        kept = set(range(trials)) if cell in wanted else set()
+        missing = there - kept
+        lost += len(missing - read_cell(out, cell).keys()) if missing else 0
+    return lost
 
 
 def _check_same_data(kept: dict[Cell, dict[int, Record]]) -> None:
