@@ -49,3 +49,13 @@ def test_the_pictures_have_a_panel_per_parameter(results):
     assert len({ax.get_ylim() for ax in figure.axes}) == 1
     (legend,) = figure.legends
     assert len(legend.get_texts()) == 3
+
+
+def test_missing_trials_of_a_point_are_told(summaries, read):
+    cells, small = summaries["figure3"]["cells"], {"batch_size": 50}
+    entries = [entry for entry in cells if entry["cell"].get("overrides") == small]
+    assert entries
+    for entry in entries:
+        entry["scores"]["test"][1] = None
+        entry["missing"] = 1
+    assert "| 50 (1 trial missing) |" in sweeps_part(read(summaries), "figure3").text

@@ -98,7 +98,8 @@ def _experiments(results: Results) -> str:
     if not rows:
         return ""
     words = (
-        "Trainings by experiment, and the seconds of training in them added up; experiments share "
+        "Trainings by experiment, and the time from data to model added up (on a GPU it includes "
+        "the wait for a turn); experiments share "
         "trainings, which were run once."
     )
     header = ["experiment", "trainings", "time of training", "machine"]

@@ -17,6 +17,7 @@ from hotview.report.reproduction.parts import (
     SETTINGS_WORDS,
     Part,
     join_parts,
+    missing_words,
     not_run,
     picture,
     written_difference,
@@ -191,7 +192,7 @@ def _rows(sweep: Sweep) -> Iterator[list[str]]:
         gain = None if entry is usual else difference(entry, usual)
         yield [
             LETTERS[sweep.parameter],
-            f"{value:g}",
+            f"{value:g}{missing_words(entry.missing)}",
             written_score(entry.score()),
             written_difference(gain),
         ]
