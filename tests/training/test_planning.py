@@ -1,3 +1,5 @@
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from hotview.ot import Plan, draw_directions, sliced_cost
 from hotview.training import planning
 from hotview.training.batches import Stream, TrainingRows
 from hotview.training.columns import Columns
-from hotview.training.planning import ViewPlan, plan_views
+from hotview.training.planning import ViewPlan, average_plans, match_columns, plan_views
 from hotview.training.rows import ViewRows
 
 D = 2
@@ -116,3 +118,27 @@ def test_the_seeds_decide_and_the_network_is_left_alone():
     assert torch.equal(first.W, second.W)
     assert all(torch.equal(p, q) for p, q in zip(network.parameters(), before, strict=True))
     assert all(p.grad is None for p in network.parameters())
+
+
+def view_plan(W):
+    W = torch.tensor(W)
+    plan = Planner().solve(1 - W, pairwise=False)
+    found = {field.name: getattr(plan, field.name) for field in fields(plan)}
+    return ViewPlan(**{**found, "W": W}, null=None)
+
+
+def test_references_are_matched_before_plans_are_averaged():
+    W = [[0.3, 0.2, 0.0], [0.0, 0.1, 0.4]]
+    turned = [[row[k] for k in (2, 0, 1)] for row in W]
+    mean = average_plans([view_plan(W), view_plan(turned), view_plan(W)])
+    torch.testing.assert_close(mean.W, torch.tensor(W))
+    torch.testing.assert_close(mean.C, 1 - torch.tensor(W))
+    assert (mean.spread == 0).all()
+    assert match_columns(view_plan(turned), view_plan(W)).tolist() == [1, 2, 0]
+
+
+def test_views_have_an_order_that_is_kept():
+    W = torch.tensor([[0.0, 0.25, 0.25], [0.25, 0.0, 0.25], [0.25, 0.25, 0.0]])
+    pairs = replace(view_plan(W.tolist()), mask=torch.eye(3, dtype=torch.bool))
+    assert pairs.pairwise
+    assert match_columns(pairs, pairs).tolist() == [0, 1, 2]

@@ -66,3 +66,10 @@ def test_the_spread_is_the_root_of_the_total_variance():
     assert spread(cloud([9.0, 16.0]) + 50) == pytest.approx(5)
     assert spread(torch.ones(4, 2)) == 0
     assert spread(torch.tensor([[1.0], [-1.0]])) == 1
+
+
+def test_a_point_far_from_the_origin_has_rank_0_whatever_rounding_leaves():
+    Z = torch.full((1000, 4), 0.1, dtype=torch.float64) * 3
+    Z[::2] += 1e-12  # less than float32 would keep
+    assert effective_rank(Z) == 0.0
+    assert effective_rank(Z + torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))) > 3
