@@ -3,6 +3,7 @@ import pytest
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
+from hotview.estimators import single_fit
 from hotview.estimators.together import fit_together
 
 SMALL = {
@@ -149,10 +150,8 @@ def test_features_of_replicas_are_side_by_side():
 
 
 def test_replicas_share_their_rows(monkeypatch):
-    from hotview.estimators import fitting
-
-    calls, read = [], fitting.read_source
-    monkeypatch.setattr(fitting, "read_source", lambda *a, **k: calls.append(1) or read(*a, **k))
+    calls, read = [], single_fit.read_source
+    monkeypatch.setattr(single_fit, "read_source", lambda *a, **k: calls.append(1) or read(*a, **k))
     model, arguments = classifier(0, n_replicas=3)
     model.fit(**arguments)
     assert len(calls) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 import hotview
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import Table, check_choice, check_known_tables
-from hotview.estimators.fitting import Fitted, Task
 from hotview.estimators.frames import CONTAINERS, output_container, wrap_rows
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.randomness import replica_states
+from hotview.estimators.single_fit import Fitted, Task
 from hotview.losses import Coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
@@ -42,7 +43,7 @@ class _Unsplittable:
         )
 
 
-class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
+class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the estimators."""
 
     impute: str | None
@@ -67,9 +68,9 @@ class MultiViewEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.pairwise = _Unsplittable()
         return tags
 
+    @abstractmethod
     def _tasks(self, *args: Any, **arguments: Any) -> list[Task]:
         """Check what `fit` got; return what to train, one task per replica."""
-        raise NotImplementedError
 
     def _per_replica(self, task: Task) -> list[Task]:
         """The same fit with the random state of every replica."""

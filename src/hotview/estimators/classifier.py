@@ -20,11 +20,12 @@ from hotview._validation import (
     check_tables,
 )
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.fitting import Fitted, Task, Validation, fit_views
+from hotview.estimators.fitting import fit_views
 from hotview.estimators.gathering import Source
 from hotview.estimators.inference import check_some_view, class_log_probabilities
 from hotview.estimators.labels import Labels, encode_labels, number_labels, read_labels
 from hotview.estimators.parameters import check_parameters
+from hotview.estimators.single_fit import Fitted, Task, Validation
 from hotview.training.columns import check_finite
 from hotview.training.loop import Epoch
 

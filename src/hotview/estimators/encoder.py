@@ -11,9 +11,10 @@ from sklearn.base import TransformerMixin
 from hotview._types import Views
 from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.fitting import Task, fit_views
+from hotview.estimators.fitting import fit_views
 from hotview.estimators.gathering import Source
 from hotview.estimators.parameters import check_parameters
+from hotview.estimators.single_fit import Task
 from hotview.training.loop import Epoch
 
 __all__ = ["MultiViewEncoder"]

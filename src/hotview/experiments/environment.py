@@ -156,8 +156,8 @@ def turn_on(device: str) -> Iterator[None]:
     """Wait until no other process of this kind trains on a GPU.
 
     A GPU gives every process that wants it a slice of time in turn. What trains there asks for
-    answers all the time, so that three at once took longer than one after another; but what comes
-    before and after a training needs no GPU, and keeps many processes busy.
+    answers all the time, and more at once brought nothing; but what comes before and after a
+    training needs no GPU, and keeps many processes busy.
 
     Parameters
     ----------

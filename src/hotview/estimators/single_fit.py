@@ -1,0 +1,394 @@
+"""One fit: from checked tables and parameters to a training, and from there to a model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.decomposition import PCA
+from torch import Tensor
+
+from hotview._types import Array, IntArray
+from hotview._validation import Table
+from hotview.estimators import remarks
+from hotview.estimators.couplings import CouplingSettings, make_coupling
+from hotview.estimators.gathering import Reading, Source, gather_rows, read_source
+from hotview.estimators.inference import Fusion, class_log_probabilities
+from hotview.estimators.labels import Labels, hold_out
+from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
+from hotview.estimators.randomness import Randomness
+from hotview.estimators.starting import start_at_principal_components, start_references
+from hotview.losses import DGCCA, Coupling, NoCoupling, Planner
+from hotview.losses.objective import Objective
+from hotview.losses.sliced import ReferenceCoupling
+from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
+from hotview.training.batches import Sampler, TrainingRows
+from hotview.training.columns import Columns
+from hotview.training.components import principal_components
+from hotview.training.history import History
+from hotview.training.interrupt import Interrupt
+from hotview.training.loop import Outcome, Schedule, Training
+from hotview.training.neighbors import nearest_neighbors
+from hotview.training.planning import ViewPlan, plan_views
+from hotview.training.progress import wants_progress
+from hotview.training.rows import ViewRows
+
+__all__ = ["Fit", "Fitted", "Task", "Validation"]
+
+#: parameters in which fits that are trained together may differ
+_PER_REPLICA = ("coupling_weight", "view_weight", "orthogonality_weight")
+_WATCHED = 1000  # rows of every view that are looked at for collapse
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Aligned rows whose score is recorded after every epoch.
+
+    Parameters
+    ----------
+    tables : dict of str to Table
+        Some or all views.
+    target : ndarray of int64
+        The true classes; −1 for a class that training does not know.
+    rows : ndarray of int64 or None, default=None
+        Which rows of the tables; None takes all.
+    """
+
+    tables: Mapping[str, Table]
+    target: IntArray
+    rows: IntArray | None = None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit leaves behind."""
+
+    network: MultiViewNetwork
+    coupling: Coupling
+    columns: dict[str, Columns]
+    history: History
+    plan: ViewPlan | None
+    batch_size: int
+    fusion: Fusion | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One fit: checked tables, labels and parameters.
+
+    Parameters
+    ----------
+    source : Source
+        The user's tables.
+    labels : Labels or None
+        Classes of the rows; None trains encoders alone.
+    parameters : dict of str to object
+        The estimator's parameters.
+    weigh_classes : callable
+        Weights of the classes, from the labels that are learned from.
+    validation : Validation or None
+        Rows to score after every epoch.
+    """
+
+    source: Source
+    labels: Labels | None
+    parameters: Mapping[str, Any]
+    weigh_classes: Callable[[Labels], Array | None] = lambda labels: None
+    validation: Validation | None = None
+
+
+class Fit:
+    """The steps of a fit before and after the training, and what they have in common."""
+
+    columns: dict[str, Columns]
+    data: TrainingRows
+    training: Training
+    fusion: Fusion | None
+
+    def __init__(self, task: Task, *, null: bool) -> None:
+        self.task, self.null = task, null
+        self.source, self.labels, self.parameters = task.source, task.labels, task.parameters
+        self.names = task.source.names
+        self.device = pick_device(task.parameters["device"])
+        self.random = Randomness(task.parameters["random_state"])
+        self.encoders = encoders_of(task.parameters["encoders"], task.source.names)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.parameters[name]
+
+    @property
+    def kind(self) -> Hashable:
+        """Parameters that must be equal in fits that are trained together."""
+        own = {"random_state", "n_replicas", *_PER_REPLICA}
+        shared = {name: repr(value) for name, value in self.parameters.items() if name not in own}
+        return tuple(self.names), math.isinf(self["orthogonality_weight"]), tuple(shared.items())
+
+    def prepare(self, readings: dict[Hashable, Reading]) -> Training:
+        """Everything up to the first step; tables that were read before are not read again."""
+        validation = self._hold_out(self.task.validation)
+        class_weight = None if self.labels is None else self.task.weigh_classes(self.labels)
+        self.columns, data = self._read(readings)
+        components = self._components(data)
+        self.data = data = self._with_neighbors(data, components)
+        sampler = self._sampler(data)
+        network = self._network().to(self.device)
+        objective = self._objective(data, sampler.batch_size, class_weight).to(self.device)
+        if self["initialization"] == "pca":
+            self._start_at(components, network, objective.coupling, data, sampler)
+        self.fusion = None if self.labels is None else self._fusion(self.labels, data)
+        score = self._score(network, self.columns, self.fusion, validation)
+        self.training = Training(network, objective, sampler, self.random.torch, score)
+        return self.training
+
+    def finish(self, outcome: Outcome) -> Fitted:
+        """Everything after the last step."""
+        network, coupling = self.training.network, self.training.objective.coupling
+        batch_size = self.training.sampler.batch_size
+        with Interrupt() as interrupt:  # what is learned must not be lost in the last pass
+            plan = self._plan(network, coupling, self.data, batch_size)
+            latents = self._latents(network, self.data)
+        if outcome.interrupted or interrupt.asked:
+            remarks.remark_on_interrupt(len(outcome.history))
+        self._remark(plan, latents, coupling, batch_size)
+        return Fitted(
+            network, coupling, self.columns, outcome.history, plan, batch_size, self.fusion
+        )
+
+    def _hold_out(self, validation: Validation | None) -> Validation | None:
+        """The rows to validate on: those given, or some whose labels are hidden."""
+        share = self.parameters.get("validation_fraction")
+        if self.labels is None or validation is not None or share is None:
+            return validation
+        self.labels, held, target = hold_out(self.labels, share, self.random.numpy)
+        return Validation(self.source.linked, target, held)
+
+    def _read(self, readings: dict[Hashable, Reading]) -> tuple[dict[str, Columns], TrainingRows]:
+        """Look at all tables once, and number their rows."""
+        how = {name: self[name] for name in ("standardize", "impute")}
+        key = (id(self.source), self.device, *how.values())
+        is_new = key not in readings
+        if is_new:
+            readings[key] = read_source(self.source, **how, device=self.device)
+        reading = readings[key]
+        data = gather_rows(self.source, reading, self.labels)
+        self._check_alignment(data)
+        if is_new:
+            remarks.remark_on_columns(reading.scans, standardize=self["standardize"])
+            remarks.remark_on_few_views(self["coupling"], len(self.names))
+            if self.labels is not None:
+                remarks.remark_on_classes(self.labels.classes, self.names, data)
+        return {name: scan.columns for name, scan in reading.scans.items()}, data
+
+    def _latents(self, network: MultiViewNetwork, data: TrainingRows) -> list[Tensor]:
+        """Latents of some rows of every view, as the network encodes them now."""
+        rows = [self.random.numpy.permutation(len(view))[:_WATCHED] for view in data.views]
+        with torch.no_grad():
+            Xs = [view.take(r) for view, r in zip(data.views, rows, strict=True)]
+            return network.embed(network.encode(Xs))
+
+    def _remark(
+        self,
+        plan: ViewPlan | None,
+        latents: list[Tensor],
+        coupling: Coupling,
+        batch_size: int,
+    ) -> None:
+        if plan is None:  # without a coupling nothing has shaped the common space
+            return
+        wanted = float(np.sqrt(self["n_components"] * self._variance(coupling, batch_size)))
+        remedies = [
+            "use view_regularizer='autoencoder'" * (self["view_regularizer"] != "autoencoder"),
+            "raise orthogonality_weight" * (self["coupling"] != "dgcca"),
+            "lower coupling_weight",
+        ]
+        remarks.remark_on_collapse(self.names, latents, self._widths(), wanted, remedies)
+        remarks.remark_on_plan(plan)
+
+    def _check_alignment(self, data: TrainingRows) -> None:
+        """Refuse rows without correspondence where the coupling compares individuals."""
+        if self["coupling"] not in ("lscca", "dgcca"):
+            return
+        if self.source.unaligned or len(data.aligned) < 2:
+            raise ValueError(
+                f"Expected aligned rows for coupling={self['coupling']!r}, which compares the same "
+                "individuals in all views, but "
+                + (
+                    f"views {list(self.source.unaligned)} have unaligned ones. "
+                    if self.source.unaligned
+                    else f"{len(data.aligned)} have all views. "
+                )
+                + "Pass paired=True to MultiViewEncoder if row i is the same individual in every "
+                "view, leave unaligned rows out, or use coupling='hot-reference'."
+            )
+        remarks.remark_on_incomplete(self["coupling"], self.source.n_linked - len(data.aligned))
+
+    def _widths(self) -> list[int]:
+        return [self.source.tables(name)[0].n_columns for name in self.names]
+
+    def _components(self, data: TrainingRows) -> list[PCA]:
+        """Principal components of every view, where something begins with them."""
+        if self["initialization"] != "pca" and self["view_regularizer"] != "manifold":
+            return []
+        n = max(self["n_features"], self["n_components"])
+        return principal_components(data.views, n, self.random.numpy)
+
+    def _with_neighbors(self, data: TrainingRows, components: list[PCA]) -> TrainingRows:
+        if self["view_regularizer"] != "manifold":
+            return data
+        pairs = zip(data.views, components, strict=True)
+        k = self["n_neighbors"]
+        return replace(data, neighbors=[nearest_neighbors(view, pca, k) for view, pca in pairs])
+
+    def _start_at(
+        self,
+        components: list[PCA],
+        network: MultiViewNetwork,
+        coupling: Coupling,
+        data: TrainingRows,
+        sampler: Sampler,
+    ) -> None:
+        """Let the encoders begin at principal components, and the references among the views."""
+        variance = self._variance(coupling, sampler.batch_size)
+        for s, (pca, given) in enumerate(zip(components, self.encoders, strict=True)):
+            if given is None:
+                start_at_principal_components(network, s, pca, self["n_components"], variance)
+        if isinstance(coupling, ReferenceCoupling):
+            start_references(network, coupling, data, self.random)
+
+    def _variance(self, coupling: Coupling, batch_size: int) -> float:
+        """Mean variance of the latents' columns that the constraint of the coupling asks for."""
+        if isinstance(coupling, ReferenceCoupling):
+            n_clouds = len(coupling.clouds())
+        else:
+            n_clouds = 1 if isinstance(coupling, DGCCA) else len(self.names)
+        return 1 / (n_clouds * (batch_size if self["scale"] == "sum" else 1))
+
+    def _network(self) -> MultiViewNetwork:
+        widths = Widths(
+            self._widths(),
+            hidden_of(self["hidden"], self.names),
+            self["n_features"],
+            self["n_components"],
+            0 if self.labels is None else len(self.labels.classes),
+            self["view_regularizer"] == "autoencoder",
+        )
+        return make_network(widths, self.random.torch, self.encoders, self.names)
+
+    def _sampler(self, data: TrainingRows) -> Sampler:
+        coupling, regularizer = self["coupling"], self["view_regularizer"]
+        return Sampler(
+            data,
+            self["batch_size"],
+            self.random.numpy,
+            couples=self.labels is None or coupling != "none" or regularizer != "none",
+            aligned=coupling in ("lscca", "dgcca"),
+        )
+
+    @property
+    def head_weight(self) -> float:
+        """Weight of the views' heads: 0, as in the paper, where its sums are asked for."""
+        given = self.parameters.get("head_weight")
+        if given is None:
+            return 0.0 if self["scale"] == "sum" else 1.0
+        return float(given)
+
+    @property
+    def planner(self) -> Planner:
+        """How W is found: β as it stands for the paper's sums, else relative to C."""
+        return Planner(
+            self["entropy"], self["scale"] == "mean", self["sinkhorn_max_iter"], self["cost_decay"]
+        )
+
+    def _objective(
+        self, data: TrainingRows, n_points: int, class_weight: Array | None
+    ) -> Objective:
+        names = ("n_components", "n_references", "n_projections", "projections", "scale")
+        settings = CouplingSettings(
+            **{name: self[name] for name in (*names, "orthogonality_weight")},
+            n_points=n_points,
+            planner=self.planner,
+            generator=self.random.torch,
+        )
+        return Objective(
+            make_coupling(self["coupling"], settings),
+            self["view_regularizer"],
+            coupling_weight=self["coupling_weight"],
+            view_weight=self["view_weight"],
+            head_weight=self.head_weight,
+            class_weight=None
+            if class_weight is None
+            else torch.as_tensor(class_weight, dtype=torch.float32),
+            teachers=data.teachers,
+        )
+
+    def _fusion(self, labels: Labels, data: TrainingRows) -> Fusion:
+        """Which heads training teaches, and how frequent the classes are."""
+        n_classes = len(labels.classes)
+        labeled = data.target[data.target >= 0]
+        known = [len(classes) for classes in data.classes_known]
+        if len(data.taught) > 0:  # then every view learns what the teachers know
+            known = [max(known)] * len(known)
+        counts = np.bincount(np.concatenate([labeled, *data.own_target]), minlength=n_classes) + 1
+        return Fusion(
+            len(np.unique(labeled)) == n_classes,
+            self.head_weight == 0,
+            tuple(known),
+            tuple(np.log(counts / counts.sum()).tolist()),
+        )
+
+    @property
+    def schedule(self) -> Schedule:
+        """How long to train."""
+        return Schedule(
+            self["max_epochs"],
+            self["steps_per_epoch"],
+            self.parameters.get("patience"),
+            tuple(self["callbacks"] or ()),
+            self.names,
+            wants_progress(self["verbose"]),
+        )
+
+    def _score(
+        self,
+        network: MultiViewNetwork,
+        columns: Mapping[str, Columns],
+        fusion: Fusion | None,
+        validation: Validation | None,
+    ) -> Callable[[], float] | None:
+        if validation is None or fusion is None:
+            return None
+        chosen = None if validation.rows is None else [validation.rows]
+        views = {
+            s: ViewRows([validation.tables[name]], columns[name], self.device, chosen)
+            for s, name in enumerate(self.names)
+            if name in validation.tables
+        }
+
+        def accuracy() -> float:
+            network.eval()
+            found = class_log_probabilities(network, views, fusion).argmax(axis=1)
+            return float(np.mean(found == validation.target))
+
+        return accuracy
+
+    def _plan(
+        self, network: MultiViewNetwork, coupling: Coupling, data: TrainingRows, batch_size: int
+    ) -> ViewPlan | None:
+        if isinstance(coupling, NoCoupling):
+            return None  # nothing has brought the views into a common space
+        return plan_views(
+            network,
+            coupling,
+            data,
+            self.planner,
+            scale=self["scale"],
+            batch_size=batch_size,
+            n_components=self["n_components"],
+            random=self.random.numpy,
+            generator=self.random.torch,
+            null=self.null,
+        )
