@@ -18,20 +18,25 @@ import hotview
 from hotview._files import check_output_path, whole_file
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import Fusion
+from hotview.estimators.inference import Fusion, Judge, LinearScores
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
+from hotview.estimators.pooling import Pool
 from hotview.nn.multiview import Widths, make_network
 from hotview.ot import Plan
 from hotview.training.columns import Columns
 from hotview.training.history import History
 from hotview.training.null import Null
 from hotview.training.planning import ViewPlan
+from hotview.training.voting import Basis, Voters
 
 __all__ = ["check_model_path", "load_model", "save_model"]
 
-_FORMAT, _VERSION = "hotview model", 2  # the second is that of several replicas
+_FORMAT = "hotview model"
+_VERSION = 3  # the second is that of several replicas, the third of votes and pools
 _CLASSES = {c.__name__: c for c in (MultiViewClassifier, MultiViewEncoder)}
 _NOT_SAVED = ("callbacks", "encoders", "random_state", "device")
+_BEFORE_VOTES = {"pseudo_labels": False, "fusion": "average"}  # parameters that were not yet there
+_VOTERS, _BASIS = ("places", "shares"), ("mean", "directions")
 _PLAN_TENSORS, _PLAN_NUMBERS = (
     ("W", "C", "f", "g", "marginal_error"),
     ("symmetric", "n_iter", "tol"),
@@ -180,7 +185,7 @@ def _take_apart(estimator: MultiViewEstimator) -> tuple[dict[str, Tensor], dict[
                 tensors[f"columns.{s}.{part}"] = torch.from_numpy(values.copy())
     facts: dict[str, Any] = {
         "format": _FORMAT,
-        "version": 1 if len(estimator.networks_) == 1 else _VERSION,
+        "version": _version(estimator),
         "hotview": hotview.__version__,
         "class": type(estimator).__name__,
         "parameters": _plain_parameters(estimator.get_params(deep=False)),
@@ -199,7 +204,19 @@ def _take_apart(estimator: MultiViewEstimator) -> tuple[dict[str, Tensor], dict[
         facts["classes"] = [estimator.classes_.dtype.str, estimator.classes_.tolist()]
         for r, fusion in enumerate(estimator._fusions):
             facts[f"{_prefix(r)}fusion"] = vars(fusion)
+        for r, judge in enumerate(estimator._judges):
+            if judge is not None:
+                _take_judge_apart(judge, _prefix(r), tensors, facts)
+        if estimator._pool is not None:
+            facts["pool"] = vars(estimator._pool)
     return tensors, facts
+
+
+def _version(estimator: MultiViewEstimator) -> int:
+    """The oldest format that can tell everything about an estimator."""
+    if isinstance(estimator, MultiViewClassifier):
+        return _VERSION
+    return 1 if len(estimator.networks_) == 1 else 2
 
 
 def _prefix(r: int) -> str:
@@ -215,6 +232,45 @@ def _take_view_plan_apart(
         before = _take_plan_apart(plan.null.plan, f"{prefix}null.plan", tensors)
         facts[f"{prefix}null"] = before
         tensors |= {f"{prefix}null.W": plan.null.W, f"{prefix}null.C": plan.null.C}
+
+
+def _take_judge_apart(
+    judge: Judge, prefix: str, tensors: dict[str, Tensor], facts: dict[str, Any]
+) -> None:
+    for s, voters in enumerate(judge.voters):
+        tensors |= {f"{prefix}voters.{s}.{part}": getattr(voters, part) for part in _VOTERS}
+        tensors |= {f"{prefix}basis.{s}.{part}": getattr(voters.basis, part) for part in _BASIS}
+    facts[f"{prefix}voters"] = [[voters.unit, voters.n_neighbors] for voters in judge.voters]
+    if judge.ridge is not None:
+        tensors |= {f"{prefix}ridge.{s}": B for s, B in enumerate(judge.ridge.weights)}
+        tensors[f"{prefix}ridge.intercept"] = judge.ridge.intercept
+
+
+def _judge(
+    tensors: dict[str, Tensor], facts: dict[str, Any], prefix: str, device: torch.device
+) -> Judge | None:
+    if f"{prefix}voters" not in facts:
+        return None
+
+    def get(key: str) -> Tensor:
+        return tensors[f"{prefix}{key}"].to(device)
+
+    voters = []
+    for s, (unit, n_neighbors) in enumerate(facts[f"{prefix}voters"]):
+        basis = Basis(*(get(f"basis.{s}.{part}") for part in _BASIS))
+        places, shares = (get(f"voters.{s}.{part}") for part in _VOTERS)
+        voters.append(Voters(basis, unit, places, shares, n_neighbors))
+    ridge = None
+    if f"{prefix}ridge.intercept" in tensors:
+        weights = [get(f"ridge.{s}") for s in range(len(voters))]
+        ridge = LinearScores(weights, get("ridge.intercept"))
+    return Judge(voters, ridge)
+
+
+def _pool(facts: dict[str, Any] | None) -> Pool | None:
+    if facts is None:
+        return None
+    return Pool(tuple(facts["complete"]), tuple(facts["partial"]), facts["power"])
 
 
 def _plain_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -247,6 +303,8 @@ def _put_together(
     if isinstance(weights := parameters.get("class_weight"), Mapping):
         parameters["class_weight"] = dict(weights["items"])
     parameters["hidden"] = _hidden(parameters["hidden"])
+    if facts["class"] == "MultiViewClassifier" and facts["version"] < _VERSION:
+        parameters |= _BEFORE_VOTES
     estimator = _CLASSES[facts["class"]](**parameters, encoders=encoders, device=device)
     names = [name for name, _, _ in facts["views"]]
     estimator.view_names_, estimator.n_views_ = names, len(names)
@@ -270,6 +328,9 @@ def _put_together(
         dtype, classes = facts["classes"]
         estimator.classes_ = np.array(classes, dtype=dtype)
         estimator._fusions = [_fusion(facts[f"{prefix}fusion"]) for prefix in prefixes]
+        place = pick_device(estimator.device)
+        estimator._judges = [_judge(tensors, facts, prefix, place) for prefix in prefixes]
+        estimator._pool = _pool(facts.get("pool"))
     return estimator
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,16 @@ from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fitting import fit_views
 from hotview.estimators.gathering import Source
 from hotview.estimators.inference import check_some_view, class_log_probabilities
-from hotview.estimators.labels import Labels, encode_labels, number_labels, read_labels
+from hotview.estimators.labels import (
+    Labels,
+    deal_out,
+    encode_labels,
+    number_labels,
+    read_labels,
+)
 from hotview.estimators.parameters import check_parameters
+from hotview.estimators.pooling import Pool, fit_pool
+from hotview.estimators.randomness import entropy_of
 from hotview.estimators.single_fit import Fitted, Task, Validation
 from hotview.training.columns import check_finite
 from hotview.training.loop import Epoch
@@ -46,7 +55,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         What brings the views together: ``"none"`` (the control), ``"lscca"`` and ``"dgcca"``
         (which need aligned rows), ``"sw-pairwise"``, ``"sw-reference"``, ``"hot-pairwise"`` or
         ``"hot-reference"``; equations (1), (2) and (8) to (11) of the paper.
-    view_regularizer : str, default="manifold"
+    view_regularizer : str, default="none"
         What keeps each view itself: ``"none"``, ``"autoencoder"`` (its features can be decoded) or
         ``"manifold"`` (its neighbors stay neighbors).
     n_components : int, default=10
@@ -85,20 +94,31 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Whether costs and constraints are means or, as in the paper, sums over rows.
     n_neighbors : int, default=10
         Neighbors of every row, for ``view_regularizer="manifold"``.
-    max_epochs : int, default=100
-        Most epochs; an epoch is one pass over the largest view.
+    max_epochs : int or None, default=None
+        Most epochs; an epoch is one pass over the largest view. None takes 10, or as many more as
+        make 120 steps.
     steps_per_epoch : int or None, default=None
         Steps that make an epoch instead.
-    batch_size : int, default=400
+    batch_size : int, default=200
         Most rows of a view in a step. An epoch is cut evenly, views with fewer rows are repeated,
         and with fewer rows in all the batch shrinks to them; `batch_size_` tells.
-    learning_rate : float, default=0.001
+    learning_rate : float, default=0.003
         Of Adam.
     standardize : bool, default=True
         Whether columns get mean 0 and variance 1 over the training rows.
     impute : {None, "mean"}, default=None
         What to do with NaN in a row that has other values in the view: refuse it, or fill in the
         column's training mean. A row that is NaN throughout a view is absent from it.
+    pseudo_labels : bool, default=True
+        Whether labels spread among the neighbors of every view's rows, teach its head there, and
+        spread once more among neighbors by what was learned. New rows are then judged by the votes
+        of their neighbors in every view, and by a ridge regression on the columns of all views;
+        without, by the heads of the network alone.
+    fusion : {"stacked", "average"}, default="stacked"
+        How the judgments on a row become one. ``"stacked"``: every replica leaves out the labels of
+        some linked rows, and judgments count as far as they are right about those, drawn toward
+        equal weights where labels are few. ``"average"``: all count alike, and no label is left
+        out.
     head_weight : float or None, default=None
         Weight of the views' own heads in the objective. With 0 they are trained beside it, on
         features held fixed; the objective is the paper's, and rows that have all views are judged
@@ -114,7 +134,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     patience : int or None, default=None
         Epochs without a better validation score after which training stops and goes back to the
         best weights; None trains to the end.
-    n_replicas : int, default=1
+    n_replicas : int, default=5
         Networks to train, on the same rows from different seeds: a deep ensemble. Probabilities
         are their mean, `predict_disagreement` tells where they differ, and `plan_` is their mean
         plan. Encoders of one's own begin alike in all, and what is random in them is not the same
@@ -154,7 +174,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     def __init__(
         self,
         coupling: str = "hot-reference",
-        view_regularizer: str = "manifold",
+        view_regularizer: str = "none",
         *,
         n_components: int = 10,
         n_features: int = 20,
@@ -172,18 +192,20 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         sinkhorn_max_iter: int = 1000,
         scale: str = "mean",
         n_neighbors: int = 10,
-        max_epochs: int = 100,
+        max_epochs: int | None = None,
         steps_per_epoch: int | None = None,
-        batch_size: int = 400,
-        learning_rate: float = 0.001,
+        batch_size: int = 200,
+        learning_rate: float = 0.003,
         standardize: bool = True,
         impute: str | None = None,
+        pseudo_labels: bool = True,
+        fusion: str = "stacked",
         head_weight: float | None = None,
         class_weight: Any = None,
         unlabeled_marker: Any = -1,
         validation_fraction: float | None = None,
         patience: int | None = None,
-        n_replicas: int = 1,
+        n_replicas: int = 5,
         device: Any = "auto",
         random_state: Any = None,
         verbose: bool | str = "auto",
@@ -213,6 +235,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.learning_rate = learning_rate
         self.standardize = standardize
         self.impute = impute
+        self.pseudo_labels = pseudo_labels
+        self.fusion = fusion
         self.head_weight = head_weight
         self.class_weight = class_weight
         self.unlabeled_marker = unlabeled_marker
@@ -283,13 +307,27 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         source = Source(list(linked), linked, others)
         labels = encode_labels(y, source.n_linked, unaligned_y, others, self.unlabeled_marker)
         judge = self._check_validation(source, labels.classes, validation, shapes)
-        return self._per_replica(Task(source, labels, parameters, self._weigh_classes, judge))
+        task = Task(source, labels, parameters, self._weigh_classes, judge)
+        return self._leave_out(self._per_replica(task))
+
+    def _leave_out(self, tasks: list[Task]) -> list[Task]:
+        """Let every replica leave out the labels of other rows, so that these can judge it."""
+        labels = tasks[0].labels
+        if self.fusion != "stacked" or len(tasks) == 1 or labels is None:
+            return tasks
+        hands = deal_out(labels, len(tasks), _dealer(tasks))
+        return [replace(task, held=held) for task, held in zip(tasks, hands, strict=True)]
 
     def _keep(self, tasks: Sequence[Task], found: Sequence[Fitted]) -> None:
         super()._keep(tasks, found)
         assert tasks[0].labels is not None
         self.classes_ = tasks[0].labels.classes
         self._fusions = [one.fusion for one in found if one.fusion is not None]
+        self._judges = [one.judge for one in found]
+        self._pool: Pool | None = None
+        if self.fusion == "stacked":
+            held = [one.held for one in found if one.held is not None]
+            self._pool = fit_pool(held, self.n_views_, _dealer(tasks))
 
     def _check_validation(
         self,
@@ -406,8 +444,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         rows = self._rows(tables)
         found = np.stack(
             [
-                class_log_probabilities(network, rows, fusion)
-                for network, fusion in zip(self.networks_, self._fusions, strict=True)
+                class_log_probabilities(network, rows, fusion, judge, self._pool)
+                for network, fusion, judge in zip(
+                    self.networks_, self._fusions, self._judges, strict=True
+                )
             ]
         )
         check_some_view(np.flatnonzero(np.isnan(found[0]).all(axis=1)), self.view_names_)
@@ -450,3 +490,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
             The accuracy.
         """
         return float(super().score(Xs, y, sample_weight))
+
+
+def _dealer(tasks: Sequence[Task]) -> np.random.Generator:
+    """Source of which labels are left out, and which views, that is the same for the same fit."""
+    return np.random.default_rng(entropy_of(tasks[0].parameters["random_state"]))

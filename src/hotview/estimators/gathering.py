@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,10 +49,21 @@ class Source:
 
 @dataclass(frozen=True)
 class Reading:
-    """What was seen in the tables of all views, and their rows, ready to be taken."""
+    """What was seen in the tables of all views, and their rows, ready to be taken.
+
+    Parameters
+    ----------
+    scans : dict of str to Scan
+        What was seen in every view.
+    views : list of ViewRows
+        Their rows.
+    kept : dict
+        What was found out about the rows since, for fits of the same tables.
+    """
 
     scans: dict[str, Scan]
     views: list[ViewRows]
+    kept: dict[Hashable, Any] = field(default_factory=dict)
 
 
 def read_source(

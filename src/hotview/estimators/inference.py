@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +10,58 @@ import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
+from hotview.estimators.pooling import Pool
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.rows import ViewRows
+from hotview.training.voting import Voters
 
-__all__ = ["Fusion", "class_log_probabilities", "encode_rows"]
+__all__ = [
+    "Fusion",
+    "Judge",
+    "LinearScores",
+    "class_log_probabilities",
+    "encode_rows",
+    "judge_rows",
+]
 
 _CHUNK = 4096  # rows at a time
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Who judges instead of the heads of a network.
+
+    Parameters
+    ----------
+    voters : list of Voters
+        The rows of every view that vote on new ones.
+    ridge : LinearScores or None
+        What judges all views jointly; None where no one can.
+    """
+
+    voters: list[Voters]
+    ridge: LinearScores | None
+
+
+@dataclass(frozen=True)
+class LinearScores:
+    """Class scores that are linear in the standardized columns of all views.
+
+    Parameters
+    ----------
+    weights : list of Tensor of shape (n_columns, n_classes)
+        Of every view.
+    intercept : Tensor of shape (n_classes,)
+        Of all classes.
+    """
+
+    weights: list[Tensor]
+    intercept: Tensor
+
+    def __call__(self, Xs: Sequence[Tensor]) -> Tensor:
+        """Scores of rows that have all views."""
+        parts = [X.double() @ B for X, B in zip(Xs, self.weights, strict=True)]
+        return torch.stack(parts).sum(0) + self.intercept
 
 
 @dataclass(frozen=True)
@@ -52,13 +98,18 @@ def encode_rows(network: MultiViewNetwork, s: int, rows: ViewRows, space: str) -
 
 
 def class_log_probabilities(
-    network: MultiViewNetwork, views: Mapping[int, ViewRows], fusion: Fusion
+    network: MultiViewNetwork,
+    views: Mapping[int, ViewRows],
+    fusion: Fusion,
+    judge: Judge | None = None,
+    pool: Pool | None = None,
 ) -> Array:
     """Logarithms of class probabilities of aligned rows, (rows, classes), float64.
 
-    The probabilities of all heads that can see a row are averaged geometrically: those of the
-    views it has and, if it has all, the joint one; unless that one judges alone. A head that has
-    learned of fewer classes than another one is not asked: it would vote against what it never saw.
+    Without a pool, the probabilities of all who can judge a row are averaged geometrically: those
+    of the views it has and, if it has all, the joint one; unless that one judges alone. A view that
+    has learned of fewer classes than another one is not asked: it would vote against what it never
+    saw.
 
     Parameters
     ----------
@@ -67,44 +118,104 @@ def class_log_probabilities(
     views : dict of int to ViewRows
         The views that are present, by number; the same number of rows in each.
     fusion : Fusion
-        Which heads to listen to.
+        Whom to listen to.
+    judge : Judge or None, default=None
+        Who judges instead of the heads of the network.
+    pool : Pool or None, default=None
+        How much each judgment counts.
 
     Returns
     -------
     ndarray of float64
         Rows without any view are NaN.
     """
-    n = len(next(iter(views.values())))
     parts = []
+    for said, speaks, has in _judgments(network, views, fusion, judge):
+        if pool is None:
+            scores = _average(said, speaks, fusion)
+        else:
+            scores = torch.where(
+                speaks.any(1, keepdim=True), pool.scores(said, speaks), _prior(fusion, said)
+            )
+        nowhere = ~has.any(1, keepdim=True)
+        parts.append(scores.masked_fill(nowhere, torch.nan).cpu().numpy())
+    return np.concatenate(parts)
+
+
+def judge_rows(
+    network: MultiViewNetwork,
+    views: Mapping[int, ViewRows],
+    fusion: Fusion,
+    judge: Judge | None,
+) -> tuple[Array, Array]:
+    """What every view, and last all jointly, say about rows of all views, and whether they do.
+
+    Returns
+    -------
+    said : ndarray of float64, shape (n_rows, n_views + 1, n_classes)
+        Logarithms of probabilities.
+    speaks : ndarray of bool, shape (n_rows, n_views + 1)
+        Which of them count.
+    """
+    found = list(_judgments(network, views, fusion, judge))
+    said = torch.cat([said for said, _, _ in found]).cpu().numpy()
+    speaks = torch.cat([speaks for _, speaks, _ in found]).cpu().numpy()
+    missing = len(network.encoders) + 1 - said.shape[1]  # of the joint judgment, there may be none
+    return (
+        np.pad(said, ((0, 0), (0, missing), (0, 0))),
+        np.pad(speaks, ((0, 0), (0, missing))),
+    )
+
+
+def _judgments(
+    network: MultiViewNetwork,
+    views: Mapping[int, ViewRows],
+    fusion: Fusion,
+    judge: Judge | None,
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """What is said about some rows at a time, who speaks, and which views they have."""
+    n = len(next(iter(views.values())))
     with torch.inference_mode():
         for start in range(0, n, _CHUNK):
             rows = np.arange(start, min(start + _CHUNK, n))
             Xs = {s: view.take(rows) for s, view in views.items()}
-            parts.append(_judge(network, Xs, fusion).cpu().numpy())
-    return np.concatenate(parts)
+            yield _judge(network, Xs, fusion, judge)
 
 
-def _judge(network: MultiViewNetwork, Xs: dict[int, Tensor], fusion: Fusion) -> Tensor:
+def _judge(
+    network: MultiViewNetwork, Xs: dict[int, Tensor], fusion: Fusion, judge: Judge | None
+) -> tuple[Tensor, Tensor, Tensor]:
     encoded = {s: _encode(network, s, X) for s, X in Xs.items()}
     Fs = {s: F for s, (F, _) in encoded.items()}
     has = torch.stack([~absent for _, absent in encoded.values()], dim=1)
-    said = [network.view_heads[s](F) for s, F in Fs.items()]
+    if judge is not None:
+        Xs = {s: X.masked_fill(encoded[s][1].unsqueeze(1), 0.0) for s, X in Xs.items()}
+        said = [judge.voters[s].log_shares(Xs[s], F) for s, F in Fs.items()]
+    else:
+        said = [network.view_heads[s](F) for s, F in Fs.items()]
     known = has * torch.tensor([fusion.heads[s] for s in Fs], device=has.device)
     speaks = (known == known.amax(1, keepdim=True)) & (known > 0)
     if fusion.joint and len(Fs) == len(network.encoders):
-        said.append(network.score([Fs[s] for s in range(len(Fs))]))
+        every = range(len(Fs))
+        if judge is None:
+            said.append(network.score([Fs[s] for s in every]))
+        elif judge.ridge is not None:
+            said.append(judge.ridge([Xs[s] for s in every]))
+    if len(said) > len(Fs):
         complete = has.all(1, keepdim=True)
         speaks = torch.cat([speaks & ~(complete & fusion.alone), complete], dim=1)
-    scores = _average(torch.stack(said, dim=1).double().log_softmax(2), speaks, fusion)
-    return scores.masked_fill(~has.any(1, keepdim=True), torch.nan)
+    return torch.stack([x.double() for x in said], dim=1).log_softmax(2), speaks, has
 
 
 def _average(said: Tensor, speaks: Tensor, fusion: Fusion) -> Tensor:
     """Geometric mean of what is said of every row by those who speak of it, else the prior."""
-    prior = torch.tensor(fusion.log_prior, dtype=torch.float64, device=said.device)
     n = speaks.sum(1, keepdim=True)
     mean = (said * speaks.unsqueeze(2)).sum(1) / n.clamp_min(1)
-    return torch.where(n > 0, mean.log_softmax(1), prior)
+    return torch.where(n > 0, mean.log_softmax(1), _prior(fusion, said))
+
+
+def _prior(fusion: Fusion, said: Tensor) -> Tensor:
+    return torch.tensor(fusion.log_prior, dtype=torch.float64, device=said.device)
 
 
 def _encode(network: MultiViewNetwork, s: int, X: Tensor) -> tuple[Tensor, Tensor]:

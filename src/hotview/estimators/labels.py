@@ -13,7 +13,16 @@ from sklearn.utils.multiclass import type_of_target
 from hotview._types import Array, IntArray
 from hotview._validation import Table, check_target
 
-__all__ = ["Labels", "encode_labels", "hold_out", "number_labels", "read_labels"]
+__all__ = [
+    "Labels",
+    "deal_out",
+    "encode_labels",
+    "hide",
+    "hold_out",
+    "number_labels",
+    "read_labels",
+    "show",
+]
 
 
 @dataclass(frozen=True)
@@ -168,9 +177,48 @@ def hold_out(
         random_state=int(random.integers(2**31)),
         stratify=labels.linked[known] if even else None,
     )
+    return hide(labels, held), held, labels.linked[held]
+
+
+def hide(labels: Labels, rows: IntArray) -> Labels:
+    """The same labels without those of some linked rows."""
     left = labels.linked.copy()
-    left[held] = -1
-    return replace(labels, linked=left), held, labels.linked[held]
+    left[rows] = -1
+    return replace(labels, linked=left)
+
+
+def show(labels: Labels, rows: IntArray, target: IntArray) -> Labels:
+    """The same labels, and those of some linked rows that were hidden."""
+    more = labels.linked.copy()
+    more[rows] = target
+    return replace(labels, linked=more)
+
+
+def deal_out(labels: Labels, n_hands: int, random: np.random.Generator) -> list[IntArray]:
+    """Deal out linked rows with a label, equally many to each, so that no class loses all.
+
+    Parameters
+    ----------
+    labels : Labels
+        All labels.
+    n_hands : int
+        To how many.
+    random : numpy Generator
+        In which order.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Linked rows; none of a class with a single label. Of two hands, none has two rows more of a
+        class than another.
+    """
+    rows: list[int] = []
+    for code in range(len(labels.classes)):
+        mine = random.permutation(np.flatnonzero(labels.linked == code))
+        rows += mine.tolist() if len(mine) > 1 else []
+    n_each = len(rows) // n_hands
+    hands = [np.array(rows[hand::n_hands][:n_each], dtype=np.int64) for hand in range(n_hands)]
+    return [np.sort(hand) for hand in hands]
 
 
 def _keep_kinds(y: Any) -> Any:

@@ -38,11 +38,10 @@ _COUNTS = (
     "n_projections",
     "n_neighbors",
     "sinkhorn_max_iter",
-    "max_epochs",
     "batch_size",
     "n_replicas",
 )
-_OPTIONAL_COUNTS = ("steps_per_epoch", "patience")
+_OPTIONAL_COUNTS = ("max_epochs", "steps_per_epoch", "patience")
 _WEIGHTS = ("coupling_weight", "view_weight")
 _OPTIONAL_WEIGHTS = ("head_weight",)
 _POSITIVE = ("entropy", "learning_rate")
@@ -70,16 +69,23 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         raise ValueError("Expected cost_decay below 1, or C would never change. Use 0.9.")
     if parameters["impute"] is not None:
         check_choice("impute", parameters["impute"], ("mean",))
-    _check_switches(parameters["standardize"], parameters["verbose"])
+    if "fusion" in parameters:
+        check_choice("fusion", parameters["fusion"], ("stacked", "average"))
+    for name in ("standardize", "pseudo_labels"):
+        _check_switch(name, parameters.get(name, True))
+    _check_verbose(parameters["verbose"])
     _check_callbacks(parameters["callbacks"])
 
 
-def _check_switches(standardize: Any, verbose: Any) -> None:
-    if not isinstance(standardize, bool | np.bool_):  # or "no" would mean yes
+def _check_switch(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):  # or "no" would mean yes
         raise ValueError(
-            f"Expected standardize to be True or False, but it is {standardize!r}. "
-            "Write standardize=False to take columns as they are."
+            f"Expected {name} to be True or False, but it is {value!r}. "
+            f"Write {name}=False to do without."
         )
+
+
+def _check_verbose(verbose: Any) -> None:
     if isinstance(verbose, str) and verbose != "auto":
         raise ValueError(
             f"Expected verbose to be True, False or 'auto', but it is {verbose!r}. "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,28 @@ from hotview._validation import Table
 from hotview.estimators import remarks
 from hotview.estimators.couplings import CouplingSettings, make_coupling
 from hotview.estimators.gathering import Reading, Source, gather_rows, read_source
-from hotview.estimators.inference import Fusion, class_log_probabilities
-from hotview.estimators.labels import Labels, hold_out
+from hotview.estimators.inference import (
+    Fusion,
+    Judge,
+    LinearScores,
+    class_log_probabilities,
+    judge_rows,
+)
+from hotview.estimators.labels import Labels, hide, hold_out, show
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
+from hotview.estimators.pooling import Held
 from hotview.estimators.randomness import Randomness
 from hotview.estimators.starting import start_at_principal_components, start_references
+from hotview.estimators.teaching import (
+    N_COMPONENTS,
+    Ground,
+    Known,
+    lay_ground,
+    learn_ground,
+    make_lessons,
+    make_voters,
+    share_labels,
+)
 from hotview.losses import DGCCA, Coupling, NoCoupling, Planner
 from hotview.losses.objective import Objective
 from hotview.losses.sliced import ReferenceCoupling
@@ -35,12 +52,14 @@ from hotview.training.loop import Outcome, Schedule, Training
 from hotview.training.neighbors import nearest_neighbors
 from hotview.training.planning import ViewPlan, plan_views
 from hotview.training.progress import wants_progress
+from hotview.training.ridge import fit_ridge
 from hotview.training.rows import ViewRows
 
 __all__ = ["Fit", "Fitted", "Task", "Validation"]
 
 #: parameters in which fits that are trained together may differ
 _PER_REPLICA = ("coupling_weight", "view_weight", "orthogonality_weight")
+_FEWEST_EPOCHS, _FEWEST_STEPS = 10, 120  # of a training whose length is not given
 _WATCHED = 1000  # rows of every view that are looked at for collapse
 
 
@@ -74,6 +93,8 @@ class Fitted:
     plan: ViewPlan | None
     batch_size: int
     fusion: Fusion | None
+    judge: Judge | None = None
+    held: Held | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +113,8 @@ class Task:
         Weights of the classes, from the labels that are learned from.
     validation : Validation or None
         Rows to score after every epoch.
+    held : ndarray of int64
+        Linked rows whose labels this fit does not see, and judges in the end.
     """
 
     source: Source
@@ -99,6 +122,7 @@ class Task:
     parameters: Mapping[str, Any]
     weigh_classes: Callable[[Labels], Array | None] = lambda labels: None
     validation: Validation | None = None
+    held: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 class Fit:
@@ -111,7 +135,8 @@ class Fit:
 
     def __init__(self, task: Task, *, null: bool) -> None:
         self.task, self.null = task, null
-        self.source, self.labels, self.parameters = task.source, task.labels, task.parameters
+        self.source, self.parameters = task.source, task.parameters
+        self.labels = None if task.labels is None else hide(task.labels, task.held)
         self.names = task.source.names
         self.device = pick_device(task.parameters["device"])
         self.random = Randomness(task.parameters["random_state"])
@@ -131,16 +156,17 @@ class Fit:
         """Everything up to the first step; tables that were read before are not read again."""
         validation = self._hold_out(self.task.validation)
         class_weight = None if self.labels is None else self.task.weigh_classes(self.labels)
+        self.class_weight = self._weights(class_weight)
         self.columns, data = self._read(readings)
         components = self._components(data)
-        self.data = data = self._with_neighbors(data, components)
+        self.data = data = self._with_lessons(self._with_neighbors(data, components), components)
         sampler = self._sampler(data)
         network = self._network().to(self.device)
         objective = self._objective(data, sampler.batch_size, class_weight).to(self.device)
         if self["initialization"] == "pca":
             self._start_at(components, network, objective.coupling, data, sampler)
         self.fusion = None if self.labels is None else self._fusion(self.labels, data)
-        score = self._score(network, self.columns, self.fusion, validation)
+        score = self._score(network, self.fusion, validation)
         self.training = Training(network, objective, sampler, self.random.torch, score)
         return self.training
 
@@ -151,11 +177,20 @@ class Fit:
         with Interrupt() as interrupt:  # what is learned must not be lost in the last pass
             plan = self._plan(network, coupling, self.data, batch_size)
             latents = self._latents(network, self.data)
+            judge, held = self._judge(network)
         if outcome.interrupted or interrupt.asked:
             remarks.remark_on_interrupt(len(outcome.history))
         self._remark(plan, latents, coupling, batch_size)
         return Fitted(
-            network, coupling, self.columns, outcome.history, plan, batch_size, self.fusion
+            network,
+            coupling,
+            self.columns,
+            outcome.history,
+            plan,
+            batch_size,
+            self.fusion,
+            judge,
+            held,
         )
 
     def _hold_out(self, validation: Validation | None) -> Validation | None:
@@ -173,7 +208,7 @@ class Fit:
         is_new = key not in readings
         if is_new:
             readings[key] = read_source(self.source, **how, device=self.device)
-        reading = readings[key]
+        self.reading = reading = readings[key]
         data = gather_rows(self.source, reading, self.labels)
         self._check_alignment(data)
         if is_new:
@@ -231,10 +266,15 @@ class Fit:
 
     def _components(self, data: TrainingRows) -> list[PCA]:
         """Principal components of every view, where something begins with them."""
-        if self["initialization"] != "pca" and self["view_regularizer"] != "manifold":
+        seeks = self["view_regularizer"] == "manifold" or self.spreads
+        if self["initialization"] != "pca" and not seeks:
             return []
-        n = max(self["n_features"], self["n_components"])
-        return principal_components(data.views, n, self.random.numpy)
+        n = max(self["n_features"], self["n_components"], N_COMPONENTS * self.spreads)
+        kept, key = self.reading.kept, ("components", n)
+        if key not in kept:
+            kept[key] = principal_components(data.views, n, self.random.numpy)
+        found: list[PCA] = kept[key]
+        return found
 
     def _with_neighbors(self, data: TrainingRows, components: list[PCA]) -> TrainingRows:
         if self["view_regularizer"] != "manifold":
@@ -242,6 +282,65 @@ class Fit:
         pairs = zip(data.views, components, strict=True)
         k = self["n_neighbors"]
         return replace(data, neighbors=[nearest_neighbors(view, pca, k) for view, pca in pairs])
+
+    @property
+    def spreads(self) -> bool:
+        """Whether labels spread among the rows of every view."""
+        return self.labels is not None and bool(self.parameters.get("pseudo_labels"))
+
+    def _weights(self, class_weight: Array | None) -> Array:
+        n_classes = 0 if self.labels is None else len(self.labels.classes)
+        return np.ones(n_classes) if class_weight is None else class_weight
+
+    def _with_lessons(self, data: TrainingRows, components: list[PCA]) -> TrainingRows:
+        if not self.spreads:
+            return data
+        kept, k = self.reading.kept, self["n_neighbors"]
+        if ("grounds", k) not in kept:
+            kept["grounds", k] = [
+                lay_ground(data, s, pca, k, self.random.numpy) for s, pca in enumerate(components)
+            ]
+        self.grounds: list[Ground] = kept["grounds", k]
+        known = Known.of(data, self.class_weight)
+        shares = share_labels(self.grounds, known, self.random.numpy)
+        each = zip(self.grounds, shares, known.codes, strict=True)
+        return replace(data, lessons=[make_lessons(*three) for three in each])
+
+    def _judge(self, network: MultiViewNetwork) -> tuple[Judge | None, Held | None]:
+        """Those who judge new rows, and what they said while some labels were held out."""
+        grounds = []
+        if self.spreads:
+            pairs = zip(self.grounds, network.encoders, strict=True)
+            grounds = [learn_ground(ground, encoder) for ground, encoder in pairs]
+        judge, held, labels = self._appoint(grounds, self.data), None, self.labels
+        rows = self.task.held
+        if len(rows) > 0 and labels is not None and self.fusion is not None:
+            assert self.task.labels is not None
+            target = self.task.labels.linked[rows]
+            views = self._views_of(Validation(self.source.linked, target, rows))
+            held = Held(*judge_rows(network, views, self.fusion, judge), target)
+            # Now that it is known how right they are, they may know all labels.
+            every = show(labels, rows, target)
+            judge = self._appoint(grounds, gather_rows(self.source, self.reading, every))
+        return judge, held
+
+    def _appoint(self, grounds: list[Ground], data: TrainingRows) -> Judge | None:
+        if not self.spreads:
+            return None
+        shares = share_labels(grounds, Known.of(data, self.class_weight), self.random.numpy)
+        voters = [make_voters(ground, mine) for ground, mine in zip(grounds, shares, strict=True)]
+        assert self.fusion is not None
+        return Judge(voters, self._ridge(data) if self.fusion.joint else None)
+
+    def _ridge(self, data: TrainingRows) -> LinearScores:
+        who = data.labeled
+        each = zip(data.views, data.aligned[who].T, strict=True)
+        Xs = [view.take(rows).cpu().numpy() for view, rows in each]
+        ridge = fit_ridge(Xs, data.target[who], self.class_weight)
+        return LinearScores(
+            [torch.as_tensor(B, device=self.device) for B in ridge.weights],
+            torch.as_tensor(ridge.intercept, device=self.device),
+        )
 
     def _start_at(
         self,
@@ -341,10 +440,19 @@ class Fit:
         )
 
     @property
+    def max_epochs(self) -> int:
+        """Most epochs: those given, or as many as make enough steps of a small table, too."""
+        given: int | None = self["max_epochs"]
+        if given is not None:
+            return given
+        steps = self["steps_per_epoch"] or self.training.sampler.n_steps
+        return max(_FEWEST_EPOCHS, math.ceil(_FEWEST_STEPS / steps))
+
+    @property
     def schedule(self) -> Schedule:
         """How long to train."""
         return Schedule(
-            self["max_epochs"],
+            self.max_epochs,
             self["steps_per_epoch"],
             self.parameters.get("patience"),
             tuple(self["callbacks"] or ()),
@@ -355,18 +463,14 @@ class Fit:
     def _score(
         self,
         network: MultiViewNetwork,
-        columns: Mapping[str, Columns],
         fusion: Fusion | None,
         validation: Validation | None,
     ) -> Callable[[], float] | None:
         if validation is None or fusion is None:
             return None
-        chosen = None if validation.rows is None else [validation.rows]
-        views = {
-            s: ViewRows([validation.tables[name]], columns[name], self.device, chosen)
-            for s, name in enumerate(self.names)
-            if name in validation.tables
-        }
+        views = self._views_of(validation)
+        if self.spreads:  # then the joint head is not trained
+            fusion = replace(fusion, joint=False)
 
         def accuracy() -> float:
             network.eval()
@@ -374,6 +478,14 @@ class Fit:
             return float(np.mean(found == validation.target))
 
         return accuracy
+
+    def _views_of(self, validation: Validation) -> dict[int, ViewRows]:
+        chosen = None if validation.rows is None else [validation.rows]
+        return {
+            s: ViewRows([validation.tables[name]], self.columns[name], self.device, chosen)
+            for s, name in enumerate(self.names)
+            if name in validation.tables
+        }
 
     def _plan(
         self, network: MultiViewNetwork, coupling: Coupling, data: TrainingRows, batch_size: int

@@ -35,6 +35,8 @@ class Batch:
         Classes of the ``labeled`` rows.
     own_targets : list of Tensor
         Classes of each view's ``own`` rows.
+    lessons : list of Tensor
+        Shares of the classes in each view's ``rows``; empty where nobody teaches them.
     directions : Tensor or None
         Directions to project on; None lets the coupling draw its own.
     """
@@ -43,6 +45,7 @@ class Batch:
     sizes: dict[str, list[int]]
     target: Tensor
     own_targets: list[Tensor] = field(default_factory=list)
+    lessons: list[Tensor] = field(default_factory=list)
     directions: Tensor | None = None
 
     def split(self, tensors: Sequence[Tensor]) -> dict[str, list[Tensor]]:
@@ -184,6 +187,8 @@ class Objective(nn.Module):
                 lesson = torch.stack(lessons).mean(0)
             pupils = [s for s in range(len(heads)) if s not in self.teachers]
             tasks += [(heads[s], taught[s], lesson) for s in pupils]
+        if batch.lessons:
+            tasks += list(zip(heads, Fs["rows"], batch.lessons, strict=True))
         return tasks
 
     def _for_heads(self, F: Tensor) -> Tensor:

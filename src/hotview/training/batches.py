@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hotview._types import IntArray
 from hotview.losses.objective import Batch
@@ -34,6 +35,9 @@ class TrainingRows:
         Their classes.
     neighbors : list of ndarray of int64
         Neighbors of every row of every view, empty where they are not needed.
+    lessons : list of Tensor of shape (n_rows, n_classes)
+        Shares of the classes in every row of every view, from which its head learns; with them
+        rows with a label are not taught apart. Empty where labels alone teach.
     """
 
     views: list[ViewRows]
@@ -42,6 +46,7 @@ class TrainingRows:
     own: list[IntArray] = field(default_factory=list)
     own_target: list[IntArray] = field(default_factory=list)
     neighbors: list[IntArray] = field(default_factory=list)
+    lessons: list[Tensor] = field(default_factory=list)
 
     @property
     def labeled(self) -> IntArray:
@@ -77,6 +82,18 @@ class Picks:
     sizes: dict[str, list[int]]
     target: IntArray
     own_targets: list[IntArray]
+
+    def part(self, name: str, s: int) -> IntArray:
+        """The rows of one view that are there for one purpose."""
+        start, end = span(self.sizes, name, s)
+        return self.rows[s][start:end]
+
+
+def span(sizes: dict[str, list[int]], name: str, s: int) -> tuple[int, int]:
+    """Where a part of the rows of view s begins and ends."""
+    before = list(sizes)[: list(sizes).index(name)]
+    start = sum(sizes[part][s] for part in before)
+    return start, start + sizes[name][s]
 
 
 class Stream:
@@ -131,17 +148,19 @@ class Sampler:
         aligned: bool,
     ) -> None:
         self.data, self.random, self.aligned = data, random, aligned
-        taught = data.taught
+        few = np.empty(0, dtype=np.int64)
+        taught, self.labeled = (few, few) if data.lessons else (data.taught, data.labeled)
+        own = [few] * len(data.own) if data.lessons else data.own
         n_coupled = [len(data.aligned)] if aligned else [len(view) for view in data.views]
-        self.labeled = data.labeled
         # Whatever is coupled or not, an epoch is as long: a control must be trained as much.
-        longest = max(len(self.labeled), *map(len, data.own), len(taught), *n_coupled)
+        longest = max(len(self.labeled), *map(len, own), len(taught), *n_coupled)
         self.n_steps = max(1, math.ceil(longest / batch_size))
         self.batch_size = math.ceil(longest / self.n_steps)
         self.taught = taught
         self.labeled_stream = self._stream(len(self.labeled))
         self.taught_stream = self._stream(len(taught))
-        self.own_streams = [self._stream(len(rows)) for rows in data.own]
+        self.own_streams = [self._stream(len(rows)) for rows in own]
+        couples = couples or bool(data.lessons)
         self.row_streams = [self._stream(n) for n in n_coupled] if couples else []
 
     def _stream(self, n: int) -> Stream | None:
@@ -155,6 +174,10 @@ class Sampler:
             picks.sizes,
             torch.from_numpy(picks.target).to(device),
             [torch.from_numpy(y).to(device) for y in picks.own_targets],
+            [
+                lesson[torch.from_numpy(picks.part("rows", s)).to(device)]
+                for s, lesson in enumerate(self.data.lessons)
+            ],
         )
 
     def pick(self) -> Picks:

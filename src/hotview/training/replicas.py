@@ -17,7 +17,7 @@ from hotview.losses.coupling import Coupling
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.stacked import SideBySide, restack_networks, stack_networks, unstack_networks
-from hotview.training.batches import Picks
+from hotview.training.batches import Picks, span
 from hotview.training.graphs import RecordedStep
 from hotview.training.loop import Training, make_optimizer, train_step
 from hotview.training.rows import ViewRows
@@ -62,6 +62,7 @@ class Replicas:
         self.network = stack_networks([member.network for member in self.members])
         views = zip(*(member.sampler.data.views for member in self.members), strict=True)
         self.rows = [_StackedRows(replicas) for replicas in views]
+        self.lessons = _stack_lessons([member.sampler.data.lessons for member in self.members])
         objectives = [member.objective for member in self.members]
         self.objective = _stack_objectives(objectives, self.rows[0].device)
         self.optimizer = make_optimizer([self.network, self.objective], learning_rate)
@@ -115,8 +116,14 @@ class Replicas:
             picks.sizes,
             picks.target,
             picks.own_targets,
+            [self._take_lesson(s, picks) for s in range(len(self.lessons))],
             directions,
         )
+
+    def _take_lesson(self, s: int, picks: _StackedPicks) -> Tensor:
+        start, end = span(picks.sizes, "rows", s)
+        lessons, rows = self.lessons[s], picks.rows[s][:, start:end].long()
+        return lessons.gather(1, rows.unsqueeze(2).expand(-1, -1, lessons.shape[2]))
 
     def _directions(self) -> Tensor | None:
         d = next(iter(self.network.maps.parameters())).shape[-2]
@@ -228,6 +235,17 @@ def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> 
         class_weight=_stack_class_weights(objectives),
         teachers=first.teachers,
     )
+
+
+def _stack_lessons(lessons: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """Lessons of every view, (members, rows, classes); nobody has what a replica lacks."""
+    found = []
+    for replicas in zip(*lessons, strict=True):
+        shape = [max(sizes) for sizes in zip(*(lesson.shape for lesson in replicas), strict=True)]
+        pads = [(0, shape[1] - r.shape[1], 0, shape[0] - r.shape[0]) for r in replicas]
+        padded = [nn.functional.pad(r, p) for r, p in zip(replicas, pads, strict=True)]
+        found.append(torch.stack(padded))
+    return found
 
 
 def _stack_class_weights(objectives: Sequence[Objective]) -> Tensor | None:

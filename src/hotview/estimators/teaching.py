@@ -1,0 +1,259 @@
+"""Labels for every row of a view, spread among its neighbors: lessons, and votes on new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
+from torch import Tensor
+
+from hotview._types import Array, IntArray
+from hotview.training.batches import TrainingRows
+from hotview.training.propagation import make_graph, share_out, spread
+from hotview.training.rows import ViewRows
+from hotview.training.transfer import anchor_profiles, transfer_scores, weigh_teachers
+from hotview.training.voting import Basis, Voters, choose_voters, root_mean_square
+
+__all__ = [
+    "N_COMPONENTS",
+    "Ground",
+    "Known",
+    "lay_ground",
+    "learn_ground",
+    "make_lessons",
+    "make_voters",
+    "share_labels",
+]
+
+N_COMPONENTS = 20  # principal components among which neighbors are sought
+_MOST = 10_000  # rows of a view that vote
+_ANCHORS = 200  # linked rows over which a view is taught
+_CHUNK = 4096  # rows at a time
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What labels spread on in one view.
+
+    Parameters
+    ----------
+    rows : ViewRows
+        The view.
+    basis : Basis
+        Its principal components.
+    voters : ndarray of int64
+        The rows among which labels spread.
+    places : ndarray of shape (n_voters, n_components + n_features)
+        Where they are, by principal components and, once there are any, by features.
+    graph : csr_array
+        Who is near to whom.
+    n_neighbors : int
+        How many neighbors each has.
+    unit : float, default=1.0
+        By which features are divided.
+    """
+
+    rows: ViewRows
+    basis: Basis
+    voters: IntArray
+    places: Array
+    graph: sparse.csr_array
+    n_neighbors: int
+    unit: float = 1.0
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known about the classes of all views' rows.
+
+    Parameters
+    ----------
+    codes : list of ndarray of int64
+        Class of every row of every view, −1 where it is not known.
+    class_weight : ndarray of shape (n_classes,)
+        What each class weighs.
+    teachers : list of int
+        Views that teach all others, which have fewer labels or none; empty where all have labels.
+    aligned : ndarray of int64, shape (n_aligned, n_views)
+        The row in every view of each individual who is in all of them.
+    """
+
+    codes: list[IntArray]
+    class_weight: Array
+    teachers: list[int]
+    aligned: IntArray
+
+    @classmethod
+    def of(cls, data: TrainingRows, class_weight: Array) -> Known:
+        """Gather what is known about the rows to learn from."""
+        codes = []
+        for s, view in enumerate(data.views):
+            mine = np.full(len(view), -1, dtype=np.int64)
+            mine[data.aligned[:, s]] = data.target
+            mine[data.own[s]] = data.own_target[s]
+            codes.append(mine)
+        return cls(codes, class_weight, data.teachers, data.aligned)
+
+
+def lay_ground(
+    data: TrainingRows, s: int, pca: PCA, n_neighbors: int, random: np.random.Generator
+) -> Ground:
+    """Find the neighbors of a view's rows by its principal components.
+
+    Parameters
+    ----------
+    data : TrainingRows
+        All rows.
+    s : int
+        Number of the view.
+    pca : PCA
+        Its principal components.
+    n_neighbors : int
+        Neighbors of every row.
+    random : numpy Generator
+        Who votes where not all may; linked rows and those with a label do before others.
+
+    Returns
+    -------
+    Ground
+        The same for all replicas.
+    """
+    rows, first = data.views[s], np.concatenate([data.aligned[:, s], data.own[s]])
+    basis = Basis.of(pca, N_COMPONENTS, rows.device)
+    voters = choose_voters(len(rows), first, _MOST, random)
+    parts = [basis.place(rows.take(part)).cpu().numpy() for part in _chunks(voters)]
+    places = np.concatenate(parts)
+    return Ground(rows, basis, voters, places, _graph(places, n_neighbors), n_neighbors)
+
+
+def learn_ground(ground: Ground, encoder: torch.nn.Module) -> Ground:
+    """Find neighbors once more, by principal components and what an encoder has learned."""
+    with torch.no_grad():
+        parts = [encoder(ground.rows.take(part)).float() for part in _chunks(ground.voters)]
+    F = torch.cat(parts).cpu().numpy()
+    unit = root_mean_square(F)
+    places = np.hstack([ground.places, F / np.float32(unit)])
+    return replace(ground, places=places, graph=_graph(places, ground.n_neighbors), unit=unit)
+
+
+def share_labels(
+    grounds: Sequence[Ground], known: Known, random: np.random.Generator
+) -> list[Array]:
+    """Shares of the classes in the voters of every view.
+
+    Parameters
+    ----------
+    grounds : sequence of Ground
+        Every view.
+    known : Known
+        The labels.
+    random : numpy Generator
+        For views that others teach.
+
+    Returns
+    -------
+    list of ndarray of float64, shape (n_voters, n_classes)
+        Rows add up to 1.
+    """
+    codes = [mine[ground.voters] for mine, ground in zip(known.codes, grounds, strict=True)]
+    each = zip(grounds, codes, strict=True)
+    shares = [_spread_codes(ground.graph, mine, known.class_weight) for ground, mine in each]
+    if known.teachers and len(known.aligned) > 0:
+        for s in set(range(len(grounds))) - set(known.teachers):
+            shares[s] = _taught(grounds, shares, s, known, random)
+    return shares
+
+
+def make_lessons(ground: Ground, shares: Array, codes: IntArray) -> Tensor:
+    """Shares of the classes in every row of a view: its label, or what reaches it.
+
+    Parameters
+    ----------
+    ground : Ground
+        The view.
+    shares : ndarray of shape (n_voters, n_classes)
+        Of its voters.
+    codes : ndarray of int64
+        Class of every row, −1 where it is not known.
+
+    Returns
+    -------
+    Tensor of float32, shape (n_rows, n_classes)
+        On the view's device.
+    """
+    lessons = np.empty((len(codes), shares.shape[1]), dtype=np.float32)
+    lessons[ground.voters] = shares
+    others = np.setdiff1d(np.arange(len(codes)), ground.voters)
+    voters = make_voters(ground, shares)
+    for part in _chunks(others):
+        X = ground.rows.take(part)
+        lessons[part] = voters.log_shares(X, X[:, :0]).softmax(1).cpu().numpy()
+    known = codes >= 0
+    lessons[known] = np.eye(shares.shape[1], dtype=np.float32)[codes[known]]
+    return torch.from_numpy(lessons).to(ground.rows.device)
+
+
+def make_voters(ground: Ground, shares: Array) -> Voters:
+    """Those who vote on new rows of a view."""
+    places, said = (
+        torch.as_tensor(array, dtype=torch.float32, device=ground.rows.device)
+        for array in (ground.places, shares)
+    )
+    return Voters(ground.basis, ground.unit, places, said, ground.n_neighbors)
+
+
+def _taught(
+    grounds: Sequence[Ground],
+    shares: Sequence[Array],
+    s: int,
+    known: Known,
+    random: np.random.Generator,
+) -> Array:
+    """What the teachers pass on to view s, each by what its linked rows agree with."""
+    pairs = [_pairs(grounds[t], grounds[s], known.aligned[:, [t, s]]) for t in known.teachers]
+    pairs = [random.permutation(several)[:_ANCHORS] for several in pairs]
+    pupil = grounds[s].graph
+    each = list(zip(known.teachers, pairs, strict=True))
+    told = [transfer_scores(grounds[t].graph, shares[t], pupil, p, random=random) for t, p in each]
+    weights = weigh_teachers(
+        [anchor_profiles(grounds[t].graph, p[:, 0]) for t, p in each],
+        [anchor_profiles(pupil, p[:, 1]) for _, p in each],
+        pairs,
+        random=random,
+    )
+    mixed: Array = np.tensordot(weights, np.stack(told), axes=1)
+    return mixed
+
+
+def _pairs(first: Ground, second: Ground, rows: IntArray) -> IntArray:
+    """Places among the voters of two views of individuals who are in both."""
+    places = []
+    for ground, mine in zip((first, second), rows.T, strict=True):
+        where = np.full(len(ground.rows), -1, dtype=np.int64)
+        where[ground.voters] = np.arange(len(ground.voters))
+        places.append(where[mine])
+    found = np.stack(places, axis=1)
+    voting: IntArray = found[(found >= 0).all(axis=1)]
+    return voting
+
+
+def _spread_codes(graph: sparse.csr_array, codes: IntArray, class_weight: Array) -> Array:
+    seeds = np.zeros((len(codes), len(class_weight)))
+    known = codes >= 0
+    seeds[known, codes[known]] = 1.0
+    weight = np.maximum(class_weight, np.finfo(np.float64).tiny)
+    return share_out(spread(graph, seeds), seeds.sum(axis=0) / weight)
+
+
+def _graph(places: Array, n_neighbors: int) -> sparse.csr_array:
+    search = NearestNeighbors(n_neighbors=min(n_neighbors, len(places) - 1)).fit(places)
+    return make_graph(search.kneighbors(return_distance=False))
+
+
+def _chunks(rows: IntArray) -> list[IntArray]:
+    return [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]

@@ -1,0 +1,136 @@
+"""Rows of a view that vote on new rows: those nearest, by principal components and features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sklearn.decomposition import PCA
+from torch import Tensor
+
+from hotview._types import Array, IntArray
+
+__all__ = ["Basis", "Voters"]
+
+_FLOOR = 0.01  # of a class that no neighbor votes for: neighbors may all be wrong
+_CHUNK = 2**24  # distances at a time
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Principal components of a view, in units of the distance of its rows from their mean.
+
+    Parameters
+    ----------
+    mean : Tensor of shape (n_columns,)
+        Mean of the standardized columns.
+    directions : Tensor of shape (n_columns, n_components)
+        Principal directions, divided by the root mean square distance.
+    """
+
+    mean: Tensor
+    directions: Tensor
+
+    @classmethod
+    def of(cls, pca: PCA, n: int, device: torch.device) -> Basis:
+        """Take the first n components that were found."""
+        variance = float(pca.explained_variance_[:n].sum())
+        unit = variance**0.5 if variance > 0 else 1.0
+        return cls(
+            torch.as_tensor(pca.mean_, dtype=torch.float32, device=device),
+            torch.as_tensor(pca.components_[:n].T / unit, dtype=torch.float32, device=device),
+        )
+
+    def place(self, X: Tensor) -> Tensor:
+        """Components of standardized rows."""
+        return (X - self.mean) @ self.directions
+
+
+@dataclass(frozen=True)
+class Voters:
+    """Rows of one view, each with a share of every class.
+
+    Parameters
+    ----------
+    basis : Basis
+        Principal components of the view.
+    unit : float
+        By which features are divided.
+    places : Tensor of shape (n_voters, n_components + n_features)
+        Where the voters are.
+    shares : Tensor of shape (n_voters, n_classes)
+        What they say.
+    n_neighbors : int
+        How many of them are asked about a row.
+    """
+
+    basis: Basis
+    unit: float
+    places: Tensor
+    shares: Tensor
+    n_neighbors: int
+
+    def log_shares(self, X: Tensor, F: Tensor) -> Tensor:
+        """Logarithm of the mean share of every class among those nearest to each row.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n_rows, n_columns)
+            Standardized rows.
+        F : Tensor of shape (n_rows, n_features)
+            Their features.
+
+        Returns
+        -------
+        Tensor of float64, shape (n_rows, n_classes)
+            Logarithms, none of them below that of 0.01.
+        """
+        Y = torch.cat([self.basis.place(X), F / self.unit], dim=1)
+        size = max(1, _CHUNK // len(self.places))
+        near = torch.cat([self._nearest(part) for part in torch.split(Y, size)])
+        return (self.shares[near].double().mean(1) + _FLOOR).log()
+
+    def _nearest(self, Y: Tensor) -> Tensor:
+        k = min(self.n_neighbors, len(self.places))
+        return torch.cdist(Y, self.places).topk(k, dim=1, largest=False).indices
+
+
+def choose_voters(n_rows: int, first: IntArray, most: int, random: np.random.Generator) -> IntArray:
+    """Numbers of the rows that vote: all, or as many as may, some of them before others.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the view.
+    first : ndarray of int64
+        Rows to choose before others, such as those with a label.
+    most : int
+        How many to choose at most.
+    random : numpy Generator
+        Which of the rest.
+
+    Returns
+    -------
+    ndarray of int64
+        Sorted row numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.training.voting import choose_voters
+    >>> choose_voters(4, np.array([3]), 10, np.random.default_rng(0))
+    array([0, 1, 2, 3])
+    """
+    if n_rows <= most:
+        return np.arange(n_rows)
+    rest = np.setdiff1d(np.arange(n_rows), first)
+    order = np.concatenate([random.permutation(np.unique(first)), random.permutation(rest)])
+    chosen: IntArray = np.sort(order[:most])
+    return chosen
+
+
+def root_mean_square(Y: Array) -> float:
+    """Root of the mean squared distance of rows from their mean; 1 where there is none."""
+    found = float(np.sqrt(((Y - Y.mean(axis=0)) ** 2).sum(axis=1).mean()))
+    return found if found > 0 else 1.0
