@@ -35,6 +35,7 @@ from hotview.estimators.teaching import (
     Known,
     lay_ground,
     learn_ground,
+    make_coordinates,
     make_lessons,
     make_voters,
     share_labels,
@@ -130,6 +131,7 @@ class Fit:
 
     columns: dict[str, Columns]
     data: TrainingRows
+    grounds: list[Ground]
     training: Training
     fusion: Fusion | None
 
@@ -159,7 +161,8 @@ class Fit:
         self.class_weight = self._weights(class_weight)
         self.columns, data = self._read(readings)
         components = self._components(data)
-        self.data = data = self._with_lessons(self._with_neighbors(data, components), components)
+        data = self._with_neighbors(data, components)
+        self.data = data = self._with_coordinates(self._with_lessons(data, components), components)
         sampler = self._sampler(data)
         network = self._network().to(self.device)
         objective = self._objective(data, sampler.batch_size, class_weight).to(self.device)
@@ -266,10 +269,11 @@ class Fit:
 
     def _components(self, data: TrainingRows) -> list[PCA]:
         """Principal components of every view, where something begins with them."""
-        seeks = self["view_regularizer"] == "manifold" or self.spreads
+        on_graph = self.spreads or self["view_regularizer"] == "diffusion"
+        seeks = self["view_regularizer"] == "manifold" or on_graph
         if self["initialization"] != "pca" and not seeks:
             return []
-        n = max(self["n_features"], self["n_components"], N_COMPONENTS * self.spreads)
+        n = max(self["n_features"], self["n_components"], N_COMPONENTS * on_graph)
         kept, key = self.reading.kept, ("components", n)
         if key not in kept:
             kept[key] = principal_components(data.views, n, self.random.numpy)
@@ -295,16 +299,30 @@ class Fit:
     def _with_lessons(self, data: TrainingRows, components: list[PCA]) -> TrainingRows:
         if not self.spreads:
             return data
+        self.grounds = self._grounds(data, components)
+        known = Known.of(data, self.class_weight)
+        shares = share_labels(self.grounds, known, self.random.numpy)
+        each = zip(self.grounds, shares, known.codes, strict=True)
+        return replace(data, lessons=[make_lessons(*three) for three in each])
+
+    def _with_coordinates(self, data: TrainingRows, components: list[PCA]) -> TrainingRows:
+        if self["view_regularizer"] != "diffusion":
+            return data
+        kept, n = self.reading.kept, self["n_features"]
+        if ("coordinates", n, self["n_neighbors"]) not in kept:
+            kept["coordinates", n, self["n_neighbors"]] = [
+                make_coordinates(ground, n) for ground in self._grounds(data, components)
+            ]
+        return replace(data, coordinates=kept["coordinates", n, self["n_neighbors"]])
+
+    def _grounds(self, data: TrainingRows, components: list[PCA]) -> list[Ground]:
         kept, k = self.reading.kept, self["n_neighbors"]
         if ("grounds", k) not in kept:
             kept["grounds", k] = [
                 lay_ground(data, s, pca, k, self.random.numpy) for s, pca in enumerate(components)
             ]
-        self.grounds: list[Ground] = kept["grounds", k]
-        known = Known.of(data, self.class_weight)
-        shares = share_labels(self.grounds, known, self.random.numpy)
-        each = zip(self.grounds, shares, known.codes, strict=True)
-        return replace(data, lessons=[make_lessons(*three) for three in each])
+        grounds: list[Ground] = kept["grounds", k]
+        return grounds
 
     def _judge(self, network: MultiViewNetwork) -> tuple[Judge | None, Held | None]:
         """Those who judge new rows, and what they said while some labels were held out."""
@@ -492,7 +510,8 @@ class Fit:
     ) -> ViewPlan | None:
         if isinstance(coupling, NoCoupling):
             return None  # nothing has brought the views into a common space
-        return plan_views(
+        kept, key = self.reading.kept, ("null", self["n_components"], self.planner)
+        plan = plan_views(
             network,
             coupling,
             data,
@@ -502,5 +521,8 @@ class Fit:
             n_components=self["n_components"],
             random=self.random.numpy,
             generator=self.random.torch,
-            null=self.null,
+            null=self.null and key not in kept,
         )
+        if self.null:  # it is about the tables, and the same for all replicas
+            plan = replace(plan, null=kept.setdefault(key, plan.null))
+        return plan

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview.training.batches import TrainingRows
+from hotview.training.diffusion import diffusion_coordinates
 from hotview.training.propagation import make_graph, share_out, spread
 from hotview.training.rows import ViewRows
 from hotview.training.transfer import anchor_profiles, transfer_scores, weigh_teachers
@@ -25,6 +26,7 @@ __all__ = [
     "Known",
     "lay_ground",
     "learn_ground",
+    "make_coordinates",
     "make_lessons",
     "make_voters",
     "share_labels",
@@ -123,7 +125,8 @@ def lay_ground(
     Ground
         The same for all replicas.
     """
-    rows, first = data.views[s], np.concatenate([data.aligned[:, s], data.own[s]])
+    rows, own = data.views[s], data.own[s] if data.own else np.empty(0, dtype=np.int64)
+    first = np.concatenate([data.aligned[:, s], own])
     basis = Basis.of(pca, N_COMPONENTS, rows.device)
     voters = choose_voters(len(rows), first, _MOST, random)
     parts = [basis.place(rows.take(part)).cpu().numpy() for part in _chunks(voters)]
@@ -196,6 +199,32 @@ def make_lessons(ground: Ground, shares: Array, codes: IntArray) -> Tensor:
     known = codes >= 0
     lessons[known] = np.eye(shares.shape[1], dtype=np.float32)[codes[known]]
     return torch.from_numpy(lessons).to(ground.rows.device)
+
+
+def make_coordinates(ground: Ground, n: int) -> Tensor:
+    """Diffusion coordinates of every row of a view, on its device.
+
+    Parameters
+    ----------
+    ground : Ground
+        The view.
+    n : int
+        Number of coordinates.
+
+    Returns
+    -------
+    Tensor of float32, shape (n_rows, n)
+        Rows that do not vote are in the middle of their neighbors.
+    """
+    found = np.empty((len(ground.rows), n), dtype=np.float32)
+    found[ground.voters] = diffusion_coordinates(ground.graph, n)
+    search = NearestNeighbors(n_neighbors=ground.n_neighbors)
+    others = np.setdiff1d(np.arange(len(found)), ground.voters)
+    for part in _chunks(others):
+        places = ground.basis.place(ground.rows.take(part)).cpu().numpy()
+        near = search.fit(ground.places).kneighbors(places, return_distance=False)
+        found[part] = found[ground.voters[near]].mean(axis=1)
+    return torch.from_numpy(found).to(ground.rows.device)
 
 
 def make_voters(ground: Ground, shares: Array) -> Voters:

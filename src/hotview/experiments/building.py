@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 
 from hotview._types import Array
 from hotview.experiments.cells import Cell
-from hotview.experiments.paper import DEFAULT, SETTINGS, TRAINED
+from hotview.experiments.paper import DEFAULT, PLAIN, SETTINGS, TRAINED
 
 if TYPE_CHECKING:
     from hotview.estimators import MultiViewClassifier, MultiViewEncoder
@@ -44,6 +44,7 @@ def parameters_of(cell: Cell) -> dict[str, Any]:
     if cell.method != DEFAULT:
         model = TRAINED[cell.method]
         own = {"coupling": model.coupling, "view_regularizer": model.view_regularizer}
+        own |= PLAIN if cell.task == "semi-supervised" else {}
     settings = SETTINGS if cell.settings == "paper" else {}
     return {**own, **settings, **dict(cell.overrides)}
 

@@ -27,6 +27,9 @@ Record: TypeAlias = dict[str, Any]
 
 _PER_TRIAL = ("random_state", "device", "verbose")
 
+#: Parameters that older records lack, and what leaves everything as it was before.
+_LATER = {"pseudo_labels": False, "fusion": "average"}
+
 
 class ForeignRecordError(ValueError):
     """A file stands where a record should be, and is not that record.
@@ -181,4 +184,5 @@ def own_parameters(parameters: Mapping[str, Any]) -> str:
     >>> own_parameters({"n_references": 3, "random_state": 7})
     "[('n_references', 3)]"
     """
-    return str(sorted((k, v) for k, v in parameters.items() if k not in _PER_TRIAL))
+    own = {k: v for k, v in parameters.items() if k not in _PER_TRIAL}
+    return str(sorted((k, v) for k, v in own.items() if k not in _LATER or v != _LATER[k]))

@@ -37,6 +37,8 @@ class Batch:
         Classes of each view's ``own`` rows.
     lessons : list of Tensor
         Shares of the classes in each view's ``rows``; empty where nobody teaches them.
+    coordinates : list of Tensor
+        What the features of each view's ``rows`` are to be; empty where they are free.
     directions : Tensor or None
         Directions to project on; None lets the coupling draw its own.
     """
@@ -46,6 +48,7 @@ class Batch:
     target: Tensor
     own_targets: list[Tensor] = field(default_factory=list)
     lessons: list[Tensor] = field(default_factory=list)
+    coordinates: list[Tensor] = field(default_factory=list)
     directions: Tensor | None = None
 
     def split(self, tensors: Sequence[Tensor]) -> dict[str, list[Tensor]]:
@@ -65,22 +68,17 @@ class Evaluation:
     latents: list[Tensor]
 
 
-def _no_regularizer(
-    network: MultiViewNetwork, rows: dict[str, list[Tensor]], Fs: dict[str, list[Tensor]]
-) -> Terms:
+def _no_regularizer(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
     return Terms({})
 
 
-def _autoencoder(
-    network: MultiViewNetwork, rows: dict[str, list[Tensor]], Fs: dict[str, list[Tensor]]
-) -> Terms:
+def _autoencoder(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
     decoded = network.reconstruct(Fs["rows"])
-    return Terms({"reconstruction": reconstruction_error(rows["rows"], decoded)})
+    rows = batch.split(batch.Xs)["rows"]
+    return Terms({"reconstruction": reconstruction_error(rows, decoded)})
 
 
-def _manifold(
-    network: MultiViewNetwork, rows: dict[str, list[Tensor]], Fs: dict[str, list[Tensor]]
-) -> Terms:
+def _manifold(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
     here, there = Fs["rows"], Fs["neighbors"]
     parts = {"smoothness": roughness(network.embed(here), network.embed(there), relative=True)}
     if len(network.view_heads) > 0:
@@ -91,10 +89,19 @@ def _manifold(
     return Terms(parts)
 
 
+def _diffusion(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
+    return Terms({"diffusion": reconstruction_error(batch.coordinates, Fs["rows"])})
+
+
 #: R_S by name
 VIEW_REGULARIZERS: dict[
-    str, Callable[[MultiViewNetwork, dict[str, list[Tensor]], dict[str, list[Tensor]]], Terms]
-] = {"none": _no_regularizer, "autoencoder": _autoencoder, "manifold": _manifold}
+    str, Callable[[MultiViewNetwork, Batch, dict[str, list[Tensor]]], Terms]
+] = {
+    "none": _no_regularizer,
+    "autoencoder": _autoencoder,
+    "manifold": _manifold,
+    "diffusion": _diffusion,
+}
 
 
 class Objective(nn.Module):
@@ -151,7 +158,7 @@ class Objective(nn.Module):
             Zs = network.embed(Fs["rows"])
             coupled = self.coupling(Zs, generator=generator, directions=batch.directions)
             coupled = coupled.times(self.coupling_weight)
-            kept = self.regularizer(network, batch.split(batch.Xs), Fs).times(self.view_weight)
+            kept = self.regularizer(network, batch, Fs).times(self.view_weight)
             parts |= {**coupled.parts, **kept.parts}
         return Evaluation(Terms(parts), Zs)
 

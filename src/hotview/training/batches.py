@@ -38,6 +38,8 @@ class TrainingRows:
     lessons : list of Tensor of shape (n_rows, n_classes)
         Shares of the classes in every row of every view, from which its head learns; with them
         rows with a label are not taught apart. Empty where labels alone teach.
+    coordinates : list of Tensor of shape (n_rows, n_features)
+        What the features of every row of every view are to be; empty where they are free.
     """
 
     views: list[ViewRows]
@@ -47,6 +49,7 @@ class TrainingRows:
     own_target: list[IntArray] = field(default_factory=list)
     neighbors: list[IntArray] = field(default_factory=list)
     lessons: list[Tensor] = field(default_factory=list)
+    coordinates: list[Tensor] = field(default_factory=list)
 
     @property
     def labeled(self) -> IntArray:
@@ -169,15 +172,15 @@ class Sampler:
     def draw(self) -> Batch:
         """Draw one batch, and take its rows."""
         picks, device = self.pick(), self.data.views[0].device
+        names = range(len(self.data.views) if "rows" in picks.sizes else 0)
+        rows = [torch.from_numpy(picks.part("rows", s)).to(device) for s in names]
         return Batch(
             [view.take(rows) for view, rows in zip(self.data.views, picks.rows, strict=True)],
             picks.sizes,
             torch.from_numpy(picks.target).to(device),
             [torch.from_numpy(y).to(device) for y in picks.own_targets],
-            [
-                lesson[torch.from_numpy(picks.part("rows", s)).to(device)]
-                for s, lesson in enumerate(self.data.lessons)
-            ],
+            _take_all(self.data.lessons, rows),
+            _take_all(self.data.coordinates, rows),
         )
 
     def pick(self) -> Picks:
@@ -219,3 +222,8 @@ class Sampler:
 
 def _next(stream: Stream | None) -> IntArray:
     return np.empty(0, dtype=np.int64) if stream is None else stream.next()
+
+
+def _take_all(told: Sequence[Tensor], rows: Sequence[Tensor]) -> list[Tensor]:
+    """What is told about some rows of every view, where anything is."""
+    return [every[where] for every, where in zip(told, rows, strict=False)]

@@ -99,8 +99,8 @@ def _to_device(batch: Batch) -> Batch:
 def _copy(batch: Batch, to: Batch) -> None:
     """Overwrite what a recording reads with the numbers of another batch."""
     for new, old in zip(
-        [*batch.Xs, batch.target, *batch.own_targets, *batch.lessons],
-        [*to.Xs, to.target, *to.own_targets, *to.lessons],
+        [*batch.Xs, batch.target, *batch.own_targets, *batch.lessons, *batch.coordinates],
+        [*to.Xs, to.target, *to.own_targets, *to.lessons, *to.coordinates],
         strict=True,
     ):
         if new is not old:

@@ -62,7 +62,9 @@ class Replicas:
         self.network = stack_networks([member.network for member in self.members])
         views = zip(*(member.sampler.data.views for member in self.members), strict=True)
         self.rows = [_StackedRows(replicas) for replicas in views]
-        self.lessons = _stack_lessons([member.sampler.data.lessons for member in self.members])
+        data = [member.sampler.data for member in self.members]
+        self.lessons = _stack_told([one.lessons for one in data])
+        self.coordinates = _stack_told([one.coordinates for one in data])
         objectives = [member.objective for member in self.members]
         self.objective = _stack_objectives(objectives, self.rows[0].device)
         self.optimizer = make_optimizer([self.network, self.objective], learning_rate)
@@ -116,14 +118,10 @@ class Replicas:
             picks.sizes,
             picks.target,
             picks.own_targets,
-            [self._take_lesson(s, picks) for s in range(len(self.lessons))],
+            [_take(told, s, picks) for s, told in enumerate(self.lessons)],
+            [_take(told, s, picks) for s, told in enumerate(self.coordinates)],
             directions,
         )
-
-    def _take_lesson(self, s: int, picks: _StackedPicks) -> Tensor:
-        start, end = span(picks.sizes, "rows", s)
-        lessons, rows = self.lessons[s], picks.rows[s][:, start:end].long()
-        return lessons.gather(1, rows.unsqueeze(2).expand(-1, -1, lessons.shape[2]))
 
     def _directions(self) -> Tensor | None:
         d = next(iter(self.network.maps.parameters())).shape[-2]
@@ -237,10 +235,17 @@ def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> 
     )
 
 
-def _stack_lessons(lessons: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-    """Lessons of every view, (members, rows, classes); nobody has what a replica lacks."""
+def _take(told: Tensor, s: int, picks: _StackedPicks) -> Tensor:
+    """What is told about the coupled rows of view s."""
+    start, end = span(picks.sizes, "rows", s)
+    rows = picks.rows[s][:, start:end].long()
+    return told.gather(1, rows.unsqueeze(2).expand(-1, -1, told.shape[2]))
+
+
+def _stack_told(every: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """What is told about the rows of every view, (members, rows, columns), with zeros beyond."""
     found = []
-    for replicas in zip(*lessons, strict=True):
+    for replicas in zip(*every, strict=True):
         shape = [max(sizes) for sizes in zip(*(lesson.shape for lesson in replicas), strict=True)]
         pads = [(0, shape[1] - r.shape[1], 0, shape[0] - r.shape[0]) for r in replicas]
         padded = [nn.functional.pad(r, p) for r, p in zip(replicas, pads, strict=True)]
