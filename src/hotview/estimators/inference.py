@@ -185,26 +185,45 @@ def _judgments(
 def _judge(
     network: MultiViewNetwork, Xs: dict[int, Tensor], fusion: Fusion, judge: Judge | None
 ) -> tuple[Tensor, Tensor, Tensor]:
+    every = range(len(network.encoders))
     encoded = {s: _encode(network, s, X) for s, X in Xs.items()}
-    Fs = {s: F for s, (F, _) in encoded.items()}
-    has = torch.stack([~absent for _, absent in encoded.values()], dim=1)
-    if judge is not None:
-        Xs = {s: X.masked_fill(encoded[s][1].unsqueeze(1), 0.0) for s, X in Xs.items()}
-        said = [judge.voters[s].log_shares(Xs[s], F) for s, F in Fs.items()]
-    else:
-        said = [network.view_heads[s](F) for s, F in Fs.items()]
-    known = has * torch.tensor([fusion.heads[s] for s in Fs], device=has.device)
+    first, _ = next(iter(encoded.values()))
+    nobody = torch.zeros(len(first), dtype=torch.bool, device=first.device)
+    has = torch.stack([~encoded[s][1] if s in Xs else nobody for s in every], dim=1)
+    said = {s: _judge_view(network, s, X, encoded[s], judge) for s, X in Xs.items()}
+    nothing = torch.zeros_like(next(iter(said.values())))
+    voices = [said.get(s, nothing) for s in every]
+    known = has * torch.tensor(fusion.heads, device=has.device)
     speaks = (known == known.amax(1, keepdim=True)) & (known > 0)
-    if fusion.joint and len(Fs) == len(network.encoders):
-        every = range(len(Fs))
-        if judge is None:
-            said.append(network.score([Fs[s] for s in every]))
-        elif judge.ridge is not None:
-            said.append(judge.ridge([Xs[s] for s in every]))
-    if len(said) > len(Fs):
-        complete = has.all(1, keepdim=True)
+    complete = has.all(1, keepdim=True)
+    if fusion.joint and len(Xs) == len(every):
+        voices.append(_judge_jointly(network, Xs, {s: F for s, (F, _) in encoded.items()}, judge))
         speaks = torch.cat([speaks & ~(complete & fusion.alone), complete], dim=1)
-    return torch.stack([x.double() for x in said], dim=1).log_softmax(2), speaks, has
+    return torch.stack(voices, dim=1).log_softmax(2), speaks, has
+
+
+def _judge_view(
+    network: MultiViewNetwork,
+    s: int,
+    X: Tensor,
+    encoded: tuple[Tensor, Tensor],
+    judge: Judge | None,
+) -> Tensor:
+    F, absent = encoded
+    if judge is None:
+        head: Tensor = network.view_heads[s](F)
+        return head.double()
+    return judge.voters[s].log_shares(X.masked_fill(absent.unsqueeze(1), 0.0), F)
+
+
+def _judge_jointly(
+    network: MultiViewNetwork, Xs: dict[int, Tensor], Fs: dict[int, Tensor], judge: Judge | None
+) -> Tensor:
+    every = range(len(Fs))
+    if judge is None:
+        return network.score([Fs[s] for s in every]).double()
+    assert judge.ridge is not None  # wherever all classes are known jointly
+    return judge.ridge([Xs[s].nan_to_num() for s in every])
 
 
 def _average(said: Tensor, speaks: Tensor, fusion: Fusion) -> Tensor:

@@ -16,7 +16,8 @@ __all__ = ["Held", "Pool", "fit_pool"]
 _SHRINKAGE = 0.5  # of the logarithms of weights to equal ones: a prior worth a few rows
 _TOGETHER = 1.5  # what equal weights add up to
 _JOINT = 0.3  # weight of the joint judgment to begin with, as a share of a view's
-_POWER, _POWER_SHRINKAGE = 0.5, 4.0
+_ALONE = 3.0  # weight of a view that is alone, if it were the only one at all
+_POWER, _POWER_SHRINKAGE = 0.7, 4.0
 _N_SUBSETS = 8  # of the views, by which a row is judged when some are absent
 
 
@@ -79,8 +80,8 @@ class Pool:
         found = (said[:, :n] * alone.unsqueeze(2)).sum(1)
         if said.shape[1] > n:
             every = tensor(self.complete, dtype=said.dtype, device=said.device)
-            joint = (said * every[:, None]).sum(1)
-            found = found.where(~speaks.all(1, keepdim=True), joint)
+            joint = (said * (speaks * every).unsqueeze(2)).sum(1)
+            found = found.where(~speaks[:, -1:], joint)
         return found.log_softmax(1)
 
 
@@ -118,13 +119,13 @@ def fit_pool(held: list[Held], n_views: int, random: np.random.Generator) -> Poo
     """
     equal = np.r_[np.ones(n_views), _JOINT]
     equal *= _TOGETHER / equal.sum()
-    alone = np.full(n_views, _TOGETHER / np.sqrt(n_views))
+    alone = np.full(n_views, _ALONE / np.sqrt(n_views))
     if sum(len(one.target) for one in held) == 0:
         return Pool(tuple(equal.tolist()), tuple(alone.tolist()), _POWER)
     said = log_softmax(np.concatenate([one.said for one in held]), axis=2)
     speaks = np.concatenate([one.speaks for one in held])
     target = np.concatenate([one.target for one in held])
-    whole = speaks.all(axis=1)
+    whole = speaks[:, -1]
     complete, _ = _fit(said[whole], speaks[whole], target[whole], equal, 0.0)
     views, some = said[:, :n_views], _take_away(speaks[:, :n_views], random)
     rows = np.repeat(np.arange(len(target)), _N_SUBSETS)

@@ -452,7 +452,7 @@ class Fit:
         counts = np.bincount(np.concatenate([labeled, *data.own_target]), minlength=n_classes) + 1
         return Fusion(
             len(np.unique(labeled)) == n_classes,
-            self.head_weight == 0,
+            self.head_weight == 0 and not self.spreads,
             tuple(known),
             tuple(np.log(counts / counts.sum()).tolist()),
         )

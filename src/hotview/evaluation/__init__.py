@@ -6,6 +6,7 @@ from hotview.evaluation.baselines import (
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
+from hotview.evaluation.metrics import expected_calibration_error
 from hotview.evaluation.model_selection import GridSearch, cross_validate
 from hotview.evaluation.splitting import RowKFold, take_rows
 
@@ -17,5 +18,6 @@ __all__ = [
     "PerViewLabelPropagation",
     "RowKFold",
     "cross_validate",
+    "expected_calibration_error",
     "take_rows",
 ]

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["CONTROLS", "DEFAULT", "MODELS", "PLAIN", "ROBUST", "SETTINGS", "TRAINED", "UNCOUPLED", "Model"]
+__all__ = [
+    "CONTROLS",
+    "DEFAULT",
+    "MODELS",
+    "PLAIN",
+    "ROBUST",
+    "SETTINGS",
+    "TRAINED",
+    "UNCOUPLED",
+    "Model",
+]
 
 #: Parameters of the estimators that give the paper's literal objective.
 SETTINGS: Mapping[str, Any] = MappingProxyType(
