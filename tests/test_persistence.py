@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 import hotview as hv
@@ -12,6 +13,7 @@ from hotview.persistence import load_model, save_model
 
 DATA = make_views(60, n_views=4, labeled=0.5, random_state=0)
 SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
+SMALL |= {"n_replicas": 1}
 
 
 def classifier(**parameters):
@@ -30,6 +32,10 @@ def classifier(**parameters):
         {"n_replicas": 3},
         {"n_replicas": 2, "coupling": "none"},
         {"orthogonality_weight": float("inf")},
+        {"pseudo_labels": False, "fusion": "average"},
+        {"pseudo_labels": False, "n_replicas": 3},
+        {"fusion": "average", "n_replicas": 2},
+        {"view_regularizer": "diffusion"},
     ),
     ids=(
         "default",
@@ -40,6 +46,10 @@ def classifier(**parameters):
         "replicas",
         "replicas without a plan",
         "exact constraint",
+        "plain",
+        "weighed heads",
+        "votes that count alike",
+        "diffusion",
     ),
 )
 def test_a_loaded_classifier_says_the_same_bits(tmp_path, parameters):
@@ -60,6 +70,40 @@ def test_a_loaded_classifier_says_the_same_bits(tmp_path, parameters):
         assert loaded.plan_.pairwise == model.plan_.pairwise
         assert loaded.plan_.null.p_value == model.plan_.null.p_value
         np.testing.assert_array_equal(loaded.view_labels_, model.view_labels_)
+
+
+def test_a_model_that_has_no_joint_judgment_says_the_same_bits(tmp_path):
+    known = DATA.linked_target > 0  # a class is known to one view alone
+    model = hv.MultiViewClassifier(**SMALL, device="cpu")
+    with pytest.warns(UserWarning, match="have no linked row with a label"):
+        model.fit(
+            {name: X[known] for name, X in DATA.linked.items()},
+            DATA.linked_target[known],
+            unaligned=DATA.views,
+            unaligned_y={"view_1": DATA.target["view_1"]},
+        )
+    loaded = load_model(save_model(model, tmp_path / "m.hotview"), device="cpu")
+    for views in (DATA.linked, {"view_1": DATA.linked["view_1"]}):
+        np.testing.assert_array_equal(loaded.predict_proba(views), model.predict_proba(views))
+
+
+@pytest.mark.parametrize(("version", "n_replicas"), ((1, 1), (2, 3)))
+def test_a_model_from_before_there_were_votes_is_a_plain_network(tmp_path, version, n_replicas):
+    plain = {"pseudo_labels": False, "fusion": "average", "n_replicas": n_replicas}
+    model = classifier(**plain)
+    new, old = save_model(model, tmp_path / "new.hotview"), tmp_path / "old.hotview"
+    with safe_open(new, framework="pt") as file:
+        facts = json.loads(file.metadata()["hotview"])
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    assert facts["version"] == 3
+    facts["version"] = version
+    for name in ("pseudo_labels", "fusion"):
+        del facts["parameters"][name]
+    save_file(tensors, old, {"hotview": json.dumps(facts)})
+    loaded = load_model(old, device="cpu")
+    assert {name: loaded.get_params()[name] for name in plain} == plain
+    for views in (DATA.linked, {"view_1": DATA.linked["view_1"]}):
+        np.testing.assert_array_equal(loaded.predict_proba(views), model.predict_proba(views))
 
 
 def test_text_classes_and_column_names_survive(tmp_path):

@@ -18,7 +18,8 @@ import hotview
 from hotview._files import check_output_path, whole_file
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import Fusion, Judge, LinearScores
+from hotview.estimators.inference import Fusion
+from hotview.estimators.judging import Judge, LinearScores
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.pooling import Pool
 from hotview.nn.multiview import Widths, make_network

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import chain, combinations
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.metrics import accuracy_score
 from hotview import MultiViewClassifier
 from hotview.datasets import make_views
 from hotview.estimators.couplings import COUPLINGS
+from hotview.estimators.fitting import fit_views
 from hotview.losses.objective import VIEW_REGULARIZERS
 
 SMALL = {
@@ -22,9 +24,11 @@ SMALL = {
     "n_references": 2,
     "max_epochs": 2,
     "learning_rate": 0.01,
+    "n_replicas": 1,
     "device": "cpu",
     "random_state": 0,
 }
+PLAIN = {"pseudo_labels": False, "fusion": "average"}
 DATA = make_views(
     [60, 50, 70],
     n_views=3,
@@ -42,7 +46,8 @@ may_collapse = pytest.mark.filterwarnings("ignore:The latents of .* have collaps
 
 
 def small(**parameters):
-    return MultiViewClassifier(**{**SMALL, **parameters})
+    """A plain network, which most of these tests are about."""
+    return MultiViewClassifier(**{**SMALL, **PLAIN, **parameters})
 
 
 def trained(**parameters):
@@ -85,6 +90,7 @@ def test_every_combination_trains(coupling, view_regularizer):
     assert ("transport" in parts) == (coupling.startswith(("sw", "hot")))
     assert ("reconstruction" in parts) == (view_regularizer == "autoencoder")
     assert ({"smoothness", "score_smoothness"} <= parts) == (view_regularizer == "manifold")
+    assert ("diffusion" in parts) == (view_regularizer == "diffusion")
     assert ("marginal_error" in history.names) == coupling.startswith("hot")
     assert (ranks <= set(history.names)) == ((coupling, view_regularizer) != ("none", "none"))
     for row in history:
@@ -616,3 +622,206 @@ def test_heads_count_by_default_but_not_with_the_papers_sums():
     assert losses() == losses(head_weight=1.0)
     assert losses(scale="sum") == losses(scale="sum", head_weight=0.0)
     assert losses(scale="sum") != losses(scale="sum", head_weight=1.0)
+
+
+# labels that spread, and judgments that are weighed
+
+
+def voting(**parameters):
+    """The default, with fewer and smaller networks."""
+    return MultiViewClassifier(**{**SMALL, "n_replicas": 3, "max_epochs": 5, **parameters})
+
+
+def rows_of(model):
+    """The history without what the clock says."""
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in model.history_]
+
+
+@pytest.fixture(scope="module")
+def voters():
+    return voting().fit(LINKED, hide(Y), unaligned=UNALIGNED)
+
+
+def test_votes_are_right_in_all_views_and_in_each(voters):
+    assert voters.score(LINKED, Y) > 0.9
+    for name in NAMES:
+        assert voters.score({name: UNALIGNED[name]}, DATA.target[name]) > 0.8
+
+
+def test_without_votes_and_weights_it_is_the_plain_network():
+    plain = voting(pseudo_labels=False, fusion="average", n_replicas=1)
+    plain.fit(LINKED, Y, unaligned=UNALIGNED)
+    with torch.no_grad():
+        Fs = [torch.from_numpy(Z) for Z in plain.transform(LINKED).values()]
+        heads = [head(F) for head, F in zip(plain.network_.view_heads, Fs, strict=True)]
+        said = torch.stack([*heads, plain.network_.score(Fs)]).log_softmax(2).mean(0).softmax(1)
+    np.testing.assert_allclose(plain.predict_proba(LINKED), said, rtol=1e-4)
+    assert "classification" in plain.history_.names
+    alone = [plain.predict_proba({name: LINKED[name]}) for name in NAMES]
+    for found, head in zip(alone, heads, strict=True):
+        np.testing.assert_allclose(found, head.softmax(1), rtol=1e-4)
+
+
+def test_with_votes_lessons_teach_and_the_joint_layer_is_not_asked(voters):
+    assert "classification" not in voters.history_.names
+    assert "view_heads" in voters.history_.names
+    before = voters.predict_proba(LINKED)
+    with torch.no_grad():
+        for network in voters.networks_:
+            network.joint_head.weight.mul_(100.0)
+    np.testing.assert_array_equal(voters.predict_proba(LINKED), before)
+
+
+@pytest.mark.parametrize("view_regularizer", ("none", "manifold", "diffusion"))
+def test_the_same_seed_gives_the_same_bits(view_regularizer):
+    first, same, other = (
+        voting(random_state=seed, view_regularizer=view_regularizer, coupling="hot-reference").fit(
+            LINKED, hide(Y), unaligned=UNALIGNED
+        )
+        for seed in (0, 0, 1)
+    )
+    assert rows_of(first) == rows_of(same)
+    for views in (LINKED, only(LINKED, ["view_1"])):
+        np.testing.assert_array_equal(first.predict_proba(views), same.predict_proba(views))
+        assert not np.array_equal(first.predict_proba(views), other.predict_proba(views))
+
+
+@pytest.mark.parametrize("parameters", ({}, PLAIN), ids=("default", "plain"))
+def test_the_callers_arrays_are_not_changed(parameters):
+    views = {name: X.copy() for name, X in LINKED.items()}
+    others = {name: X.copy() for name, X in UNALIGNED.items()}
+    y, own = hide(Y), {"view_0": DATA.target["view_0"].copy()}
+    voting(**parameters, view_regularizer="diffusion").fit(
+        views, y, unaligned=others, unaligned_y=own
+    ).predict_proba(views)
+    for name in NAMES:
+        np.testing.assert_array_equal(views[name], LINKED[name])
+        np.testing.assert_array_equal(others[name], UNALIGNED[name])
+    np.testing.assert_array_equal(y, hide(Y))
+    np.testing.assert_array_equal(own["view_0"], DATA.target["view_0"])
+
+
+def test_labels_that_are_left_out_do_not_influence_who_left_them_out():
+    tasks = voting()._tasks(LINKED, Y, unaligned=UNALIGNED)
+    assert all(len(task.held) == 13 for task in tasks)
+    expected = fit_views(tasks)
+    row = tasks[1].held[4]
+    linked = tasks[1].labels.linked.copy()
+    linked[row] = (linked[row] + 1) % 3
+    changed = replace(tasks[1].labels, linked=linked)
+    found = fit_views([replace(task, labels=changed) for task in tasks])
+    # Who left it out has said the same bits, and is now wrong about it, or right.
+    np.testing.assert_array_equal(found[1].held.said, expected[1].held.said)
+    assert (found[1].held.target != expected[1].held.target).sum() == 1
+    for r in (0, 2):  # the others have learned from it
+        assert not np.array_equal(found[r].held.said, expected[r].held.said)
+    # In the end all labels are known to all.
+    shares = [one.judge.voters[0].shares.numpy() for one in (found[1], expected[1])]
+    assert not np.allclose(*shares, atol=1e-3)
+
+
+@pytest.mark.parametrize("parameters", ({"fusion": "average"}, {"n_replicas": 1}), ids=str)
+def test_nothing_is_left_out_by_one_or_where_all_count_alike(parameters):
+    tasks = voting(**parameters)._tasks(LINKED, Y, unaligned=UNALIGNED)
+    assert all(len(task.held) == 0 for task in tasks)
+    model = voting(**parameters).fit(LINKED, Y)
+    assert (model._pool is None) == ("fusion" in parameters)
+
+
+def test_heads_may_be_weighed_too():
+    model = voting(pseudo_labels=False).fit(LINKED, Y, unaligned=UNALIGNED)
+    assert "classification" in model.history_.names
+    average = voting(pseudo_labels=False, fusion="average").fit(LINKED, Y, unaligned=UNALIGNED)
+    assert not np.allclose(model.predict_proba(LINKED), average.predict_proba(LINKED))
+
+
+def test_noise_counts_less_than_what_tells_classes_apart():
+    data = make_views(
+        150, n_views=3, n_groups=1, n_classes=3, n_columns=5, labeled=1.0, random_state=0
+    )
+    y, rng = data.linked_target, np.random.default_rng(0)
+    views = {name: X + rng.normal(size=X.shape) for name, X in data.linked.items()}
+    model = voting().fit({**views, "noise": rng.normal(size=(len(y), 6))}, y)
+    *others, noise, _ = model._pool.complete
+    assert noise < 0.8 * min(others)
+    assert model._pool.partial[-1] < 0.8 * min(model._pool.partial[:-1])
+
+
+@pytest.mark.parametrize("names", SUBSETS, ids=" ".join)
+def test_votes_need_only_the_views_that_are_there(voters, names):
+    here = only(LINKED, names)
+    expected = voters.predict_proba(here)
+    np.testing.assert_allclose(expected.sum(1), 1)
+    gaps = {name: X if name in names else np.full_like(X, np.nan) for name, X in LINKED.items()}
+    np.testing.assert_allclose(voters.predict_proba(gaps), expected, rtol=1e-6)
+    order = np.random.default_rng(0).permutation(len(Y))
+    mixed = voters.predict_proba({name: X[order] for name, X in here.items()})
+    np.testing.assert_allclose(mixed, expected[order], rtol=1e-4, atol=1e-6)
+
+
+def test_each_row_is_judged_by_votes_of_the_views_that_it_has(voters):
+    views = {name: X.copy() for name, X in LINKED.items()}
+    views["view_0"][:10] = np.nan
+    views["view_2"][5:20] = np.nan
+    found = voters.predict_proba(views)
+    parts = ((slice(0, 5), NAMES[1:]), (slice(5, 10), NAMES[1:2]), (slice(10, 20), NAMES[:2]))
+    for rows, names in (*parts, (slice(20, None), NAMES)):
+        alone = voters.predict_proba({name: LINKED[name][rows] for name in names})
+        np.testing.assert_allclose(found[rows], alone, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", (3, 5))
+def test_a_view_without_labels_is_taught_by_another(n_classes):
+    data = make_views(150, n_views=2, n_groups=1, n_classes=n_classes, labeled=0.2, random_state=1)
+    model = voting(n_replicas=2).fit(
+        data.linked,
+        np.full(len(data.linked_target), -1),
+        unaligned=data.views,
+        unaligned_y={"view_0": data.target["view_0"]},
+    )
+    assert model.score({"view_0": data.linked["view_0"]}, data.linked_target) > 0.8
+    assert model.score({"view_1": data.views["view_1"]}, data.target["view_1"]) > 2.2 / n_classes
+
+
+def test_rows_with_gaps_keep_their_labels_where_they_vote():
+    views = {name: X.copy() for name, X in LINKED.items()}
+    views["view_1"][:15] = np.nan
+    model = voting().fit(views, Y, unaligned=UNALIGNED)
+    assert model.score(LINKED, Y) > 0.9
+
+
+def test_a_constant_view_and_few_rows_do_no_harm():
+    few = {name: X[:8] for name, X in LINKED.items()}
+    few["constant"] = np.zeros((8, 3))
+    y = np.array([0, 0, 1, 1, 0, 1, 0, 1])
+    with pytest.warns(UserWarning, match="constant"):
+        found = voting().fit(few, y).predict_proba(few)
+    np.testing.assert_allclose(found.sum(1), 1)
+
+
+def test_classes_of_weight_0_are_not_voted_for():
+    model = voting(class_weight={0: 0.0, 1: 1.0, 2: 1.0}).fit(LINKED, Y, unaligned=UNALIGNED)
+    assert 0 not in model.predict({"view_0": LINKED["view_0"]})
+    assert np.isfinite(model.predict_proba(LINKED)).all()
+
+
+def test_a_short_training_of_small_tables_has_as_many_steps_as_a_long_one_of_large():
+    lengths = {
+        steps: len(small(max_epochs=None, steps_per_epoch=steps).fit(LINKED, Y).history_)
+        for steps in (None, 5, 30)
+    }
+    assert lengths == {None: 120, 5: 24, 30: 10}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    (
+        ({"pseudo_labels": "no"}, "pseudo_labels to be True or False, but it is 'no'"),
+        ({"fusion": "mean"}, "fusion to be one of.*'stacked', 'average'"),
+        ({"max_epochs": 0}, "max_epochs"),
+    ),
+    ids=str,
+)
+def test_bad_settings_are_refused_before_anything_is_learned(change, message):
+    with pytest.raises(ValueError, match=message):
+        voting(**change).fit(LINKED, Y)

@@ -32,6 +32,7 @@ PARTS = {
     "hot-reference": {"transport", "orthogonality"},
     "autoencoder": {"reconstruction"},
     "manifold": {"smoothness"},
+    "diffusion": {"diffusion"},
 }
 ALIGNED = ("lscca", "dgcca")
 

@@ -22,16 +22,19 @@ SMALL = {
     "n_components": 3,
     "n_projections": 6,
     "max_epochs": 3,
+    "n_replicas": 1,
     "device": "cpu",
     "random_state": 0,
 }
+PLAIN = {"pseudo_labels": False, "fusion": "average"}
 DATA = make_views(24, n_views=3, n_columns=[5, 6, 4], n_classes=2, labeled=1.0, random_state=0)
 VIEWS, Y = DATA.linked, DATA.linked_target
 FRAMES = {name: pd.DataFrame(X).add_prefix("c") for name, X in VIEWS.items()}
 
 
 def small(kind, **parameters):
-    return kind(**{**SMALL, **parameters})
+    plain = PLAIN if kind is MultiViewClassifier else {}
+    return kind(**{**SMALL, **plain, **parameters})
 
 
 def fit(model, views=VIEWS, y=Y):

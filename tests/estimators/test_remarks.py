@@ -21,6 +21,7 @@ SMALL = {
     "n_projections": 8,
     "n_references": 2,
     "max_epochs": 2,
+    "n_replicas": 1,
     "device": "cpu",
     "random_state": 0,
 }

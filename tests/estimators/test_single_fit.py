@@ -6,6 +6,7 @@ from hotview.estimators.single_fit import Fit
 
 DATA = make_views(30, n_views=3, n_columns=4, labeled=0.5, random_state=0)
 SMALL = {"hidden": (6,), "n_features": 3, "n_components": 2, "max_epochs": 1, "device": "cpu"}
+SMALL |= {"n_replicas": 1}
 
 
 def make_fit(**parameters):

@@ -12,6 +12,7 @@ SMALL = {
     "n_components": 3,
     "n_projections": 6,
     "max_epochs": 3,
+    "n_replicas": 1,
     "device": "cpu",
 }
 DATA = [make_views(40, n_views=4, n_columns=5, labeled=0.5, random_state=r) for r in range(3)]
@@ -19,11 +20,11 @@ DATA = [make_views(40, n_views=4, n_columns=5, labeled=0.5, random_state=r) for 
 
 def classifier(r, **parameters):
     arguments = {"Xs": DATA[r].linked, "y": DATA[r].linked_target, "unaligned": DATA[r].views}
-    return MultiViewClassifier(random_state=r, **SMALL, **parameters), arguments
+    return MultiViewClassifier(random_state=r, **{**SMALL, **parameters}), arguments
 
 
 def encoder(r, **parameters):
-    return MultiViewEncoder(random_state=r, **SMALL, **parameters), {"Xs": DATA[r].views}
+    return MultiViewEncoder(random_state=r, **{**SMALL, **parameters}), {"Xs": DATA[r].views}
 
 
 def check_same(found, expected, r):
@@ -82,8 +83,8 @@ def test_one_bad_fit_is_refused_before_any_training():
 
 
 def test_the_first_replica_is_what_one_alone_would_be():
-    several, arguments = classifier(0, n_replicas=3)
-    one, _ = classifier(0)
+    several, arguments = classifier(0, n_replicas=3, fusion="average")  # with nothing left out
+    one, _ = classifier(0, fusion="average")
     several.fit(**arguments)
     one.fit(**arguments)
     first = several._fusions[0]
@@ -100,6 +101,7 @@ def test_replicas_vote_by_the_mean_of_their_probabilities():
         alone, _ = classifier(0)
         alone.fit(**arguments)
         alone.networks_, alone._fusions = [model.networks_[r]], [model._fusions[r]]
+        alone._judges, alone._pool = [model._judges[r]], model._pool
         each.append(alone.predict_proba(DATA[0].linked))
     mean = np.mean(each, axis=0)
     np.testing.assert_allclose(model.predict_proba(DATA[0].linked), mean, rtol=1e-6)

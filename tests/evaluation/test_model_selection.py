@@ -37,6 +37,7 @@ def make_views(n=60, seed=0, noise=1.0):
 def small(**parameters):
     settings = {"hidden": (8,), "n_features": 4, "n_components": 4, "n_projections": 8}
     settings |= {"max_epochs": 20, "learning_rate": 0.03, "random_state": 0, "device": "cpu"}
+    settings |= {"n_replicas": 1}
     return MultiViewClassifier(**settings | parameters)
 
 
@@ -193,7 +194,7 @@ def test_searching_our_classifier():
     more, _ = make_views(seed=1)
     hidden = np.where(np.arange(60) < 20, y, None)
     search = GridSearch(
-        small(learning_rate=0.01),
+        small(learning_rate=0.01, pseudo_labels=False),
         {"max_epochs": [1, 30], "coupling": ["none", "hot-reference"]},
         cv=2,
         random_state=0,

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from hotview.experiments.building import make_estimator
@@ -73,6 +75,21 @@ def test_records_of_other_parameters_are_run_again(tmp_path):
     found = take_inventory(tmp_path, [CELL], 3)
     assert found.missing == {CELL: (1,)}
     assert (found.n_finished, found.n_stale, found.foreign) == (2, 1, ())
+
+
+def test_records_from_before_there_were_votes_are_those_of_plain_networks(tmp_path):
+    plain_row = Cell("handwritten", "semi-supervised", "HOT (11)", "robust")
+    default = Cell("handwritten", "semi-supervised", "hotview default", "robust")
+    for one in (plain_row, default):
+        finish(tmp_path, one, 0)
+        path = record_path(tmp_path, one, 0)
+        record = json.loads(path.read_text())
+        for name in ("pseudo_labels", "fusion"):
+            del record["parameters"][name]
+        path.write_text(json.dumps(record))
+    found = take_inventory(tmp_path, [plain_row, default], 1)
+    assert found.missing == {default: (0,)}
+    assert (found.n_finished, found.n_stale) == (1, 1)
 
 
 def test_seed_device_and_progress_are_no_other_parameters(tmp_path):

@@ -6,6 +6,7 @@ from hotview.experiments.cells import Cell
 from hotview.experiments.records import (
     FORMAT,
     ForeignRecordError,
+    own_parameters,
     read_record,
     record_path,
     write_record,
@@ -31,6 +32,13 @@ def test_a_control_has_one_record_for_both_tasks(tmp_path):
     )
     write_record(tmp_path, semi, RECORD)
     assert read_record(tmp_path, un, 7)["scores"] == {"test": 0.9}
+
+
+def test_parameters_that_came_later_count_where_they_change_anything():
+    before = own_parameters({"n_features": 3})
+    assert own_parameters({"n_features": 3, "fusion": "average", "pseudo_labels": False}) == before
+    assert own_parameters({"n_features": 3, "fusion": "stacked"}) != before
+    assert own_parameters({"n_features": 3, "pseudo_labels": True}) != before
 
 
 def change(**changes):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -45,6 +47,15 @@ def make_batch(*names, sizes=None):
     target = torch.arange(sizes.get("labeled", [0])[0]) % N_CLASSES
     own = [(torch.arange(n) + 1) % N_CLASSES for n in sizes.get("own", [])]
     return Batch(Xs, sizes, target, own)
+
+
+def tell(batch, n_columns):
+    """Random numbers about the rows of every view."""
+    generator = seeded(3)
+    return [
+        torch.randn(n, n_columns, generator=generator, dtype=torch.float64)
+        for n in batch.sizes["rows"]
+    ]
 
 
 def evaluate(network, batch, coupling=None, regularizer="none", **options):
@@ -152,6 +163,49 @@ def test_teachers_teach_pupils_only(teachers):
         assert learns == [s in pupils] * len(parameters)
 
 
+@pytest.mark.parametrize("head_weight", (0.5, 2.0))
+def test_lessons_teach_the_head_of_every_view(head_weight):
+    network, batch = make(), make_batch("rows")
+    lessons = [told.softmax(1) for told in tell(batch, N_CLASSES)]
+    weight = torch.tensor([0.5, 3.0, 1.5], dtype=torch.float64)  # a lesson is not a label
+    terms = evaluate(
+        network, replace(batch, lessons=lessons), head_weight=head_weight, class_weight=weight
+    ).terms
+    losses = [
+        slow_cross_entropy_of_probabilities(g(f(X)), lesson, np.ones(N_CLASSES))
+        for g, f, X, lesson in zip(
+            network.view_heads, network.encoders, batch.Xs, lessons, strict=True
+        )
+    ]
+    assert list(terms.parts) == ["view_heads"]
+    assert terms["view_heads"].item() == pytest.approx(head_weight * sum(losses))
+    grads = grads_of(terms.total, [p for f in network.encoders for p in f.parameters()])
+    assert all(g.abs().sum() > 0 for g in grads)
+
+
+def test_certain_lessons_are_labels():
+    network, batch = make(), make_batch("rows")
+    codes = [torch.arange(n) % N_CLASSES for n in batch.sizes["rows"]]
+    certain = [torch.eye(N_CLASSES, dtype=torch.float64)[y] for y in codes]
+    lessons = evaluate(network, replace(batch, lessons=certain), head_weight=1.0).terms
+    own = Batch(batch.Xs, {"own": batch.sizes["rows"]}, batch.target, codes)
+    labels = evaluate(network, own, head_weight=1.0).terms
+    torch.testing.assert_close(lessons["view_heads"], labels["view_heads"])
+
+
+def test_diffusion_is_weighted_by_tau_and_draws_features_to_coordinates():
+    network, batch = make(), make_batch("labeled", "rows")
+    coordinates = tell(batch, 5)
+    batch = replace(batch, coordinates=coordinates)
+    terms = evaluate(network, batch, regularizer="diffusion", view_weight=0.3).terms
+    Fs = batch.split(network.encode(batch.Xs))["rows"]
+    errors = [((F - Y) ** 2).mean() for F, Y in zip(Fs, coordinates, strict=True)]
+    torch.testing.assert_close(terms["diffusion"], 0.3 * sum(errors))
+    there = replace(batch, coordinates=[F.detach() for F in Fs])
+    none = evaluate(network, there, regularizer="diffusion").terms["diffusion"]
+    assert none.item() == 0
+
+
 @pytest.mark.parametrize("regularizer", ("none", "autoencoder"))
 def test_heads_without_weight_are_trained_and_nothing_else_feels_them(regularizer):
     network, batch = make(), make_batch("labeled", "own", "taught", "rows")
@@ -223,11 +277,13 @@ def test_the_manifold_is_weighted_by_tau_and_smooths_scores_where_there_are_head
 @pytest.mark.parametrize("regularizer", VIEW_REGULARIZERS)
 def test_all_terms_add_up_to_the_total(regularizer):
     network, batch = make(), make_batch(*PARTS)
+    batch = replace(batch, coordinates=tell(batch, 5))
     terms = evaluate(network, batch, SWPairwise(), regularizer, head_weight=0.5, teachers=[0]).terms
     kept = {
         "none": [],
         "autoencoder": ["reconstruction"],
         "manifold": ["smoothness", "score_smoothness"],
+        "diffusion": ["diffusion"],
     }
     names = ["classification", "view_heads", "transport", "orthogonality", *kept[regularizer]]
     assert list(terms.parts) == names

@@ -240,6 +240,51 @@ def test_with_labels_nobody_is_taught():
     assert list(sampler(data).draw().sizes) == ["labeled", "own", "rows"]
 
 
+def tell(sizes, width):
+    """What is told about every row of every view: its number, in the first of some columns."""
+    return [
+        torch.cat([torch.arange(n)[:, None], torch.full((n, width - 1), s)], dim=1).float()
+        for s, n in enumerate(sizes)
+    ]
+
+
+@pytest.mark.parametrize("aligned", (False, True))
+def test_what_is_told_about_rows_comes_with_them(aligned):
+    lessons, coordinates = tell((50, 30, 20), 3), tell((50, 30, 20), 4)
+    data = replace(with_aligned(target=[0, 1] * 6), lessons=lessons, coordinates=coordinates)
+    drawn = sampler(data, 10, aligned=aligned)
+    for _ in range(5):
+        batch = drawn.draw()
+        for told, width in ((batch.lessons, 3), (batch.coordinates, 4)):
+            assert [t.shape[1] for t in told] == [width] * 3
+            numbers = [t[:, 0].long().tolist() for t in told]
+            assert numbers == row_numbers(batch)["rows"]
+            assert [set(t[:, 1].tolist()) for t in told] == [{0.0}, {1.0}, {2.0}]
+
+
+def test_with_lessons_rows_with_a_label_are_not_taught_apart():
+    nobody = np.empty(0, dtype=np.int64)
+    data = replace(
+        with_aligned(target=[-1] * 12),
+        own=[np.arange(45), nobody, nobody],
+        own_target=[np.arange(45) % 2, nobody, nobody],
+    )
+    assert list(sampler(data).draw().sizes) == ["own", "taught", "rows"]
+    taught = sampler(replace(data, lessons=tell((50, 30, 20), 2)), couples=False)
+    batch = taught.draw()
+    assert list(batch.sizes) == ["rows"]  # also where nothing is coupled
+    assert len(batch.target) == len(batch.own_targets) == 0
+    assert (taught.n_steps, taught.batch_size) == (5, 10)
+
+
+def test_coordinates_alone_change_no_draw():
+    data = with_aligned(target=[0, 1] * 6)
+    plain = sampler(data).draw()
+    told = sampler(replace(data, coordinates=tell((50, 30, 20), 2))).draw()
+    assert row_numbers(told) == row_numbers(plain)
+    assert plain.lessons == plain.coordinates == told.lessons == []
+
+
 def test_the_longest_part_decides_on_the_length_of_an_epoch():
     own = [np.arange(45), np.empty(0, dtype=np.int64), np.arange(5)]
     data = replace(

@@ -67,6 +67,8 @@ def make_training(
         np.stack([np.arange(N)] * 4, axis=1),
         target,
         neighbors=[random.integers(N, size=(N, 3)) for _ in COLUMNS],
+        lessons=own.get("lessons", []),
+        coordinates=own.get("coordinates", []),
     )
     widths = Widths(COLUMNS, [(6,)] * 4, 5, 2, n_classes, regularizer == "autoencoder")
     network = make_network(widths, seeded(r), [None] * 4, NAMES).to(device)
@@ -128,6 +130,62 @@ def test_a_replica_becomes_what_it_would_alone(coupling, regularizer, device):
     for found, outcome in zip(outcomes, expected, strict=True):
         check_same_history(found.history, outcome.history)
     assert not together[0].network.training
+
+
+def tell(r, n_columns, softmax=False, device="cpu"):
+    """What is told to a replica about the rows of every view."""
+    told = [torch.randn(N, n_columns, generator=seeded(100 * r + s)) for s in range(4)]
+    return [(t.softmax(1) if softmax else t).to(device) for t in told]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("coupling", ("none", "lscca", "hot-reference"))
+def test_a_replica_is_told_what_it_would_be_told_alone(coupling, device):
+    def several():
+        return [
+            make_training(
+                r,
+                coupling,
+                "diffusion",
+                device,
+                lessons=tell(r, 2, True, device),
+                coordinates=tell(r, 5, False, device),
+            )
+            for r in range(R)
+        ]
+
+    schedule = Schedule(4, view_names=NAMES)
+    together, alone = several(), several()
+    outcomes = train(Replicas(together, 0.01), schedule)
+    expected = run_alone(alone, schedule)
+    check_same(together, alone)
+    for found, outcome in zip(outcomes, expected, strict=True):
+        check_same_history(found.history, outcome.history)
+        assert {"view_heads", "diffusion"} <= set(found.history.names)
+        assert "classification" not in found.history.names
+
+
+def test_lessons_of_another_replica_would_be_noticed():
+    together, alone = (
+        [make_training(r, lessons=tell(r + shift, 2, True)) for r in range(R)] for shift in (0, 1)
+    )
+    train(Replicas(together, 0.01), Schedule(4, view_names=NAMES))
+    run_alone(alone, Schedule(4, view_names=NAMES))
+    with pytest.raises(AssertionError):
+        check_same(together, alone)
+
+
+def test_replicas_may_be_told_of_different_numbers_of_classes():
+    def several():
+        return [
+            make_training(r, n_classes=2 + r, lessons=tell(r, 2 + r, softmax=True))
+            for r in range(R)
+        ]
+
+    together, alone = several(), several()
+    train(Replicas(together, 0.01), Schedule(3, view_names=NAMES))
+    run_alone(alone, Schedule(3, view_names=NAMES))
+    check_same(together, alone)
 
 
 def test_replicas_are_different_and_do_learn():

@@ -158,3 +158,10 @@ def test_root_mean_square():
     assert root_mean_square(Y) == pytest.approx(np.sqrt(12.5))
     assert root_mean_square(Y + 100) == pytest.approx(np.sqrt(12.5))
     assert root_mean_square(np.ones((4, 2))) == 1.0
+
+
+@pytest.mark.parametrize("value", (0.1, 1e-20, 1e10))
+def test_rounding_is_no_distance(value):
+    assert root_mean_square(np.full((70, 3), value, dtype=np.float32)) == 1.0
+    apart = np.array([[value], [1.1 * value]])
+    assert root_mean_square(apart) == pytest.approx(0.05 * value)

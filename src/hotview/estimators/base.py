@@ -19,7 +19,7 @@ from hotview._validation import Table, check_choice, check_known_tables
 from hotview.estimators.frames import CONTAINERS, output_container, wrap_rows
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.randomness import replica_states
-from hotview.estimators.single_fit import Fitted, Task
+from hotview.estimators.task import Fitted, Task
 from hotview.losses import Coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork

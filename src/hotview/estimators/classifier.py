@@ -34,7 +34,7 @@ from hotview.estimators.labels import (
 from hotview.estimators.parameters import check_parameters
 from hotview.estimators.pooling import Pool, fit_pool
 from hotview.estimators.randomness import entropy_of
-from hotview.estimators.single_fit import Fitted, Task, Validation
+from hotview.estimators.task import Fitted, Task, Validation
 from hotview.training.columns import check_finite
 from hotview.training.loop import Epoch
 

@@ -14,7 +14,7 @@ from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fitting import fit_views
 from hotview.estimators.gathering import Source
 from hotview.estimators.parameters import check_parameters
-from hotview.estimators.single_fit import Task
+from hotview.estimators.task import Task
 from hotview.training.loop import Epoch
 
 __all__ = ["MultiViewEncoder"]

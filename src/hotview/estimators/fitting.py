@@ -10,7 +10,8 @@ import torch
 from sklearn import config_context
 
 from hotview.estimators.gathering import Reading
-from hotview.estimators.single_fit import Fit, Fitted, Task
+from hotview.estimators.single_fit import Fit
+from hotview.estimators.task import Fitted, Task
 from hotview.training.loop import Alone, Outcome, Team, Training, train
 from hotview.training.replicas import Replicas, shape_of
 from hotview.training.threads import suited_threads

@@ -10,58 +10,19 @@ import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
+from hotview.estimators.judging import Judge
 from hotview.estimators.pooling import Pool
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.rows import ViewRows
-from hotview.training.voting import Voters
 
 __all__ = [
     "Fusion",
-    "Judge",
-    "LinearScores",
     "class_log_probabilities",
     "encode_rows",
     "judge_rows",
 ]
 
 _CHUNK = 4096  # rows at a time
-
-
-@dataclass(frozen=True)
-class Judge:
-    """Who judges instead of the heads of a network.
-
-    Parameters
-    ----------
-    voters : list of Voters
-        The rows of every view that vote on new ones.
-    ridge : LinearScores or None
-        What judges all views jointly; None where no one can.
-    """
-
-    voters: list[Voters]
-    ridge: LinearScores | None
-
-
-@dataclass(frozen=True)
-class LinearScores:
-    """Class scores that are linear in the standardized columns of all views.
-
-    Parameters
-    ----------
-    weights : list of Tensor of shape (n_columns, n_classes)
-        Of every view.
-    intercept : Tensor of shape (n_classes,)
-        Of all classes.
-    """
-
-    weights: list[Tensor]
-    intercept: Tensor
-
-    def __call__(self, Xs: Sequence[Tensor]) -> Tensor:
-        """Scores of rows that have all views."""
-        parts = [X.double() @ B for X, B in zip(Xs, self.weights, strict=True)]
-        return torch.stack(parts).sum(0) + self.intercept
 
 
 @dataclass(frozen=True)

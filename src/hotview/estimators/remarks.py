@@ -128,6 +128,12 @@ def remark_on_classes(classes: Array, names: Sequence[str], data: TrainingRows) 
             "no linked rows without a label from which they could learn the rest. They are asked "
             "only where no better view is present. Link some rows."
         )
+    elif behind and len(data.taught) < len(classes):
+        _warn(
+            f"Views have labels of fewer classes than others: {', '.join(behind)}, and learn the "
+            f"rest over {len(data.taught)} linked rows, fewer than the {len(classes)} classes: "
+            "which class is which may not be found. Link more rows."
+        )
 
 
 def remark_on_incomplete(coupling: str, n_rows: int) -> None:

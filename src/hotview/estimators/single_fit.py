@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,23 +12,18 @@ import torch
 from sklearn.decomposition import PCA
 from torch import Tensor
 
-from hotview._types import Array, IntArray
-from hotview._validation import Table
+from hotview._types import Array
 from hotview.estimators import remarks
 from hotview.estimators.couplings import CouplingSettings, make_coupling
-from hotview.estimators.gathering import Reading, Source, gather_rows, read_source
-from hotview.estimators.inference import (
-    Fusion,
-    Judge,
-    LinearScores,
-    class_log_probabilities,
-    judge_rows,
-)
+from hotview.estimators.gathering import Reading, gather_rows, read_source
+from hotview.estimators.inference import Fusion, class_log_probabilities, judge_rows
+from hotview.estimators.judging import Judge, appoint
 from hotview.estimators.labels import Labels, hide, hold_out, show
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.pooling import Held
 from hotview.estimators.randomness import Randomness
 from hotview.estimators.starting import start_at_principal_components, start_references
+from hotview.estimators.task import Fitted, Task, Validation
 from hotview.estimators.teaching import (
     N_COMPONENTS,
     Ground,
@@ -37,7 +32,6 @@ from hotview.estimators.teaching import (
     learn_ground,
     make_coordinates,
     make_lessons,
-    make_voters,
     share_labels,
 )
 from hotview.losses import DGCCA, Coupling, NoCoupling, Planner
@@ -47,83 +41,19 @@ from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.columns import Columns
 from hotview.training.components import principal_components
-from hotview.training.history import History
 from hotview.training.interrupt import Interrupt
 from hotview.training.loop import Outcome, Schedule, Training
 from hotview.training.neighbors import nearest_neighbors
 from hotview.training.planning import ViewPlan, plan_views
 from hotview.training.progress import wants_progress
-from hotview.training.ridge import fit_ridge
 from hotview.training.rows import ViewRows
 
-__all__ = ["Fit", "Fitted", "Task", "Validation"]
+__all__ = ["Fit"]
 
 #: parameters in which fits that are trained together may differ
 _PER_REPLICA = ("coupling_weight", "view_weight", "orthogonality_weight")
 _FEWEST_EPOCHS, _FEWEST_STEPS = 10, 120  # of a training whose length is not given
 _WATCHED = 1000  # rows of every view that are looked at for collapse
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Aligned rows whose score is recorded after every epoch.
-
-    Parameters
-    ----------
-    tables : dict of str to Table
-        Some or all views.
-    target : ndarray of int64
-        The true classes; −1 for a class that training does not know.
-    rows : ndarray of int64 or None, default=None
-        Which rows of the tables; None takes all.
-    """
-
-    tables: Mapping[str, Table]
-    target: IntArray
-    rows: IntArray | None = None
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What a fit leaves behind."""
-
-    network: MultiViewNetwork
-    coupling: Coupling
-    columns: dict[str, Columns]
-    history: History
-    plan: ViewPlan | None
-    batch_size: int
-    fusion: Fusion | None
-    judge: Judge | None = None
-    held: Held | None = None
-
-
-@dataclass(frozen=True)
-class Task:
-    """One fit: checked tables, labels and parameters.
-
-    Parameters
-    ----------
-    source : Source
-        The user's tables.
-    labels : Labels or None
-        Classes of the rows; None trains encoders alone.
-    parameters : dict of str to object
-        The estimator's parameters.
-    weigh_classes : callable
-        Weights of the classes, from the labels that are learned from.
-    validation : Validation or None
-        Rows to score after every epoch.
-    held : ndarray of int64
-        Linked rows whose labels this fit does not see, and judges in the end.
-    """
-
-    source: Source
-    labels: Labels | None
-    parameters: Mapping[str, Any]
-    weigh_classes: Callable[[Labels], Array | None] = lambda labels: None
-    validation: Validation | None = None
-    held: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 class Fit:
@@ -345,20 +275,9 @@ class Fit:
     def _appoint(self, grounds: list[Ground], data: TrainingRows) -> Judge | None:
         if not self.spreads:
             return None
-        shares = share_labels(grounds, Known.of(data, self.class_weight), self.random.numpy)
-        voters = [make_voters(ground, mine) for ground, mine in zip(grounds, shares, strict=True)]
         assert self.fusion is not None
-        return Judge(voters, self._ridge(data) if self.fusion.joint else None)
-
-    def _ridge(self, data: TrainingRows) -> LinearScores:
-        who = data.labeled
-        each = zip(data.views, data.aligned[who].T, strict=True)
-        Xs = [view.take(rows).cpu().numpy() for view, rows in each]
-        ridge = fit_ridge(Xs, data.target[who], self.class_weight)
-        return LinearScores(
-            [torch.as_tensor(B, device=self.device) for B in ridge.weights],
-            torch.as_tensor(ridge.intercept, device=self.device),
-        )
+        known = Known.of(data, self.class_weight)
+        return appoint(grounds, data, known, self.random.numpy, joint=self.fusion.joint)
 
     def _start_at(
         self,

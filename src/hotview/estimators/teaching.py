@@ -275,8 +275,7 @@ def _spread_codes(graph: sparse.csr_array, codes: IntArray, class_weight: Array)
     seeds = np.zeros((len(codes), len(class_weight)))
     known = codes >= 0
     seeds[known, codes[known]] = 1.0
-    weight = np.maximum(class_weight, np.finfo(np.float64).tiny)
-    return share_out(spread(graph, seeds), seeds.sum(axis=0) / weight)
+    return share_out(spread(graph, seeds) * class_weight, seeds.sum(axis=0))
 
 
 def _graph(places: Array, n_neighbors: int) -> sparse.csr_array:

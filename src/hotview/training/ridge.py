@@ -64,12 +64,15 @@ def fit_ridge(Xs: Sequence[Array], target: IntArray, class_weight: Array) -> Rid
     >>> (X @ ridge.weights[0] - X @ ridge.weights[1] + ridge.intercept).argmax(axis=1)
     array([0, 0, 1, 1])
     """
+    some = class_weight[target] > 0  # nothing is learned from a class of weight 0
+    Xs, target = [X[some] for X in Xs], target[some]
     n, n_classes = len(target), len(class_weight)
     # Divided by the root of their number, the columns of every view weigh 1 together.
     X = np.hstack([X.astype(np.float64) / np.sqrt(X.shape[1]) for X in Xs])
     length = np.sqrt(max(float((X * X).sum()) / n, np.finfo(np.float64).tiny))
     X = np.hstack([X / length, np.ones((n, 1))])
-    w = np.sqrt((class_weight / np.bincount(target, minlength=n_classes))[target])
+    counts = np.bincount(target, minlength=n_classes)
+    w = np.sqrt(class_weight[target] / counts[target])
     w *= np.sqrt(n / (w * w).sum())
     Y = np.eye(n_classes)[target] - 1 / n_classes
     B = _best(X * w[:, None], Y * w[:, None], w, target)

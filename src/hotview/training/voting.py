@@ -15,6 +15,7 @@ __all__ = ["Basis", "Voters"]
 
 _FLOOR = 0.01  # of a class that no neighbor votes for: neighbors may all be wrong
 _CHUNK = 2**24  # distances at a time
+_ROUNDING = 1e-6  # of the size of features, by which equal ones may differ
 
 
 @dataclass(frozen=True)
@@ -132,5 +133,6 @@ def choose_voters(n_rows: int, first: IntArray, most: int, random: np.random.Gen
 
 def root_mean_square(Y: Array) -> float:
     """Root of the mean squared distance of rows from their mean; 1 where there is none."""
-    found = float(np.sqrt(((Y - Y.mean(axis=0)) ** 2).sum(axis=1).mean()))
-    return found if found > 0 else 1.0
+    Y = Y.astype(np.float64)
+    found, size = (float(np.sqrt((Z**2).sum(axis=1).mean())) for Z in (Y - Y.mean(axis=0), Y))
+    return found if found > _ROUNDING * size else 1.0

@@ -31,8 +31,8 @@ the training rows. Semi-supervised: the labels are in the objective. Unsupervise
 trained without labels, then a logistic regression on their frozen features with the same 5 %. \
 All methods have the same splits, so that differences are taken split by split: *difference \
 [95 % interval]*, bold where the interval excludes zero. *The paper's settings* are its objective \
-to the letter; *robust settings* are the defaults of this library. *No coupling* is the same \
-network with the same settings and no term between views. Accuracies are of test rows, in percent, \
+to the letter; *robust settings* are this library's own for the same networks. *No coupling* is \
+the same network with the same settings and no term between views. Accuracies are of test rows, in percent, \
 mean ± standard deviation over the trials; validation rows chose nothing."""
 
 
