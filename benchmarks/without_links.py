@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import ot  # type: ignore[import-untyped]
 import torch
+from scipy.sparse import diags_array
 from scipy.sparse.csgraph import shortest_path
 from scipy.spatial.distance import cdist
 from sklearn.decomposition import PCA
@@ -50,27 +51,34 @@ def load(name: str, data: Path) -> tuple[dict[str, Any], list[Any], int]:
     (a, A), (b, B) = views.items()
     # Rows of the file are linked, and methods that break ties by position would see that.
     order = np.random.default_rng(0).permutation(len(y))
-    return {a: A, b: B[order]}, [y, y[order]], len(known)
+    return {a: A.astype(float), b: B[order].astype(float)}, [y, y[order]], len(known)
 
 
-def match_components(A: Any, B: Any, n: int) -> tuple[Any, bool]:
-    """Plan between principal components of variance 1, and whether it converged."""
-    clouds = []
-    for X in (A, B):
+def match_components(views: dict[str, Any], n: int) -> tuple[Any, dict[str, Any]]:
+    """Plan between principal components, scaled to variance 1, and what to know of them."""
+    clouds, ratios = [], {}
+    for name, X in views.items():
         Z = PCA(n, random_state=0).fit_transform(StandardScaler().fit_transform(X))
-        clouds.append(Z / Z.std(axis=0))
+        spread = Z.std(axis=0)
+        ratios[name] = round(float((spread[0] / spread[-1]) ** 2), 4)
+        clouds.append(Z / spread)
     ZA, ZB = (Z * signs for Z, signs in zip(clouds, agree_on_signs(clouds), strict=True))
     C = torch.as_tensor(cdist(ZA, ZB, "sqeuclidean") / n)
     plan = sinkhorn(C, reg=REG, relative=True)
-    return plan.W.numpy(), bool(plan.converged)
+    # Components of equal variances are arbitrary, and so is what follows from them.
+    return plan.W.numpy(), {
+        "variance_of_first_over_last": ratios,
+        "converged": bool(plan.converged),
+    }
 
 
 def graph_distances(X: Any, k: int) -> Any:
     """Numbers of steps between rows on the graph of the k rows that correlate most, at most 1."""
     D = cdist(X, X, "correlation")
-    D[np.isnan(D)] = 1.0  # a row of equal values correlates with none
+    D[np.isnan(D)] = 3.0  # a row of equal values correlates with none: farther than any
     np.fill_diagonal(D, 0.0)
     graph = kneighbors_graph(D, k, metric="precomputed", include_self=False)
+    graph = diags_array(1.0 * (np.ptp(X, axis=1) > 0)) @ graph  # its neighbors would be arbitrary
     steps = shortest_path(graph.maximum(graph.T), directed=False, unweighted=True)
     reached = np.isfinite(steps)
     steps[~reached] = steps[reached].max()
@@ -108,8 +116,8 @@ def run(name: str, data: Path, iterations: int) -> dict[str, Any]:
     names, (A, B) = list(views), views.values()
     components, graphs = [], []
     for n in COMPONENTS:
-        plan, converged = match_components(A, B, n)
-        found = {"components": n, "converged": converged, **judge(plan, names, ys, n_classes)}
+        plan, about = match_components(views, n)
+        found = {"components": n, **about, **judge(plan, names, ys, n_classes)}
         components.append(found)
         print(name, found, flush=True)
     for k, entropy in SETTINGS:

@@ -241,7 +241,7 @@ def _take_judge_apart(
     for s, voters in enumerate(judge.voters):
         tensors |= {f"{prefix}voters.{s}.{part}": getattr(voters, part) for part in _VOTERS}
         tensors |= {f"{prefix}basis.{s}.{part}": getattr(voters.basis, part) for part in _BASIS}
-    facts[f"{prefix}voters"] = [[voters.unit, voters.n_neighbors] for voters in judge.voters]
+    facts[f"{prefix}voters"] = [[float(v.unit), int(v.n_neighbors)] for v in judge.voters]
     if judge.ridge is not None:
         tensors |= {f"{prefix}ridge.{s}": B for s, B in enumerate(judge.ridge.weights)}
         tensors[f"{prefix}ridge.intercept"] = judge.ridge.intercept

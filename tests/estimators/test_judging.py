@@ -1,6 +1,7 @@
 """Who judges new rows where labels were spread."""
 
 import numpy as np
+import pytest
 import torch
 
 from hotview import MultiViewClassifier
@@ -17,6 +18,7 @@ def test_scores_are_linear_in_the_columns_of_all_views():
     torch.testing.assert_close(scores(Xs), expected)
 
 
+@pytest.mark.filterwarnings("ignore:1 of the 3 classes:UserWarning")
 def test_there_is_no_joint_judgment_of_classes_without_a_linked_label():
     data = make_views(120, n_views=2, n_classes=3, labeled=0.3, random_state=0)
     y = np.where(data.linked_target == 2, -1, data.linked_target)

@@ -7,7 +7,7 @@ from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.experiments.building import fit_arguments, make_estimator, parameters_of, training_rows
 from hotview.experiments.cells import Cell
 from hotview.experiments.data import load_dataset, split_dataset
-from hotview.experiments.paper import DEFAULT, SETTINGS
+from hotview.experiments.paper import DEFAULT, PLAIN, SETTINGS
 
 VARIED = {"device", "random_state", "verbose"}
 
@@ -35,9 +35,18 @@ def test_the_papers_settings_are_taken_literally():
 def test_robust_settings_are_the_estimators_own(task, kind):
     model = make_estimator(cell(task, "no coupling", "robust"), 0)
     assert type(model) is kind
-    expected = kind("none", "none").get_params()
+    plain = PLAIN if task == "semi-supervised" else {}
+    expected = kind("none", "none", **plain).get_params()
     given = model.get_params()
     assert all(given[name] == expected[name] for name in expected if name not in VARIED)
+
+
+@pytest.mark.parametrize("settings", ("paper", "robust"))
+def test_rows_of_the_tables_are_plain_networks(settings):
+    given = make_estimator(cell("semi-supervised", "HOT (11)", settings), 0).get_params()
+    assert (given["pseudo_labels"], given["fusion"], given["n_replicas"]) == (False, "average", 1)
+    assert {name: given[name] for name in PLAIN} == dict(PLAIN)
+    assert not set(PLAIN) & set(parameters_of(cell("unsupervised", "HOT (11)", "robust")))
 
 
 def test_our_default_is_as_it_is():

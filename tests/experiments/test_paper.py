@@ -7,7 +7,15 @@ import torch
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
 from hotview.estimators.couplings import COUPLINGS
-from hotview.experiments.paper import CONTROLS, MODELS, SETTINGS, TRAINED, UNCOUPLED, Model
+from hotview.experiments.paper import (
+    CONTROLS,
+    MODELS,
+    PLAIN,
+    SETTINGS,
+    TRAINED,
+    UNCOUPLED,
+    Model,
+)
 from hotview.losses.objective import VIEW_REGULARIZERS
 
 DATA = make_views(30, n_views=4, n_columns=6, n_classes=2, labeled=1.0, random_state=0)
@@ -45,6 +53,15 @@ def test_the_settings_are_parameters_of_both_estimators(kind):
     assert {name: model.get_params()[name] for name in SETTINGS} == dict(SETTINGS)
 
 
+def test_what_makes_a_plain_network_is_what_the_paper_trains_as_long():
+    assert set(PLAIN) <= set(inspect.signature(MultiViewClassifier).parameters)
+    shared = set(PLAIN) & set(SETTINGS)
+    assert shared == {"max_epochs", "batch_size", "learning_rate"}
+    assert all(PLAIN[name] == SETTINGS[name] for name in shared)
+    with pytest.raises(TypeError):
+        PLAIN["n_replicas"] = 3
+
+
 def test_the_models_are_the_eleven_rows_of_the_tables():
     assert len(MODELS) == len({model.name for model in MODELS}) == 11
     assert len({(m.coupling, m.view_regularizer) for m in MODELS}) == 11
@@ -78,7 +95,7 @@ def test_every_model_trains_with_the_papers_settings(model):
     aligned = model.coupling in ("lscca", "dgcca")
     encoder = MultiViewEncoder(model.coupling, **how)
     encoder.fit(DATA.linked if aligned else DATA.views, paired=aligned)
-    classifier = MultiViewClassifier(model.coupling, **how)
+    classifier = MultiViewClassifier(model.coupling, **{**PLAIN, **how})
     classifier.fit(DATA.linked, DATA.linked_target, unaligned=None if aligned else DATA.views)
     for fitted in (encoder, classifier):
         assert np.isfinite(fitted.history_["loss"]).all()
@@ -104,7 +121,8 @@ def sinkhorn_by_hand(C, beta, n_iter):
 
 def test_the_objective_is_the_papers_to_the_letter():
     # Many directions, or the paper's three would decide; and a step that moves nothing.
-    how = {**SETTINGS, **SMALL, "max_epochs": 1, "n_projections": 4000, "learning_rate": 1e-12}
+    how = {**PLAIN, **SETTINGS, **SMALL, "max_epochs": 1}
+    how |= {"n_projections": 4000, "learning_rate": 1e-12}
     model = MultiViewClassifier("hot-pairwise", "autoencoder", **how)
     model.fit(DATA.linked, DATA.linked_target)
     row, (gamma, tau, alpha, beta) = model.history_[0], (0.1, 0.01, 0.01, 0.1)

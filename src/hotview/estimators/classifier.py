@@ -327,7 +327,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self._pool: Pool | None = None
         if self.fusion == "stacked":
             held = [one.held for one in found if one.held is not None]
-            self._pool = fit_pool(held, self.n_views_, _dealer(tasks))
+            # A Generator of the user's is moved on by what needs it alone.
+            random = _dealer(tasks) if held else np.random.default_rng(0)
+            self._pool = fit_pool(held, self.n_views_, random)
 
     def _check_validation(
         self,
@@ -369,8 +371,11 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         if self.class_weight is None:
             return None
         codes = np.concatenate([labels.linked, *labels.unaligned.values()])
-        weights: Array = compute_class_weight(
-            self.class_weight, classes=labels.classes, y=labels.classes[codes[codes >= 0]]
+        known = codes[codes >= 0]
+        weights: Array = np.ones(len(labels.classes))
+        there = np.unique(known)  # others may be among the labels that are held out
+        weights[there] = compute_class_weight(
+            self.class_weight, classes=labels.classes[there], y=labels.classes[known]
         )
         if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
             raise ValueError(

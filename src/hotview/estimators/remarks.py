@@ -112,7 +112,7 @@ def remark_on_classes(classes: Array, names: Sequence[str], data: TrainingRows) 
     if len(labeled) > 0 and len(absent) > 0:
         _warn(
             f"{len(absent)} of the {len(classes)} classes have no linked row with a label "
-            f"({_some(classes[absent])}), so that all rows are judged by the heads of the views. "
+            f"({_some(classes[absent])}), so that every view judges on its own. "
             "Link and label a few rows of every class."
         )
         return

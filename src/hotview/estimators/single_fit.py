@@ -53,6 +53,7 @@ __all__ = ["Fit"]
 #: parameters in which fits that are trained together may differ
 _PER_REPLICA = ("coupling_weight", "view_weight", "orthogonality_weight")
 _FEWEST_EPOCHS, _FEWEST_STEPS = 10, 120  # of a training whose length is not given
+_ALIGNED = ("lscca", "dgcca")  # couplings that compare individuals
 _WATCHED = 1000  # rows of every view that are looked at for collapse
 
 
@@ -145,6 +146,9 @@ class Fit:
         data = gather_rows(self.source, reading, self.labels)
         self._check_alignment(data)
         if is_new:
+            if self["coupling"] in _ALIGNED:
+                missing = self.source.n_linked - len(data.aligned)
+                remarks.remark_on_incomplete(self["coupling"], missing)
             remarks.remark_on_columns(reading.scans, standardize=self["standardize"])
             remarks.remark_on_few_views(self["coupling"], len(self.names))
             if self.labels is not None:
@@ -167,6 +171,8 @@ class Fit:
     ) -> None:
         if plan is None:  # without a coupling nothing has shaped the common space
             return
+        if self.reading.kept.setdefault("remarked", self) is not self:  # replicas say it once
+            return
         wanted = float(np.sqrt(self["n_components"] * self._variance(coupling, batch_size)))
         remedies = [
             "use view_regularizer='autoencoder'" * (self["view_regularizer"] != "autoencoder"),
@@ -178,7 +184,7 @@ class Fit:
 
     def _check_alignment(self, data: TrainingRows) -> None:
         """Refuse rows without correspondence where the coupling compares individuals."""
-        if self["coupling"] not in ("lscca", "dgcca"):
+        if self["coupling"] not in _ALIGNED:
             return
         if self.source.unaligned or len(data.aligned) < 2:
             raise ValueError(
@@ -192,7 +198,6 @@ class Fit:
                 + "Pass paired=True to MultiViewEncoder if row i is the same individual in every "
                 "view, leave unaligned rows out, or use coupling='hot-reference'."
             )
-        remarks.remark_on_incomplete(self["coupling"], self.source.n_linked - len(data.aligned))
 
     def _widths(self) -> list[int]:
         return [self.source.tables(name)[0].n_columns for name in self.names]
@@ -268,9 +273,15 @@ class Fit:
             views = self._views_of(Validation(self.source.linked, target, rows))
             held = Held(*judge_rows(network, views, self.fusion, judge), target)
             # Now that it is known how right they are, they may know all labels.
-            every = show(labels, rows, target)
-            judge = self._appoint(grounds, gather_rows(self.source, self.reading, every))
+            judge = self._know_all(grounds, show(labels, rows, target))
         return judge, held
+
+    def _know_all(self, grounds: list[Ground], labels: Labels) -> Judge | None:
+        if not self.spreads:
+            return None
+        data = gather_rows(self.source, self.reading, labels)
+        self.fusion = self._fusion(labels, data)
+        return self._appoint(grounds, data)
 
     def _appoint(self, grounds: list[Ground], data: TrainingRows) -> Judge | None:
         if not self.spreads:
@@ -321,7 +332,7 @@ class Fit:
             self["batch_size"],
             self.random.numpy,
             couples=self.labels is None or coupling != "none" or regularizer != "none",
-            aligned=coupling in ("lscca", "dgcca"),
+            aligned=coupling in _ALIGNED,
         )
 
     @property

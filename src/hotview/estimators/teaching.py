@@ -56,6 +56,8 @@ class Ground:
         Who is near to whom.
     n_neighbors : int
         How many neighbors each has.
+    near : ndarray of int64, shape (n_others, n_neighbors)
+        The voters nearest to every row that does not vote, by number among the voters.
     unit : float, default=1.0
         By which features are divided.
     """
@@ -66,7 +68,13 @@ class Ground:
     places: Array
     graph: sparse.csr_array
     n_neighbors: int
+    near: IntArray
     unit: float = 1.0
+
+    @property
+    def others(self) -> IntArray:
+        """Rows that do not vote."""
+        return np.setdiff1d(np.arange(len(self.rows)), self.voters)
 
 
 @dataclass(frozen=True)
@@ -118,20 +126,29 @@ def lay_ground(
     n_neighbors : int
         Neighbors of every row.
     random : numpy Generator
-        Who votes where not all may; linked rows and those with a label do before others.
+        Who votes where not all may; some linked rows and all with a label do before others.
 
     Returns
     -------
     Ground
         The same for all replicas.
     """
-    rows, own = data.views[s], data.own[s] if data.own else np.empty(0, dtype=np.int64)
-    first = np.concatenate([data.aligned[:, s], own])
+    rows = data.views[s]
     basis = Basis.of(pca, N_COMPONENTS, rows.device)
-    voters = choose_voters(len(rows), first, _MOST, random)
+    voters = choose_voters(len(rows), _first_rows(data, s), _MOST, random)
     parts = [basis.place(rows.take(part)).cpu().numpy() for part in _chunks(voters)]
     places = np.concatenate(parts)
-    return Ground(rows, basis, voters, places, _graph(places, n_neighbors), n_neighbors)
+    others = np.setdiff1d(np.arange(len(rows)), voters)
+    near = _nearest(rows, basis, places, others, min(n_neighbors, len(places)))
+    return Ground(rows, basis, voters, places, _graph(places, n_neighbors), n_neighbors, near)
+
+
+def _first_rows(data: TrainingRows, s: int) -> IntArray:
+    """Rows of view s in the order in which they vote: anchors, those with a label, linked ones."""
+    linked = data.aligned[:, s]
+    labeled = linked[data.target >= 0] if len(data.target) > 0 else linked[:0]
+    own = data.own[s] if data.own else linked[:0]
+    return np.concatenate([linked[:_ANCHORS], labeled, own, linked])
 
 
 def learn_ground(ground: Ground, encoder: torch.nn.Module) -> Ground:
@@ -168,7 +185,8 @@ def share_labels(
     shares = [_spread_codes(ground.graph, mine, known.class_weight) for ground, mine in each]
     if known.teachers and len(known.aligned) > 0:
         for s in set(range(len(grounds))) - set(known.teachers):
-            shares[s] = _taught(grounds, shares, s, known, random)
+            told = _taught(grounds, shares, s, known, random)
+            shares[s] = _beside_own(told, shares[s], codes[s])
     return shares
 
 
@@ -191,11 +209,7 @@ def make_lessons(ground: Ground, shares: Array, codes: IntArray) -> Tensor:
     """
     lessons = np.empty((len(codes), shares.shape[1]), dtype=np.float32)
     lessons[ground.voters] = shares
-    others = np.setdiff1d(np.arange(len(codes)), ground.voters)
-    voters = make_voters(ground, shares)
-    for part in _chunks(others):
-        X = ground.rows.take(part)
-        lessons[part] = voters.log_shares(X, X[:, :0]).softmax(1).cpu().numpy()
+    lessons[ground.others] = _means(shares, ground.near)
     known = codes >= 0
     lessons[known] = np.eye(shares.shape[1], dtype=np.float32)[codes[known]]
     return torch.from_numpy(lessons).to(ground.rows.device)
@@ -218,12 +232,7 @@ def make_coordinates(ground: Ground, n: int) -> Tensor:
     """
     found = np.empty((len(ground.rows), n), dtype=np.float32)
     found[ground.voters] = diffusion_coordinates(ground.graph, n)
-    search = NearestNeighbors(n_neighbors=ground.n_neighbors)
-    others = np.setdiff1d(np.arange(len(found)), ground.voters)
-    for part in _chunks(others):
-        places = ground.basis.place(ground.rows.take(part)).cpu().numpy()
-        near = search.fit(ground.places).kneighbors(places, return_distance=False)
-        found[part] = found[ground.voters[near]].mean(axis=1)
+    found[ground.others] = _means(found[ground.voters], ground.near)
     return torch.from_numpy(found).to(ground.rows.device)
 
 
@@ -259,6 +268,19 @@ def _taught(
     return mixed
 
 
+def _beside_own(told: Array, own: Array, codes: IntArray) -> Array:
+    """What a view is told about classes that it does not know, and its own word on the others."""
+    mine = np.unique(codes[codes >= 0])
+    if len(mine) == 0:
+        return told
+    found = told.copy()
+    found[:, mine] = told[:, mine].sum(axis=1, keepdims=True) * own[:, mine]
+    found[codes >= 0] = own[codes >= 0]
+    total = found.sum(axis=1, keepdims=True)
+    mixed: Array = np.divide(found, total, out=told.copy(), where=total > 0)
+    return mixed
+
+
 def _pairs(first: Ground, second: Ground, rows: IntArray) -> IntArray:
     """Places among the voters of two views of individuals who are in both."""
     places = []
@@ -281,6 +303,23 @@ def _spread_codes(graph: sparse.csr_array, codes: IntArray, class_weight: Array)
 def _graph(places: Array, n_neighbors: int) -> sparse.csr_array:
     search = NearestNeighbors(n_neighbors=min(n_neighbors, len(places) - 1)).fit(places)
     return make_graph(search.kneighbors(return_distance=False))
+
+
+def _nearest(rows: ViewRows, basis: Basis, places: Array, others: IntArray, k: int) -> IntArray:
+    voters = torch.as_tensor(places, device=rows.device)
+    found = [np.empty((0, k), dtype=np.int64)]
+    for part in _chunks(others):
+        distance = torch.cdist(basis.place(rows.take(part)), voters)
+        found.append(distance.topk(k, dim=1, largest=False).indices.cpu().numpy())
+    return np.concatenate(found)
+
+
+def _means(values: Array, near: IntArray) -> Array:
+    """Means over neighbors, a few rows at a time: all at once would take much memory."""
+    parts = [
+        values[several].mean(axis=1) for several in np.array_split(near, 1 + len(near) // 4096)
+    ]
+    return np.concatenate(parts)
 
 
 def _chunks(rows: IntArray) -> list[IntArray]:

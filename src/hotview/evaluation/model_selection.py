@@ -141,7 +141,7 @@ class GridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     >>> from hotview.datasets import make_views
     >>> from hotview.evaluation import GridSearch
     >>> data = make_views(100, n_views=3, n_groups=1, labeled=0.4, random_state=0)
-    >>> model = MultiViewClassifier(random_state=0)
+    >>> model = MultiViewClassifier(pseudo_labels=False, n_replicas=1, random_state=0)
     >>> search = GridSearch(model, {"max_epochs": [1, 40]}, cv=2, random_state=0)
     >>> search = search.fit(data.linked, data.linked_target, unaligned=data.views)
     >>> search.best_params_

@@ -19,7 +19,8 @@ __all__ = [
     "Model",
 ]
 
-#: Parameters of the estimators that give the paper's literal objective.
+#: Parameters of the estimators that give the paper's literal objective; the classifier needs
+#: `PLAIN`, too.
 SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
         "n_features": 20,

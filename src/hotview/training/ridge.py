@@ -87,17 +87,16 @@ def _best(X: Array, Y: Array, w: Array, target: IntArray) -> Array:
     values, V = np.linalg.eigh(X @ X.T if wide else X.T @ X)
     values = np.maximum(values, 0.0)
     U = V if wide else X @ V  # else columns of U carry the singular values
-    found: tuple[float, Array] | None = None
-    for penalty in _PENALTIES * n:
-        shrink = values / (values + penalty) if wide else 1 / (values + penalty)
-        fitted = (U * shrink) @ (U.T @ Y)
+    seen = U.T @ Y
+    best, penalty, sharpness = np.inf, 0.0, 0.0
+    for lam in _PENALTIES * n:
+        shrink = values / (values + lam) if wide else 1 / (values + lam)
         kept = np.minimum(((U * U) * shrink).sum(axis=1), 1 - 1e-9)
-        out = (Y - (Y - fitted) / (1 - kept)[:, None]) / w[:, None]
-        for sharpness in _SHARPNESS:
-            loss = -log_softmax(sharpness * out, axis=1)[np.arange(n), target].mean()
-            if found is None or loss < found[0]:
-                dual = U @ ((U.T @ Y) / (values + penalty)[:, None]) if wide else None
-                B = X.T @ dual if dual is not None else V @ ((U.T @ Y) * shrink[:, None])
-                found = (float(loss), sharpness * B)
-    assert found is not None
-    return found[1]
+        out = (Y - (Y - (U * shrink) @ seen) / (1 - kept)[:, None]) / w[:, None]
+        for t in _SHARPNESS:
+            loss = -log_softmax(t * out, axis=1)[np.arange(n), target].mean()
+            if loss < best:
+                best, penalty, sharpness = loss, lam, t
+    solved = seen / (values + penalty)[:, None]
+    B: Array = X.T @ (U @ solved) if wide else V @ solved
+    return sharpness * B

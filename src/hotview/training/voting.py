@@ -105,7 +105,7 @@ def choose_voters(n_rows: int, first: IntArray, most: int, random: np.random.Gen
     n_rows : int
         Rows of the view.
     first : ndarray of int64
-        Rows to choose before others, such as those with a label.
+        Rows to choose before others, in this order; some may come twice.
     most : int
         How many to choose at most.
     random : numpy Generator
@@ -126,7 +126,8 @@ def choose_voters(n_rows: int, first: IntArray, most: int, random: np.random.Gen
     if n_rows <= most:
         return np.arange(n_rows)
     rest = np.setdiff1d(np.arange(n_rows), first)
-    order = np.concatenate([random.permutation(np.unique(first)), random.permutation(rest)])
+    _, at = np.unique(first, return_index=True)
+    order = np.concatenate([first[np.sort(at)], random.permutation(rest)])
     chosen: IntArray = np.sort(order[:most])
     return chosen
 

@@ -32,8 +32,8 @@ trained without labels, then a logistic regression on their frozen features with
 All methods have the same splits, so that differences are taken split by split: *difference \
 [95 % interval]*, bold where the interval excludes zero. *The paper's settings* are its objective \
 to the letter; *robust settings* are this library's own for the same networks. *No coupling* is \
-the same network with the same settings and no term between views. Accuracies are of test rows, in percent, \
-mean ± standard deviation over the trials; validation rows chose nothing."""
+the same network with the same settings and no term between views. Accuracies are of test rows, \
+in percent, mean ± standard deviation over the trials; validation rows chose nothing."""
 
 
 def opening_part(results: Results, claims: Sequence[Claim]) -> Part:
