@@ -148,7 +148,8 @@ def _first_rows(data: TrainingRows, s: int) -> IntArray:
     linked = data.aligned[:, s]
     labeled = linked[data.target >= 0] if len(data.target) > 0 else linked[:0]
     own = data.own[s] if data.own else linked[:0]
-    return np.concatenate([linked[:_ANCHORS], labeled, own, linked])
+    anchors = linked[: min(_ANCHORS, _MOST // 4)]
+    return np.concatenate([anchors, labeled, own, linked])
 
 
 def learn_ground(ground: Ground, encoder: torch.nn.Module) -> Ground:
