@@ -26,7 +26,7 @@ def test_tables_are_those_of_the_result_files():
         assert tables.fill(text) == text, f"{page.name}: run make bench-tables"
     for name in tables.TABLES:
         n = sum(text.count(f"<!-- table:{name} -->") for text in pages.values())
-        assert n == 1, f"{n} places for the table {name}"
+        assert n >= 1, f"no place for the table {name}"
 
 
 def test_files_that_are_linked_exist():

@@ -44,10 +44,12 @@ __all__ = ["MultiViewClassifier"]
 class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[misc]
     r"""Classify individuals seen in several views, few of them linked and labeled.
 
-    Minimizes :math:`L + γ R_M + τ \sum_s R_S`, objective (3) of Luo, Xu and Carin (2020): L is the
-    cross entropy of a softmax layer on the features of all views, `coupling` is :math:`R_M`,
-    `view_regularizer` is :math:`R_S`. Beside the joint layer every view has a head of its own, for
-    rows that lack views.
+    Minimizes :math:`L + γ R_M + τ \sum_s R_S`, objective (3) of Luo, Xu and Carin (2020), where
+    `coupling` is :math:`R_M` and `view_regularizer` is :math:`R_S`. With `pseudo_labels`, L is the
+    cross entropy of a head per view on labels that have spread among the view's neighbors, and new
+    rows are judged by the votes of their neighbors and by a ridge regression; without, L is that of
+    a softmax layer on the features of all views, as in the paper, beside which every view has a
+    head of its own for rows that lack views.
 
     Parameters
     ----------
