@@ -36,6 +36,7 @@ from hotview.evaluation import (
     PerViewLabelPropagation,
     expected_calibration_error,
 )
+from hotview.experiments.paper import PLAIN
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "accuracy.jsonl"
 TRIALS, TRIALS_OF_OTHERS = 20, 10  # with 5 % labels, and with others
@@ -54,15 +55,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "without pseudo-labels": {"pseudo_labels": False},
     "without stacking": {"fusion": "average"},
     "one replica": {"n_replicas": 1},
-    "plain network": {
-        "coupling": "none",
-        "pseudo_labels": False,
-        "fusion": "average",
-        "n_replicas": 1,
-        "max_epochs": 100,
-        "batch_size": 400,
-        "learning_rate": 0.001,
-    },
+    "plain network": {"coupling": "none", **PLAIN},
 }
 ENCODERS: dict[str, dict[str, Any]] = {
     "features, default": {},
