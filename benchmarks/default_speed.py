@@ -11,20 +11,18 @@ plain network of the same repetition, and the median of these counts. The result
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import time
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
+from machine import machine
 
 from hotview import MultiViewClassifier
 from hotview.datasets import load_handwritten, unalign
+from hotview.experiments.json_files import write_json
 from hotview.experiments.paper import PLAIN
 
 OUT = Path(__file__).parent.parent / "results" / "bench" / "default_speed.json"
@@ -68,17 +66,6 @@ def summarize(times: dict[str, list[float]]) -> dict[str, Any]:
     return found
 
 
-def machine() -> dict[str, object]:
-    packages = ("hotview", "torch", "numpy", "scipy", "scikit-learn")
-    return {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "threads": torch.get_num_threads(),
-        **{name: version(name) for name in packages},
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=7)
@@ -93,17 +80,14 @@ def main() -> None:
     for name, line in found.items():
         print(f"{name}: {line['median_ratio']:.2f} times the plain network")
     record = {
-        "machine": machine(),
+        "machine": machine("scipy", "scikit-learn"),
         "load_before_and_after": [round(x, 2) for x in load],
         "what": "seconds to fit Handwritten; ratios to the plain network of the same repetition",
         "repetitions": arguments.repetitions,
         "options": CONTESTANTS,
         "contestants": found,
     }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    draft = arguments.out.with_suffix(".tmp")
-    draft.write_text(json.dumps(record, indent=1) + "\n")
-    draft.replace(arguments.out)
+    write_json(arguments.out, record)
 
 
 if __name__ == "__main__":

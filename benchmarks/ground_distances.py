@@ -23,12 +23,10 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import argparse
 import json
-import platform
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from statistics import mode
 from typing import Any
@@ -36,6 +34,7 @@ from typing import Any
 import numpy as np
 import ot  # type: ignore[import-untyped]
 import torch
+from machine import machine
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -236,17 +235,6 @@ def check_values(n: int) -> dict[str, Any]:
     }
 
 
-def machine() -> dict[str, object]:
-    packages = ("hotview", "torch", "numpy", "scipy", "POT")
-    return {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "threads": torch.get_num_threads(),
-        **{name: version(name) for name in packages},
-    }
-
-
 def time_table(cases: list[dict[str, Any]], slopes: dict[str, Any]) -> Table:
     table = Table(title="C and its gradient, S = 6: ms (over 3 directions), and slopes")
     for i, name in enumerate(("N, K, J", *CONTESTANTS)):
@@ -285,7 +273,7 @@ def main() -> None:
     slopes = {axis.upper(): fit_slopes(cases, axis) for axis in ("n", "k", "j")}
     console.print(time_table(cases, slopes))
     record = {
-        "machine": machine(),
+        "machine": machine("scipy", "POT"),
         "seconds": round(time.perf_counter() - start, 1),
         "what": "ms for C (S x K) and the gradient of its mean; the best of some rounds in turns",
         "n_views": N_VIEWS,

@@ -23,17 +23,16 @@ os.environ["XLA_FLAGS"] = (
 
 import argparse
 import json
-import platform
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import ot
 import torch
+from machine import machine
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -200,16 +199,6 @@ def run_sinkhorn(dtype: torch.dtype) -> dict[str, object]:
     }
 
 
-def machine() -> dict[str, object]:
-    packages = ("hotview", "torch", "numpy", "POT", "geomloss", "ott-jax", "jax")
-    return {
-        "processor": platform.processor() or platform.machine(),
-        "python": platform.python_version(),
-        "threads": torch.get_num_threads(),
-        **{name: version(name) for name in packages},
-    }
-
-
 def sliced_table(rows: list[dict[str, object]]) -> Table:
     table = Table(title="Sliced cost, all pairs: milliseconds, and POT's time over ours")
     columns = ("case", "ours fwd", "POT fwd", "ratio", "ours f+b", "POT f+b", "ratio", "target")
@@ -274,7 +263,11 @@ def main() -> None:
     if options.only is None or options.out != RESULTS:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         draft = options.out.with_suffix(".tmp")
-        record = {"machine": machine(), "sliced_cost": sliced, "sinkhorn": small}
+        record = {
+            "machine": machine("POT", "geomloss", "ott-jax", "jax"),
+            "sliced_cost": sliced,
+            "sinkhorn": small,
+        }
         draft.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         draft.replace(options.out)
         console.print(f"Written to {options.out}", soft_wrap=True)

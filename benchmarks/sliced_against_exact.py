@@ -28,19 +28,18 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import argparse
 import json
-import platform
 import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from machine import machine
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -624,17 +623,6 @@ def write(record: dict[str, Any]) -> str:
     return re.sub(r"\[[^\[\]{}]*\]", lambda found: " ".join(found[0].split()), text)
 
 
-def machine() -> dict[str, object]:
-    packages = ("hotview", "torch", "numpy", "scipy", "scikit-learn")
-    return {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "threads": torch.get_num_threads(),
-        **{name: version(name) for name in packages},
-    }
-
-
 def cost_table(costs: dict[str, Any]) -> Table:
     table = Table(title="Correlation of sliced with exact cost over pairs of views (± over draws)")
     for i, name in enumerate(("latents", *SLICED, "50: d·SW/W₂²", "exact, of sampling", "rank")):
@@ -742,7 +730,7 @@ def main() -> None:
     console.print(partner_table(found["partners"], found["chance"]))
     console.print(training_table(found["training"]))
     record = {
-        "machine": machine(),
+        "machine": machine("scipy", "scikit-learn"),
         "seconds": round(time.perf_counter() - start, 1),
         "data": "Handwritten; splits of unalign(random_state=t), 1,200 training rows, 60 labeled",
         "plan": vars(plan),

@@ -21,6 +21,7 @@ from default_accuracy import PARTS, load  # sets the number of threads, before n
 from joblib import Parallel, delayed
 
 from hotview import MultiViewClassifier
+from hotview._files import whole_file
 from hotview.datasets import split_rows
 from hotview.evaluation import PerViewLabelPropagation, expected_calibration_error
 
@@ -98,7 +99,8 @@ def main() -> None:
         delayed(run)(*job, arguments.data) for job in todo
     )
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with whole_file(OUT) as draft:
+        draft.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 if __name__ == "__main__":

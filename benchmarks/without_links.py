@@ -12,18 +12,15 @@ a class; classes only judge. The result is ``results/default/without_links.json`
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import time
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import ot  # type: ignore[import-untyped]
 import torch
+from machine import machine
 from scipy.sparse import diags_array
 from scipy.sparse.csgraph import shortest_path
 from scipy.spatial.distance import cdist
@@ -32,6 +29,7 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
 from hotview.datasets import read_views
+from hotview.experiments.json_files import write_json
 from hotview.ot import sinkhorn
 from hotview.training.components import agree_on_signs
 
@@ -139,17 +137,6 @@ def run(name: str, data: Path, iterations: int) -> dict[str, Any]:
     }
 
 
-def machine() -> dict[str, object]:
-    packages = ("hotview", "torch", "numpy", "scipy", "scikit-learn", "POT")
-    return {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "threads": torch.get_num_threads(),
-        **{name: version(name) for name in packages},
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
@@ -159,16 +146,13 @@ def main() -> None:
     warnings.simplefilter("ignore")  # correlations of a row of equal values, and unconnected graphs
     found = {name: run(name, arguments.data, arguments.iterations) for name in DATASETS}
     record = {
-        "machine": machine(),
+        "machine": machine("scipy", "scikit-learn", "POT"),
         "what": "share of the rows of a view that get their class from the other, no row linked",
         "gromov_wasserstein_iterations": arguments.iterations,
         "transport_reg_relative": REG,
         "datasets": found,
     }
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    draft = arguments.out.with_suffix(".tmp")
-    draft.write_text(json.dumps(record, indent=1) + "\n")
-    draft.replace(arguments.out)
+    write_json(arguments.out, record)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from scipy import sparse
 from sklearn.decomposition import PCA
-from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview.training.batches import TrainingRows
 from hotview.training.diffusion import diffusion_coordinates
+from hotview.training.neighbors import neighbors_among
 from hotview.training.propagation import make_graph, share_out, spread
 from hotview.training.rows import ViewRows
 from hotview.training.transfer import anchor_profiles, transfer_scores, weigh_teachers
@@ -302,8 +302,7 @@ def _spread_codes(graph: sparse.csr_array, codes: IntArray, class_weight: Array)
 
 
 def _graph(places: Array, n_neighbors: int) -> sparse.csr_array:
-    search = NearestNeighbors(n_neighbors=min(n_neighbors, len(places) - 1)).fit(places)
-    return make_graph(search.kneighbors(return_distance=False))
+    return make_graph(neighbors_among(places, n_neighbors))
 
 
 def _nearest(rows: ViewRows, basis: Basis, places: Array, others: IntArray, k: int) -> IntArray:

@@ -1,4 +1,4 @@
-"""Each view's own graph of nearest neighbors, for the manifold regularizer."""
+"""Each view's own graph of nearest neighbors, for what spreads or is smooth along it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
-from hotview._types import IntArray
+from hotview._types import Array, IntArray
 from hotview.training.rows import ViewRows
 
-__all__ = ["nearest_neighbors"]
+__all__ = ["nearest_neighbors", "neighbors_among"]
 
 
 def nearest_neighbors(rows: ViewRows, components: PCA, n_neighbors: int) -> IntArray:
@@ -33,6 +33,11 @@ def nearest_neighbors(rows: ViewRows, components: PCA, n_neighbors: int) -> IntA
         Row numbers.
     """
     Y = np.concatenate([components.transform(X.cpu().numpy()) for X in rows.chunks()])
+    return neighbors_among(Y, n_neighbors)
+
+
+def neighbors_among(Y: Array, n_neighbors: int) -> IntArray:
+    """Nearest neighbors of every row of Y among its other rows; fewer where there are fewer."""
     search = NearestNeighbors(n_neighbors=min(n_neighbors, len(Y) - 1)).fit(Y)
     found: IntArray = search.kneighbors(return_distance=False)
     return found
