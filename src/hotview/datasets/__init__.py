@@ -3,11 +3,14 @@
 from hotview.datasets.caltech import load_caltech
 from hotview.datasets.files import read_views
 from hotview.datasets.handwritten import load_handwritten
+from hotview.datasets.linking import LinkedRows, link_rows
 from hotview.datasets.protocol import Split, split_rows, unalign
 from hotview.datasets.synthetic import make_views
 
 __all__ = [
+    "LinkedRows",
     "Split",
+    "link_rows",
     "load_caltech",
     "load_handwritten",
     "make_views",
