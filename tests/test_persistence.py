@@ -95,7 +95,7 @@ def test_a_model_from_before_there_were_votes_is_a_plain_network(tmp_path, versi
     with safe_open(new, framework="pt") as file:
         facts = json.loads(file.metadata()["hotview"])
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    assert facts["version"] == 3
+    assert facts["version"] == 4
     facts["version"] = version
     for name in ("pseudo_labels", "fusion"):
         del facts["parameters"][name]
@@ -207,4 +207,25 @@ def test_what_cannot_be_loaded_again_is_not_saved(tmp_path):
 
     with pytest.raises(TypeError, match=r"but got Own\. Save the estimator inside"):
         save_model(Own(**SMALL).fit(DATA.views), tmp_path / "m.hotview")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_model_was_trained_on_and_notes_survive(tmp_path):
+    model = classifier()
+    model.notes_ = {"columns": {"view_0": ["a", None, 1.5]}, "ok": True}
+    model.remarks_ = ["careful"]
+    loaded = load_model(save_model(model, tmp_path / "m.hotview"))
+    assert loaded.trained_on_ == model.trained_on_
+    assert loaded.notes_ == model.notes_
+    assert loaded.remarks_ == ["careful"]
+
+
+@pytest.mark.parametrize(
+    "value", ((1, 2), np.float64("inf"), float("nan"), {1: 2}, b"x", {"a": [object()]})
+)
+def test_notes_that_json_cannot_hold_are_refused(tmp_path, value):
+    model = classifier()
+    model.notes_["mine"] = value
+    with pytest.raises(TypeError, match=r"Expected notes_\['mine'\].*JSON can hold"):
+        save_model(model, tmp_path / "m.hotview")
     assert list(tmp_path.iterdir()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ from hotview.training.voting import Basis, Voters
 __all__ = ["check_model_path", "load_model", "save_model"]
 
 _FORMAT = "hotview model"
-_VERSION = 3  # the second is that of several replicas, the third of votes and pools
+_VERSION = 4  # 2 knows several replicas, 3 votes and pools, 4 what a model was trained on
+_VOTES = 3
 _CLASSES = {c.__name__: c for c in (MultiViewClassifier, MultiViewEncoder)}
 _NOT_SAVED = ("callbacks", "encoders", "random_state", "device")
 _BEFORE_VOTES = {"pseudo_labels": False, "fusion": "average"}  # parameters that were not yet there
@@ -186,7 +188,7 @@ def _take_apart(estimator: MultiViewEstimator) -> tuple[dict[str, Tensor], dict[
                 tensors[f"columns.{s}.{part}"] = torch.from_numpy(values.copy())
     facts: dict[str, Any] = {
         "format": _FORMAT,
-        "version": _version(estimator),
+        "version": _VERSION,
         "hotview": hotview.__version__,
         "class": type(estimator).__name__,
         "parameters": _plain_parameters(estimator.get_params(deep=False)),
@@ -194,6 +196,9 @@ def _take_apart(estimator: MultiViewEstimator) -> tuple[dict[str, Tensor], dict[
         "own_encoders": [name for name, f in zip(names, given, strict=True) if f is not None],
         "batch_size": estimator.batch_size_,
         "history": list(estimator.history_),
+        "trained_on": estimator.trained_on_,
+        "remarks": estimator.remarks_,
+        "notes": _check_notes(estimator.notes_, "notes_"),
     }
     if len(estimator.networks_) > 1:
         facts["more_histories"] = [list(history) for history in estimator.histories_[1:]]
@@ -213,11 +218,20 @@ def _take_apart(estimator: MultiViewEstimator) -> tuple[dict[str, Tensor], dict[
     return tensors, facts
 
 
-def _version(estimator: MultiViewEstimator) -> int:
-    """The oldest format that can tell everything about an estimator."""
-    if isinstance(estimator, MultiViewClassifier):
-        return _VERSION
-    return 1 if len(estimator.networks_) == 1 else 2
+def _check_notes(value: Any, where: str) -> Any:
+    """Refuse what JSON cannot hold, or would hold as something else."""
+    plain = value is None or isinstance(value, bool | int | str)
+    if plain or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, list):
+        return [_check_notes(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _check_notes(item, f"{where}[{key!r}]") for key, item in value.items()}
+    raise TypeError(
+        f"Expected {where} to be what JSON can hold: None, True or False, a finite number, text, a "
+        f"list, or a dict whose keys are text; but it is {value!r} ({type(value).__name__}). "
+        "Convert it before saving."
+    )
 
 
 def _prefix(r: int) -> str:
@@ -304,7 +318,7 @@ def _put_together(
     if isinstance(weights := parameters.get("class_weight"), Mapping):
         parameters["class_weight"] = dict(weights["items"])
     parameters["hidden"] = _hidden(parameters["hidden"])
-    if facts["class"] == "MultiViewClassifier" and facts["version"] < _VERSION:
+    if facts["class"] == "MultiViewClassifier" and facts["version"] < _VOTES:
         parameters |= _BEFORE_VOTES
     estimator = _CLASSES[facts["class"]](**parameters, encoders=encoders, device=device)
     names = [name for name, _, _ in facts["views"]]
@@ -321,6 +335,8 @@ def _put_together(
     estimator.histories_ = [History(rows) for rows in histories]
     estimator.network_, estimator.history_ = estimator.networks_[0], estimator.histories_[0]
     estimator.batch_size_ = facts["batch_size"]
+    estimator.trained_on_ = facts.get("trained_on", {})
+    estimator.remarks_, estimator.notes_ = facts.get("remarks", []), facts.get("notes", {})
     references = tensors.get("references")
     estimator.references_ = None if references is None else references.numpy()
     has_plan = "plan" in facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,10 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 import hotview
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import Table, check_choice, check_known_tables
+from hotview.estimators.fitting import fit_views
 from hotview.estimators.frames import CONTAINERS, output_container, wrap_rows
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.randomness import replica_states
 from hotview.estimators.task import Fitted, Task
+from hotview.estimators.trained_on import tell_training
 from hotview.losses import Coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
@@ -61,6 +64,9 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     view_labels_: IntArray | None
     references_: Array | None
     batch_size_: int
+    trained_on_: dict[str, Any]
+    remarks_: list[str]
+    notes_: dict[str, Any]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -78,8 +84,13 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         states = replica_states(parameters["random_state"], parameters["n_replicas"])
         return [replace(task, parameters={**parameters, "random_state": s}) for s in states]
 
-    def _keep(self, tasks: Sequence[Task], found: Sequence[Fitted]) -> None:
-        """Set the attributes of a fit."""
+    def _fit(self, **arguments: Any) -> None:
+        start = time.perf_counter()
+        tasks = self._tasks(**arguments)
+        self._keep(tasks, fit_views(tasks), start)
+
+    def _keep(self, tasks: Sequence[Task], found: Sequence[Fitted], start: float) -> None:
+        """Set the attributes of a fit that began at `start`."""
         source, fitted = tasks[0].source, found[0]
         tables = {name: source.tables(name)[0] for name in source.names}
         self.view_names_ = list(source.names)
@@ -93,6 +104,10 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.references_ = _references([one.coupling for one in found], self.plans_)
         self._shapes = {name: (table.n_columns, table.columns) for name, table in tables.items()}
         self._columns: dict[str, Columns] = fitted.columns
+        self.remarks_ = list(dict.fromkeys(remark for one in found for remark in one.remarks))
+        self.notes_ = {}
+        seconds = time.perf_counter() - start
+        self.trained_on_ = tell_training(tasks[0], seconds, self._device)
 
     def _keep_plans(self, plans: list[ViewPlan]) -> None:
         self.plans_ = plans or None
@@ -221,10 +236,13 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             check_finite(name, table, self.impute, self._columns[name])
         return tables
 
+    @property
+    def _device(self) -> torch.device:
+        return next(self.network_.maps.parameters()).device
+
     def _rows(self, tables: Mapping[str, Table]) -> dict[int, ViewRows]:
-        device = next(self.network_.maps.parameters()).device
         return {
-            self.view_names_.index(name): ViewRows([table], self._columns[name], device)
+            self.view_names_.index(name): ViewRows([table], self._columns[name], self._device)
             for name, table in tables.items()
         }
 

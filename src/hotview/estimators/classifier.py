@@ -21,7 +21,6 @@ from hotview._validation import (
     check_tables,
 )
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.fitting import fit_views
 from hotview.estimators.gathering import Source
 from hotview.estimators.inference import check_some_view, class_log_probabilities
 from hotview.estimators.labels import (
@@ -157,8 +156,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         The classes, sorted.
     plan_, view_labels_, references_, history_, network_, networks_, histories_, plans_ : object
         As for :class:`MultiViewEncoder`; the history also has the validation score.
-    view_names_, n_views_, n_features_per_view_, batch_size_ : object
+    view_names_, n_views_, n_features_per_view_, batch_size_, remarks_, notes_ : object
         As for :class:`MultiViewEncoder`.
+    trained_on_ : dict of str to object
+        As for :class:`MultiViewEncoder`, and the number of labels of every class.
 
     Examples
     --------
@@ -282,10 +283,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         MultiViewClassifier
             The estimator itself.
         """
-        tasks = self._tasks(
-            Xs, y, unaligned=unaligned, unaligned_y=unaligned_y, validation=validation
-        )
-        self._keep(tasks, fit_views(tasks))
+        self._fit(Xs=Xs, y=y, unaligned=unaligned, unaligned_y=unaligned_y, validation=validation)
         return self
 
     def _tasks(
@@ -320,8 +318,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         hands = deal_out(labels, len(tasks), _dealer(tasks))
         return [replace(task, held=held) for task, held in zip(tasks, hands, strict=True)]
 
-    def _keep(self, tasks: Sequence[Task], found: Sequence[Fitted]) -> None:
-        super()._keep(tasks, found)
+    def _keep(self, tasks: Sequence[Task], found: Sequence[Fitted], start: float) -> None:
+        super()._keep(tasks, found, start)
         assert tasks[0].labels is not None
         self.classes_ = tasks[0].labels.classes
         self._fusions = [one.fusion for one in found if one.fusion is not None]

@@ -11,7 +11,6 @@ from sklearn.base import TransformerMixin
 from hotview._types import Views
 from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.fitting import fit_views
 from hotview.estimators.gathering import Source
 from hotview.estimators.parameters import check_parameters
 from hotview.estimators.task import Task
@@ -120,6 +119,12 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         The views of `fit`, and their numbers of columns.
     batch_size_ : int
         Rows of the largest view in a step.
+    trained_on_ : dict of str to object
+        What the model was trained on: numbers of rows and labels, seconds, versions, the device.
+    remarks_ : list of str
+        The warnings of the fit.
+    notes_ : dict of str to object
+        Empty after `fit`; what is put in is saved with the model, if JSON can hold it.
 
     Examples
     --------
@@ -217,8 +222,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         MultiViewEncoder
             The estimator itself.
         """
-        tasks = self._tasks(Xs, paired=paired)
-        self._keep(tasks, fit_views(tasks))
+        self._fit(Xs=Xs, paired=paired)
         return self
 
     def _tasks(self, Xs: Views, y: Any = None, *, paired: bool = False) -> list[Task]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -17,6 +19,7 @@ from hotview.training.columns import Scan
 from hotview.training.rank import effective_rank, spread
 
 __all__ = [
+    "noted",
     "remark_on_classes",
     "remark_on_collapse",
     "remark_on_columns",
@@ -33,8 +36,23 @@ _LISTED = 5  # of what is too much to name in full
 _OURS = ("hotview.", "sklearn.")  # modules in which a warning is of no use to the user
 
 
+_notebook: ContextVar[list[str] | None] = ContextVar("notebook", default=None)
+
+
+@contextmanager
+def noted(notebook: list[str]) -> Iterator[None]:
+    """Write into a list, too, what is remarked inside."""
+    before = _notebook.set(notebook)
+    try:
+        yield
+    finally:
+        _notebook.reset(before)
+
+
 def _warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn, and point at the line of the user's that called `fit`."""
+    if (notebook := _notebook.get()) is not None:
+        notebook.append(text)
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals["__name__"].startswith(_OURS):
         level, frame = level + 1, frame.f_back

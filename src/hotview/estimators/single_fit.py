@@ -68,6 +68,7 @@ class Fit:
 
     def __init__(self, task: Task, *, null: bool) -> None:
         self.task, self.null = task, null
+        self.remarks: list[str] = []
         self.source, self.parameters = task.source, task.parameters
         self.labels = None if task.labels is None else hide(task.labels, task.held)
         self.names = task.source.names
@@ -112,9 +113,10 @@ class Fit:
             plan = self._plan(network, coupling, self.data, batch_size)
             latents = self._latents(network, self.data)
             judge, held = self._judge(network)
-        if outcome.interrupted or interrupt.asked:
-            remarks.remark_on_interrupt(len(outcome.history))
-        self._remark(plan, latents, coupling, batch_size)
+        with remarks.noted(self.remarks):
+            if outcome.interrupted or interrupt.asked:
+                remarks.remark_on_interrupt(len(outcome.history))
+            self._remark(plan, latents, coupling, batch_size)
         return Fitted(
             network,
             coupling,
@@ -125,6 +127,7 @@ class Fit:
             self.fusion,
             judge,
             held,
+            tuple(self.remarks),
         )
 
     def _hold_out(self, validation: Validation | None) -> Validation | None:
@@ -146,14 +149,18 @@ class Fit:
         data = gather_rows(self.source, reading, self.labels)
         self._check_alignment(data)
         if is_new:
-            if self["coupling"] in _ALIGNED:
-                missing = self.source.n_linked - len(data.aligned)
-                remarks.remark_on_incomplete(self["coupling"], missing)
-            remarks.remark_on_columns(reading.scans, standardize=self["standardize"])
-            remarks.remark_on_few_views(self["coupling"], len(self.names))
-            if self.labels is not None:
-                remarks.remark_on_classes(self.labels.classes, self.names, data)
+            with remarks.noted(self.remarks):
+                self._remark_on_data(reading, data)
         return {name: scan.columns for name, scan in reading.scans.items()}, data
+
+    def _remark_on_data(self, reading: Reading, data: TrainingRows) -> None:
+        if self["coupling"] in _ALIGNED:
+            missing = self.source.n_linked - len(data.aligned)
+            remarks.remark_on_incomplete(self["coupling"], missing)
+        remarks.remark_on_columns(reading.scans, standardize=self["standardize"])
+        remarks.remark_on_few_views(self["coupling"], len(self.names))
+        if self.labels is not None:
+            remarks.remark_on_classes(self.labels.classes, self.names, data)
 
     def _latents(self, network: MultiViewNetwork, data: TrainingRows) -> list[Tensor]:
         """Latents of some rows of every view, as the network encodes them now."""

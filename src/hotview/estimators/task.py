@@ -56,6 +56,7 @@ class Fitted:
     fusion: Fusion | None
     judge: Judge | None = None
     held: Held | None = None
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

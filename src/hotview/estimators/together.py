@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -44,8 +45,9 @@ def fit_together(
     >>> [len(encoder.history_) for encoder in encoders]
     [2, 2]
     """
+    start = time.perf_counter()
     tasks = [estimator._tasks(**arguments) for estimator, arguments in fits]
     every = [task for several in tasks for task in several]
     found = iter(fit_views(every, null=null, training=training))
     for (estimator, _), several in zip(fits, tasks, strict=True):
-        estimator._keep(several, [next(found) for _ in several])
+        estimator._keep(several, [next(found) for _ in several], start)
