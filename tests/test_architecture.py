@@ -17,7 +17,7 @@ ORDER = (
     ("training",),
     ("estimators",),
     ("persistence",),
-    ("evaluation", "federated"),
+    ("evaluation", "federated", "model_selection", "omics", "tracking"),
     ("experiments",),
     ("report",),
     ("cli",),

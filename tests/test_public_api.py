@@ -20,6 +20,7 @@ PUBLIC_MODULES = (
     "hotview.losses",
     "hotview.estimators",
     "hotview.evaluation",
+    "hotview.model_selection",
     "hotview.experiments.paper",
     "hotview.report.tables",
     "hotview.report.figures",

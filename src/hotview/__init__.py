@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hotview import estimators as estimators
     from hotview import evaluation as evaluation
     from hotview import losses as losses
+    from hotview import model_selection as model_selection
     from hotview import ot as ot
     from hotview.estimators import MultiViewClassifier as MultiViewClassifier
     from hotview.estimators import MultiViewEncoder as MultiViewEncoder
@@ -34,6 +35,7 @@ __all__ = [
     "evaluation",
     "load",
     "losses",
+    "model_selection",
     "ot",
     "save",
 ]

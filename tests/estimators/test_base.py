@@ -275,7 +275,7 @@ def test_what_the_caller_passes_is_not_changed(kind):
 def test_scikit_learn_does_not_split_the_list_of_views(kind):
     views, y = [VIEWS["view_0"]] * 4, [0, 1, 0, 1]
     how = {"cv": 2, "error_score": "raise", "scoring": lambda *_: 0.0}
-    with pytest.raises(ValueError, match=r"would split the list of views.*hotview\.evaluation"):
+    with pytest.raises(ValueError, match=r"split the list of views.*hotview\.model_selection"):
         cross_val_score(small(kind), views, y, **how)
     with pytest.raises(ValueError, match="would split the list of views"):
         GridSearchCV(small(kind), {"n_features": [2, 3]}, **how).fit(views, y)

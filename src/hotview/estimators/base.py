@@ -41,8 +41,8 @@ class _Unsplittable:
     def __bool__(self) -> bool:
         raise ValueError(
             "Expected one table whose rows can be split, but scikit-learn would split the list of "
-            "views. Use cross_validate or GridSearch of hotview.evaluation, which split the rows "
-            "of all views alike, or put the views side by side with hotview.StackedViews."
+            "views. Use cross_validate or GridSearch of hotview.model_selection, which split the "
+            "rows of all views alike, or put the views side by side with hotview.StackedViews."
         )
 
 

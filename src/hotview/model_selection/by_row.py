@@ -6,7 +6,10 @@ that it is given looks the rows up.
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +24,12 @@ from hotview._types import Array, IntArray, RandomState, View, Views
 from hotview._validation import Table, check_known_tables, check_tables, check_target
 from hotview._validation.views import name_views
 from hotview.estimators.labels import encode_labels
-from hotview.evaluation.splitting import Numbering, RowKFold, take_rows
+from hotview.model_selection.splitting import Numbering, RowKFold, take_rows
 
 __all__ = ["OnRows", "Problem", "read_problem", "scoring_on_rows"]
 
 _LINKED = ""  # no view can have this name
+_INTERRUPTED = "Training was interrupted"  # how an estimator begins to warn of Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,11 @@ class Problem:
         kept = {name: found for name, found in places.items() if len(found) > 0}
         labels = {name: y[kept[name]] for name, y in self.unaligned_y.items() if name in kept}
         more = {"unaligned": self._take(kept), "unaligned_y": labels}
-        # An estimator that knows nothing of such rows can be given a problem without any.
-        return estimator.fit(Xs, self.y[linked], **{k: part for k, part in more.items() if part})
+        with _whole_training():
+            # An estimator that knows nothing of such rows can be given a problem without any.
+            return estimator.fit(
+                Xs, self.y[linked], **{k: part for k, part in more.items() if part}
+            )
 
     def _take(self, kept: Mapping[str, IntArray]) -> dict[str, View]:
         """Unaligned rows; views that are kept whole are not copied."""
@@ -93,6 +100,22 @@ class Problem:
             (np.union1d(self.dealt[train], always), np.sort(self.dealt[test]))
             for train, test in _check_cv(cv, random_state).split(self.dealt, self.strata)
         ]
+
+
+@contextmanager
+def _whole_training() -> Iterator[None]:
+    """Let Ctrl-C end everything: estimators warn of it, and half a training is no result here."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=_INTERRUPTED)
+        try:
+            yield
+        except UserWarning as warning:
+            if str(warning).startswith(_INTERRUPTED):
+                raise KeyboardInterrupt from warning
+            raise
 
 
 def read_problem(

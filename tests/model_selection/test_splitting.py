@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, check_cv
 
 from hotview import MultiViewClassifier, StackedViews
-from hotview.evaluation import RowKFold, take_rows
-from hotview.evaluation.splitting import Numbering
+from hotview.model_selection import RowKFold, take_rows
+from hotview.model_selection.splitting import Numbering
 
 X = np.arange(12.0).reshape(6, 2)
 

@@ -36,7 +36,7 @@ def take_rows(views: Views, rows: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.evaluation import take_rows
+    >>> from hotview.model_selection import take_rows
     >>> views = {"a": np.arange(8.0).reshape(4, 2), "b": None}
     >>> take_rows(views, [0, 3])
     {'a': array([[0., 1.], [6., 7.]]), 'b': None}
@@ -85,7 +85,7 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.evaluation import RowKFold
+    >>> from hotview.model_selection import RowKFold
     >>> y = np.array(["a", "a", "b", "b", None, None], dtype=object)
     >>> for train, test in RowKFold(2, shuffle=False).split(None, y):
     ...     print(train, test)

@@ -1,4 +1,5 @@
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -6,7 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
-from hotview.evaluation.by_row import OnRows, read_problem, scoring_on_rows
+from hotview.model_selection.by_row import OnRows, read_problem, scoring_on_rows
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
@@ -193,3 +194,26 @@ def test_problems_are_checked_before_anything_is_fitted(change, message):
     problem |= {"unaligned": None, "unaligned_y": None} | change
     with pytest.raises(ValueError, match=message):
         read_problem(Recorder(), **problem)
+
+
+def test_half_a_training_is_no_result():
+    class Interrupted(Recorder):
+        def fit(self, Xs, y, **more):
+            warnings.warn("Training was interrupted in epoch 3; ...", stacklevel=1)
+
+    problem = make_problem([0, 1, 0, 1])
+    with pytest.raises(KeyboardInterrupt):
+        problem.fit(Interrupted(), np.arange(4))
+
+
+def test_other_warnings_are_passed_on():
+    class Careful(Recorder):
+        def fit(self, Xs, y, **more):
+            warnings.warn("Careful", stacklevel=1)
+            return super().fit(Xs, y, **more)
+
+    problem = make_problem([0, 1, 0, 1])
+    with pytest.warns(UserWarning, match="Careful"):
+        problem.fit(Careful(), np.arange(4))
+    with pytest.raises(UserWarning, match="Careful"):  # where warnings are errors
+        problem.fit(Careful(), np.arange(4))

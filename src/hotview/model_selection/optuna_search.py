@@ -1,0 +1,246 @@
+"""Parameters that Optuna proposes by what it has seen, where X is several views."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn import model_selection
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
+
+from hotview._types import RandomState, Views
+from hotview._validation import check_count
+from hotview.model_selection.base import Search
+from hotview.model_selection.by_row import OnRows, Problem, read_problem, scoring_on_rows
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+
+__all__ = ["OptunaSearch"]
+
+
+class OptunaSearch(Search):
+    """Let Optuna find parameters with a good score on linked rows held out, fold by fold.
+
+    What is held out and what always trains is as for :func:`cross_validate`; every trial gets the
+    same folds. A trial that cannot be fitted is warned about, and never the best. Ctrl-C ends the
+    search with what was found by then. Needs ``hotview[search]``.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or other classifier of views
+        What to fit; it is cloned.
+    space : dict of str to optuna.distributions.BaseDistribution
+        Where to look for the value of every parameter.
+    n_trials : int, default=20
+        Most trials.
+    timeout : float or None, default=None
+        Seconds after which no further trial begins.
+    cv : int or splitter, default=5
+        As for :func:`cross_validate`.
+    scoring : str, callable or None, default=None
+        As for :func:`cross_validate`.
+    refit : bool, default=True
+        Whether to fit the best parameters to all rows in the end.
+    n_jobs : int or None, default=None
+        Processes that share the folds of a trial, as in scikit-learn.
+    random_state : int, numpy Generator or None, default=None
+        Seed of Optuna's sampler and, where `cv` is a number, of the folds.
+    verbose : bool, default=False
+        Whether Optuna tells of every trial.
+
+    Attributes
+    ----------
+    best_params_, best_score_ : dict, float
+        The best parameters, and their mean score.
+    study_ : optuna.Study
+        All trials, with `trials_dataframe` and Optuna's own figures.
+    best_estimator_ : object
+        The estimator with the best parameters, fitted to all rows; with `refit` only.
+    n_splits_ : int
+        Number of folds.
+
+    Examples
+    --------
+    >>> from optuna.distributions import IntDistribution
+    >>> from hotview import MultiViewClassifier
+    >>> from hotview.datasets import make_views
+    >>> from hotview.model_selection import OptunaSearch
+    >>> data = make_views(100, n_views=3, n_groups=1, labeled=0.4, random_state=0)
+    >>> model = MultiViewClassifier(pseudo_labels=False, n_replicas=1, random_state=0)
+    >>> space = {"max_epochs": IntDistribution(1, 40, log=True)}
+    >>> search = OptunaSearch(model, space, n_trials=4, cv=2, random_state=0)
+    >>> search = search.fit(data.linked, data.linked_target, unaligned=data.views)
+    >>> len(search.study_.trials), search.best_params_["max_epochs"] > 1
+    (4, True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Any,
+        *,
+        n_trials: int = 20,
+        timeout: float | None = None,
+        cv: Any = 5,
+        scoring: Any = None,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.space = space
+        self.n_trials = n_trials
+        self.timeout = timeout
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        Xs: Views,
+        y: npt.ArrayLike,
+        *,
+        unaligned: Views | None = None,
+        unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> OptunaSearch:
+        """Make the trials.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            At least two views; row i is the same individual in all of them.
+        y : 1-D array-like
+            Labels of these rows, with gaps.
+        unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
+            More rows of some or all views.
+        unaligned_y : dict of str to 1-D array-like, or None, default=None
+            Labels of some views' unaligned rows.
+
+        Returns
+        -------
+        OptunaSearch
+            The search itself.
+        """
+        _check_space(self.space)
+        n_trials = check_count("n_trials", self.n_trials)
+        problem = read_problem(self.estimator, Xs, y, unaligned, unaligned_y)
+        is_number = isinstance(self.cv, int | np.integer)
+        # A splitter has a seed of its own, and the one here is the sampler's alone.
+        folds = problem.folds(self.cv, self.random_state if is_number else None)
+        with _verbosity(self.verbose):
+            study = _make_study(self.random_state)
+            self._try_out(study, problem, folds, n_trials)
+        self.study_, self.n_splits_ = study, len(folds)
+        self.best_params_, self.best_score_ = dict(study.best_params), float(study.best_value)
+        if self.refit:
+            best = clone(self.estimator).set_params(**self.best_params_)
+            self.best_estimator_ = problem.fit(best, problem.numbering.rows)
+        return self
+
+    def _try_out(self, study: Study, problem: Problem, folds: list[Any], n_trials: int) -> None:
+        """Make trials until there are enough, or until Ctrl-C."""
+        scoring = scoring_on_rows(self.estimator, self.scoring)
+
+        def objective(trial: Trial) -> float:
+            proposed = {name: _suggest(trial, name, kind) for name, kind in self.space.items()}
+            model = OnRows(clone(self.estimator).set_params(**proposed), problem)
+            return _mean_score(model, folds, scoring, self.n_jobs)
+
+        stopped = False
+        try:
+            study.optimize(objective, n_trials, timeout=self.timeout)
+        except KeyboardInterrupt:
+            stopped = True
+        done = sum(trial.state.name == "COMPLETE" for trial in study.trials)
+        _remark_on_end(stopped, done, n_trials)
+
+
+def _remark_on_end(stopped: bool, done: int, n_trials: int) -> None:
+    if stopped and done == 0:
+        raise KeyboardInterrupt
+    if done == 0:
+        raise ValueError(
+            "Expected a trial with a score, but none could be fitted. The warnings above say why; "
+            "change the space or the estimator."
+        )
+    if stopped:
+        warnings.warn(
+            f"The search was interrupted after {done} of {n_trials} trials; the best of them is "
+            "kept. Call fit again for all.",
+            stacklevel=4,
+        )
+
+
+def _mean_score(model: OnRows, folds: list[Any], scoring: Any, n_jobs: int | None) -> float:
+    """Mean score over the folds; NaN, by which Optuna knows a failure, where there is none."""
+    problem = model.problem
+    try:
+        found = model_selection.cross_validate(
+            model,
+            problem.numbering.rows,
+            problem.target,
+            cv=folds,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            error_score="raise",
+        )
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        warnings.warn(f"A trial could not be fitted ({what})", FitFailedWarning, stacklevel=2)
+        return float("nan")
+    return float(found["test_score"].mean())
+
+
+def _check_space(space: Any) -> None:
+    try:
+        from optuna.distributions import BaseDistribution
+    except ImportError as error:
+        raise ImportError('OptunaSearch needs Optuna: pip install "hotview[search]"') from error
+    kinds = list(space.values()) if isinstance(space, Mapping) else []
+    if not kinds or not all(isinstance(kind, BaseDistribution) for kind in kinds):
+        raise TypeError(
+            "Expected space to be a dict of Optuna's distributions by parameter, but it is "
+            f"{space!r}. Write, say, {{'n_features': optuna.distributions.IntDistribution(8, 64)}}."
+        )
+
+
+def _make_study(random_state: RandomState) -> Study:
+    import optuna
+
+    seed = None
+    if random_state is not None:
+        seed = int(np.random.default_rng(random_state).integers(2**31))
+    return optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+
+
+def _suggest(trial: Trial, name: str, kind: Any) -> Any:
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    if isinstance(kind, CategoricalDistribution):
+        return trial.suggest_categorical(name, kind.choices)
+    suggest: Any = trial.suggest_int if isinstance(kind, IntDistribution) else trial.suggest_float
+    return suggest(name, kind.low, kind.high, step=kind.step, log=kind.log)
+
+
+@contextmanager
+def _verbosity(verbose: bool) -> Iterator[None]:
+    """Keep Optuna from telling of every trial, and leave its setting as it was."""
+    from optuna import logging
+
+    before = logging.get_verbosity()
+    if not verbose:
+        logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

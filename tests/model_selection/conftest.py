@@ -1,0 +1,43 @@
+"""Small problems that cross-validation and every search are tried on."""
+
+import numpy as np
+import pytest
+
+from hotview import MultiViewClassifier
+
+CLASSES = np.array(["ant", "bee"])
+
+
+@pytest.fixture
+def make_views():
+    def make_views(n=60, seed=0, noise=1.0):
+        rng = np.random.default_rng(seed)
+        y = rng.permutation(np.arange(n) % 2)
+        views = {
+            name: 2.0 * y[:, None] + noise * rng.normal(size=(n, width))
+            for name, width in (("a", 3), ("b", 4))
+        }
+        return views, CLASSES[y]
+
+    return make_views
+
+
+@pytest.fixture
+def small():
+    def small(**parameters):
+        settings = {"hidden": (8,), "n_features": 4, "n_components": 4, "n_projections": 8}
+        settings |= {"max_epochs": 20, "learning_rate": 0.03, "random_state": 0, "device": "cpu"}
+        settings |= {"n_replicas": 1}
+        return MultiViewClassifier(**settings | parameters)
+
+    return small
+
+
+@pytest.fixture
+def log_likelihood():
+    def log_likelihood(estimator, Xs, y):
+        assert set(Xs) == {"a", "b"}
+        right = np.arange(len(y)), (y == "bee").astype(int)
+        return np.log(estimator.predict_proba(Xs)[right]).mean()
+
+    return log_likelihood

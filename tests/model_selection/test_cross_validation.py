@@ -1,0 +1,160 @@
+import numpy as np
+import pytest
+from sklearn import model_selection
+from sklearn.metrics import balanced_accuracy_score, make_scorer
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+
+from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.evaluation import ConcatenatedLogisticRegression
+from hotview.model_selection import cross_validate, take_rows
+
+pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+
+
+def test_scores_are_those_of_fitting_and_scoring_by_hand(make_views):
+    views, y = make_views(noise=3.0)
+    cv = StratifiedKFold(3)
+    found = cross_validate(ConcatenatedLogisticRegression(), views, y, cv=cv)
+    expected = [
+        ConcatenatedLogisticRegression()
+        .fit(take_rows(views, train), y[train])
+        .score(take_rows(views, test), y[test])
+        for train, test in cv.split(np.zeros(60), y)
+    ]
+    assert found.test_score.tolist() == expected
+    assert len(set(expected)) > 1
+    assert found.fit_time.shape == found.score_time.shape == (3,)
+    assert "estimator" not in found
+
+
+def test_rows_held_out_never_train_and_all_others_always_do(make_views):
+    views, y = make_views()
+    more, _ = make_views(seed=1)
+    hidden = np.where(np.arange(60) < 20, None, y)
+    rows = np.arange(60.0)
+    views["b"][:, 0], more["b"][:, 0] = rows, 100 + rows
+    seen, tested = [], []
+
+    class Spy(MultiViewClassifier):
+        def fit(self, Xs, y, *, unaligned=None):
+            seen.append(Xs["b"][:, 0].tolist())
+            assert unaligned["b"] is more["b"]
+            return super().fit(Xs, y, unaligned=unaligned)
+
+        def predict_log_proba(self, Xs):
+            tested.append(Xs["b"][:, 0].tolist())
+            return super().predict_log_proba(Xs)
+
+    cross_validate(
+        Spy(hidden=(8,), max_epochs=1, random_state=0, device="cpu"),
+        views,
+        hidden,
+        unaligned={"b": more["b"]},
+        cv=4,
+        random_state=0,
+    )
+    assert sorted(row for test in tested for row in test) == list(range(20, 60))
+    for train, test in zip(seen, tested, strict=True):
+        assert sorted(train + test) == list(range(60))
+
+
+def test_unaligned_labels_alone(make_views, small):
+    views, y = make_views()
+    more, labels = make_views(seed=1)
+    found = cross_validate(
+        small(max_epochs=40),
+        views,
+        np.full(60, None),
+        unaligned=more,
+        unaligned_y={"b": labels},
+        cv=2,
+        random_state=0,
+        return_estimator=True,
+    )
+    assert found.test_score.min() > 0.8
+    for model in found.estimator:
+        assert isinstance(model, MultiViewClassifier)
+        assert model.score(views, y) > 0.8
+
+
+@pytest.mark.parametrize("scoring", ("balanced_accuracy", make_scorer(balanced_accuracy_score)))
+def test_scikit_learns_scores(scoring, make_views):
+    views, y = make_views(noise=3.0)
+    keep = np.flatnonzero((y == "ant") | (np.arange(60) % 3 == 0))
+    views, y = take_rows(views, keep), y[keep]
+    cv = StratifiedKFold(2)
+    found = cross_validate(ConcatenatedLogisticRegression(), views, y, cv=cv, scoring=scoring)
+    for score, (train, test) in zip(found.test_score, cv.split(keep, y), strict=True):
+        model = ConcatenatedLogisticRegression().fit(take_rows(views, train), y[train])
+        predicted = model.predict(take_rows(views, test))
+        assert score == balanced_accuracy_score(y[test], predicted)
+        assert score != model.score(take_rows(views, test), y[test])
+
+
+def test_a_score_of_ones_own_and_one_from_probabilities_agree(make_views, log_likelihood):
+    views, y = make_views(noise=3.0)
+    arguments = {"cv": 3, "random_state": 0}
+    own, named = (
+        cross_validate(ConcatenatedLogisticRegression(), views, y, scoring=scoring, **arguments)
+        for scoring in (log_likelihood, "neg_log_loss")
+    )
+    np.testing.assert_allclose(own.test_score, named.test_score)
+
+
+def test_lists_of_views_and_the_seed(make_views):
+    views, y = make_views(noise=3.0)
+    listed = list(views.values())
+    first, again, other = (
+        cross_validate(ConcatenatedLogisticRegression(), Xs, y, cv=3, random_state=seed).test_score
+        for Xs, seed in ((views, 0), (listed, 0), (listed, 1))
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_an_error_in_a_fold_is_raised(make_views, small):
+    views, y = make_views()
+    with pytest.raises(ValueError, match=r"^Expected coupling to be one of"):
+        cross_validate(small(coupling="nothing"), views, y)
+
+
+def test_an_encoder_has_no_score(make_views):
+    views, y = make_views()
+    with pytest.raises(TypeError, match="score"):
+        cross_validate(MultiViewEncoder(), views, y)
+
+
+@pytest.mark.parametrize(
+    "collect", (dict, lambda views: list(views.values())), ids=("dict", "list")
+)
+@pytest.mark.parametrize("search", (True, False))
+def test_scikit_learns_own_refuses_to_split_views(collect, search, make_views, small):
+    views, y = make_views()
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[2, 60\]"):
+        run_scikit_learns(small(), collect(views), y, search)
+
+
+@pytest.mark.parametrize("search", (True, False))
+@pytest.mark.parametrize("collect", (lambda views: dict(enumerate(views)), list))
+def test_scikit_learns_own_does_not_split_views_without_labels(collect, search, make_views):
+    # With as many views in the training half as in the other, nothing else would go wrong.
+    views, _ = make_views()
+    with pytest.raises(ValueError, match=r"split the list of views.*GridSearch.*StackedViews"):
+        run_scikit_learns(MultiViewEncoder(), collect([views["a"]] * 4), None, search)
+
+
+def run_scikit_learns(model, Xs, y, search):
+    def scoring(model, Xs, y=None):
+        return 0.0
+
+    if search:
+        grid = {"max_epochs": [1, 2]}
+        return model_selection.GridSearchCV(model, grid, cv=2, scoring=scoring).fit(Xs, y)
+    return model_selection.cross_val_score(model, Xs, y, cv=2, scoring=scoring)
+
+
+def test_one_table_of_as_many_rows_as_there_are_views_is_not_split_either(small):
+    X = StandardScaler().fit_transform(np.arange(8.0).reshape(4, 2))
+    with pytest.raises(ValueError, match="split the list of views"):
+        model_selection.cross_val_score(small(), [X] * 4, [0, 1, 0, 1], cv=2)
