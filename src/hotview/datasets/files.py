@@ -101,7 +101,7 @@ def read_views(
     array([[15.5, 80. ],
            [ nan, 72. ]])
     """
-    options = _Options(header, delimiter, decimal, columns, drop, variables, mmap)
+    options = Options(header, delimiter, decimal, columns, drop, variables, mmap)
     files = list_files(source, FORMATS)
     _check_options(options, files)
     _check_columns(options, files)
@@ -109,16 +109,27 @@ def read_views(
 
 
 @dataclass(frozen=True)
-class _Options:
+class Options:
     """The options of `read_views`."""
 
-    header: bool | None
-    delimiter: str | None
-    decimal: str
-    columns: Sequence[str] | Mapping[str, Sequence[str]] | None
-    drop: Sequence[str]
-    variables: Sequence[str] | None
-    mmap: bool
+    header: bool | None = None
+    delimiter: str | None = None
+    decimal: str = "."
+    columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None
+    drop: Sequence[str] = ()
+    variables: Sequence[str] | None = None
+    mmap: bool = False
+
+    def __post_init__(self) -> None:
+        for option in ("columns", "drop", "variables"):
+            if isinstance(value := getattr(self, option), str):
+                raise TypeError(f"Expected {option} to be a list. Write {option}=[{value!r}].")
+        for option in ("delimiter", "decimal"):
+            value = getattr(self, option)
+            if value is not None and len(value) != 1:
+                raise ValueError(f"Expected {option} to be one character, but it is {value!r}.")
+        if self.delimiter == self.decimal:
+            raise ValueError(f"The delimiter and the decimal point are both {self.decimal!r}.")
 
     def columns_of(self, view: str) -> Sequence[str] | None:
         """Return the columns to keep in one view."""
@@ -126,11 +137,11 @@ class _Options:
 
 
 _Named: TypeAlias = list[tuple[str, Matrix]]
-_Reader: TypeAlias = Callable[[File, _Options], _Named]
-_Opener: TypeAlias = Callable[[Path, _Options], Table]
+_Reader: TypeAlias = Callable[[File, Options], _Named]
+_Opener: TypeAlias = Callable[[Path, Options], Table]
 
 
-def _open_text(path: Path, options: _Options, *, default_delimiter: str) -> Table:
+def _open_text(path: Path, options: Options, *, default_delimiter: str) -> Table:
     return open_delimited(
         path,
         header=options.header,
@@ -153,7 +164,7 @@ TABLES: dict[str, _Opener] = {
 }
 
 
-def _read_table(file: File, options: _Options) -> _Named:
+def _read_table(file: File, options: Options) -> _Named:
     table = TABLES[file.ending](file.path, options)
     wanted = select(table, options.columns_of(file.name), options.drop)
     return [(file.name, as_view(table.read(wanted), str(file.path)))]
@@ -171,22 +182,13 @@ FORMATS: dict[str, _Reader] = {
 SEVERAL = (".npz", ".mat", ".h5mu")
 
 
-def _check_options(options: _Options, files: list[File]) -> None:
-    """Refuse options that contradict one another, or that no file can follow."""
-    for option in ("columns", "drop", "variables"):
-        if isinstance(value := getattr(options, option), str):
-            raise TypeError(f"Expected {option} to be a list. Write {option}=[{value!r}].")
-    for option in ("delimiter", "decimal"):
-        value = getattr(options, option)
-        if value is not None and len(value) != 1:
-            raise ValueError(f"Expected {option} to be one character, but it is {value!r}.")
-    if options.delimiter == options.decimal:
-        raise ValueError(f"The delimiter and the decimal point are both {options.decimal!r}.")
+def _check_options(options: Options, files: list[File]) -> None:
+    """Refuse options that no file can follow."""
     if options.variables is not None and not any(f.ending in SEVERAL for f in files):
         raise ValueError(f"variables= is for files of several views, {', '.join(SEVERAL)}.")
 
 
-def _check_columns(options: _Options, files: list[File]) -> None:
+def _check_columns(options: Options, files: list[File]) -> None:
     """Refuse columns and views that are named in options and do not exist."""
     if options.columns is None and not options.drop:
         return
@@ -208,12 +210,12 @@ def _refuse_unknown(names: Iterable[str], known: list[str], message: str) -> Non
             raise ValueError(f"{message} {name!r}.{did_you_mean(name, dict.fromkeys(known))}")
 
 
-def _collect(files: list[File], options: _Options) -> dict[str, Matrix]:
+def _collect(files: list[File], options: Options) -> dict[str, Matrix]:
     """Read the files, one after the other, into views of different names."""
     views: dict[str, Matrix] = {}
     origin: dict[str, Path] = {}
     for file in files:
-        for name, X in _read_file(file, options):
+        for name, X in read_file(file, options):
             if name in views:
                 raise ValueError(
                     f"Two views are called {name!r}, from {origin[name]} and {file.path}. "
@@ -223,7 +225,8 @@ def _collect(files: list[File], options: _Options) -> dict[str, Matrix]:
     return views
 
 
-def _read_file(file: File, options: _Options) -> _Named:
+def read_file(file: File, options: Options) -> _Named:
+    """Read the views of one file, under the name that the user gave it, if any."""
     pairs = FORMATS[file.ending](file, options)
     if not pairs:
         raise ValueError(f"{file.path} holds no views.")

@@ -103,7 +103,14 @@ def open_delimited(
     names = cells if has_header else [f"column_{j}" for j in range(len(cells))]
     layout = _Layout(path, names, has_header, delimiter or default_delimiter, decimal)
     index = [name for name in names if not name.strip()]
-    return Table(path, names, index, lambda wanted: _read_numbers(layout, wanted))
+    return Table(
+        path,
+        names,
+        index,
+        lambda wanted: _read_numbers(layout, wanted),
+        lambda: _find_text(layout),
+        lambda wanted: _read_text(layout, wanted),
+    )
 
 
 def _first_line(path: Path, delimiter: str) -> tuple[list[str], bool]:
@@ -178,45 +185,96 @@ def _read_numbers(layout: _Layout, wanted: list[str]) -> Array:
     return X
 
 
-def _convert(layout: _Layout, wanted: list[str], kind: Any, *, threads: bool = True) -> Any:
-    """Read columns as one type: what is float in row one million was float from the start."""
+def _read_text(layout: _Layout, wanted: list[str]) -> list[list[str | None]]:
     import pyarrow as pa
+
+    table = _convert(layout, wanted, pa.string())
+    _refuse_blank_lines(layout, table.num_rows)
+    return [[_trim(cell) for cell in table.column(name).to_pylist()] for name in wanted]
+
+
+def _trim(cell: str) -> str | None:
+    return None if cell in MISSING else cell.strip()
+
+
+def _find_text(layout: _Layout) -> list[str]:
+    """Columns with a cell that is neither a number nor missing; one pass, block by block."""
+    import pyarrow as pa
+    from pyarrow.csv import open_csv
+
+    text: set[str] = set()
+    options = _conversion(layout, layout.names, pa.string(), strings_can_be_null=True)
+    try:
+        with _stream(layout.path) as stream:
+            for block in open_csv(stream, **_how(layout, options, threads=False)):
+                unknown = [name for name in layout.names if name not in text]
+                text |= {n for n in unknown if not _holds_numbers(block.column(n), layout.decimal)}
+    except (pa.ArrowException, OSError) as error:
+        raise _explain(layout, error) from error
+    return [name for name in layout.names if name in text]
+
+
+def _holds_numbers(cells: Any, decimal: str) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(cells)
+    try:
+        pc.replace_substring(trimmed, decimal, ".").cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _conversion(layout: _Layout, wanted: list[str], kind: Any, **options: Any) -> Any:
+    """Read columns as one type: what is float in row one million was float from the start."""
     from pyarrow.csv import ConvertOptions
 
-    options = ConvertOptions(
+    return ConvertOptions(
         include_columns=wanted,
         column_types=dict.fromkeys(wanted, kind),
         null_values=MISSING,
         decimal_point=layout.decimal,
+        **options,
     )
+
+
+def _convert(layout: _Layout, wanted: list[str], kind: Any, *, threads: bool = True) -> Any:
+    import pyarrow as pa
+
     try:
-        return _read_arrow(layout, options, threads=threads)
+        return _read_arrow(layout, _conversion(layout, wanted, kind), threads=threads)
     except (pa.ArrowException, OSError) as error:
         if threads:  # only the serial reader says which row it is, and it takes longer lines
             return _convert(layout, wanted, kind, threads=False)
         raise _explain(layout, error) from error
 
 
-def _read_arrow(
+def _read_arrow(layout: _Layout, convert: Any, **options: bool) -> Any:
+    from pyarrow.csv import read_csv
+
+    with _stream(layout.path) as stream:
+        return read_csv(stream, **_how(layout, convert, **options))
+
+
+def _how(
     layout: _Layout, convert: Any, *, threads: bool = True, ignore_empty_lines: bool = True
-) -> Any:
-    from pyarrow.csv import ParseOptions, ReadOptions, read_csv
+) -> dict[str, Any]:
+    from pyarrow.csv import ParseOptions, ReadOptions
 
     # A line must fit into a block, and a line of numbers may be far longer than their names.
     longest = 64 * sum(len(name) + 1 for name in layout.names)
     block = min(max(longest, 2**20 if threads else 2**26), 2**30)
     names = None if layout.has_header else layout.names
-    with _stream(layout.path) as stream:
-        return read_csv(
-            stream,
-            read_options=ReadOptions(use_threads=threads, block_size=block, column_names=names),
-            parse_options=ParseOptions(
-                delimiter=layout.delimiter,
-                newlines_in_values=True,
-                ignore_empty_lines=ignore_empty_lines,
-            ),
-            convert_options=convert,
-        )
+    return {
+        "read_options": ReadOptions(use_threads=threads, block_size=block, column_names=names),
+        "parse_options": ParseOptions(
+            delimiter=layout.delimiter,
+            newlines_in_values=True,
+            ignore_empty_lines=ignore_empty_lines,
+        ),
+        "convert_options": convert,
+    }
 
 
 _NOT_A_NUMBER = re.compile(r"column #(\d+): Row #(\d+): .*? invalid value '(.*)'", re.DOTALL)

@@ -59,6 +59,27 @@ def read_h5mu(path: Path, *, variables: Sequence[str] | None) -> list[tuple[str,
     return [(name, as_view(values[name], f"{path}: modality {name!r}")) for name in names]
 
 
+def read_obs_names(path: Path) -> dict[str, list[str]]:
+    """Read the names of the cells, by modality.
+
+    Parameters
+    ----------
+    path : Path
+        An AnnData or MuData file.
+
+    Returns
+    -------
+    dict of str to list of str
+        Names by modality; an AnnData file has one, called ``""``.
+    """
+    import h5py
+
+    with reading(path, "an h5ad or h5mu file"), h5py.File(path, "r") as file:
+        parts = dict(file["mod"].items()) if "mod" in file else {"": file}
+        tables = {name: part["obs"] for name, part in parts.items()}
+        return {n: obs[obs.attrs["_index"]].asstr()[:].tolist() for n, obs in tables.items()}
+
+
 def _element_reader(path: Path) -> Callable[[Any], Any]:
     """Return anndata's function that reads one element of a file."""
     try:

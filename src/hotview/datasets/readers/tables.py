@@ -30,12 +30,18 @@ class Table(NamedTuple):
         Those columns that are no measurements but a row index that pandas saved.
     read : callable
         Reads the columns of the given names, in that order, into one 2-D array.
+    find_text : callable
+        Tells which columns hold text.
+    read_text : callable
+        Reads the columns of the given names as text, None where a cell is missing.
     """
 
     path: Path
     names: list[str]
     saved_index: list[str]
     read: Callable[[list[str]], Array]
+    find_text: Callable[[], list[str]]
+    read_text: Callable[[list[str]], list[list[str | None]]]
 
 
 def select(table: Table, columns: Sequence[str] | None, drop: Collection[str]) -> list[str]:
@@ -57,7 +63,7 @@ def select(table: Table, columns: Sequence[str] | None, drop: Collection[str]) -
 
     Examples
     --------
-    >>> table = Table(Path("a.csv"), ["id", "age", "weight"], [], lambda names: ...)
+    >>> table = Table(Path("a.csv"), ["id", "age", "weight"], [], print, list, print)
     >>> select(table, None, drop=["id"])
     ['age', 'weight']
     """
@@ -159,15 +165,43 @@ def open_parquet(path: Path) -> Table:
     # An index that is only a range is described by a dict and takes no column.
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     saved = [name for name in index if isinstance(name, str) and name in schema.names]
-    return Table(path, schema.names, saved, lambda names: _read_parquet(path, names))
+    return Table(
+        path,
+        schema.names,
+        saved,
+        lambda names: _read_parquet(path, names),
+        lambda: [field.name for field in schema if _is_text(field.type)],
+        lambda names: _read_parquet_text(path, names),
+    )
+
+
+def _read_columns(path: Path, names: list[str]) -> Any:
+    import pyarrow.parquet as pq
+
+    with reading(path, "a parquet file"), pq.ParquetFile(path) as file:
+        return file.read(columns=names)
+
+
+def _read_parquet_text(path: Path, names: list[str]) -> list[list[str | None]]:
+    import pyarrow as pa
+
+    table = _read_columns(path, names)
+    with reading(path, "a parquet file"):
+        return [table.column(name).cast(pa.string()).to_pylist() for name in names]
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return any(getattr(pa.types, test)(kind) for test in ("is_string", "is_large_string"))
 
 
 def _read_parquet(path: Path, names: list[str]) -> Array:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    with reading(path, "a parquet file"), pq.ParquetFile(path) as file:
-        table = file.read(columns=names)
+    table = _read_columns(path, names)
     single = all(table.column(name).type == pa.float32() for name in names)
     X = np.empty((table.num_rows, len(names)), dtype=np.float32 if single else np.float64)
     for j, name in enumerate(names):

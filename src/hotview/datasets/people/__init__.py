@@ -1,0 +1,1 @@
+"""From people's own files to what the estimators take: columns, ids, labels."""
