@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 
-.PHONY: demo test lint format bench bench-tables wheel clean
+.PHONY: demo test lint format bench bench-tables docs docs-serve wheel clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo
@@ -30,6 +30,13 @@ bench-tables: $(VENV)/.demo-ready
 	$(BIN)/hotview report --paper
 	$(BIN)/python benchmarks/readme_tables.py
 
+# The site, whole: a broken link or a docstring that cannot be read fails.
+docs: $(VENV)/.test-ready
+	$(BIN)/python -m mkdocs build --strict
+
+docs-serve: $(VENV)/.test-ready
+	$(BIN)/python -m mkdocs serve
+
 # Builds the wheel, then proves it: an empty environment installs it and runs the demo.
 wheel: $(VENV)/.demo-ready
 	rm -rf dist .venv-wheel
@@ -41,7 +48,7 @@ wheel: $(VENV)/.demo-ready
 	rm -rf .venv-wheel
 
 clean:
-	rm -rf $(VENV) .venv-wheel dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-wheel dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
