@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hotview import losses as losses
     from hotview import model_selection as model_selection
     from hotview import ot as ot
+    from hotview import tracking as tracking
     from hotview.estimators import MultiViewClassifier as MultiViewClassifier
     from hotview.estimators import MultiViewEncoder as MultiViewEncoder
     from hotview.estimators import StackedViews as StackedViews
@@ -38,6 +39,7 @@ __all__ = [
     "model_selection",
     "ot",
     "save",
+    "tracking",
 ]
 
 

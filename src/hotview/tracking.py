@@ -1,0 +1,253 @@
+"""Every epoch in TensorBoard or MLflow: loggers to be passed as ``callbacks``."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from hotview.training.loop import Epoch
+
+__all__ = ["MLflowLogger", "TensorBoardLogger"]
+
+
+class _Run(Protocol):
+    """One replica of one fit, as it is written down."""
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Write what was recorded in an epoch."""
+
+    def end(self) -> None:
+        """Close the run."""
+
+
+class _Logger(ABC):
+    """Sorts epochs by fit and replica; those who inherit know where a run is written."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def __call__(self, epoch: Epoch) -> None:
+        """Write an epoch down.
+
+        Parameters
+        ----------
+        epoch : Epoch
+            What an estimator gives to its callbacks.
+        """
+        if epoch.number <= self._last.get(epoch.replica, 0):  # which only another fit can be
+            self.close()
+        if epoch.replica not in self._runs:
+            self._runs[epoch.replica] = self._begin(epoch.replica, is_first=not self._runs)
+        self._last[epoch.replica] = epoch.number
+        values = {name: value for name, value in epoch.row.items() if name != "epoch"}
+        self._runs[epoch.replica].write(epoch.number, values)
+
+    def close(self) -> None:
+        """End the runs that are open. The next epoch begins new ones."""
+        self._last.clear()
+        _end_all(self._runs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __sklearn_clone__(self) -> Self:
+        return self  # all fits of a search go to one place
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        self._start()  # what is open cannot be copied
+
+    def _start(self) -> None:
+        self._runs: dict[int, _Run] = {}
+        self._last: dict[int, int] = {}
+        weakref.finalize(self, _end_all, self._runs)  # at the latest when Python ends
+
+    @abstractmethod
+    def _begin(self, replica: int, *, is_first: bool) -> _Run:
+        """Begin a run of one replica, the first of a fit or another one."""
+
+
+def _end_all(runs: dict[int, _Run]) -> None:
+    while runs:
+        runs.popitem()[1].end()
+
+
+class TensorBoardLogger(_Logger):
+    """Write every epoch to event files, for ``tensorboard --logdir folder``.
+
+    Every fit gets a folder, ``run_1``, ``run_2``, …, and in it every replica its own,
+    ``replica_0``, …; no run is written to twice. What is recorded has the names that it has in
+    `history_`. Used in a ``with`` statement, the files are closed at its end; each epoch can be
+    read as soon as it is over. Needs ``hotview[tracking]``.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Where the runs go; it is made where there is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.datasets import make_views
+    >>> from hotview.tracking import TensorBoardLogger
+    >>> views = make_views(100, n_views=3, random_state=0).views
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with TensorBoardLogger(folder) as logger:
+    ...         encoder = MultiViewEncoder(max_epochs=2, callbacks=[logger]).fit(views)
+    ...     [path.parent.name for path in Path(folder).glob("run_1/*/events.out.*")]
+    ['replica_0']
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def _begin(self, replica: int, *, is_first: bool) -> _Run:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise _missing("TensorBoardLogger", "TensorBoard") from error
+        if is_first:
+            self._run_folder = _new_folder(Path(self.folder))
+        return _TensorBoardRun(SummaryWriter(str(self._run_folder / f"replica_{replica}")))
+
+
+@dataclass(frozen=True)
+class _TensorBoardRun:
+    """A folder with an event file."""
+
+    writer: Any
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step)
+        self.writer.flush()
+
+    def end(self) -> None:
+        self.writer.close()
+
+
+class MLflowLogger(_Logger):
+    """Write every epoch to MLflow.
+
+    Every replica of every fit is a run; the tag ``hotview.replica`` has its number, and runs of
+    one fit have the same ``hotview.fit``. What is recorded has the names that it has in
+    `history_`; characters that MLflow does not allow become underscores. Used in a ``with``
+    statement, the runs are finished at its end. Needs ``hotview[tracking]``.
+
+    MLflow's telemetry, which would tell its makers of every use, is switched off unless the
+    environment variable ``MLFLOW_DISABLE_TELEMETRY`` says otherwise.
+
+    Parameters
+    ----------
+    experiment : str, default="hotview"
+        Which experiment the runs belong to; it is made where there is none.
+    tracking_uri : str or None, default=None
+        Where MLflow keeps them, such as ``"sqlite:///runs.db"`` (which needs ``sqlalchemy`` and
+        ``alembic``) or the address of a server; None leaves it to MLflow's own settings.
+    run_name : str or None, default=None
+        What the runs are called; None lets MLflow invent names.
+    tags : dict of str to str, or None, default=None
+        More tags of every run.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.tracking import MLflowLogger
+    >>> logger = MLflowLogger("digits", tracking_uri="sqlite:///runs.db")
+    >>> encoder = MultiViewEncoder(callbacks=[logger])
+    """
+
+    def __init__(
+        self,
+        experiment: str = "hotview",
+        *,
+        tracking_uri: str | None = None,
+        run_name: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.experiment = experiment
+        self.tracking_uri = tracking_uri
+        self.run_name = run_name
+        self.tags = tags
+
+    def _begin(self, replica: int, *, is_first: bool) -> _Run:
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
+        try:
+            from mlflow import MlflowClient
+        except ImportError as error:
+            raise _missing("MLflowLogger", "MLflow") from error
+        client = MlflowClient(tracking_uri=self.tracking_uri)
+        if is_first:
+            self._fit = f"{time.time_ns():x}"
+        tags = {**(self.tags or {}), "hotview.fit": self._fit, "hotview.replica": str(replica)}
+        experiment = _experiment_id(client, self.experiment)
+        run = client.create_run(experiment, run_name=self.run_name, tags=tags)
+        return _MLflowRun(client, run.info.run_id)
+
+
+@dataclass(frozen=True)
+class _MLflowRun:
+    """A run in MLflow's store."""
+
+    client: Any
+    run_id: str
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        from mlflow.entities import Metric
+
+        now = time.time_ns() // 10**6
+        metrics = [
+            Metric(re.sub(r"[^\w.\- :/]", "_", name, flags=re.ASCII), value, now, step)
+            for name, value in values.items()
+        ]
+        self.client.log_batch(self.run_id, metrics=metrics)
+
+    def end(self) -> None:
+        self.client.set_terminated(self.run_id)
+
+
+def _experiment_id(client: Any, name: str) -> str:
+    known = client.get_experiment_by_name(name)
+    return str(client.create_experiment(name) if known is None else known.experiment_id)
+
+
+def _new_folder(folder: Path) -> Path:
+    """Make a folder for a run, which nobody else has."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return next(run for number in count(1) if _is_made(run := folder / f"run_{number}"))
+
+
+def _is_made(folder: Path) -> bool:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+def _missing(logger: str, package: str) -> ImportError:
+    return ImportError(f'{logger} needs {package}: pip install "hotview[tracking]"')
