@@ -126,7 +126,9 @@ def test_an_encoder_survives(tmp_path):
 
 
 def test_encoders_of_ones_own_must_come_again(tmp_path):
-    own = {"view_2": torch.nn.Linear(20, 5)}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        own = {"view_2": torch.nn.Linear(20, 5)}
     model = classifier(encoders=own)
     path = save_model(model, tmp_path / "m.hotview")
     with pytest.raises(ValueError, match=r"for the views \['view_2'\].*came for \[\]"):
@@ -171,7 +173,7 @@ def test_other_formats_are_refused(tmp_path):
         load_model(path)
     newer = {"format": "hotview model", "version": 99}
     save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(newer)})
-    with pytest.raises(ValueError, match=r"its format is 99\. Update hotview"):
+    with pytest.raises(ValueError, match=r"its format is 99, .*\. Update hotview"):
         load_model(path)
 
 

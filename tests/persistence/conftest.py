@@ -1,0 +1,34 @@
+"""A small model, and a way to change what its file says, checksum and all."""
+
+import copy
+
+import pytest
+
+import hotview as hv
+from hotview._archive import read_archive, write_archive
+from hotview.datasets import make_views
+from hotview.persistence.models import _MODEL, load_model, save_model
+
+DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
+SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory):
+    """The path of a model whose replicas vote."""
+    model = hv.MultiViewClassifier(**SMALL, n_replicas=2, device="cpu")
+    model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
+    return save_model(model, tmp_path_factory.mktemp("model") / "m.hotview")
+
+
+@pytest.fixture
+def load_changed(saved, tmp_path):
+    """Load the model after something was done to its tensors and facts."""
+
+    def load(change):
+        archive = copy.deepcopy(read_archive(saved, _MODEL))
+        change(archive.tensors, archive.facts)
+        write_archive(tmp_path / "changed.hotview", _MODEL, archive.tensors, archive.facts)
+        return load_model(tmp_path / "changed.hotview", device="cpu")
+
+    return load

@@ -1,0 +1,34 @@
+import pytest
+import torch
+
+from hotview._archive import read_archive
+from hotview.persistence.layout import check_layout
+from hotview.persistence.models import _MODEL
+from hotview.persistence.putting_together import make_estimator
+
+
+def test_every_tensor_is_needed_and_of_one_shape(saved):
+    archive = read_archive(saved, _MODEL)
+    tensors, estimator = archive.tensors, make_estimator(archive.facts, "cpu")
+    assert len(tensors) > 60
+    for name in tensors:
+        if not name.endswith("mask") and name != "references":
+            less = {k: x for k, x in tensors.items() if k != name}
+            with pytest.raises(ValueError, match="it lacks"):
+                check_layout(less, archive.facts, estimator)
+        other = {**tensors, name: torch.zeros(1, 1, 1, 2)}
+        with pytest.raises(ValueError, match=r"'.*should be"):
+            check_layout(other, archive.facts, estimator)
+
+
+def test_kinds_of_numbers_are_checked(load_changed):
+    def change(tensors, facts):
+        tensors["network.maps.0.weight"] = tensors["network.maps.0.weight"].to(torch.int64)
+
+    with pytest.raises(ValueError, match=r"maps\.0\.weight' should be 3 × 4, but is \[3, 4\] of"):
+        load_changed(change)
+
+
+def test_what_nobody_needs_is_refused(load_changed):
+    with pytest.raises(ValueError, match="nobody needs its 'network_more'"):
+        load_changed(lambda tensors, facts: tensors.update({"network_more": torch.zeros(1)}))
