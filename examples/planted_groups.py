@@ -38,12 +38,12 @@ RANDOM = "6 views, 2 groups, encoders begin at random"
 SCENES[RANDOM] = SCENES["6 views, 2 groups"]
 
 
-def run_trial(scene: str, coupling: str, trial: int) -> dict:
+def run_trial(scene: str, coupling: str, trial: int, n_rows: int = 600) -> dict:
     """What one encoder found in one draw of views."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     options, n_groups = SCENES[scene]
-    data = make_views(600, random_state=trial, **options)
+    data = make_views(n_rows, random_state=trial, **options)
     views, groups = data.views, data.view_groups
     if scene == "6 junk views":  # make_views wants one view that is not
         views = {name: X for name, X in views.items() if name != "view_0"}
@@ -77,10 +77,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "planted_groups.json")
     parser.add_argument("--first", type=int, default=0, help="seed of the first trial")
+    parser.add_argument("--rows", type=int, default=600, help="rows of every view")
     parser.add_argument("--only", action="append", help="a scene to run; others are kept")
     options = parser.parse_args()
     cells = [
-        (scene, coupling, trial)
+        (scene, coupling, trial, options.rows)
         for scene in options.only or SCENES
         for coupling in ("hot-pairwise", "hot-reference")
         for trial in range(options.first, options.first + options.trials)
@@ -90,7 +91,7 @@ def main() -> None:
     if options.only and options.out.exists():
         results = json.loads(options.out.read_text())["results"]
         results |= {scene: {} for scene in options.only}
-    for (scene, coupling, _), result in zip(cells, found, strict=True):
+    for (scene, coupling, *_), result in zip(cells, found, strict=True):
         results.setdefault(scene, {}).setdefault(coupling, []).append(result)
     for scene, by_coupling in results.items():
         for coupling, trials in by_coupling.items():

@@ -1,29 +1,123 @@
-"""The pages keep their word: their code runs, and their counts are scikit-learn's."""
+"""The pages keep their word: they build, their code runs, and they name everything public."""
 
+import importlib
+import os
 import re
+import subprocess
+import sys
+import zlib
 from pathlib import Path
 
 import pytest
 import sklearn
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+import hotview
 from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
 
-DOCS = Path(__file__).parent.parent / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md"))}
+REFERENCE = {
+    name: page
+    for page in sorted((DOCS / "reference").glob("*.md"))
+    for name in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.MULTILINE)
+}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def python_blocks(page):
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+WITH_CODE = [name for name, page in PAGES.items() if python_blocks(page)]
+#: Its code is that of README.md, which has a test of its own.
+SAME_AS_README = "index.md"
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_CODE if name != SAME_AS_README])
 @pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
-def test_python_examples_run(page):
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    exec(compile("\n".join(blocks), page.name, "exec"), {})
+def test_python_examples_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile("\n".join(python_blocks(PAGES[name])), name, "exec"), {"__name__": "__main__"})
+
+
+def test_the_first_page_shows_code_that_runs():
+    readme = (ROOT / "README.md").read_text()
+    for code in python_blocks(PAGES[SAME_AS_README]):
+        assert code in readme, "what docs/index.md shows is not what README.md shows, and runs"
 
 
 @pytest.mark.skipif(not sklearn.__version__.startswith("1.9."), reason="counted with 1.9")
 @pytest.mark.parametrize("wrapped", (MultiViewClassifier, MultiViewEncoder))
 def test_the_numbers_of_checks_are_scikit_learns(wrapped):
-    page = (DOCS / "scikit-learn.md").read_text()
+    page = PAGES["scikit-learn.md"].read_text()
     (stated,) = re.findall(rf"^\| `{wrapped.__name__}` \| (\d+) \|", page, re.MULTILINE)
     model = StackedViews(wrapped(), {"a": slice(0, 1), "b": slice(1, None)})
     assert int(stated) == len(list(estimator_checks_generator(model)))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built strictly: a link to nowhere or an unreadable docstring fails."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    result = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+def test_every_page_is_in_the_site(site):
+    for name in PAGES:
+        assert (site / name).with_suffix(".html").exists(), name
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        loaded = re.findall(r'<(?:script|img|iframe)[^>]* src="?(https?://[^">]+)', text)
+        loaded += re.findall(
+            r'<link[^>]* rel="?(?:stylesheet|preconnect)"?[^>]*(https?://\S+)', text
+        )
+        assert not loaded, f"{page.name} loads {loaded}"
+
+
+def test_no_formula_and_no_role_is_left_as_it_was_typed(site):
+    for page in (site / "reference").glob("*.html"):
+        found = re.findall(r"\.\. math::|:math:|:class:|wzxhzdk", page.read_text())
+        assert not found, f"{page.name}: {found}"
+    assert 'class="formula"' in (site / "reference" / "losses.html").read_text()
+
+
+def inventory(site):
+    """Names that have a place in the site, from what it offers to other sites' links."""
+    raw = (site / "objects.inv").read_bytes()
+    *_, packed = raw.split(b"\n", 4)
+    return {line.split(" ", 1)[0] for line in zlib.decompress(packed).decode().splitlines()}
+
+
+@pytest.mark.parametrize("module", REFERENCE)
+def test_every_public_name_is_on_its_page(site, module):
+    wanted = {f"{module}.{name}" for name in importlib.import_module(module).__all__}
+    assert wanted <= inventory(site)
+
+
+@pytest.mark.parametrize("module", REFERENCE)
+def test_documented_defaults_of_every_page_are_compared(module):
+    compared = (ROOT / "tests" / "test_public_api.py").read_text()
+    assert f'    "{module}",' in compared, f"add {module} to PUBLIC_MODULES"
+
+
+def test_every_name_at_the_top_is_in_the_table():
+    table = PAGES["reference/index.md"].read_text()
+    for name in hotview.__all__:
+        assert f"`hv.{name}`" in table, name
+        if f"hotview.{name}" in sys.modules:
+            assert f"hotview.{name}" in REFERENCE, f"hotview.{name} has no page"
+
+
+def test_commands_that_are_shown_exist():
+    shown = re.findall(r"^\$ make ([\w-]+)", "\n".join(p.read_text() for p in PAGES.values()), re.M)
+    makefile = (ROOT / "Makefile").read_text()
+    for target in (*shown, "docs", "docs-serve"):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

@@ -21,6 +21,7 @@ PUBLIC_MODULES = (
     "hotview.estimators",
     "hotview.evaluation",
     "hotview.model_selection",
+    "hotview.persistence",
     "hotview.tracking",
     "hotview.experiments.paper",
     "hotview.report.tables",

@@ -28,6 +28,7 @@ def _neighbor(name: str) -> ModuleType:
 formula = _neighbor("formulas").formula
 
 _DISPLAY = re.compile(r"^( *)\.\. math:: *(.+(?:\n\1 +\S.*)*)", re.MULTILINE)
+_DOLLARS = re.compile(r"^\$\$(.+?)\$\$$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r":math:`([^`]+)`")
 _ROLE = re.compile(r":(?:class|func|meth|mod):`~?([^`]+)`")
 _LITERAL = re.compile(r"::(?=\n\n {4})")
@@ -44,18 +45,22 @@ class DocstringMarkup(Extension):
 
 class _Rewrite(Preprocessor):
     def run(self, lines: list[str]) -> list[str]:
-        text = "\n".join(lines)
+        text = _DOLLARS.sub(self._display, "\n".join(lines))
         if "```" not in text:  # a page's own code is not a docstring's
             text = self._rewrite(text)
         return text.split("\n")
 
     def _rewrite(self, text: str) -> str:
         store = self.md.htmlStash.store
-        text = _DISPLAY.sub(lambda m: "\n" + store(formula(m[2], display=True)) + "\n", text)
+        text = _DISPLAY.sub(self._display, text)
         text = _INLINE.sub(lambda m: store(formula(m[1])), text)
         text = _ROLE.sub(r"`\1`", text)
         text = _TABLE.sub(lambda m: f"\n```text\n{m[0]}\n```\n", text)
         return _LITERAL.sub(":", text)
+
+    def _display(self, match: re.Match[str]) -> str:
+        latex = match[match.lastindex or 0]
+        return f"\n{self.md.htmlStash.store(formula(latex, display=True))}\n"
 
 
 def on_config(config: Any) -> Any:
