@@ -8,7 +8,7 @@ SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 .PHONY: demo test lint format bench bench-tables docs docs-serve wheel clean
 
 demo: $(VENV)/.demo-ready
-	$(BIN)/hotview demo
+	$(BIN)/hotview demo --force
 
 test: $(VENV)/.test-ready lint
 	$(BIN)/python -m pytest
@@ -27,7 +27,7 @@ bench: $(VENV)/.bench-ready
 
 # Tables of the README and the docs, and the page on the paper, from the result files.
 bench-tables: $(VENV)/.demo-ready
-	$(BIN)/hotview report --paper
+	$(BIN)/hotview report --paper --force
 	$(BIN)/python benchmarks/readme_tables.py
 
 # The site, whole: a broken link or a docstring that cannot be read fails.

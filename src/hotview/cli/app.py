@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from hotview.cli.evaluate import evaluate
+from hotview.cli.export import export
+from hotview.cli.fit import fit
+from hotview.cli.inspect import inspect
+from hotview.cli.options import Debug, Force
+from hotview.cli.predict import predict, transform
+from hotview.cli.report import report
+from hotview.cli.running import check_new_file, run_command
 
 __all__ = ["app", "main"]
 
@@ -37,7 +45,8 @@ def _hotview(
 
 
 @app.command(
-    epilog="Example: [bold]hotview demo --figure plan.svg --model digits.hotview[/bold]",
+    epilog="Examples: [bold]hotview demo --figure plan.svg --model digits.hotview[/bold], "
+    "[bold]hotview demo --files digits[/bold]",
 )
 def demo(
     figure: Annotated[
@@ -46,13 +55,33 @@ def demo(
     model: Annotated[Path, typer.Option(help="Where to save the model (.hotview).")] = Path(
         "hotview-demo.hotview"
     ),
+    files: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Only write the digits as files to try the other commands on.",
+            show_default=False,
+        ),
+    ] = None,
     random_state: Annotated[
         int, typer.Option(min=0, max=2**63 - 1, help="Seed of the split and the training.")
     ] = 0,
+    force: Force = False,
+    debug: Debug = False,
 ) -> None:
     """Learn from six views of digits, 60 rows linked and labeled, all others not."""
+    if files is not None:
+        from hotview.cli.sample_files import write_sample_files
+
+        written = write_sample_files(files, random_state, force=force)
+        typer.echo(f"{len(written)} files written to {files}:")
+        for path in written:
+            typer.echo(f"  {path}")
+        return
     from hotview.cli.demo import run_demo
 
+    for path in (figure, model):
+        check_new_file(path, force=force)
     run_demo(figure, model, random_state)
 
 
@@ -126,31 +155,41 @@ def reproduce(
     raise typer.Exit(run_reproduce(options))
 
 
-@app.command(epilog="Example: [bold]hotview report --paper --out docs/reproduction.md[/bold]")
-def report(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder of the result files of [bold]hotview reproduce[/bold].")
-    ] = Path("results/paper"),
-    paper: Annotated[
-        bool, typer.Option("--paper", help="The page on the paper's evaluation.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Where to write the page (.md).")] = Path(
-        "docs/reproduction.md"
-    ),
-) -> None:
-    """Write a page with tables and figures from result files."""
-    if not paper:
-        raise typer.BadParameter("Say which report: --paper is the one there is.")
-    from hotview.report.reproduction import write_page
+def _example(*lines: str) -> str:
+    """An epilog; lines of it keep their own line in the terminal."""
+    heading = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n\n".join([heading, *(f"[bold]{line}[/bold]" for line in lines)])
 
-    write_page(folder, out)
-    typer.echo(f"Page written to {out}")
+
+_FILES = "hotview demo --files digits"
+for _command, _lines in (
+    (
+        fit,
+        (
+            _FILES,
+            "hotview fit digits/views/*.csv --labels digits/labels.csv --label-column digit "
+            "--id-column id -o digits.hotview",
+        ),
+    ),
+    (predict, ("hotview predict digits.hotview digits/new/*.csv -o predictions.csv",)),
+    (transform, ("hotview transform digits.hotview digits/new/*.csv -o features",)),
+    (
+        evaluate,
+        ("hotview evaluate digits.hotview digits/new/*.csv --labels digits/new-labels.csv",),
+    ),
+    (
+        report,
+        (
+            "hotview report digits.hotview digits/new/*.csv --labels digits/new-labels.csv "
+            "-o report.html",
+        ),
+    ),
+    (inspect, ("hotview inspect digits.hotview",)),
+    (export, ("hotview export digits.hotview --onnx digits.onnx",)),
+):
+    app.command(epilog=_example(*_lines))(_command)
 
 
 def main() -> None:
     """Run a command; what goes wrong with the user's files or values is told in a line."""
-    try:
-        app()
-    except (OSError, ValueError) as error:
-        print(f"hotview: {error}", file=sys.stderr)
-        sys.exit(1)
+    run_command(app)

@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hotview.cli.running import INTERRUPTED, make_console
 from hotview.experiments.catalog import EXPERIMENTS, Experiment
 from hotview.experiments.cells import DATASETS, SETTINGS_NAMES, TASKS, Cell
 from hotview.experiments.rows import Row, table_rows
@@ -25,8 +26,6 @@ __all__ = ["Options", "check_options", "comparison_table", "run_reproduce"]
 
 _ALL = "all"
 _TABLES = ("table2", "table3", "table4", "synthetic")
-_WIDTH = 120  # of a table in a file
-_INTERRUPTED = 130  # what shells expect after Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ def run_reproduce(options: Options) -> int:
     from hotview.experiments.environment import default_jobs, pick_device
     from hotview.experiments.inventory import take_inventory
 
-    console = _console()
+    console = make_console()
     found = _find_datasets(options, console)
     _check_folder(options.out)
     for experiment in options.experiments:
@@ -144,13 +143,6 @@ def run_reproduce(options: Options) -> int:
     for experiment in options.experiments:
         _summarize(experiment, options, found, console)
     return _tell_problems(inventory.foreign, outcome.errors)
-
-
-def _console() -> Console:
-    console = Console(soft_wrap=True)
-    if not console.is_terminal:
-        console.width = _WIDTH
-    return console
 
 
 @dataclass
@@ -258,7 +250,7 @@ def _say_how_to_go_on(options: Options, outcome: _Outcome, console: Console) -> 
         f"give the same command again{', without --again,' * options.again} to go on from there.",
         highlight=False,
     )
-    return _INTERRUPTED
+    return INTERRUPTED
 
 
 def _summarize(

@@ -1,5 +1,6 @@
 """Evaluation: judging models, and the plain methods that every table must carry."""
 
+from hotview.evaluation.assessment import Assessment, assess
 from hotview.evaluation.baselines import (
     ConcatenatedLabelPropagation,
     ConcatenatedLogisticRegression,
@@ -9,9 +10,11 @@ from hotview.evaluation.baselines import (
 from hotview.evaluation.metrics import expected_calibration_error
 
 __all__ = [
+    "Assessment",
     "ConcatenatedLabelPropagation",
     "ConcatenatedLogisticRegression",
     "PCALogisticRegression",
     "PerViewLabelPropagation",
+    "assess",
     "expected_calibration_error",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy import sparse
 from hotview._types import Array, IntArray
 from hotview.datasets.files import Options
 from hotview.datasets.linking import align_rows
-from hotview.datasets.people.columns import ViewColumns, encode_table
+from hotview.datasets.people.columns import Column, ViewColumns, encode_table
 from hotview.datasets.people.opening import OpenView, open_table, open_views, row_ids
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
@@ -35,15 +35,21 @@ class Recipe:
         The column of labels.
     drop : tuple of str, default=()
         Columns that were left out.
-    text : dict of str to object, default={}
+    text : dict of str to object
         How text tables are written: header, delimiter, decimal.
     """
 
     views: Mapping[str, ViewColumns]
-    id_column: str | None
-    label_column: str | None
-    drop: tuple[str, ...]
-    text: Mapping[str, Any]
+    id_column: str | None = None
+    label_column: str | None = None
+    drop: tuple[str, ...] = ()
+    text: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> set[str]:
+        """Columns that are no measurements."""
+        named = (self.id_column, self.label_column)
+        return {*self.drop, *(name for name in named if name is not None)}
 
     @property
     def options(self) -> Options:
@@ -132,15 +138,38 @@ def open_id_files(
 def _read_view(
     view: OpenView, columns: ViewColumns, recipe: Recipe, id_files: Mapping[str, Table]
 ) -> ViewRows:
+    if view.table is not None and columns.columns is None:
+        columns = _name_columns(view, view.table, columns, recipe)
     X, remarks = read_view(view, columns)
+    _check_width(view, X, columns)
     ids = row_ids(view, recipe.id_column, id_files)
     check_number_of_ids(view, ids, X)
     if view.table is not None and columns.columns is not None:
-        known = {column.name for column in columns.columns}
-        known |= {*recipe.drop, recipe.id_column or "", recipe.label_column or ""}
+        known = {column.name for column in columns.columns} | recipe.left_out
         if extra := [name for name in view.table.names if name not in known]:
             remarks.append(f"{view.path}: columns that training did not see: {listed(extra)}")
     return ViewRows(X, ids, remarks)
+
+
+def _name_columns(
+    view: OpenView, table: Table, columns: ViewColumns, recipe: Recipe
+) -> ViewColumns:
+    """Take the columns of a table in their order, where those of the fit had no names."""
+    names = [name for name in table.names if name not in recipe.left_out]
+    if len(names) != columns.n_columns:
+        raise ValueError(
+            f"Expected view {view.name!r} to have {columns.n_columns} columns, as at fit, but "
+            f"{view.path} has {len(names)} beside ids and labels. Pass the same columns."
+        )
+    return ViewColumns(tuple(Column(name) for name in names), columns.n_columns)
+
+
+def _check_width(view: OpenView, X: Matrix, columns: ViewColumns) -> None:
+    if X.shape[1] != columns.n_columns:
+        raise ValueError(
+            f"Expected view {view.name!r} to have {columns.n_columns} columns, as at fit, but "
+            f"{view.path} has {X.shape[1]}. Pass the same columns in the same order."
+        )
 
 
 def read_view(view: OpenView, columns: ViewColumns) -> tuple[Matrix, list[str]]:
@@ -148,11 +177,6 @@ def read_view(view: OpenView, columns: ViewColumns) -> tuple[Matrix, list[str]]:
     if view.table is None:
         assert view.X is not None
         return view.X, []
-    if columns.columns is None:
-        raise ValueError(
-            f"Expected view {view.name!r} as a matrix without names of columns, as at fit, but "
-            f"{view.path} has them. Save its numbers as npy."
-        )
     encoded = encode_table(view.table, columns)
     return encoded.X, [
         f"{view.path}: column {name!r} has values that training did not see, which count as none "

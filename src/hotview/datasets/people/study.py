@@ -165,8 +165,8 @@ def _columns(view: OpenView, files: Files) -> ViewColumns:
     if view.table is None:
         assert view.X is not None
         return ViewColumns(None, int(view.X.shape[1]))
-    leave_out = {*files.drop, files.id_column or "", files.label_column or ""} - {""}
-    leave_out |= {""} & set(files.drop)
+    named = (files.id_column, files.label_column)
+    leave_out = {*files.drop, *(name for name in named if name is not None)}
     return choose_columns(view.table, leave_out, files.categorical)
 
 

@@ -1,0 +1,105 @@
+"""What a model knows of itself, in words and in plain values."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+__all__ = ["changed_parameters", "describe_model", "result_lines"]
+
+
+def describe_model(estimator: Any) -> dict[str, Any]:
+    """Everything a model file tells, in plain values.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The model.
+
+    Returns
+    -------
+    dict
+        That JSON can hold.
+    """
+    facts: dict[str, Any] = {
+        "estimator": type(estimator).__name__,
+        "views": dict(estimator.n_features_per_view_),
+        "replicas": len(estimator.networks_),
+        "parameters_of_networks": _n_parameters(estimator),
+        "epochs": len(estimator.history_),
+        "last_epoch": dict(list(estimator.history_)[-1]) if len(estimator.history_) else {},
+        "changed_parameters": changed_parameters(estimator),
+        "trained_on": estimator.trained_on_,
+        "remarks": list(estimator.remarks_),
+        "notes": estimator.notes_,
+        "plan": None,
+    }
+    if hasattr(estimator, "classes_"):
+        facts["classes"] = estimator.classes_.tolist()
+    if (plan := estimator.plan_) is not None:
+        facts["plan"] = {
+            "W": plan.W.tolist(),
+            "C": plan.C.tolist(),
+            "groups": estimator.view_labels_.tolist(),
+            "p_value": None if plan.null is None else plan.null.p_value,
+        }
+    return facts
+
+
+def _n_parameters(estimator: Any) -> int:
+    return sum(p.numel() for network in estimator.networks_ for p in network.parameters())
+
+
+def changed_parameters(estimator: Any) -> dict[str, Any]:
+    """Parameters that are not at their default.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The model.
+
+    Returns
+    -------
+    dict of str to object
+        Plain values, text for others.
+    """
+    defaults = inspect.signature(type(estimator)).parameters
+    given = estimator.get_params(deep=False)
+    changed = {n: v for n, v in given.items() if repr(v) != repr(defaults[n].default)}
+    plain = (bool, int, float, str, type(None))
+    return {n: v if isinstance(v, plain) else str(v) for n, v in changed.items()}
+
+
+def result_lines(estimator: Any, found: Any = None) -> list[str]:
+    """What came of a fit, in a few sentences.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The model.
+    found : Assessment or None, default=None
+        How it did on rows that were held out.
+
+    Returns
+    -------
+    list of str
+        Sentences.
+    """
+    seconds = estimator.trained_on_.get("seconds")
+    n, replicas = len(estimator.history_), len(estimator.networks_)
+    several = f"{replicas} networks" if replicas > 1 else "One network"
+    took = "" if seconds is None else f", {seconds:.0f} s in all"
+    lines = [f"{several}, {n} {'epoch' if n == 1 else 'epochs'}{took}."]
+    if estimator.view_labels_ is not None:
+        names, labels = np.array(estimator.view_names_), estimator.view_labels_
+        groups = [", ".join(names[labels == k]) for k in np.unique(labels)]
+        lines.append(f"Groups of views by the plan: {'; '.join(groups)}.")
+    if found is not None:
+        share = found.accuracy
+        lines.append(
+            f"Held-out rows: {100 * share.value:.1f} % of {share.n} right (95 % interval "
+            f"{100 * share.low:.0f} to {100 * share.high:.0f} %)."
+        )
+    return lines

@@ -1,0 +1,103 @@
+"""``hotview predict`` and ``hotview transform``: what a model says about new rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hotview.cli.options import Debug, Device, Force, IdColumn, IdFiles, Json, Model, Views, by_view
+from hotview.cli.running import check_new_file, print_json
+
+__all__ = ["predict", "transform"]
+
+
+def predict(
+    model: Model,
+    views: Views,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Where to write (.csv or .parquet).", show_default=False),
+    ],
+    id_column: IdColumn = None,
+    ids: IdFiles = None,
+    device: Device = "auto",
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Predict the class of everybody who is in at least one of the views.
+
+    The table has their ids, the most probable class, its probability, those of all classes, how
+    much the networks disagree, and in how many views they are. Any views may be missing.
+    """
+    from hotview.cli.models import open_model
+    from hotview.cli.tables import prediction_columns
+    from hotview.cli.writing import check_table_path, write_table
+
+    check_table_path(out)
+    check_new_file(out, force=force)
+    opened = open_model(model, device=device, id_column=id_column)
+    opened.check_classifies()
+    read = opened.read_people(views, by_view(ids, "--ids"))
+    _tell(read.remarks)
+    columns = prediction_columns(opened, read.people)
+    write_table(columns, out)
+    predicted = columns["predicted"]
+    counts = {str(c): int((predicted == c).sum()) for c in opened.estimator.classes_}
+    if json:
+        facts = {"out": str(out), "rows": len(read.people.ids), "predicted": counts}
+        print_json({**facts, "views": list(read.people.views), "remarks": read.remarks})
+        return
+    typer.echo(f"{len(read.people.ids):,} rows written to {out}")
+    typer.echo("Predicted: " + ", ".join(f"{name}: {n:,}" for name, n in counts.items()))
+
+
+def transform(
+    model: Model,
+    views: Views,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help="Folder to write a table per view to.", show_default=False
+        ),
+    ],
+    space: Annotated[
+        str, typer.Option(help="features: each view's own; common: the space they share.")
+    ] = "features",
+    format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
+    id_column: IdColumn = None,
+    ids: IdFiles = None,
+    device: Device = "auto",
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Encode the rows of every view, in the order of its file, with their ids."""
+    from hotview.cli.models import open_model
+    from hotview.cli.running import UsageError
+    from hotview.cli.tables import feature_columns
+    from hotview.cli.writing import make_folder, write_table
+
+    if space not in ("features", "common"):
+        raise UsageError(f"Expected --space to be features or common, but it is {space!r}.")
+    if format not in ("csv", "parquet"):
+        raise UsageError(f"Expected --format to be csv or parquet, but it is {format!r}.")
+    opened = open_model(model, device=device, id_column=id_column)
+    rows = opened.read_rows(views, by_view(ids, "--ids"))
+    _tell([remark for view in rows.values() for remark in view.remarks])
+    paths = make_folder(out, [f"{name}.{format}" for name in rows], force=force)
+    for path, (name, view) in zip(paths, rows.items(), strict=True):
+        write_table(feature_columns(opened, name, view, space), path)
+    if json:
+        print_json({"out": {name: str(p) for name, p in zip(rows, paths, strict=True)}})
+        return
+    for path, view in zip(paths, rows.values(), strict=True):
+        typer.echo(f"{view.X.shape[0]:,} rows written to {path}")
+
+
+def _tell(remarks: list[str]) -> None:
+    for remark in remarks:
+        print(f"hotview: note: {remark}", file=sys.stderr)

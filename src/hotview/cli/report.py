@@ -1,0 +1,130 @@
+"""``hotview report``: a page about a model, or about the paper's evaluation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hotview.cli.evaluate import LabelColumn, LabelTable
+from hotview.cli.options import Debug, Device, Force, IdColumn, IdFiles, Json, by_view
+from hotview.cli.running import UsageError, check_new_file, print_json
+
+__all__ = ["report"]
+
+_PAPER_RESULTS, _PAPER_PAGE = Path("results/paper"), Path("docs/reproduction.md")
+
+
+def report(
+    model: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model that was saved (.hotview); with --paper, the folder of the results.",
+            show_default=False,
+        ),
+    ] = None,
+    views: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[VIEW...]",
+            help="Tables to show the model's work on, as name=file or files.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Where to write the page (.html).", show_default=False),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(metavar="VIEW", help="The same as VIEW, as an option.", show_default=False),
+    ] = None,
+    labels: LabelTable = None,
+    label_column: LabelColumn = None,
+    id_column: IdColumn = None,
+    ids: IdFiles = None,
+    baselines: Annotated[
+        bool, typer.Option(help="Train simple methods on the same rows, to compare.")
+    ] = True,
+    umap: Annotated[
+        bool, typer.Option(help="Lay the common space out by UMAP too, where it is installed.")
+    ] = True,
+    device: Device = "auto",
+    paper: Annotated[
+        bool, typer.Option("--paper", help="The page on the paper's evaluation instead.")
+    ] = False,
+    force: Force = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a page that explains a model: one HTML file, to be opened from disk.
+
+    With tables it also shows how good the model is, what every view adds, and the space that the
+    views share.
+    """
+    if paper:
+        _report_paper(model or _PAPER_RESULTS, out or _PAPER_PAGE, force=force)
+        return
+    if model is None:
+        raise UsageError("Say which model, as in hotview report model.hotview -o report.html.")
+    if out is None:
+        raise UsageError("Say where to write the page, as in -o report.html.")
+    from hotview._files import check_output_path
+    from hotview.cli.models import open_model
+    from hotview.evaluation.record import make_record
+    from hotview.report.page import write_report
+
+    check_output_path(out, (".html",))
+    check_new_file(out, force=force)
+    opened = open_model(model, device=device, id_column=id_column, label_column=label_column)
+    specs = [*(views or ()), *(data or ())]
+    arguments: dict[str, Any] = {}
+    remarks: list[str] = []
+    if specs:
+        arguments, remarks = _rows(opened, specs, labels, by_view(ids, "--ids"), baselines)
+    for remark in remarks:
+        print(f"hotview: note: {remark}", file=sys.stderr)
+    record = make_record(opened.estimator, **arguments, umap=umap, verbose=sys.stderr.isatty())
+    write_report(record, out)
+    if json:
+        print_json({"out": str(out), "bytes": out.stat().st_size, "remarks": remarks})
+        return
+    typer.echo(f"Page written to {out} ({out.stat().st_size / 1e3:.0f} kB): open it in a browser.")
+
+
+def _rows(
+    opened: Any, specs: list[str], labels: str | None, id_files: dict[str, str], baselines: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """Rows to look at, and those of the fit, as `make_record` takes them."""
+    from hotview.cli.judged import read_judged
+    from hotview.estimators import MultiViewClassifier
+
+    if not isinstance(opened.estimator, MultiViewClassifier):
+        rows = opened.read_rows(specs, id_files)
+        known = {name: view.ids for name, view in rows.items() if view.ids is not None}
+        remarks = [remark for view in rows.values() for remark in view.remarks]
+        views = {name: view.X for name, view in rows.items()}
+        return {"views": views, "ids": known or None}, remarks
+    judged = read_judged(opened, specs, labels, id_files)
+    arguments = {"views": judged.views, "y": judged.target, "seen": judged.seen}
+    arguments["ids"] = judged.ids.tolist()
+    if baselines and judged.study is not None and judged.target is not None:
+        study = judged.study
+        arguments["training"] = {
+            "Xs": study.linked,
+            "y": study.target,
+            "unaligned": study.unaligned or None,
+            "unaligned_y": study.unaligned_target or None,
+        }
+    return arguments, judged.remarks
+
+
+def _report_paper(folder: Path, out: Path, *, force: bool) -> None:
+    check_new_file(out, force=force)
+    from hotview.report.reproduction import write_page
+
+    write_page(folder, out)
+    typer.echo(f"Page written to {out}")

@@ -1,0 +1,71 @@
+"""What a model says about rows, as columns of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hotview.cli.models import OpenModel
+from hotview.datasets.people.recipe import People, ViewRows
+
+__all__ = ["feature_columns", "prediction_columns"]
+
+
+def prediction_columns(model: OpenModel, people: People) -> dict[str, Any]:
+    """Predictions for individuals.
+
+    Parameters
+    ----------
+    model : OpenModel
+        A classifier.
+    people : People
+        The individuals.
+
+    Returns
+    -------
+    dict of str to sequence
+        Columns: ids, ``predicted``, ``probability``, ``probability_<class>`` for every class,
+        ``disagreement`` and ``n_views``.
+    """
+    estimator = model.estimator
+    P = estimator.predict_proba(people.views)
+    columns = _id_column(model, people.ids.tolist(), known=people.has_ids)
+    columns["predicted"] = estimator.classes_[P.argmax(axis=1)]
+    columns["probability"] = P.max(axis=1)
+    for j, name in enumerate(estimator.classes_.tolist()):
+        columns[f"probability_{name}"] = P[:, j]
+    if len(estimator.networks_) > 1:
+        columns["disagreement"] = estimator.predict_disagreement(people.views)
+    columns["n_views"] = np.sum(list(people.present.values()), axis=0)
+    return columns
+
+
+def feature_columns(model: OpenModel, name: str, view: ViewRows, space: str) -> dict[str, Any]:
+    """Features of the rows of a view.
+
+    Parameters
+    ----------
+    model : OpenModel
+        The model.
+    name : str
+        The view.
+    view : ViewRows
+        Its rows.
+    space : {"features", "common"}
+        Which features.
+
+    Returns
+    -------
+    dict of str to sequence
+        Columns: ids and features.
+    """
+    Z = model.estimator.transform_view(view.X, name, space)
+    ids = view.ids if view.ids is not None else list(range(1, len(Z) + 1))
+    columns = _id_column(model, ids, known=view.ids is not None)
+    return columns | {f"{name}_{j}": Z[:, j] for j in range(Z.shape[1])}
+
+
+def _id_column(model: OpenModel, ids: list[Any], *, known: bool) -> dict[str, Any]:
+    """Ids under the name they came with, or rows counted from 1."""
+    return {(model.recipe.id_column or "row") if known else "row": ids}
