@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -14,6 +17,13 @@ from hotview.persistence import load_model, save_model
 DATA = make_views(60, n_views=4, labeled=0.5, random_state=0)
 SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
 SMALL |= {"n_replicas": 1}
+
+
+@pytest.fixture(autouse=True)
+def _modules_that_are_always_the_same():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
 
 
 def classifier(**parameters):
@@ -126,9 +136,7 @@ def test_an_encoder_survives(tmp_path):
 
 
 def test_encoders_of_ones_own_must_come_again(tmp_path):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        own = {"view_2": torch.nn.Linear(20, 5)}
+    own = {"view_2": torch.nn.Linear(20, 5)}
     model = classifier(encoders=own)
     path = save_model(model, tmp_path / "m.hotview")
     with pytest.raises(ValueError, match=r"for the views \['view_2'\].*came for \[\]"):
@@ -231,3 +239,41 @@ def test_notes_that_json_cannot_hold_are_refused(tmp_path, value):
     with pytest.raises(TypeError, match=r"Expected notes_\['mine'\].*JSON can hold"):
         save_model(model, tmp_path / "m.hotview")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_container_of_transform_survives(tmp_path):
+    encoder = hv.MultiViewEncoder(**SMALL).fit(DATA.views).set_output(transform="pandas")
+    loaded = load_model(save_model(encoder, tmp_path / "m.hotview"))
+    assert isinstance(loaded.transform(DATA.views)["view_0"], pd.DataFrame)
+
+
+def test_another_process_loads_the_same_bits_and_saves_the_same_bytes(tmp_path):
+    model = classifier(n_replicas=2)
+    path = save_model(model, tmp_path / "m.hotview")
+    np.savez(tmp_path / "linked.npz", **DATA.linked)
+    code = """
+import sys
+import numpy as np
+import hotview as hv
+model = hv.load(sys.argv[1] + "/m.hotview", device="cpu")
+model.save(sys.argv[1] + "/again.hotview")
+np.save(sys.argv[1] + "/said.npy", model.predict_proba(dict(np.load(sys.argv[1] + "/linked.npz"))))
+"""
+    environment = {**os.environ, "PYTHONHASHSEED": "5"}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env=environment)
+    assert (tmp_path / "again.hotview").read_bytes() == path.read_bytes()
+    np.testing.assert_array_equal(np.load(tmp_path / "said.npy"), model.predict_proba(DATA.linked))
+
+
+def test_a_view_whose_name_leads_elsewhere_is_not_saved(tmp_path):
+    model = hv.MultiViewEncoder(**SMALL).fit({f"../{k}": X for k, X in DATA.views.items()})
+    with pytest.raises(
+        ValueError, match=r"can be loaded again, but a view cannot be called '\.\./"
+    ):
+        save_model(model, tmp_path / "m.hotview")
+
+
+def test_parameters_that_json_cannot_hold_are_refused(tmp_path):
+    model = classifier(unlabeled_marker=pd.NA)
+    with pytest.raises(TypeError, match="Expected the parameter unlabeled_marker to be what JSON"):
+        save_model(model, tmp_path / "m.hotview")

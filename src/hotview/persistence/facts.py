@@ -160,7 +160,7 @@ def _check_parameters(facts: dict[str, Any]) -> None:
     unknown = set(facts["parameters"]) - _PARAMETERS[facts["class"]]
     _agree(not unknown, f"there are no such parameters: {_some(sorted(unknown))}")
     weights = facts["parameters"].get("class_weight")
-    pairs = weights.get("items") if isinstance(weights, dict) else []
+    pairs: Any = weights.get("items") if isinstance(weights, dict) else []
     _agree(
         _each(lambda pair: isinstance(pair, list) and len(pair) == 2 and _is_number(pair[1]))(pairs)
         and all(isinstance(label, str | int | float) for label, _ in pairs),

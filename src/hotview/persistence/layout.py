@@ -17,7 +17,8 @@ __all__ = ["check_layout"]
 
 #: sizes, or names of sizes that the file itself decides on, equal wherever they occur
 Shape = tuple[int | str, ...]
-_F32, _F64, _BOOL = (torch.float32,), (torch.float64,), (torch.bool,)
+_F32, _F64 = (torch.float32,), (torch.float64,)
+_BOOL, _INT = (torch.bool,), (torch.int64,)
 _FLOAT = _F32 + _F64
 
 
@@ -59,6 +60,7 @@ class _Layout:
         with_plan = many if "plan" in self.facts else ()
         shape = (*with_plan, "references", "points", self.widths.n_components)
         self._may("references", shape, _F32)
+        self._may("view_labels", (len(self.names),), _INT)  # which format 1 had, and nobody needs
         for before in every:
             self._check_network(f"{before}network.")
             self._check_plans(before)

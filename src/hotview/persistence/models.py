@@ -20,8 +20,10 @@ __all__ = ["check_model_path", "load_model", "save_model"]
 
 #: format 2 knows several replicas, 3 votes and pools, 4 what a model was trained on and a checksum
 _MODEL = Kind("hotview model", 4, "a model", "Save the model again.", sealed=4)
-_MISFITS = (ValueError, KeyError, TypeError, AttributeError, IndexError)
-_MISFITS += (ArithmeticError, AssertionError, RecursionError, RuntimeError)
+_MISFITS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(RuntimeError, TypeError, ValueError),
+)
 
 
 def check_model_path(path: str | Path) -> Path:

@@ -32,7 +32,8 @@ CLASSES: dict[str, type[MultiViewEstimator]] = {
 _VOTES = 3  # the first format that knows them
 _BEFORE_VOTES = {"pseudo_labels": False, "fusion": "average"}  # parameters that were not yet there
 
-Tensors, Facts = dict[str, Tensor], dict[str, Any]
+Tensors = dict[str, Tensor]
+Facts = dict[str, Any]
 
 
 def make_estimator(facts: Facts, device: Any) -> Any:

@@ -21,7 +21,8 @@ from hotview.training.planning import ViewPlan
 
 __all__ = ["take_apart"]
 
-Tensors, Facts = dict[str, Tensor], dict[str, Any]
+Tensors = dict[str, Tensor]
+Facts = dict[str, Any]
 
 
 def take_apart(estimator: MultiViewEstimator) -> tuple[Tensors, Facts]:
