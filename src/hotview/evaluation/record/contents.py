@@ -147,9 +147,8 @@ class NumberScore:
 class Bin:
     """Rows of similar confidence."""
 
-    n: int
     confidence: float
-    accuracy: float
+    accuracy: Share
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,4 @@ def _bins(P: Array, truth: IntArray) -> list[Bin]:
     confidence, right = P.max(axis=1), P.argmax(axis=1) == truth
     where = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
     inside = [where == b for b in np.unique(where)]
-    return [
-        Bin(int(rows.sum()), float(confidence[rows].mean()), float(right[rows].mean()))
-        for rows in inside
-    ]
+    return [Bin(float(confidence[rows].mean()), share(right[rows])) for rows in inside]

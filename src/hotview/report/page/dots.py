@@ -86,7 +86,7 @@ def dot_plot(
     for i, (name, color, dots) in enumerate(rows):
         y = frame.top + height * (i + 0.5) + (7 if below else 0)
         parts.append(_name(name, y - 15 if below else y + 4, color, 52 if below else 14))
-        parts += [_dot(dot, y, frame) for dot in dots if math.isfinite(dot.value)]
+        parts += [_dot(dot, y, frame, color) for dot in dots if math.isfinite(dot.value)]
     return chart(_WIDTH, frame.bottom + _BELOW, label, *parts)
 
 
@@ -97,9 +97,16 @@ def _name(name: str, y: float, color: str | None, n: int) -> Markup:
     return tag("g", dot, text)
 
 
-def _dot(dot: Dot, y: float, frame: Frame) -> Markup:
+def _dot(dot: Dot, y: float, frame: Frame, color: str | None) -> Markup:
     low, high = max(dot.low, frame.x[0]), min(dot.high, frame.x[1])
     bar = tag("line", x1=frame.at_x(low), x2=frame.at_x(high), y1=y, y2=y, class_="whisker")
     inside = [bar] if math.isfinite(low) and math.isfinite(high) else []
-    point = tag("circle", cx=frame.at_x(dot.value), cy=y, r=5.0, class_=dot.look)
+    point = tag(
+        "circle",
+        cx=frame.at_x(dot.value),
+        cy=y,
+        r=5.0,
+        class_=dot.look,
+        style=color and f"fill:{color}",
+    )
     return tag("g", *inside, point, tag("title", dot.said))

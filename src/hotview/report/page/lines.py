@@ -60,7 +60,7 @@ def curve_chart(curve: Curve, epochs: Sequence[int]) -> Markup:
 
 
 def calibration_chart(bins: Sequence[Bin], label: str) -> Markup:
-    """Draw accuracy against confidence; a point's area is its number of rows.
+    """Draw accuracy against confidence; bars are 95 % intervals, larger points have more rows.
 
     Parameters
     ----------
@@ -76,19 +76,13 @@ def calibration_chart(bins: Sequence[Bin], label: str) -> Markup:
 
     Examples
     --------
-    >>> from hotview.evaluation.record.contents import Bin
+    >>> from hotview.evaluation.record.contents import Bin, Share
     >>> from hotview.report.page.lines import calibration_chart
-    >>> calibration_chart([Bin(3, 0.9, 1.0)], "x").count("<circle")
+    >>> calibration_chart([Bin(0.9, Share(1.0, 0.4, 1.0, 3))], "x").count("<circle")
     1
     """
     frame = Frame(46.0, 26.0, 370.0, 290.0)
-    most = max(one.n for one in bins)
-    dots = [
-        tag("circle", tag("title", _say_bin(one)), cx=frame.at_x(one.confidence),
-            cy=frame.at_y(one.accuracy), r=4 + 9 * math.sqrt(one.n / most), class_="dot")
-        for one in bins
-    ]  # fmt: skip
-    places = [(one.confidence, one.accuracy) for one in bins]
+    most = max(one.accuracy.n for one in bins)
     return chart(
         380.0,
         326.0,
@@ -96,13 +90,21 @@ def calibration_chart(bins: Sequence[Bin], label: str) -> Markup:
         frame.y_axis(ticks(0, 1), "{:.0%}".format, "accuracy"),
         frame.x_axis(ticks(0, 1), "{:.0%}".format, "confidence"),
         tag("path", d=_path([(0.0, 0.0), (1.0, 1.0)], frame), class_="line ideal"),
-        tag("path", d=_path(places, frame), class_="line thin"),
-        *dots,
+        *(_bin(one, most, frame) for one in bins),
     )
 
 
-def _say_bin(one: Bin) -> str:
-    return f"{one.n} rows: confidence {one.confidence:.1%}, accuracy {one.accuracy:.1%}"
+def _bin(one: Bin, most: int, frame: Frame) -> Markup:
+    found, x = one.accuracy, frame.at_x(one.confidence)
+    said = f"{found.n} rows: confidence {one.confidence:.1%}, accuracy {found.value:.1%}"
+    bar = _upright(x, frame.at_y(found.low), frame.at_y(found.high))
+    r = 3 + 7 * math.sqrt(found.n / most)
+    dot = tag("circle", cx=x, cy=frame.at_y(found.value), r=r, class_="dot")
+    return tag("g", bar, dot, tag("title", said))
+
+
+def _upright(x: float, y1: float, y2: float) -> Markup:
+    return tag("line", x1=x, x2=x, y1=y1, y2=y2, class_="whisker")
 
 
 def number_chart(scores: Sequence[NumberScore], label: str) -> Markup:
@@ -130,10 +132,9 @@ def number_chart(scores: Sequence[NumberScore], label: str) -> Markup:
     low = max(0.0, math.floor(10 * min(one.low for one in scores)) / 10)
     frame = Frame(46.0, 26.0, 370.0, 290.0, (0.5, scores[-1].n_views + 0.5), (low, 1.0))
     bars = [
-        tag("line", x1=frame.at_x(one.n_views), x2=frame.at_x(one.n_views),
-            y1=frame.at_y(one.low), y2=frame.at_y(one.high), class_="whisker")
+        _upright(frame.at_x(one.n_views), frame.at_y(one.low), frame.at_y(one.high))
         for one in scores
-    ]  # fmt: skip
+    ]
     dots = [
         tag("circle", tag("title", f"{one.n_views} views: {one.mean:.1%}"), class_="dot",
             cx=frame.at_x(one.n_views), cy=frame.at_y(one.mean), r=4.5)

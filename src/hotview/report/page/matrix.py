@@ -13,7 +13,7 @@ from hotview.report.page.markup import Markup, join, tag
 __all__ = ["heat_map"]
 
 _WIDTH = 380.0
-_CELL = (6.0, 46.0)  # smallest and largest
+_CELL = (6.0, 64.0)  # smallest and largest
 _ROOM_FOR_TEXT = 22.0  # in a cell
 _ROOM_FOR_NAME = 9.0  # beside a row
 _DARK = 0.55  # share of the largest number from which on the text is light
@@ -68,9 +68,9 @@ def heat_map(
     """
     X = np.asarray(values, dtype=float)
     spreads = None if spread is None else np.asarray(spread, dtype=float)
-    left = 16 + 6.2 * min(max(map(len, rows)), 14) if len(rows) else 16.0
+    left = 18 + 7.0 * min(max(map(len, rows)), 14) if len(rows) else 16.0
     size = float(np.clip((_WIDTH - left - 4) / max(len(columns), 1), *_CELL))
-    tall = min(size, 40.0) if size >= _ROOM_FOR_TEXT else size
+    tall = min(size, 36.0) if size >= _ROOM_FOR_TEXT else size
     slanted = max(map(len, columns)) * 6.2 > size - 4
     top = 24.0 + (min(max(map(len, columns)), 14) * 4.6 + 8 if slanted else 16)
     most = float(np.nanmax(X)) if np.isfinite(X).any() else 1.0

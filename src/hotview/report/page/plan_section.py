@@ -129,7 +129,7 @@ def _null(record: Record, plan: PlanFacts) -> list[Markup]:
         rows,
         ends=(max(0.0, float(np.floor(10 * low - 0.5) / 10)), 1.0),
         title="relative cost of the plan, before training",
-        text="{:.1f}".format,
+        text="{:g}".format,
         label=f"Cost of the views' plan, {null.relative_cost:.2f}, beside {len(null.noise)} plans "
         "of noise",
     )

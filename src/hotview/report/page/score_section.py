@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from hotview.evaluation.record.contents import NumberScore, Record, Rival, Scores, Share
+from hotview.report.markdown import signed
 from hotview.report.page.dots import Dot, dot_plot
 from hotview.report.page.drawing import figure, view_color
 from hotview.report.page.lines import calibration_chart, number_chart
@@ -139,14 +140,23 @@ def _mistakes(X: np.ndarray, truths: list[str], classes: list[str]) -> Markup:
 
 def _calibration(scores: Scores) -> Markup:
     error = points(scores.calibration_error)
-    gap = sum(one.n * (one.confidence - one.accuracy) for one in scores.bins)
+    gap = sum(b.accuracy.n * (b.confidence - b.accuracy.value) for b in scores.bins)
     way = "too high" if gap > 0 else "too low"
     note = (
         f"Confidence, the largest probability of a row, is off by {error} points on average "
-        f"(expected calibration error); mostly it is {way}. Dashed: confidence equals accuracy."
+        f"(expected calibration error); mostly it is {way}. Dashed: confidence equals "
+        "accuracy. Larger points have more rows; bars are 95 % intervals."
     )
-    cells = [[percent(b.confidence), percent(b.accuracy), f"{b.n:,}"] for b in scores.bins]
-    header = ["mean confidence", "accuracy", "rows"]
+    cells = [
+        [
+            percent(b.confidence),
+            percent(b.accuracy.value),
+            interval(b.accuracy),
+            f"{b.accuracy.n:,}",
+        ]
+        for b in scores.bins
+    ]
+    header = ["mean confidence", "accuracy", "95 % interval", "rows"]
     behind = table(header, cells, caption="Accuracy by confidence")
     drawing = calibration_chart(scores.bins, "Accuracy against confidence")
     return figure("Can its confidence be believed?", note, drawing, numbers(behind))
@@ -155,14 +165,9 @@ def _calibration(scores: Scores) -> Markup:
 def rival_figure(rivals: list[Rival]) -> Markup:
     """The model beside simple methods and the control."""
     there = [(r.name, r.difference) for r in rivals if r.difference is not None]
-    cells = [
-        [r.name, percent(r.accuracy.value) if r.accuracy else "–",
-         points(r.difference.value) if r.difference else "–",
-         interval(r.difference) if r.difference else "–", say_rival(r)]
-        for r in rivals
-    ]  # fmt: skip
-    header = ["method", "accuracy", "model ahead by", "95 % interval", ""]
-    behind = table(header, cells, caption="The model beside other methods")
+    cells = [[r.name, say_rival(r), *_compare(r)] for r in rivals]
+    header = ["method", "verdict", "accuracy", "model ahead by", "95 % interval"]
+    behind = table(header, cells, caption="The model beside other methods", words=2)
     note = (
         "Trained on the same rows, scored on the same rows. Right of the line the model is better. "
         "Bars: 95 % intervals of the difference, row by row."
@@ -183,3 +188,10 @@ def rival_figure(rivals: list[Rival]) -> Markup:
         label="How far the model is ahead of other methods, with 95 % intervals",
     )
     return tag("div", figure("Beside other methods", note, drawing, behind), class_="wide")
+
+
+def _compare(rival: Rival) -> list[str]:
+    if rival.accuracy is None or rival.difference is None:
+        return ["–"] * 3
+    change = rival.difference
+    return [percent(rival.accuracy.value), f"{signed(100 * change.value)} points", interval(change)]

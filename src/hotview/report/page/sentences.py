@@ -14,7 +14,7 @@ from hotview.evaluation.record.contents import (
     Share,
     ViewScore,
 )
-from hotview.report.markdown import number
+from hotview.report.markdown import number, signed
 from hotview.report.page.markup import Markup, join, tag
 
 __all__ = [
@@ -38,7 +38,7 @@ _SURE = 0.05
 
 def percent(x: float) -> str:
     """A share in percent, with one decimal."""
-    return "–" if math.isnan(x) else f"{100 * x:.1f} %"
+    return "–" if math.isnan(x) else f"{100 * x:.1f}\N{NO-BREAK SPACE}%"
 
 
 def points(x: float) -> str:
@@ -49,13 +49,8 @@ def points(x: float) -> str:
 def interval(found: Share | Change) -> str:
     """The 95 % interval of a share or a difference, in percent or points."""
     if isinstance(found, Share):
-        return f"{100 * found.low:.1f} to {100 * found.high:.1f} %"
-    return f"{_signed(found.low)} to {_signed(found.high)} points"
-
-
-def _signed(x: float) -> str:
-    text = points(x)
-    return f"+{text}" if x > 0 and text != "0.0" else text
+        return f"{100 * found.low:.1f} to {100 * found.high:.1f}\N{NO-BREAK SPACE}%"
+    return f"{signed(100 * found.low)} to {signed(100 * found.high)} points"
 
 
 def count(n: int, one: str, many: str | None = None) -> str:
