@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 import zlib
@@ -10,10 +11,13 @@ from pathlib import Path
 
 import pytest
 import sklearn
+import typer
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from typer.testing import CliRunner
 
 import hotview
 from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
+from hotview.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -114,6 +118,50 @@ def test_every_name_at_the_top_is_in_the_table():
         assert f"`hv.{name}`" in table, name
         if f"hotview.{name}" in sys.modules:
             assert f"hotview.{name}" in REFERENCE, f"hotview.{name} has no page"
+
+
+#: What makes the guide's commands quick, and nothing else different.
+QUICK = {
+    "fit": ("--max-epochs", "1", "--n-replicas", "2"),
+    "report": ("--no-umap", "--no-baselines"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+def test_commands_of_the_first_guide_do_what_it_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = PAGES["guides/three-files.md"].read_text()
+    blocks = re.findall(r"```console\n\$ hotview (.*?)```", page, re.DOTALL)
+    printed = ""
+    for arguments in (shlex.split(block.replace("\\\n", " ")) for block in blocks):
+        result = CliRunner().invoke(app, [*arguments, *QUICK.get(arguments[0], ())])
+        assert result.exit_code == 0, (arguments, result.output, result.exception)
+        printed += result.output
+    assert {block.split()[0] for block in blocks} >= {
+        "demo",
+        "fit",
+        "predict",
+        "evaluate",
+        "report",
+    }
+    (quoted,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    assert quoted in printed
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"digits", "digits.hotview", "predictions.csv", "from-mor.csv", "report.html"}
+
+
+def test_every_command_is_on_the_page():
+    table = PAGES["command-line.md"].read_text()
+    shown = re.findall(r"^\| `(\w+)` \|.* \| `hotview (\w+) .*`", table, re.MULTILINE)
+    assert {name for name, _ in shown} == set(typer.main.get_command(app).commands)
+    assert all(name == used for name, used in shown)
+
+
+def test_options_on_the_page_exist():
+    commands = typer.main.get_command(app).commands.values()
+    known = {option for c in commands for p in c.params for option in (*p.opts, *p.secondary_opts)}
+    known |= {"--help", "--install-completion", "--show-completion"}
+    assert set(re.findall(r"(--[a-z][\w-]+)", PAGES["command-line.md"].read_text())) <= known
 
 
 def test_commands_that_are_shown_exist():
