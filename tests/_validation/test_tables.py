@@ -69,6 +69,13 @@ def test_columns_that_are_not_named_by_text_have_no_names():
     assert check_tables([pd.DataFrame(X, columns=["age", 1])])["view_0"].columns is None
 
 
+def test_a_table_knows_what_it_came_in():
+    views = [pd.DataFrame(X), pl.DataFrame(X), torch.zeros(3, 2), X, sparse.csr_array(X)]
+    tables = check_tables(views).values()
+    assert [t.container for t in tables] == ["pandas", "polars", "torch", "numpy", "numpy"]
+    assert [t.device for t in tables] == [None, None, torch.device("cpu"), None, None]
+
+
 def test_only_a_pandas_frame_has_row_labels():
     people = pd.DataFrame(X, index=["Ada", "Bo", "Cy"], columns=["age", "dose"])
     tables = check_tables([people, X, pl.DataFrame(X)])

@@ -5,9 +5,11 @@ import inspect
 import pickle
 import tracemalloc
 
+import anndata as ad
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from scipy import sparse
@@ -300,6 +302,16 @@ def as_frame(X, frame):
     return frame(X, **{"columns" if frame is pd.DataFrame else "schema": names_of(X)})
 
 
+def as_cells(X):
+    return ad.AnnData(X, var=pd.DataFrame(index=names_of(X)))
+
+
+def as_backed(X, folder):
+    path = folder / f"{X.shape[1]}.h5ad"
+    as_cells(X).write_h5ad(path)
+    return ad.read_h5ad(path, backed="r")
+
+
 def names_of(X):
     return [f"c{j}" for j in range(X.shape[1])]
 
@@ -317,6 +329,11 @@ CONTAINERS = {
     "torch with gradient": lambda X, _: torch.from_numpy(X.copy()).requires_grad_(),
     "pandas": lambda X, _: as_frame(X, pd.DataFrame),
     "polars": lambda X, _: as_frame(X, pl.DataFrame),
+    "pyarrow": lambda X, _: pa.table(dict(zip(names_of(X), X.T, strict=True))),
+    "anndata": lambda X, _: as_cells(X),
+    "sparse anndata": lambda X, _: as_cells(sparse.csr_matrix(X)),
+    "anndata on disk": lambda X, folder: as_backed(X, folder),
+    "sparse anndata on disk": lambda X, folder: as_backed(sparse.csr_matrix(X), folder),
     "csr": lambda X, _: sparse.csr_matrix(X),
     "csc": lambda X, _: sparse.csc_array(X),
     "coo": lambda X, _: sparse.coo_array(X),
@@ -336,7 +353,7 @@ def test_every_container_gives_the_same_result(kind, container, tmp_path):
         Z, Z_expected = model.transform(mine), expected.transform(theirs)
         for name in views:
             np.testing.assert_allclose(Z[name], Z_expected[name], rtol=1e-4, atol=1e-5)
-            assert Z[name].dtype == np.float32
+            assert np.asarray(Z[name]).dtype == np.float32
     if kind is MultiViewClassifier:
         found = model.predict_proba(others)
         np.testing.assert_allclose(found, expected.predict_proba(views), rtol=1e-4)
@@ -380,27 +397,40 @@ def test_float32_tables_are_used_where_they_lie():
     assert np.shares_memory(tables["view_0"].rows(slice(2, 5)), X)
 
 
-def peak_of_a_fit(kind, n, **parameters):
+def write_views(folder, n):
+    """Two large views in files, of which some rows are read at a time."""
     rng = np.random.default_rng(0)
-    views = [rng.standard_normal((n, 50), dtype=np.float32) for _ in range(2)]
-    y = np.arange(n) % 2
-    model = small(kind, max_epochs=1, steps_per_epoch=2, **parameters)
+    paths = [folder / f"{n}_{s}.npy" for s in range(2)]
+    for path in paths:
+        np.save(path, rng.standard_normal((n, 50), dtype=np.float32))
+    return [np.load(path, mmap_mode="r") for path in paths]
+
+
+def peak_of(run):
     tracemalloc.start()
-    fit(model, views, y)
+    run()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return peak, sum(X.nbytes for X in views)
+    return peak
 
 
 @BOTH
-def test_a_fit_needs_memory_for_a_batch_and_not_for_a_copy(kind):
+def test_memory_is_needed_for_a_batch_and_not_for_a_copy(kind, tmp_path):
     # Both are larger than what is looked at together; what is left to grow is a few numbers a row.
-    plain = {"view_regularizer": "none"}
+    plain = {"view_regularizer": "none", "n_features": 2}
     if kind is MultiViewClassifier:  # to ask neighbors about so many rows takes minutes
         plain["pseudo_labels"] = False
-    peak, size = peak_of_a_fit(kind, 60_000, **plain)
-    larger_peak, larger_size = peak_of_a_fit(kind, 300_000, **plain)
-    assert larger_peak - peak < 0.25 * (larger_size - size)
+    peaks, sizes = [], []
+    for n in (60_000, 300_000):
+        views, model = write_views(tmp_path, n), small(kind, max_epochs=1, steps_per_epoch=2)
+        model.set_params(**plain)
+        y = np.arange(n) % 2
+        steps = [lambda: fit(model, views, y), lambda: model.transform(views)]  # noqa: B023
+        if kind is MultiViewClassifier:
+            steps.append(lambda: model.predict(views))  # noqa: B023
+        peaks.append([peak_of(step) for step in steps])
+        sizes.append(sum(X.nbytes for X in views))
+    assert (np.diff(peaks, axis=0) < 0.25 * np.diff(sizes)).all()
 
 
 # transform
@@ -508,6 +538,30 @@ def test_pandas_frames_keep_the_index_and_name_the_columns(kind):
     assert common.columns.tolist() == ["view_1_0", "view_1_1", "view_1_2"]
     assert model.transform(VIEWS)["view_0"].index.tolist() == list(range(30))
     assert model.transform({"view_0": None, "view_1": frames["view_1"]})["view_0"] is None
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    (
+        ("memory map", np.ndarray),
+        ("csc", np.ndarray),
+        ("pandas", pd.DataFrame),
+        ("polars", pl.DataFrame),
+        ("pyarrow", pa.Table),
+        ("torch with gradient", torch.Tensor),
+        ("anndata on disk", pd.DataFrame),
+    ),
+)
+def test_features_come_back_in_what_the_view_came_in(kind, container, expected, tmp_path):
+    view = CONTAINERS[container](VIEWS["view_1"], tmp_path)
+    model = fit(small(kind))
+    Z = model.transform([VIEWS["view_0"], view, None])
+    assert [type(z) for z in Z] == [np.ndarray, expected, type(None)]
+    assert type(model.transform_view(view, "view_1")) is expected
+    np.testing.assert_array_equal(Z[1], model.transform_view(VIEWS["view_1"], "view_1"))
+    model.set_output(transform="pandas")
+    assert isinstance(model.transform_view(view, "view_1"), pd.DataFrame)
 
 
 @BOTH

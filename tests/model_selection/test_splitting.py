@@ -1,6 +1,8 @@
+import anndata as ad
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given
@@ -49,6 +51,15 @@ def test_a_frame_keeps_its_index_and_columns():
     (found,) = take_rows([frame], [5, 1])
     assert found.index.tolist() == ["z", "v"]
     assert found.columns.tolist() == ["age", "bmi"]
+
+
+def test_arrow_tables_and_cells_keep_their_kind():
+    cells = ad.AnnData(X, obs=pd.DataFrame(index=list("uvwxyz")))
+    arrow = pa.table({"age": X[:, 0], "bmi": X[:, 1]})
+    found = take_rows({"arrow": arrow, "cells": cells}, [5, 1, 5])
+    assert found["arrow"].equals(arrow.take([5, 1, 5]))
+    assert found["cells"].obs_names.tolist() == ["z", "v", "z"]
+    np.testing.assert_array_equal(found["cells"].X, X[[5, 1, 5]])
 
 
 def test_lists_come_back_as_lists_and_rows_by_view_as_a_dict():

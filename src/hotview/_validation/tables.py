@@ -9,6 +9,8 @@ from typing import Any
 from scipy import sparse
 
 from hotview._types import Array, Views
+from hotview._validation.columns import column_names
+from hotview._validation.containers import StoredRows, container_of, matrix_of
 from hotview._validation.views import check_aligned, check_numeric, check_view, name_views
 
 
@@ -18,12 +20,17 @@ class Table:
 
     Parameters
     ----------
-    data : ndarray or scipy sparse array in CSR format
+    data : ndarray, scipy sparse array in CSR format, or StoredRows
         The caller's numbers.
     columns : tuple of str or None
-        Column names, where the view came as a data frame whose names are text.
+        Column names, where the view came as a data frame whose names are text, or as an AnnData.
     index : object or None
-        Row labels, where the view came as a pandas frame.
+        Row labels, where the view came as a pandas frame or an AnnData.
+    container : str
+        What the view came in: ``"numpy"``, ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"torch"``
+        or ``"anndata"``.
+    device : torch.device or None
+        Where it is, if it came as a tensor.
 
     Examples
     --------
@@ -36,6 +43,8 @@ class Table:
     data: Any
     columns: tuple[str, ...] | None = None
     index: Any = None
+    container: str = "numpy"
+    device: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -158,20 +167,22 @@ def check_known_tables(
 
 
 def _check_table(name: str, view: Any) -> Table:
-    if sparse.issparse(view):
-        data: Any = sparse.csr_array(view)  # type: ignore[call-overload]
-        check_numeric(name, data, view)
-        return Table(data)
-    index = view.index if hasattr(view, "iloc") else None
-    return Table(check_view(name, view), _column_names(view), index)
-
-
-def _column_names(view: Any) -> tuple[str, ...] | None:
-    """Names of a frame's columns; pyarrow calls them column_names, pandas and polars columns."""
-    names = getattr(view, "column_names", getattr(view, "columns", None))
-    if names is None or not all(isinstance(name, str) for name in names):
-        return None
-    return tuple(names)
+    container = container_of(view)
+    matrix: Any = matrix_of(name, view)
+    if sparse.issparse(matrix):
+        matrix = sparse.csr_array(matrix)  # type: ignore[call-overload]
+        check_numeric(name, matrix, view)
+    elif isinstance(matrix, StoredRows):
+        check_numeric(name, matrix, view)
+    else:
+        matrix = check_view(name, matrix)
+    if container == "anndata":
+        return Table(matrix, tuple(view.var_names), view.obs_names, container)
+    names = column_names(view)
+    columns = tuple(names) if names and all(isinstance(each, str) for each in names) else None
+    index = view.index if container == "pandas" else None
+    device = view.device if container == "torch" else None
+    return Table(matrix, columns, index, container, device)
 
 
 def _pair_with_names(views: Views, names: Sequence[str]) -> list[tuple[str, Any]]:

@@ -3,13 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from hotview._types import Array, Views
 from hotview._validation.arrays import as_array
-
-#: numpy's letters for booleans, signed and unsigned integers and floats
-_NUMERIC_KINDS = "biuf"
+from hotview._validation.columns import NUMERIC_KINDS, as_numbers, column_names, text_columns
+from hotview._validation.containers import matrix_of
 
 
 def check_views(views: Views, *, aligned: bool = False) -> dict[str, Array]:
@@ -91,18 +88,17 @@ def _check_names(names: list[Any]) -> None:
 
 def check_view(name: str, view: Any) -> Array:
     """Check one view, any sparse one written out: 2-D, numeric, with rows and columns."""
-    X = as_array(f"view {name!r}", view)
-    if X.dtype.kind == "O" and hasattr(view, "iloc") and not _text_names(view):
-        # pandas gives objects for its own kinds of numbers, with NA for what is missing, and for
-        # numbers beside booleans.
-        X = view.to_numpy(dtype=np.float64, na_value=np.nan)
+    X = as_array(f"view {name!r}", matrix_of(name, view))
+    if X.dtype.kind == "O" and (numbers := as_numbers(view)) is not None:
+        # What frames call missing is an object to numpy, as are numbers beside booleans.
+        X = numbers
     check_numeric(name, X, view)
     return X
 
 
 def check_numeric(name: str, X: Any, view: Any) -> None:
     """Check that an array, dense or sparse, is 2-D, numeric, with rows and columns."""
-    if X.dtype.kind not in _NUMERIC_KINDS:
+    if X.dtype.kind not in NUMERIC_KINDS:
         raise TypeError(
             f"Expected view {name!r} to hold real numbers, but its dtype is {X.dtype}"
             f"{_text_columns(view)}. {_remedy(X, view)}"
@@ -131,19 +127,7 @@ def _remedy(X: Any, view: Any) -> str:
 
 def _text_columns(view: Any) -> str:
     """Name the columns of a data frame that are not numeric, for the error message."""
-    if not hasattr(view, "columns"):
+    if not column_names(view):
         return ""
-    names = _text_names(view)
+    names = text_columns(view)
     return f" (not numeric: {', '.join(map(repr, names))})" if names else " (mixed columns)"
-
-
-def _text_names(view: Any) -> list[Any]:
-    """Columns of a data frame that are not numeric."""
-    names = []
-    for name in view.columns:
-        column = view[name]
-        dtype = getattr(column, "dtype", None)
-        kind = getattr(dtype, "kind", None) or np.asarray(column).dtype.kind
-        if kind not in _NUMERIC_KINDS:
-            names.append(name)
-    return names

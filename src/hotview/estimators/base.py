@@ -132,9 +132,12 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
         Returns
         -------
-        dict or list of ndarray
-            One array per view, as the views came; None where None came, and NaN in rows that are
-            NaN throughout. Features of several replicas are side by side.
+        dict or list
+            Float32 features of every view, held in what the view came in: a pandas frame has the
+            same index, a tensor is on the same device, an AnnData gives a pandas frame with its
+            names of cells; sparse matrices and lists give arrays. `set_output` asks for another
+            container. None where None came, and NaN in rows that are NaN throughout. Features of
+            several replicas are side by side.
         """
         tables = self._check(Xs)
         check_choice("space", space, ("features", "common"))
@@ -157,8 +160,8 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
         Returns
         -------
-        ndarray
-            One row per row.
+        array, data frame or tensor
+            One row per row, in the container that `transform` would choose.
         """
         return self.transform({view: X}, space)[view]
 
@@ -187,7 +190,9 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         transform : {"default", "pandas", "polars"} or None, default=None
-            Arrays or data frames; None changes nothing.
+            ``"default"`` returns every view in the container that it came in, whatever
+            scikit-learn's ``transform_output`` is; the others make data frames of all. None
+            changes nothing.
 
         Returns
         -------

@@ -1,0 +1,117 @@
+import anndata as ad
+import h5py
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from scipy import sparse
+
+from hotview._validation import check_tables, check_views
+from hotview._validation.containers import StoredRows, container_of, matrix_of
+
+X = np.arange(12.0, dtype=np.float32).reshape(6, 2)
+SOME = (slice(1, 4), slice(0, None, 2), np.array([4, 0, 4, 5]), np.array([], dtype=np.int64))
+
+
+class OwnFrame(pd.DataFrame):
+    """A frame of somebody else's, as there are many."""
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    (
+        (pd.DataFrame(X), "pandas"),
+        (OwnFrame(X), "pandas"),
+        (pl.DataFrame(X), "polars"),
+        (pa.table({"a": X[:, 0]}), "pyarrow"),
+        (torch.zeros(2, 2), "torch"),
+        (torch.nn.Parameter(torch.zeros(2, 2)), "torch"),
+        (ad.AnnData(X), "anndata"),
+        (ad.AnnData(X)[1:3], "anndata"),
+        (ad.AnnData(X)[1:3].X, "numpy"),
+        (ad.AnnData(sparse.csr_matrix(X))[1:3].X, "numpy"),
+        (X, "numpy"),
+        (X.tolist(), "numpy"),
+        (sparse.coo_array(X), "numpy"),
+        (None, "numpy"),
+    ),
+)
+def test_every_container_is_known(view, expected):
+    assert container_of(view) == expected
+
+
+def people(matrix):
+    names = pd.DataFrame(index=[f"cell {i}" for i in range(6)])
+    return ad.AnnData(matrix, obs=names, var=pd.DataFrame(index=["CD3", "CD8"]))
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    """AnnData in files, closed in the end."""
+    opened = []
+
+    def on_disk(matrix):
+        path = tmp_path / f"{len(opened)}.h5ad"
+        people(matrix).write_h5ad(path)
+        opened.append(ad.read_h5ad(path, backed="r"))
+        return opened[-1]
+
+    yield on_disk
+    for adata in opened:
+        adata.file.close()
+
+
+@pytest.mark.parametrize("kind", (np.array, sparse.csr_matrix, sparse.csc_matrix, sparse.csr_array))
+@pytest.mark.parametrize("backed", (False, True))
+def test_an_anndata_is_its_matrix_with_its_names(kind, backed, on_disk):
+    adata = on_disk(kind(X)) if backed else people(kind(X))
+    table = check_tables({"rna": adata})["rna"]
+    assert (table.n_rows, table.n_columns, table.columns) == (6, 2, ("CD3", "CD8"))
+    assert table.index.tolist() == [f"cell {i}" for i in range(6)]
+    assert table.container == "anndata"
+    for rows in SOME:
+        np.testing.assert_array_equal(table.rows(rows), X[rows])
+    np.testing.assert_array_equal(check_views({"rna": adata})["rna"], X)
+    part = check_tables({"rna": adata[[4, 1]]})["rna"]
+    np.testing.assert_array_equal(part.rows(slice(None)), X[[4, 1]])
+    assert part.index.tolist() == ["cell 4", "cell 1"]
+
+
+def test_an_anndata_in_memory_is_not_copied():
+    assert np.shares_memory(check_tables([people(X)])["view_0"].data, X)
+    stored = sparse.csr_matrix(X)
+    assert np.shares_memory(check_tables([people(stored)])["view_0"].data.data, stored.data)
+
+
+@pytest.mark.parametrize("kind", (np.array, sparse.csr_matrix))
+def test_rows_on_disk_are_read_when_they_are_asked_for(kind, on_disk):
+    assert isinstance(check_tables([on_disk(kind(X))])["view_0"].data, StoredRows)
+
+
+def test_a_dataset_of_h5py_is_a_view_too(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"], file["text"] = X, ["a", "b"]
+        table = check_tables({"a": file["X"]})["a"]
+        assert isinstance(table.data, StoredRows)
+        np.testing.assert_array_equal(table.rows(np.array([5, 5, 1])), X[[5, 5, 1]])
+        with pytest.raises(TypeError, match="'a' to hold real numbers"):
+            check_tables({"a": file["text"]})
+        with pytest.raises(ValueError, match=r"'a' to be 2-D.*\(2,\)"):
+            check_tables({"a": file.create_dataset("flat", data=X[0])})
+
+
+def test_an_anndata_without_a_matrix_is_refused():
+    empty = ad.AnnData(obs=pd.DataFrame(index=["a", "b"]))
+    with pytest.raises(ValueError, match=r"'rna' to be an AnnData with a matrix X.*X_pca"):
+        matrix_of("rna", empty)
+    with pytest.raises(ValueError, match=r"'rna' to be an AnnData with a matrix X"):
+        check_tables({"rna": empty})
+
+
+def test_names_of_cells_must_agree_where_rows_are_aligned():
+    turned = people(X)[::-1]
+    check_tables({"rna": people(X), "atac": turned})
+    with pytest.raises(ValueError, match="row labels of view 'rna' and of view 'atac' differ"):
+        check_tables({"rna": people(X), "atac": turned}, aligned=True)
