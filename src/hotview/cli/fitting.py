@@ -14,11 +14,19 @@ import numpy as np
 
 from hotview.cli.inspecting import result_lines
 from hotview.cli.models import fingerprint
-from hotview.cli.running import INTERRUPTED, UsageError, check_new_file, make_console, print_json
+from hotview.cli.running import (
+    INTERRUPTED,
+    UsageError,
+    as_usage,
+    check_new_file,
+    make_console,
+    print_json,
+)
 from hotview.cli.understanding import describe_study, print_study
 from hotview.datasets.people.holding_out import HeldOut, hold_out
 from hotview.datasets.people.study import Files, Study, read_study
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
+from hotview.estimators.parameters import check_parameters
 from hotview.evaluation import assess
 from hotview.persistence import check_model_path
 
@@ -80,12 +88,16 @@ def run_fit(job: Job) -> int:
     if job.out is not None and not job.dry_run:
         check_model_path(job.out)  # before the work, not after it
         check_new_file(job.out, force=job.force)
+    with as_usage():
+        job.files.check()
     study = _limit(read_study(job.files), job)
     held = None
     if job.hold_out is not None:
         held = hold_out(study, _share(job.hold_out))
         study = held.study
     estimator = make_estimator(study, job.flags)
+    with as_usage():
+        check_parameters(estimator.get_params(deep=False))
     facts = describe_study(study, type(estimator).__name__, held)
     if not job.as_json:
         print_study(facts, make_console())

@@ -7,7 +7,8 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERRUPTED",
     "UsageError",
+    "as_usage",
     "check_new_file",
     "explain",
     "make_console",
@@ -47,6 +49,15 @@ _debug = False
 
 class UsageError(ValueError):
     """Options that do not go together."""
+
+
+@contextmanager
+def as_usage() -> Iterator[None]:
+    """Take what is wrong with values as wrong usage."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from error
 
 
 def set_debug(asked: bool) -> bool:

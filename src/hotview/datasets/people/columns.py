@@ -149,7 +149,8 @@ def _refuse_free_text(
     raise ValueError(
         f"{table.path}: expected text columns to be categories, of at most {_MOST_CATEGORIES} "
         f"different values and {_ROWS_PER_CATEGORY} rows per value, but these are not: "
-        f"{'; '.join(told)}. Leave them out: {flags}; or insist: --categorical {first!r}."
+        f"{'; '.join(told)}. Leave them out: {flags}. One that tells who a row is: --id-column "
+        f"{first!r}. One that is a category nevertheless: --categorical {first!r}."
     )
 
 

@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+
+from hotview.datasets.people.holding_out import hold_out
+from hotview.datasets.people.study import Files, read_study
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "blood.csv").write_text("id,iron\nanna,1\nbert,2\ncarl,3\n")
+    (tmp_path / "scan.csv").write_text("size,id\n10,dora\n20,carl\n30,anna\n")
+    (tmp_path / "labels.csv").write_text("id,y\nanna,ill\nbert,well\nzoe,ill\n")
+    np.save(tmp_path / "genes.npy", np.arange(8.0).reshape(4, 2))
+    return tmp_path
+
+
+BOTH = ("blood.csv", "scan.csv")
+
+
+def test_ids_in_all_views_are_linked_with_or_without_a_label(folder):
+    study = read_study(Files(BOTH, "labels.csv", "y", "id"))
+    assert study.ids.tolist() == ["anna", "carl"]
+    assert study.target.tolist() == ["ill", None]
+    np.testing.assert_array_equal(study.linked["blood"], [[1], [3]])
+    np.testing.assert_array_equal(study.linked["scan"], [[30], [20]])
+
+
+def test_every_other_row_is_unaligned_and_keeps_its_label(folder):
+    study = read_study(Files(BOTH, "labels.csv", "y", "id"))
+    np.testing.assert_array_equal(study.unaligned["blood"], [[2]])
+    assert study.unaligned_target["blood"].tolist() == ["well"]
+    np.testing.assert_array_equal(study.unaligned["scan"], [[10]])
+    assert "scan" not in study.unaligned_target
+
+
+def test_without_ids_everything_is_unaligned(folder):
+    study = read_study(Files(BOTH, drop=["id"]))
+    assert len(study.ids) == 0
+    assert not study.has_labels
+    np.testing.assert_array_equal(study.unaligned["scan"], [[10], [20], [30]])
+
+
+def test_labels_in_a_views_own_table_need_no_ids(folder):
+    (folder / "blood.csv").write_text("iron,y\n1,0\n2,1\n3,\n")
+    study = read_study(Files(("blood.csv", "genes.npy"), label_column="y"))
+    assert study.unaligned_target["blood"].tolist() == [0, 1, None]
+    assert study.recipe.views["blood"].n_columns == 1  # the labels are no measurement
+
+
+def test_labels_in_the_views_of_linked_rows_are_put_together(folder):
+    (folder / "blood.csv").write_text("id,iron,y\nanna,1,1\nbert,2,\n")
+    (folder / "scan.csv").write_text("id,size,y\nanna,1,\nbert,2,0\n")
+    study = read_study(Files(BOTH, label_column="y", id_column="id"))
+    assert study.target.tolist() == [1, 0]
+    (folder / "scan.csv").write_text("id,size,y\nanna,1,7\nbert,2,0\n")
+    with pytest.raises(ValueError, match="contradict"):
+        read_study(Files(BOTH, label_column="y", id_column="id"))
+
+
+def test_text_in_one_views_labels_makes_all_of_them_text(folder):
+    (folder / "blood.csv").write_text("id,iron,y\nanna,1,1\nbert,2,\n")
+    (folder / "scan.csv").write_text("id,size,y\nanna,1,\nbert,2,x\n")
+    study = read_study(Files(BOTH, label_column="y", id_column="id"))
+    assert study.target.tolist() == ["1", "x"]
+
+
+def test_a_view_without_ids_is_absent_from_linked_rows_and_that_is_said(folder):
+    study = read_study(Files((*BOTH, "genes.npy"), "labels.csv", "y", "id"))
+    assert np.isnan(study.linked["genes"]).all()
+    assert study.linked["genes"].shape == (2, 2)
+    assert study.unaligned["genes"].shape == (4, 2)
+    assert any("'genes' have no ids" in remark for remark in study.remarks)
+
+
+def test_ids_of_a_matrix_come_from_a_table(folder):
+    (folder / "who.csv").write_text("id\nanna\nbert\ncarl\ndora\n")
+    study = read_study(Files((*BOTH, "genes.npy"), "labels.csv", "y", "id", {"genes": "who.csv"}))
+    np.testing.assert_array_equal(study.linked["genes"], [[0, 1], [4, 5]])
+    (folder / "who.csv").write_text("id\nanna\nbert\n")
+    with pytest.raises(ValueError, match="id for each of the 4 rows of view 'genes'"):
+        read_study(Files(("genes.npy", "blood.csv"), id_column="id", ids={"genes": "who.csv"}))
+
+
+def test_labels_of_nobody_are_told(folder):
+    study = read_study(Files(BOTH, "labels.csv", "y", "id"))
+    assert any("1 ids of labels are in no view" in remark for remark in study.remarks)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    (
+        (Files(BOTH, "labels.csv", id_column="id"), "--label-column"),
+        (Files(BOTH, "labels.csv", "y"), "--id-column"),
+        (Files(BOTH, ids={"scan": "labels.csv"}), "--ids needs --id-column"),
+        (Files(BOTH, id_column="id", drop=["x"]), "--drop names a column 'x'"),
+        (Files(BOTH, id_column="id", categorical=["irn"]), "Did you mean 'iron'"),
+        (Files(BOTH, id_column="id", ids={"brain": "labels.csv"}), "--ids names a view 'brain'"),
+        (Files(BOTH, label_column="z", id_column="id"), "No view has a column 'z'"),
+    ),
+)
+def test_what_does_not_go_together_is_refused(folder, files, message):
+    with pytest.raises(ValueError, match=message):
+        read_study(files)
+
+
+def test_files_are_not_changed(folder):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    read_study(Files((*BOTH, "genes.npy"), "labels.csv", "y", "id"))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+class TestHoldOut:
+    @pytest.fixture
+    def study(self, folder):
+        rows = "\n".join(f"p{i},{i},{'ab'[i % 3 == 0]}" for i in range(60))
+        (folder / "blood.csv").write_text(f"id,iron,y\n{rows}\n")
+        (folder / "scan.csv").write_text(f"id,size,y\n{rows}\n")
+        return read_study(Files(BOTH, label_column="y", id_column="id"))
+
+    def test_a_share_of_every_class_is_left_out_of_training(self, study):
+        held = hold_out(study, 0.25)
+        assert sorted(held.target.tolist()) == ["a"] * 10 + ["b"] * 5
+        assert set(held.ids) | set(held.study.ids) == set(study.ids)
+        assert not set(held.ids) & set(held.study.ids)
+        np.testing.assert_array_equal(held.views["scan"][:, 0], [int(i[1:]) for i in held.ids])
+        np.testing.assert_array_equal(
+            held.study.linked["blood"][:, 0], [int(i[1:]) for i in held.study.ids]
+        )
+
+    def test_it_depends_on_nothing_but_the_ids(self, study, folder):
+        rows = (folder / "blood.csv").read_text().splitlines()
+        (folder / "blood.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]) + "\n")
+        again = read_study(Files(BOTH, label_column="y", id_column="id"))
+        assert set(hold_out(again, 0.25).ids) == set(hold_out(study, 0.25).ids)
+
+    def test_nothing_to_hold_out_is_refused(self, study):
+        with pytest.raises(ValueError, match="Hold out a larger share"):
+            hold_out(study, 0.001)
