@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hotview import evaluation as evaluation
     from hotview import losses as losses
     from hotview import model_selection as model_selection
+    from hotview import omics as omics
     from hotview import ot as ot
     from hotview import tracking as tracking
     from hotview.estimators import MultiViewClassifier as MultiViewClassifier
@@ -37,6 +38,7 @@ __all__ = [
     "load",
     "losses",
     "model_selection",
+    "omics",
     "ot",
     "save",
     "tracking",

@@ -1,0 +1,196 @@
+"""Which cells are linked, and which have a label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hotview._types import Array, IntArray
+from hotview._validation.containers import container_of
+from hotview.datasets import link_rows
+from hotview.datasets.readers.errors import did_you_mean
+
+__all__ = ["Cells", "modalities_of", "read_cells", "take_cells"]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of several modalities, as estimators take them.
+
+    Parameters
+    ----------
+    views : dict of str to AnnData
+        All cells of every modality.
+    linked : dict of str to AnnData
+        Cells that all modalities have, in the order of the first; possibly none.
+    target : ndarray of object
+        Their labels, NaN where there is none.
+    unaligned : dict of str to AnnData
+        The other cells, of modalities that have any.
+    unaligned_target : dict of str to ndarray of object
+        Their labels, NaN where there is none.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np, pandas as pd
+    >>> from hotview.omics import read_cells
+    >>> names = pd.DataFrame(index=["c1", "c2", "c3"])
+    >>> rna = anndata.AnnData(np.zeros((3, 5)), obs=names.assign(kind=["B", "T", None]))
+    >>> atac = anndata.AnnData(np.zeros((2, 4)), obs=names[1:])
+    >>> cells = read_cells({"rna": rna, "atac": atac}, "kind")
+    >>> cells.target.tolist(), cells.unaligned_target["rna"].tolist()
+    (['T', nan], ['B'])
+    """
+
+    views: dict[str, Any]
+    linked: dict[str, Any]
+    target: Array
+    unaligned: dict[str, Any]
+    unaligned_target: dict[str, Array]
+
+
+def read_cells(
+    data: Any,
+    label: str | None = None,
+    *,
+    layer: str | Mapping[str, str] | None = None,
+    obsm: str | Mapping[str, str] | None = None,
+) -> Cells:
+    """Find out which cells are linked, and which have a label. Nothing is changed.
+
+    Parameters
+    ----------
+    data : MuData or dict of str to AnnData
+        The modalities.
+    label : str or None, default=None
+        Column of labels in `obs`, of the MuData or of modalities; a cell has the label that is
+        found in any of them.
+    layer : str, dict of str to str, or None, default=None
+        Layer to take instead of X, of all modalities or by modality.
+    obsm : str, dict of str to str, or None, default=None
+        Entry of `obsm` to take instead, such as ``"X_pca"``, of all modalities or by modality.
+
+    Returns
+    -------
+    Cells
+        What to give to an estimator.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> from hotview.omics import read_cells
+    >>> rna = anndata.AnnData(np.zeros((3, 5)))
+    >>> rna.obsm["X_pca"] = np.ones((3, 2))
+    >>> read_cells({"rna": rna}, obsm="X_pca").linked["rna"].shape
+    (3, 2)
+    """
+    modalities = modalities_of(data)
+    views = {name: _matrix_of(name, adata, layer, obsm) for name, adata in modalities.items()}
+    rows = link_rows({name: adata.obs_names.to_list() for name, adata in views.items()})
+    linked = {name: take_cells(adata, rows.linked[name]) for name, adata in views.items()}
+    others = {name: take_cells(views[name], r) for name, r in rows.unaligned.items() if len(r) > 0}
+    known = _find_labels(data, modalities, label)
+    return Cells(
+        views,
+        linked,
+        _labels_of(known, rows.ids),
+        others,
+        {name: _labels_of(known, adata.obs_names) for name, adata in others.items()},
+    )
+
+
+def modalities_of(data: Any) -> dict[str, Any]:
+    """The modalities of a MuData, or of a dict of AnnData, by name."""
+    modalities = data.mod if hasattr(data, "mod") else data
+    if not isinstance(modalities, Mapping) or not modalities:
+        raise TypeError(
+            "Expected a MuData, or a dict of AnnData by the name of their modality, but got "
+            f"{type(data).__name__}. Pass, say, {{'rna': rna, 'atac': atac}}."
+        )
+    for name, adata in modalities.items():
+        if container_of(adata) != "anndata":
+            raise TypeError(
+                f"Expected modality {name!r} to be an AnnData, but it is a {type(adata).__name__}. "
+                "Other tables need no hotview.omics: pass them to fit."
+            )
+    return dict(modalities)
+
+
+def take_cells(adata: Any, rows: IntArray) -> Any:
+    """Some cells; the very object where it is all of them, so that nothing is read or copied."""
+    return adata if np.array_equal(rows, np.arange(adata.n_obs)) else adata[rows]
+
+
+def _matrix_of(name: str, adata: Any, layer: Any, obsm: Any) -> Any:
+    """An AnnData whose X is what was asked for."""
+    layer, obsm = _choice(name, "layer", layer), _choice(name, "obsm", obsm)
+    if layer is not None and obsm is not None:
+        raise ValueError(
+            f"Expected a layer or an entry of obsm for modality {name!r}, but got both, {layer!r} "
+            f"and {obsm!r}. Leave one out, or choose by modality: obsm={{{name!r}: {obsm!r}}}."
+        )
+    if layer is None and obsm is None:
+        return adata
+    is_layer = layer is not None
+    what, entries = ("layer", adata.layers) if is_layer else ("obsm", adata.obsm)
+    chosen = layer if is_layer else obsm
+    if chosen not in entries:
+        raise ValueError(
+            f"Expected modality {name!r} to have {what} {chosen!r}, but it has "
+            f"{sorted(entries) or 'none'}.{did_you_mean(chosen, entries)}"
+        )
+    return _wrap(adata, entries[chosen], var=adata.var[[]] if is_layer else None)
+
+
+def _wrap(adata: Any, X: Any, var: Any) -> Any:
+    import anndata
+    import pandas as pd
+
+    if isinstance(X, pd.DataFrame):
+        X, var = X.to_numpy(), pd.DataFrame(index=X.columns.astype(str))
+    return anndata.AnnData(X, obs=adata.obs[[]], var=var)
+
+
+def _choice(name: str, what: str, choice: Any) -> str | None:
+    """What is to be taken of one modality."""
+    chosen = choice.get(name) if isinstance(choice, Mapping) else choice
+    if chosen is not None and not isinstance(chosen, str):
+        raise TypeError(
+            f"Expected {what} to be a name, or a dict of names by modality, but it is {choice!r}. "
+            f"Write {what}='counts', say."
+        )
+    return chosen
+
+
+def _find_labels(data: Any, modalities: Mapping[str, Any], label: str | None) -> Any:
+    """Labels by the name of the cell, each once."""
+    import pandas as pd
+
+    if label is None:
+        return pd.Series(dtype=object)
+    frames = [getattr(data, "obs", None), *(adata.obs for adata in modalities.values())]
+    columns = [frame[label] for frame in frames if frame is not None and label in frame]
+    if not columns:
+        known = dict.fromkeys(str(c) for adata in modalities.values() for c in adata.obs)
+        raise ValueError(
+            f"Expected a column {label!r} in obs, but neither the data nor any modality has one."
+            f"{did_you_mean(label, known)} The modalities have {sorted(known) or 'no columns'}."
+        )
+    found = pd.concat([column.dropna().astype(object) for column in columns])
+    several = found.groupby(level=0).nunique() > 1
+    if several.any():
+        cell = several.index[several.argmax()]
+        raise ValueError(
+            f"Expected every cell to have one {label!r}, but {int(several.sum())} have several: "
+            f"cell {cell!r} is {' and '.join(repr(x) for x in found.loc[cell].unique())}. Correct "
+            "them, or drop the column where it is wrong."
+        )
+    return found[~found.index.duplicated()]
+
+
+def _labels_of(known: Any, cells: Any) -> Array:
+    labels: Array = known.reindex(cells).to_numpy(dtype=object)
+    return labels

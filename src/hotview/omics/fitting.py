@@ -1,0 +1,97 @@
+"""Estimators fitted to single-cell data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hotview.estimators import MultiViewClassifier, MultiViewEncoder
+from hotview.omics.cells import Cells, read_cells
+
+__all__ = ["fit"]
+
+
+def fit(
+    estimator: Any,
+    data: Any,
+    label: str | None = None,
+    *,
+    layer: str | Mapping[str, str] | None = None,
+    obsm: str | Mapping[str, str] | None = None,
+    paired: bool = False,
+) -> Any:
+    """Fit an estimator to all cells.
+
+    A classifier, or a search for one, learns from linked cells and from the others, and is told the
+    labels. An encoder takes the cells of every modality as they are.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier, MultiViewEncoder or a search
+        What to fit.
+    data : MuData or dict of str to AnnData
+        The modalities; they are not changed.
+    label : str or None, default=None
+        As for :func:`read_cells`; a classifier needs it, an encoder takes none.
+    layer : str, dict of str to str, or None, default=None
+        As for :func:`read_cells`.
+    obsm : str, dict of str to str, or None, default=None
+        As for :func:`read_cells`.
+    paired : bool, default=False
+        Whether only linked cells are given, an encoder being told that they are; ``"lscca"`` and
+        ``"dgcca"`` need it.
+
+    Returns
+    -------
+    object
+        The estimator itself.
+
+    Examples
+    --------
+    >>> import anndata
+    >>> from hotview import MultiViewEncoder, omics
+    >>> from hotview.datasets import make_views
+    >>> views = make_views(100, n_views=3, random_state=0).views
+    >>> cells = {name: anndata.AnnData(X) for name, X in views.items()}
+    >>> encoder = omics.fit(MultiViewEncoder(max_epochs=2, random_state=0), cells)
+    >>> omics.annotate(encoder, cells)
+    >>> cells["view_0"].obsm["X_hotview"].shape
+    (100, 20)
+    """
+    _check_label(estimator, label)
+    cells = read_cells(data, label, layer=layer, obsm=obsm)
+    if label is not None or paired:
+        _check_linked(cells)
+    if label is None:
+        return estimator.fit(cells.linked if paired else cells.views, paired=paired)
+    if paired or not cells.unaligned:
+        return estimator.fit(cells.linked, cells.target)
+    return estimator.fit(
+        cells.linked,
+        cells.target,
+        unaligned=cells.unaligned,
+        unaligned_y=cells.unaligned_target,
+    )
+
+
+def _check_label(estimator: Any, label: str | None) -> None:
+    if isinstance(estimator, MultiViewClassifier) and label is None:
+        raise ValueError(
+            "Expected label to name the column of obs that holds the classes, but it is None. Pass "
+            "label='cell_type', say, or use MultiViewEncoder, which needs no labels."
+        )
+    if isinstance(estimator, MultiViewEncoder) and label is not None:
+        raise ValueError(
+            f"Expected no label, because an encoder learns without any, but it is {label!r}. Leave "
+            "it out, or use MultiViewClassifier."
+        )
+
+
+def _check_linked(cells: Cells) -> None:
+    if len(cells.target) == 0:
+        names = [f"{adata.obs_names[0]!r} in {view!r}" for view, adata in cells.views.items()]
+        raise ValueError(
+            "Expected cells that all modalities have, but there are none. Cells are linked by "
+            f"obs_names, which begin with {', '.join(names)}: rename them, or use "
+            "MultiViewEncoder, which needs no links."
+        )

@@ -1,0 +1,121 @@
+import mudata
+import numpy as np
+import pandas as pd
+import pytest
+
+from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.datasets.linking import align_rows
+from hotview.model_selection import GridSearch
+from hotview.omics import annotate, fit
+
+pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "n_projections": 6, "max_epochs": 3}
+SMALL |= {"n_replicas": 1, "random_state": 0, "device": "cpu"}
+COLUMNS = ["hotview_class", "hotview_confidence"]
+
+
+def probabilities_by_hand(model, cells):
+    """All cells in one table per modality, with NaN where a modality lacks them."""
+    ids, rows = align_rows({name: adata.obs_names.to_list() for name, adata in cells.items()})
+    views = {}
+    for name, adata in cells.items():
+        views[name] = np.full((len(ids), adata.n_vars), np.nan)
+        here = rows[name] >= 0
+        views[name][here] = adata.to_df().to_numpy()[rows[name][here]]
+    return pd.DataFrame(model.predict_proba(views), index=ids, columns=model.classes_)
+
+
+def test_a_cell_is_judged_once_by_all_modalities_that_have_it(cells, mdata):
+    model = fit(MultiViewClassifier(**SMALL), mdata, "kind")
+    annotate(model, mdata)
+    expected = probabilities_by_hand(model, cells)
+    for part in (mdata, *cells.values()):
+        mine = expected.loc[part.obs_names]
+        np.testing.assert_allclose(part.obsm["hotview_probabilities"], mine, atol=1e-6)
+        assert part.obs["hotview_class"].tolist() == mine.idxmax(axis=1).tolist()
+        np.testing.assert_allclose(part.obs["hotview_confidence"], mine.max(axis=1), atol=1e-6)
+    assert mdata.n_obs == 50
+
+
+def test_features_and_the_plan(cells):
+    model = fit(MultiViewEncoder(**SMALL), cells)
+    annotate(model, cells)
+    for name, adata in cells.items():
+        Z = model.transform_view(adata, name)
+        np.testing.assert_array_equal(adata.obsm["X_hotview"], Z)
+        found = adata.uns["hotview"]
+        assert found["views"].tolist() == ["rna", "atac", "prot"]
+        np.testing.assert_array_equal(found["plan"], model.plan_.W)
+        np.testing.assert_array_equal(found["costs"], model.plan_.C)
+        assert found["groups"].tolist() == model.view_labels_.tolist()
+        assert "classes" not in found
+        assert not set(COLUMNS) & set(adata.obs)
+    annotate(model, cells, space="common", key="again")
+    assert cells["rna"].obsm["X_again"].shape == (40, 3)
+    assert {"hotview", "again"} <= set(cells["rna"].uns)
+
+
+def test_a_file_holds_everything(cells, mdata, tmp_path):
+    model = fit(MultiViewClassifier(**SMALL), mdata, "kind")
+    annotate(model, mdata)
+    mdata.write(tmp_path / "cells.h5mu")
+    found = mudata.read_h5mu(tmp_path / "cells.h5mu")
+    pd.testing.assert_frame_equal(found.obs[COLUMNS], mdata.obs[COLUMNS])
+    assert set(found.uns["hotview"]) == {"views", "plan", "costs", "groups", "classes"}
+    for key, value in mdata.uns["hotview"].items():
+        np.testing.assert_array_equal(found.uns["hotview"][key], value)
+    for name in cells:
+        np.testing.assert_array_equal(found[name].obsm["X_hotview"], mdata[name].obsm["X_hotview"])
+        pd.testing.assert_frame_equal(
+            found[name].obsm["hotview_probabilities"], mdata[name].obsm["hotview_probabilities"]
+        )
+
+
+def test_classes_may_be_numbers(cells, tmp_path):
+    cells["rna"].obs["batch"] = np.arange(40) % 3
+    annotate(fit(MultiViewClassifier(**SMALL), cells, "batch"), cells)
+    assert cells["atac"].obs["hotview_class"].cat.categories.tolist() == [0, 1, 2]
+    assert cells["atac"].obsm["hotview_probabilities"].columns.tolist() == ["0", "1", "2"]
+    cells["atac"].write_h5ad(tmp_path / "atac.h5ad")
+
+
+def test_without_coupling_there_is_no_plan(cells):
+    annotate(fit(MultiViewEncoder(**SMALL, coupling="none"), cells), cells)
+    assert set(cells["rna"].uns["hotview"]) == {"views"}
+
+
+def test_some_modalities_new_cells_and_a_search(cells, mdata):
+    search = GridSearch(MultiViewClassifier(**SMALL), {"n_features": [2]}, cv=2, random_state=0)
+    fit(search, mdata, "kind")
+    new = {"atac": cells["atac"][:7].copy()}
+    annotate(search, new)
+    assert new["atac"].obsm["X_hotview"].shape == (7, 2)
+    expected = search.predict_proba({"atac": new["atac"].to_df()})
+    np.testing.assert_allclose(new["atac"].obsm["hotview_probabilities"], expected, atol=1e-6)
+    assert "X_hotview" not in cells["atac"].obsm
+
+
+def test_cells_of_the_whole_that_no_modality_has_are_left_open(cells, mdata):
+    model = fit(MultiViewClassifier(**SMALL), mdata, "kind")
+    mdata.mod["atac"] = cells["atac"][:5].copy()  # of which the whole does not know yet
+    mdata.mod["prot"] = cells["prot"][:5].copy()
+    annotate(model, mdata)
+    gone = ~mdata.obs_names.isin([name for adata in mdata.mod.values() for name in adata.obs_names])
+    assert gone.sum() > 0
+    assert mdata.obs["hotview_class"].isna().tolist() == gone.tolist()
+    assert mdata.obs["hotview_confidence"].isna().tolist() == gone.tolist()
+
+
+def test_nothing_is_written_where_something_is_wrong(cells):
+    model = fit(MultiViewClassifier(**SMALL), cells, "kind")
+    cells["prot"].X[3, 1] = np.inf
+    with pytest.raises(ValueError, match="'prot' to hold finite numbers"):
+        annotate(model, cells)
+    with pytest.raises(ValueError, match=r"views among \['rna', 'atac', 'prot'\]"):
+        annotate(model, {"rna": cells["rna"], "other": cells["atac"]})
+    with pytest.raises(ValueError, match=r"modality 'rna' to hold its own data.*\.copy\(\)"):
+        annotate(model, {"rna": cells["rna"][:10]})
+    for adata in cells.values():
+        assert "X_hotview" not in adata.obsm
+        assert "hotview" not in adata.uns
+        assert not set(COLUMNS) & set(adata.obs)

@@ -1,0 +1,130 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from hotview.omics import read_cells
+
+
+def labels_by_hand(cells):
+    """Label of every cell, as joined by pandas."""
+    joined = pd.concat([cells["rna"].obs["kind"].astype(object), cells["atac"].obs["kind"]])
+    return joined.dropna()
+
+
+@pytest.mark.parametrize("of", ("dict", "MuData"))
+def test_cells_are_linked_by_name_and_keep_their_labels(of, cells, mdata):
+    found = read_cells(cells if of == "dict" else mdata, "kind")
+    shared = set.intersection(*(set(adata.obs_names) for adata in cells.values()))
+    expected = [name for name in cells["rna"].obs_names if name in shared]
+    known = labels_by_hand(cells)
+    assert len(expected) == 30
+    for view, adata in cells.items():
+        assert found.views[view].obs_names.equals(adata.obs_names)
+        assert found.linked[view].obs_names.tolist() == expected
+        others = [name for name in adata.obs_names if name not in shared]
+        assert found.unaligned[view].obs_names.tolist() == others
+        labels = pd.Series(found.unaligned_target[view], index=others)
+        pd.testing.assert_series_equal(
+            labels.dropna(),
+            known[known.index.isin(others)][labels.dropna().index],
+            check_names=False,
+        )
+    target = pd.Series(found.target, index=expected)
+    pd.testing.assert_series_equal(
+        target.dropna(), known[known.index.isin(expected)], check_names=False
+    )
+    assert target.isna().sum() == 12
+
+
+def test_rows_are_those_of_the_cells(cells):
+    linked = read_cells(cells).linked["atac"]
+    whole = pd.DataFrame(cells["atac"].X.toarray(), index=cells["atac"].obs_names)
+    np.testing.assert_array_equal(linked.X.toarray(), whole.loc[linked.obs_names])
+
+
+def test_a_label_in_another_modality_is_found(cells):
+    # cell45 and later are in atac alone, cell40 to 44 in prot as well, where there are no labels.
+    found = read_cells(cells, "kind")
+    known = labels_by_hand(cells)
+    for view in ("atac", "prot"):
+        told = pd.Series(found.unaligned_target[view], index=found.unaligned[view].obs_names)
+        assert told.dropna().to_dict() == {k: known[k] for k in told.dropna().index}
+    prot = pd.Series(found.unaligned_target["prot"], index=found.unaligned["prot"].obs_names)
+    assert prot["cell5"] == known["cell5"]  # which only rna labels
+
+
+def test_labels_of_the_whole(mdata):
+    mdata.obs["stage"] = np.where(mdata.obs_names == "cell12", "late", None)
+    found = read_cells(mdata, "stage")
+    assert found.target[found.linked["rna"].obs_names.get_loc("cell12")] == "late"
+    assert pd.Series(found.target).notna().sum() == 1
+
+
+def test_a_modality_that_all_cells_share_is_not_copied(cells):
+    alone = read_cells({"rna": cells["rna"]})
+    assert alone.linked["rna"] is cells["rna"]
+    assert alone.unaligned == {}
+
+
+def test_layers_and_entries_of_obsm(cells):
+    found = read_cells(cells, layer={"rna": "counts"}, obsm={"atac": "X_pca"})
+    np.testing.assert_array_equal(found.views["rna"].X, 2 * cells["rna"].X)
+    assert found.views["rna"].var_names.equals(cells["rna"].var_names)
+    np.testing.assert_array_equal(found.views["atac"].X, cells["atac"].obsm["X_pca"])
+    assert found.views["prot"] is cells["prot"]
+    frame = pd.DataFrame(np.eye(40, 2), index=cells["rna"].obs_names, columns=["one", "two"])
+    cells["rna"].obsm["frame"] = frame
+    named = read_cells({"rna": cells["rna"]}, obsm="frame").views["rna"]
+    assert named.var_names.tolist() == ["one", "two"]
+    np.testing.assert_array_equal(named.X, frame)
+
+
+def test_nothing_is_changed(cells):
+    before = {name: adata.copy() for name, adata in cells.items()}
+    read_cells(cells, "kind", obsm="X_pca")
+    for name, adata in cells.items():
+        pd.testing.assert_frame_equal(adata.obs, before[name].obs)
+        assert set(adata.obsm) == set(before[name].obsm)
+        assert not adata.is_view
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    (
+        ({"label": "kin"}, ValueError, "column 'kin' in obs.*Did you mean 'kind'"),
+        ({"layer": "count"}, ValueError, "'rna' to have layer 'count'.*Did you mean 'counts'"),
+        ({"obsm": "X_umap"}, ValueError, r"'rna' to have obsm 'X_umap', but it has \['X_pca'\]"),
+        ({"layer": "counts", "obsm": {"rna": "X_pca"}}, ValueError, "but got both"),
+        ({"layer": 3}, TypeError, "layer to be a name"),
+    ),
+)
+def test_what_is_not_there_is_named(arguments, error, message, cells):
+    with pytest.raises(error, match=message):
+        read_cells(cells, **arguments)
+
+
+def test_contradicting_labels_are_refused(cells):
+    cells["prot"].obs["kind"] = "B"
+    with pytest.raises(
+        ValueError, match=r"every cell to have one 'kind'.*'cell\d+' is 'T' and 'B'"
+    ):
+        read_cells(cells, "kind")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    (
+        (lambda cells: cells["rna"], TypeError, "a MuData, or a dict of AnnData.*got AnnData"),
+        (lambda cells: {}, TypeError, "a MuData, or a dict of AnnData"),
+        (lambda cells: {"rna": cells["rna"].X}, TypeError, "'rna' to be an AnnData.*ndarray"),
+    ),
+)
+def test_what_are_no_cells_is_refused(change, error, message, cells):
+    with pytest.raises(error, match=message):
+        read_cells(change(cells))
+
+
+def test_names_that_come_twice_are_refused(cells):
+    cells["rna"].obs_names = ["same", "same", *cells["rna"].obs_names[2:]]
+    with pytest.raises(ValueError, match="every id once in view 'rna'"):
+        read_cells(cells)
