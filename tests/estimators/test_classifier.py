@@ -277,6 +277,11 @@ def test_labels_of_every_kind(y, classes):
     assert classifier.score(LINKED, truth) == np.mean(predicted == truth)
 
 
+def test_a_row_without_a_label_is_not_counted_as_wrong(model):
+    with pytest.raises(ValueError, match="class of every row, but 1 of 40 have none"):
+        model.score(LINKED, [-1, *Y[1:]])
+
+
 def test_gaps_of_every_kind_are_the_same_gap():
     y = hide(Y)
     expected = small().fit(LINKED, y).history_["loss"]

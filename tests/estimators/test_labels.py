@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hotview._validation import Table
 from hotview.estimators.labels import (
     Labels,
+    check_all_known,
     deal_out,
     encode_labels,
     hide,
@@ -312,3 +313,11 @@ def test_a_list_that_mixes_text_and_numbers_is_refused():
 def test_the_labels_that_are_wrong_are_named():
     with pytest.raises(ValueError, match=r"Expected unaligned_y\['a'\] to hold one label"):
         read_labels("unaligned_y['a']", [0, 1], 3, -1)
+
+
+@pytest.mark.parametrize("gap", (-1, None, np.nan))
+def test_rows_without_a_label_cannot_be_scored(gap):
+    check_all_known([3, 5, 3], 3, -1)
+    with pytest.raises(ValueError, match=r"2 of 4 have none, the first being row 1.*leave these"):
+        check_all_known([3, gap, 5, gap], 4, -1)
+    check_all_known([3, -1, 5], 3, None)

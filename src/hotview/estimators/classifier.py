@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr, logsumexp
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
 
 from hotview._types import Array, Views
@@ -25,6 +26,7 @@ from hotview.estimators.gathering import Source
 from hotview.estimators.inference import check_some_view, class_log_probabilities
 from hotview.estimators.labels import (
     Labels,
+    check_all_known,
     deal_out,
     encode_labels,
     number_labels,
@@ -485,7 +487,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Xs : dict, list or tuple of 2-D array-likes
             As for `predict_proba`.
         y : 1-D array-like
-            The true classes.
+            The true classes, none missing.
         sample_weight : 1-D array-like or None, default=None
             Weights of the rows.
 
@@ -494,7 +496,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         float
             The accuracy.
         """
-        return float(super().score(Xs, y, sample_weight))
+        predicted = self.predict(Xs)
+        check_all_known(y, len(predicted), self.unlabeled_marker)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
 def _dealer(tasks: Sequence[Task]) -> np.random.Generator:

@@ -15,6 +15,7 @@ from hotview._validation import Table, check_target
 
 __all__ = [
     "Labels",
+    "check_all_known",
     "deal_out",
     "encode_labels",
     "hide",
@@ -130,6 +131,18 @@ def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Arr
         labels = _of_one_kind(what, labels)
     _check_kind(what, labels)
     return labels, known
+
+
+def check_all_known(y: Any, n_rows: int, marker: Any) -> None:
+    """Refuse labels with gaps, where every row is to be scored."""
+    _, known = read_labels("y", y, n_rows, marker)
+    if not known.all():
+        missing = np.flatnonzero(~known)
+        raise ValueError(
+            f"Expected y to hold the class of every row, but {len(missing)} of {n_rows} have none, "
+            f"the first being row {missing[0]}. A row without a label cannot be scored: leave "
+            "these rows out."
+        )
 
 
 def number_labels(labels: Array, classes: Array) -> IntArray:
