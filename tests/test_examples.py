@@ -49,6 +49,12 @@ def test_search(run):
     assert "best on test rows" in printed
 
 
+def test_single_cell(run):
+    printed = run("single_cell.py", "--cells", 60, "--max-epochs", 2)
+    assert "atac: mean confidence" in printed
+    assert printed.count("of the types are right") == 2
+
+
 def test_planted_groups(run, tmp_path):
     out, scene = tmp_path / "found.json", "6 junk views"
     tiny = ("--trials", 1, "--jobs", 1, "--rows", 40)
