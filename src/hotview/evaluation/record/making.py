@@ -12,6 +12,7 @@ from rich.progress import track as rich_track
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, Views
+from hotview._validation.views import check_aligned
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.labels import number_labels, read_labels
 from hotview.evaluation.record.comparing import fit_rivals
@@ -175,11 +176,12 @@ def _judge(
 ) -> Record:
     """Add what a classifier makes of aligned rows."""
     given = views if isinstance(views, Mapping) else dict(zip(record.views, views))  # noqa: B905
+    check_aligned({name: len(Z) for name, Z in latents.items()})
     present: dict[str, Array] = {name: _is_there(Z) for name, Z in latents.items()}
     n = len(next(iter(latents.values())))
     truth = _truth(estimator, y, n)
     judgments = Judgments(estimator, {name: given[name] for name in latents}, present, truth)
-    P = judgments.probabilities(latents)  # refuses rows that are not aligned
+    P = judgments.probabilities(latents)
     predicted = np.where(np.isnan(P).any(axis=1), -1, np.nan_to_num(P).argmax(axis=1))
     names = _part(ids, "", P, "ids", None)
     rows = {

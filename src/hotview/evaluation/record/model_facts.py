@@ -105,7 +105,7 @@ def describe_learning(estimator: Any) -> Learning | None:
     n_epochs = max(map(len, histories))
     kept = np.unique(np.linspace(0, n_epochs - 1, min(_EPOCHS, n_epochs)).round().astype(int))
     ranks = [f"{_RANK}{view}" for view in estimator.view_names_]
-    names = [name for name in histories[0].names if name not in (*_NO_TERMS, *ranks)]
+    names = sorted(set(histories[0].names) - {*_NO_TERMS, *ranks}, key=lambda n: (n != "loss", n))
 
     def curve(name: str, title: str) -> Curve:
         values = np.full((len(histories), n_epochs), math.nan)

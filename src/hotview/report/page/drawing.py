@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hotview.report.page.markup import Markup, join, tag
+from hotview.report.palette import VIEW_COLORS
 
 __all__ = ["Frame", "chart", "figure", "mark", "shorten", "ticks", "view_color"]
 
-#: Colors of views and of classes repeat after so many; views then change their shape.
-N_VIEW_COLORS, N_CLASS_COLORS = 8, 10
+#: Colors of views repeat after a while; the shape of their marks then changes.
 _SHAPES = ("circle", "square", "triangle")
 _CORNERS: dict[str, list[tuple[float, float]]] = {
     "square": [(-1, -1), (1, -1), (1, 1), (-1, 1)],
@@ -38,7 +38,7 @@ def view_color(s: int) -> str:
     >>> view_color(0), view_color(8)
     ('var(--view-0)', 'var(--view-0)')
     """
-    return f"var(--view-{s % N_VIEW_COLORS})"
+    return f"var(--view-{s % len(VIEW_COLORS)})"
 
 
 def mark(x: float, y: float, s: int, size: float = 4.0, **attributes: str | None) -> Markup:
@@ -66,7 +66,7 @@ def mark(x: float, y: float, s: int, size: float = 4.0, **attributes: str | None
     >>> mark(1.0, 2.0, 0)
     '<circle cx="1" cy="2" r="4" fill="var(--view-0)"/>'
     """
-    shape = _SHAPES[s // N_VIEW_COLORS % len(_SHAPES)]
+    shape = _SHAPES[s // len(VIEW_COLORS) % len(_SHAPES)]
     look = {"fill": view_color(s), **attributes}
     if shape == "circle":
         return tag("circle", cx=float(x), cy=float(y), r=float(size), **look)

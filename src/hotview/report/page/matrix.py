@@ -63,7 +63,7 @@ def heat_map(
     >>> from hotview.report.page.matrix import heat_map
     >>> drawing = heat_map([[0.5, 0.0]], ["a"], ["x", "y"], label="W", text="{:.1f}".format,
     ...                    row_title="view", column_title="reference")
-    >>> drawing.count("<rect")
+    >>> drawing.count('class="heat"')
     2
     """
     X = np.asarray(values, dtype=float)

@@ -8,7 +8,7 @@ from hotview.evaluation.record.contents import PlanFacts, Record
 from hotview.report.page.dots import Dot, dot_plot
 from hotview.report.page.drawing import figure, view_color
 from hotview.report.page.graph import view_graph
-from hotview.report.page.markup import Markup, numbers, table, tag
+from hotview.report.page.markup import Markup, join, numbers, table, tag
 from hotview.report.page.matrix import heat_map
 from hotview.report.page.sentences import say_null, say_view
 from hotview.report.plans import similarity
@@ -139,9 +139,10 @@ def _null(record: Record, plan: PlanFacts) -> list[Markup]:
     note = (
         "Cost of the plan over that of one that treats all views alike, for the views turned to "
         "their principal components, and for tables whose columns were shuffled. 1: no two views "
-        "are closer than others. A view that costs most may be noise."
+        "are closer than others. The view that costs most, "
     )
-    return [figure("The views beside noise", note, drawing, numbers(behind))]
+    suspect = [tag("em", record.views[int(np.argmax(null.costs))]), ", is the first to suspect."]
+    return [figure("The views beside noise", join([note, *suspect]), drawing, numbers(behind))]
 
 
 def _point(x: float, look: str) -> Dot:

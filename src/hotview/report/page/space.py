@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotview.evaluation.record.contents import Layout, Space
-from hotview.report.page.drawing import N_CLASS_COLORS, chart, mark, view_color
+from hotview.report.page.drawing import chart, mark, view_color
 from hotview.report.page.markup import Markup, join, tag
+from hotview.report.palette import CLASS_COLORS
 
 __all__ = ["space_chart"]
 
@@ -97,7 +98,7 @@ def _points(space: Space, s: int, places: NDArray[np.float64]) -> list[Markup]:
 
 
 def _class(letter: str, k: int) -> str:
-    return f"{letter}-none" if k < 0 else f"{letter}{k % N_CLASS_COLORS}"
+    return f"{letter}-none" if k < 0 else f"{letter}{k % len(CLASS_COLORS)}"
 
 
 def _switch(legend: str, name: str, options: list[tuple[str, str]]) -> Markup:
@@ -144,7 +145,7 @@ def _legend(space: Space, classes: list[str]) -> Markup:
     if not used:
         return Markup("")
     items = [
-        tag("li", tag("i", style=f"background:var(--class-{k % N_CLASS_COLORS})"), classes[k])
+        tag("li", tag("i", style=f"background:var(--class-{k % len(CLASS_COLORS)})"), classes[k])
         for k in used[:_CLASSES]
     ]
     if len(used) > _CLASSES:

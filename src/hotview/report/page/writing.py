@@ -23,6 +23,7 @@ from hotview.report.page.sentences import (
     say_training,
 )
 from hotview.report.page.space import space_chart
+from hotview.report.palette import style_variables
 
 __all__ = ["page", "write_report"]
 
@@ -97,7 +98,7 @@ def page(record: Record, *, title: str | None = None) -> str:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", heading),
-        tag("style", Markup(_resource("style.css"))),
+        tag("style", Markup(f"{style_variables()}\n{_resource('style.css')}")),
     )
     links = [tag("a", name, href=f"#{key}") for key, name, _ in sections]
     body = tag(

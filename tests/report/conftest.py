@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+from hotview.evaluation.record.contents import (
+    Bin,
+    Change,
+    Curve,
+    Layout,
+    Learning,
+    NullFacts,
+    NumberScore,
+    PlanFacts,
+    Rank,
+    Record,
+    Rival,
+    Scores,
+    Setting,
+    Share,
+    Space,
+    ViewScore,
+)
+
+
+def shared(value, n=50):
+    return Share(value, max(value - 0.1, 0.0), min(value + 0.1, 1.0), n)
+
+
+def changed(value):
+    return Change(value, 0.021, value - 0.04, value + 0.04, 50)
+
+
+def plan_of(views, columns, *, replicas, pairwise=False):
+    random = np.random.default_rng(0)
+    W = random.dirichlet(np.ones(len(columns)), len(views)) / len(views)
+    groups = [s % 2 for s in range(len(views))]
+    null = NullFacts(0.05, 0.6, [0.8, 0.9, 0.95], [float(s) for s in range(len(views))])
+    spread = (W / 10).tolist() if replicas > 1 else None
+    return PlanFacts(W.tolist(), W.tolist(), spread, list(columns), pairwise, True, groups,
+                     [False] * len(views), [groups] * replicas, null)  # fmt: skip
+
+
+def scores_of(views, classes):
+    confusion = (np.eye(len(classes), dtype=int) * 9 + 1).tolist()
+    by_view = [ViewScore(v, 50, shared(0.7), changed(0.078), shared(0.6)) for v in views]
+    numbers = [NumberScore(k + 1, 0.5 + k / 50, 0.4, 0.9, 2, 5) for k in range(len(views))]
+    bins = [Bin(0.35, shared(0.4, 5)), Bin(0.9, shared(0.85, 45))]
+    return Scores(shared(0.8), by_view, numbers, bins, 0.05, list(classes), confusion)
+
+
+def space_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
+    random = np.random.default_rng(0)
+    count = n * len(views)
+    who = np.tile(np.arange(n), len(views))
+    return Space(
+        [Layout(x, ["first", "second"] if x == "PCA" else ["", ""],
+                random.normal(size=(count, 2)).round(4).tolist()) for x in layouts],
+        np.repeat(np.arange(len(views)), n).tolist(),
+        who.tolist(),
+        (who % n_classes if n_classes else np.full(count, -1)).tolist(),
+        (who // 2 % n_classes if n_classes else np.full(count, -1)).tolist(),
+        [f"row {i}" for i in range(n)],
+        True,
+        count + 7,
+    )  # fmt: skip
+
+
+def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replicas=3, n=30):
+    """A record of everything, with numbers that are easy to recognize."""
+    curves = [Curve(name, [2.0, 1.5, 1.0], [0.1] * 3) for name in ("loss", "transport")]
+    rivals = [
+        Rival("label propagation in each view", shared(0.7), Change(0.1, 0.02, 0.06, 0.14, 50)),
+        Rival("logistic regression", None, None, "it cannot do with gaps"),
+    ]
+    trained = {
+        "linked": 60, "linked_labeled": 40, "unaligned": dict.fromkeys(views, 1140),
+        "unaligned_labeled": {}, "classes": [[c, 5] for c in classes], "seconds": 7.1,
+        "versions": {"hotview": "1.0"}, "device": "cpu",
+    }  # fmt: skip
+    return Record(
+        kind="MultiViewClassifier",
+        coupling="hot-reference",
+        views=list(views),
+        columns=[3] * len(views),
+        classes=list(classes),
+        plan=plan_of(views, ("G_0", "G_1", "G_2"), replicas=replicas),
+        learning=Learning(replicas, 3, [1, 2, 3], curves, []),
+        ranks=[Rank(view, 4.5, 0.3, 10) for view in views],
+        settings=[
+            Setting("hidden", "(64,)", "(128,)", True),
+            Setting("entropy", "0.1", "0.1", False),
+        ],
+        trained_on=trained,
+        remarks=["few rows"],
+        notes={"command": "hotview fit a.csv", "files": {v: {"path": "a.csv"} for v in views}},
+        rows=dict.fromkeys(views, n),
+        n_labeled=50,
+        scores=scores_of(views, classes),
+        space=space_of(views, len(classes), n),
+        rivals=rivals,
+    )
+
+
+@pytest.fixture(scope="session")
+def make_one():
+    """How to make a record."""
+    return make
+
+
+@pytest.fixture(scope="session")
+def record():
+    return make()

@@ -1,0 +1,66 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hotview.report.figures import new_figure, plot_graph, plot_learning, plot_plan, plot_space
+from hotview.report.palette import VIEW_COLORS
+from hotview.report.plans import similarity
+
+
+@pytest.fixture
+def ax():
+    return new_figure()[1][0]
+
+
+def test_the_plan_has_its_numbers(record, ax):
+    assert plot_plan(record, ax=ax) is ax
+    np.testing.assert_allclose(ax.images[0].get_array(), record.plan.W)
+    assert [t.get_text() for t in ax.get_yticklabels()] == record.views
+
+
+def test_the_graph_has_a_line_for_what_is_shared(record, ax):
+    assert plot_graph(record, ax=ax) is ax
+    alike = similarity(record.plan.W, pairwise=False)[np.triu_indices(4, k=1)]
+    assert len(ax.lines) == (alike > 0.05).sum()
+    widths = sorted(line.get_linewidth() for line in ax.lines)
+    np.testing.assert_allclose(widths, np.sort(1 + 6 * alike[alike > 0.05].clip(max=1)))
+    assert [t.get_text() for t in ax.texts] == record.views
+
+
+def test_a_term_over_the_epochs(record, ax):
+    assert plot_learning(record, ax=ax, term="transport") is ax
+    (line,) = ax.lines
+    np.testing.assert_array_equal(line.get_xydata(), [[1, 2.0], [2, 1.5], [3, 1.0]])
+    assert ax.get_ylabel() == "transport"
+
+
+def test_points_have_the_colors_of_their_views(record, ax):
+    from matplotlib.colors import to_hex
+
+    assert plot_space(record, ax=ax) is ax
+    assert [to_hex(c.get_facecolor()[0]) for c in ax.collections] == [
+        light for light, _ in VIEW_COLORS[:4]
+    ]
+    drawn = np.vstack([c.get_offsets() for c in ax.collections])
+    np.testing.assert_allclose(drawn, record.space.layouts[0].places)
+
+
+def test_points_by_class(record, ax):
+    plot_space(record, ax=ax, color="class", layout="UMAP")
+    assert [t.get_text() for t in ax.get_legend().get_texts()] == record.classes
+
+
+def test_what_is_not_there_cannot_be_drawn(record, ax):
+    bare = replace(record, plan=None, coupling="none", learning=None, space=None)
+    for draw in (plot_plan, plot_graph):
+        with pytest.raises(ValueError, match="coupling='none' solves for none"):
+            draw(bare, ax=ax)
+    with pytest.raises(ValueError, match=r"one of \[\], which were recorded, but it is 'loss'"):
+        plot_learning(bare, ax=ax)
+    with pytest.raises(ValueError, match="Pass views to make_record"):
+        plot_space(bare, ax=ax)
+    with pytest.raises(ValueError, match=r"one of \['PCA', 'UMAP'\]"):
+        plot_space(record, ax=ax, layout="t-SNE")
+    with pytest.raises(ValueError, match="Expected color to be one of"):
+        plot_space(record, ax=ax, color="age")
