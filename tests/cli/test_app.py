@@ -1,13 +1,17 @@
+import glob
 import re
+import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import hotview
 from hotview.cli.app import app
+
+COMMANDS = tuple(get_command(app).commands)
 
 
 def hotview_command(*arguments, cwd):
@@ -28,15 +32,34 @@ def test_version(tmp_path):
 def test_help(tmp_path):
     result = hotview_command("--help", cwd=tmp_path)
     assert result.returncode == 0
-    for command in ("demo", "reproduce", "report"):
+    for command in COMMANDS:
         assert command in result.stdout
 
 
-@pytest.mark.parametrize("command", ("demo", "reproduce", "report"))
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_has_an_example(command):
     result = CliRunner().invoke(app, [command, "--help"])
     assert result.exit_code == 0
-    assert re.search(rf"Examples?: hotview {command}", result.output)
+    assert re.search(rf"Examples?:\s+hotview (demo|{command})", result.output)
+
+
+def test_examples_of_all_commands_work_on_the_embedded_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    quick = {"fit": ["--max-epochs", "1", "--n-replicas", "2"], "report": ["--no-umap"]}
+    quick["report"].append("--no-baselines")
+    done = set()
+    for command in ("fit", "predict", "transform", "evaluate", "report", "inspect", "export"):
+        epilog = get_command(app).commands[command].epilog
+        for example in re.findall(r"\[bold\]hotview (.*?)\[/bold\]", epilog):
+            name, *arguments = [
+                word
+                for pattern in shlex.split(example)
+                for word in (sorted(glob.glob(pattern)) if "*" in pattern else [pattern])
+            ]
+            result = CliRunner().invoke(app, [name, *arguments, *quick.get(name, ())])
+            assert result.exit_code == 0, (example, result.output, result.exception)
+            done.add(name)
+    assert done == {"demo", *COMMANDS} - {"reproduce"}
 
 
 def test_demo_prints_and_draws(tmp_path):
@@ -67,23 +90,3 @@ def test_wrong_usage_is_exit_code_2(tmp_path):
     assert hotview_command("demo", "--random-state", "x", cwd=tmp_path).returncode == 2
     assert hotview_command("demo", "--random-state", "-1", cwd=tmp_path).returncode == 2
     assert hotview_command("fly", cwd=tmp_path).returncode == 2
-
-
-def test_report_takes_results_and_says_where_the_page_is(monkeypatch):
-    asked = []
-    page = "hotview.report.reproduction.write_page"
-    monkeypatch.setattr(page, lambda results, page: asked.append((results, page)))
-    result = CliRunner().invoke(app, ["report", "--paper"])
-    assert result.exit_code == 0, result.output
-    assert result.output.strip() == "Page written to docs/reproduction.md"
-    CliRunner().invoke(app, ["report", "--paper", "elsewhere/paper", "--out", "page.md"])
-    assert asked == [
-        (Path("results/paper"), Path("docs/reproduction.md")),
-        (Path("elsewhere/paper"), Path("page.md")),
-    ]
-
-
-def test_report_has_to_be_told_which():
-    result = CliRunner().invoke(app, ["report"])
-    assert result.exit_code == 2
-    assert "--paper" in result.output

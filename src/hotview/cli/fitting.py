@@ -204,7 +204,7 @@ def _finish(job: Job, estimator: Any, facts: dict[str, Any], held: HeldOut | Non
     if held is not None:
         P = estimator.predict_proba(held.views)
         found = assess(np.array(held.target.tolist()), P, estimator.classes_)
-    interrupted = any("Ctrl-C" in remark for remark in estimator.remarks_)
+    interrupted = any("was interrupted" in remark for remark in estimator.remarks_)
     if job.as_json:
         result = {**facts, "model": str(job.out), "seconds": estimator.trained_on_["seconds"]}
         judgment = None if found is None else found.to_json()

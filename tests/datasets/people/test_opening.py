@@ -1,11 +1,17 @@
-import anndata
-import mudata
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from hotview.datasets.files import Options
 from hotview.datasets.people.opening import open_table, open_views, row_ids, split_name
+
+with warnings.catch_warnings():
+    # These packages warn about their own dependencies while they are imported.
+    warnings.simplefilter("ignore")
+    anndata = pytest.importorskip("anndata")
+    mudata = pytest.importorskip("mudata")
 
 
 @pytest.fixture
@@ -67,7 +73,11 @@ def test_labels_have_to_be_a_table(folder):
 def test_cells_of_omics_files_have_names(folder):
     cells = {"rna": ["c1", "c2"], "atac": ["c2", "c3"]}
     parts = {
-        name: anndata.AnnData(np.eye(2, dtype=np.float32), obs=pd.DataFrame(index=index))
+        name: anndata.AnnData(
+            np.eye(2, dtype=np.float32),
+            obs=pd.DataFrame(index=index),
+            var=pd.DataFrame(index=[f"{name}1", f"{name}2"]),
+        )
         for name, index in cells.items()
     }
     parts["rna"].write_h5ad("rna.h5ad")

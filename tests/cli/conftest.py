@@ -1,0 +1,83 @@
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hotview.cli import main
+from hotview.cli.writing import write_table
+from hotview.datasets import make_views
+
+QUICK = ("--max-epochs", "2", "--n-replicas", "2", "--hidden", "8", "--device", "cpu")
+
+
+@pytest.fixture
+def hotview(monkeypatch, capsys):
+    """Run a command in this process, as the shell would."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["hotview", *map(str, arguments)])
+        monkeypatch.setattr("hotview.cli.running._debug", False)
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    return run
+
+
+def write_views(folder, ids, rows, words):
+    """Tables of two views and a matrix, with a column of text in the first."""
+    folder.mkdir()
+    for name in ("blood", "scan"):
+        X = rows[name]
+        columns = {"id": ids[name], **{f"{name}_{j}": X[:, j] for j in range(X.shape[1])}}
+        if name == "blood":
+            columns["sex"] = [words[i % 2] for i in range(len(X))]
+        write_table(columns, folder / f"{name}.csv")
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory):
+    """Files of two views: 40 people linked and labeled, 30 others in each; and 20 new people."""
+    folder = tmp_path_factory.mktemp("study")
+    data = make_views(90, n_views=2, n_groups=1, labeled=1.0, random_state=0)
+    X = dict(zip(("blood", "scan"), data.linked.values(), strict=True))
+    y = np.array(["ill", "well", "odd"])[np.asarray(data.linked_target) % 3]
+    known = [f"p{i}" for i in range(40)]
+    ids = {name: [*known, *(f"{name}{i}" for i in range(30))] for name in X}
+    new = {name: [f"n{i}" for i in range(20)] for name in X}
+    write_views(folder / "views", ids, {n: A[:70] for n, A in X.items()}, ("F", "M"))
+    write_views(folder / "new", new, {n: A[70:] for n, A in X.items()}, ("F", "X"))
+    write_table({"id": known, "state": y[:40]}, folder / "labels.csv")
+    write_table({"id": new["blood"], "state": y[70:]}, folder / "new-labels.csv")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def files(study):
+    """What `hotview fit` takes."""
+    views = [study / "views" / name for name in ("blood.csv", "scan.csv")]
+    labels = ("--labels", study / "labels.csv", "--label-column", "state", "--id-column", "id")
+    return [*views, *labels]
+
+
+@pytest.fixture(scope="session")
+def new_files(study):
+    return [study / "new" / "blood.csv", study / "new" / "scan.csv"]
+
+
+@pytest.fixture(scope="session")
+def model(study, files):
+    """A model of these files."""
+    path = study / "model.hotview"
+    patch = pytest.MonkeyPatch()
+    patch.setattr(sys, "argv", ["hotview", "fit", *map(str, files), "-o", str(path), *QUICK])
+    with pytest.raises(SystemExit) as end:
+        main()
+    patch.undo()
+    assert end.value.code in (0, None)
+    return path

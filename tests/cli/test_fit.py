@@ -1,0 +1,176 @@
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import hotview as hv
+from hotview.datasets.people.recipe import Recipe
+
+from .conftest import QUICK
+
+
+def test_says_what_it_understood_and_stops_there(hotview, files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = hotview("fit", *files, "--dry-run")
+    assert result.code == 0, result.err
+    assert "Linked rows: 40, of which 40 have a label." in result.out
+    assert re.search(r"Labels: ill: \d+, odd: \d+, well: \d+\.", result.out)
+    assert "Columns left out: blood: id; scan: id." in result.out
+    assert "Categories: blood: sex (2: F, M)." in result.out
+    assert "a column of 0 and 1 per value" in result.out  # the rule is stated
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_as_json(hotview, files):
+    result = hotview("fit", *files, "--dry-run", "--json")
+    facts = json.loads(result.out)
+    blood, scan = facts["views"]
+    assert (blood["rows"], blood["unaligned_rows"], facts["linked_rows"]) == (70, 30, 40)
+    assert blood["columns"] == scan["columns"] + 2  # a column each for F and M
+    assert sum(n for _, n in facts["labels"]) == 40
+
+
+def test_the_model_is_what_python_would_have_fitted(model, study):
+    loaded = hv.load(model)
+    recipe = Recipe.from_json(loaded.notes_["recipe"])
+    assert recipe.id_column == "id"
+    assert loaded.view_names_ == ["blood", "scan"]
+    assert loaded.classes_.tolist() == ["ill", "odd", "well"]
+    assert loaded.trained_on_["linked"] == 40
+    assert loaded.trained_on_["unaligned"] == {"blood": 30, "scan": 30}
+    assert loaded.notes_["command"].startswith("hotview fit ")
+
+
+def test_the_same_command_gives_the_same_predictions(hotview, files, model, tmp_path):
+    again = tmp_path / "again.hotview"
+    assert hotview("fit", *files, "-o", again, *QUICK).code == 0
+    one, two = hv.load(model), hv.load(again)
+    for first, second in zip(one.networks_, two.networks_, strict=True):
+        for a, b in zip(first.parameters(), second.parameters(), strict=True):
+            np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+
+
+def test_held_out_rows_are_not_trained_on_and_judge(hotview, files, tmp_path):
+    path = tmp_path / "m.hotview"
+    result = hotview("fit", *files, "-o", path, *QUICK, "--hold-out", "0.25", "--json")
+    assert result.code == 0, result.err
+    facts = json.loads(result.out)
+    assert facts["held_out"]["rows"] == facts["rows_held_out"] == 40 - facts["linked_rows"]
+    assert hv.load(path).trained_on_["linked"] == facts["linked_rows"]
+    judged = hotview("evaluate", path, *files[:2], "--labels", files[3], "--json")
+    again = json.loads(judged.out)
+    assert again["accuracy"] == facts["held_out"]["accuracy"]
+    assert again["rows"] == facts["rows_held_out"]
+    assert not again["seen"]
+
+
+def test_without_labels_views_are_encoded(hotview, files, tmp_path):
+    path = tmp_path / "m.hotview"
+    result = hotview("fit", *files[:2], "--id-column", "id", "-o", path, *QUICK)
+    assert result.code == 0, result.err
+    assert "No labels: the views are encoded" in result.out
+    encoder = hv.load(path)
+    assert isinstance(encoder, hv.MultiViewEncoder)
+    refused = hotview("predict", path, files[0], "-o", tmp_path / "p.csv")
+    assert refused.code == 1
+    assert "trained without labels" in refused.err
+
+
+def test_couplings_that_compare_individuals_take_linked_rows_only(hotview, files, tmp_path):
+    path = tmp_path / "m.hotview"
+    refused = hotview("fit", *files, "-o", path, *QUICK, "--coupling", "dgcca")
+    assert refused.code == 2
+    assert "--linked-only" in refused.err
+    done = hotview("fit", *files, "-o", path, *QUICK, "--coupling", "dgcca", "--linked-only")
+    assert done.code == 0, done.err
+    assert hv.load(path).trained_on_["unaligned"] == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    (
+        (("--coupling", "hott"), 2, "Expected coupling to be one of"),
+        (("--hidden", "a,b"), 2, "Expected --hidden as 128,64"),
+        (("--hold-out", "1.5"), 2, "Expected --hold-out between 0 and 1"),
+        (("--resume",), 2, "--resume needs --checkpoint"),
+        (("--ids", "scan"), 2, "Expected --ids as VIEW=FILE"),
+        (("--drop", "sexx"), 1, "Did you mean 'sex'"),
+        (("--delimiter", "ab"), 1, "one character"),
+        (("-o", "nowhere/m.hotview"), 1, "the folder nowhere does not exist"),
+        (("-o", "m.pkl"), 1, "must end in .hotview"),
+    ),
+)
+def test_what_is_wrong_is_said_in_a_line(
+    hotview, files, tmp_path, monkeypatch, more, code, message
+):
+    monkeypatch.chdir(tmp_path)
+    result = hotview("fit", *files, "-o", "m.hotview", *QUICK, *more)
+    assert result.code == code
+    assert message in result.err
+    assert result.err.startswith("hotview: ")
+    assert len(result.err.strip().splitlines()) <= 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_to_save_has_to_be_said(hotview, files):
+    result = hotview("fit", *files)
+    assert result.code == 2
+    assert "-o model.hotview" in result.err
+
+
+def test_a_model_is_not_replaced_unless_told_to(hotview, files, tmp_path):
+    path = tmp_path / "m.hotview"
+    path.write_text("mine")
+    result = hotview("fit", *files, "-o", path, *QUICK)
+    assert result.code == 1
+    assert "--force" in result.err
+    assert path.read_text() == "mine"
+    assert hotview("fit", *files, "-o", path, *QUICK, "--force").code == 0
+    assert hv.load(path).n_views_ == 2
+
+
+def test_missing_cells_are_refused_with_the_flag_that_fills_them(hotview, files, study, tmp_path):
+    holes = tmp_path / "blood.csv"
+    rows = (study / "views" / "blood.csv").read_text().splitlines()
+    cells = rows[3].split(",")
+    holes.write_text("\n".join([*rows[:3], ",".join([cells[0], "", *cells[2:]]), *rows[4:]]) + "\n")
+    mine = [holes, *files[1:]]
+    result = hotview("fit", *mine, "-o", tmp_path / "m.hotview", *QUICK)
+    assert result.code == 1
+    assert "--impute mean" in result.err
+    assert hotview("fit", *mine, "-o", tmp_path / "m.hotview", *QUICK, "--impute", "mean").code == 0
+
+
+def test_flags_have_the_names_of_parameters():
+    from typer.main import get_command
+
+    from hotview.cli.app import app
+
+    flags = {option.name for option in get_command(app).commands["fit"].params}
+    known = set(hv.MultiViewClassifier().get_params())
+    named = {name for name in flags if name in known}
+    assert {"coupling", "view_regularizer", "max_epochs", "random_state", "impute"} <= named
+    ours = {"views", "out", "labels", "label_column", "id_column", "ids", "drop", "categorical"}
+    ours |= {"hold_out", "linked_only", "dry_run", "header", "delimiter", "decimal", "resume"}
+    assert flags - named == ours | {"force", "json", "debug", "help"} - {"help"}
+
+
+def test_ctrl_c_leaves_a_model(files, tmp_path):
+    path = tmp_path / "m.hotview"
+    command = [sys.executable, "-c", "from hotview.cli import main; main()", "fit"]
+    command += [*map(str, files), "-o", str(path), *QUICK, "--max-epochs", "100000"]
+    command += ["--checkpoint", str(tmp_path / "m.checkpoint"), "--checkpoint-every", "1"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "m.checkpoint").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)  # until it trains
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Model saved" in out
+    assert hv.load(path).n_views_ == 2

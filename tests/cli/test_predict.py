@@ -1,0 +1,102 @@
+import json
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import hotview as hv
+
+
+@pytest.mark.parametrize("ending", ("csv", "parquet"))
+def test_predictions_are_those_of_python_with_ids(hotview, model, new_files, tmp_path, ending):
+    out = tmp_path / f"p.{ending}"
+    result = hotview("predict", model, *new_files, "-o", out)
+    assert result.code == 0, result.err
+    read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
+    table = read(out).to_pandas()
+    assert table["id"].tolist() == [f"n{i}" for i in range(20)]
+    loaded = hv.load(model)
+    P = table[[f"probability_{name}" for name in loaded.classes_]].to_numpy()
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    assert table["predicted"].tolist() == loaded.classes_[P.argmax(axis=1)].tolist()
+    np.testing.assert_array_equal(table["probability"], P.max(axis=1))
+    assert set(table["n_views"]) == {2}
+    scan = pyarrow.csv.read_csv(new_files[1]).to_pandas().drop(columns="id").to_numpy()
+    alone = loaded.predict_proba({"scan": scan})
+    hotview("predict", model, new_files[1], "-o", out, "--force")
+    table = read(out).to_pandas()
+    np.testing.assert_allclose(
+        table[[f"probability_{name}" for name in loaded.classes_]].to_numpy(), alone, atol=1e-12
+    )
+
+
+def test_unseen_categories_are_told(hotview, model, new_files, tmp_path):
+    result = hotview("predict", model, *new_files, "-o", tmp_path / "p.csv", "--json")
+    assert "values that training did not see" in result.err
+    facts = json.loads(result.out)
+    assert facts["rows"] == 20
+    assert sum(facts["predicted"].values()) == 20
+
+
+def test_people_may_lack_views(hotview, model, new_files, tmp_path):
+    few = tmp_path / "scan.csv"
+    rows = new_files[1].read_text().splitlines()
+    few.write_text("\n".join([rows[0], *rows[15:], rows[1].replace("n0", "zoe")]) + "\n")
+    assert hotview("predict", model, new_files[0], few, "-o", tmp_path / "p.csv").code == 0
+    table = pyarrow.csv.read_csv(tmp_path / "p.csv").to_pandas().set_index("id")
+    assert len(table) == 21
+    assert table.loc["n0", "n_views"] == 1
+    assert table.loc["n19", "n_views"] == 2
+    assert table.loc["zoe", "n_views"] == 1
+
+
+def test_features_are_in_the_order_of_the_file(hotview, model, new_files, tmp_path):
+    result = hotview("transform", model, *new_files, "-o", tmp_path / "z", "--space", "common")
+    assert result.code == 0, result.err
+    table = pyarrow.csv.read_csv(tmp_path / "z" / "scan.csv").to_pandas()
+    scan = pyarrow.csv.read_csv(new_files[1]).to_pandas()
+    assert table["id"].tolist() == scan["id"].tolist()
+    Z = hv.load(model).transform({"scan": scan.drop(columns="id").to_numpy()}, "common")["scan"]
+    np.testing.assert_allclose(table.drop(columns="id").to_numpy(), Z, rtol=1e-6, atol=1e-7)
+    again = hotview("transform", model, *new_files, "-o", tmp_path / "z")
+    assert again.code == 1
+    assert "--force" in again.err
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "code", "message"),
+    (
+        ("transform", ("--space", "latent", "-o", "z"), 2, "--space"),
+        ("transform", ("--format", "xlsx", "-o", "z"), 2, "--format"),
+        ("transform", ("-o", "a/b"), 1, "the folder a does not exist"),
+        ("predict", ("-o", "p.txt"), 1, "must end in .csv or .parquet"),
+        ("predict", ("-o", "p.csv", "--id-column", "who"), 1, "no column 'who'"),
+        ("predict", ("-o", "p.csv", "--device", "abacus"), 1, "abacus"),
+    ),
+)
+def test_what_is_wrong_is_said(
+    hotview, model, new_files, tmp_path, monkeypatch, command, more, code, message
+):
+    monkeypatch.chdir(tmp_path)
+    result = hotview(command, model, *new_files, *more)
+    assert result.code == code
+    assert message in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_from_python_takes_files_too(hotview, study, tmp_path):
+    rng = np.random.default_rng(0)
+    views = {"a": rng.normal(size=(40, 3)), "b": rng.normal(size=(40, 2))}
+    model = hv.MultiViewClassifier(max_epochs=1, n_replicas=1, hidden=(4,), random_state=0)
+    model.fit(views, rng.integers(0, 2, 40)).save(tmp_path / "m.hotview")
+    np.save(tmp_path / "a.npy", views["a"])
+    (tmp_path / "b.csv").write_text("who,x,y\n" + "".join(f"p{i},{i},1\n" for i in range(40)))
+    out = tmp_path / "p.csv"
+    done = hotview("predict", tmp_path / "m.hotview", tmp_path / "a.npy", "-o", out)
+    assert done.code == 0, done.err
+    assert pyarrow.csv.read_csv(out).column_names[0] == "row"
+    more = ("--id-column", "who", "--force")
+    done = hotview("predict", tmp_path / "m.hotview", tmp_path / "b.csv", "-o", out, *more)
+    assert done.code == 0, done.err
+    assert pyarrow.csv.read_csv(out)["who"].to_pylist()[:2] == ["p0", "p1"]

@@ -1,0 +1,82 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hotview as hv
+from hotview.datasets import make_views
+
+
+def test_a_model_alone_makes_a_page(hotview, model, tmp_path):
+    page = tmp_path / "r.html"
+    result = hotview("report", model, "-o", page)
+    assert result.code == 0, result.err
+    assert str(page) in result.out
+    text = page.read_text()
+    assert "blood" in text
+    assert "hotview fit" in text  # how to make it again
+
+
+@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
+def test_new_rows_judge_the_model_beside_others(hotview, model, study, new_files, tmp_path):
+    page = tmp_path / "r.html"
+    data = [word for path in new_files for word in ("--data", path)]
+    labels = ("--labels", study / "new-labels.csv")
+    result = hotview("report", model, *data, *labels, "-o", page, "--no-umap", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["bytes"] == page.stat().st_size < 2e6
+    text = page.read_text()
+    assert "label propagation in each view" in text
+    assert "n19" in text  # rows have their ids
+
+
+def test_rows_that_were_trained_on_are_told(hotview, model, files, tmp_path):
+    page = tmp_path / "r.html"
+    more = ("--labels", files[3], "--no-umap", "--no-baselines")
+    assert hotview("report", model, *files[:2], *more, "-o", page).code == 0
+    assert "trained on" in page.read_text()
+
+
+def test_an_encoder_has_a_page_too(hotview, tmp_path):
+    views = make_views([40, 50], n_views=2, random_state=0).views
+    encoder = hv.MultiViewEncoder(max_epochs=1, hidden=(4,), random_state=0).fit(views)
+    encoder.save(tmp_path / "m.hotview")
+    for name, X in views.items():
+        np.save(tmp_path / f"{name}.npy", X)
+    specs = [tmp_path / f"{name}.npy" for name in views]
+    result = hotview(
+        "report", tmp_path / "m.hotview", *specs, "-o", tmp_path / "r.html", "--no-umap"
+    )
+    assert result.code == 0, result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    (
+        ((), 2, "Say which model"),
+        (("m.hotview",), 2, "Say where to write"),
+        (("m.hotview", "-o", "r.pdf"), 1, "must end in .html"),
+        (("m.hotview", "-o", "r.html"), 1, "there is no model at m.hotview"),
+    ),
+)
+def test_what_is_wrong_is_said(hotview, tmp_path, monkeypatch, arguments, code, message):
+    monkeypatch.chdir(tmp_path)
+    result = hotview("report", *arguments)
+    assert result.code == code
+    assert message in result.err
+
+
+def test_the_papers_page_takes_results_and_replaces_nothing(hotview, tmp_path, monkeypatch):
+    asked = []
+    page = "hotview.report.reproduction.write_page"
+    monkeypatch.setattr(page, lambda results, page: asked.append((results, page)))
+    monkeypatch.chdir(tmp_path)
+    assert hotview("report", "--paper").out.strip() == "Page written to docs/reproduction.md"
+    hotview("report", "--paper", "elsewhere/paper", "--out", "page.md")
+    (tmp_path / "page.md").touch()
+    assert "--force" in hotview("report", "--paper", "--out", "page.md").err
+    assert asked == [
+        (Path("results/paper"), Path("docs/reproduction.md")),
+        (Path("elsewhere/paper"), Path("page.md")),
+    ]
