@@ -10,7 +10,7 @@ from hotview.report.page.dots import Dot, dot_plot
 from hotview.report.page.drawing import figure, view_color
 from hotview.report.page.lines import curve_chart
 from hotview.report.page.markup import Markup, join, numbers, table, tag
-from hotview.report.page.sentences import NOT_RECORDED, count
+from hotview.report.page.sentences import NOT_RECORDED
 
 __all__ = ["learning_section", "origin_section"]
 
@@ -126,7 +126,7 @@ def _settings(record: Record) -> list[Markup]:
     changed = [s for s in record.settings if s.changed]
     rest = [s for s in record.settings if not s.changed]
     kept = "Files keep neither callbacks, own encoders, the device nor the seed."
-    said = f"{count(len(changed), 'setting')} of {len(record.settings)} differ from the defaults."
+    said = f"Settings that differ from the defaults: {len(changed)} of {len(record.settings)}."
     found = [tag("p", f"{said} {kept}", class_="note")]
     if changed:
         rows = [[s.name, s.value, s.default] for s in changed]

@@ -1,0 +1,219 @@
+"""The page in a real browser: what is drawn, and what happens when it is used."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from hotview.report.page import write_report
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def file(record, tmp_path_factory):
+    return write_report(record, tmp_path_factory.mktemp("page") / "report.html")
+
+
+class Opened:
+    """A page, what it asked for and what it complained about."""
+
+    def __init__(self, browser, file, width=1280, scheme="light", **how):
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, **how
+        )
+        self.page = self.context.new_page()
+        self.asked, self.complaints = [], []
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.goto(file.as_uri())
+
+    def count(self, selector):
+        return self.page.locator(selector).count()
+
+    def color(self, selector, what="background-color"):
+        script = f"e => getComputedStyle(e).getPropertyValue('{what}')"
+        return self.page.locator(selector).first.evaluate(script)
+
+
+@pytest.fixture
+def opened(browser, file):
+    found = Opened(browser, file)
+    yield found
+    assert found.complaints == []
+    found.context.close()
+
+
+def test_nothing_is_asked_of_a_network(opened, file):
+    assert opened.asked == [file.as_uri()]
+
+
+def test_every_figure_is_drawn(opened):
+    boxes = [svg.bounding_box() for svg in opened.page.locator("figure svg.chart").all()]
+    assert len(boxes) > 10
+    assert all(box["width"] > 5 and box["height"] > 5 for box in boxes)
+    for path in opened.page.locator("figure svg path.line").all():
+        assert path.evaluate("e => e.getTotalLength()") > 0
+
+
+def test_pointing_lights_the_same_individual_everywhere(opened):
+    point = opened.page.locator('[data-i="5"]')
+    point.scroll_into_view_if_needed()
+    box = point.bounding_box()
+    opened.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    lit = opened.page.locator(".cloud .on").evaluate_all("es => es.map(e => +e.dataset.i)")
+    assert len(lit) == 4
+    assert len({i % 30 for i in lit}) == 1  # 30 individuals, view after view
+    tip = opened.page.locator(".tip")
+    assert tip.is_visible()
+    assert f"row {lit[0] % 30}\n" in tip.text_content()
+    assert "predicted: " in tip.text_content()
+    opened.page.mouse.move(2, 2)
+    assert opened.count(".cloud .on") == 0
+    assert not tip.is_visible()
+
+
+def test_arrow_keys_go_from_individual_to_individual(opened):
+    opened.page.locator(".cloud").focus()
+    opened.page.keyboard.press("ArrowRight")
+    assert opened.page.locator(".told").text_content().startswith("row 0, view: pix")
+    opened.page.keyboard.press("ArrowRight")
+    opened.page.keyboard.press("ArrowDown")
+    assert opened.page.locator(".told").text_content().startswith("row 1, view: mor")
+    assert opened.count(".cloud .on") == 4
+    opened.page.keyboard.press("Escape")
+    assert opened.count(".cloud .on") == 0
+
+
+def test_views_can_be_hidden_by_mouse_and_by_key(opened):
+    box = opened.page.locator('input[name="view"][value="1"]')
+    box.click()
+    assert not opened.page.locator(".points.of-1").is_visible()
+    opened.page.locator(".cloud").focus()
+    opened.page.keyboard.press("ArrowRight")
+    assert opened.count(".cloud .on") == 3
+    box.focus()
+    opened.page.keyboard.press("Space")
+    assert opened.page.locator(".points.of-1").is_visible()
+
+
+def test_colors_change_by_mouse_and_by_key(opened):
+    mark = '[data-i="0"]'
+    by_view = opened.color(mark, "fill")
+    assert not opened.page.locator(".legend").is_visible()
+    opened.page.locator('input[value="class"]').click()
+    by_class = opened.color(mark, "fill")
+    assert by_class != by_view
+    assert opened.color(".legend i") == by_class  # its class is the first
+    assert opened.page.locator(".legend").is_visible()
+    opened.page.keyboard.press("ArrowLeft")
+    assert opened.color(mark, "fill") == by_view
+
+
+def test_layouts_move_the_points(opened):
+    point = opened.page.locator('[data-i="3"]')
+    before = point.get_attribute("cx")
+    opened.page.locator('input[name="layout"][value="1"]').click()
+    assert point.get_attribute("cx") != before
+    assert (
+        "distances and directions mean nothing"
+        in opened.page.locator(".axes:visible").text_content()
+    )
+    opened.page.keyboard.press("ArrowLeft")
+    assert point.get_attribute("cx") == before
+
+
+def test_the_theme_changes_by_mouse_and_by_key(opened):
+    light = opened.color("body")
+    opened.page.locator("button.theme").click()
+    dark = opened.color("body")
+    assert dark != light
+    opened.page.keyboard.press("Enter")
+    assert opened.color("body") == light
+    assert opened.page.locator("button.theme").text_content() == "Dark theme"
+
+
+def test_the_systems_theme_is_followed(browser, file, opened):
+    dark = Opened(browser, file, scheme="dark")
+    assert dark.color("body") != opened.color("body")
+    assert dark.page.locator("button.theme").get_attribute("aria-pressed") == "true"
+    dark.context.close()
+
+
+def test_the_command_is_copied_or_selected(opened):
+    button = opened.page.locator("button.copy")
+    button.click()
+    opened.page.wait_for_function("document.querySelector('button.copy').textContent !== 'Copy'")
+    assert button.text_content() in ("Copied", "Selected: press Ctrl+C")
+
+
+def test_the_first_stop_skips_to_the_content(opened):
+    opened.page.keyboard.press("Tab")
+    assert opened.page.evaluate("document.activeElement.className") == "skip"
+
+
+@pytest.mark.parametrize(
+    "name", ("view", "a very long name of a view without an end " * 5, "x" * 300)
+)
+def test_a_phone_does_not_scroll_sideways(browser, make_one, tmp_path, name):
+    record = make_one(
+        views=[f"{name}{s}" for s in range(12)], classes=[f"{name}{k}" for k in range(40)]
+    )
+    record = replace(record, notes={"command": "hotview fit " + "a" * 500})
+    file = write_report(record, tmp_path / "report.html")
+    assert file.stat().st_size < 2e6
+    phone = Opened(browser, file, width=390, has_touch=True)
+    for details in phone.page.locator("details").all():
+        details.evaluate("e => e.open = true")
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert phone.complaints == []
+    phone.context.close()
+
+
+def test_names_cannot_run(browser, make_one, tmp_path):
+    evil = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
+    record = make_one(views=[f"{evil}{s}" for s in range(4)], classes=[evil, "b", "c"])
+    file = write_report(record, tmp_path / "report.html", title=evil)
+    found = Opened(browser, file)
+    found.page.locator(".cloud").focus()
+    found.page.keyboard.press("ArrowRight")
+    assert evil in found.page.locator(".tip").text_content()
+    assert found.complaints == []
+    assert found.asked == [file.as_uri()]
+    found.context.close()
+
+
+def test_it_reads_without_its_script(browser, file):
+    found = Opened(browser, file, java_script_enabled=False)
+    assert found.count(".points > *") == 120
+    assert found.page.locator(".points.of-0").is_visible()
+    found.context.close()
+
+
+def test_print_leaves_out_what_only_screens_need(opened):
+    opened.page.emulate_media(media="print", color_scheme="dark")
+    assert not opened.page.locator("nav").is_visible()
+    assert not opened.page.locator(".controls").is_visible()
+    assert opened.color("body") == "rgb(255, 255, 255)"
+    assert opened.page.pdf().startswith(b"%PDF")
