@@ -86,8 +86,28 @@ def test_an_anndata_in_memory_is_not_copied():
 
 
 @pytest.mark.parametrize("kind", (np.array, sparse.csr_matrix))
-def test_rows_on_disk_are_read_when_they_are_asked_for(kind, on_disk):
-    assert isinstance(check_tables([on_disk(kind(X))])["view_0"].data, StoredRows)
+@pytest.mark.parametrize(
+    "some",
+    (slice(None), [4, 0, 5], slice(1, 6, 2), X[:, 0] > 3, ["cell 3", "cell 1"]),
+    ids=("all", "numbers", "slice", "mask", "names"),
+)
+def test_rows_on_disk_are_read_when_they_are_asked_for(kind, some, on_disk):
+    adata = on_disk(kind(X))[some]
+    table = check_tables([adata])["view_0"]
+    assert isinstance(table.data, StoredRows)
+    expected = people(X)[some].X
+    np.testing.assert_array_equal(table.rows(slice(None)), expected)
+    np.testing.assert_array_equal(table.rows(np.array([1, 0, 1])), expected[[1, 0, 1]])
+    np.testing.assert_array_equal(check_views([adata])["view_0"], expected)
+
+
+@pytest.mark.parametrize("kind", (np.array, sparse.csr_matrix, sparse.csc_matrix))
+def test_some_genes_on_disk(kind, on_disk):
+    table = check_tables([on_disk(kind(X))[[4, 1], ["CD8"]]])["view_0"]
+    assert table.columns == ("CD8",)
+    np.testing.assert_array_equal(table.rows(slice(None)), X[[4, 1], 1:])
+    turned = check_tables([on_disk(kind(X))[:, ["CD8", "CD3"]]])["view_0"]
+    np.testing.assert_array_equal(turned.rows(slice(None)), X[:, ::-1])
 
 
 def test_a_dataset_of_h5py_is_a_view_too(tmp_path):

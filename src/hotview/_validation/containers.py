@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hotview._types import Array
+from hotview._types import Array, IntArray
 
 __all__ = ["StoredRows", "container_of", "matrix_of"]
 
@@ -64,9 +64,9 @@ def matrix_of(name: str, view: Any) -> Any:
         Array, sparse matrix or frame; a dense or CSR matrix that is on disk stays there, as
         `StoredRows`.
     """
-    X = view
+    X, rows = view, None
     if container_of(view) == "anndata":
-        X = view.X
+        X, rows = _stored_part(view) or (view.X, None)
         if X is None:
             raise ValueError(
                 f"Expected view {name!r} to be an AnnData with a matrix X, but its X is None. Pass "
@@ -74,10 +74,22 @@ def matrix_of(name: str, view: Any) -> Any:
             )
     home = type(X).__module__.partition(".")[0]
     if home == "h5py" and hasattr(X, "dtype"):
-        return StoredRows(X)
+        return StoredRows(X, rows)
     if home == "anndata" and hasattr(X, "to_memory"):  # a sparse matrix on disk
-        return StoredRows(X) if X.format == "csr" else X.to_memory()
+        return StoredRows(X, rows) if X.format == "csr" else X.to_memory()
     return X
+
+
+def _stored_part(adata: Any) -> tuple[Any, IntArray] | None:
+    """The matrix on disk that some cells of an AnnData are in, and where; their X would read it."""
+    whole = getattr(adata, "_adata_ref", None)
+    if whole is None or not adata.isbacked:
+        return None
+    every = np.arange(whole.n_vars)
+    is_by_row = getattr(whole.X, "format", "csr") == "csr"
+    if not is_by_row or not np.array_equal(every[adata._vidx], every):
+        return None
+    return whole.X, np.arange(whole.n_obs)[adata._oidx]
 
 
 @dataclass(frozen=True)
@@ -88,14 +100,18 @@ class StoredRows:
     ----------
     stored : h5py.Dataset or anndata.abc.CSRDataset
         The matrix.
+    chosen : ndarray of int64 or None
+        Which of its rows these are; None for all.
     """
 
     stored: Any
+    chosen: IntArray | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Numbers of rows and columns."""
-        return tuple(self.stored.shape)
+        n, *width = self.stored.shape
+        return (n if self.chosen is None else len(self.chosen), *width)
 
     @property
     def ndim(self) -> int:
@@ -109,6 +125,8 @@ class StoredRows:
         return dtype
 
     def __getitem__(self, rows: Array | slice) -> Any:
+        if self.chosen is not None:
+            rows = self.chosen[rows]
         if isinstance(rows, slice):
             return self.stored[rows]
         found, places = np.unique(rows, return_inverse=True)  # the only order that h5py takes
