@@ -65,7 +65,7 @@ def test_missing_values_are_left_alone():
         torch.tensor(X, requires_grad=True),
         sparse.csr_array(X),
         sparse.coo_matrix(X),
-        np.matrix(X),
+        X.view(np.matrix),
     ),
     ids=["lists", "pandas", "tensor", "tensor with gradient", "sparse", "sparse matrix", "matrix"],
 )
