@@ -6,6 +6,7 @@ from hotview.report.plans import (
     correlations,
     match_columns,
     most_alike,
+    place_views,
     row_entropy,
     similarity,
     stands_alone,
@@ -102,3 +103,17 @@ def test_columns_are_matched_up_to_their_order():
     assert matched.shape == (5, 6, 3)
     assert np.ptp(matched, axis=0).max() == 0
     np.testing.assert_array_equal(match_columns([PAIRS])[0], PAIRS)
+
+
+def test_views_stand_on_a_circle_group_beside_group():
+    at = place_views([0, 1, 0, 1, 2])
+    np.testing.assert_allclose(np.linalg.norm(at, axis=1), 1)
+    angle = np.arctan2(at[:, 0], -at[:, 1]) % (2 * np.pi)
+    assert np.argsort(angle).tolist() == [0, 2, 1, 3, 4]
+    gaps = np.diff(np.sort(angle))
+    assert gaps[0] < gaps[1]  # within a group, between groups
+
+
+def test_one_group_is_spread_evenly():
+    at = place_views([0] * 4)
+    np.testing.assert_allclose(at.sum(0), 0, atol=1e-12)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,7 @@ __all__ = [
     "correlations",
     "match_columns",
     "most_alike",
+    "place_views",
     "row_entropy",
     "similarity",
     "stands_alone",
@@ -21,6 +23,8 @@ __all__ = [
 
 #: Similarities that differ by less are tied: files keep four decimals of a plan.
 _TIE = 2e-3
+#: Between groups on a circle, in views.
+_GAP = 0.6
 
 
 def similarity(W: ArrayLike, *, pairwise: bool) -> NDArray[np.float64]:
@@ -228,6 +232,34 @@ def match_columns(plans: Sequence[ArrayLike]) -> NDArray[np.float64]:
     model = stack[np.nanmean(correlations(plans, pairwise=False), axis=1).argmax()]
     orders = [linear_sum_assignment(-model.T @ W)[1] for W in stack]
     return np.array([W[:, order] for W, order in zip(stack, orders, strict=True)])
+
+
+def place_views(groups: Sequence[int]) -> NDArray[np.float64]:
+    """Places on a circle, group beside group, with gaps between.
+
+    Parameters
+    ----------
+    groups : sequence of int
+        The group of every view.
+
+    Returns
+    -------
+    array of shape (views, 2)
+        Places at distance 1 from the middle.
+
+    Examples
+    --------
+    >>> from hotview.report.plans import place_views
+    >>> place_views([0, 1]).round(3) + 0.0
+    array([[ 0., -1.], [ 0.,  1.]])
+    """
+    order = sorted(range(len(groups)), key=lambda s: (groups[s], s))
+    steps = [1 + _GAP * (groups[a] != groups[b]) for a, b in pairwise(order)]
+    around = sum(steps) + 1 + _GAP * (len(set(groups)) > 1)
+    angles = np.r_[0.0, np.cumsum(steps)] / around * 2 * math.pi
+    places = np.empty((len(groups), 2))
+    places[order] = np.c_[np.sin(angles), -np.cos(angles)]
+    return places
 
 
 def _only_largest(values: NDArray[np.float64]) -> int | None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hotview.report.matrices import plot_matrix
-from hotview.report.page.graph import place_views
 from hotview.report.palette import CLASS_COLORS, VIEW_COLORS
-from hotview.report.plans import similarity
+from hotview.report.plans import place_views, similarity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,7 +26,7 @@ def test_what_is_not_known_is_not_drawn():
 
 
 def test_a_view_keeps_its_color():
-    assert 'style="fill:var(--view-2)"' in drawn([("a", "var(--view-2)", [Dot(0.5, 0.4, 0.6)])])
+    assert 'style="fill:var(--view-2)"' in drawn([("a", 2, [Dot(0.5, 0.4, 0.6)])])
 
 
 def test_long_names_stand_above_their_row():

@@ -51,6 +51,12 @@ def test_rivals_with_their_differences(record):
     assert "not compared: it cannot do with gaps" in found
 
 
+def test_labels_that_simple_methods_cannot_use(record):
+    assert "labels of rows that are in one view only" not in rival_figure(record.rivals)
+    found = rival_figure(record.rivals, more_labels=True)
+    assert "labels of rows that are in one view only" in found
+
+
 def test_no_rival_could_be_fitted():
     found = rival_figure([Rival("x", None, None, "no rows")])
     assert "<svg" not in found

@@ -71,6 +71,11 @@ def test_a_sentence_per_view(record):
     assert s.say_view(replace(alone, plan=None), 0) == ""
 
 
+def test_long_lists_are_cut(make_one):
+    record = replace(make_one(views=[f"v{s}" for s in range(12)]), scores=None)
+    assert plain(s.say_view(record, 0)).startswith("v0 goes with v2, v4, v6 and 2 more (")
+
+
 def test_one_training_says_nothing_of_others(record):
     one = replace(record, plan=replace(record.plan, replica_groups=[[0, 1, 0, 1]]), scores=None)
     assert plain(s.say_view(one, 0)) == "pix goes with fac."

@@ -140,6 +140,12 @@ def test_rows_that_were_trained_on_are_called_so(record):
     assert "accuracies here" not in page(record)
 
 
+def test_labels_of_one_view_are_told_beside_rivals(record):
+    told = {**record.trained_on, "unaligned_labeled": {"pix": 9}}
+    assert "no use for the labels" in page(replace(record, trained_on=told))
+    assert "no use for the labels" not in page(record)
+
+
 def test_what_data_would_add(record):
     bare = page(replace(record, **CASES["no rows"]))
     assert "<code>--data</code> adds accuracies" in bare

@@ -40,7 +40,9 @@ def share(right: npt.ArrayLike) -> Share:
     n, p = len(rows), float(rows.mean())
     center, width = p + _Z**2 / (2 * n), _Z * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n * n))
     scale = 1 + _Z**2 / n
-    return Share(p, max((center - width) / scale, 0.0), min((center + width) / scale, 1.0), n)
+    low = (center - width) / scale if p > 0 else 0.0  # exactly, where rounding would be off
+    high = (center + width) / scale if p < 1 else 1.0
+    return Share(p, low, high, n)
 
 
 def compare(right: npt.ArrayLike, other: npt.ArrayLike) -> Change:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hotview.report.page.drawing import Frame, chart, shorten, ticks
+from hotview.report.page.drawing import Frame, chart, mark, shorten, ticks, view_color
 from hotview.report.page.markup import Markup, tag
 
 __all__ = ["Dot", "dot_plot"]
@@ -37,7 +37,7 @@ class Dot:
 
 
 def dot_plot(
-    rows: Sequence[tuple[str, str | None, Sequence[Dot]]],
+    rows: Sequence[tuple[str, int | None, Sequence[Dot]]],
     *,
     ends: tuple[float, float],
     title: str,
@@ -49,8 +49,8 @@ def dot_plot(
 
     Parameters
     ----------
-    rows : sequence of (name, color or None, dots)
-        What to draw; several dots of a row stand on the same height.
+    rows : sequence of (name, number of its view or None, dots)
+        What to draw, in the color of the view; several dots of a row stand on the same height.
     ends : tuple of float
         Where the scale begins and ends.
     title : str
@@ -83,21 +83,21 @@ def dot_plot(
     if line is not None:
         x = frame.at_x(line)
         parts.append(tag("line", x1=x, x2=x, y1=frame.top, y2=frame.bottom, class_="reference"))
-    for i, (name, color, dots) in enumerate(rows):
+    for i, (name, view, dots) in enumerate(rows):
         y = frame.top + height * (i + 0.5) + (7 if below else 0)
-        parts.append(_name(name, y - 15 if below else y + 4, color, 52 if below else 14))
-        parts += [_dot(dot, y, frame, color) for dot in dots if math.isfinite(dot.value)]
+        parts.append(_name(name, y - 15 if below else y + 4, view, 52 if below else 14))
+        parts += [_dot(dot, y, frame, view) for dot in dots if math.isfinite(dot.value)]
     return chart(_WIDTH, frame.bottom + _BELOW, label, *parts)
 
 
-def _name(name: str, y: float, color: str | None, n: int) -> Markup:
-    dot = tag("circle", cx=6.0, cy=y - 4, r=3.5, fill=color) if color else Markup("")
-    text = tag("text", shorten(name, n), tag("title", name), x=14.0 if color else 2.0, y=y,
-               class_="name")  # fmt: skip
+def _name(name: str, y: float, view: int | None, n: int) -> Markup:
+    dot = Markup("") if view is None else mark(6.0, y - 4, view, 3.5)
+    x = 2.0 if view is None else 14.0
+    text = tag("text", shorten(name, n), tag("title", name), x=x, y=y, class_="name")
     return tag("g", dot, text)
 
 
-def _dot(dot: Dot, y: float, frame: Frame, color: str | None) -> Markup:
+def _dot(dot: Dot, y: float, frame: Frame, view: int | None) -> Markup:
     low, high = max(dot.low, frame.x[0]), min(dot.high, frame.x[1])
     bar = tag("line", x1=frame.at_x(low), x2=frame.at_x(high), y1=y, y2=y, class_="whisker")
     inside = [bar] if math.isfinite(low) and math.isfinite(high) else []
@@ -107,6 +107,6 @@ def _dot(dot: Dot, y: float, frame: Frame, color: str | None) -> Markup:
         cy=y,
         r=5.0,
         class_=dot.look,
-        style=color and f"fill:{color}",
+        style=None if view is None else f"fill:{view_color(view)}",
     )
     return tag("g", *inside, point, tag("title", dot.said))

@@ -76,7 +76,7 @@ def mark(x: float, y: float, s: int, size: float = 4.0, **attributes: str | None
 
 
 def shorten(text: str, n: int) -> str:
-    """Cut a long name for an axis; its whole is in the table and the tooltip.
+    """Cut the middle out of a long name; its whole is in the table and the tooltip.
 
     Parameters
     ----------
@@ -88,15 +88,18 @@ def shorten(text: str, n: int) -> str:
     Returns
     -------
     str
-        The name, or its beginning.
+        The name, or its beginning and its end.
 
     Examples
     --------
     >>> from hotview.report.page.drawing import shorten
     >>> shorten("morphological", 6), shorten("pix", 6)
-    ('morph…', 'pix')
+    ('mor…al', 'pix')
     """
-    return text if len(text) <= n else f"{text[: n - 1]}…"
+    if len(text) <= n:
+        return text
+    end = (n - 1) // 2  # names often differ at their end
+    return f"{text[: n - 1 - end]}…{text[-end:]}"
 
 
 def ticks(low: float, high: float, n: int = 5) -> list[float]:

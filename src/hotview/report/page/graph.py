@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hotview.report.page.drawing import chart, mark, shorten
 from hotview.report.page.markup import Markup, tag
+from hotview.report.plans import place_views
 
-__all__ = ["place_views", "view_graph"]
+__all__ = ["view_graph"]
 
 _WIDTH, _HEIGHT, _RADIUS = 380.0, 330.0, 112.0
-_GAP = 0.6  # between groups, in views
 _FAINT = 0.05  # edges of less are not drawn
-
-
-def place_views(groups: Sequence[int]) -> NDArray[np.float64]:
-    """Places on a circle, group beside group, with gaps between.
-
-    Parameters
-    ----------
-    groups : sequence of int
-        The group of every view.
-
-    Returns
-    -------
-    array of shape (views, 2)
-        Places at distance 1 from the middle.
-
-    Examples
-    --------
-    >>> from hotview.report.page.graph import place_views
-    >>> place_views([0, 1]).round(3) + 0.0
-    array([[ 0., -1.], [ 0.,  1.]])
-    """
-    order = sorted(range(len(groups)), key=lambda s: (groups[s], s))
-    steps = [1 + _GAP * (groups[a] != groups[b]) for a, b in pairwise(order)]
-    around = sum(steps) + 1 + _GAP * (len(set(groups)) > 1)
-    angles = np.r_[0.0, np.cumsum(steps)] / around * 2 * math.pi
-    places = np.empty((len(groups), 2))
-    places[order] = np.c_[np.sin(angles), -np.cos(angles)]
-    return places
 
 
 def view_graph(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hotview.report.page.drawing import chart, shorten
+from hotview.report.page.drawing import chart, mark, shorten
 from hotview.report.page.markup import Markup, join, tag
 
 __all__ = ["heat_map"]
@@ -16,6 +16,7 @@ _WIDTH = 380.0
 _CELL = (6.0, 64.0)  # smallest and largest
 _ROOM_FOR_TEXT = 22.0  # in a cell
 _ROOM_FOR_NAME = 9.0  # beside a row
+_MARGIN, _CHARACTERS = 34.0, 14  # of a matrix without names; of a name
 _DARK = 0.55  # share of the largest number from which on the text is light
 
 
@@ -29,7 +30,7 @@ def heat_map(
     row_title: str,
     column_title: str,
     spread: ArrayLike | None = None,
-    colors: Sequence[str] | None = None,
+    views: Sequence[int] | None = None,
     blank_zeros: bool = False,
 ) -> Markup:
     """Draw a matrix; where cells are too small for text, tooltips have it.
@@ -48,8 +49,8 @@ def heat_map(
         What rows and columns are.
     spread : array-like of shape (rows, columns) or None, default=None
         Standard deviations, written below the numbers.
-    colors : sequence of str or None, default=None
-        Colors of the marks beside rows.
+    views : sequence of int or None, default=None
+        Numbers of the views that rows are, for their marks.
     blank_zeros : bool, default=False
         Whether to leave cells of 0 empty.
 
@@ -68,17 +69,20 @@ def heat_map(
     """
     X = np.asarray(values, dtype=float)
     spreads = None if spread is None else np.asarray(spread, dtype=float)
-    left = 18 + 7.0 * min(max(map(len, rows)), 14) if len(rows) else 16.0
-    size = float(np.clip((_WIDTH - left - 4) / max(len(columns), 1), *_CELL))
+    longest, across = (min(max(map(len, names)), _CHARACTERS) for names in (rows, columns))
+    left = 18 + 7.0 * longest
+    if (_WIDTH - left) / len(columns) < _ROOM_FOR_NAME:  # then nothing stands beside the rows
+        left = _MARGIN
+    size = float(np.clip((_WIDTH - left - 4) / len(columns), *_CELL))
     tall = min(size, 36.0) if size >= _ROOM_FOR_TEXT else size
-    slanted = max(map(len, columns)) * 6.2 > size - 4
-    top = 24.0 + (min(max(map(len, columns)), 14) * 4.6 + 8 if slanted else 16)
+    slanted = across * 6.2 > size - 4
+    top = 40.0 if size < _ROOM_FOR_NAME or not slanted else 32 + 4.6 * across
     most = float(np.nanmax(X)) if np.isfinite(X).any() else 1.0
     parts = [_title(column_title, left, 12.0), _title(row_title, 2.0, top - 6)]
     for i, row in enumerate(X):
         y = top + i * tall
         if tall >= _ROOM_FOR_NAME:
-            parts.append(_row_name(rows[i], y + tall / 2, colors[i] if colors else None))
+            parts.append(_row_name(rows[i], y + tall / 2, views[i] if views else None))
         for j, x in enumerate(row):
             if np.isfinite(x) and not (blank_zeros and x == 0):
                 said = text(float(x))
@@ -98,19 +102,18 @@ def _title(text: str, x: float, y: float) -> Markup:
     return tag("text", text, x=x, y=y, class_="axis-title")
 
 
-def _row_name(name: str, y: float, color: str | None) -> Markup:
-    dot = tag("circle", cx=6.0, cy=y, r=3.5, fill=color) if color else Markup("")
+def _row_name(name: str, y: float, view: int | None) -> Markup:
+    dot = Markup("") if view is None else mark(6.0, y, view, 3.5)
     whole = tag("title", name)
-    short = shorten(name, 14)
+    short = shorten(name, _CHARACTERS)
     return join([dot, tag("text", short, whole, x=14.0, y=y + 3.5, class_="tick")])
 
 
 def _column_name(name: str, x: float, y: float, *, slanted: bool) -> Markup:
     turn = f"rotate(-40 {x:.1f} {y:.1f})" if slanted else None
     anchor = "start" if slanted else "middle"
-    whole = tag("title", name)
-    return tag("text", shorten(name, 14), whole, x=x, y=y, text_anchor=anchor, transform=turn,
-               class_="tick")  # fmt: skip
+    look = {"text_anchor": anchor, "transform": turn, "class_": "tick"}
+    return tag("text", shorten(name, _CHARACTERS), tag("title", name), x=x, y=y, **look)
 
 
 def _cell(

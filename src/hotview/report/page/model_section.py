@@ -7,7 +7,7 @@ from typing import Any
 
 from hotview.evaluation.record.contents import Learning, Record
 from hotview.report.page.dots import Dot, dot_plot
-from hotview.report.page.drawing import figure, view_color
+from hotview.report.page.drawing import figure
 from hotview.report.page.lines import curve_chart
 from hotview.report.page.markup import Markup, join, numbers, table, tag
 from hotview.report.page.sentences import NOT_RECORDED
@@ -58,7 +58,7 @@ def _number(x: float) -> str:
 
 def _ranks(record: Record) -> Markup:
     rows = [
-        (r.view, view_color(record.views.index(r.view)),
+        (r.view, record.views.index(r.view),
          [Dot(r.mean, r.mean - r.std, r.mean + r.std, said=f"{r.mean:.1f} of {r.most}")])
         for r in record.ranks
     ]  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 
 from hotview.evaluation.record.contents import PlanFacts, Record
 from hotview.report.page.dots import Dot, dot_plot
-from hotview.report.page.drawing import figure, view_color
+from hotview.report.page.drawing import figure
 from hotview.report.page.graph import view_graph
 from hotview.report.page.markup import Markup, join, numbers, table, tag
 from hotview.report.page.matrix import heat_map
@@ -71,7 +71,7 @@ def _map(record: Record, plan: PlanFacts) -> Markup:
         row_title="view",
         column_title=f"share that goes to the {to}",
         spread=spread if len(columns) <= 8 else None,
-        colors=[view_color(s) for s in order],
+        views=order,
     )
     cells = [_row(rows[i], W[i], None if spread is None else spread[i]) for i in range(len(rows))]
     behind = table(["view", *columns], cells, caption="Shares of the views in the plan")

@@ -9,7 +9,7 @@ import numpy as np
 from hotview.evaluation.record.contents import NumberScore, Record, Rival, Scores, Share
 from hotview.report.markdown import signed
 from hotview.report.page.dots import Dot, dot_plot
-from hotview.report.page.drawing import figure, view_color
+from hotview.report.page.drawing import figure
 from hotview.report.page.lines import calibration_chart, number_chart
 from hotview.report.page.markup import Markup, numbers, table, tag
 from hotview.report.page.matrix import heat_map
@@ -33,7 +33,7 @@ def _falls(record: Record, scores: Scores) -> Markup:
         return Markup("")
     ends = [x for s in there if s.fall for x in (s.fall.low, s.fall.high, 0.0)]
     rows = [
-        (s.view, view_color(record.views.index(s.view)),
+        (s.view, record.views.index(s.view),
          [Dot(s.fall.value, s.fall.low, s.fall.high, said=say_fall(s.fall))])
         for s in there if s.fall is not None
     ]  # fmt: skip
@@ -58,7 +58,7 @@ def _falls(record: Record, scores: Scores) -> Markup:
 
 def _alone(record: Record, scores: Scores) -> Markup:
     there = [(score.view, score.alone) for score in scores.views if score.alone is not None]
-    rows = [(view, view_color(record.views.index(view)), [_dot(found)]) for view, found in there]
+    rows = [(view, record.views.index(view), [_dot(found)]) for view, found in there]
     low = min([found.low for _, found in there], default=0.0)
     drawing = dot_plot(
         rows,
@@ -162,7 +162,7 @@ def _calibration(scores: Scores) -> Markup:
     return figure("Can its confidence be believed?", note, drawing, numbers(behind))
 
 
-def rival_figure(rivals: list[Rival]) -> Markup:
+def rival_figure(rivals: list[Rival], *, more_labels: bool = False) -> Markup:
     """The model beside simple methods and the control."""
     there = [(r.name, r.difference) for r in rivals if r.difference is not None]
     cells = [[r.name, say_rival(r), *_compare(r)] for r in rivals]
@@ -172,6 +172,8 @@ def rival_figure(rivals: list[Rival]) -> Markup:
         "Trained on the same rows, scored on the same rows. Right of the line the model is better. "
         "Bars: 95 % intervals of the difference, row by row."
     )
+    if more_labels:
+        note += " Simple methods have no use for the labels of rows that are in one view only."
     if not there:
         return figure("Beside other methods", note, behind)
     ends = [x for _, d in there for x in (d.low, d.high, 0.0)]

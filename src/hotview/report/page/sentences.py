@@ -34,6 +34,7 @@ __all__ = [
 
 NOT_RECORDED = "not recorded"
 _SURE = 0.05
+_NAMED = 3  # views of a long list
 
 
 def percent(x: float) -> str:
@@ -138,12 +139,16 @@ def say_null(plan: PlanFacts, n_views: int) -> str:
         least = f", the smallest that {n} draws of noise can give" if p <= 1 / (n + 1) else ""
         return (
             f"Before any training, some of these views are closer to each other than noise is "
-            f"(p = {p:.2f}{least}). That says neither why, nor which."
+            f"({_equals(p)}{least}). That says neither why, nor which."
         )
     return (
-        f"Before any training, no views are closer to each other than noise is (p = {p:.2f}). The "
+        f"Before any training, no views are closer to each other than noise is ({_equals(p)}). The "
         "groups below may be chance. It would look the same if all views were equally alike."
     )
+
+
+def _equals(p: float) -> str:
+    return f"p\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{p:.2f}"
 
 
 def say_view(record: Record, s: int) -> Markup:
@@ -163,10 +168,18 @@ def _say_group(plan: PlanFacts, views: Sequence[str], s: int) -> Markup:
     if plan.unclear[s]:
         return join(["belongs to no group clearly"])
     with_it = _mates(plan.groups, s)
-    where = ["goes with ", names([views[t] for t in with_it])] if with_it else ["stands alone"]
+    where = ["goes with ", _some([views[t] for t in with_it])] if with_it else ["stands alone"]
     n, same = len(plan.replica_groups), [_mates(g, s) == with_it for g in plan.replica_groups]
     often = f" (so in {sum(same)} of {n} trainings)" if n > 1 else ""
     return join([*where, often])
+
+
+def _some(views: Sequence[str]) -> Markup:
+    """The first names of a long list."""
+    if len(views) <= _NAMED + 1:
+        return names(views)
+    first = join([tag("em", name) for name in views[:_NAMED]], ", ")
+    return join([first, f" and {len(views) - _NAMED} more"])
 
 
 def _mates(groups: Sequence[int], s: int) -> list[int]:

@@ -175,7 +175,7 @@ def _sections(record: Record) -> list[tuple[str, str, list[Markup]]]:
         worth = tag("div", *view_figures(record, scores), class_="grid")
         found.append(("worth", "What each view is worth", [worth]))
         rights = [tag("div", *score_figures(record, scores), class_="grid")]
-        rights.append(rival_figure(record.rivals) if record.rivals is not None else _no_rivals())
+        rights.append(_rivals(record))
         found.append(("right", "Right and wrong", rights))
     if record.space is not None:
         found.append(("space", "The common space", [_space(record)]))
@@ -189,7 +189,10 @@ def _section(key: str, name: str, inside: list[Markup]) -> Markup:
                aria_labelledby=f"{key}-title")  # fmt: skip
 
 
-def _no_rivals() -> Markup:
+def _rivals(record: Record) -> Markup:
+    if record.rivals is not None:
+        labels = record.trained_on.get("unaligned_labeled")
+        return rival_figure(record.rivals, more_labels=bool(labels and any(labels.values())))
     said = "Simple methods were not trained beside it: that needs the rows of the training."
     return tag("p", said, class_="note")
 
