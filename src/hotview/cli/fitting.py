@@ -22,7 +22,7 @@ from hotview.cli.running import (
     make_console,
     print_json,
 )
-from hotview.cli.understanding import describe_study, print_study
+from hotview.cli.understanding import check_missing, describe_study, print_study
 from hotview.datasets.people.holding_out import HeldOut, hold_out
 from hotview.datasets.people.study import Files, Study, read_study
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
@@ -105,6 +105,7 @@ def run_fit(job: Job) -> int:
         if job.as_json:
             print_json(facts)
         return 0
+    check_missing(facts, estimator.impute)
     fit_study(estimator, study, resume=job.resume)
     return _finish(job, estimator, facts, held)
 

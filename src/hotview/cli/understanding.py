@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from scipy import sparse
 
-from hotview.datasets.people.columns import RULE
+from hotview.datasets.people.columns import RULE, ViewColumns
 from hotview.datasets.people.holding_out import HeldOut
 from hotview.datasets.people.opening import OpenView
 from hotview.datasets.people.study import Study
 
-__all__ = ["describe_study", "print_study"]
+__all__ = ["check_missing", "describe_study", "print_study"]
 
 _LISTED = 4
+_ROWS = 100_000  # looked at at once
 
 
 def describe_study(study: Study, estimator: str, held: HeldOut | None) -> dict[str, Any]:
@@ -36,9 +38,7 @@ def describe_study(study: Study, estimator: str, held: HeldOut | None) -> dict[s
     dict
         That JSON can hold.
     """
-    labels = [label for label in study.target if label is not None]
-    labels += [label for y in study.unaligned_target.values() for label in y if label is not None]
-    counts = Counter(labels)
+    counts = study.label_counts
     return {
         "estimator": estimator,
         "views": [_describe_view(view, study) for view in study.opened],
@@ -68,9 +68,42 @@ def _describe_view(view: OpenView, study: Study) -> dict[str, Any]:
         "columns": columns.n_columns,
         "categorical": {c.name: list(c.categories or ()) for c in columns.categorical},
         "left_out": [name for name in names if name not in used],
+        "missing": _missing(study.rows[view.name], columns),
         "unaligned_rows": 0 if unaligned is None else int(unaligned.shape[0]),
         "unaligned_rows_with_label": sum(label is not None for label in target),
     }
+
+
+def _missing(X: Any, columns: ViewColumns) -> dict[str, int]:
+    """How many cells of every column are missing, in rows that are not missing as a whole."""
+    counts = np.zeros(columns.n_columns, dtype=np.int64)
+    for start in range(0, 0 if sparse.issparse(X) else X.shape[0], _ROWS):
+        missing = np.isnan(X[start : start + _ROWS])
+        counts += missing[~missing.all(axis=1)].sum(axis=0)
+    if columns.columns is None:
+        names = [f"column {j + 1}" for j in range(columns.n_columns)]
+    else:
+        names = [column.name for column in columns.columns for _ in range(column.width)]
+    return {name: int(n) for name, n in zip(names, counts, strict=True) if n > 0}
+
+
+def check_missing(facts: dict[str, Any], impute: str | None) -> None:
+    """Refuse missing cells that nothing is to fill.
+
+    Parameters
+    ----------
+    facts : dict
+        What `describe_study` returned.
+    impute : str or None
+        How missing cells are filled.
+    """
+    for view in facts["views"]:
+        if view["missing"] and impute is None:
+            told = _some([f"{name!r} ({n})" for name, n in view["missing"].items()])
+            raise ValueError(
+                f"{view['file']}: cells are missing in {told}. Fill them with the mean of their "
+                "column: --impute mean; or leave columns out: --drop."
+            )
 
 
 def print_study(facts: dict[str, Any], console: Console) -> None:
@@ -115,6 +148,10 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         lines.append(f"Labels: {told}.")
     else:
         lines.append("No labels: the views are encoded, and nothing is predicted.")
+    missing = {v["name"]: v["missing"] for v in facts["views"] if v["missing"]}
+    if missing:
+        told = "; ".join(f"{name}: {_counted(columns)}" for name, columns in missing.items())
+        lines.append(f"Missing cells: {told}.")
     left_out = {v["name"]: v["left_out"] for v in facts["views"] if v["left_out"]}
     if left_out:
         told = "; ".join(f"{name}: {_some(columns)}" for name, columns in left_out.items())
@@ -127,6 +164,10 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     if categories:
         lines += [f"Categories: {'; '.join(categories)}.", RULE]
     return lines
+
+
+def _counted(columns: dict[str, int]) -> str:
+    return _some([f"{name} ({n:,})" for name, n in columns.items()])
 
 
 def _some(names: list[str]) -> str:

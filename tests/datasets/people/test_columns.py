@@ -61,6 +61,12 @@ def test_free_text_is_refused_all_columns_at_once(table):
     assert view.n_columns == 61
 
 
+def test_a_decimal_comma_is_known_as_such(table):
+    opened = table("dose;age\n1,5;3\n2,5;4\n-3,25;5\n", delimiter=";")
+    with pytest.raises(ValueError, match=r"'dose' holds numbers with a decimal comma.*--decimal ,"):
+        choose_columns(opened, (), ())
+
+
 def test_few_rows_of_names_are_no_categories(table):
     with pytest.raises(ValueError, match=r"'name' \(3 different"):
         choose_columns(table("name,age\nanna,1\nbert,2\ncarl,3\n"), (), ())

@@ -9,6 +9,7 @@ from hotview.datasets.people.labels import labels_by_id, merge_labels, read_labe
         ("1,2,", [1, 2, None]),
         ("1.0,2.0,", [1, 2, None]),  # as pandas saves whole numbers beside gaps
         ("1,x,NA", ["1", "x", None]),
+        ("flu,none,None", ["flu", "none", "None"]),  # an answer, not a gap
         ("0.5,1,2", ["0.5", "1", "2"]),
         ("true,false,true", ["true", "false", "true"]),
     ),

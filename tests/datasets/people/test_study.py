@@ -34,6 +34,14 @@ def test_every_other_row_is_unaligned_and_keeps_its_label(folder):
     assert "scan" not in study.unaligned_target
 
 
+def test_who_is_in_several_views_counts_once(folder):
+    (folder / "third.csv").write_text("id,x\nbert,1\ndora,2\n")
+    (folder / "scan.csv").write_text("size,id\n10,dora\n20,bert\n30,anna\n")
+    study = read_study(Files((*BOTH, "third.csv"), "labels.csv", "y", "id"))
+    assert study.ids.tolist() == ["bert"]  # anna is in two of three
+    assert study.label_counts == {"ill": 1, "well": 1}
+
+
 def test_without_ids_everything_is_unaligned(folder):
     study = read_study(Files(BOTH, drop=["id"]))
     assert len(study.ids) == 0
@@ -45,6 +53,7 @@ def test_labels_in_a_views_own_table_need_no_ids(folder):
     (folder / "blood.csv").write_text("iron,y\n1,0\n2,1\n3,\n")
     study = read_study(Files(("blood.csv", "genes.npy"), label_column="y"))
     assert study.unaligned_target["blood"].tolist() == [0, 1, None]
+    assert study.label_counts == {0: 1, 1: 1}
     assert study.recipe.views["blood"].n_columns == 1  # the labels are no measurement
 
 
@@ -70,7 +79,7 @@ def test_a_view_without_ids_is_absent_from_linked_rows_and_that_is_said(folder):
     assert np.isnan(study.linked["genes"]).all()
     assert study.linked["genes"].shape == (2, 2)
     assert study.unaligned["genes"].shape == (4, 2)
-    assert any("'genes' have no ids" in remark for remark in study.remarks)
+    assert any("no ids in 'genes'" in remark for remark in study.remarks)
 
 
 def test_ids_of_a_matrix_come_from_a_table(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,8 @@ __all__ = ["RULE", "Column", "ViewColumns", "choose_columns", "encode_table"]
 
 _MOST_CATEGORIES = 50
 _ROWS_PER_CATEGORY = 2  # on average; names and addresses have fewer
+
+_DECIMAL_COMMA = re.compile(r"[-+]?\d*(,\d+)?([eE][-+]?\d+)?")
 
 #: How text becomes numbers, in a sentence.
 RULE = (
@@ -141,6 +144,11 @@ def _refuse_free_text(
     }
     if not wrong:
         return
+    if commas := [n for n, found in wrong.items() if all(map(_DECIMAL_COMMA.fullmatch, found))]:
+        raise ValueError(
+            f"{table.path}: column {commas[0]!r} holds numbers with a decimal comma, such as "
+            f"{wrong[commas[0]][0]!r}. Say so: --decimal , (and, if need be, --delimiter ';')."
+        )
     told = [
         f"{name!r} ({len(found)} different: {listed(found[:3])})" for name, found in wrong.items()
     ]

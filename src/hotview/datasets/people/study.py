@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,6 +90,8 @@ class Study:
         Their labels, for views where any has one.
     ids : ndarray
         Ids of the linked rows.
+    unaligned_ids : dict of str to ndarray
+        Ids of the other rows, for views that have ids.
     rows : dict of str to ndarray or csr_array
         All rows of each view, as they are in its file.
     recipe : Recipe
@@ -104,6 +107,7 @@ class Study:
     unaligned: dict[str, Matrix]
     unaligned_target: dict[str, Array]
     ids: Array
+    unaligned_ids: dict[str, Array]
     rows: dict[str, Matrix]
     recipe: Recipe
     opened: list[OpenView]
@@ -112,8 +116,19 @@ class Study:
     @property
     def has_labels(self) -> bool:
         """Whether any row has a label."""
-        every = [self.target, *self.unaligned_target.values()]
-        return any(label is not None for labels in every for label in labels)
+        return bool(self.label_counts)
+
+    @property
+    def label_counts(self) -> Counter[Label]:
+        """How many people have each label; who is in several views counts once."""
+        people = dict(zip(self.ids, self.target, strict=True))
+        nobody = []  # rows without an id are all of different people
+        for name, labels in self.unaligned_target.items():
+            if name in self.unaligned_ids:
+                people |= zip(self.unaligned_ids[name], labels, strict=True)
+            else:
+                nobody += labels.tolist()
+        return Counter(label for label in (*people.values(), *nobody) if label is not None)
 
 
 def read_study(files: Files) -> Study:
@@ -221,7 +236,7 @@ def _link(
     several = len(named) > 1
     rows = link_rows(named) if several else None
     keys = label_array([]) if rows is None else rows.ids
-    linked, unaligned, targets = {}, {}, {}
+    linked, unaligned, targets, others = {}, {}, {}, {}
     for name, X in Xs.items():
         here = _none() if rows is None else rows.linked.get(name, _none())
         rest = np.setdiff1d(np.arange(X.shape[0]), here)
@@ -229,9 +244,11 @@ def _link(
         if len(rest) > 0:
             unaligned[name] = X if len(rest) == X.shape[0] else X[rest]
             targets[name] = _labels_of(name, rest, named, labels)
+            if name in named:
+                others[name] = named[name][rest]
     known = {name: y for name, y in targets.items() if any(label is not None for label in y)}
     target = label_array([labels.by_id.get(key) for key in keys])
-    return Study(linked, target, unaligned, known, keys, dict(Xs), recipe, opened, [])
+    return Study(linked, target, unaligned, known, keys, others, dict(Xs), recipe, opened, [])
 
 
 def _none() -> IntArray:
@@ -256,7 +273,7 @@ def _remarks(
     without = [name for name, own in ids.items() if own is None]
     if files.id_column is not None and without:
         remarks.append(
-            f"{listed(without)} have no ids, so none of their rows is linked. Give them: "
+            f"There are no ids in {listed(without)}, so no row there is linked. Give them: "
             f"--ids {without[0]}=FILE, a table with the column {files.id_column!r}."
         )
     if files.id_column is not None and len(study.ids) == 0:

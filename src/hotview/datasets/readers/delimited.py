@@ -32,6 +32,8 @@ MISSING = tuple(
         *("NULL", "Null", "null", "None", "none"),
     )
 )
+#: The same for text, in which "none" may well be an answer.
+_NO_TEXT = tuple(marker for marker in MISSING if marker.strip().lower() != "none")
 DELIMITERS = (",", ";", "\t", "|")
 _KIND = "a table in UTF-8 text"
 
@@ -194,7 +196,7 @@ def _read_text(layout: _Layout, wanted: list[str]) -> list[list[str | None]]:
 
 
 def _trim(cell: str) -> str | None:
-    return None if cell in MISSING else cell.strip()
+    return None if cell in _NO_TEXT else cell.strip()
 
 
 def _find_text(layout: _Layout) -> list[str]:
