@@ -73,8 +73,8 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        dict or list of ndarray
-            One array per view.
+        dict or list
+            Features of every view, as the estimator returns them.
         """
         return self._best().transform(Xs)
 
