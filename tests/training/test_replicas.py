@@ -296,7 +296,7 @@ def test_what_is_drawn_ahead_is_what_would_be_drawn(room, monkeypatch):
     together, alone = ([make_training(r) for r in range(R)] for _ in range(2))
     schedule = Schedule(4, view_names=NAMES)
     team = Replicas(together, 0.01)
-    team.draw_ahead(4 * schedule.steps(team))
+    team.draw_ahead(4 * schedule.steps(together[0].sampler.n_steps))
     assert len(team._ahead) == {2**28: 12, 20_000: 5, 1: 1}[room]
     train(team, schedule)
     assert len(team._ahead) == 0

@@ -20,7 +20,9 @@ from hotview._validation import Table, check_choice, check_known_tables
 from hotview.estimators.fitting import fit_views
 from hotview.estimators.frames import CONTAINERS, output_container, wrap_rows
 from hotview.estimators.inference import encode_rows
+from hotview.estimators.parameters import check_parameters
 from hotview.estimators.randomness import replica_states
+from hotview.estimators.resuming import check_same_fit, open_checkpoint
 from hotview.estimators.task import Fitted, Task
 from hotview.estimators.trained_on import tell_training
 from hotview.losses import Coupling
@@ -84,10 +86,23 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         states = replica_states(parameters["random_state"], parameters["n_replicas"])
         return [replace(task, parameters={**parameters, "random_state": s}) for s in states]
 
-    def _fit(self, **arguments: Any) -> None:
+    def _fit(self, *, resume: bool, **arguments: Any) -> None:
         start = time.perf_counter()
-        tasks = self._tasks(**arguments)
-        self._keep(tasks, fit_views(tasks), start)
+        parameters = self._parameters()
+        checkpoint = open_checkpoint(parameters, resume=resume)
+        if checkpoint is not None:
+            parameters["random_state"] = checkpoint.facts["seed"]
+            start -= checkpoint.seconds
+        tasks = self._tasks(**arguments, parameters=parameters)
+        if checkpoint is not None:
+            check_same_fit(checkpoint, tasks)
+        self._keep(tasks, fit_views(tasks, checkpoint=checkpoint), start)
+
+    def _parameters(self) -> dict[str, Any]:
+        """The parameters, checked."""
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        check_parameters(parameters)
+        return parameters
 
     def _keep(self, tasks: Sequence[Task], found: Sequence[Fitted], start: float) -> None:
         """Set the attributes of a fit that began at `start`."""

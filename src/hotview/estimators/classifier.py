@@ -32,7 +32,6 @@ from hotview.estimators.labels import (
     number_labels,
     read_labels,
 )
-from hotview.estimators.parameters import check_parameters
 from hotview.estimators.pooling import Pool, fit_pool
 from hotview.estimators.randomness import entropy_of
 from hotview.estimators.task import Fitted, Task, Validation
@@ -151,6 +150,12 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     callbacks : list of callables or None, default=None
         Called after every epoch with an `Epoch` (number, row, network); setting its ``stop`` ends
         the training.
+    checkpoint : str, path or None, default=None
+        File that training is written down in, ending in ``.checkpoint``, for ``fit(...,
+        resume=True)`` to go on from; None writes none. `fit` overwrites it, and leaves it behind:
+        delete it when the model is saved. It is not part of saved models.
+    checkpoint_every : int, default=10
+        Epochs from one such writing to the next; there is also one at the end, and at Ctrl-C.
 
     Attributes
     ----------
@@ -215,6 +220,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         random_state: Any = None,
         verbose: bool | str = "auto",
         callbacks: Sequence[Callable[[Epoch], Any]] | None = None,
+        checkpoint: Any = None,
+        checkpoint_every: int = 10,
     ) -> None:
         self.coupling = coupling
         self.view_regularizer = view_regularizer
@@ -252,6 +259,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     def fit(
         self,
@@ -261,6 +270,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         unaligned: Views | None = None,
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
         validation: tuple[Views, npt.ArrayLike] | None = None,
+        resume: bool = False,
     ) -> MultiViewClassifier:
         """Learn from linked rows, some or all labeled, and from rows without correspondence.
 
@@ -279,13 +289,20 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
             head. With them `y` may hold no label at all.
         validation : tuple of views and labels, or None, default=None
             Aligned rows whose accuracy is recorded after every epoch.
+        resume : bool, default=False
+            Whether to go on from `checkpoint`, or from the beginning if there is no such file. The
+            data and parameters must be those of then, but for `max_epochs`, which may be larger,
+            `verbose` and `callbacks`; without a `random_state`, the seed of then is used. On the
+            CPU the result has the same bits as that of a fit that was never stopped, unless
+            callbacks or encoders of one's own keep something outside of their tensors.
 
         Returns
         -------
         MultiViewClassifier
             The estimator itself.
         """
-        self._fit(Xs=Xs, y=y, unaligned=unaligned, unaligned_y=unaligned_y, validation=validation)
+        arguments = {"unaligned": unaligned, "unaligned_y": unaligned_y, "validation": validation}
+        self._fit(resume=resume, Xs=Xs, y=y, **arguments)
         return self
 
     def _tasks(
@@ -296,10 +313,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         unaligned: Views | None = None,
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
         validation: tuple[Views, npt.ArrayLike] | None = None,
+        parameters: dict[str, Any] | None = None,
     ) -> list[Task]:
         """Check what `fit` got; return what to train, one task per replica."""
-        parameters = self.get_params(deep=False)
-        check_parameters(parameters)
+        parameters = parameters or self._parameters()
         linked = check_tables(Xs, aligned=True, at_least=2)
         check_aligned_tables(linked, y)
         shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}

@@ -12,7 +12,6 @@ from hotview._types import Views
 from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.gathering import Source
-from hotview.estimators.parameters import check_parameters
 from hotview.estimators.task import Task
 from hotview.training.loop import Epoch
 
@@ -97,6 +96,12 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     callbacks : list of callables or None, default=None
         Called after every epoch with an `Epoch` (number, row, network); setting its ``stop`` ends
         the training.
+    checkpoint : str, path or None, default=None
+        File that training is written down in, ending in ``.checkpoint``, for ``fit(...,
+        resume=True)`` to go on from; None writes none. `fit` overwrites it, and leaves it behind:
+        delete it when the model is saved. It is not part of saved models.
+    checkpoint_every : int, default=10
+        Epochs from one such writing to the next; there is also one at the end, and at Ctrl-C.
 
     Attributes
     ----------
@@ -170,6 +175,8 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         random_state: Any = None,
         verbose: bool | str = "auto",
         callbacks: Sequence[Callable[[Epoch], Any]] | None = None,
+        checkpoint: Any = None,
+        checkpoint_every: int = 10,
     ) -> None:
         self.coupling = coupling
         self.view_regularizer = view_regularizer
@@ -200,11 +207,15 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     # TransformerMixin's, which comes first, is there only for transformers that it wraps.
     set_output = MultiViewEstimator.set_output
 
-    def fit(self, Xs: Views, y: Any = None, *, paired: bool = False) -> MultiViewEncoder:
+    def fit(
+        self, Xs: Views, y: Any = None, *, paired: bool = False, resume: bool = False
+    ) -> MultiViewEncoder:
         """Learn an encoder for every view.
 
         Parameters
@@ -216,19 +227,31 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         paired : bool, default=False
             Whether row i is the same individual in every view, which ``"lscca"`` and ``"dgcca"``
             need.
+        resume : bool, default=False
+            Whether to go on from `checkpoint`, or from the beginning if there is no such file. The
+            data and parameters must be those of then, but for `max_epochs`, which may be larger,
+            `verbose` and `callbacks`; without a `random_state`, the seed of then is used. On the
+            CPU the result has the same bits as that of a fit that was never stopped, unless
+            callbacks or encoders of one's own keep something outside of their tensors.
 
         Returns
         -------
         MultiViewEncoder
             The estimator itself.
         """
-        self._fit(Xs=Xs, paired=paired)
+        self._fit(resume=resume, Xs=Xs, paired=paired)
         return self
 
-    def _tasks(self, Xs: Views, y: Any = None, *, paired: bool = False) -> list[Task]:
+    def _tasks(
+        self,
+        Xs: Views,
+        y: Any = None,
+        *,
+        paired: bool = False,
+        parameters: dict[str, Any] | None = None,
+    ) -> list[Task]:
         """Check what `fit` got; return what to train, one task per replica."""
-        parameters = self.get_params(deep=False)
-        check_parameters(parameters)
+        parameters = parameters or self._parameters()
         if not isinstance(paired, bool | np.bool_):
             raise TypeError(
                 f"Expected paired to be True or False, but it is {paired!r}. Say paired=True only "

@@ -12,6 +12,7 @@ from sklearn import config_context
 from hotview.estimators.gathering import Reading
 from hotview.estimators.single_fit import Fit
 from hotview.estimators.task import Fitted, Task
+from hotview.training.checkpoint import Checkpoint, Place
 from hotview.training.loop import Alone, Outcome, Team, Training, train
 from hotview.training.replicas import Replicas, shape_of
 from hotview.training.threads import suited_threads
@@ -24,6 +25,7 @@ def fit_views(
     *,
     null: bool = True,
     training: AbstractContextManager[None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> list[Fitted]:
     """Train on checked tables with checked parameters.
 
@@ -35,6 +37,8 @@ def fit_views(
         Whether plans get a null to be read against.
     training : context manager or None, default=None
         Entered while networks are trained.
+    checkpoint : Checkpoint or None, default=None
+        Where to go on from, and what to write while networks are trained.
 
     Returns
     -------
@@ -49,10 +53,12 @@ def fit_views(
         torch.enable_grad(),
         fits[0].random.in_modules(fits[0].device),
     ):
-        return _run(fits, training or nullcontext())
+        return _run(fits, training or nullcontext(), checkpoint)
 
 
-def _run(fits: Sequence[Fit], training: AbstractContextManager[None]) -> list[Fitted]:
+def _run(
+    fits: Sequence[Fit], training: AbstractContextManager[None], checkpoint: Checkpoint | None
+) -> list[Fitted]:
     readings: dict[Hashable, Reading] = {}
     trainings = [fit.prepare(readings) for fit in fits]
     groups: dict[Hashable, list[int]] = {}
@@ -63,13 +69,15 @@ def _run(fits: Sequence[Fit], training: AbstractContextManager[None]) -> list[Fi
     ]
     outcomes: dict[int, Outcome] = {}
     with training:
-        for members, team in zip(groups.values(), teams, strict=True):
+        for i, (members, team) in enumerate(zip(groups.values(), teams, strict=True)):
             first, batch_size = fits[members[0]], team.members[0].sampler.batch_size
             schedule = first.schedule
+            place = None if checkpoint is None else Place(checkpoint, i)
             if any(outcome.interrupted for outcome in outcomes.values()):
-                schedule = replace(schedule, max_epochs=1)  # who stops one wants all to stop
+                # Who stops one wants all to stop, and to go on later as if nobody had.
+                schedule, place = replace(schedule, max_epochs=1), None
             with suited_threads(team.network, batch_size, first.device):
-                outcomes |= zip(members, train(team, schedule), strict=True)
+                outcomes |= zip(members, train(team, schedule, place), strict=True)
     found = []
     for i, fit in enumerate(fits):
         with suited_threads(fit.training.network, fit.training.sampler.batch_size, fit.device):
@@ -83,5 +91,6 @@ def _team(trainings: Sequence[Training], fit: Fit) -> Team:
         return Alone(trainings[0], fit["learning_rate"])
     team = Replicas(trainings, fit["learning_rate"])
     if on_gpu and fit.schedule.is_fixed:
-        team.draw_ahead(fit.schedule.max_epochs * fit.schedule.steps(team))
+        n_steps = fit.schedule.steps(trainings[0].sampler.n_steps)
+        team.draw_ahead(fit.schedule.max_epochs * n_steps)
     return team

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -40,6 +41,7 @@ _COUNTS = (
     "sinkhorn_max_iter",
     "batch_size",
     "n_replicas",
+    "checkpoint_every",
 )
 _OPTIONAL_COUNTS = ("max_epochs", "steps_per_epoch", "patience")
 _WEIGHTS = ("coupling_weight", "view_weight")
@@ -75,6 +77,15 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         _check_switch(name, parameters.get(name, True))
     _check_verbose(parameters["verbose"])
     _check_callbacks(parameters["callbacks"])
+    _check_checkpoint(parameters["checkpoint"])
+
+
+def _check_checkpoint(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike | None):
+        raise TypeError(
+            f"Expected checkpoint to be the path of a file, or None, but it is {path!r}. "
+            "Pass checkpoint='fit.checkpoint'."
+        )
 
 
 def _check_switch(name: str, value: Any) -> None:

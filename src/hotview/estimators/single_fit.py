@@ -413,6 +413,7 @@ class Fit:
             tuple(self["callbacks"] or ()),
             self.names,
             wants_progress(self["verbose"]),
+            None if self["checkpoint"] is None else self["checkpoint_every"],
         )
 
     def _score(

@@ -28,7 +28,7 @@ def fit_together(
     Parameters
     ----------
     fits : sequence of (estimator, dict of str to object)
-        Estimators, and what their `fit` takes.
+        Estimators, and what their `fit` takes; checkpoints are refused.
     null : bool, default=True
         Whether plans get a null to be read against, which takes as long as a small training.
     training : context manager or None, default=None
@@ -46,6 +46,11 @@ def fit_together(
     [2, 2]
     """
     start = time.perf_counter()
+    if any(estimator.get_params()["checkpoint"] is not None for estimator, _ in fits):
+        raise ValueError(
+            "Expected estimators without a checkpoint, because these fits are trained in one set "
+            "of tensors, but some have one. Set checkpoint=None, or fit them one by one."
+        )
     tasks = [estimator._tasks(**arguments) for estimator, arguments in fits]
     every = [task for several in tasks for task in several]
     found = iter(fit_views(every, null=null, training=training))

@@ -169,6 +169,11 @@ class Sampler:
     def _stream(self, n: int) -> Stream | None:
         return Stream(n, self.batch_size, self.random) if n > 0 else None
 
+    @property
+    def streams(self) -> list[Stream | None]:
+        """All orders of rows, in one order of their own."""
+        return [self.labeled_stream, self.taught_stream, *self.own_streams, *self.row_streams]
+
     def draw(self) -> Batch:
         """Draw one batch, and take its rows."""
         picks, device = self.pick(), self.data.views[0].device

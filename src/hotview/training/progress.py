@@ -71,10 +71,10 @@ class ProgressBar:
     ) -> None:
         self.progress.stop()
 
-    def step(self) -> None:
-        """Tell that a step was made."""
-        self.n_done += 1
-        self.progress.advance(self.task)
+    def step(self, n: int = 1) -> None:
+        """Tell that steps were made."""
+        self.n_done += n
+        self.progress.advance(self.task, n)
 
     def epoch(self, row: dict[str, float], terms: list[str]) -> None:
         """Tell what an epoch recorded."""

@@ -19,8 +19,8 @@ from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.stacked import SideBySide, restack_networks, stack_networks, unstack_networks
 from hotview.training.batches import Picks, span
 from hotview.training.graphs import RecordedStep
-from hotview.training.loop import Training, make_optimizer, train_step
 from hotview.training.rows import ViewRows
+from hotview.training.team import Training, make_optimizer, train_step
 
 __all__ = ["Replicas", "shape_of"]
 
@@ -31,8 +31,7 @@ _PARTS = 4  # of a batch, at most, each of no more than its size
 def shape_of(training: Training) -> Hashable:
     """What must be equal for trainings to be stacked, beside all parameters but the weights."""
     sampler, objective = training.sampler, training.objective
-    streams = [sampler.labeled_stream, sampler.taught_stream, *sampler.own_streams]
-    sizes = [0 if stream is None else stream.size for stream in [*streams, *sampler.row_streams]]
+    sizes = [0 if stream is None else stream.size for stream in sampler.streams]
     return (
         tuple(view.n_columns for view in sampler.data.views),
         (sampler.n_steps, sampler.batch_size, *sizes),

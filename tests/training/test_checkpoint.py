@@ -1,0 +1,218 @@
+import copy
+import runpy
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from hotview._archive import read_archive, write_archive
+from hotview.training.checkpoint import _CHECKPOINT, Checkpoint, Place, read_checkpoint
+from hotview.training.loop import Alone, Schedule, Training, train
+from hotview.training.replicas import Replicas
+
+MAKE = runpy.run_path(str(Path(__file__).parent / "test_loop.py"))
+NAMES, weights_of, N_EPOCHS = MAKE["NAMES"], MAKE["weights_of"], 6
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Steps are small here: a second thread would only wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Dropping(torch.nn.Module):
+    """An encoder that draws from torch's global generator, and counts batches."""
+
+    def __init__(self):
+        super().__init__()
+        layers = [torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.Dropout(0.5)]
+        self.layers = torch.nn.Sequential(*layers, torch.nn.Linear(6, 5))
+
+    def forward(self, X):
+        return self.layers(X)
+
+
+def make_training(seed, coupling="hot-reference", *, drops=False, score=False):
+    network, random = MAKE["make_network_of_views"](), np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    for p in network.parameters():
+        p.data += 0.1 * torch.randn(p.shape)
+    if drops:
+        network.encoders[0] = Dropping()
+    sampler = MAKE["Sampler"](MAKE["make_data"](), 13, random, couples=True, aligned=False)
+    objective = MAKE["make_objective"](coupling, head_weight=1.0)
+    generator = torch.Generator().manual_seed(seed)
+    member = Training(network, objective, sampler, generator)
+    if score:  # something that depends on the weights alone
+        member.score = lambda: float(sum(x.double().sum() for x in weights_of(network)).sin())
+    return member
+
+
+def make_team(n, **options):
+    trainings = [make_training(seed, **options) for seed in range(n)]
+    torch.manual_seed(99)
+    return Alone(trainings[0], 0.01) if n == 1 else Replicas(trainings, 0.01)
+
+
+def results(team, outcomes):
+    weights = [x.clone() for m in team.members for f in m.modules for x in f.state_dict().values()]
+    rows = [{k: v for k, v in row.items() if k != "seconds"} for o in outcomes for row in o.history]
+    drawn = [m.sampler.random.random() for m in team.members]
+    drawn += [torch.rand(1, generator=m.generator).item() for m in team.members]
+    return weights, rows, [*drawn, torch.rand(1).item()]
+
+
+def assert_same(a, b):
+    assert all(torch.equal(x, y) for x, y in zip(a[0], b[0], strict=True))
+    assert a[1:] == b[1:]
+
+
+OPTIONS = {
+    "default": {},
+    "pairwise": {"coupling": "hot-pairwise"},
+    "none": {"coupling": "none"},
+    "dropout": {"drops": True},
+}
+
+
+@pytest.mark.parametrize("n", (1, 3))
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_going_on_from_any_epoch_gives_the_same_bits(tmp_path, n, options):
+    schedule = Schedule(N_EPOCHS, view_names=NAMES, checkpoint_every=1)
+    team = make_team(n, **options)
+    whole = results(team, train(team, schedule))
+    for stop in (1, 4, N_EPOCHS):
+        path = tmp_path / f"{stop}.checkpoint"
+        first = Checkpoint(path, {"seed": 0})
+        train(make_team(n, **options), Schedule(stop, view_names=NAMES), Place(first, 0))
+        team = make_team(n, **options)
+        place = Place(read_checkpoint(path), 0)
+        assert_same(results(team, train(team, schedule, place)), whole)
+
+
+@pytest.mark.parametrize("n", (1, 3))
+def test_the_best_weights_and_patience_are_gone_on_with(tmp_path, n):
+    schedule = Schedule(40, view_names=NAMES, patience=3)
+    team = make_team(n, score=True)
+    whole = results(team, train(team, schedule))
+    assert len(whole[1]) < 40 * n  # or patience was not needed
+    for stop in (2, 4, 40):
+        first = Checkpoint(tmp_path / "a.checkpoint", {})
+        shorter = Schedule(stop, view_names=NAMES, patience=3)
+        train(make_team(n, score=True), shorter, Place(first, 0))
+        team = make_team(n, score=True)
+        place = Place(read_checkpoint(first.path), 0)
+        assert_same(results(team, train(team, schedule, place)), whole)
+
+
+@pytest.mark.parametrize("n", (1, 2))
+@pytest.mark.parametrize("step", (1, 5, 8))
+def test_what_was_interrupted_within_an_epoch_is_gone_on_with(tmp_path, n, step):
+    schedule = Schedule(N_EPOCHS, view_names=NAMES, checkpoint_every=100)
+    team = make_team(n)
+    whole = results(team, train(team, schedule))
+    team, first = make_team(n), Checkpoint(tmp_path / "a.checkpoint", {})
+    take, taken = team.step, []
+
+    def interrupted():
+        taken.append(take())
+        if len(taken) == step:
+            signal.raise_signal(signal.SIGINT)
+        return taken[-1]
+
+    team.step = interrupted
+    assert all(outcome.interrupted for outcome in train(team, schedule, Place(first, 0)))
+    assert len(taken) == step
+    team = make_team(n)
+    place = Place(read_checkpoint(first.path), 0)
+    assert_same(results(team, train(team, schedule, place)), whole)
+
+
+def test_nothing_is_written_twice(tmp_path):
+    first = Checkpoint(tmp_path / "a.checkpoint", {})
+    schedule = Schedule(4, view_names=NAMES, checkpoint_every=2)
+    written = []
+    write = first.write
+    first.write = lambda: (written.append(first.teams[0].facts["epoch"]), write())
+    train(make_team(1), schedule, Place(first, 0))
+    assert written == [2, 4]
+
+
+def test_teams_are_kept_side_by_side(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "a.checkpoint", {"why": "so"})
+    schedule = Schedule(2, view_names=NAMES)
+    train(make_team(1), schedule, Place(checkpoint, 0))
+    train(make_team(2), schedule, Place(checkpoint, 1))
+    found = read_checkpoint(checkpoint.path)
+    assert found.facts["why"] == "so"
+    assert [len(state.facts["members"]) for state in found.teams] == [1, 2]
+    for state, other in zip(found.teams, checkpoint.teams, strict=True):
+        assert state.facts == other.facts
+        assert state.tensors.keys() == other.tensors.keys()
+        assert all(torch.equal(x, other.tensors[name]) for name, x in state.tensors.items())
+
+
+def test_a_checkpoint_does_not_change_while_training_goes_on(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
+    team = make_team(2)
+    train(team, Schedule(2, view_names=NAMES), Place(checkpoint, 0))
+    before = copy.deepcopy(checkpoint.teams[0].tensors)
+    train(team, Schedule(2, view_names=NAMES))
+    assert all(torch.equal(x, before[name]) for name, x in checkpoint.teams[0].tensors.items())
+
+
+def test_fewer_epochs_than_were_made_are_refused(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
+    train(make_team(1), Schedule(3, view_names=NAMES), Place(checkpoint, 0))
+    with pytest.raises(ValueError, match=r"Expected max_epochs to be at least 3.* but it is 2"):
+        train(make_team(1), Schedule(2, view_names=NAMES), Place(checkpoint, 0))
+
+
+def test_what_was_left_half_written_is_cleared_away(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
+    train(make_team(1), Schedule(1, view_names=NAMES), Place(checkpoint, 0))
+    draft, other = tmp_path / ".a-x1.checkpoint", tmp_path / ".b-x1.checkpoint"
+    draft.write_bytes(b"half")
+    other.write_bytes(b"of another")
+    read_checkpoint(checkpoint.path)
+    assert not draft.exists()
+    assert other.exists()
+
+
+def change_team(tensors, facts):
+    facts["teams"][0]["members"] = []
+
+
+def change_streams(tensors, facts):
+    tensors["0.stream.0.0"] = torch.tensor([1000])
+
+
+def change_random(tensors, facts):
+    facts["teams"][0]["members"][0]["random"] = {"bit_generator": "other"}
+
+
+def lose_weights(tensors, facts):
+    del tensors["0.network.maps.0.weight"]
+
+
+@pytest.mark.parametrize("change", (change_team, change_streams, change_random, lose_weights))
+def test_a_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, change):
+    checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
+    train(make_team(1), Schedule(1, view_names=NAMES), Place(checkpoint, 0))
+    archive = read_archive(checkpoint.path, _CHECKPOINT)
+    change(archive.tensors, archive.facts)
+    write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, archive.facts)
+    place = Place(read_checkpoint(checkpoint.path), 0)
+    with pytest.raises(ValueError, match=r"a checkpoint that hotview saved, but its parts do not"):
+        train(make_team(1), Schedule(2, view_names=NAMES), place)
+
+
+def test_another_file_is_refused(tmp_path):
+    write_archive(tmp_path / "a.checkpoint", _CHECKPOINT, {}, {"teams": 3})
+    with pytest.raises(ValueError, match="does not tell of any training"):
+        read_checkpoint(tmp_path / "a.checkpoint")
