@@ -26,6 +26,12 @@ class LinkedRows:
         Where these ids are in every view; the same place is the same individual.
     unaligned : dict of str to ndarray of int64
         The other rows of every view, in their order.
+
+    Examples
+    --------
+    >>> from hotview.datasets import link_rows
+    >>> link_rows({"blood": ["anna", "bert"], "scan": ["bert"]}).unaligned["blood"].tolist()
+    [0]
     """
 
     ids: Array

@@ -37,6 +37,12 @@ class Assessment:
         The classes of the model and, after them, others that occur.
     confusion : list of list of int
         How many rows of a class (by row) were predicted as a class (by column).
+
+    Examples
+    --------
+    >>> from hotview.evaluation import assess
+    >>> assess([0, 1], [[0.9, 0.1], [0.2, 0.8]], [0, 1]).to_json()["accuracy"]
+    1.0
     """
 
     accuracy: Share

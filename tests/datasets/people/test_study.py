@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from hotview.datasets.people.holding_out import hold_out
 from hotview.datasets.people.study import Files, read_study
 
 
@@ -117,32 +116,3 @@ def test_files_are_not_changed(folder):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     read_study(Files((*BOTH, "genes.npy"), "labels.csv", "y", "id"))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-
-
-class TestHoldOut:
-    @pytest.fixture
-    def study(self, folder):
-        rows = "\n".join(f"p{i},{i},{'ab'[i % 3 == 0]}" for i in range(60))
-        (folder / "blood.csv").write_text(f"id,iron,y\n{rows}\n")
-        (folder / "scan.csv").write_text(f"id,size,y\n{rows}\n")
-        return read_study(Files(BOTH, label_column="y", id_column="id"))
-
-    def test_a_share_of_every_class_is_left_out_of_training(self, study):
-        held = hold_out(study, 0.25)
-        assert sorted(held.target.tolist()) == ["a"] * 10 + ["b"] * 5
-        assert set(held.ids) | set(held.study.ids) == set(study.ids)
-        assert not set(held.ids) & set(held.study.ids)
-        np.testing.assert_array_equal(held.views["scan"][:, 0], [int(i[1:]) for i in held.ids])
-        np.testing.assert_array_equal(
-            held.study.linked["blood"][:, 0], [int(i[1:]) for i in held.study.ids]
-        )
-
-    def test_it_depends_on_nothing_but_the_ids(self, study, folder):
-        rows = (folder / "blood.csv").read_text().splitlines()
-        (folder / "blood.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]) + "\n")
-        again = read_study(Files(BOTH, label_column="y", id_column="id"))
-        assert set(hold_out(again, 0.25).ids) == set(hold_out(study, 0.25).ids)
-
-    def test_nothing_to_hold_out_is_refused(self, study):
-        with pytest.raises(ValueError, match="Hold out a larger share"):
-            hold_out(study, 0.001)

@@ -1,0 +1,51 @@
+import shutil
+
+import numpy as np
+import pytest
+
+import hotview as hv
+from hotview.cli.judged import labeled, read_judged, training_study
+from hotview.cli.models import open_model
+
+
+def test_new_rows_were_not_seen(model, study, new_files):
+    judged = read_judged(
+        open_model(model), [str(f) for f in new_files], str(study / "new-labels.csv"), {}
+    )
+    assert not judged.seen
+    assert judged.ids.tolist() == [f"n{i}" for i in range(20)]
+    views, target, _ = labeled(judged)
+    assert len(target) == len(views["scan"]) == 20
+
+
+def test_training_files_are_found_only_unchanged(model, tmp_path):
+    opened = open_model(model)
+    assert training_study(opened).linked["blood"].shape[0] == 40
+    opened.estimator.notes_["files"]["blood"]["sha256"] = "0" * 64
+    assert training_study(opened) is None
+
+
+def test_a_copy_of_a_training_file_is_known_again(model, files, tmp_path):
+    copy = tmp_path / "scan.csv"
+    shutil.copy(files[1], copy)
+    assert read_judged(open_model(model), [str(copy)], str(files[3]), {}).seen
+
+
+def test_rows_without_a_label_are_not_judged(model, study, new_files, tmp_path):
+    few = tmp_path / "labels.csv"
+    few.write_text("id,state\nn3,ill\nn7,\n")
+    judged = read_judged(open_model(model), [str(f) for f in new_files], str(few), {})
+    views, target, ids = labeled(judged)
+    assert (ids.tolist(), target.tolist()) == (["n3"], ["ill"])
+    assert len(views["scan"]) == 1
+
+
+def test_without_a_column_of_labels_there_is_nothing_to_judge_by(tmp_path):
+    rng = np.random.default_rng(0)
+    views = {"a": rng.normal(size=(30, 3)), "b": rng.normal(size=(30, 2))}
+    classifier = hv.MultiViewClassifier(max_epochs=1, n_replicas=1, hidden=(4,), random_state=0)
+    classifier.fit(views, rng.integers(0, 2, 30)).save(tmp_path / "m.hotview")
+    np.save(tmp_path / "a.npy", views["a"])
+    judged = read_judged(open_model(tmp_path / "m.hotview"), [str(tmp_path / "a.npy")], None, {})
+    with pytest.raises(ValueError, match="--label-column"):
+        labeled(judged)

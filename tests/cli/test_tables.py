@@ -1,0 +1,26 @@
+import numpy as np
+
+from hotview.cli.models import open_model
+from hotview.cli.tables import feature_columns, prediction_columns
+
+
+def test_predictions_are_the_models(model, new_files):
+    opened = open_model(model)
+    people = opened.read_people([str(f) for f in new_files], {}).people
+    columns = prediction_columns(opened, people)
+    P = opened.estimator.predict_proba(people.views)
+    assert list(columns)[:3] == ["id", "predicted", "probability"]
+    np.testing.assert_array_equal(columns["probability_odd"], P[:, 1])
+    np.testing.assert_array_equal(
+        columns["disagreement"], opened.estimator.predict_disagreement(people.views)
+    )
+
+
+def test_features_are_the_models(model, new_files):
+    opened = open_model(model)
+    [scan] = opened.read_rows([str(new_files[1])], {}).values()
+    columns = feature_columns(opened, "scan", scan, "features")
+    assert columns["id"] == scan.ids
+    Z = opened.estimator.transform_view(scan.X, "scan")
+    np.testing.assert_array_equal(columns["scan_0"], Z[:, 0])
+    assert len(columns) == 1 + Z.shape[1]
