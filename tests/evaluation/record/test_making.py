@@ -47,6 +47,14 @@ def test_labels_may_be_missing(classifier, test):
     assert make_record(classifier, X, umap=False).n_labeled == 0
 
 
+def test_labels_that_were_never_seen(classifier, test):
+    X, y = test
+    record = make_record(classifier, X, np.where(np.arange(80) < 5, 99, y), umap=False)
+    assert record.scores.accuracy.n == 80
+    assert sum(record.scores.confusion[-1]) == 5
+    assert record.space.truth[0] == len(record.classes)
+
+
 def test_lists_and_absent_views(classifier, test):
     X, y = test
     listed = [*list(X.values())[:3], None]

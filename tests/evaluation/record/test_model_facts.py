@@ -1,3 +1,6 @@
+import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +48,15 @@ def test_groups_of_replicas_are_numbered_alike(classifier):
     clear = [s for s in range(4) if mean[s].max() == 1]  # views on which replicas agree
     assert all(mean[s].argmax() == found.groups[s] for s in clear)
     assert clear
+
+
+def test_references_have_no_order(classifier):
+    first = classifier.plans_[0]
+    turned = replace(first, W=first.W[:, [1, 2, 0]], C=first.C[:, [1, 2, 0]])
+    model = copy.copy(classifier)
+    model.plans_ = [first, turned]
+    groups = describe_plan(model).replica_groups
+    assert groups[1] == groups[0]
 
 
 def test_pairwise_plans_name_views(train):
