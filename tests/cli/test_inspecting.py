@@ -8,7 +8,7 @@ from hotview.persistence import load_model
 
 def test_parameters_that_were_changed_are_told():
     assert changed_parameters(MultiViewEncoder()) == {}
-    changed = changed_parameters(MultiViewEncoder(hidden=(8, 4), entropy=0.2))
+    changed = changed_parameters(MultiViewEncoder(hidden=(8, 4), entropy=0.2, verbose=True))
     assert changed == {"hidden": "(8, 4)", "entropy": 0.2}
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 __all__ = ["changed_parameters", "describe_model", "result_lines"]
 
+_OF_THE_MOMENT = ("device", "verbose")  # which say nothing about the model
+
 
 def describe_model(estimator: Any) -> dict[str, Any]:
     """Everything a model file tells, in plain values.
@@ -67,7 +69,11 @@ def changed_parameters(estimator: Any) -> dict[str, Any]:
     """
     defaults = inspect.signature(type(estimator)).parameters
     given = estimator.get_params(deep=False)
-    changed = {n: v for n, v in given.items() if repr(v) != repr(defaults[n].default)}
+    changed = {
+        n: v
+        for n, v in given.items()
+        if repr(v) != repr(defaults[n].default) and n not in _OF_THE_MOMENT
+    }
     plain = (bool, int, float, str, type(None))
     return {n: v if isinstance(v, plain) else str(v) for n, v in changed.items()}
 
