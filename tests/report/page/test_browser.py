@@ -191,6 +191,13 @@ def test_a_phone_does_not_scroll_sideways(browser, make_one, tmp_path, name):
     phone.context.close()
 
 
+def test_words_of_tables_stay_whole_on_a_phone(browser, file):
+    phone = Opened(browser, file, width=390)
+    cells = phone.page.locator("#right figure > .scroll tbody th").all()
+    assert [cell.bounding_box()["width"] >= 100 for cell in cells] == [True, True]
+    phone.context.close()
+
+
 def test_names_cannot_run(browser, make_one, tmp_path):
     evil = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
     record = make_one(views=[f"{evil}{s}" for s in range(4)], classes=[evil, "b", "c"])
