@@ -17,7 +17,7 @@ ORDER = (
     ("losses",),
     ("training",),
     ("estimators",),
-    ("persistence",),
+    ("persistence", "export"),
     ("evaluation", "federated", "model_selection", "omics", "tracking"),
     ("experiments",),
     ("report",),

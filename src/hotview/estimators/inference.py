@@ -52,7 +52,7 @@ def encode_rows(network: MultiViewNetwork, s: int, rows: ViewRows, space: str) -
     parts = []
     with torch.inference_mode():
         for X in rows.chunks(_CHUNK):
-            F, absent = _encode(network, s, X)
+            F, absent = encode(network, s, X)
             out = network.maps[s](F) if space == "common" else F
             parts.append(out.masked_fill(absent.unsqueeze(1), torch.nan).float().cpu().numpy())
     return np.concatenate(parts)
@@ -90,17 +90,20 @@ def class_log_probabilities(
     ndarray of float64
         Rows without any view are NaN.
     """
-    parts = []
-    for said, speaks, has in _judgments(network, views, fusion, judge):
-        if pool is None:
-            scores = _average(said, speaks, fusion)
-        else:
-            scores = torch.where(
-                speaks.any(1, keepdim=True), pool.scores(said, speaks), _prior(fusion, said)
-            )
-        nowhere = ~has.any(1, keepdim=True)
-        parts.append(scores.masked_fill(nowhere, torch.nan).cpu().numpy())
-    return np.concatenate(parts)
+    found = _judgments(network, views, fusion, judge)
+    parts = [combine(said, speaks, has, fusion, pool) for said, speaks, has in found]
+    return np.concatenate([scores.cpu().numpy() for scores in parts])
+
+
+def combine(said: Tensor, speaks: Tensor, has: Tensor, fusion: Fusion, pool: Pool | None) -> Tensor:
+    """Logarithms of probabilities from what `judge_tensors` returns; NaN without any view."""
+    if pool is None:
+        scores = _average(said, speaks, fusion)
+    else:
+        scores = torch.where(
+            speaks.any(1, keepdim=True), pool.scores(said, speaks), _prior(fusion, said)
+        )
+    return scores.masked_fill(~has.any(1, keepdim=True), torch.nan)
 
 
 def judge_rows(
@@ -134,22 +137,22 @@ def _judgments(
     fusion: Fusion,
     judge: Judge | None,
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """What is said about some rows at a time, who speaks, and which views they have."""
+    """The same as of `judge_tensors`, about some rows at a time."""
     n = len(next(iter(views.values())))
     with torch.inference_mode():
         for start in range(0, n, _CHUNK):
             rows = np.arange(start, min(start + _CHUNK, n))
             Xs = {s: view.take(rows) for s, view in views.items()}
-            yield _judge(network, Xs, fusion, judge)
+            yield judge_tensors(network, Xs, fusion, judge)
 
 
-def _judge(
+def judge_tensors(
     network: MultiViewNetwork, Xs: dict[int, Tensor], fusion: Fusion, judge: Judge | None
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """What is said about standardized rows of some views, who speaks, and which views they have."""
     every = range(len(network.encoders))
-    encoded = {s: _encode(network, s, X) for s, X in Xs.items()}
-    first, _ = next(iter(encoded.values()))
-    nobody = torch.zeros(len(first), dtype=torch.bool, device=first.device)
+    encoded = {s: encode(network, s, X) for s, X in Xs.items()}
+    nobody = torch.zeros_like(next(iter(encoded.values()))[1])
     has = torch.stack([~encoded[s][1] if s in Xs else nobody for s in every], dim=1)
     said = {s: _judge_view(network, s, X, encoded[s], judge) for s, X in Xs.items()}
     nothing = torch.zeros_like(next(iter(said.values())))
@@ -198,7 +201,7 @@ def _prior(fusion: Fusion, said: Tensor) -> Tensor:
     return torch.tensor(fusion.log_prior, dtype=torch.float64, device=said.device)
 
 
-def _encode(network: MultiViewNetwork, s: int, X: Tensor) -> tuple[Tensor, Tensor]:
+def encode(network: MultiViewNetwork, s: int, X: Tensor) -> tuple[Tensor, Tensor]:
     """Features of view s, and which rows are absent, that is, NaN throughout."""
     absent = torch.isnan(X).all(1)
     F: Tensor = network.encoders[s](X.masked_fill(absent.unsqueeze(1), 0.0))

@@ -88,9 +88,12 @@ class Voters:
             Logarithms, none of them below that of 0.01.
         """
         Y = torch.cat([self.basis.place(X), F / self.unit], dim=1)
+        return (self.shares[self.nearest(Y)].double().mean(1) + _FLOOR).log()
+
+    def nearest(self, Y: Tensor) -> Tensor:
+        """Numbers of the voters nearest to each row, (n_rows, n_neighbors)."""
         size = max(1, _CHUNK // len(self.places))
-        near = torch.cat([self._nearest(part) for part in torch.split(Y, size)])
-        return (self.shares[near].double().mean(1) + _FLOOR).log()
+        return torch.cat([self._nearest(part) for part in torch.split(Y, size)])
 
     def _nearest(self, Y: Tensor) -> Tensor:
         k = min(self.n_neighbors, len(self.places))

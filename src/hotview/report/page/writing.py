@@ -163,8 +163,9 @@ def _tiles(record: Record) -> list[tuple[str, str, str]]:
         p = record.plan.null.p_value
         found.append(("p of the null", f"{p:.2f}", "before training, beside noise"))
     if record.rows:
-        n = max(record.rows.values())
-        found.append(("rows looked at", f"{n:,}", f"{record.n_labeled:,} labels"))
+        least, most = min(record.rows.values()), max(record.rows.values())
+        each = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+        found.append(("rows of a view", each, f"{count(record.n_labeled, 'label')} in all"))
     return found
 
 
