@@ -66,3 +66,12 @@ def test_no_rival_could_be_fitted():
 def test_numbers_that_are_missing_leave_no_trace(record):
     scores = replace(record.scores, calibration_error=math.nan)
     assert "nan" not in join(score_figures(record, scores))
+
+
+def test_rows_of_the_comparison_are_those_with_all_views(record):
+    found = str(rival_figure(record.rivals))
+    one = next(rival for rival in record.rivals if rival.difference is not None)
+    ours = 100 * (one.accuracy.value + one.difference.value)
+    assert (
+        f"Of the {one.accuracy.n:,} rows that have all views, the model gets {ours:.1f} %" in found
+    )

@@ -13,7 +13,7 @@ from hotview.report.page.drawing import figure
 from hotview.report.page.lines import calibration_chart, number_chart
 from hotview.report.page.markup import Markup, numbers, table, tag
 from hotview.report.page.matrix import heat_map
-from hotview.report.page.sentences import interval, percent, points, say_fall, say_rival
+from hotview.report.page.sentences import count, interval, percent, points, say_fall, say_rival
 
 __all__ = ["rival_figure", "score_figures", "view_figures"]
 
@@ -176,6 +176,7 @@ def rival_figure(rivals: list[Rival], *, more_labels: bool = False) -> Markup:
         note += " Simple methods have no use for the labels of rows that are in one view only."
     if not there:
         return figure("Beside other methods", note, behind)
+    note += _where_all_views_are(rivals)
     ends = [x for _, d in there for x in (d.low, d.high, 0.0)]
     rows = [
         (name, None, [Dot(d.value, d.low, d.high, said=f"{points(d.value)} points, {interval(d)}")])
@@ -190,6 +191,16 @@ def rival_figure(rivals: list[Rival], *, more_labels: bool = False) -> Markup:
         label="How far the model is ahead of other methods, with 95 % intervals",
     )
     return tag("div", figure("Beside other methods", note, drawing, behind), class_="wide")
+
+
+def _where_all_views_are(rivals: list[Rival]) -> str:
+    """Which rows these are, and how good the model is on them: fewer than those of the headline."""
+    rival = next(r for r in rivals if r.accuracy is not None and r.difference is not None)
+    assert rival.accuracy is not None
+    assert rival.difference is not None
+    ours = rival.accuracy.value + rival.difference.value
+    n = count(rival.accuracy.n, "row")
+    return f" Of the {n} that have all views, the model gets {percent(ours)} right."
 
 
 def _compare(rival: Rival) -> list[str]:
