@@ -1,0 +1,298 @@
+"""Fitted estimators as ONNX files, which other programs and languages can run."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+import hotview
+from hotview._files import check_output_path, whole_file
+from hotview._validation import check_choice
+from hotview.estimators import MultiViewClassifier
+from hotview.estimators.base import MultiViewEstimator
+from hotview.estimators.inference import Fusion, combine, encode, judge_tensors
+from hotview.estimators.judging import Judge, LinearScores
+from hotview.estimators.pooling import Pool
+from hotview.nn.multiview import MultiViewNetwork
+from hotview.training.columns import Columns
+from hotview.training.voting import Basis, Voters
+
+__all__ = ["to_onnx"]
+
+_PARTS = ("predict_proba", "features", "common")
+_MOST = 2**31 - 2**24  # bytes of a protobuf file, less what is not weights
+_OPSET = 18
+
+
+def to_onnx(
+    estimator: MultiViewEstimator,
+    path: str | Path,
+    *,
+    part: str = "predict_proba",
+    view: str | None = None,
+) -> Path:
+    """Write what a fitted estimator does to new rows as an ONNX file, whole or not at all.
+
+    Inputs are called like the views: float64 tables of raw columns, as they went into `fit`, with
+    any number of rows. A row that is NaN throughout a view is absent from it. Where the estimator
+    would raise an error about a row (no view at all, infinity, or single NaN without `impute`), the
+    file says NaN. Results agree with the estimator's to rounding; where two of the rows that vote
+    are equally near to rounding, the other one may be chosen.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The estimator, fitted.
+    path : str or Path
+        Where to; ends in ``.onnx``.
+    part : {"predict_proba", "features", "common"}, default="predict_proba"
+        What to write: probabilities of the classes, float64, from all replicas (row i is the same
+        individual in all views); or what `transform` gives, float32, in either space, an output
+        ``features`` or ``common`` per view.
+    view : str or None, default=None
+        The only view to take in; None takes all.
+
+    Returns
+    -------
+    Path
+        Where it is. Its metadata hold the names of the views and the classes, as JSON.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.datasets import make_views
+    >>> from hotview.export import to_onnx
+    >>> views = make_views(50, n_views=4, random_state=0).views
+    >>> encoder = MultiViewEncoder(max_epochs=1, random_state=0).fit(views)
+    >>> to_onnx(encoder, "encoder.onnx")
+    Traceback (most recent call last):
+    ValueError: Expected a MultiViewClassifier for part='predict_proba', but it is a
+    MultiViewEncoder. Choose part='features' or part='common'.
+    """
+    path = check_output_path(path, (".onnx",))
+    check_is_fitted(estimator)
+    check_choice("part", part, _PARTS)
+    if part == "predict_proba" and not isinstance(estimator, MultiViewClassifier):
+        raise ValueError(
+            "Expected a MultiViewClassifier for part='predict_proba', but it is a "
+            f"{type(estimator).__name__}. Choose part='features' or part='common'."
+        )
+    names = estimator.view_names_
+    if view is not None:
+        names = [check_choice("view", view, names)]
+    _require_onnx()
+    module = _make_module(estimator, part, [estimator.view_names_.index(name) for name in names])
+    _check_size(module)
+    program = _trace(module, estimator, names, part)
+    program.model.metadata_props.update(_tell(estimator, names, part))
+    with whole_file(path) as draft:
+        program.save(draft, external_data=False)
+    return path
+
+
+def _require_onnx() -> ModuleType:
+    try:
+        import onnxscript
+    except ImportError as error:
+        raise ImportError(
+            'Writing ONNX files needs onnx and onnxscript. Run pip install "hotview[onnx]".'
+        ) from error
+    found: ModuleType = onnxscript
+    return found
+
+
+def _tell(estimator: Any, names: Sequence[str], part: str) -> dict[str, str]:
+    told = {"hotview": hotview.__version__, "part": part, "views": json.dumps(list(names))}
+    if part == "predict_proba":
+        told["classes"] = json.dumps(estimator.classes_.tolist())
+    return told
+
+
+def _make_module(estimator: Any, part: str, numbers: list[int]) -> nn.Module:
+    columns = list(estimator._columns.values())
+    readers = [_Reader(columns[s]) for s in numbers]
+    networks = [copy.deepcopy(network).cpu().eval() for network in estimator.networks_]
+    if part != "predict_proba":
+        return _Encoding(networks, readers, numbers, in_common=part == "common")
+    judges = [None if judge is None else _portable(judge) for judge in estimator._judges]
+    replicas = list(zip(networks, estimator._fusions, judges, strict=True))
+    return _Prediction(replicas, readers, numbers, estimator._pool)
+
+
+def _check_size(module: nn.Module) -> None:
+    assert isinstance(module, _Encoding | _Prediction)
+    n = sum(tensor.nbytes for tensor in module.tensors())
+    if n > _MOST:
+        raise ValueError(
+            f"Expected a model of at most {_MOST} bytes, because ONNX files cannot be larger, but "
+            f"it has {n}. Lower n_replicas, or write part='features' view by view."
+        )
+
+
+def _trace(module: nn.Module, estimator: Any, names: list[str], part: str) -> Any:
+    rows = torch.export.Dim("rows")
+    together = part == "predict_proba"  # elsewhere rows need not be aligned
+    dims = [rows if together else torch.export.Dim(f"rows_{s}") for s in range(len(names))]
+    widths = [estimator.n_features_per_view_[name] for name in names]
+    examples = tuple(torch.zeros(3 + s * (not together), n).double() for s, n in enumerate(widths))
+    one = len(names) == 1
+    outputs = [part] if together or one else [f"{part}_{name}" for name in names]
+    shapes = {"Xs": tuple({0: dim} for dim in dims)}
+    try:
+        with _quiet():
+            graph = torch.export.export(module, examples, dynamic_shapes=shapes, strict=False)
+            return torch.onnx.export(
+                graph,
+                dynamo=True,
+                verbose=False,
+                opset_version=_OPSET,
+                input_names=list(names),
+                output_names=outputs,
+            )
+    except Exception as error:
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise ValueError(
+            "Expected a network that torch.onnx.export can write, but it cannot "
+            f"({type(error).__name__}: {reason}). Encoders of your own must do with operations of "
+            "ONNX, and not decide by the values of rows; or save the model with estimator.save."
+        ) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what the exporter has to say about itself from those who did not ask."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+class _Reader(nn.Module):
+    """Raw rows to standardized ones, NaN where absent, and which rows cannot be told about."""
+
+    mean: Tensor
+    scale: Tensor
+    fill: Tensor | None
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__()
+        for name in ("mean", "scale", "fill"):
+            values = getattr(columns, name)
+            self.register_buffer(name, None if values is None else torch.from_numpy(values.copy()))
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        missing = X.isnan()
+        absent = missing.all(1, keepdim=True)
+        if self.fill is not None:
+            X = torch.where(missing & ~absent, self.fill, X)
+        wrong = (X.isnan() | X.isinf()).any(1, keepdim=True) & ~absent
+        standard = (X.masked_fill(wrong, 0.0) - self.mean) / self.scale
+        return standard.float(), wrong
+
+
+class _Encoding(nn.Module):
+    """What `transform` does to some views."""
+
+    def __init__(
+        self,
+        networks: Sequence[MultiViewNetwork],
+        readers: Sequence[_Reader],
+        numbers: Sequence[int],
+        *,
+        in_common: bool,
+    ) -> None:
+        super().__init__()
+        self.networks, self.readers = nn.ModuleList(networks), nn.ModuleList(readers)
+        self.numbers, self.in_common = list(numbers), in_common
+
+    def tensors(self) -> Iterator[Tensor]:
+        yield from self.state_dict().values()
+
+    def forward(self, *Xs: Tensor) -> tuple[Tensor, ...]:
+        each = zip(self.numbers, self.readers, Xs, strict=True)
+        return tuple(self._encode(s, *reader(X)) for s, reader, X in each)
+
+    def _encode(self, s: int, X: Tensor, wrong: Tensor) -> Tensor:
+        parts = []
+        for network in self.networks:
+            assert isinstance(network, MultiViewNetwork)
+            F, absent = encode(network, s, X)
+            out = network.maps[s](F) if self.in_common else F
+            parts.append(out.masked_fill(absent.unsqueeze(1) | wrong, torch.nan))
+        return torch.cat(parts, dim=1)
+
+
+class _Prediction(nn.Module):
+    """What `predict_proba` does to some views."""
+
+    def __init__(
+        self,
+        replicas: Sequence[tuple[MultiViewNetwork, Fusion, Judge | None]],
+        readers: Sequence[_Reader],
+        numbers: Sequence[int],
+        pool: Pool | None,
+    ) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(network for network, _, _ in replicas)
+        self.readers, self.numbers = nn.ModuleList(readers), list(numbers)
+        self.replicas, self.pool = list(replicas), pool
+
+    def tensors(self) -> Iterator[Tensor]:
+        yield from self.state_dict().values()
+        for _, _, judge in self.replicas:
+            for voters in () if judge is None else judge.voters:
+                yield from (voters.places, voters.shares, voters.basis.directions)
+
+    def forward(self, *Xs: Tensor) -> Tensor:
+        read = [reader(X) for reader, X in zip(self.readers, Xs, strict=True)]
+        views = {s: X for s, (X, _) in zip(self.numbers, read, strict=True)}
+        each = []
+        for network, fusion, judge in self.replicas:
+            said, speaks, has = judge_tensors(network, views, fusion, judge)
+            each.append(combine(said, speaks, has, fusion, self.pool).exp())
+        wrong = torch.stack([wrong for _, wrong in read]).any(0)
+        return torch.stack(each).mean(0).masked_fill(wrong, torch.nan)
+
+
+class _AllAtOnce(Voters):
+    """Voters who look at all rows at once, and in one way, however many there are."""
+
+    def nearest(self, Y: Tensor) -> Tensor:
+        # torch.cdist has a way of its own for few rows, and a graph has one for all.
+        y, p = Y.double(), self.places.double()
+        squares = y.square().sum(1, keepdim=True) + p.square().sum(1) - 2 * y @ p.T
+        k = min(self.n_neighbors, len(p))
+        return squares.topk(k, dim=1, largest=False).indices
+
+
+def _portable(judge: Judge) -> Judge:
+    voters: list[Voters] = [
+        _AllAtOnce(
+            Basis(one.basis.mean.cpu(), one.basis.directions.cpu()),
+            one.unit,
+            one.places.cpu(),
+            one.shares.cpu(),
+            one.n_neighbors,
+        )
+        for one in judge.voters
+    ]
+    ridge = judge.ridge and LinearScores(
+        [B.cpu() for B in judge.ridge.weights], judge.ridge.intercept.cpu()
+    )
+    return Judge(voters, ridge)

@@ -1,0 +1,168 @@
+import json
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import hotview as hv
+from hotview.datasets import make_views
+from hotview.export import to_onnx
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+DATA = make_views(80, n_views=3, labeled=0.5, random_state=0)
+LINKED = {name: 1e4 + 50 * X.astype(float) for name, X in DATA.linked.items()}
+UNALIGNED = {name: 1e4 + 50 * X.astype(float) for name, X in DATA.views.items()}
+SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
+
+
+def classifier(**parameters):
+    model = hv.MultiViewClassifier(**{**SMALL, "n_replicas": 2, "device": "cpu", **parameters})
+    return model.fit(LINKED, DATA.linked_target, unaligned=UNALIGNED)
+
+
+def run(path, views):
+    session = onnxruntime.InferenceSession(str(path))
+    return session.run(None, {one.name: views[one.name] for one in session.get_inputs()})
+
+
+def with_gaps(views, *, single=False):
+    """Rows that lack one or two views, and, if asked for, single cells."""
+    views = {name: X.copy() for name, X in views.items()}
+    views["view_0"][::3] = np.nan
+    views["view_1"][::6] = np.nan
+    views["view_2"][1::6] = np.nan
+    if single:
+        views["view_1"][1, 2:5] = np.nan
+    return views
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    ({"impute": "mean"}, {"pseudo_labels": False, "fusion": "average", "view_regularizer": "autoencoder"}),
+    ids=("default", "heads alone"),
+)
+def test_probabilities_are_the_estimators(tmp_path, parameters):
+    model = classifier(**parameters)
+    path = to_onnx(model, tmp_path / "m.onnx")
+    views = with_gaps(LINKED, single="impute" in parameters)
+    for n in (1, 2, 7, len(DATA.linked_target)):
+        for every in (LINKED, views):
+            few = {name: X[:n] for name, X in every.items()}
+            (found,) = run(path, few)
+            np.testing.assert_allclose(found, model.predict_proba(few), atol=1e-5)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_one_view_judges_alone(tmp_path):
+    model = classifier(n_replicas=1)
+    path = to_onnx(model, tmp_path / "m.onnx", view="view_1")
+    (found,) = run(path, LINKED)
+    alone = model.predict_proba({"view_1": LINKED["view_1"]})
+    np.testing.assert_allclose(found, alone, atol=1e-5)
+
+
+def test_what_the_estimator_refuses_is_nan(tmp_path):
+    path = to_onnx(classifier(n_replicas=1), tmp_path / "m.onnx")
+    views = {name: X[:4].copy() for name, X in LINKED.items()}
+    views["view_0"][0, 0] = np.nan  # a single cell, without impute
+    views["view_1"][1, 3] = np.inf
+    for X in views.values():
+        X[2] = np.nan
+    (found,) = run(path, views)
+    assert np.isnan(found).all(axis=1).tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("part", ("features", "common"))
+def test_encoders_are_the_estimators(tmp_path, part):
+    model = hv.MultiViewEncoder(**SMALL, n_replicas=2, device="cpu").fit(UNALIGNED)
+    sizes = {"view_0": 1, "view_1": 5, "view_2": 30}
+    views = {name: X[: sizes[name]].copy() for name, X in UNALIGNED.items()}
+    views["view_1"][2] = np.nan
+    expected = model.transform(views, space=part)
+    found = run(to_onnx(model, tmp_path / "all.onnx", part=part), views)
+    for Z, name in zip(found, views, strict=True):
+        np.testing.assert_allclose(Z, expected[name], atol=1e-5)
+    path = to_onnx(model, tmp_path / "one.onnx", part=part, view="view_1")
+    (Z,) = run(path, views)
+    np.testing.assert_allclose(Z, expected["view_1"], atol=1e-5)
+    (output,) = onnxruntime.InferenceSession(str(path)).get_outputs()
+    assert output.name == part
+    assert Z.dtype == np.float32
+
+
+def test_metadata_tell_views_and_classes(tmp_path):
+    names = np.array(["a", "b", "d", "ç"])
+    model = hv.MultiViewClassifier(**SMALL, n_replicas=1, pseudo_labels=False, fusion="average")
+    model.fit(LINKED, names[DATA.linked_target])
+    session = onnxruntime.InferenceSession(str(to_onnx(model, tmp_path / "m.onnx")))
+    told = session.get_modelmeta().custom_metadata_map
+    assert json.loads(told["classes"]) == names.tolist()
+    assert json.loads(told["views"]) == list(LINKED)
+
+
+class Own(torch.nn.Module):
+    """An encoder that ONNX can express, or one that asks about the values of rows."""
+
+    def __init__(self, *, asks):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = torch.nn.Sequential(torch.nn.Linear(20, 4), torch.nn.Tanh())
+        self.asks = asks
+
+    def forward(self, X):
+        F = self.layers(X)
+        return F * 2 if self.asks and float(F.detach().sum()) > 0 else F
+
+
+def test_encoders_of_ones_own_are_written_where_onnx_can_express_them(tmp_path):
+    model = hv.MultiViewEncoder(**SMALL, encoders={"view_0": Own(asks=False)}, device="cpu")
+    model.fit(UNALIGNED)
+    path = to_onnx(model, tmp_path / "m.onnx", part="features", view="view_0")
+    (found,) = run(path, UNALIGNED)
+    np.testing.assert_allclose(found, model.transform(UNALIGNED)["view_0"], atol=1e-5)
+    model = hv.MultiViewEncoder(**SMALL, encoders={"view_0": Own(asks=True)}, device="cpu")
+    model.fit(UNALIGNED)
+    with pytest.raises(ValueError, match=r"that torch\.onnx\.export can write, but it cannot"):
+        to_onnx(model, tmp_path / "asks.onnx", part="features", view="view_0")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_model_is_not_changed_and_nothing_is_said(tmp_path, capfd):
+    model = classifier(n_replicas=1)
+    before = model.predict_proba(LINKED)
+    level = logging.getLogger("torch.onnx").level
+    to_onnx(model, tmp_path / "m.onnx", part="features", view="view_0")
+    assert capfd.readouterr() == ("", "")
+    assert logging.getLogger("torch.onnx").level == level
+    np.testing.assert_array_equal(model.predict_proba(LINKED), before)
+
+
+def test_wrong_arguments_are_refused(tmp_path):
+    encoder = hv.MultiViewEncoder(**SMALL).fit(UNALIGNED)
+    with pytest.raises(ValueError, match=r"must end in \.onnx"):
+        to_onnx(encoder, tmp_path / "m.pt", part="features")
+    with pytest.raises(ValueError, match="Expected a MultiViewClassifier for part='predict_proba'"):
+        to_onnx(encoder, tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match="part"):
+        to_onnx(encoder, tmp_path / "m.onnx", part="plan")
+    with pytest.raises(ValueError, match="view"):
+        to_onnx(encoder, tmp_path / "m.onnx", part="features", view="view_9")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_onnx_the_extra_is_named():
+    code = """
+import sys
+sys.modules["onnxscript"] = None
+from hotview.export import _require_onnx
+try:
+    _require_onnx()
+except ImportError as error:
+    print(error)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "hotview[onnx]"' in found.stdout
