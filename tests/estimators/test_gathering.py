@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+import hotview as hv
 from hotview._validation import check_tables
+from hotview.datasets import make_views
 from hotview.estimators.gathering import Source, gather_rows, read_source
 from hotview.estimators.labels import Labels
 
@@ -114,3 +116,38 @@ def test_a_view_needs_two_rows_that_hold_something():
     source = make_source({"a": table(1, None, None), "b": table(3, 4, 5)})
     with pytest.raises(ValueError, match="'a' to have at least 2 rows with values, but it has 1"):
         read_source(source, standardize=True, impute=None, device=CPU)
+
+
+def test_without_linked_rows_every_view_learns_from_its_own_labels():
+    data = make_views(60, n_views=3, labeled=0.5, random_state=0)
+    model = hv.MultiViewClassifier(max_epochs=10, n_replicas=2, hidden=(8,), random_state=0)
+    model.fit(None, None, unaligned=data.views, unaligned_y=data.target)
+    assert model.trained_on_["linked"] == 0
+    assert model.score(data.linked, data.linked_target) > 0.9
+    assert model.score({"view_2": data.linked["view_2"]}, data.linked_target) > 0.8
+    truth = data.target["view_1"]
+    assert model.score({"view_1": data.views["view_1"]}, truth) > 0.8  # rows keep their labels
+
+
+@pytest.mark.parametrize(
+    ("Xs", "y", "given", "match"),
+    (
+        (None, [0, 1], True, "Xs is None and y is not"),
+        (None, None, False, "Xs is None and unaligned is empty"),
+        ([np.zeros((0, 2))] * 2, [], True, r"every view of Xs has 0 rows.*fit\(None, None"),
+    ),
+)
+def test_fits_without_linked_rows_are_explained(Xs, y, given, match):
+    views = [np.random.default_rng(0).normal(size=(9, 2))] * 2
+    with pytest.raises(ValueError, match=match):
+        hv.MultiViewClassifier().fit(Xs, y, unaligned=views if given else None)
+
+
+def test_labels_of_views_without_linked_rows_stay_with_their_rows():
+    source = make_source({}, {"a": table(0, None, 2), "b": table(3, 4)})
+    reading = read_source(source, standardize=False, impute=None, device=CPU)
+    labels = Labels(np.array([5, 6]), np.empty(0, np.int64), {"a": np.array([0, 1, 1])})
+    data = gather_rows(source, reading, labels)
+    assert len(data.aligned) == len(data.target) == 0
+    assert [rows.tolist() for rows in data.own] == [[0, 1], []]
+    assert [y.tolist() for y in data.own_target] == [[0, 1], []]

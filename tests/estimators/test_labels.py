@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
@@ -321,3 +322,36 @@ def test_rows_without_a_label_cannot_be_scored(gap):
     with pytest.raises(ValueError, match=r"2 of 4 have none, the first being row 1.*leave these"):
         check_all_known([3, gap, 5, gap], 4, -1)
     check_all_known([3, -1, 5], 3, None)
+
+
+WHOLE = [3, None, 1, 2**53 + 1]
+
+
+@pytest.mark.parametrize(
+    "y",
+    (
+        pd.Series(WHOLE, dtype="Int64"),
+        pd.array(WHOLE, dtype="Int64"),
+        pd.Series(WHOLE, dtype="int64[pyarrow]"),
+        pd.Series(pd.Categorical(pd.array(WHOLE, dtype="Int64"))),
+        pl.Series(WHOLE),
+        pa.array(WHOLE),
+        pa.chunked_array([WHOLE]),
+        WHOLE,
+    ),
+    ids=("Int64", "array", "arrow", "categories", "polars", "pyarrow", "chunks", "list"),
+)
+def test_whole_numbers_with_gaps_stay_whole_numbers(y):
+    labels, known = read_labels("y", y, 4, -1)
+    assert labels.dtype.kind == "i"
+    assert labels.tolist() == [3, 1, 2**53 + 1]
+    assert known.tolist() == [True, False, True, True]
+
+
+def test_switches_and_text_with_gaps_keep_their_kind():
+    labels, known = read_labels("y", pd.Series([True, None, False], dtype="boolean"), 3, -1)
+    assert labels.tolist() == [True, False]
+    assert labels.dtype == bool
+    labels, known = read_labels("y", pl.Series(["a", None, "b"]), 3, -1)
+    assert labels.tolist() == ["a", "b"]
+    assert known.tolist() == [True, False, True]

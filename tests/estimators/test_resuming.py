@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ from sklearn.base import clone
 
 import hotview as hv
 from hotview.datasets import make_views
+from hotview.estimators.fitting import fit_views
 from hotview.estimators.together import fit_together
+from hotview.training.checkpoint import Checkpoint, read_checkpoint
 
 DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
 SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "random_state": 0, "device": "cpu"}
@@ -190,8 +193,6 @@ def test_fewer_epochs_are_refused(tmp_path):
 
 
 def test_ctrl_c_leaves_a_checkpoint_from_which_the_same_follows(tmp_path):
-    import signal
-
     path = tmp_path / "a.checkpoint"
 
     def interrupt(epoch):
@@ -206,6 +207,23 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_same_follows(tmp_path):
 
 
 def test_teams_of_different_shape_are_gone_on_with(tmp_path):
+    def tasks(max_epochs):
+        models = [encoder(max_epochs, batch_size=size) for size in (60, 30)]
+        return [task for model in models for task in model._tasks(DATA.views)]
+
+    whole = fit_views(tasks(6))
+    checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
+    fit_views(tasks(4), checkpoint=checkpoint)
+    del checkpoint.teams[1]  # as if the second had not begun
+    checkpoint.write()
+    found = fit_views(tasks(6), checkpoint=read_checkpoint(checkpoint.path))
+    for a, b in zip(whole, found, strict=True):
+        pairs = zip(a.network.parameters(), b.network.parameters(), strict=True)
+        assert all(torch.equal(x, y) for x, y in pairs)
+
+
+@pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+def test_encoders_of_ones_own_that_draw_are_gone_on_with(tmp_path):
     own = {"view_0": torch.nn.Sequential(torch.nn.Linear(20, 4), torch.nn.Dropout(0.3))}
     few = {"encoders": own, "n_replicas": 2, "checkpoint_every": 1}
     whole = encoder(6, **few).fit(DATA.views)
@@ -217,8 +235,6 @@ def test_teams_of_different_shape_are_gone_on_with(tmp_path):
 def test_time_before_counts(tmp_path):
     path = tmp_path / "a.checkpoint"
     encoder(6, checkpoint=path).fit(DATA.views)
-    from hotview.training.checkpoint import read_checkpoint
-
     before = read_checkpoint(path).seconds
     again = encoder(6, checkpoint=path).fit(DATA.views, resume=True)
     assert again.trained_on_["seconds"] > before > 0

@@ -340,3 +340,11 @@ def test_progress_is_shown_on_request(capsys):
     assert "validation_score 0.75" in lines
     run(2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_single_row_under_batch_norm_is_explained():
+    network = make_network_of_views()
+    network.encoders[0] = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5))
+    sampler = make_sampler(batch_size=1, couples=False)
+    with pytest.raises(ValueError, match=r"at least 2 rows of a view.*Raise batch_size"):
+        run(1, network=network, sampler=sampler)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +15,12 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from hotview._types import Array, Views
 from hotview._validation import (
-    Table,
     check_aligned_tables,
     check_known_tables,
     check_share,
-    check_tables,
 )
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.gathering import Source
+from hotview.estimators.gathering import Source, check_source
 from hotview.estimators.inference import check_some_view, class_log_probabilities
 from hotview.estimators.labels import (
     Labels,
@@ -264,8 +262,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
 
     def fit(
         self,
-        Xs: Views,
-        y: npt.ArrayLike,
+        Xs: Views | None,
+        y: npt.ArrayLike | None,
         *,
         unaligned: Views | None = None,
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
@@ -276,12 +274,13 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
 
         Parameters
         ----------
-        Xs : dict, list or tuple of 2-D array-likes
+        Xs : dict, list or tuple of 2-D array-likes, or None
             At least two views; row i is the same individual in all of them. A row that is NaN
-            throughout a view is absent from it.
-        y : 1-D array-like
+            throughout a view is absent from it. None where no row is linked: then `unaligned` holds
+            all views, and every view learns from its own labels in `unaligned_y`.
+        y : 1-D array-like or None
             The class of every row of `Xs`: numbers or text; NaN, None or `unlabeled_marker` where
-            it is not known.
+            it is not known. None if `Xs` is None.
         unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
             More rows of some or all views, of any numbers, that correspond to nothing.
         unaligned_y : dict of str to 1-D array-like, or None, default=None
@@ -307,8 +306,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
 
     def _tasks(
         self,
-        Xs: Views,
-        y: npt.ArrayLike,
+        Xs: Views | None,
+        y: npt.ArrayLike | None,
         *,
         unaligned: Views | None = None,
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
@@ -317,15 +316,12 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     ) -> list[Task]:
         """Check what `fit` got; return what to train, one task per replica."""
         parameters = parameters or self._parameters()
-        linked = check_tables(Xs, aligned=True, at_least=2)
-        check_aligned_tables(linked, y)
-        shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
-        others: dict[str, Table] = {}
-        if unaligned is not None and not (isinstance(unaligned, Sized) and len(unaligned) == 0):
-            others = check_known_tables(unaligned, list(linked), shapes)
-        source = Source(list(linked), linked, others)
-        labels = encode_labels(y, source.n_linked, unaligned_y, others, self.unlabeled_marker)
-        judge = self._check_validation(source, labels.classes, validation, shapes)
+        source = check_source(Xs, y, unaligned)
+        given = np.empty(0) if Xs is None else y
+        labels = encode_labels(
+            given, source.n_linked, unaligned_y, source.unaligned, self.unlabeled_marker
+        )
+        judge = self._check_validation(source, labels.classes, validation)
         task = Task(source, labels, parameters, self._weigh_classes, judge)
         return self._leave_out(self._per_replica(task))
 
@@ -355,7 +351,6 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         source: Source,
         classes: Array,
         validation: tuple[Views, npt.ArrayLike] | None,
-        shapes: Mapping[str, tuple[int, tuple[str, ...] | None]],
     ) -> Validation | None:
         """The rows to score every epoch on, where the caller gave any."""
         if self.validation_fraction is not None:
@@ -373,7 +368,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
                 f"{type(validation).__name__}. Pass validation=(Xs, y)."
             )
         Xs, y = validation
-        tables = check_known_tables(Xs, source.names, shapes)
+        tables = check_known_tables(Xs, source.names, source.shapes)
         present = [check_finite(name, table, self.impute) for name, table in tables.items()]
         n_rows = check_aligned_tables(tables, y)
         nowhere = np.setdiff1d(np.arange(n_rows), np.concatenate(present))

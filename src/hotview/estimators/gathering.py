@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sized
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from hotview._types import IntArray
-from hotview._validation import Table
+from hotview._types import IntArray, Views
+from hotview._validation import Table, check_aligned_tables, check_known_tables, check_tables
 from hotview.estimators.labels import Labels
 from hotview.training.batches import TrainingRows
 from hotview.training.columns import Scan, scan_tables
 from hotview.training.rows import ViewRows
 
-__all__ = ["Reading", "Source", "gather_rows", "read_source"]
+__all__ = ["Reading", "Source", "check_source", "gather_rows", "read_source"]
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,66 @@ class Source:
         """Rows of the linked tables."""
         return next((table.n_rows for table in self.linked.values()), 0)
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, tuple[str, ...] | None]]:
+        """Number of columns of every view, and their names where known."""
+        first = {name: self.tables(name)[0] for name in self.names}
+        return {name: (table.n_columns, table.columns) for name, table in first.items()}
+
     def tables(self, name: str) -> list[Table]:
         """The tables of one view, linked rows first."""
         return [tables[name] for tables in (self.linked, self.unaligned) if name in tables]
+
+
+def check_source(Xs: Views | None, y: Any, unaligned: Views | None) -> Source:
+    """Check the tables that a classifier's `fit` got.
+
+    Parameters
+    ----------
+    Xs : views or None
+        Linked rows; None where there are none.
+    y : object
+        Their labels, whose index is looked at; None without linked rows.
+    unaligned : views or None
+        Other rows of some views, or, without linked rows, of all.
+
+    Returns
+    -------
+    Source
+        The tables.
+    """
+    if isinstance(unaligned, Sized) and len(unaligned) == 0:
+        unaligned = None
+    if Xs is None:
+        if y is not None or unaligned is None:
+            raise ValueError(
+                "Expected linked rows Xs and their labels y, or None for both and all rows in "
+                "unaligned, with labels in unaligned_y; but Xs is None and "
+                + ("y is not. " if y is not None else "unaligned is empty. ")
+                + "Pass fit(None, None, unaligned=views, unaligned_y={view: labels})."
+            )
+        others = check_tables(unaligned, at_least=2)
+        return Source(list(others), {}, others)
+    _check_some_linked(Xs)
+    linked = check_tables(Xs, aligned=True, at_least=2)
+    check_aligned_tables(linked, y)
+    source = Source(list(linked), linked, {})
+    if unaligned is None:
+        return source
+    return replace(source, unaligned=check_known_tables(unaligned, source.names, source.shapes))
+
+
+def _check_some_linked(Xs: Any) -> None:
+    """Say what linked rows are for, before a table without rows is called an empty view."""
+    tables = list(Xs.values()) if isinstance(Xs, Mapping) else Xs
+    if not isinstance(tables, list | tuple) or not tables:
+        return
+    if all(getattr(table, "shape", (1,))[:1] == (0,) for table in tables):
+        raise ValueError(
+            "Expected linked rows, the same individuals in all views, but every view of Xs has 0 "
+            "rows. Link some; or, if every view has labels of its own, pass fit(None, None, "
+            "unaligned=views, unaligned_y={view: labels})."
+        )
 
 
 @dataclass(frozen=True)
@@ -88,9 +145,10 @@ def gather_rows(source: Source, reading: Reading, labels: Labels | None) -> Trai
     the views that have it, and keeps its label there.
     """
     scans, views = reading.scans, reading.views
-    if not source.linked:
-        return TrainingRows(views, np.empty((0, len(views)), dtype=np.int64))
-    places = np.stack([_places(scans[name], source.n_linked) for name in source.names], axis=1)
+    places = np.empty((0, len(views)), dtype=np.int64)
+    if source.linked:
+        each = [_places(scans[name], source.n_linked) for name in source.names]
+        places = np.stack(each, axis=1)
     _check_somewhere(places)
     complete = (places >= 0).all(axis=1)
     if labels is None:
@@ -135,8 +193,8 @@ def _own_rows(
     here = np.flatnonzero((incomplete >= 0) & (labels.linked >= 0))
     rows, target = [incomplete[here]], [labels.linked[here]]
     if name in labels.unaligned:
-        n_before = len(scans[name].present[0])
-        present = scans[name].present[1]
+        *linked, present = scans[name].present
+        n_before = sum(len(there) for there in linked)
         codes = labels.unaligned[name][present]
         rows.append(n_before + np.flatnonzero(codes >= 0))
         target.append(codes[codes >= 0])

@@ -235,8 +235,13 @@ def deal_out(labels: Labels, n_hands: int, random: np.random.Generator) -> list[
 
 
 def _keep_kinds(y: Any) -> Any:
-    """A list with text in it as objects, or numpy would write out its gaps as text."""
-    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
+    """Labels with gaps as objects, or numpy would make text of gaps, and floats of numbers."""
+    if hasattr(y, "isna") and getattr(y.dtype, "kind", "") != "f":  # pandas
+        return np.asarray(y.astype(object)) if y.isna().any() else y
+    if hasattr(y, "null_count"):  # polars, whose is a method, and pyarrow
+        n_gaps = y.null_count() if callable(y.null_count) else y.null_count
+        y = (y.to_list() if hasattr(y, "to_list") else y.to_pylist()) if n_gaps else y
+    if isinstance(y, list | tuple) and any(label is None or isinstance(label, str) for label in y):
         labels = np.empty(len(y), dtype=object)
         labels[:] = y
         return labels

@@ -29,6 +29,9 @@ __all__ = [
 ]
 
 
+_TOO_FEW = "more than 1 value per channel"  # of torch's batch norm
+
+
 def train(team: Team, schedule: Schedule, place: Place | None = None) -> list[Outcome]:
     """Train until the epochs are over, callbacks or patience end it, or Ctrl-C is pressed.
 
@@ -122,6 +125,12 @@ def _explained_step(team: Team, epoch: int) -> Evaluation:
     try:
         return team.step()
     except (ArithmeticError, RuntimeError, ValueError) as error:
+        if _TOO_FEW in str(error):
+            raise ValueError(
+                "Expected every step to see at least 2 rows of a view, because an encoder of your "
+                f"own normalizes over them, but one saw a single row ({error}). Raise batch_size, "
+                "or normalize each row, by torch.nn.LayerNorm."
+            ) from error
         with torch.no_grad():
             Zs = (
                 [] if team.batch is None else team.network.embed(team.network.encode(team.batch.Xs))
