@@ -4,6 +4,7 @@ from dataclasses import replace
 from hotview.evaluation.record.contents import Rival
 from hotview.report.page.markup import join
 from hotview.report.page.score_section import rival_figure, score_figures, view_figures
+from hotview.report.page.sentences import percent
 
 
 def test_views_and_numbers(record):
@@ -69,9 +70,7 @@ def test_numbers_that_are_missing_leave_no_trace(record):
 
 
 def test_rows_of_the_comparison_are_those_with_all_views(record):
-    found = str(rival_figure(record.rivals))
     one = next(rival for rival in record.rivals if rival.difference is not None)
-    ours = 100 * (one.accuracy.value + one.difference.value)
-    assert (
-        f"Of the {one.accuracy.n:,} rows that have all views, the model gets {ours:.1f} %" in found
-    )
+    ours = percent(one.accuracy.value + one.difference.value)
+    expected = f"Of the {one.accuracy.n:,} rows that have all views, the model gets {ours} right."
+    assert expected in rival_figure(record.rivals)
