@@ -81,6 +81,23 @@ def test_without_labels_views_are_encoded(hotview, files, tmp_path):
     assert "trained without labels" in refused.err
 
 
+def test_views_with_labels_of_their_own_need_no_ids(hotview, study, tmp_path):
+    labels = (study / "labels.csv").read_text().splitlines()[1:]
+    for name in ("blood", "scan"):
+        rows = (study / "views" / f"{name}.csv").read_text().splitlines()[:41]
+        known = [f"{row},{y.split(',')[1]}" for row, y in zip(rows[1:], labels, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f'{rows[0]},"state"', *known]) + "\n")
+    views = [tmp_path / "blood.csv", tmp_path / "scan.csv"]
+    more = ("--label-column", "state", "--drop", "id", *QUICK)
+    done = hotview("fit", *views, "-o", tmp_path / "m.hotview", *more)
+    assert done.code == 0, done.err
+    assert "Linked rows: 0" in done.out
+    assert hv.load(tmp_path / "m.hotview").trained_on_["unaligned_labeled"] == {
+        "blood": 40,
+        "scan": 40,
+    }
+
+
 def test_couplings_that_compare_individuals_take_linked_rows_only(hotview, files, tmp_path):
     path = tmp_path / "m.hotview"
     refused = hotview("fit", *files, "-o", path, *QUICK, "--coupling", "dgcca")

@@ -188,9 +188,10 @@ def fit_study(estimator: Any, study: Study, *, resume: bool = False) -> None:
     if isinstance(estimator, MultiViewEncoder):
         estimator.fit(study.rows, paired=estimator.coupling in _ALIGNED, **more)
         return
+    is_linked = len(study.ids) > 0
     estimator.fit(
-        study.linked,
-        study.target,
+        study.linked if is_linked else None,
+        study.target if is_linked else None,
         unaligned=study.unaligned or None,
         unaligned_y=study.unaligned_target or None,
         **more,
