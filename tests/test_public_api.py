@@ -22,6 +22,7 @@ PUBLIC_MODULES = (
     "hotview.evaluation",
     "hotview.model_selection",
     "hotview.persistence",
+    "hotview.export",
     "hotview.omics",
     "hotview.tracking",
     "hotview.experiments.paper",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hotview import datasets as datasets
     from hotview import estimators as estimators
     from hotview import evaluation as evaluation
+    from hotview import export as export
     from hotview import losses as losses
     from hotview import model_selection as model_selection
     from hotview import omics as omics
@@ -35,6 +36,7 @@ __all__ = [
     "datasets",
     "estimators",
     "evaluation",
+    "export",
     "load",
     "losses",
     "model_selection",

@@ -111,6 +111,26 @@ def test_a_classifier_is_trained_on_for_more_epochs(tmp_path, parameters):
     assert_same(more, whole)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("n_replicas", (1, 3))
+@pytest.mark.parametrize("make", (encoder, classifier))
+def test_on_a_gpu_recorded_steps_are_gone_on_with(tmp_path, make, n_replicas):
+    few = {"n_replicas": n_replicas, "device": "cuda", "batch_size": 30}
+
+    def fit(model, **arguments):
+        if make is encoder:
+            return model.fit(DATA.views, **arguments)
+        return fit_classifier(model, **arguments)
+
+    whole = fit(make(9, **few))
+    fit(make(4, **few, checkpoint=tmp_path / "a.checkpoint"))
+    more = fit(make(9, **few, checkpoint=tmp_path / "a.checkpoint"), resume=True)
+    for x, y in zip(whole.networks_, more.networks_, strict=True):
+        for v, w in zip(x.state_dict().values(), y.state_dict().values(), strict=True):
+            torch.testing.assert_close(v, w, rtol=1e-3, atol=1e-4)  # kernels add in any order
+    assert len(more.history_) == 9
+
+
 def test_a_checkpoint_changes_nothing_in_the_result(tmp_path):
     kept = encoder(checkpoint=tmp_path / "a.checkpoint", checkpoint_every=1).fit(DATA.views)
     assert_same(kept, encoder().fit(DATA.views))

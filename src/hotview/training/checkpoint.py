@@ -175,12 +175,13 @@ def _take_down(progress: Progress) -> State:
 
 def _put_back(progress: Progress, state: State) -> None:
     team, tensors, facts = progress.team, state.tensors, state.facts
+    device = _device(team)
     team.network.load_state_dict(_part(tensors, "network"))
-    team.objective.load_state_dict(_part(tensors, "objective"))
+    # Averages of costs are not copied, but taken as they are, from where they are.
+    team.objective.load_state_dict(_part(tensors, "objective", device))
     _set_optimizer(team.optimizer, _part(tensors, "optimizer"))
     _set_global_generators(team, _part(tensors, "modules"))
     progress.epoch, progress.step = int(facts["epoch"]), int(facts["step"])
-    device = _device(team)
     progress.sums.n = progress.step
     progress.sums.sums = {name: tensors[f"sums.{name}"].to(device) for name in facts["terms"]}
     each = zip(team.members, progress.courses, facts["members"], strict=True)
@@ -188,7 +189,7 @@ def _put_back(progress: Progress, state: State) -> None:
         member.generator.set_state(tensors[f"generator.{r}"])
         _set_streams(member.sampler, _part(tensors, f"stream.{r}"))
         member.sampler.random.bit_generator.state = told["random"]
-        kept = [_part(tensors, f"kept.{r}.{m}") for m in range(told["n_kept"])]
+        kept = [_part(tensors, f"kept.{r}.{m}", device) for m in range(told["n_kept"])]
         _set_course(course, told, kept)
 
 
@@ -196,9 +197,11 @@ def _named(start: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{start}.{name}": tensor for name, tensor in tensors.items()}
 
 
-def _part(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
+def _part(
+    tensors: Mapping[str, Tensor], start: str, device: torch.device | str = "cpu"
+) -> dict[str, Tensor]:
     n = len(start) + 1
-    return {name[n:]: x for name, x in tensors.items() if name.startswith(f"{start}.")}
+    return {name[n:]: x.to(device) for name, x in tensors.items() if name.startswith(f"{start}.")}
 
 
 def _tell(course: Course) -> dict[str, Any]:
