@@ -25,6 +25,10 @@ def test_training_files_are_found_only_unchanged(model, tmp_path):
     assert training_study(opened) is None
 
 
+def test_training_files_are_read_with_their_own_columns(model):
+    assert training_study(open_model(model, id_column="who", label_column="y")) is not None
+
+
 def test_a_copy_of_a_training_file_is_known_again(model, files, tmp_path):
     copy = tmp_path / "scan.csv"
     shutil.copy(files[1], copy)

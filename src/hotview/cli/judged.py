@@ -14,6 +14,7 @@ from hotview.cli.models import OpenModel, fingerprint
 from hotview.datasets.people.holding_out import hold_out
 from hotview.datasets.people.labels import label_array
 from hotview.datasets.people.opening import split_name
+from hotview.datasets.people.recipe import Recipe
 from hotview.datasets.people.study import Files, Study, read_study
 
 __all__ = ["Judged", "labeled", "read_judged", "training_study"]
@@ -127,7 +128,7 @@ def training_study(model: OpenModel) -> Study | None:
     files = notes.get("files", {})
     if not files or not all(_is_unchanged(**facts) for facts in files.values()):
         return None
-    recipe = model.recipe
+    recipe = Recipe.from_json(notes["recipe"])  # not that of new files, whose ids may differ
     return read_study(
         Files(
             notes["views"],
