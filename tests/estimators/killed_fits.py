@@ -60,10 +60,11 @@ def main(folder, seed):
     """Fit both estimators, whole and killed."""
     moments, told = random.Random(seed), {}
     for kind in ("classifier", "encoder"):
-        fit(kind)  # what is imported only now is not to be timed
-        start = time.monotonic()
-        fit(kind).save(folder / f"{kind}-whole.hotview")
-        seconds = time.monotonic() - start
+        seconds = float("inf")
+        for _ in range(3):  # the first one also imports, and others may have to wait
+            start = time.monotonic()
+            fit(kind).save(folder / f"{kind}-whole.hotview")
+            seconds = min(seconds, time.monotonic() - start)
         told[kind] = {"killed": 0, "writing": 0}
         for i in range(KILLS):
             moment = moments.uniform(0.05, 0.35) * seconds

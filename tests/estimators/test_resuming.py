@@ -60,9 +60,9 @@ def test_fits_that_are_killed_and_gone_on_with_end_with_the_same_bits(tmp_path):
         text=True,
     )
     told = json.loads(found.stdout)
+    assert told["classifier"]["writing"] + told["encoder"]["writing"] >= 1
     for kind in ("classifier", "encoder"):
-        assert told[kind]["killed"] >= 2
-        assert told[kind]["writing"] >= 1
+        assert told[kind]["killed"] >= 1
         whole, killed = (hv.load(tmp_path / f"{kind}-{end}.hotview") for end in ("whole", "killed"))
         assert_same_models(whole, killed)
         assert not list(tmp_path.glob(f".{kind}-*"))  # drafts of those who were killed
