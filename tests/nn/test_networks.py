@@ -1,9 +1,11 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from hotview.nn.networks import make_linear, make_perceptron
+from hotview.nn.networks import encode_exactly, make_linear, make_perceptron
 
 
 def seeded(seed=0):
@@ -66,3 +68,20 @@ def test_a_perceptron_is_maps_with_a_relu_between(hidden):
             H = np.maximum(H, 0)
     np.testing.assert_allclose(network(X).detach(), H, rtol=1e-5, atol=1e-6)
     assert (H < 0).any()  # no ReLU after the last
+
+
+def test_exact_features_are_those_of_the_doubled_network():
+    encoder = make_perceptron(5, (7,), 3, torch.Generator().manual_seed(0))
+    X = torch.randn(20, 5, generator=torch.Generator().manual_seed(1))
+    found = encode_exactly(encoder, X)
+    assert encoder[0].weight.dtype == torch.float32  # which is left as it is
+    torch.testing.assert_close(found, copy.deepcopy(encoder).double()(X.double()), rtol=0, atol=0)
+
+
+def test_encoders_of_other_makes_compute_as_they_do():
+    class Own(torch.nn.Linear):
+        def forward(self, X):
+            return super().forward(X) + torch.ones(2)  # float32, whatever comes
+
+    encoder, X = Own(5, 2), torch.ones(3, 5)
+    torch.testing.assert_close(encode_exactly(encoder, X), encoder(X).double(), rtol=0, atol=0)

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import hotview as hv
-from hotview.datasets import make_views
+from hotview.datasets import load_handwritten, make_views, unalign
 from hotview.persistence import load_model, save_model
 
 DATA = make_views(60, n_views=4, labeled=0.5, random_state=0)
@@ -277,3 +277,16 @@ def test_parameters_that_json_cannot_hold_are_refused(tmp_path):
     model = classifier(unlabeled_marker=pd.NA)
     with pytest.raises(TypeError, match="Expected the parameter unlabeled_marker to be what JSON"):
         save_model(model, tmp_path / "m.hotview")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_devices_agree(tmp_path):
+    digits = load_handwritten()
+    data = unalign(digits.views, digits.target, random_state=0)
+    model = hv.MultiViewClassifier(random_state=0, device="cuda")
+    model.fit(data.linked, data.target, unaligned=data.unaligned)
+    path = save_model(model, tmp_path / "m.hotview")
+    again, elsewhere = (load_model(path, device=device) for device in ("cuda", "cpu"))
+    P = model.predict_proba(data.test)
+    np.testing.assert_array_equal(again.predict_proba(data.test), P)
+    np.testing.assert_allclose(elsewhere.predict_proba(data.test), P, atol=1e-5, rtol=0)

@@ -112,6 +112,23 @@ def test_many_rows_are_asked_about_in_parts(monkeypatch):
     np.testing.assert_allclose(ask(voters, X, F), expected, rtol=1e-6)
 
 
+def test_neighbors_are_those_of_float64():
+    rng = np.random.default_rng(0)
+    Y = 100 + rng.normal(size=(50, 3))  # far from 0, where squares in float32 are coarse
+    places = torch.as_tensor(Y[0] + rng.normal(size=(300, 3)), dtype=torch.float32)
+    basis = Basis(torch.zeros(0), torch.zeros(0, 0))
+    voters = Voters(basis, 1.0, places, torch.ones(300, 2), 7)
+    found = voters.nearest(torch.as_tensor(Y))
+    expected = NearestNeighbors(n_neighbors=7).fit(places.double().numpy()).kneighbors(Y)[1]
+    np.testing.assert_array_equal(found.sort(1).values, np.sort(expected, axis=1))
+
+
+def test_of_voters_in_one_place_the_first_are_asked():
+    basis = Basis(torch.zeros(0), torch.zeros(0, 0))
+    voters = Voters(basis, 1.0, torch.zeros(9, 2), torch.ones(9, 2), 4)
+    assert voters.nearest(torch.zeros(1, 2).double()).tolist() == [[0, 1, 2, 3]]
+
+
 def test_neither_the_order_of_voters_nor_that_of_rows_matters():
     voters, X, F = make_voters()
     order = np.random.default_rng(3).permutation(80)

@@ -13,6 +13,7 @@ from hotview._types import Array, IntArray
 from hotview.estimators.judging import Judge
 from hotview.estimators.pooling import Pool
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.nn.networks import encode_exactly
 from hotview.training.rows import ViewRows
 
 __all__ = [
@@ -151,7 +152,8 @@ def judge_tensors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What is said about standardized rows of some views, who speaks, and which views they have."""
     every = range(len(network.encoders))
-    encoded = {s: encode(network, s, X) for s, X in Xs.items()}
+    exactly = judge is not None  # where neighbors are chosen, which rounding would do otherwise
+    encoded = {s: encode(network, s, X, exactly=exactly) for s, X in Xs.items()}
     nobody = torch.zeros_like(next(iter(encoded.values()))[1])
     has = torch.stack([~encoded[s][1] if s in Xs else nobody for s in every], dim=1)
     said = {s: _judge_view(network, s, X, encoded[s], judge) for s, X in Xs.items()}
@@ -201,10 +203,14 @@ def _prior(fusion: Fusion, said: Tensor) -> Tensor:
     return torch.tensor(fusion.log_prior, dtype=torch.float64, device=said.device)
 
 
-def encode(network: MultiViewNetwork, s: int, X: Tensor) -> tuple[Tensor, Tensor]:
-    """Features of view s, and which rows are absent, that is, NaN throughout."""
+def encode(
+    network: MultiViewNetwork, s: int, X: Tensor, *, exactly: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Features of view s, if need be in float64, and which rows are absent: NaN throughout."""
     absent = torch.isnan(X).all(1)
-    F: Tensor = network.encoders[s](X.masked_fill(absent.unsqueeze(1), 0.0))
+    there = X.masked_fill(absent.unsqueeze(1), 0.0)
+    encoder = network.encoders[s]
+    F: Tensor = encode_exactly(encoder, there) if exactly else encoder(there)
     return F, absent
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.func import functional_call
 
-__all__ = ["make_linear", "make_perceptron"]
+__all__ = ["encode_exactly", "make_linear", "make_perceptron"]
 
 
 def make_linear(
@@ -43,3 +44,23 @@ def make_perceptron(
     for a, b in pairwise(widths):
         layers += [make_linear(a, b, generator), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
+
+
+def encode_exactly(encoder: nn.Module, X: Tensor) -> Tensor:
+    """Encode in float64, so that all devices agree; encoders of other makes as they do it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.nn.networks import encode_exactly, make_perceptron
+    >>> encoder = make_perceptron(3, (4,), 2, torch.Generator().manual_seed(0))
+    >>> encode_exactly(encoder, torch.ones(5, 3)).dtype
+    torch.float64
+    """
+    ours = (nn.Sequential, nn.Linear, nn.ReLU)
+    if not all(type(module) in ours for module in encoder.modules()):
+        Y: Tensor = encoder(X)
+        return Y.double()
+    doubled = {name: p.double() for name, p in encoder.named_parameters()}
+    F: Tensor = functional_call(encoder, doubled, (X.double(),))
+    return F

@@ -15,6 +15,7 @@ __all__ = ["Basis", "Voters"]
 
 _FLOOR = 0.01  # of a class that no neighbor votes for: neighbors may all be wrong
 _CHUNK = 2**24  # distances at a time
+_SPARE = 5  # voters that rounding may have put in the wrong order
 _ROUNDING = 1e-6  # of the size of features, by which equal ones may differ
 
 
@@ -44,8 +45,8 @@ class Basis:
         )
 
     def place(self, X: Tensor) -> Tensor:
-        """Components of standardized rows."""
-        return (X - self.mean) @ self.directions
+        """Components of standardized rows, in the precision of these."""
+        return (X - self.mean.to(X.dtype)) @ self.directions.to(X.dtype)
 
 
 @dataclass(frozen=True)
@@ -87,17 +88,24 @@ class Voters:
         Tensor of float64, shape (n_rows, n_classes)
             Logarithms, none of them below that of 0.01.
         """
-        Y = torch.cat([self.basis.place(X), F / self.unit], dim=1)
+        # In float32, rounding would choose among neighbors, and differently on every device.
+        Y = torch.cat([self.basis.place(X.double()), F.double() / self.unit], dim=1)
         return (self.shares[self.nearest(Y)].double().mean(1) + _FLOOR).log()
 
     def nearest(self, Y: Tensor) -> Tensor:
         """Numbers of the voters nearest to each row, (n_rows, n_neighbors)."""
-        size = max(1, _CHUNK // len(self.places))
+        n, width = self.places.shape
+        size = max(1, _CHUNK // max(n, width * (self.n_neighbors + _SPARE)))
         return torch.cat([self._nearest(part) for part in torch.split(Y, size)])
 
     def _nearest(self, Y: Tensor) -> Tensor:
+        """Look in float32 for some more than are needed, and among these in float64."""
         k = min(self.n_neighbors, len(self.places))
-        return torch.cdist(Y, self.places).topk(k, dim=1, largest=False).indices
+        n_more = min(k + _SPARE, len(self.places))
+        near = torch.cdist(Y.float(), self.places).topk(n_more, dim=1, largest=False).indices
+        near = near.sort(dim=1).values  # of voters that are equally near, the first
+        squares = (self.places[near].double() - Y.unsqueeze(1)).square().sum(2)
+        return near.gather(1, squares.argsort(dim=1, stable=True)[:, :k])
 
 
 def choose_voters(n_rows: int, first: IntArray, most: int, random: np.random.Generator) -> IntArray:
