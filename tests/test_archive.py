@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import struct
@@ -133,4 +134,24 @@ def test_only_files_from_before_there_was_a_checksum_may_lack_one(path):
 def test_nothing_is_written_that_could_not_be_read(tmp_path):
     with pytest.raises(ValueError, match="Expected names, notes and histories to take no more"):
         write_archive(tmp_path / "a.test", KIND, TENSORS, {"text": "x" * 2**25})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
+def test_what_the_system_refuses_is_pythons_error_and_leaves_nothing(tmp_path):
+    program = """
+import resource, signal, sys, torch
+from pathlib import Path
+from hotview._archive import Kind, write_archive
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+kind = Kind("test", 2, "a test", "Write it again.", sealed=2)
+try:
+    write_archive(Path(sys.argv[1]), kind, {"a": torch.zeros(100_000)}, {})
+except OSError as error:
+    print("errno", error.errno)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "a.test")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout.strip() == f"errno {errno.EFBIG}", done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -101,10 +103,22 @@ def write_archive(
             f"Expected names, notes and histories to take no more than {_MOST} bytes of a file, "
             f"but they take {n}. Shorten what takes most."
         )
-    with whole_file(path) as draft:
+    with whole_file(path) as draft, _system_errors():
         save_file(own, draft, {_KEY: text})
         with draft.open("rb") as written:  # what takes the place of another file must be there
             os.fsync(written.fileno())
+
+
+@contextmanager
+def _system_errors() -> Iterator[None]:
+    """Raise what the system refuses, such as a full disk, as Python does."""
+    try:
+        yield
+    except SafetensorError as error:
+        if found := re.search(r"\(os error (\d+)\)", str(error)):
+            number = int(found[1])
+            raise OSError(number, os.strerror(number)) from error
+        raise
 
 
 def read_archive(path: Path, kind: Kind) -> Archive:

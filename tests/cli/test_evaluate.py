@@ -32,15 +32,15 @@ def test_tables_are_for_people(hotview, model, study, new_files):
 def test_files_of_the_fit_are_known_again(hotview, model, files):
     result = hotview("evaluate", model, *files[:2], "--labels", files[3])
     assert result.code == 0
-    assert "trained on these very files" in result.err
+    assert "trained on these very rows and labels" in result.err
 
 
-def test_rows_of_the_fit_in_other_files_are_known_by_their_ids(hotview, model, files, tmp_path):
-    some = tmp_path / "scan.csv"
-    some.write_text("\n".join(files[1].read_text().splitlines()[:11]) + "\n")
-    result = hotview("evaluate", model, some, "--labels", files[3])
-    assert result.code == 0, result.err
-    assert "10 of these 10 ids are among the labeled rows of the fit" in result.err
+def test_rows_without_a_label_are_counted(hotview, model, study, new_files, tmp_path):
+    few = tmp_path / "labels.csv"
+    few.write_text("\n".join((study / "new-labels.csv").read_text().splitlines()[:6]) + "\n")
+    result = hotview("evaluate", model, *new_files, "--labels", few, "--json")
+    assert json.loads(result.out)["rows"] == 5
+    assert "15 of 20 rows have no label and do not count" in result.err
 
 
 def test_classes_that_training_did_not_see_count_as_missed(hotview, model, new_files, tmp_path):
@@ -56,7 +56,7 @@ def test_classes_that_training_did_not_see_count_as_missed(hotview, model, new_f
 def test_labels_have_to_be_there(hotview, model, new_files, tmp_path):
     result = hotview("evaluate", model, *new_files)
     assert result.code == 1
-    assert "No view has a column 'state' of labels. Give --labels FILE." in result.err
+    assert "Expected labels to judge by. Give --labels FILE" in result.err
     labels = tmp_path / "labels.csv"
     labels.write_text("id,state\nnobody,ill\n")
     result = hotview("evaluate", model, *new_files, "--labels", labels)

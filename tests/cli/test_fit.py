@@ -163,6 +163,17 @@ def test_missing_cells_are_refused_with_the_flag_that_fills_them(hotview, files,
     assert hotview("fit", *mine, "-o", tmp_path / "m.hotview", *QUICK, "--impute", "mean").code == 0
 
 
+def test_views_may_be_some_arrays_of_a_file(hotview, study, tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {"a": rng.normal(size=(30, 3)), "b": rng.normal(size=(30, 2)), "note": np.arange(3)}
+    np.savez(tmp_path / "all.npz", **arrays)
+    refused = hotview("fit", tmp_path / "all.npz", "--dry-run")
+    assert refused.code == 1
+    assert "--variable" in refused.err
+    chosen = ("--variable", "a", "--variable", "b")
+    assert hotview("fit", tmp_path / "all.npz", *chosen, "--dry-run").code == 0
+
+
 def test_flags_have_the_names_of_parameters():
     from typer.main import get_command
 
@@ -174,14 +185,20 @@ def test_flags_have_the_names_of_parameters():
     assert {"coupling", "view_regularizer", "max_epochs", "random_state", "impute"} <= named
     ours = {"views", "out", "labels", "label_column", "id_column", "ids", "drop", "categorical"}
     ours |= {"hold_out", "linked_only", "dry_run", "header", "delimiter", "decimal", "resume"}
+    ours |= {"variable"}
     assert flags - named == ours | {"force", "json", "debug", "help"} - {"help"}
 
 
-def test_ctrl_c_leaves_a_model(files, tmp_path):
-    path = tmp_path / "m.hotview"
+@pytest.mark.parametrize("is_there", (False, True))
+def test_ctrl_c_leaves_a_model_and_replaces_none(files, tmp_path, is_there):
+    path = saved = tmp_path / "m.hotview"
+    if is_there:
+        path.write_text("a complete model")
+        saved = tmp_path / "m-interrupted.hotview"
     command = [sys.executable, "-c", "from hotview.cli import main; main()", "fit"]
     command += [*map(str, files), "-o", str(path), *QUICK, "--max-epochs", "100000"]
     command += ["--checkpoint", str(tmp_path / "m.checkpoint"), "--checkpoint-every", "1"]
+    command += ["--force"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (tmp_path / "m.checkpoint").exists() and time.monotonic() < deadline:
@@ -189,5 +206,6 @@ def test_ctrl_c_leaves_a_model(files, tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "Model saved" in out
-    assert hv.load(path).n_views_ == 2
+    assert "stopped" in err
+    assert f"Model saved to {saved}" in out
+    assert hv.load(saved).n_views_ == 2

@@ -1,6 +1,6 @@
 import pytest
 
-from hotview.cli.options import by_view
+from hotview.cli.options import by_view, written
 from hotview.cli.running import UsageError
 
 
@@ -13,3 +13,8 @@ def test_files_have_the_views_they_are_given_for():
 def test_half_of_it_is_refused(spec):
     with pytest.raises(UsageError, match="VIEW=FILE"):
         by_view([spec], "--ids")
+
+
+def test_only_what_was_said_counts():
+    assert written(None, ";", None) == {"delimiter": ";"}
+    assert written(False, None, ",") == {"header": False, "decimal": ","}

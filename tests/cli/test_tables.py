@@ -1,4 +1,7 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from hotview.cli.models import open_model
 from hotview.cli.tables import feature_columns, prediction_columns
@@ -24,3 +27,11 @@ def test_features_are_the_models(model, new_files):
     Z = opened.estimator.transform_view(scan.X, "scan")
     np.testing.assert_array_equal(columns["scan_0"], Z[:, 0])
     assert len(columns) == 1 + Z.shape[1]
+
+
+def test_ids_do_not_give_way_to_results(model, new_files):
+    opened = open_model(model)
+    people = opened.read_people([str(f) for f in new_files], {}).people
+    opened = replace(opened, recipe=replace(opened.recipe, id_column="n_views"))
+    with pytest.raises(ValueError, match="The column of ids is called 'n_views'"):
+        prediction_columns(opened, people)

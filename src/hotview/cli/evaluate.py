@@ -7,7 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from hotview.cli.options import Debug, Device, IdColumn, IdFiles, Json, Model, Views, by_view
+from hotview.cli.options import (
+    Debug,
+    Decimal,
+    Delimiter,
+    Device,
+    Header,
+    IdColumn,
+    IdFiles,
+    Json,
+    Model,
+    Views,
+    by_view,
+    written,
+)
 from hotview.cli.running import make_console, print_json
 
 __all__ = ["LabelColumn", "LabelTable", "evaluate"]
@@ -30,26 +43,37 @@ def evaluate(
     label_column: LabelColumn = None,
     id_column: IdColumn = None,
     ids: IdFiles = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     device: Device = "auto",
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Judge a model: accuracy, balanced accuracy, macro-F1, calibration and confusion.
 
-    Given the files of the fit, it takes the rows that --hold-out left out of training.
+    Rows whose labels the model was trained on do not count, so that given the files of the fit it
+    takes those that --hold-out left out. (Without ids, rows are known by their file only.)
     """
     from hotview.cli.judged import labeled, read_judged
     from hotview.cli.models import open_model
     from hotview.evaluation import assess
 
-    opened = open_model(model, device=device, id_column=id_column, label_column=label_column)
+    opened = open_model(
+        model,
+        device=device,
+        id_column=id_column,
+        label_column=label_column,
+        text=written(header, delimiter, decimal),
+    )
     opened.check_classifies()
     judged = read_judged(opened, views, labels, by_view(ids, "--ids"))
     rows, target, _ = labeled(judged)
     found = assess(target, opened.estimator.predict_proba(rows), opened.estimator.classes_)
     remarks = [*judged.remarks]
-    if judged.seen:
-        remarks.append("The model was trained on these very files: these numbers are too good.")
+    if len(target) < len(judged.ids):
+        without = len(judged.ids) - len(target)
+        remarks.append(f"{without:,} of {len(judged.ids):,} rows have no label and do not count.")
     for remark in remarks:
         print(f"hotview: note: {remark}", file=sys.stderr)
     if json:

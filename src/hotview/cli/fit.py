@@ -7,12 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from hotview.cli.options import Debug, Force, IdFiles, Json, Views, by_view
+from hotview.cli.options import (
+    Debug,
+    Decimal,
+    Delimiter,
+    Force,
+    Header,
+    IdFiles,
+    Json,
+    Views,
+    by_view,
+    written,
+)
 from hotview.cli.running import UsageError
 
 __all__ = ["fit"]
 
-_NETWORK, _TRAINING, _TEXT = "Network", "Training", "Text tables"
+_NETWORK, _TRAINING = "Network", "Training"
 
 
 def _flag(text: str, panel: str, **more: Any) -> Any:
@@ -68,11 +79,17 @@ def fit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what was understood, and stop there.")
     ] = False,
-    header: Annotated[
-        bool | None, _flag("Whether the first line holds names of columns.", _TEXT)
+    variable: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Array of an npz, mat or h5mu file that is a view. Default: all.",
+            show_default=False,
+        ),
     ] = None,
-    delimiter: Annotated[str | None, _flag("What separates cells.", _TEXT)] = None,
-    decimal: Annotated[str, _flag("The decimal point.", _TEXT)] = ".",
+    header: Header = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     coupling: Annotated[
         str | None,
         _flag(
@@ -102,7 +119,7 @@ def fit(
     ] = None,
     fusion: Annotated[str | None, _flag("stacked (default) or average.", _TRAINING)] = None,
     unlabeled_marker: Annotated[
-        int | None, _flag("Number that stands for no label, beside empty cells (-1).", _TRAINING)
+        str | None, _flag("What stands for no label, beside empty cells, such as -1.", _TRAINING)
     ] = None,
     validation_fraction: Annotated[
         float | None, _flag("Share of labels that score every epoch.", _TRAINING)
@@ -152,7 +169,9 @@ def fit(
     from hotview.cli.fitting import Job, run_fit
     from hotview.datasets.people.study import Files
 
-    text = {"header": header, "delimiter": delimiter, "decimal": decimal}
+    text = written(header, delimiter, decimal)
+    if variable:
+        text["variables"] = variable
     files = Files(
         views,
         labels,
@@ -161,7 +180,8 @@ def fit(
         by_view(ids, "--ids"),
         drop or (),
         categorical or (),
-        {name: value for name, value in text.items() if value is not None},
+        text,
+        unlabeled_marker,
     )
     job = Job(files, given, out, hold_out, linked_only, dry_run, resume, force, json)
     raise typer.Exit(run_fit(job))

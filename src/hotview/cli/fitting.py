@@ -6,13 +6,12 @@ import inspect
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hotview.cli.inspecting import result_lines
+from hotview.cli.judged import limit_study
 from hotview.cli.models import fingerprint
 from hotview.cli.running import (
     INTERRUPTED,
@@ -24,6 +23,8 @@ from hotview.cli.running import (
 )
 from hotview.cli.understanding import check_missing, describe_study, print_study
 from hotview.datasets.people.holding_out import HeldOut, hold_out
+from hotview.datasets.people.membership import hash_ids
+from hotview.datasets.people.opening import split_name
 from hotview.datasets.people.study import Files, Study, read_study
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.parameters import check_parameters
@@ -90,10 +91,11 @@ def run_fit(job: Job) -> int:
         check_new_file(job.out, force=job.force)
     with as_usage():
         job.files.check()
+        _check_share(job.hold_out)
     study = _limit(read_study(job.files), job)
     held = None
     if job.hold_out is not None:
-        held = hold_out(study, _share(job.hold_out))
+        held = hold_out(study, job.hold_out)
         study = held.study
     estimator = make_estimator(study, job.flags)
     with as_usage():
@@ -107,28 +109,25 @@ def run_fit(job: Job) -> int:
         return 0
     check_missing(facts, estimator.impute)
     fit_study(estimator, study, resume=job.resume)
-    return _finish(job, estimator, facts, held)
+    return _finish(job, estimator, study, facts, held)
 
 
-def _share(share: float) -> float:
-    if not 0 < share < 1:
+def _check_share(share: float | None) -> None:
+    if share is not None and not 0 < share < 1:
         raise UsageError(f"Expected --hold-out between 0 and 1, but it is {share:g}.")
-    return share
 
 
 def _limit(study: Study, job: Job) -> Study:
     """Leave out rows that are not linked, if told to."""
     coupling = job.flags.get("coupling")
-    if not job.linked_only:
-        if coupling in _ALIGNED and study.unaligned:
-            raise UsageError(
-                f"--coupling {coupling} compares individuals, but {len(study.unaligned)} views "
-                "have rows that are not linked. Leave these out with --linked-only."
-            )
-        return study
-    if len(study.ids) == 0:
+    if not job.linked_only and coupling in _ALIGNED and study.unaligned:
+        raise UsageError(
+            f"--coupling {coupling} compares individuals, but {len(study.unaligned)} views "
+            "have rows that are not linked. Leave these out with --linked-only."
+        )
+    if job.linked_only and len(study.ids) == 0:
         raise ValueError("--linked-only leaves nothing: no rows are linked. Check --id-column.")
-    return replace(study, unaligned={}, unaligned_target={}, rows=study.linked)
+    return limit_study(study, linked_only=job.linked_only, share=None)
 
 
 def make_estimator(study: Study, flags: Mapping[str, Any]) -> Any:
@@ -150,6 +149,7 @@ def make_estimator(study: Study, flags: Mapping[str, Any]) -> Any:
     known = inspect.signature(MultiViewClassifier).parameters
     given = {name: value for name, value in flags.items() if name in known and value is not None}
     given["verbose"] = sys.stderr.isatty()
+    given.pop("unlabeled_marker", None)  # which the study has heeded
     if given.get("hidden") is not None:
         given["hidden"] = _widths(given["hidden"])
     if given.get("checkpoint") is not None:
@@ -161,6 +161,8 @@ def make_estimator(study: Study, flags: Mapping[str, Any]) -> Any:
             f"--{flag} is for classifiers, but no row has a label. Give --labels and "
             "--label-column, or leave it out."
         )
+    if kind is MultiViewClassifier:
+        given["unlabeled_marker"] = None  # in a study, nothing but None is no label
     return kind(**given)
 
 
@@ -198,17 +200,22 @@ def fit_study(estimator: Any, study: Study, *, resume: bool = False) -> None:
     )
 
 
-def _finish(job: Job, estimator: Any, facts: dict[str, Any], held: HeldOut | None) -> int:
+def _finish(
+    job: Job, estimator: Any, study: Study, facts: dict[str, Any], held: HeldOut | None
+) -> int:
     assert job.out is not None
-    estimator.notes_ = _notes(job, facts, estimator)
-    estimator.save(job.out)
+    interrupted = any("was interrupted" in remark for remark in estimator.remarks_)
+    out = job.out
+    if interrupted and out.exists():  # what is complete is not replaced by what is not
+        out = out.with_name(f"{out.stem}-interrupted.hotview")
+    estimator.notes_ = _notes(job, facts, study)
+    estimator.save(out)
     found = None
     if held is not None:
         P = estimator.predict_proba(held.views)
-        found = assess(np.array(held.target.tolist()), P, estimator.classes_)
-    interrupted = any("was interrupted" in remark for remark in estimator.remarks_)
+        found = assess(held.target, P, estimator.classes_)
     if job.as_json:
-        result = {**facts, "model": str(job.out), "seconds": estimator.trained_on_["seconds"]}
+        result = {**facts, "model": str(out), "seconds": estimator.trained_on_["seconds"]}
         judgment = None if found is None else found.to_json()
         result |= {"held_out": judgment, "interrupted": interrupted}
         result |= {"warnings": list(estimator.remarks_)}
@@ -217,26 +224,30 @@ def _finish(job: Job, estimator: Any, facts: dict[str, Any], held: HeldOut | Non
         console = make_console()
         for line in result_lines(estimator, found):
             console.print(line, highlight=False, markup=False)
-        console.print(f"Model saved to {job.out}", highlight=False, markup=False)
-        console.print(
-            f"Next: hotview report {shlex.quote(str(job.out))} -o report.html", markup=False
-        )
+        console.print(f"Model saved to {out}", highlight=False, markup=False)
+        console.print(f"Next: hotview report {shlex.quote(str(out))} -o report.html", markup=False)
     return INTERRUPTED if interrupted else 0
 
 
-def _notes(job: Job, facts: dict[str, Any], estimator: Any) -> dict[str, Any]:
+def _notes(job: Job, facts: dict[str, Any], study: Study) -> dict[str, Any]:
     """What a model must know of its files: how to read others like them, and which they were."""
-    study_files = {view["name"]: view["file"] for view in facts["views"]}
+    specs = [split_name(spec) for spec in job.files.views]
+    tables = {**job.files.ids}
     if job.files.labels is not None:
-        study_files["--labels"] = job.files.labels
+        tables["--labels"] = job.files.labels
     return {
         "command": shlex.join(["hotview", *sys.argv[1:]]),
         "recipe": facts["recipe"],
-        "files": {name: {"path": p, "sha256": fingerprint(p)} for name, p in study_files.items()},
-        "labels": job.files.labels,
-        "views": list(job.files.views),
-        "ids": dict(job.files.ids),
+        "files": {view["name"]: _file(view["file"]) for view in facts["views"]},
+        "views": [{"name": name, **_file(path)} for name, path in specs],
+        "tables": {name: _file(path) for name, path in tables.items()},
         "categorical": list(job.files.categorical),
+        "marker": job.files.marker,
         "hold_out": job.hold_out,
         "linked_only": job.linked_only,
+        "trained_ids": hash_ids(study.labeled_ids),
     }
+
+
+def _file(path: str) -> dict[str, str]:
+    return {"path": path, "sha256": fingerprint(path)}

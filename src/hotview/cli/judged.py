@@ -1,19 +1,19 @@
-"""Rows that a model is judged by, and whether it has seen them."""
+"""Rows that a model is judged by, and whether it has seen their labels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hotview._types import Array
-from hotview.cli.models import OpenModel, fingerprint
+from hotview.cli.models import OpenModel, Read, fingerprint
 from hotview.datasets.people.holding_out import hold_out
 from hotview.datasets.people.labels import label_array
-from hotview.datasets.people.opening import split_name
+from hotview.datasets.people.membership import find_ids
 from hotview.datasets.people.recipe import Recipe
 from hotview.datasets.people.study import Files, Study, read_study
 
@@ -33,9 +33,7 @@ class Judged:
     ids : ndarray
         Who they are.
     seen : bool
-        Whether the model was trained on them.
-    study : Study or None
-        What it was trained on, where that is still there.
+        Whether the model was trained on them, labels included.
     remarks : list of str
         What a user should know.
     """
@@ -44,14 +42,15 @@ class Judged:
     target: Array | None
     ids: Array
     seen: bool
-    study: Study | None
     remarks: list[str]
 
 
 def read_judged(
     model: OpenModel, specs: Sequence[str], labels: str | None, id_files: Mapping[str, str]
 ) -> Judged:
-    """Read rows to judge a model by; of the files of its fit, only those that were held out.
+    """Read rows to judge a model by, without those whose labels it was trained on.
+
+    Where it was trained on all of them, they are kept, and `seen` says so.
 
     Parameters
     ----------
@@ -69,46 +68,57 @@ def read_judged(
     Judged
         The rows.
     """
-    study = training_study(model)
-    trained_on = _are_training_files(model, specs)
-    share = model.notes.get("hold_out")
-    if trained_on and share is not None and study is not None:
-        held = hold_out(study, share)
-        names = {name for name, _ in map(_named, specs)}
-        views = {name: X for name, X in held.views.items() if name in names}
-        note = f"These are the files of the fit: judged by the {len(held.ids)} rows held out."
-        return Judged(views, held.target, held.ids, False, held.study, [note])
     read = model.read_people(specs, id_files)
-    target = None
-    if model.recipe.label_column is not None:
-        target = label_array(model.read_labels(read.people, specs, labels))
-    remarks = [*read.remarks, *_overlap(study, read.people.ids, trained_on)]
     people = read.people
-    return Judged(people.views, target, people.ids, trained_on, study, remarks)
+    judged = Judged(people.views, _target(model, read, labels), people.ids, False, read.remarks)
+    if judged.target is None:
+        return judged
+    known = np.array([label is not None for label in judged.target], dtype=bool)
+    seen = _seen(model, read) & known
+    if not seen.any():
+        return judged
+    if not (known & ~seen).any():
+        note = "The model was trained on these very rows and labels: what is said is too good."
+        return replace(judged, seen=True, remarks=[*judged.remarks, note])
+    note = (
+        f"The model was trained on {seen.sum():,} of these rows with their labels; it is judged by "
+        f"the other {(known & ~seen).sum():,} that have one."
+    )
+    kept = np.flatnonzero(~seen)
+    views = {name: X[kept] for name, X in judged.views.items()}
+    remarks = [*judged.remarks, note]
+    return Judged(views, judged.target[kept], judged.ids[kept], False, remarks)
 
 
-def _named(spec: str) -> tuple[str, str]:
-    name, path = split_name(spec)
-    return name or Path(path).name.split(".")[0], path
+def _target(model: OpenModel, read: Read, labels: str | None) -> Array | None:
+    """Labels, if there are any: given, in the views, or those of the fit for its files."""
+    column = model.recipe.label_column
+    if labels is None and _are_training_files(model, read):
+        recorded = model.notes.get("tables", {}).get("--labels")
+        found = None if recorded is None else _unchanged(model, **recorded)
+        labels = None if found is None else str(found)
+    tables = [rows.view.table for rows in read.rows.values() if rows.view is not None]
+    in_views = any(table is not None and column in table.names for table in tables)
+    if column is None or (labels is None and not in_views):
+        return None
+    return label_array(model.read_labels(read, labels))
 
 
-def _are_training_files(model: OpenModel, specs: Sequence[str]) -> bool:
-    """Whether all of the files are among those of the fit, to the byte."""
-    known = {facts["sha256"] for facts in model.notes.get("files", {}).values()}
-    return bool(known) and all(fingerprint(path) in known for _, path in map(_named, specs))
+def _seen(model: OpenModel, read: Read) -> Array:
+    """Who was trained on with a label: by their ids, or, without any, by the files themselves."""
+    hashes = model.notes.get("trained_ids")
+    if read.people.has_ids and hashes is not None:
+        return find_ids(read.people.ids, hashes)
+    return np.full(len(read.people.ids), _are_training_files(model, read))
 
 
-def _overlap(study: Study | None, ids: Array, trained_on: bool) -> list[str]:
-    if study is None or trained_on or study.recipe.id_column is None:
-        return []
-    known = {key for key, label in zip(study.ids, study.target, strict=True) if label is not None}
-    both = known & set(ids.tolist())
-    if not both:
-        return []
-    return [
-        f"{len(both)} of these {len(ids)} ids are among the labeled rows of the fit: what is said "
-        "of accuracy is too good. Leave them out."
-    ]
+def _are_training_files(model: OpenModel, read: Read) -> bool:
+    """Whether the file of every view is that of the fit, to the byte."""
+    files = model.notes.get("files", {})
+    return bool(files) and all(
+        rows.view is not None and files.get(name, {}).get("sha256") == fingerprint(rows.view.path)
+        for name, rows in read.rows.items()
+    )
 
 
 def training_study(model: OpenModel) -> Study | None:
@@ -122,29 +132,45 @@ def training_study(model: OpenModel) -> Study | None:
     Returns
     -------
     Study or None
-        With the rows that were held out, if any were.
+        Without the rows that were held out.
     """
     notes = model.notes
-    files = notes.get("files", {})
-    if not files or not all(_is_unchanged(**facts) for facts in files.values()):
+    if "views" not in notes:
         return None
+    paths = [_unchanged(model, facts["path"], facts["sha256"]) for facts in notes["views"]]
+    tables = {name: _unchanged(model, **facts) for name, facts in notes["tables"].items()}
+    if None in paths or None in tables.values():
+        return None
+    names = [facts["name"] for facts in notes["views"]]
+    specs = [str(p) if n is None else f"{n}={p}" for n, p in zip(names, paths, strict=True)]
     recipe = Recipe.from_json(notes["recipe"])  # not that of new files, whose ids may differ
-    return read_study(
-        Files(
-            notes["views"],
-            notes["labels"],
-            recipe.label_column,
-            recipe.id_column,
-            notes["ids"],
-            recipe.drop,
-            notes["categorical"],
-            recipe.text,
-        )
+    files = Files(
+        specs,
+        str(tables["--labels"]) if "--labels" in tables else None,
+        recipe.label_column,
+        recipe.id_column,
+        {name: str(path) for name, path in tables.items() if name != "--labels"},
+        recipe.drop,
+        notes["categorical"],
+        recipe.text,
+        notes["marker"],
     )
+    return limit_study(read_study(files), linked_only=notes["linked_only"], share=notes["hold_out"])
 
 
-def _is_unchanged(path: str, sha256: str) -> bool:
-    return Path(path).is_file() and fingerprint(path) == sha256
+def limit_study(study: Study, *, linked_only: bool, share: float | None) -> Study:
+    """What is left of a study to learn from."""
+    if linked_only:
+        study = replace(study, unaligned={}, unaligned_target={}, rows=study.linked)
+    return study if share is None else hold_out(study, share).study
+
+
+def _unchanged(model: OpenModel, path: str, sha256: str) -> Path | None:
+    """Where a file of the fit is now, if it is as it was: here, or beside the model."""
+    for folder in (Path(), model.path.parent):
+        if (folder / path).is_file() and fingerprint(folder / path) == sha256:
+            return folder / path
+    return None
 
 
 def labeled(judged: Judged) -> tuple[dict[str, Any], Array, Array]:
@@ -155,4 +181,4 @@ def labeled(judged: Judged) -> tuple[dict[str, Any], Array, Array]:
     if len(rows) == 0:
         raise ValueError("Expected labels to judge by, but no row has one. Check ids and labels.")
     views = {name: X[rows] for name, X in judged.views.items()}
-    return views, np.array(judged.target[rows].tolist()), judged.ids[rows]
+    return views, judged.target[rows], judged.ids[rows]

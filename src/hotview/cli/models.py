@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hotview.cli.cells import check_cells
 from hotview.datasets.people.columns import Column, ViewColumns
-from hotview.datasets.people.labels import labels_by_id, read_labels
-from hotview.datasets.people.opening import open_table, open_views
+from hotview.datasets.people.labels import LabelSource, find_labels, match_classes, merge_labels
+from hotview.datasets.people.opening import open_table
 from hotview.datasets.people.recipe import People, Recipe, ViewRows, gather_people, read_rows
 from hotview.estimators import MultiViewClassifier
 from hotview.persistence import load_model
@@ -60,54 +61,40 @@ class OpenModel:
         """Individuals with all their views that are given."""
         rows = self.read_rows(specs, id_files)
         remarks = [remark for view in rows.values() for remark in view.remarks]
-        return Read(gather_people(rows), remarks)
+        people = gather_people(rows)
+        check_cells(people, self.recipe, self.estimator.impute)
+        return Read(people, rows, remarks)
 
-    def read_labels(self, people: People, specs: Sequence[str], path: str | None) -> list[Any]:
+    def read_labels(self, read: Read, path: str | None) -> list[Any]:
         """The label of each of them, None where there is none."""
         column = self.recipe.label_column
         if column is None:
             raise ValueError("Say which column holds the labels: --label-column.")
-        as_text = self.estimator.classes_.dtype.kind in "UO"
-        how = {"as_text": as_text}
-        if path is None:
-            return self._own_labels(people, specs, column, as_text)
-        table = open_table(path, self.recipe.options)
-        if people.has_ids:
-            assert self.recipe.id_column is not None
-            by_id = labels_by_id(table, self.recipe.id_column, column, **how)
-            return [by_id.get(key) for key in people.ids]
-        labels = read_labels(table, column, **how)
-        if len(labels) != len(people.ids):
+        table = None if path is None else open_table(path, self.recipe.options)
+        source = LabelSource(table, column, self.recipe.id_column)
+        people = read.people
+        if table is not None and not people.has_ids:
+            cells = source.read(table)
+        else:
+            views = [rows.view for rows in read.rows.values() if rows.view is not None]
+            found = find_labels(source, views, {n: rows.ids for n, rows in read.rows.items()})
+            by_place = {n: dict(enumerate(c, start=1)) for n, c in found.by_view.items()}
+            by_key = found.by_id if people.has_ids else merge_labels(by_place)
+            cells = [by_key.get(key) for key in people.ids.tolist()]
+        if len(cells) != len(people.ids):
             raise ValueError(
                 f"Expected a label for each of the {len(people.ids)} rows, but {path} has "
-                f"{len(labels)}. Without ids, row i of the labels belongs to row i of the views."
+                f"{len(cells)}. Without ids, row i of the labels belongs to row i of the views."
             )
-        return labels
-
-    def _own_labels(
-        self, people: People, specs: Sequence[str], column: str, as_text: bool
-    ) -> list[Any]:
-        opened = open_views(specs, self.recipe.options)
-        tables = [v for v in opened if v.table is not None and column in v.table.names]
-        if not tables:
-            raise ValueError(f"No view has a column {column!r} of labels. Give --labels FILE.")
-        found: dict[Any, Any] = {}
-        for view in tables:
-            assert view.table is not None
-            labels = read_labels(view.table, column, as_text=as_text)
-            keys: Sequence[Any] = range(1, len(labels) + 1)
-            if people.has_ids:
-                assert self.recipe.id_column is not None
-                keys = view.table.read_text([self.recipe.id_column])[0]
-            found |= {k: y for k, y in zip(keys, labels, strict=True) if y is not None}
-        return [found.get(key) for key in people.ids]
+        return match_classes(cells, self.estimator.classes_)
 
 
 @dataclass(frozen=True)
 class Read:
-    """Individuals, and what a user should know about how they were read."""
+    """Individuals, the rows they come from, and what a user should know about these."""
 
     people: People
+    rows: dict[str, ViewRows]
     remarks: list[str]
 
 
@@ -117,6 +104,7 @@ def open_model(
     device: str = "auto",
     id_column: str | None = None,
     label_column: str | None = None,
+    text: Mapping[str, Any] | None = None,
 ) -> OpenModel:
     """Load a model, and find out how files are read for it.
 
@@ -128,6 +116,8 @@ def open_model(
         Where it is to compute.
     id_column, label_column : str or None, default=None
         Columns to use instead of those of the fit.
+    text : dict of str to object, or None, default=None
+        How text tables are written, where it is not as at the fit.
 
     Returns
     -------
@@ -136,12 +126,23 @@ def open_model(
     """
     estimator = load_model(path, device=device)
     facts = estimator.notes_.get("recipe")
-    recipe = _plain_recipe(estimator) if facts is None else Recipe.from_json(facts)
+    recipe = _plain_recipe(estimator) if facts is None else _recipe(path, facts)
+    recipe = replace(recipe, text={**recipe.text, **(text or {})})
     if id_column is not None:
         recipe = replace(recipe, id_column=id_column)
     if label_column is not None:
         recipe = replace(recipe, label_column=label_column)
     return OpenModel(path, estimator, recipe)
+
+
+def _recipe(path: Path, facts: Any) -> Recipe:
+    try:
+        return Recipe.from_json(facts)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"Expected {path} to say how its files were read, but what it says cannot be "
+            "understood. Fit the model again."
+        ) from error
 
 
 def _plain_recipe(estimator: Any) -> Recipe:

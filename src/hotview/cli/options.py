@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hotview.cli.running import UsageError, set_debug
 
-__all__ = ["Debug", "Device", "Force", "IdColumn", "IdFiles", "Json", "Model", "Views", "by_view"]
+__all__ = [
+    "Debug",
+    "Decimal",
+    "Delimiter",
+    "Device",
+    "Force",
+    "Header",
+    "IdColumn",
+    "IdFiles",
+    "Json",
+    "Model",
+    "Views",
+    "by_view",
+    "written",
+]
 
 Views = Annotated[
     list[str],
@@ -36,6 +50,23 @@ IdFiles = Annotated[
         show_default=False,
     ),
 ]
+_TEXT = "Text tables"
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        help="Whether the first line holds names of columns.",
+        show_default=False,
+        rich_help_panel=_TEXT,
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(help="What separates cells.", show_default=False, rich_help_panel=_TEXT),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(help="The decimal point.", show_default=False, rich_help_panel=_TEXT),
+]
 Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, …")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
@@ -45,6 +76,12 @@ Debug = Annotated[
         "--debug", callback=set_debug, is_eager=True, help="Show the traceback of an error."
     ),
 ]
+
+
+def written(header: bool | None, delimiter: str | None, decimal: str | None) -> dict[str, Any]:
+    """How text tables are written, as far as it was said."""
+    given = {"header": header, "delimiter": delimiter, "decimal": decimal}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def by_view(specs: list[str] | None, flag: str) -> dict[str, str]:

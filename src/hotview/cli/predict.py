@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from hotview.cli.options import Debug, Device, Force, IdColumn, IdFiles, Json, Model, Views, by_view
+from hotview.cli.options import (
+    Debug,
+    Decimal,
+    Delimiter,
+    Device,
+    Force,
+    Header,
+    IdColumn,
+    IdFiles,
+    Json,
+    Model,
+    Views,
+    by_view,
+    written,
+)
 from hotview.cli.running import check_new_file, print_json
 
 __all__ = ["predict", "transform"]
@@ -23,6 +37,9 @@ def predict(
     ],
     id_column: IdColumn = None,
     ids: IdFiles = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     device: Device = "auto",
     force: Force = False,
     json: Json = False,
@@ -39,7 +56,12 @@ def predict(
 
     check_table_path(out)
     check_new_file(out, force=force)
-    opened = open_model(model, device=device, id_column=id_column)
+    opened = open_model(
+        model,
+        device=device,
+        id_column=id_column,
+        text=written(header, delimiter, decimal),
+    )
     opened.check_classifies()
     read = opened.read_people(views, by_view(ids, "--ids"))
     _tell(read.remarks)
@@ -70,6 +92,9 @@ def transform(
     format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
     id_column: IdColumn = None,
     ids: IdFiles = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     device: Device = "auto",
     force: Force = False,
     json: Json = False,
@@ -85,12 +110,18 @@ def transform(
         raise UsageError(f"Expected --space to be features or common, but it is {space!r}.")
     if format not in ("csv", "parquet"):
         raise UsageError(f"Expected --format to be csv or parquet, but it is {format!r}.")
-    opened = open_model(model, device=device, id_column=id_column)
+    opened = open_model(
+        model,
+        device=device,
+        id_column=id_column,
+        text=written(header, delimiter, decimal),
+    )
     rows = opened.read_rows(views, by_view(ids, "--ids"))
     _tell([remark for view in rows.values() for remark in view.remarks])
+    tables = {name: feature_columns(opened, name, view, space) for name, view in rows.items()}
     paths = make_folder(out, [f"{name}.{format}" for name in rows], force=force)
-    for path, (name, view) in zip(paths, rows.items(), strict=True):
-        write_table(feature_columns(opened, name, view, space), path)
+    for path, table in zip(paths, tables.values(), strict=True):
+        write_table(table, path)
     if json:
         print_json({"out": {name: str(p) for name, p in zip(rows, paths, strict=True)}})
         return

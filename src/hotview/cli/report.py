@@ -9,7 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from hotview.cli.evaluate import LabelColumn, LabelTable
-from hotview.cli.options import Debug, Device, Force, IdColumn, IdFiles, Json, by_view
+from hotview.cli.options import (
+    Debug,
+    Decimal,
+    Delimiter,
+    Device,
+    Force,
+    Header,
+    IdColumn,
+    IdFiles,
+    Json,
+    by_view,
+    written,
+)
 from hotview.cli.running import UsageError, check_new_file, print_json
 
 __all__ = ["report"]
@@ -46,6 +58,9 @@ def report(
     label_column: LabelColumn = None,
     id_column: IdColumn = None,
     ids: IdFiles = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     baselines: Annotated[
         bool, typer.Option(help="Train simple methods on the same rows, to compare.")
     ] = True,
@@ -79,7 +94,13 @@ def report(
 
     check_output_path(out, (".html",))
     check_new_file(out, force=force)
-    opened = open_model(model, device=device, id_column=id_column, label_column=label_column)
+    opened = open_model(
+        model,
+        device=device,
+        id_column=id_column,
+        label_column=label_column,
+        text=written(header, delimiter, decimal),
+    )
     specs = [*(views or ()), *(data or ())]
     arguments: dict[str, Any] = {}
     remarks: list[str] = []
@@ -99,7 +120,7 @@ def _rows(
     opened: Any, specs: list[str], labels: str | None, id_files: dict[str, str], baselines: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Rows to look at, and those of the fit, as `make_record` takes them."""
-    from hotview.cli.judged import read_judged
+    from hotview.cli.judged import read_judged, training_study
     from hotview.estimators import MultiViewClassifier
 
     if not isinstance(opened.estimator, MultiViewClassifier):
@@ -111,15 +132,22 @@ def _rows(
     judged = read_judged(opened, specs, labels, id_files)
     arguments = {"views": judged.views, "y": judged.target, "seen": judged.seen}
     arguments["ids"] = judged.ids.tolist()
-    if baselines and judged.study is not None and judged.target is not None:
-        study = judged.study
-        arguments["training"] = {
-            "Xs": study.linked,
-            "y": study.target,
-            "unaligned": study.unaligned or None,
-            "unaligned_y": study.unaligned_target or None,
-        }
-    return arguments, judged.remarks
+    remarks = list(judged.remarks)
+    if baselines and judged.target is not None:
+        study = training_study(opened)
+        if study is None or len(study.ids) == 0:
+            remarks.append(
+                "Simple methods are not compared: the files of the fit are not where they were, or "
+                "no row of them is linked."
+            )
+        else:
+            arguments["training"] = {
+                "Xs": study.linked,
+                "y": study.target,
+                "unaligned": study.unaligned or None,
+                "unaligned_y": study.unaligned_target or None,
+            }
+    return arguments, remarks
 
 
 def _report_paper(folder: Path, out: Path, *, force: bool) -> None:

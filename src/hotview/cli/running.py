@@ -34,14 +34,22 @@ _SAID = (OSError, ValueError, TypeError, ImportError, ArithmeticError, MemoryErr
 
 #: How what is written in Python is written at the prompt.
 _FLAGS = (
-    (r"drop=\[(.+?)\]", r"--drop \1"),
-    (r"(impute|delimiter|header|view_regularizer|coupling)=['\"]?([^\s'\",.)]+)['\"]?", r"--\1 \2"),
-    (r"--header True", "--header"),
-    (r"--header False", "--no-header"),
-    (r"--view_regularizer", "--view-regularizer"),
-    (r"\bunlabeled_marker\b", "--unlabeled-marker"),
+    (r"\bdrop=\[(.+?)\]", r"--drop \1"),
+    (r"\bvariables=\[(.+?)\]", r"--variable \1"),
+    (r"\bheader=True\b", "--header"),
+    (r"\bheader=False\b", "--no-header"),
+    (r"\bresume=True\b", "--resume"),
+    (r"\bresume=False\b", "no --resume"),
 )
-
+#: Parameters whose values are said in messages.
+_PARAMETERS = "|".join(
+    (
+        *("impute", "delimiter", "decimal", "coupling", "view_regularizer", "max_epochs"),
+        *("device", "n_replicas", "batch_size", "learning_rate", "orthogonality_weight"),
+        *("coupling_weight", "n_references", "n_components", "validation_fraction", "checkpoint"),
+    )
+)
+_VALUE = r"('[^']*'|\"[^\"]*\"|[\w.\-]*\w|…)"
 _WIDTH = 120  # of a table in a file
 
 _debug = False
@@ -74,6 +82,10 @@ def run_command(command: Callable[[], Any]) -> None:
         command()
     except KeyboardInterrupt:
         _leave("stopped.", INTERRUPTED)
+    except SystemExit as end:  # by which typer, too, answers Ctrl-C
+        if end.code == INTERRUPTED:
+            _leave("stopped.", INTERRUPTED)
+        raise
     except UsageError as error:
         _leave(explain(error), _WRONG_USAGE, error)
     except _SAID as error:
@@ -105,7 +117,12 @@ def explain(error: Exception) -> str:
     text = str(error) or type(error).__name__
     for pattern, flag in _FLAGS:
         text = re.sub(pattern, flag, text)
-    return text
+    return re.sub(rf"\b({_PARAMETERS})={_VALUE}", _as_flag, text)
+
+
+def _as_flag(found: re.Match[str]) -> str:
+    name, value = found.groups()
+    return f"--{name.replace('_', '-')} {value.strip(chr(39) + chr(34))}"
 
 
 def show_warning(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ def prediction_columns(model: OpenModel, people: People) -> dict[str, Any]:
     """
     estimator = model.estimator
     P = estimator.predict_proba(people.views)
-    columns = _id_column(model, people.ids.tolist(), known=people.has_ids)
+    columns: dict[str, Any] = {}
     columns["predicted"] = estimator.classes_[P.argmax(axis=1)]
     columns["probability"] = P.max(axis=1)
     for j, name in enumerate(estimator.classes_.tolist()):
@@ -38,7 +39,7 @@ def prediction_columns(model: OpenModel, people: People) -> dict[str, Any]:
     if len(estimator.networks_) > 1:
         columns["disagreement"] = estimator.predict_disagreement(people.views)
     columns["n_views"] = np.sum(list(people.present.values()), axis=0)
-    return columns
+    return {**_id_column(model, people.ids.tolist(), columns, known=people.has_ids), **columns}
 
 
 def feature_columns(model: OpenModel, name: str, view: ViewRows, space: str) -> dict[str, Any]:
@@ -62,10 +63,18 @@ def feature_columns(model: OpenModel, name: str, view: ViewRows, space: str) -> 
     """
     Z = model.estimator.transform_view(view.X, name, space)
     ids = view.ids if view.ids is not None else list(range(1, len(Z) + 1))
-    columns = _id_column(model, ids, known=view.ids is not None)
-    return columns | {f"{name}_{j}": Z[:, j] for j in range(Z.shape[1])}
+    columns = {f"{name}_{j}": Z[:, j] for j in range(Z.shape[1])}
+    return {**_id_column(model, ids, columns, known=view.ids is not None), **columns}
 
 
-def _id_column(model: OpenModel, ids: list[Any], *, known: bool) -> dict[str, Any]:
+def _id_column(
+    model: OpenModel, ids: list[Any], others: Collection[str], *, known: bool
+) -> dict[str, list[Any]]:
     """Ids under the name they came with, or rows counted from 1."""
-    return {(model.recipe.id_column or "row") if known else "row": ids}
+    name = (model.recipe.id_column or "row") if known else "row"
+    if name in others:
+        raise ValueError(
+            f"The column of ids is called {name!r}, as is one of the result. Rename it in your "
+            "files, and say so: --id-column."
+        )
+    return {name: ids}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from scipy import sparse
 
-from hotview.datasets.people.columns import RULE, ViewColumns
+from hotview.cli.cells import count_missing
+from hotview.datasets.people.columns import RULE
 from hotview.datasets.people.holding_out import HeldOut
 from hotview.datasets.people.opening import OpenView
 from hotview.datasets.people.study import Study
@@ -18,7 +17,6 @@ from hotview.datasets.people.study import Study
 __all__ = ["check_missing", "describe_study", "print_study"]
 
 _LISTED = 4
-_ROWS = 100_000  # looked at at once
 
 
 def describe_study(study: Study, estimator: str, held: HeldOut | None) -> dict[str, Any]:
@@ -68,23 +66,10 @@ def _describe_view(view: OpenView, study: Study) -> dict[str, Any]:
         "columns": columns.n_columns,
         "categorical": {c.name: list(c.categories or ()) for c in columns.categorical},
         "left_out": [name for name in names if name not in used],
-        "missing": _missing(study.rows[view.name], columns),
+        "missing": count_missing(study.rows[view.name], columns),
         "unaligned_rows": 0 if unaligned is None else int(unaligned.shape[0]),
         "unaligned_rows_with_label": sum(label is not None for label in target),
     }
-
-
-def _missing(X: Any, columns: ViewColumns) -> dict[str, int]:
-    """How many cells of every column are missing, in rows that are not missing as a whole."""
-    counts = np.zeros(columns.n_columns, dtype=np.int64)
-    for start in range(0, 0 if sparse.issparse(X) else X.shape[0], _ROWS):
-        missing = np.isnan(X[start : start + _ROWS])
-        counts += missing[~missing.all(axis=1)].sum(axis=0)
-    if columns.columns is None:
-        names = [f"column {j + 1}" for j in range(columns.n_columns)]
-    else:
-        names = [column.name for column in columns.columns for _ in range(column.width)]
-    return {name: int(n) for name, n in zip(names, counts, strict=True) if n > 0}
 
 
 def check_missing(facts: dict[str, Any], impute: str | None) -> None:

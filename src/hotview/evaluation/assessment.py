@@ -89,22 +89,23 @@ def assess(y: npt.ArrayLike, probabilities: npt.ArrayLike, classes: npt.ArrayLik
     >>> found.accuracy.value, found.confusion
     (0.5, [[1, 0], [1, 0]])
     """
-    P, known = np.asarray(probabilities, dtype=np.float64), np.asarray(classes)
-    truth = np.asarray(y)
-    strange = np.setdiff1d(truth, known)
-    names = np.concatenate([known, strange]) if len(strange) > 0 else known
-    true = np.array([np.flatnonzero(names == label)[0] for label in truth], dtype=np.int64)
+    P = np.asarray(probabilities, dtype=np.float64)
+    known: list[Any] = np.asarray(classes).tolist()
+    truth: list[Any] = y.tolist() if isinstance(y, np.ndarray) else list(y)  # type: ignore[arg-type]
+    strange = sorted({label for label in truth if label not in known}, key=str)
+    place = {label: k for k, label in enumerate([*known, *strange])}
+    true = np.array([place[label] for label in truth], dtype=np.int64)
     found = P.argmax(axis=1)
-    confusion = np.zeros((len(names), len(names)), dtype=np.int64)
+    confusion = np.zeros((len(place), len(place)), dtype=np.int64)
     np.add.at(confusion, (true, found), 1)
     there = np.union1d(true, found)
     return Assessment(
         share(found == true),
         _balanced(true, found),
         float(f1_score(true, found, labels=there, average="macro", zero_division=0.0)),
-        expected_calibration_error(P, truth, known),
-        None if len(strange) > 0 else _log_loss(true, P),
-        names.tolist(),
+        expected_calibration_error(P, true, np.arange(len(known))),
+        None if strange else _log_loss(true, P),
+        list(place),
         confusion.tolist(),
     )
 

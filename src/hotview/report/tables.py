@@ -52,15 +52,15 @@ def matrix_table(
     (1, ['', 'G_0', 'G_1'])
     """
     matrix = np.asarray(values, dtype=float)
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(title=Text(title), title_justify="left", title_style="bold")
     table.add_column("", style="cyan")
     for name in column_names:
-        table.add_column(name, justify="right", no_wrap=True, min_width=digits + 2)
+        table.add_column(Text(name), justify="right", no_wrap=True, min_width=digits + 2)
     for name, row in zip(row_names, matrix, strict=True):
         best = np.nanmax(row) if highlight == "max" else np.nanmin(row)
         cells = [
             Text("·" if np.isnan(x) else f"{x:.{digits}f}", style="bold" if x == best else "")
             for x in row
         ]
-        table.add_row(name, *cells)
+        table.add_row(Text(name), *cells)
     return table

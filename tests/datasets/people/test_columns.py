@@ -72,6 +72,15 @@ def test_few_rows_of_names_are_no_categories(table):
         choose_columns(table("name,age\nanna,1\nbert,2\ncarl,3\n"), (), ())
 
 
+def test_one_word_among_numbers_is_a_mistake_and_not_a_category(table):
+    rows = "\n".join(["31"] * 11 + ["twelve"] + ["7"] * 5)
+    with pytest.raises(
+        ValueError, match=r"but for 1 of 17 cells, the first being 'twelve' in row 12"
+    ):
+        choose_columns(table(f"age\n{rows}\n"), (), ())
+    assert choose_columns(table(f"age\n{rows}\n"), (), {"age"}).n_columns == 3
+
+
 def test_a_saved_index_is_refused(table):
     with pytest.raises(ValueError, match="looks like a row index"):
         choose_columns(table(",age\n0,3\n1,4\n"), (), ())

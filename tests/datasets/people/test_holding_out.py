@@ -42,3 +42,8 @@ def test_it_depends_on_nothing_but_the_ids(study, folder):
 def test_nothing_to_hold_out_is_refused(study):
     with pytest.raises(ValueError, match="Hold out a larger share"):
         hold_out(study, 0.001)
+
+
+def test_every_class_keeps_a_row_to_learn_from(study):
+    held = hold_out(study, 0.99)
+    assert sorted(held.study.target.tolist()) == ["a", "b"]

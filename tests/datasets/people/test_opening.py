@@ -43,6 +43,12 @@ def test_a_file_with_an_equals_sign_is_a_file(folder):
     assert split_name("a=nope.csv") == ("a", "nope.csv")
 
 
+def test_names_have_no_slashes(folder):
+    with pytest.raises(ValueError, match="without slashes"):
+        split_name("a/b=blood.csv")
+    assert split_name("x" * 300 + "=blood.csv")[1] == "blood.csv"  # too long for a file
+
+
 @pytest.mark.parametrize("spec", ("=a.csv", "a="))
 def test_half_a_name_is_refused(spec):
     with pytest.raises(ValueError, match="name=file"):

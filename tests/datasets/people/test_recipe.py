@@ -51,7 +51,9 @@ def test_a_matrix_of_another_width_is_refused(folder):
 
 def test_a_table_may_stand_for_a_matrix_if_it_is_as_wide(folder):
     (folder / "scan.csv").write_text("id;a;b\nanna;5;6\n")
-    np.testing.assert_array_equal(read_rows(RECIPE, ["scan.csv"], {})["scan"].X, [[5, 6]])
+    found = read_rows(RECIPE, ["scan.csv"], {})["scan"]
+    np.testing.assert_array_equal(found.X, [[5, 6]])
+    assert found.remarks == ["scan.csv: columns are taken in their order; training knew no names."]
     (folder / "scan.csv").write_text("id;a;b;c\nanna;5;6;7\n")
     with pytest.raises(ValueError, match=r"2 columns, as at fit, but .* has 3 beside ids"):
         read_rows(RECIPE, ["scan.csv"], {})

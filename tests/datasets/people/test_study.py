@@ -1,5 +1,7 @@
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from hotview.datasets.people.study import Files, read_study
 
@@ -67,10 +69,44 @@ def test_labels_in_the_views_of_linked_rows_are_put_together(folder):
 
 
 def test_text_in_one_views_labels_makes_all_of_them_text(folder):
-    (folder / "blood.csv").write_text("id,iron,y\nanna,1,1\nbert,2,\n")
-    (folder / "scan.csv").write_text("id,size,y\nanna,1,\nbert,2,x\n")
+    (folder / "blood.csv").write_text("id,iron,y\nanna,1,1\nbert,2,\ncarl,3,1\n")
+    (folder / "scan.csv").write_text("id,size,y\nanna,1,\nbert,2,x\ncarl,3,\n")
     study = read_study(Files(BOTH, label_column="y", id_column="id"))
-    assert study.target.tolist() == ["1", "x"]
+    assert study.target.tolist() == ["1", "x", "1"]
+
+
+def test_bad_ids_are_refused_also_where_only_one_view_has_any(folder):
+    (folder / "blood.csv").write_text("id,iron\nanna,1\nanna,2\n")
+    with pytest.raises(ValueError, match="1 come more often: 'anna'"):
+        read_study(Files(("blood.csv", "genes.npy"), id_column="id"))
+
+
+def test_a_number_may_stand_for_no_label_if_that_is_said(folder):
+    (folder / "labels.csv").write_text("id,y\nanna,-1\nbert,1\ncarl,0\n")
+    told = read_study(Files(BOTH, "labels.csv", "y", "id"))
+    assert told.target.tolist() == [-1, 0]
+    assert any("-1 counts as a class" in remark for remark in told.remarks)
+    study = read_study(Files(BOTH, "labels.csv", "y", "id", marker="-1"))
+    assert study.target.tolist() == [None, 0]
+    assert study.labeled_ids == ["carl", "bert"]
+
+
+def test_numbers_that_look_like_ids_are_told(folder):
+    rows = "\n".join(f"p{i},{100 + i},{i % 3}" for i in range(30))
+    (folder / "blood.csv").write_text(f"id,number,iron\n{rows}\n")
+    study = read_study(Files(BOTH, id_column="id"))
+    assert any("'number' of blood: whole numbers, all different" in r for r in study.remarks)
+    assert not any("'iron'" in remark for remark in study.remarks)
+
+
+def test_text_is_the_same_in_parquet_and_csv(folder):
+    people = {"id": [" anna", "bert", "carl"], "sex": ["F", "", "NA"], "iron": [1.0, 2.0, 3.0]}
+    people["ill"] = [True, False, True]
+    parquet.write_table(pa.table(people), "blood.parquet")
+    study = read_study(Files(("blood.parquet", "scan.csv"), label_column="ill", id_column="id"))
+    assert study.ids.tolist() == ["anna", "carl"]
+    assert study.target.tolist() == ["True", "True"]  # as in a csv of pandas
+    assert study.recipe.views["blood"].categorical[0].categories == ("F",)
 
 
 def test_a_view_without_ids_is_absent_from_linked_rows_and_that_is_said(folder):

@@ -11,13 +11,15 @@ import numpy as np
 
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
-from hotview.datasets.readers.tables import Table
+from hotview.datasets.readers.tables import Table, refuse_index
 
 __all__ = ["RULE", "Column", "ViewColumns", "choose_columns", "encode_table"]
 
 _MOST_CATEGORIES = 50
 _ROWS_PER_CATEGORY = 2  # on average; names and addresses have fewer
 
+_MOST_WORDS = 0.2  # of the cells of a column of numbers
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*(,\d+)?([eE][-+]?\d+)?")
 
 #: How text becomes numbers, in a sentence.
@@ -112,24 +114,31 @@ def choose_columns(
         At least one column.
     """
     names = [name for name in table.names if name not in leave_out]
-    _refuse_index(table, names)
+    refuse_index(table, leave_out)
     if not names:
         raise ValueError(f"{table.path}: no column is left to read. Drop fewer of them.")
     text = [name for name in table.find_text() if name in names]
     chosen = [name for name in names if name in text or name in categorical]
     cells = dict(zip(chosen, table.read_text(chosen), strict=True)) if chosen else {}
     values = {name: sorted({c for c in column if c is not None}) for name, column in cells.items()}
-    _refuse_free_text(table, {n: v for n, v in values.items() if n not in categorical}, cells)
+    found = {name: column for name, column in cells.items() if name not in categorical}
+    _refuse_few_words(table, found)
+    _refuse_free_text(table, {name: values[name] for name in found}, cells)
     columns = tuple(Column(n, tuple(values[n]) if n in values else None) for n in names)
     return ViewColumns(columns, sum(column.width for column in columns))
 
 
-def _refuse_index(table: Table, names: Sequence[str]) -> None:
-    for name in table.saved_index:
-        if name in names:
+def _refuse_few_words(table: Table, cells: Mapping[str, Sequence[str | None]]) -> None:
+    """Refuse columns of numbers in which some cells are text: these are mistakes."""
+    for name, column in cells.items():
+        known = [(row, cell) for row, cell in enumerate(column, start=1) if cell is not None]
+        words = [(row, cell) for row, cell in known if not _NUMBER.fullmatch(cell)]
+        if words and len(words) < _MOST_WORDS * len(known):
+            row, cell = words[0]
             raise ValueError(
-                f"{table.path}: column {name!r} looks like a row index that was saved along with "
-                f"the table, not like a measurement. Leave it out with --drop {name!r}."
+                f"{table.path}: column {name!r} holds numbers but for {len(words)} of "
+                f"{len(known)} cells, the first being {cell!r} in row {row}. Correct them (an "
+                f"empty cell is a missing value), or insist: --categorical {name!r}."
             )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hotview._types import Array
+from hotview.datasets.people.membership import digest
 from hotview.datasets.people.study import Study
 from hotview.datasets.readers.matlab import Matrix
 
@@ -55,10 +55,10 @@ def hold_out(study: Study, share: float) -> HeldOut:
         The rows held out, and the study without them.
     """
     chosen: list[int] = []
-    order = sorted(range(len(study.ids)), key=lambda i: _digest(study.ids[i]))
+    order = sorted(range(len(study.ids)), key=lambda i: digest(study.ids[i]))
     for label in dict.fromkeys(label for label in study.target if label is not None):
         rows = [i for i in order if study.target[i] == label]
-        chosen += rows[: round(share * len(rows))]
+        chosen += rows[: min(round(share * len(rows)), len(rows) - 1)]  # one is left to learn from
     if not chosen:
         n = sum(label is not None for label in study.target)
         raise ValueError(
@@ -75,7 +75,3 @@ def hold_out(study: Study, share: float) -> HeldOut:
     )
     views = {name: X[held] for name, X in study.linked.items()}
     return HeldOut(rest, study.ids[held], views, study.target[held])
-
-
-def _digest(key: object) -> bytes:
-    return hashlib.sha256(f"hotview hold-out {key}".encode()).digest()

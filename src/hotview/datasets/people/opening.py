@@ -52,11 +52,24 @@ def split_name(spec: str) -> tuple[str | None, str]:
     (('blood', 'data/a.csv'), (None, 'data/a=b.csv'))
     """
     name, mark, path = spec.partition("=")
-    if not mark or "/" in name or "\\" in name or Path(spec).exists():
+    if not mark or _exists(spec):
+        return None, spec
+    if "/" in name or "\\" in name:
+        if _exists(path):
+            raise ValueError(
+                f"Expected a view's name without slashes, but got {name!r}. Rename it."
+            )
         return None, spec
     if not name or not path:
         raise ValueError(f"Expected a view as name=file, but got {spec!r}. Write clinical=a.csv.")
     return name, path
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # too long to be one
+        return False
 
 
 def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:

@@ -82,15 +82,18 @@ class ViewRows:
     ----------
     X : ndarray or csr_array
         The numbers.
-    ids : list of str or None
+    ids : list of str or None, default=None
         Whose they are, where that is known.
     remarks : list of str
         What a user should know about how they were read.
+    view : OpenView or None, default=None
+        Where they come from.
     """
 
     X: Matrix
-    ids: list[str | None] | None
-    remarks: list[str]
+    ids: list[str | None] | None = None
+    remarks: list[str] = field(default_factory=list)
+    view: OpenView | None = None
 
 
 def read_rows(
@@ -138,9 +141,12 @@ def open_id_files(
 def _read_view(
     view: OpenView, columns: ViewColumns, recipe: Recipe, id_files: Mapping[str, Table]
 ) -> ViewRows:
+    remarks = []
     if view.table is not None and columns.columns is None:
         columns = _name_columns(view, view.table, columns, recipe)
-    X, remarks = read_view(view, columns)
+        remarks.append(f"{view.path}: columns are taken in their order; training knew no names.")
+    X, more = read_view(view, columns)
+    remarks += more
     _check_width(view, X, columns)
     ids = row_ids(view, recipe.id_column, id_files)
     check_number_of_ids(view, ids, X)
@@ -148,7 +154,7 @@ def _read_view(
         known = {column.name for column in columns.columns} | recipe.left_out
         if extra := [name for name in view.table.names if name not in known]:
             remarks.append(f"{view.path}: columns that training did not see: {listed(extra)}")
-    return ViewRows(X, ids, remarks)
+    return ViewRows(X, ids, remarks, view)
 
 
 def _name_columns(

@@ -15,10 +15,10 @@ from hotview.datasets.linking import link_rows
 from hotview.datasets.people.columns import ViewColumns, choose_columns
 from hotview.datasets.people.labels import (
     Label,
+    LabelSource,
+    find_labels,
     label_array,
-    labels_by_id,
-    merge_labels,
-    read_labels,
+    name_classes,
 )
 from hotview.datasets.people.opening import OpenView, open_table, open_views, row_ids
 from hotview.datasets.people.recipe import Recipe, check_number_of_ids, open_id_files, read_view
@@ -26,6 +26,8 @@ from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
 
 __all__ = ["Files", "Study", "read_study"]
+
+_FEW_ROWS, _MANY_ROWS = 20, 1_000_000  # between which columns are looked at for ids
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Files:
     categorical : sequence of str
         Columns of numbers that are categories.
     text : dict of str to object
-        How text tables are written: header, delimiter, decimal.
+        How files are read: header, delimiter, decimal, variables.
+    marker : str or None, default=None
+        What stands for no label, beside empty cells.
     """
 
     views: Sequence[str]
@@ -60,6 +64,7 @@ class Files:
     drop: Sequence[str] = ()
     categorical: Sequence[str] = ()
     text: Mapping[str, Any] = field(default_factory=dict)
+    marker: str | None = None
 
     def check(self) -> None:
         """Refuse what does not go together."""
@@ -117,6 +122,19 @@ class Study:
     def has_labels(self) -> bool:
         """Whether any row has a label."""
         return bool(self.label_counts)
+
+    @property
+    def labeled_ids(self) -> list[object]:
+        """Ids of the rows that have a label."""
+        pairs = [(self.ids, self.target)]
+        pairs += [
+            (self.unaligned_ids[name], y)
+            for name, y in self.unaligned_target.items()
+            if name in self.unaligned_ids
+        ]
+        return [
+            key for ids, y in pairs for key, label in zip(ids, y, strict=True) if label is not None
+        ]
 
     @property
     def label_counts(self) -> Counter[Label]:
@@ -199,29 +217,19 @@ def _labels(
     ids: Mapping[str, Sequence[str | None] | None],
     options: Options,
 ) -> _Labels:
-    column = files.label_column
-    if column is None:
+    if files.label_column is None:
         return _Labels({}, {})
-    if files.labels is not None:
-        assert files.id_column is not None
-        return _Labels(labels_by_id(open_table(files.labels, options), files.id_column, column), {})
-    tables = {v.name: v.table for v in opened if v.table is not None and column in v.table.names}
-    if not tables:
-        known = dict.fromkeys(n for v in opened if v.table is not None for n in v.table.names)
-        raise ValueError(
-            f"No view has a column {column!r} of labels.{did_you_mean(column, known)} Labels in a "
-            "table of their own: --labels FILE."
-        )
-    found = {name: read_labels(table, column) for name, table in tables.items()}
-    if any(isinstance(label, str) for labels in found.values() for label in labels):
-        found = {name: read_labels(t, column, as_text=True) for name, t in tables.items()}
-    named = {name: own for name, own in ids.items() if own is not None and name in found}
-    by_id = {
-        name: dict(zip([str(key) for key in own], found[name], strict=True))
-        for name, own in named.items()
-    }
+    table = None if files.labels is None else open_table(files.labels, options)
+    source = LabelSource(table, files.label_column, files.id_column, files.marker)
+    cells = find_labels(source, opened, ids)
+    classes = name_classes(cells.known)
+
+    def class_of(cell: str | None) -> Label:
+        return None if cell is None else classes[cell]
+
     return _Labels(
-        merge_labels(by_id), {name: labels for name, labels in found.items() if name not in named}
+        {key: class_of(cell) for key, cell in cells.by_id.items()},
+        {name: [class_of(cell) for cell in column] for name, column in cells.by_view.items()},
     )
 
 
@@ -233,8 +241,8 @@ def _link(
     opened: list[OpenView],
 ) -> Study:
     named = {name: label_array(own) for name, own in ids.items() if own is not None}
-    several = len(named) > 1
-    rows = link_rows(named) if several else None
+    checked = link_rows(named) if named else None  # which refuses bad ids of a single view, too
+    rows = checked if len(named) > 1 else None
     keys = label_array([]) if rows is None else rows.ids
     linked, unaligned, targets, others = {}, {}, {}, {}
     for name, X in Xs.items():
@@ -277,10 +285,38 @@ def _remarks(
             f"--ids {without[0]}=FILE, a table with the column {files.id_column!r}."
         )
     if files.id_column is not None and len(study.ids) == 0:
-        remarks.append("No id is in all views, so no rows are linked.")
+        told = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
+        remarks.append(f"No id is in all views, so no rows are linked. First ids: {told}.")
+    if -1 in study.label_counts:
+        remarks.append("-1 counts as a class. If it stands for no label: --unlabeled-marker -1.")
+    remarks += _like_ids(study)
     everybody = {key for own in ids.values() if own is not None for key in own}
     if strangers := [key for key in labels.by_id if key not in everybody]:
         remarks.append(
             f"{len(strangers)} ids of labels are in no view and teach nothing: {listed(strangers)}"
         )
     return remarks
+
+
+def _like_ids(study: Study) -> list[str]:
+    """Columns of numbers that look as if they told who somebody is."""
+    found = []
+    for name, view in study.recipe.views.items():
+        X = study.rows[name]
+        if view.columns is None or not _FEW_ROWS <= X.shape[0] <= _MANY_ROWS:
+            continue
+        starts = np.cumsum([0, *(column.width for column in view.columns)])
+        for column, j in zip(view.columns, starts[:-1], strict=True):
+            if column.categories is None and _are_distinct_numbers(np.asarray(X[:, j])):
+                found.append(f"{column.name!r} of {name}")
+    if not found:
+        return []
+    return [
+        f"{', '.join(found[:5])}: whole numbers, all different, as ids are, yet taken as "
+        "measurements. If they are ids: --id-column, or --drop."
+    ]
+
+
+def _are_distinct_numbers(values: Array) -> bool:
+    whole = not np.isnan(values).any() and bool((values == np.round(values)).all())
+    return whole and len(np.unique(values)) == len(values)

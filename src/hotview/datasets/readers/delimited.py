@@ -17,23 +17,14 @@ from hotview._types import Array
 from hotview.datasets.readers.errors import listed, reading, unreadable
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
+    MISSING,
     Table,
+    clean_text,
     integer_error,
     refuse_duplicates,
     text_error,
 )
 
-#: Cells that mean "missing", with or without a space before them.
-MISSING = tuple(
-    space + marker
-    for space in ("", " ")
-    for marker in (
-        *("", "NA", "na", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan"),
-        *("NULL", "Null", "null", "None", "none"),
-    )
-)
-#: The same for text, in which "none" may well be an answer.
-_NO_TEXT = tuple(marker for marker in MISSING if marker.strip().lower() != "none")
 DELIMITERS = (",", ";", "\t", "|")
 _KIND = "a table in UTF-8 text"
 
@@ -192,11 +183,7 @@ def _read_text(layout: _Layout, wanted: list[str]) -> list[list[str | None]]:
 
     table = _convert(layout, wanted, pa.string())
     _refuse_blank_lines(layout, table.num_rows)
-    return [[_trim(cell) for cell in table.column(name).to_pylist()] for name in wanted]
-
-
-def _trim(cell: str) -> str | None:
-    return None if cell in _NO_TEXT else cell.strip()
+    return [[clean_text(cell) for cell in table.column(name).to_pylist()] for name in wanted]
 
 
 def _find_text(layout: _Layout) -> list[str]:

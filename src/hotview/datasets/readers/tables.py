@@ -17,6 +17,31 @@ from hotview.datasets.readers.errors import did_you_mean, listed, reading
 LARGEST_INTEGER = 2**53
 
 
+#: Cells that mean "missing", with or without a space before them.
+MISSING = tuple(
+    space + marker
+    for space in ("", " ")
+    for marker in (
+        *("", "NA", "na", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan"),
+        *("NULL", "Null", "null", "None", "none"),
+    )
+)
+_NO_TEXT = {marker.strip() for marker in MISSING} - {"None", "none"}  # which may be an answer
+
+
+def clean_text(cell: str | None) -> str | None:
+    """A cell of text without spaces around it; None where it means "missing".
+
+    Examples
+    --------
+    >>> clean_text(" flu "), clean_text("NA"), clean_text("none")
+    ('flu', None, 'none')
+    """
+    if cell is None or (trimmed := cell.strip()) in _NO_TEXT:
+        return None
+    return trimmed
+
+
 class Table(NamedTuple):
     """A table that has been opened but not read.
 
@@ -75,7 +100,7 @@ def select(table: Table, columns: Sequence[str] | None, drop: Collection[str]) -
         if count > 1:
             raise ValueError(f"{table.path}: columns= names the column {name!r} twice.")
     if columns is None:
-        _refuse_index(table, drop)
+        refuse_index(table, drop)
         columns = table.names
     kept = [name for name in columns if name not in drop]
     if not kept:
@@ -83,7 +108,7 @@ def select(table: Table, columns: Sequence[str] | None, drop: Collection[str]) -
     return kept
 
 
-def _refuse_index(table: Table, drop: Collection[str]) -> None:
+def refuse_index(table: Table, drop: Collection[str]) -> None:
     """Refuse to read a saved row index as if it were a measurement."""
     for name in table.saved_index:
         if name not in drop:
@@ -186,8 +211,16 @@ def _read_parquet_text(path: Path, names: list[str]) -> list[list[str | None]]:
     import pyarrow as pa
 
     table = _read_columns(path, names)
-    with reading(path, "a parquet file"):
-        return [table.column(name).cast(pa.string()).to_pylist() for name in names]
+    columns = []
+    for name in names:
+        column = table.column(name)
+        if pa.types.is_boolean(column.type):  # as text tables have them
+            columns.append([None if x is None else str(x) for x in column.to_pylist()])
+            continue
+        with reading(path, "a parquet file"):
+            cells = column.cast(pa.string()).to_pylist()
+        columns.append([clean_text(cell) for cell in cells])
+    return columns
 
 
 def _is_text(kind: Any) -> bool:

@@ -117,7 +117,7 @@ def score_rows(judgments: Judgments, track: Track) -> Scores:
         [_score_view(judgments, name) for name in track(names, "hiding views")],
         _score_numbers(judgments, track),
         _bins(P, truth),
-        expected_calibration_error(P, truth, np.arange(len(classes)), _BINS),
+        expected_calibration_error(P, truth, np.arange(len(classes))),
         classes + others,
         confusion.tolist(),
     )

@@ -25,6 +25,7 @@ __all__ = ["describe_learning", "describe_plan", "describe_ranks", "describe_set
 
 _EPOCHS = 200  # that are kept of a long training
 _RANK = "effective_rank_"
+_OF_THE_MOMENT = ("device", "verbose")  # which say nothing about the model
 _NO_TERMS = ("epoch", "seconds", "marginal_error")
 
 
@@ -175,6 +176,7 @@ def describe_settings(estimator: Any) -> list[Setting]:
         Setting(name, (text := _text(value)), (usual := _text(signature[name].default)),
                 text != usual)
         for name, value in estimator.get_params(deep=False).items()
+        if name not in _OF_THE_MOMENT
     ]  # fmt: skip
     return sorted(found, key=lambda setting: not setting.changed)
 
