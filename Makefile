@@ -10,8 +10,9 @@ SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo --force
 
+# As many processes as cores, each with one thread: together they are twice as fast on two cores.
 test: $(VENV)/.test-ready lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check

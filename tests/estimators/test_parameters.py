@@ -74,7 +74,7 @@ def test_what_may_be_said_otherwise(change):
         ({"cost_decay": -0.1}, ValueError, "cost_decay to be a share"),
         ({"standardize": None}, ValueError, "standardize to be True or False, but it is None"),
         ({"verbose": "yes"}, ValueError, "verbose to be True, False or 'auto'"),
-        ({"callbacks": lambda epoch: None}, TypeError, "callbacks to be a list"),
+        ({"callbacks": print}, TypeError, "callbacks to be a list"),
     ),
     ids=str,
 )
