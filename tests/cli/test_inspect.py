@@ -18,7 +18,7 @@ def test_scripts_get_everything(hotview, model):
     facts = json.loads(hotview("inspect", model, "--json").out)
     assert facts["classes"] == ["ill", "odd", "well"]
     assert facts["trained_on"]["linked"] == 40
-    assert facts["changed_parameters"]["max_epochs"] == 2
+    assert facts["changed_parameters"]["max_epochs"] == "2"
     assert len(facts["plan"]["W"]) == 2
 
 

@@ -1,20 +1,16 @@
 import json
 
 from hotview import MultiViewEncoder
-from hotview.cli.inspecting import changed_parameters, describe_model, result_lines
+from hotview.cli.inspecting import describe_model, result_lines
 from hotview.datasets import make_views
 from hotview.persistence import load_model
-
-
-def test_parameters_that_were_changed_are_told():
-    assert changed_parameters(MultiViewEncoder()) == {}
-    changed = changed_parameters(MultiViewEncoder(hidden=(8, 4), entropy=0.2, verbose=True))
-    assert changed == {"hidden": "(8, 4)", "entropy": 0.2}
 
 
 def test_what_a_model_tells_can_be_json(model):
     facts = describe_model(load_model(model))
     assert json.loads(json.dumps(facts)) == facts
+    assert facts["changed_parameters"]["hidden"] == "(8,)"
+    assert "verbose" not in facts["changed_parameters"]  # which says nothing about the model
     assert facts["plan"]["groups"] == load_model(model).view_labels_.tolist()
 
 

@@ -70,7 +70,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         known = {str(name): n for name, n in trained.get("classes", ())}
         told = (f"{c}: {known[str(c)]:,}" if str(c) in known else str(c) for c in facts["classes"])
         lines.append(f"Classes: {', '.join(told)}.")
-    changed = ", ".join(f"{name}={value!r}" for name, value in facts["changed_parameters"].items())
+    changed = ", ".join(f"{name}={value}" for name, value in facts["changed_parameters"].items())
     lines.append(f"Parameters that are not the default: {changed or 'none'}.")
     if versions := trained.get("versions"):
         lines.append("Made with " + ", ".join(f"{n} {v}" for n, v in versions.items()) + ".")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
 
-__all__ = ["changed_parameters", "describe_model", "result_lines"]
+from hotview.evaluation.record.model_facts import describe_settings
 
-_OF_THE_MOMENT = ("device", "verbose")  # which say nothing about the model
+__all__ = ["describe_model", "result_lines"]
 
 
 def describe_model(estimator: Any) -> dict[str, Any]:
@@ -32,7 +31,7 @@ def describe_model(estimator: Any) -> dict[str, Any]:
         "parameters_of_networks": _n_parameters(estimator),
         "epochs": len(estimator.history_),
         "last_epoch": dict(list(estimator.history_)[-1]) if len(estimator.history_) else {},
-        "changed_parameters": changed_parameters(estimator),
+        "changed_parameters": {s.name: s.value for s in describe_settings(estimator) if s.changed},
         "trained_on": estimator.trained_on_,
         "remarks": list(estimator.remarks_),
         "notes": estimator.notes_,
@@ -52,30 +51,6 @@ def describe_model(estimator: Any) -> dict[str, Any]:
 
 def _n_parameters(estimator: Any) -> int:
     return sum(p.numel() for network in estimator.networks_ for p in network.parameters())
-
-
-def changed_parameters(estimator: Any) -> dict[str, Any]:
-    """Parameters that are not at their default.
-
-    Parameters
-    ----------
-    estimator : MultiViewClassifier or MultiViewEncoder
-        The model.
-
-    Returns
-    -------
-    dict of str to object
-        Plain values, text for others.
-    """
-    defaults = inspect.signature(type(estimator)).parameters
-    given = estimator.get_params(deep=False)
-    changed = {
-        n: v
-        for n, v in given.items()
-        if repr(v) != repr(defaults[n].default) and n not in _OF_THE_MOMENT
-    }
-    plain = (bool, int, float, str, type(None))
-    return {n: v if isinstance(v, plain) else str(v) for n, v in changed.items()}
 
 
 def result_lines(estimator: Any, found: Any = None) -> list[str]:
