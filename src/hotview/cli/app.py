@@ -85,6 +85,46 @@ def demo(
     run_demo(figure, model, random_state)
 
 
+def _example(*lines: str) -> str:
+    """An epilog; lines of it keep their own line in the terminal."""
+    heading = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n\n".join([heading, *(f"[bold]{line}[/bold]" for line in lines)])
+
+
+def _flow(text: str) -> str:
+    """A docstring whose lines end where the terminal's do."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+_FILES = "hotview demo --files digits"
+for _command, _lines in (
+    (
+        fit,
+        (
+            _FILES,
+            "hotview fit digits/views/*.csv --labels digits/labels.csv --label-column digit "
+            "--id-column id -o digits.hotview",
+        ),
+    ),
+    (predict, ("hotview predict digits.hotview digits/new/*.csv -o predictions.csv",)),
+    (transform, ("hotview transform digits.hotview digits/new/*.csv -o features",)),
+    (
+        evaluate,
+        ("hotview evaluate digits.hotview digits/new/*.csv --labels digits/new-labels.csv",),
+    ),
+    (
+        report,
+        (
+            "hotview report digits.hotview digits/new/*.csv --labels digits/new-labels.csv "
+            "-o report.html",
+        ),
+    ),
+    (inspect, ("hotview inspect digits.hotview",)),
+    (export, ("hotview export digits.hotview --onnx digits.onnx",)),
+):
+    app.command(help=_flow(_command.__doc__ or ""), epilog=_example(*_lines))(_command)
+
+
 @app.command(
     epilog="Examples: [bold]hotview reproduce table2 --dataset handwritten[/bold], "
     "[bold]hotview reproduce --data folder/with/caltech --jobs 8[/bold]. Stopped or run again, it "
@@ -153,41 +193,6 @@ def reproduce(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     raise typer.Exit(run_reproduce(options))
-
-
-def _example(*lines: str) -> str:
-    """An epilog; lines of it keep their own line in the terminal."""
-    heading = "Example:" if len(lines) == 1 else "Examples:"
-    return "\n\n".join([heading, *(f"[bold]{line}[/bold]" for line in lines)])
-
-
-_FILES = "hotview demo --files digits"
-for _command, _lines in (
-    (
-        fit,
-        (
-            _FILES,
-            "hotview fit digits/views/*.csv --labels digits/labels.csv --label-column digit "
-            "--id-column id -o digits.hotview",
-        ),
-    ),
-    (predict, ("hotview predict digits.hotview digits/new/*.csv -o predictions.csv",)),
-    (transform, ("hotview transform digits.hotview digits/new/*.csv -o features",)),
-    (
-        evaluate,
-        ("hotview evaluate digits.hotview digits/new/*.csv --labels digits/new-labels.csv",),
-    ),
-    (
-        report,
-        (
-            "hotview report digits.hotview digits/new/*.csv --labels digits/new-labels.csv "
-            "-o report.html",
-        ),
-    ),
-    (inspect, ("hotview inspect digits.hotview",)),
-    (export, ("hotview export digits.hotview --onnx digits.onnx",)),
-):
-    app.command(epilog=_example(*_lines))(_command)
 
 
 def main() -> None:
