@@ -71,13 +71,22 @@ def test_one_view_judges_alone(tmp_path):
 def test_what_the_estimator_refuses_is_nan(tmp_path):
     model = classifier(n_replicas=1, pseudo_labels=False, fusion="average")
     path = to_onnx(model, tmp_path / "m.onnx")
-    views = {name: X[:4].copy() for name, X in LINKED.items()}
+    views = {name: X[:5].copy() for name, X in LINKED.items()}
     views["view_0"][0, 0] = np.nan  # a single cell, without impute
     views["view_1"][1, 3] = np.inf
     for X in views.values():
         X[2] = np.nan
+    views["view_2"][3, 1] = 1e30  # extreme
     (found,) = run(path, views)
-    assert np.isnan(found).all(axis=1).tolist() == [True, True, True, False]
+    assert np.isnan(found).all(axis=1).tolist() == [True, True, True, True, False]
+
+
+def test_names_that_mean_something_else_in_onnx_are_refused(tmp_path):
+    model = hv.MultiViewEncoder(**SMALL, device="cpu")
+    model.fit({"features": LINKED["view_0"], "b": LINKED["view_1"]})
+    with pytest.raises(ValueError, match=r"names mean nothing else in ONNX.*\['features'\]"):
+        to_onnx(model, tmp_path / "m.onnx", part="features", view="features")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("part", ("features", "common"))

@@ -136,7 +136,7 @@ def test_mlflow_takes_further_fits_and_odd_names(mlflow_store):
     logger.close()
     _, runs = runs_of(mlflow_store, "digits")
     assert len({run.data.tags["hotview.fit"] for run in runs}) == len(runs) == 2
-    assert "effective_rank_gr__e _cm_" in runs[0].data.metrics
+    assert "effective_rank_gr_f6__df_e _28_cm_29_" in runs[0].data.metrics
 
 
 def test_runs_are_finished_when_python_ends(mlflow_store):

@@ -25,7 +25,7 @@ from hotview.estimators.inference import Fusion, combine, encode, judge_tensors
 from hotview.estimators.judging import Judge, LinearScores
 from hotview.estimators.pooling import Pool
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.training.columns import Columns
+from hotview.training.columns import EXTREME, Columns
 from hotview.training.voting import Basis, Voters
 
 __all__ = ["to_onnx"]
@@ -98,11 +98,26 @@ def to_onnx(
     program.model.metadata_props.update(_tell(estimator, names, part))
     with whole_file(path) as draft:
         program.save(draft, external_data=False)
+        _check_file(draft, names)
     return path
+
+
+def _check_file(path: Path, names: Sequence[str]) -> None:
+    """Refuse a file that no runtime would read, as where a name stands for two things."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(str(path))
+    except onnx.checker.ValidationError as error:
+        raise ValueError(
+            f"Expected views whose names mean nothing else in ONNX, but among {list(names)} one "
+            f"does ({str(error).splitlines()[0]}). Fit with other names."
+        ) from error
 
 
 def _require_onnx() -> ModuleType:
     try:
+        import onnx  # noqa: F401
         import onnxscript
     except ImportError as error:
         raise ImportError(
@@ -201,7 +216,8 @@ class _Reader(nn.Module):
         absent = missing.all(1, keepdim=True)
         if self.fill is not None:
             X = torch.where(missing & ~absent, self.fill, X)
-        wrong = (X.isnan() | X.isinf()).any(1, keepdim=True) & ~absent
+        size = ((X - self.mean) / self.scale).abs()
+        wrong = ~(size <= EXTREME).all(1, keepdim=True) & ~absent
         standard = (X.masked_fill(wrong, 0.0) - self.mean) / self.scale
         return standard.float(), wrong
 

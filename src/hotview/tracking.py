@@ -220,14 +220,16 @@ class _MLflowRun:
         from mlflow.entities import Metric
 
         now = time.time_ns() // 10**6
-        metrics = [
-            Metric(re.sub(r"[^\w.\- :/]", "_", name, flags=re.ASCII), value, now, step)
-            for name, value in values.items()
-        ]
+        metrics = [Metric(_key(name), value, now, step) for name, value in values.items()]
         self.client.log_batch(self.run_id, metrics=metrics)
 
     def end(self) -> None:
         self.client.set_terminated(self.run_id)
+
+
+def _key(name: str) -> str:
+    """A name that MLflow takes: letters that it does not are told by their number."""
+    return re.sub(r"[^\w.\- :/]", lambda found: f"_{ord(found[0]):x}_", name, flags=re.ASCII)
 
 
 def _experiment_id(client: Any, name: str) -> str:

@@ -830,3 +830,28 @@ def test_a_short_training_of_small_tables_has_as_many_steps_as_a_long_one_of_lar
 def test_bad_settings_are_refused_before_anything_is_learned(change, message):
     with pytest.raises(ValueError, match=message):
         voting(**change).fit(LINKED, Y)
+
+
+def test_labels_in_another_order_than_their_rows_are_refused_everywhere():
+    rng = np.random.default_rng(0)
+    ids = [f"p{i}" for i in range(40)]
+    views = {name: pd.DataFrame(rng.normal(size=(40, 3)), index=ids) for name in ("a", "b")}
+    y = pd.Series(rng.integers(0, 2, 40), index=ids)
+    model = MultiViewClassifier(max_epochs=1, n_replicas=1, hidden=(4,), random_state=0)
+    with pytest.raises(ValueError, match="row labels of view 'a' and of y differ"):
+        model.fit(views, y, unaligned=views, unaligned_y={"a": y[::-1]})
+    model.fit(views, y, unaligned=views, unaligned_y={"a": y})
+    assert model.score(views, y.astype(object)) == model.score(views, y)
+    with pytest.raises(ValueError, match="row labels of view 'a' and of y differ"):
+        model.score(views, y[::-1])
+
+
+def test_callbacks_are_told_the_replica_whatever_team_it_is_in():
+    data = make_views(90, n_views=3, n_groups=1, labeled=0.8, random_state=0)
+    linked = {name: X.astype(float) for name, X in data.linked.items()}
+    linked["view_0"][::3] = np.nan  # so that networks differ in shape
+    seen = []
+    model = MultiViewClassifier(max_epochs=2, n_replicas=4, pseudo_labels=False, random_state=0)
+    model.set_params(callbacks=[lambda epoch: seen.append((epoch.replica, epoch.number))])
+    model.fit(linked, data.linked_target, unaligned=data.views)
+    assert sorted(seen) == [(r, number) for r in range(4) for number in (1, 2)]

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
+from hotview import MultiViewClassifier
 from hotview.model_selection.by_row import OnRows, read_problem, scoring_on_rows
 
 
@@ -217,3 +218,12 @@ def test_other_warnings_are_passed_on():
         problem.fit(Careful(), np.arange(4))
     with pytest.raises(UserWarning, match="Careful"):  # where warnings are errors
         problem.fit(Careful(), np.arange(4))
+
+
+def test_labels_in_another_order_than_their_rows_are_refused():
+    ids = [f"p{i}" for i in range(6)]
+    views = {name: pd.DataFrame(np.ones((6, 2)), index=ids) for name in ("a", "b")}
+    y = pd.Series([0, 1] * 3, index=ids)
+    assert read_problem(MultiViewClassifier(), views, y, None, None).y.tolist() == [0, 1] * 3
+    with pytest.raises(ValueError, match="row labels of view 'a' and of y differ"):
+        read_problem(MultiViewClassifier(), views, y[::-1], None, None)

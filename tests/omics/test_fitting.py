@@ -51,6 +51,7 @@ def test_a_search_is_fitted_alike(mdata):
 @pytest.mark.parametrize(
     ("estimator", "label", "message"),
     (
+        (GridSearch(MultiViewClassifier(), {}), None, "label to name the column"),
         (MultiViewClassifier(), None, "label to name the column.*MultiViewEncoder"),
         (MultiViewEncoder(), "kind", "no label, because an encoder.*it is 'kind'"),
     ),

@@ -32,3 +32,18 @@ def test_kinds_of_numbers_are_checked(load_changed):
 def test_what_nobody_needs_is_refused(load_changed):
     with pytest.raises(ValueError, match="nobody needs its 'network_more'"):
         load_changed(lambda tensors, facts: tensors.update({"network_more": torch.zeros(1)}))
+
+
+@pytest.mark.parametrize("name", ("network.maps.0.weight", "replica.1.voters.0.places"))
+def test_numbers_that_are_not_finite_are_refused(load_changed, name):
+    with pytest.raises(ValueError, match=f"'{name}' holds numbers that are not finite"):
+        load_changed(lambda tensors, facts: tensors[name].fill_(torch.nan))
+
+
+def test_somebody_has_to_vote(load_changed):
+    def change(tensors, facts):
+        for part in ("places", "shares"):
+            tensors[f"voters.1.{part}"] = tensors[f"voters.1.{part}"][:0]
+
+    with pytest.raises(ValueError, match="nobody votes in view 'view_1'"):
+        load_changed(change)

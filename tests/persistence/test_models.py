@@ -279,6 +279,15 @@ def test_parameters_that_json_cannot_hold_are_refused(tmp_path):
         save_model(model, tmp_path / "m.hotview")
 
 
+@pytest.mark.parametrize("change", ({"n_features": 7}, {"hidden": (3, 3)}, {"max_epochs": -1}))
+def test_parameters_that_were_changed_after_fit_are_refused(tmp_path, change):
+    model = hv.MultiViewEncoder(**SMALL, device="cpu").fit(DATA.views)
+    model.set_params(**change)
+    with pytest.raises(ValueError, match="set after fit, set them back"):
+        save_model(model, tmp_path / "m.hotview")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_devices_agree(tmp_path):
     digits = load_handwritten()

@@ -176,7 +176,7 @@ def test_fewer_epochs_than_were_made_are_refused(tmp_path):
 def test_what_was_left_half_written_is_cleared_away(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
     train(make_team(1), Schedule(1, view_names=NAMES), Place(checkpoint, 0))
-    draft, other = tmp_path / ".a-x1.checkpoint", tmp_path / ".b-x1.checkpoint"
+    draft, other = tmp_path / ".a-12345678.checkpoint", tmp_path / ".a-2-12345678.checkpoint"
     draft.write_bytes(b"half")
     other.write_bytes(b"of another")
     read_checkpoint(checkpoint.path)

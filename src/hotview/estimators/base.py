@@ -84,7 +84,10 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """The same fit with the random state of every replica."""
         parameters = task.parameters
         states = replica_states(parameters["random_state"], parameters["n_replicas"])
-        return [replace(task, parameters={**parameters, "random_state": s}) for s in states]
+        return [
+            replace(task, parameters={**parameters, "random_state": state}, replica=r)
+            for r, state in enumerate(states)
+        ]
 
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
         start = time.perf_counter()

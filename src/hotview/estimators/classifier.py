@@ -508,9 +508,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         float
             The accuracy.
         """
+        check_aligned_tables(self._check(Xs), y)
         predicted = self.predict(Xs)
-        check_all_known(y, len(predicted), self.unlabeled_marker)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        truth = check_all_known(y, len(predicted), self.unlabeled_marker)
+        return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
 
 def _dealer(tasks: Sequence[Task]) -> np.random.Generator:

@@ -76,8 +76,9 @@ def _run(
             if any(outcome.interrupted for outcome in outcomes.values()):
                 # Who stops one wants all to stop, and to go on later as if nobody had.
                 schedule, place = replace(schedule, max_epochs=1), None
+            replicas = [fits[j].task.replica for j in members]
             with suited_threads(team.network, batch_size, first.device):
-                outcomes |= zip(members, train(team, schedule, place), strict=True)
+                outcomes |= zip(members, train(team, schedule, place, replicas), strict=True)
     found = []
     for i, fit in enumerate(fits):
         with suited_threads(fit.training.network, fit.training.sampler.batch_size, fit.device):

@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.multiclass import type_of_target
 
 from hotview._types import Array, IntArray
-from hotview._validation import Table, check_target
+from hotview._validation import Table, check_aligned_tables, check_target
 
 __all__ = [
     "Labels",
@@ -85,6 +85,7 @@ def encode_labels(
                 f"Expected unaligned_y to label views that unaligned holds, {list(unaligned)}, but "
                 f"it labels {name!r}. Pass that view's rows in unaligned."
             )
+        check_aligned_tables({name: unaligned[name]}, labels)
         what = f"unaligned_y[{name!r}]"
         known[name] = read_labels(what, labels, unaligned[name].n_rows, marker)
     every = [labels for labels, is_known in (linked, *known.values()) if is_known.any()]
@@ -133,9 +134,9 @@ def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Arr
     return labels, known
 
 
-def check_all_known(y: Any, n_rows: int, marker: Any) -> None:
-    """Refuse labels with gaps, where every row is to be scored."""
-    _, known = read_labels("y", y, n_rows, marker)
+def check_all_known(y: Any, n_rows: int, marker: Any) -> Array:
+    """Return labels; refuse gaps, where every row is to be scored."""
+    labels, known = read_labels("y", y, n_rows, marker)
     if not known.all():
         missing = np.flatnonzero(~known)
         raise ValueError(
@@ -143,6 +144,7 @@ def check_all_known(y: Any, n_rows: int, marker: Any) -> None:
             f"the first being row {missing[0]}. A row without a label cannot be scored: leave "
             "these rows out."
         )
+    return labels
 
 
 def number_labels(labels: Array, classes: Array) -> IntArray:

@@ -77,6 +77,8 @@ class Task:
         Rows to score after every epoch.
     held : ndarray of int64
         Linked rows whose labels this fit does not see, and judges in the end.
+    replica : int, default=0
+        Which of several fits of one estimator it is.
     """
 
     source: Source
@@ -85,3 +87,4 @@ class Task:
     weigh_classes: Callable[[Labels], Array | None] = lambda labels: None
     validation: Validation | None = None
     held: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    replica: int = 0

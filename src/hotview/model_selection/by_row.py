@@ -21,7 +21,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from hotview._types import Array, IntArray, RandomState, View, Views
-from hotview._validation import Table, check_known_tables, check_tables, check_target
+from hotview._validation import (
+    Table,
+    check_aligned_tables,
+    check_known_tables,
+    check_tables,
+    check_target,
+)
 from hotview._validation.views import name_views
 from hotview.estimators.labels import encode_labels
 from hotview.model_selection.splitting import Numbering, RowKFold, take_rows
@@ -140,6 +146,7 @@ def read_problem(
         Linked rows with a label are to be dealt; where there are none, unaligned ones.
     """
     linked = check_tables(Xs, aligned=True)
+    check_aligned_tables(linked, y)
     tables = _check_others(unaligned, linked)
     sizes = {_LINKED: next(iter(linked.values())).n_rows}
     sizes |= {name: table.n_rows for name, table in tables.items()}

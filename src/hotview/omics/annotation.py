@@ -35,7 +35,7 @@ def annotate(
     Parameters
     ----------
     estimator : MultiViewClassifier, MultiViewEncoder or a search
-        Fitted to some or all of these modalities, and perhaps others.
+        Fitted to all of these modalities, and perhaps others; `data` may lack some of its views.
     data : MuData or dict of str to AnnData
         What to annotate: the cells of `fit`, or new ones. What is there under these names is
         replaced, and nothing is written if anything goes wrong before.

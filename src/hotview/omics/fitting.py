@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hotview.estimators import MultiViewClassifier, MultiViewEncoder
+from hotview.estimators import MultiViewEncoder
 from hotview.omics.cells import Cells, read_cells
 
 __all__ = ["fit"]
@@ -75,7 +75,7 @@ def fit(
 
 
 def _check_label(estimator: Any, label: str | None) -> None:
-    if isinstance(estimator, MultiViewClassifier) and label is None:
+    if not isinstance(estimator, MultiViewEncoder) and label is None:
         raise ValueError(
             "Expected label to name the column of obs that holds the classes, but it is None. Pass "
             "label='cell_type', say, or use MultiViewEncoder, which needs no labels."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -38,6 +39,9 @@ def check_layout(tensors: Mapping[str, Tensor], facts: dict[str, Any], estimator
     left = layout.check()
     if left:
         raise ValueError(f"nobody needs its {min(left)!r}")
+    for name in layout.weighs:
+        if not bool(tensors[name].isfinite().all()):
+            raise ValueError(f"its {name!r} holds numbers that are not finite")
 
 
 class _Layout:
@@ -48,6 +52,15 @@ class _Layout:
         self.names = [name for name, _, _ in facts["views"]]
         self.sizes: dict[str, int] = {}
         self.seen: set[str] = set()
+
+    @property
+    def weighs(self) -> list[str]:
+        """What predictions are computed with, but for own encoders, which may well use inf."""
+        own = [s for s, name in enumerate(self.names) if name in self.facts["own_encoders"]]
+        skipped = tuple(f"network.encoders.{s}." for s in own)
+        parts = ("network.", "columns.", "voters.", "basis.", "ridge.")
+        bare = {name: re.sub(r"^replica\.\d+\.", "", name) for name in self.tensors}
+        return [n for n, b in bare.items() if b.startswith(parts) and not b.startswith(skipped)]
 
     def check(self) -> set[str]:
         """Check all that must be there, and return what is there beside."""
@@ -122,6 +135,8 @@ class _Layout:
             features = self.tensors[f"{before}network.maps.{s}.weight"].shape[1]
             self._need(f"{before}voters.{s}.places", (n, self.sizes[c] + features), _F32)
             self._need(f"{before}voters.{s}.shares", (n, n_classes), _FLOAT)
+            if self.sizes[n] == 0:
+                raise ValueError(f"nobody votes in view {self.names[s]!r}")
             if self.facts[f"{before}fusion"]["joint"]:
                 self._need(f"{before}ridge.{s}", (D, n_classes), _F64)
         if self.facts[f"{before}fusion"]["joint"]:

@@ -89,9 +89,13 @@ def save_model(estimator: MultiViewEstimator, path: str | Path) -> Path:
     check_is_fitted(estimator)
     tensors, facts = take_apart(estimator)
     try:
-        check_facts({**facts, "version": _MODEL.version})
-    except ValueError as error:
-        raise ValueError(f"Expected a model that can be loaded again, but {error}.") from error
+        check_facts(told := {**facts, "version": _MODEL.version})
+        check_layout(tensors, told, make_estimator(told, "cpu"))
+    except _MISFITS as error:
+        raise ValueError(
+            f"Expected a model that can be loaded again, but {_reason(error)}. If parameters were "
+            "set after fit, set them back, or fit again."
+        ) from error
     write_archive(path, _MODEL, tensors, facts)
     return path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,7 +111,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
         What it holds.
     """
     archive = read_archive(path, _CHECKPOINT)
-    for draft in path.parent.glob(f".{path.stem}-*{path.suffix}"):
+    drafts = f".{glob.escape(path.stem)}-????????{glob.escape(path.suffix)}"  # as mkstemp has them
+    for draft in path.parent.glob(drafts):
         draft.unlink(missing_ok=True)
     told, seconds = archive.facts.pop("teams", None), archive.facts.pop("seconds", 0.0)
     if not isinstance(told, list) or not all(isinstance(facts, dict) for facts in told):

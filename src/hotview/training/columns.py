@@ -15,7 +15,7 @@ from hotview._validation import Table
 __all__ = ["Columns", "Scan", "check_finite", "scan_tables"]
 
 _CHUNK = 2**21  # entries looked at together
-_EXTREME = 1e18  # whose square float32 can still hold
+EXTREME = 1e18  # whose square float32 can still hold
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class _Scanner:
         if self.columns is not None:
             with np.errstate(all="ignore"):  # what overflows is extreme
                 size = np.abs((exact - self.columns.mean) / self.columns.scale)
-            self._count("extreme values", (size > _EXTREME) & ~np.isinf(exact), start)
+            self._count("extreme values", (size > EXTREME) & ~np.isinf(exact), start)
         if self.keeps_statistics and len(rows) > 0 and self.counts["infinity"] == 0:
             with np.errstate(all="ignore"):  # what overflows is seen in the statistics
                 self.statistics.add(exact[rows])
@@ -237,7 +237,7 @@ def _check_statistics(name: str, statistics: _Statistics, standardize: bool) -> 
             f"{empty[0]} is NaN in all rows, so that there is no mean to fill in. Drop the column."
         )
     typical = np.hypot(statistics.mean, np.sqrt(statistics.variance))  # root of the mean square
-    too_large = np.flatnonzero(~(typical < (np.inf if standardize else _EXTREME)))
+    too_large = np.flatnonzero(~(typical < (np.inf if standardize else EXTREME)))
     if len(too_large) > 0:
         raise ValueError(
             f"Expected view {name!r} to hold numbers of ordinary size, but column {too_large[0]} "

@@ -32,7 +32,12 @@ __all__ = [
 _TOO_FEW = "more than 1 value per channel"  # of torch's batch norm
 
 
-def train(team: Team, schedule: Schedule, place: Place | None = None) -> list[Outcome]:
+def train(
+    team: Team,
+    schedule: Schedule,
+    place: Place | None = None,
+    replicas: Sequence[int] | None = None,
+) -> list[Outcome]:
     """Train until the epochs are over, callbacks or patience end it, or Ctrl-C is pressed.
 
     Parameters
@@ -43,6 +48,8 @@ def train(team: Team, schedule: Schedule, place: Place | None = None) -> list[Ou
         How long, and who is told.
     place : Place or None, default=None
         The team's place in a checkpoint, to go on from and to save to; None makes none.
+    replicas : sequence of int or None, default=None
+        Which replica of its estimator every member is; None counts them.
 
     Returns
     -------
@@ -50,7 +57,9 @@ def train(team: Team, schedule: Schedule, place: Place | None = None) -> list[Ou
         One per member, whose network is then in evaluation mode.
     """
     n_steps = schedule.steps(team.members[0].sampler.n_steps)
-    courses = [Course(i, member, schedule) for i, member in enumerate(team.members)]
+    numbers = range(len(team.members)) if replicas is None else replicas
+    pairs = zip(numbers, team.members, strict=True)
+    courses = [Course(number, member, schedule) for number, member in pairs]
     progress = Progress(team, courses)
     if place is not None:
         place.restore(progress)
