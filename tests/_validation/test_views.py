@@ -164,3 +164,10 @@ def test_any_finite_or_holey_table_passes_under_any_name(view, name):
     before = view.copy()
     assert check_views({name: view}, aligned=True)[name] is view
     np.testing.assert_array_equal(view, before)
+
+
+@pytest.mark.parametrize("name", ("/a", "..", "a/../b", "a\tb", "x" * 1001, "\ud800", "..\\a"))
+def test_names_that_no_file_could_hold_are_refused_before_the_work(name):
+    with pytest.raises(ValueError, match="one that files can hold"):
+        check_views({name: np.ones((2, 2))})
+    assert list(check_views({"größe/a..b": np.ones((2, 2))})) == ["größe/a..b"]

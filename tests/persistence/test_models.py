@@ -265,12 +265,9 @@ np.save(sys.argv[1] + "/said.npy", model.predict_proba(dict(np.load(sys.argv[1] 
     np.testing.assert_array_equal(np.load(tmp_path / "said.npy"), model.predict_proba(DATA.linked))
 
 
-def test_a_view_whose_name_leads_elsewhere_is_not_saved(tmp_path):
-    model = hv.MultiViewEncoder(**SMALL).fit({f"../{k}": X for k, X in DATA.views.items()})
-    with pytest.raises(
-        ValueError, match=r"can be loaded again, but a view cannot be called '\.\./"
-    ):
-        save_model(model, tmp_path / "m.hotview")
+def test_a_view_whose_name_leads_elsewhere_is_not_even_fitted():
+    with pytest.raises(ValueError, match="one that files can hold"):
+        hv.MultiViewEncoder(**SMALL).fit({f"../{k}": X for k, X in DATA.views.items()})
 
 
 def test_parameters_that_json_cannot_hold_are_refused(tmp_path):

@@ -1,5 +1,7 @@
 """Views: named 2-D tables of numbers."""
 
+import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,6 +9,8 @@ from hotview._types import Array, Views
 from hotview._validation.arrays import as_array
 from hotview._validation.columns import NUMERIC_KINDS, as_numbers, column_names, text_columns
 from hotview._validation.containers import matrix_of
+
+_LONGEST = 1000  # characters of a name
 
 
 def check_views(views: Views, *, aligned: bool = False) -> dict[str, Array]:
@@ -70,12 +74,32 @@ def name_views(views: Views) -> list[tuple[str, Any]]:
     return pairs
 
 
+def can_be_saved(name: str) -> bool:
+    """Whether a name is one that a file can hold, and that leads no program elsewhere.
+
+    Examples
+    --------
+    >>> from hotview._validation.views import can_be_saved
+    >>> can_be_saved("blood/iron"), can_be_saved("../blood")
+    (True, False)
+    """
+    parts = re.split(r"[/\\]", name)
+    odd = any(c < " " or "\ud800" <= c <= "\udfff" for c in name)
+    return len(name) <= _LONGEST and parts[0] != "" and ".." not in parts and not odd
+
+
 def _check_names(names: list[Any]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
             raise TypeError(
                 f"Expected every view's name to be a non-empty string, but one is {name!r} "
                 f"({type(name).__name__}). Rename it, as in {{str(name): X}}."
+            )
+        if not can_be_saved(name):
+            raise ValueError(
+                "Expected every view's name to be one that files can hold: at most "
+                f"{_LONGEST} characters, none of them a control character, no leading slash and no "
+                f"'..' between slashes; but one is {reprlib.repr(name)}. Rename it."
             )
     # A dict cannot repeat a key, but other mappings (multi-dicts, file readers) can.
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hotview._validation.views import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.frames import CONTAINERS
 from hotview.persistence.names import NOT_SAVED, prefixes
@@ -19,7 +20,7 @@ _PARAMETERS = {
     c.__name__: set(c().get_params()) - set(NOT_SAVED)
     for c in (MultiViewClassifier, MultiViewEncoder)
 }
-_MOST, _LONGEST = 2**31, 1000  # of anything that is counted; characters of a name
+_MOST = 2**31  # of anything that is counted
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
 _CLASS_BYTES = 2**26  # of all classes together
 
@@ -151,9 +152,7 @@ def _check_names(names: list[str]) -> None:
     """Views are named as `fit` names them, and so that no name leads a program elsewhere."""
     _agree(len(set(names)) == len(names), "two of its views have the same name")
     for name in names:
-        parts = re.split(r"[/\\]", name)
-        leads = ".." in parts or parts[0] == "" or any(ord(c) < ord(" ") for c in name)
-        _agree(not leads and len(name) <= _LONGEST, f"a view cannot be called {_some(name)}")
+        _agree(can_be_saved(name), f"a view cannot be called {_some(name)}")
 
 
 def _check_parameters(facts: dict[str, Any]) -> None:
