@@ -207,5 +207,6 @@ def test_ctrl_c_leaves_a_model_and_replaces_none(files, tmp_path, is_there):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "stopped" in err
+    assert err.count("Training was interrupted") == 1  # however many networks there are
     assert f"Model saved to {saved}" in out
     assert hv.load(saved).n_views_ == 2

@@ -9,7 +9,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
 from hotview.datasets import make_views
-from hotview.estimators.remarks import remark_on_collapse, remark_on_plan
+from hotview.estimators.remarks import (
+    remark_on_collapse,
+    remark_on_interrupt,
+    remark_on_plan,
+    tell_interrupt,
+)
 from hotview.ot import sinkhorn
 
 BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
@@ -223,3 +228,10 @@ def test_plans_of_couplings_are_judged_by_their_own_tolerance():
     remark_on_plan(sinkhorn(C, reg=0.1))
     with pytest.warns(ConvergenceWarning, match="after 2 iterations"):
         remark_on_plan(sinkhorn(C, reg=0.01, max_iter=2))
+
+
+def test_an_interrupt_is_known_by_its_remark():
+    with pytest.warns(UserWarning, match="in epoch 3") as told:
+        remark_on_interrupt(3)
+    assert tell_interrupt([str(one.message) for one in told])
+    assert not tell_interrupt(["Columns with a single value tell nothing."])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +20,7 @@ from hotview.cli.options import (
     by_view,
     written,
 )
-from hotview.cli.running import make_console, print_json
+from hotview.cli.running import make_console, print_json, tell_notes
 
 __all__ = ["LabelColumn", "LabelTable", "evaluate"]
 
@@ -74,8 +73,7 @@ def evaluate(
     if len(target) < len(judged.ids):
         without = len(judged.ids) - len(target)
         remarks.append(f"{without:,} of {len(judged.ids):,} rows have no label and do not count.")
-    for remark in remarks:
-        print(f"hotview: note: {remark}", file=sys.stderr)
+    tell_notes(remarks)
     if json:
         facts = {"views": list(rows), "seen": judged.seen, "remarks": remarks}
         print_json({**found.to_json(), **facts})

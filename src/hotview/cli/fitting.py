@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from hotview.cli.inspecting import result_lines
-from hotview.cli.judged import limit_study
 from hotview.cli.models import fingerprint
 from hotview.cli.running import (
     INTERRUPTED,
@@ -22,12 +21,13 @@ from hotview.cli.running import (
     print_json,
 )
 from hotview.cli.understanding import check_missing, describe_study, print_study
-from hotview.datasets.people.holding_out import HeldOut, hold_out
+from hotview.datasets.people.holding_out import HeldOut, hold_out, keep_linked
 from hotview.datasets.people.membership import hash_ids
 from hotview.datasets.people.opening import split_name
 from hotview.datasets.people.study import Files, Study, read_study
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.parameters import check_parameters
+from hotview.estimators.remarks import tell_interrupt
 from hotview.evaluation import assess
 from hotview.persistence import check_model_path
 
@@ -125,9 +125,7 @@ def _limit(study: Study, job: Job) -> Study:
             f"--coupling {coupling} compares individuals, but {len(study.unaligned)} views "
             "have rows that are not linked. Leave these out with --linked-only."
         )
-    if job.linked_only and len(study.ids) == 0:
-        raise ValueError("--linked-only leaves nothing: no rows are linked. Check --id-column.")
-    return limit_study(study, linked_only=job.linked_only, share=None)
+    return keep_linked(study) if job.linked_only else study
 
 
 def make_estimator(study: Study, flags: Mapping[str, Any]) -> Any:
@@ -204,7 +202,7 @@ def _finish(
     job: Job, estimator: Any, study: Study, facts: dict[str, Any], held: HeldOut | None
 ) -> int:
     assert job.out is not None
-    interrupted = any("was interrupted" in remark for remark in estimator.remarks_)
+    interrupted = tell_interrupt(estimator.remarks_)
     out = job.out
     if interrupted and out.exists():  # what is complete is not replaced by what is not
         out = out.with_name(f"{out.stem}-interrupted.hotview")

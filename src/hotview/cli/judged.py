@@ -11,7 +11,7 @@ import numpy as np
 
 from hotview._types import Array
 from hotview.cli.models import OpenModel, Read, fingerprint
-from hotview.datasets.people.holding_out import hold_out
+from hotview.datasets.people.holding_out import hold_out, keep_linked
 from hotview.datasets.people.labels import label_array
 from hotview.datasets.people.membership import find_ids
 from hotview.datasets.people.recipe import Recipe
@@ -155,13 +155,9 @@ def training_study(model: OpenModel) -> Study | None:
         recipe.text,
         notes["marker"],
     )
-    return limit_study(read_study(files), linked_only=notes["linked_only"], share=notes["hold_out"])
-
-
-def limit_study(study: Study, *, linked_only: bool, share: float | None) -> Study:
-    """What is left of a study to learn from."""
-    if linked_only:
-        study = replace(study, unaligned={}, unaligned_target={}, rows=study.linked)
+    study, share = read_study(files), notes["hold_out"]
+    if notes["linked_only"]:
+        study = keep_linked(study)
     return study if share is None else hold_out(study, share).study
 
 

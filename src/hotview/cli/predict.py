@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +22,7 @@ from hotview.cli.options import (
     by_view,
     written,
 )
-from hotview.cli.running import check_new_file, print_json
+from hotview.cli.running import check_new_file, print_json, tell_notes
 
 __all__ = ["predict", "transform"]
 
@@ -64,7 +63,7 @@ def predict(
     )
     opened.check_classifies()
     read = opened.read_people(views, by_view(ids, "--ids"))
-    _tell(read.remarks)
+    tell_notes(read.remarks)
     columns = prediction_columns(opened, read.people)
     write_table(columns, out)
     predicted = columns["predicted"]
@@ -117,7 +116,7 @@ def transform(
         text=written(header, delimiter, decimal),
     )
     rows = opened.read_rows(views, by_view(ids, "--ids"))
-    _tell([remark for view in rows.values() for remark in view.remarks])
+    tell_notes([remark for view in rows.values() for remark in view.remarks])
     tables = {name: feature_columns(opened, name, view, space) for name, view in rows.items()}
     paths = make_folder(out, [f"{name}.{format}" for name in rows], force=force)
     for path, table in zip(paths, tables.values(), strict=True):
@@ -127,8 +126,3 @@ def transform(
         return
     for path, view in zip(paths, rows.values(), strict=True):
         typer.echo(f"{view.X.shape[0]:,} rows written to {path}")
-
-
-def _tell(remarks: list[str]) -> None:
-    for remark in remarks:
-        print(f"hotview: note: {remark}", file=sys.stderr)

@@ -22,7 +22,7 @@ from hotview.cli.options import (
     by_view,
     written,
 )
-from hotview.cli.running import UsageError, check_new_file, print_json
+from hotview.cli.running import UsageError, check_new_file, print_json, tell_notes
 
 __all__ = ["report"]
 
@@ -106,8 +106,7 @@ def report(
     remarks: list[str] = []
     if specs:
         arguments, remarks = _rows(opened, specs, labels, by_view(ids, "--ids"), baselines)
-    for remark in remarks:
-        print(f"hotview: note: {remark}", file=sys.stderr)
+    tell_notes(remarks)
     record = make_record(opened.estimator, **arguments, umap=umap, verbose=sys.stderr.isatty())
     write_report(record, out)
     if json:

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -26,6 +26,7 @@ __all__ = [
     "run_command",
     "set_debug",
     "show_warning",
+    "tell_notes",
 ]
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C
@@ -135,6 +136,12 @@ def show_warning(
 ) -> None:
     """Warn in one line, without the place in the code."""
     print(f"hotview: warning: {explain(Exception(str(message)))}", file=file or sys.stderr)
+
+
+def tell_notes(remarks: Iterable[str]) -> None:
+    """Say on stderr what a user should know, beside the result."""
+    for remark in remarks:
+        print(f"hotview: note: {remark}", file=sys.stderr)
 
 
 def print_json(facts: Mapping[str, Any]) -> None:

@@ -27,11 +27,13 @@ __all__ = [
     "remark_on_incomplete",
     "remark_on_interrupt",
     "remark_on_plan",
+    "tell_interrupt",
 ]
 
 _LOW_RANK = 1.5
 _LOW_SPREAD, _LOST_SPREAD = 0.01, 0.05  # beside other views, and beside what the constraint wants
 _FEW_ROWS = 5  # of which no rank can be told
+_INTERRUPTED = "Training was interrupted"
 _LISTED = 5  # of what is too much to name in full
 _OURS = ("hotview.", "sklearn.")  # modules in which a warning is of no use to the user
 
@@ -163,9 +165,14 @@ def remark_on_incomplete(coupling: str, n_rows: int) -> None:
         )
 
 
+def tell_interrupt(remarks: Sequence[str]) -> bool:
+    """Whether the remarks of a fit say that it ended early."""
+    return any(remark.startswith(_INTERRUPTED) for remark in remarks)
+
+
 def remark_on_interrupt(n_epochs: int) -> None:
     """Say that training ended early, and that the result is usable."""
     _warn(
-        f"Training was interrupted in epoch {n_epochs}; the estimator is fitted with what it had "
+        f"{_INTERRUPTED} in epoch {n_epochs}; the estimator is fitted with what it had "
         "learned by then. Call fit again to train in full."
     )

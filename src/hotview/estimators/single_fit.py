@@ -114,7 +114,8 @@ class Fit:
             latents = self._latents(network, self.data)
             judge, held = self._judge(network)
         with remarks.noted(self.remarks):
-            if outcome.interrupted or interrupt.asked:
+            interrupted = outcome.interrupted or interrupt.asked
+            if interrupted and self.reading.kept.setdefault("interrupted", self) is self:  # once
                 remarks.remark_on_interrupt(len(outcome.history))
             self._remark(plan, latents, coupling, batch_size)
         return Fitted(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hotview.datasets.people.holding_out import hold_out
+from hotview.datasets.people.holding_out import hold_out, keep_linked
 from hotview.datasets.people.study import Files, read_study
 
 BOTH = ("blood.csv", "scan.csv")
@@ -47,3 +47,13 @@ def test_nothing_to_hold_out_is_refused(study):
 def test_every_class_keeps_a_row_to_learn_from(study):
     held = hold_out(study, 0.99)
     assert sorted(held.study.target.tolist()) == ["a", "b"]
+
+
+def test_linked_rows_can_be_kept_alone(study, folder):
+    rows = (folder / "scan.csv").read_text()
+    (folder / "scan.csv").write_text(f"{rows}zoe,1,a\n")
+    kept = keep_linked(read_study(Files(BOTH, label_column="y", id_column="id")))
+    assert (kept.unaligned, kept.unaligned_target, kept.unaligned_ids) == ({}, {}, {})
+    assert len(kept.rows["scan"]) == len(kept.ids) == 60
+    with pytest.raises(ValueError, match="--linked-only leaves nothing"):
+        keep_linked(read_study(Files(BOTH, drop=["id", "y"])))

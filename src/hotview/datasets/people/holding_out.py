@@ -11,7 +11,7 @@ from hotview.datasets.people.membership import digest
 from hotview.datasets.people.study import Study
 from hotview.datasets.readers.matlab import Matrix
 
-__all__ = ["HeldOut", "hold_out"]
+__all__ = ["HeldOut", "hold_out", "keep_linked"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,24 @@ class HeldOut:
     ids: Array
     views: dict[str, Matrix]
     target: Array
+
+
+def keep_linked(study: Study) -> Study:
+    """Leave out rows that are not linked.
+
+    Parameters
+    ----------
+    study : Study
+        All rows.
+
+    Returns
+    -------
+    Study
+        Linked rows alone.
+    """
+    if len(study.ids) == 0:
+        raise ValueError("--linked-only leaves nothing: no rows are linked. Check --id-column.")
+    return replace(study, unaligned={}, unaligned_target={}, unaligned_ids={}, rows=study.linked)
 
 
 def hold_out(study: Study, share: float) -> HeldOut:
