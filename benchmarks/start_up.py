@@ -1,0 +1,110 @@
+"""How long it takes until something can be typed: imports and the help of the command line.
+
+    python benchmarks/start_up.py [--quick] [--out FILE]    # about 2 minutes, --quick 30 seconds
+
+Every contestant is a Python process of its own, started in turns after one turn that does not count
+(it compiles and fills the disk's cache). The floor of an import is the interpreter, the floor of
+the estimators is ``import torch, sklearn``: nothing is trained without these two, and scikit-learn
+brings scipy, and pandas where it is installed. ``import hotview`` alone loads neither, which would
+be cheating if it were all that was measured: ``from hotview import MultiViewEncoder,
+MultiViewClassifier`` is held to the same bound. Ratios are what is allowed over what it took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from measuring import RESULTS, best_times, write_part
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+ROUNDS, QUICK_ROUNDS = 9, 3
+COMMAND = "from hotview.cli import main; main()"
+PEERS = "import torch, sklearn"
+TYPER = "import typer"
+#: name → code, arguments
+CONTESTANTS: dict[str, tuple[str, ...]] = {
+    "python": ("pass",),
+    PEERS: (PEERS,),
+    "import hotview": ("import hotview",),
+    "from hotview import the estimators": (
+        "from hotview import MultiViewClassifier, MultiViewEncoder",
+    ),
+    TYPER: (TYPER,),
+    "hotview --help": (COMMAND, "--help"),
+    "hotview fit --help": (COMMAND, "fit", "--help"),
+}
+
+
+def start(code: str, *arguments: str) -> None:
+    # check=True: a process that fails at once would win.
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
+
+
+def measure(rounds: int) -> dict[str, list[float]]:
+    """Seconds of every contestant, round by round."""
+    work: dict[str, Callable[[], object]] = {
+        name: partial(start, *what) for name, what in CONTESTANTS.items()
+    }
+    with Progress(transient=True) as progress:
+        turns = [best_times(work, 1) for _ in progress.track(range(rounds + 1))]
+    return {name: [turn[name] for turn in turns[1:]] for name in work}
+
+
+def allowances(best: dict[str, float]) -> dict[str, tuple[str, float]]:
+    """Ratio's name → who is judged, and the seconds that it may take."""
+    heavy, helped = 1.2 * best[PEERS], 1.5 * best[TYPER] + 0.3
+    return {
+        "import": ("import hotview", heavy),
+        "import of the estimators": ("from hotview import the estimators", heavy),
+        "help": ("hotview --help", helped),
+        "help of fit": ("hotview fit --help", helped),
+    }
+
+
+def make_table(times: dict[str, list[float]], allowed: dict[str, tuple[str, float]]) -> Table:
+    limits = dict(allowed.values())
+    table = Table(title="A process from its start to its end: seconds")
+    for column in ("", "best", "median", "allowed"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, seconds in times.items():
+        limit = f"{limits[name]:.3f}" if name in limits else ""
+        table.add_row(name, f"{min(seconds):.3f}", f"{median(seconds):.3f}", limit)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path, default=RESULTS / "start_up.json")
+    options = parser.parse_args()
+    times = measure(QUICK_ROUNDS if options.quick else ROUNDS)
+    best = {name: min(seconds) for name, seconds in times.items()}
+    allowed = allowances(best)
+    Console().print(make_table(times, allowed))
+    write_part(
+        options.out,
+        "cpu",
+        "scikit-learn",
+        "scipy",
+        "pandas",
+        "typer",
+        ratios={name: limit / best[who] for name, (who, limit) in allowed.items()},
+        targets=dict.fromkeys(allowed, 1.0),
+        what="seconds of a process; ratios are the seconds allowed over the seconds taken",
+        best_seconds=best,
+        median_seconds={name: median(seconds) for name, seconds in times.items()},
+        allowed_seconds=dict(allowed.values()),
+        rounds=len(times["python"]),
+    )
+
+
+if __name__ == "__main__":
+    main()
