@@ -4,7 +4,6 @@ import torch
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from hotview.training import voting
 from hotview.training.voting import Basis, Voters, choose_voters, root_mean_square
 
 CPU = torch.device("cpu")
@@ -101,32 +100,6 @@ def test_features_count_by_their_unit():
     same = np.exp(ask(voters, X, F).numpy()) - 0.01
     np.testing.assert_allclose(same, voters.shares.numpy(), atol=1e-6)  # each its own neighbor
     assert not np.allclose(np.exp(ask(far, X, F).numpy()) - 0.01, voters.shares.numpy(), atol=0.1)
-
-
-def test_many_rows_are_asked_about_in_parts(monkeypatch):
-    voters, X, F = make_voters()
-    expected = ask(voters, X, F)
-    monkeypatch.setattr(voting, "_CHUNK", 3 * 80)
-    np.testing.assert_allclose(ask(voters, X, F), expected, rtol=1e-6)
-    monkeypatch.setattr(voting, "_CHUNK", 1)  # never less than one row
-    np.testing.assert_allclose(ask(voters, X, F), expected, rtol=1e-6)
-
-
-def test_neighbors_are_those_of_float64():
-    rng = np.random.default_rng(0)
-    Y = 100 + rng.normal(size=(50, 3))  # far from 0, where squares in float32 are coarse
-    places = torch.as_tensor(Y[0] + rng.normal(size=(300, 3)), dtype=torch.float32)
-    basis = Basis(torch.zeros(0), torch.zeros(0, 0))
-    voters = Voters(basis, 1.0, places, torch.ones(300, 2), 7)
-    found = voters.nearest(torch.as_tensor(Y))
-    expected = NearestNeighbors(n_neighbors=7).fit(places.double().numpy()).kneighbors(Y)[1]
-    np.testing.assert_array_equal(found.sort(1).values, np.sort(expected, axis=1))
-
-
-def test_of_voters_in_one_place_the_first_are_asked():
-    basis = Basis(torch.zeros(0), torch.zeros(0, 0))
-    voters = Voters(basis, 1.0, torch.zeros(9, 2), torch.ones(9, 2), 4)
-    assert voters.nearest(torch.zeros(1, 2).double()).tolist() == [[0, 1, 2, 3]]
 
 
 def test_neither_the_order_of_voters_nor_that_of_rows_matters():

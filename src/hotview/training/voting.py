@@ -10,12 +10,11 @@ from sklearn.decomposition import PCA
 from torch import Tensor
 
 from hotview._types import Array, IntArray
+from hotview.training.nearest import find_nearest
 
 __all__ = ["Basis", "Voters"]
 
 _FLOOR = 0.01  # of a class that no neighbor votes for: neighbors may all be wrong
-_CHUNK = 2**24  # distances at a time
-_SPARE = 5  # voters that rounding may have put in the wrong order
 _ROUNDING = 1e-6  # of the size of features, by which equal ones may differ
 
 
@@ -94,18 +93,7 @@ class Voters:
 
     def nearest(self, Y: Tensor) -> Tensor:
         """Numbers of the voters nearest to each row, (n_rows, n_neighbors)."""
-        n, width = self.places.shape
-        size = max(1, _CHUNK // max(n, width * (self.n_neighbors + _SPARE)))
-        return torch.cat([self._nearest(part) for part in torch.split(Y, size)])
-
-    def _nearest(self, Y: Tensor) -> Tensor:
-        """Look in float32 for some more than are needed, and among these in float64."""
-        k = min(self.n_neighbors, len(self.places))
-        n_more = min(k + _SPARE, len(self.places))
-        near = torch.cdist(Y.float(), self.places).topk(n_more, dim=1, largest=False).indices
-        near = near.sort(dim=1).values  # of voters that are equally near, the first
-        squares = (self.places[near].double() - Y.unsqueeze(1)).square().sum(2)
-        return near.gather(1, squares.argsort(dim=1, stable=True)[:, :k])
+        return find_nearest(self.places, Y, self.n_neighbors)
 
 
 def choose_voters(n_rows: int, first: IntArray, most: int, random: np.random.Generator) -> IntArray:

@@ -1,0 +1,150 @@
+"""The nearest of some places to each of many rows: products in float32, doubts in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["find_nearest"]
+
+_ROOM = {"cpu": 2**21, "cuda": 2**27}  # distances at a time: what caches hold, what fills a GPU
+_BLOCK = 8  # places of which only the nearest is looked at first
+_FEW = 16  # times as many places as are sought, among which looking for blocks gains nothing
+_ROUNDOFF = {"tf32": 2.0**-11, "bf16": 2.0**-9}  # where a user lets products be coarse
+
+
+def find_nearest(places: Tensor, Y: Tensor, k: int) -> Tensor:
+    r"""Numbers of the k places nearest to each row, by distances in float64.
+
+    Of places that are equally near, the first ones are taken. Squared distances,
+    :math:`\|p\|^2 - 2 y \cdot p` but for a constant, are first computed in float32, with a bound on
+    their rounding. Where the k nearest are apart from the next one by more than the bound, no
+    rounding can have chosen them, on whatever device; others are looked at again.
+
+    Parameters
+    ----------
+    places : Tensor of float32, shape (n_places, n_dimensions)
+        Where to look.
+    Y : Tensor of float64, shape (n_rows, n_dimensions)
+        The rows.
+    k : int
+        How many to find; fewer where there are fewer places.
+
+    Returns
+    -------
+    Tensor of int64, shape (n_rows, k)
+        In no particular order.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.training.nearest import find_nearest
+    >>> places = torch.tensor([[0.0], [1.0], [5.0], [6.0]])
+    >>> find_nearest(places, torch.tensor([[0.9], [5.1]]).double(), 2).sort(dim=1).values
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    n = len(places)
+    if k >= n:
+        return torch.arange(n, device=Y.device).repeat(len(Y), 1)
+    scorer = _Scorer.of(places)
+    size = max(1, _ROOM.get(Y.device.type, 2**21) // scorer.length.numel())
+    # One room for all: to get this much memory anew costs as much as to fill it.
+    room = Y.new_empty(min(size, len(Y)), scorer.length.numel(), dtype=torch.float32)
+    found = torch.empty(len(Y), k, dtype=torch.int64, device=Y.device)
+    for out, part in zip(torch.split(found, size), torch.split(Y.detach(), size), strict=True):
+        scores, doubt = scorer(part, room[: len(part)])
+        near = _smallest(scores, k + 1)
+        last = scores.gather(1, near[:, k - 1 :])
+        out.copy_(near[:, :k])
+        unsure = (~(last[:, 1] - last[:, 0] > doubt)).nonzero().squeeze(1)  # NaN is no answer
+        if len(unsure) > 0:
+            most = last[unsure, 0] + doubt[unsure]
+            out[unsure] = _look_again(places, part[unsure], scores[unsure, :n], most, k)
+    return found
+
+
+@dataclass(frozen=True)
+class _Scorer:
+    """Squared distances in float32, less what all places have in common.
+
+    Parameters
+    ----------
+    mean : Tensor of float64, shape (n_dimensions,)
+        Middle of the places; as seen from there, rounding is least.
+    directions : Tensor of float32, shape (n_dimensions, n_padded)
+        -2 times the places, and zeros that make their number a multiple of that of blocks.
+    length : Tensor of float32, shape (n_padded,)
+        Squared lengths, infinite where there is no place.
+    radius : float
+        The largest length.
+    """
+
+    mean: Tensor
+    directions: Tensor
+    length: Tensor
+    radius: float
+
+    @classmethod
+    def of(cls, places: Tensor) -> _Scorer:
+        centered = places.double()
+        mean = centered.mean(0)
+        centered = centered - mean
+        squares = centered.square().sum(1)
+        n_more = -len(places) % _BLOCK**2
+        return cls(
+            mean,
+            torch.nn.functional.pad(-2 * centered.float().T, (0, n_more)),
+            torch.nn.functional.pad(squares.float(), (0, n_more), value=torch.inf),
+            float(squares.max().sqrt()),
+        )
+
+    def __call__(self, Y: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of all places for every row, and how far two of a row may be out together."""
+        centered = Y - self.mean
+        torch.addmm(self.length, centered.float(), self.directions, out=out)
+        # A sum of d products in any order is out by at most d roundings of their sizes; the rest is
+        # of what goes in (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+        size = self.radius * (self.radius + 2 * centered.square().sum(1).sqrt())
+        return out, (2 * (Y.shape[1] + 8) * _roundoff(Y.device) * size).float()
+
+
+def _smallest(scores: Tensor, k: int) -> Tensor:
+    """Numbers of the k smallest scores of every row, in order.
+
+    They lie in the k blocks whose minima are smallest; where there are many blocks, these are found
+    in the same way. A minimum is one pass over memory, which a sort is not.
+    """
+    m, n = scores.shape
+    if n <= _FEW * k or n % _BLOCK > 0:
+        return scores.topk(k, dim=1, largest=False).indices
+    n_blocks = n // _BLOCK  # block b has the scores b, b + n_blocks, …
+    blocks = _smallest(scores.view(m, _BLOCK, n_blocks).amin(1), k)
+    starts = torch.arange(0, n, n_blocks, device=scores.device)
+    inside = (blocks.unsqueeze(1) + starts.unsqueeze(1)).view(m, _BLOCK * k)
+    best = scores.gather(1, inside).topk(k, dim=1, largest=False).indices
+    return inside.gather(1, best)
+
+
+def _look_again(places: Tensor, Y: Tensor, scores: Tensor, most: Tensor, k: int) -> Tensor:
+    """Compare in float64 all whose score is not beyond doubt too large."""
+    n_near = max(k, int((scores <= most.unsqueeze(1)).sum(1).max()))
+    size = max(1, 2**21 // (n_near * Y.shape[1]))
+    parts = zip(torch.split(scores, size), torch.split(Y, size), strict=True)
+    return torch.cat([_compare(places, y, part, n_near, k) for part, y in parts])
+
+
+def _compare(places: Tensor, Y: Tensor, scores: Tensor, n_near: int, k: int) -> Tensor:
+    near = scores.topk(n_near, dim=1, largest=False).indices
+    near = near.sort(dim=1).values  # of places that are equally near, the first
+    squares = (places[near].double() - Y.unsqueeze(1)).square().sum(2)
+    return near.gather(1, squares.argsort(dim=1, stable=True)[:, :k])
+
+
+def _roundoff(device: torch.device) -> float:
+    """Relative error of one rounding in a product of float32 matrices, as torch is set."""
+    backend = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
+    precision = getattr(getattr(backend, "matmul", None), "fp32_precision", "ieee")
+    return _ROUNDOFF.get(precision, 2.0**-24)
