@@ -1,5 +1,6 @@
 """A fit from end to end: what it records, who is told, encoders of one's own, bad input."""
 
+import copy
 import signal
 
 import numpy as np
@@ -68,6 +69,46 @@ def test_the_effective_rank_is_that_of_the_latents_of_the_last_step(kind):
         shares = eigenvalues / eigenvalues.sum()
         expected = np.exp(-np.sum(shares * np.log(shares)))
         assert ranks.history_[f"effective_rank_{name}"] == [pytest.approx(expected, rel=1e-3)]
+
+
+# precision
+
+
+@BOTH
+@pytest.mark.parametrize("n_replicas", (1, 2))
+def test_bfloat16_learns_nearly_the_same_and_is_not_used_after(kind, n_replicas):
+    parameters = {"coupling": "hot-reference", "view_regularizer": "autoencoder"}
+    parameters |= {"n_replicas": n_replicas, "max_epochs": 30}
+    exact = fit(small(kind, **parameters))
+    rounded, again = (fit(small(kind, **parameters, precision="bfloat16")) for _ in range(2))
+    assert rounded.history_["loss"] == again.history_["loss"] != exact.history_["loss"]
+    np.testing.assert_allclose(rounded.history_["loss"], exact.history_["loss"], rtol=0.03)
+    columns = rounded._columns["view_0"]
+    X = torch.as_tensor((VIEWS["view_0"] - columns.mean) / columns.scale)
+    with torch.no_grad():
+        F = [
+            copy.deepcopy(network.encoders[0]).double()(X.double()) for network in rounded.networks_
+        ]
+    found = rounded.transform_view(VIEWS["view_0"], "view_0")
+    np.testing.assert_allclose(found, torch.cat(F, dim=1), rtol=1e-4, atol=1e-5)
+
+
+@BOTH
+def test_on_a_cpu_tf32_is_float32(kind):
+    exact, rounded = (fit(small(kind, precision=name)) for name in ("float32", "tf32"))
+    assert rounded.history_["loss"] == exact.history_["loss"]
+
+
+def test_encoders_of_ones_own_are_rounded_too():
+    own = {"view_0": nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.LayerNorm(6))}
+    parameters = {"coupling": "hot-reference", "encoders": own}
+    exact, rounded = (
+        fit(small(MultiViewEncoder, **parameters, precision=name))
+        for name in ("float32", "bfloat16")
+    )
+    name = "effective_rank_view_0"
+    assert rounded.history_[name] != exact.history_[name]
+    np.testing.assert_allclose(rounded.history_[name], exact.history_[name], rtol=0.05)
 
 
 # callbacks, progress, Ctrl-C

@@ -44,6 +44,8 @@ def test_the_defaults_are_accepted_and_not_changed(kind):
         {"max_epochs": None},
         {"max_epochs": np.int64(3)},
         {"view_regularizer": "diffusion"},
+        {"precision": "tf32"},
+        {"precision": "bfloat16"},
     ),
     ids=str,
 )
@@ -57,6 +59,7 @@ def test_what_may_be_said_otherwise(change):
         ({"coupling": "HOT-pairwise "}, ValueError, "Did you mean 'hot-pairwise'"),
         ({"coupling": ["none"]}, ValueError, "coupling to be one of"),
         ({"view_regularizer": "AE"}, ValueError, "'none', 'autoencoder', 'manifold', 'diffusion'"),
+        ({"precision": "bf16"}, ValueError, "precision to be one of.*'float32', 'tf32'"),
         ({"fusion": "mean"}, ValueError, "fusion to be one of.*'stacked', 'average'"),
         ({"fusion": None}, ValueError, "fusion to be one of"),
         ({"fusion": True}, ValueError, "fusion to be one of"),

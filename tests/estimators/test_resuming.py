@@ -176,13 +176,14 @@ def changed(views):
     ("parameters", "views", "match"),
     (
         ({"learning_rate": 0.5}, DATA.views, r"parameter learning_rate \(0\.001 then, 0\.5 now\)"),
+        ({"precision": "bfloat16"}, DATA.views, r"precision \('float32' then, 'bfloat16' now\)"),
         ({"random_state": 7}, DATA.views, r"parameter random_state \(0 then, 7 now\)"),
         ({}, changed(DATA.views), "differ: unaligned rows of view 'view_1'"),
         ({}, {name: X[::-1] for name, X in DATA.views.items()}, "unaligned rows of view 'view_0'"),
         ({}, dict(reversed(DATA.views.items())), "names of the views"),
         ({"encoders": {"view_0": torch.nn.Linear(20, 4)}}, DATA.views, "parameter encoders"),
     ),
-    ids=("rate", "seed", "value", "order", "views", "encoders"),
+    ids=("rate", "precision", "seed", "value", "order", "views", "encoders"),
 )
 def test_other_data_and_parameters_are_refused_by_name(tmp_path, parameters, views, match):
     path = tmp_path / "a.checkpoint"

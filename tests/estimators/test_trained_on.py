@@ -41,6 +41,15 @@ def test_an_encoder_counts_rows_alone(paired, linked):
     assert "classes" not in told
 
 
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    (("float32", "float32"), ("tf32", "float32"), ("bfloat16", "bfloat16")),
+)
+def test_the_precision_is_the_one_that_was_used(asked, used):
+    encoder = hv.MultiViewEncoder(**SMALL, precision=asked).fit(DATA.views)
+    assert encoder.trained_on_["precision"] == used  # a CPU has no TF32
+
+
 def test_remarks_are_warned_of_and_kept_once():
     views = {name: np.c_[X, np.ones(len(X))] for name, X in DATA.views.items()}
     encoder = hv.MultiViewEncoder(**SMALL)

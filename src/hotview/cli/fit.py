@@ -141,6 +141,10 @@ def fit(
         str | None, _flag("Widths of hidden layers, as in 128,64; 0 for none.", _NETWORK)
     ] = None,
     device: Annotated[str, typer.Option(help="Where to train: auto, cpu, cuda, …")] = "auto",
+    precision: Annotated[
+        str | None,
+        _flag("float32 (default), tf32 or bfloat16: how encoders round in training.", _TRAINING),
+    ] = None,
     random_state: Annotated[
         int, typer.Option(min=0, max=2**63 - 1, help="Seed; the same gives the same model.")
     ] = 0,

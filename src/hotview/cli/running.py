@@ -47,6 +47,7 @@ _PARAMETERS = "|".join(
     (
         *("impute", "delimiter", "decimal", "coupling", "view_regularizer", "max_epochs"),
         *("device", "n_replicas", "batch_size", "learning_rate", "orthogonality_weight"),
+        "precision",
         *("coupling_weight", "n_references", "n_components", "validation_fraction", "checkpoint"),
     )
 )

@@ -141,6 +141,11 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         as alone.
     device : str or torch.device, default="auto"
         Where to train; ``"auto"`` takes CUDA where there is any.
+    precision : {"float32", "tf32", "bfloat16"}, default="float32"
+        How encoders and decoders round while they are trained; the rest of the training, and
+        everything after it, is float32 or better. ``"tf32"`` needs a CUDA device and changes
+        nothing elsewhere. Both pay with wide layers and large batches, and change the result a
+        little; `trained_on_` tells what was used.
     random_state : int, numpy Generator or None, default=None
         Seed of everything random; on the CPU the same seed gives the same bits.
     verbose : bool or "auto", default="auto"
@@ -215,6 +220,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         patience: int | None = None,
         n_replicas: int = 5,
         device: Any = "auto",
+        precision: str = "float32",
         random_state: Any = None,
         verbose: bool | str = "auto",
         callbacks: Sequence[Callable[[Epoch], Any]] | None = None,
@@ -254,6 +260,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.patience = patience
         self.n_replicas = n_replicas
         self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks

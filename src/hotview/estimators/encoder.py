@@ -89,6 +89,11 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         what is random in them is not the same as alone.
     device : str or torch.device, default="auto"
         Where to train; ``"auto"`` takes CUDA where there is any.
+    precision : {"float32", "tf32", "bfloat16"}, default="float32"
+        How encoders and decoders round while they are trained; the rest of the training, and
+        everything after it, is float32 or better. ``"tf32"`` needs a CUDA device and changes
+        nothing elsewhere. Both pay with wide layers and large batches, and change the result a
+        little; `trained_on_` tells what was used.
     random_state : int, numpy Generator or None, default=None
         Seed of everything random; on the CPU the same seed gives the same bits.
     verbose : bool or "auto", default="auto"
@@ -125,7 +130,8 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     batch_size_ : int
         Rows of the largest view in a step.
     trained_on_ : dict of str to object
-        What the model was trained on: numbers of rows and labels, seconds, versions, the device.
+        What the model was trained on: numbers of rows and labels, seconds, versions, the device,
+        the precision.
     remarks_ : list of str
         The warnings of the fit.
     notes_ : dict of str to object
@@ -172,6 +178,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         impute: str | None = None,
         n_replicas: int = 1,
         device: Any = "auto",
+        precision: str = "float32",
         random_state: Any = None,
         verbose: bool | str = "auto",
         callbacks: Sequence[Callable[[Epoch], Any]] | None = None,
@@ -204,6 +211,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.impute = impute
         self.n_replicas = n_replicas
         self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks

@@ -89,8 +89,8 @@ def _run(
 def _team(trainings: Sequence[Training], fit: Fit) -> Team:
     own, on_gpu = any(f is not None for f in fit.encoders), fit.device.type == "cuda"
     if len(trainings) == 1 and (own or not on_gpu):
-        return Alone(trainings[0], fit["learning_rate"])
-    team = Replicas(trainings, fit["learning_rate"])
+        return Alone(trainings[0], fit["learning_rate"], fit["precision"])
+    team = Replicas(trainings, fit["learning_rate"], fit["precision"])
     if on_gpu and fit.schedule.is_fixed:
         n_steps = fit.schedule.steps(trainings[0].sampler.n_steps)
         team.draw_ahead(fit.schedule.max_epochs * n_steps)

@@ -22,6 +22,7 @@ from hotview._validation import (
 )
 from hotview.estimators.couplings import COUPLINGS
 from hotview.losses.objective import VIEW_REGULARIZERS
+from hotview.training.precision import PRECISIONS
 
 __all__ = ["check_parameters", "encoders_of", "hidden_of", "pick_device"]
 
@@ -31,6 +32,7 @@ _CHOICES = {
     "projections": ("orthogonal", "iid", "qmc"),
     "scale": ("mean", "sum"),
     "initialization": ("pca", "random"),
+    "precision": PRECISIONS,
 }
 _COUNTS = (
     "n_components",

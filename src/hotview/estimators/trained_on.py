@@ -12,6 +12,7 @@ import torch
 import hotview
 from hotview.estimators.labels import Labels
 from hotview.estimators.task import Task
+from hotview.training.precision import used_precision
 
 __all__ = ["tell_training"]
 
@@ -54,7 +55,13 @@ def tell_training(task: Task, seconds: float, device: torch.device) -> dict[str,
     }
     if labels is not None:
         told["classes"] = _count_classes(labels)
-    return {**told, "seconds": round(seconds, 3), "versions": _versions(), "device": str(device)}
+    return {
+        **told,
+        "seconds": round(seconds, 3),
+        "versions": _versions(),
+        "device": str(device),
+        "precision": used_precision(task.parameters.get("precision", "float32"), device),
+    }
 
 
 def _count(codes: Any) -> int:

@@ -7,7 +7,15 @@ from typing import Any
 __all__ = ["BASIS", "COLUMNS", "NOT_SAVED", "PLAN_TENSORS", "VOTERS", "prefix", "prefixes"]
 
 #: parameters that belong to a program or a machine, not to a model
-NOT_SAVED = ("callbacks", "encoders", "random_state", "device", "checkpoint", "checkpoint_every")
+NOT_SAVED = (
+    "callbacks",
+    "encoders",
+    "random_state",
+    "device",
+    "precision",
+    "checkpoint",
+    "checkpoint_every",
+)
 COLUMNS = ("mean", "scale", "fill")
 VOTERS, BASIS = ("places", "shares"), ("mean", "directions")
 PLAN_TENSORS = ("W", "C", "f", "g", "marginal_error")

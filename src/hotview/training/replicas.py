@@ -19,6 +19,7 @@ from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.stacked import SideBySide, restack_networks, stack_networks, unstack_networks
 from hotview.training.batches import Picks, span
 from hotview.training.graphs import RecordedStep
+from hotview.training.precision import in_precision
 from hotview.training.rows import ViewRows
 from hotview.training.team import Training, make_optimizer, train_step
 
@@ -53,12 +54,17 @@ class Replicas:
         The members; their `shape_of` is equal.
     learning_rate : float
         Of Adam.
+    precision : str, default="float32"
+        Of encoders and decoders, as of `in_precision`.
     """
 
-    def __init__(self, trainings: Sequence[Training], learning_rate: float) -> None:
+    def __init__(
+        self, trainings: Sequence[Training], learning_rate: float, precision: str = "float32"
+    ) -> None:
         self.members = list(trainings)
         self.batch: Batch | None = None
         self.network = stack_networks([member.network for member in self.members])
+        self.rounded = in_precision(self.network, precision)
         views = zip(*(member.sampler.data.views for member in self.members), strict=True)
         self.rows = [_StackedRows(replicas) for replicas in views]
         data = [member.sampler.data for member in self.members]
@@ -89,7 +95,7 @@ class Replicas:
         restack_networks(self.network, [member.network for member in self.members])
 
     def _step(self, batch: Batch) -> Evaluation:
-        return train_step(self.network, self.objective, self.optimizer, batch, None)
+        return train_step(self.rounded, self.objective, self.optimizer, batch, None)
 
     def draw_ahead(self, n_steps: int) -> None:
         """Draw what the next steps will see, so that no time is spent on it between them.

@@ -11,6 +11,7 @@ import torch
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.batches import Sampler
+from hotview.training.precision import in_precision
 
 __all__ = ["Alone", "Team", "Training", "make_optimizer", "train_step"]
 
@@ -80,19 +81,24 @@ class Alone:
         The one.
     learning_rate : float
         Of Adam.
+    precision : str, default="float32"
+        Of encoders and decoders, as of `in_precision`.
     """
 
-    def __init__(self, training: Training, learning_rate: float) -> None:
+    def __init__(
+        self, training: Training, learning_rate: float, precision: str = "float32"
+    ) -> None:
         self.members = [training]
         self.batch: Batch | None = None
         self.network, self.objective = training.network, training.objective
+        self.rounded = in_precision(self.network, precision)
         self.optimizer = make_optimizer(training.modules, learning_rate)
 
     def step(self) -> Evaluation:
         """Take a step."""
         one = self.members[0]
         self.batch = one.sampler.draw()
-        return train_step(one.network, one.objective, self.optimizer, self.batch, one.generator)
+        return train_step(self.rounded, one.objective, self.optimizer, self.batch, one.generator)
 
     def write_back(self) -> None:
         """Nothing: the network is the member's own."""

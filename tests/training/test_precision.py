@@ -1,0 +1,208 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import linear, relu
+
+import hotview as hv
+from hotview.datasets import make_views
+from hotview.nn.multiview import Widths, make_network
+from hotview.nn.stacked import stack_networks
+from hotview.training import precision as module
+from hotview.training.precision import PRECISIONS, in_precision, used_precision
+
+COLUMNS, NAMES, CPU = (40, 30), ("a", "b"), torch.device("cpu")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def make(seed=0):
+    widths = Widths(COLUMNS, [(16,)] * 2, 8, 3, 4, True)
+    return make_network(widths, seeded(seed), [None, None], NAMES)
+
+
+def make_rows(n=50, seed=0):
+    return [torch.randn(n, D, generator=seeded(seed + s)) for s, D in enumerate(COLUMNS)]
+
+
+def loss_of(network, Xs):
+    Fs = network.encode(Xs)
+    errors = [(Y - X).square().mean() for X, Y in zip(Xs, network.reconstruct(Fs), strict=True)]
+    return sum(errors) + sum(Z.square().mean() for Z in network.embed(Fs))
+
+
+def gradients_of(network, Xs):
+    network.zero_grad()
+    loss_of(network, Xs).backward()
+    return {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
+
+
+def in_bfloat16(perceptron, X):
+    """The perceptron with everything in bfloat16, written out."""
+    first, _, last = perceptron
+    X, *weights = (t.bfloat16() for t in (X, first.weight, first.bias, last.weight, last.bias))
+    return linear(relu(linear(X, *weights[:2])), *weights[2:]).float()
+
+
+def distance(found, expected):
+    return float((found - expected).detach().norm() / expected.detach().norm())
+
+
+def test_float32_is_the_network_itself():
+    network = make()
+    assert in_precision(network, "float32") is network
+
+
+def test_tf32_does_nothing_without_a_gpu():
+    network = make()
+    assert in_precision(network, "tf32") is network
+    assert [used_precision(name, torch.device("cpu")) for name in PRECISIONS] == [
+        "float32",
+        "float32",
+        "bfloat16",
+    ]
+
+
+def test_bfloat16_is_what_bfloat16_computes():
+    network, Xs = make(), make_rows()
+    rounded = in_precision(network, "bfloat16")
+    Fs = rounded.encode(Xs)
+    for f, X, F in zip(network.encoders, Xs, Fs, strict=True):
+        torch.testing.assert_close(F, in_bfloat16(f, X), rtol=0, atol=0)
+    for decoder, F, Y in zip(network.decoders, Fs, rounded.reconstruct(Fs), strict=True):
+        torch.testing.assert_close(Y, in_bfloat16(decoder, F), rtol=0, atol=0)
+
+
+def test_what_is_small_is_not_rounded():
+    network, Xs = make(), make_rows()
+    Fs = network.encode(Xs)
+    rounded = in_precision(network, "bfloat16")
+    torch.testing.assert_close(rounded.embed(Fs), network.embed(Fs), rtol=0, atol=0)
+    torch.testing.assert_close(rounded.score(Fs), network.score(Fs), rtol=0, atol=0)
+    torch.testing.assert_close(rounded.score_views(Fs), network.score_views(Fs), rtol=0, atol=0)
+
+
+def test_weights_and_gradients_stay_float32_and_are_the_networks_own():
+    network, Xs = make(), make_rows()
+    expected = gradients_of(network, Xs)
+    found = gradients_of(in_precision(network, "bfloat16"), Xs)
+    assert list(found) == list(expected)
+    for name, gradient in found.items():
+        assert gradient.dtype == torch.float32
+        assert 0 <= distance(gradient, expected[name]) < 0.2, name  # ReLUs may switch
+    assert distance(found["encoders.0.0.weight"], expected["encoders.0.0.weight"]) > 0
+
+
+def test_the_network_itself_still_computes_in_float32():
+    network, Xs = make(), make_rows()
+    before = network.encode(Xs)
+    in_precision(network, "bfloat16").encode(Xs)
+    torch.testing.assert_close(network.encode(Xs), before, rtol=0, atol=0)
+
+
+def test_stacked_networks_are_rounded_like_each():
+    networks = [make(0), make(1)]
+    Xs = make_rows()
+    together = in_precision(stack_networks(networks), "bfloat16")
+    Fs = together.encode([torch.stack([X, X]) for X in Xs])
+    for r, network in enumerate(networks):
+        for F, expected in zip(Fs, in_precision(network, "bfloat16").encode(Xs), strict=True):
+            assert F.dtype == torch.float32
+            assert distance(F[r], expected) < 0.01
+            assert not torch.equal(F[r], network.encode(Xs)[0])
+
+
+def test_tf32_has_the_gradients_of_the_pass():
+    network, Xs = make(), make_rows()
+    expected = gradients_of(network, Xs)
+    found = gradients_of(as_on_a_gpu(network), Xs)
+    assert list(found) == list(expected)
+    for name, gradient in found.items():  # a CPU does not know TF32
+        torch.testing.assert_close(gradient, expected[name], rtol=0, atol=0)
+
+
+def test_tf32_is_on_in_the_pass_and_its_gradient_and_nowhere_else():
+    network, Xs = make(), make_rows()
+    seen = {"encoder": [], "map": []}
+    network.encoders[0].append(Watch(seen["encoder"]))
+    network.maps[0] = nn.Sequential(network.maps[0], Watch(seen["map"]))
+    before = setting()
+    loss_of(as_on_a_gpu(network), Xs).backward()
+    assert seen == {"encoder": ["tf32", "tf32"], "map": [before, before]}
+    assert setting() == before != "tf32"
+
+
+def test_tf32_is_off_again_after_an_error():
+    def fail(Xs):
+        raise RuntimeError("no")
+
+    before = setting()
+    with pytest.raises(RuntimeError, match="no"):
+        module._in_tf32(fail, nn.Linear(2, 2), CPU)(make_rows())
+    assert setting() == before
+
+
+def test_tf32_leaves_frozen_encoders_alone():
+    network, Xs = make(), make_rows()
+    network.encoders[0].requires_grad_(False)
+    rounded = as_on_a_gpu(network)
+    assert [F.requires_grad for F in rounded.encode(Xs)] == [False, True]
+    found = gradients_of(rounded, Xs)
+    assert not any(name.startswith("encoders.0") for name in found)
+    torch.testing.assert_close(found, gradients_of(network, Xs), rtol=0, atol=0)
+
+
+def test_a_view_without_a_loss_gets_no_gradient():
+    network, Xs = make(), make_rows()
+    as_on_a_gpu(network).encode(Xs)[1].sum().backward()
+    assert all(p.grad is None for p in network.encoders[0].parameters())
+    assert all(p.grad is not None for p in network.encoders[1].parameters())
+
+
+@needs_gpu
+@pytest.mark.parametrize(("precision", "most"), (("tf32", 2e-3), ("bfloat16", 2e-2)))
+def test_a_gpu_rounds_as_told(precision, most):
+    network, Xs = make().cuda(), [X.cuda() for X in make_rows(512)]
+    rounded = in_precision(network, precision)
+    for F, expected in zip(rounded.encode(Xs), network.encode(Xs), strict=True):
+        assert 0 < distance(F, expected) < most
+    expected, found = gradients_of(network, Xs), gradients_of(rounded, Xs)
+    assert all(distance(found[name], expected[name]) < 5 * most for name in expected)
+
+
+@needs_gpu
+@pytest.mark.parametrize("n_replicas", (1, 3))
+@pytest.mark.parametrize("precision", ("tf32", "bfloat16"))
+def test_rounded_steps_are_recorded(precision, n_replicas):
+    views = make_views(120, n_views=4, random_state=0).views
+    few = {"max_epochs": 15, "n_replicas": n_replicas, "device": "cuda", "random_state": 0}
+    exact = hv.MultiViewEncoder(**few).fit(views).history_
+    rounded = hv.MultiViewEncoder(**few, precision=precision).fit(views).history_
+    assert rounded[-1]["loss"] != exact[-1]["loss"]
+    assert rounded[-1]["loss"] == pytest.approx(exact[-1]["loss"], rel=0.05)
+
+
+class Watch(nn.Module):
+    """Writes down the setting of torch when rows pass, and when their gradient does."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self.seen = seen
+
+    def forward(self, X):
+        self.seen.append(setting())
+        X.register_hook(lambda gradient: self.seen.append(setting()))
+        return X
+
+
+def as_on_a_gpu(network):
+    """The network as it is with TF32 where there is any."""
+    encode = module._in_tf32(network.encode, network.encoders, CPU)
+    reconstruct = module._in_tf32(network.reconstruct, network.decoders, CPU)
+    return module._Rounded(network, encode, reconstruct)
+
+
+def setting():
+    return torch.backends.cuda.matmul.fp32_precision
