@@ -47,7 +47,17 @@ def test_symmetric_with_a_zero_diagonal(length):
 
 @pytest.mark.parametrize("p", (1.5, 2, 3))
 def test_gradient_is_that_of_autograd(p):
-    A, B = rows(4, 50).requires_grad_(), rows(3, 50, seed=1)
+    V = rows(7, 50).requires_grad_()
     weight = rows(4, 3, seed=2)
-    (expected,) = torch.autograd.grad((weight * direct(A, B, p)).sum(), A)
-    torch.testing.assert_close(even_grad(A.detach(), B, weight, p), expected)
+    (expected,) = torch.autograd.grad((weight * direct(V[:4], V[4:], p)).sum(), V)
+    torch.testing.assert_close(even_grad(V.detach(), 4, weight, p), expected)
+
+
+@pytest.mark.parametrize("p", (1.5, 2, 3))
+def test_gradient_of_rows_with_themselves_counts_every_ordered_pair(p):
+    V = rows(4, 50).requires_grad_()
+    weight = rows(4, 4, seed=2)
+    off = ~torch.eye(4, dtype=torch.bool)  # where a power's slope is no number to autograd
+    gaps = (V[:, None] - V)[off].abs().pow(p).mean(-1)
+    (expected,) = torch.autograd.grad((weight[off] * gaps).sum(), V)
+    torch.testing.assert_close(even_grad(V.detach(), None, weight + weight.T, p), expected)

@@ -135,14 +135,11 @@ def _even_grad(task: Task, group: Group, g: Tensor) -> Tensor:
     block = _even_block(task, group)
     if block is None:
         return torch.zeros_like(group.values)
-    A, B = block.A, block.B
-    weight = g if g.shape[-2:] == (A.shape[-2], B.shape[-2]) else g[_cells(block, g)]
-    if B is A:
-        grad = even_grad(A, A, weight, task.p)  # the diagonal, a cloud to itself, adds nothing
-    else:
-        parts = even_grad(A, B, weight, task.p), even_grad(B, A, weight.mT, task.p)
-        grad = torch.cat(parts, dim=-2)
-    return grad.view_as(group.values)
+    sides = len(block.rows), len(block.columns)
+    weight = g if g.shape[-2:] == sides else g[_cells(block, g)]
+    # Of rows with themselves the diagonal, a cloud to itself, adds nothing.
+    n = None if task.n_columns is None else sides[0]
+    return even_grad(group.values.flatten(-2), n, weight, task.p).view_as(group.values)
 
 
 def _uneven_pairs(

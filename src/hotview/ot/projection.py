@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from hotview.ot.accelerated import kernels_for
 from hotview.ot.memory import empty
 
 __all__ = ["project", "unproject"]
@@ -45,7 +46,9 @@ def unproject(grad: Tensor, origin: Tensor, theta: Tensor) -> Iterator[tuple[Ten
     n) and good until the next is asked for, and what is (…, n, d).
     """
     if _together(grad.shape[-1], theta) or theta.ndim > 2:
-        grad_P = torch.empty_like(grad).scatter_(-1, origin, grad)
+        kernels = kernels_for(grad)
+        scatter = _scatter if kernels is None else kernels.scatter_rows
+        grad_P = scatter(grad, origin)
         # Transposed, since BLAS is three times slower on tall and thin matrices.
         grad_Z = (theta.mT.unsqueeze(-3) @ grad_P).mT.contiguous()
         yield from zip(grad_P.unbind(-3), grad_Z.unbind(-3), strict=True)
@@ -55,3 +58,7 @@ def unproject(grad: Tensor, origin: Tensor, theta: Tensor) -> Iterator[tuple[Ten
         grad_P.scatter_(-1, index, g)
         grad_Z = empty(grad.shape[-1], theta.shape[1], dtype=grad.dtype, device=grad.device)
         yield grad_P, torch.mm(grad_P.T, theta, out=grad_Z)
+
+
+def _scatter(values: Tensor, origin: Tensor) -> Tensor:
+    return torch.empty_like(values).scatter_(-1, origin, values)

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MASKED", "Scaling", "plan_of", "scale_to_marginals"]
+__all__ = ["BLOCK", "MASKED", "Scaling", "plan_of", "scale_to_marginals"]
 
 _Array = NDArray[np.float64]
 
 # The log-kernel of a masked entry. Finite, since ∞ − ∞ is NaN; its exponential is exactly 0.
 MASKED = -1e100
-_BLOCK = 10  # iterations between two looks at the marginals
+BLOCK = 10  # iterations between two looks at the marginals
 _STEEP = 200.0  # a log-kernel spread over more than this is reached by annealing
 _PLAIN = 100  # who asks for no more iterations than this gets Sinkhorn's and no others
 _PATIENCE = 30  # iterations before the first Newton step
@@ -112,7 +112,7 @@ def _iterate(problem: _Problem, state: Scaling, max_iter: int, tol: float) -> Sc
         if n_iter >= patience:
             phi, psi, error = _newton(problem, psi)
             n_iter += 1
-        steps = min(_BLOCK if n_iter >= patience else patience - n_iter, max_iter - n_iter)
+        steps = min(BLOCK if n_iter >= patience else patience - n_iter, max_iter - n_iter)
         if error <= tol or steps <= 0:
             break
         block = _multiply(problem, phi, psi, steps, tol) or _add_logs(problem, phi, psi, steps)
@@ -146,7 +146,7 @@ def _sweep(K: Any, a: Any, b: Any, steps: int, tol: float) -> tuple[Any, Any, fl
         u = a / (K @ v)
         column = KT @ u
         last, v = v, b / column
-        if made % _BLOCK == 0 or made == steps:
+        if made % BLOCK == 0 or made == steps:
             error = abs(last * column - b).sum(-2).max().item()
             if error <= tol:
                 break
@@ -163,7 +163,7 @@ def _sweep_in_place(
     for made in range(1, steps + 1):
         divide(a, K_times(v, u), u)
         KT_times(u, column)
-        if made % _BLOCK == 0 or made == steps:
+        if made % BLOCK == 0 or made == steps:
             error = abs(v * column - b).sum()
             if error <= tol:
                 break
@@ -173,7 +173,7 @@ def _sweep_in_place(
 
 def _add_logs(problem: _Problem, phi: Any, psi: Any, steps: int) -> tuple[Any, Any, float, int]:
     """Iterate in logarithms, a block at most."""
-    made = min(_BLOCK, steps)
+    made = min(BLOCK, steps)
     for _ in range(made):
         phi = _balance_rows(problem, psi)
         psi = problem.xp.log(problem.b) - _logsumexp(

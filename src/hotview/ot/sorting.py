@@ -1,6 +1,7 @@
 """Sorting many rows of floats at once, which is where sliced transport spends its time.
 
-On CUDA ``torch.sort`` is the right tool. On the CPU it is not: it takes some 70 ns per element, and
+On CUDA ``torch.sort`` is the right tool, but for short rows, which a kernel of ours sorts in one
+call. On the CPU it is not: it takes some 70 ns per element, and
 numpy's vectorized sort is fast on some processors and three times slower on others. Sorting
 *integers* by radix is fast everywhere, so floats are sorted as integers of the same order:
 
@@ -19,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hotview.ot.accelerated import kernels_for
 from hotview.ot.memory import empty
 
 __all__ = ["SortedRows", "sort_rows_"]
@@ -27,6 +29,8 @@ _SHORT = 512  # rows up to this length: a comparison sort in cache beats passes 
 _LONG = 2**15  # rows from this length: torch has a radix sort for them, where built with FBGEMM
 _BLOCK = 2**16  # elements per block: keys, digits and indices of a block stay in the L2 cache
 _WORTH_A_THREAD = 2**19  # elements; starting threads for fewer costs more than it saves
+# Longer rows are sorted sooner by torch on a GPU, and so are many of half the length.
+_SHORT_ON_DEVICE, _MANY_ON_DEVICE = 1024, 2**19
 _INTEGER = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
 _HAS_LONG_RADIX = "fbgemm" in torch.backends.quantized.supported_engines
 
@@ -47,8 +51,8 @@ def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
     Very long float32 rows come in order to within one unit in the last place.
     """
     if P.device.type != "cpu":
-        result = torch.sort(P, dim=-1)
-        return SortedRows(result.values, result.indices if with_origin else None)
+        values, origin = _sort_on_device(P)
+        return SortedRows(values, origin if with_origin else None)
     rows = P.view(-1, P.shape[-1]).numpy()
     if not with_origin:
         _each_block(lambda block: rows[block].sort(axis=-1), rows)
@@ -61,6 +65,16 @@ def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
     else:
         _each_block(lambda block: _sort_block_(rows[block], index[block]), rows)
     return SortedRows(P, origin)
+
+
+def _sort_on_device(P: Tensor) -> tuple[Tensor, Tensor]:
+    n, kernels = P.shape[-1], kernels_for(P)
+    is_short = n <= _SHORT_ON_DEVICE // 2 or (n <= _SHORT_ON_DEVICE and P.numel() < _MANY_ON_DEVICE)
+    if kernels is not None and is_short:
+        found: tuple[Tensor, Tensor] = kernels.sort_short_rows(P)
+        return found
+    values, origin = torch.sort(P, dim=-1)
+    return values, origin
 
 
 def _each_block(work: Callable[[slice], None], rows: _Rows) -> None:
