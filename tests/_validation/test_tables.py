@@ -205,3 +205,28 @@ def test_labels_of_y_are_compared_too():
     assert check_aligned_tables(tables, [0, 1, 2]) == 3
     with pytest.raises(ValueError, match="row labels of view 'v0' and of y differ"):
         check_aligned_tables(tables, pd.Series([0, 1, 2], index=["c", "b", "a"]))
+
+
+@pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
+def test_rows_are_those_asked_for_whatever_holds_them(kind):
+    X = np.arange(12.0).reshape(4, 3)
+    table = Table(kind(X))
+    for rows in (slice(1, 3), np.array([3, 0, 0]), np.empty(0, dtype=np.int64)):
+        np.testing.assert_array_equal(table.rows(rows), X[rows])
+    table.rows(np.array([1]))[:] = 7
+    assert X.max() == 11
+    table.touch(slice(1, 3))  # whatever it is
+
+
+def test_touching_looks_at_every_page(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros((1000, 256), dtype=np.float32))  # four rows in a page
+    looked = []
+
+    class Watched(np.ndarray):
+        def __getitem__(self, where):
+            looked.append(where)
+            return super().__getitem__(where)
+
+    Table(np.load(path, mmap_mode="r").view(Watched)).touch(slice(100, 900))
+    assert looked[0] == (slice(100, 900, 4), 0)

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from hotview._types import Array, Views
 from hotview._validation.columns import column_names
 from hotview._validation.containers import StoredRows, container_of, matrix_of
 from hotview._validation.views import check_aligned, check_numeric, check_view, name_views
+
+_PAGE = 4096  # bytes that are read from a file together
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,17 @@ class Table:
 
     def rows(self, rows: Array | slice) -> Array:
         """Return some rows, written out where they are sparse."""
+        if isinstance(self.data, np.ndarray) and not isinstance(rows, slice):
+            return self.data.take(rows, axis=0)  # twice as fast as brackets
         part = self.data[rows]
         dense: Array = part.toarray() if hasattr(part, "toarray") else part
         return dense
+
+    def touch(self, rows: slice) -> None:
+        """Look at one entry of every page of some rows of an array, so that all are in memory."""
+        if isinstance(self.data, np.ndarray):
+            step = max(1, _PAGE // max(1, self.data.strides[0]))
+            self.data[rows.start : rows.stop : step, 0].max()
 
 
 def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> dict[str, Table]:

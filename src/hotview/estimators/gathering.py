@@ -13,7 +13,7 @@ from hotview._types import IntArray, Views
 from hotview._validation import Table, check_aligned_tables, check_known_tables, check_tables
 from hotview.estimators.labels import Labels
 from hotview.training.batches import TrainingRows
-from hotview.training.columns import Scan, scan_tables
+from hotview.training.columns import Scan, n_present, scan_tables
 from hotview.training.rows import ViewRows
 
 __all__ = ["Reading", "Source", "check_source", "gather_rows", "read_source"]
@@ -145,31 +145,42 @@ def gather_rows(source: Source, reading: Reading, labels: Labels | None) -> Trai
     the views that have it, and keeps its label there.
     """
     scans, views = reading.scans, reading.views
-    places = np.empty((0, len(views)), dtype=np.int64)
-    if source.linked:
-        each = [_places(scans[name], source.n_linked) for name in source.names]
-        places = np.stack(each, axis=1)
-    _check_somewhere(places)
+    places = _all_places(source, scans)
     complete = (places >= 0).all(axis=1)
+    is_everywhere = bool(complete.all())  # and then nothing is copied: there may be many rows
+    if not is_everywhere:
+        _check_somewhere(places)
+    aligned = places if is_everywhere else places[complete]
     if labels is None:
-        return TrainingRows(views, places[complete])
+        return TrainingRows(views, aligned)
     own = [
         _own_rows(source, scans, labels, name, np.where(complete, -1, places[:, s]))
         for s, name in enumerate(source.names)
     ]
     return TrainingRows(
         views,
-        places[complete],
-        labels.linked[complete],
+        aligned,
+        labels.linked if is_everywhere else labels.linked[complete],
         [rows for rows, _ in own],
         [target for _, target in own],
     )
 
 
+def _all_places(source: Source, scans: Mapping[str, Scan]) -> IntArray:
+    """Number of every linked row among the rows of every view, −1 where it is absent."""
+    linked = [scans[name] for name in source.names] if source.linked else []
+    if all(scan.present[0] is None for scan in linked):  # the same number in all
+        return np.broadcast_to(np.arange(source.n_linked)[:, None], (source.n_linked, len(scans)))
+    return np.stack([_places(scan, source.n_linked) for scan in linked], axis=1)
+
+
 def _places(scan: Scan, n_linked: int) -> IntArray:
     """Number of every linked row among the view's rows, −1 where it is absent."""
+    present = scan.present[0]
+    if present is None:
+        return np.arange(n_linked)
     places = np.full(n_linked, -1, dtype=np.int64)
-    places[scan.present[0]] = np.arange(len(scan.present[0]))
+    places[present] = np.arange(len(present))
     return places
 
 
@@ -194,8 +205,9 @@ def _own_rows(
     rows, target = [incomplete[here]], [labels.linked[here]]
     if name in labels.unaligned:
         *linked, present = scans[name].present
-        n_before = sum(len(there) for there in linked)
-        codes = labels.unaligned[name][present]
+        n_before = sum(map(n_present, source.tables(name), linked))
+        codes = labels.unaligned[name]
+        codes = codes if present is None else codes[present]
         rows.append(n_before + np.flatnonzero(codes >= 0))
         target.append(codes[codes >= 0])
     return np.concatenate(rows), np.concatenate(target)

@@ -15,6 +15,8 @@ from hotview._validation import Table
 __all__ = ["Columns", "Scan", "check_finite", "scan_tables"]
 
 _CHUNK = 2**21  # entries looked at together
+_FITTING = 2**17  # of a large table, which stay in a processor's cache until they are done with
+_LARGE = 8  # chunks
 EXTREME = 1e18  # whose square float32 can still hold
 
 
@@ -44,10 +46,11 @@ class Columns:
             holes = np.isnan(exact) & ~np.isnan(exact).all(axis=1, keepdims=True)
             exact = np.where(holes, self.fill.astype(exact.dtype), exact)
         mean, scale = self.mean.astype(exact.dtype), self.scale.astype(exact.dtype)
-        standard = exact - mean
-        standard -= (self.mean - mean).astype(exact.dtype)  # what float32 has rounded off the mean
-        standard /= scale
-        return torch.from_numpy(np.ascontiguousarray(standard, dtype=np.float32))
+        off = (self.mean - mean).astype(exact.dtype)  # what float32 has rounded off the mean
+        # The first operation makes a copy; the others are torch's, twice as fast on narrow rows.
+        standard = torch.from_numpy(exact - mean)
+        standard.sub_(torch.from_numpy(off)).div_(torch.from_numpy(scale))
+        return standard.to(torch.float32).contiguous()
 
 
 @dataclass(frozen=True)
@@ -58,14 +61,14 @@ class Scan:
     ----------
     columns : Columns
         How to standardize.
-    present : list of ndarray of int64
-        The rows of each table that hold anything; others are NaN throughout.
+    present : list of ndarray of int64 or None
+        The rows of each table that hold anything; others are NaN throughout. None: all do.
     constant : ndarray of int64
         Columns with a single value.
     """
 
     columns: Columns
-    present: list[IntArray]
+    present: list[IntArray | None]
     constant: IntArray
 
 
@@ -93,7 +96,7 @@ def scan_tables(
     scanner = _Scanner(name)
     present = [scanner.look_at(table) for table in tables]
     scanner.refuse_what_is_not_finite(impute)
-    n_rows = sum(len(rows) for rows in present)
+    n_rows = sum(map(n_present, tables, present))
     if n_rows < 2:
         raise ValueError(
             f"Expected view {name!r} to have at least 2 rows with values, but it has {n_rows}. "
@@ -110,6 +113,11 @@ def scan_tables(
     return Scan(columns, present, np.flatnonzero(constant))
 
 
+def n_present(table: Table, rows: IntArray | None) -> int:
+    """How many rows of a table hold anything."""
+    return table.n_rows if rows is None else len(rows)
+
+
 def check_finite(
     name: str, table: Table, impute: str | None, columns: Columns | None = None
 ) -> IntArray:
@@ -117,12 +125,13 @@ def check_finite(
     scanner = _Scanner(name, keeps_statistics=False, columns=columns)
     present = scanner.look_at(table)
     scanner.refuse_what_is_not_finite(impute)
-    return present
+    return np.arange(table.n_rows) if present is None else present
 
 
 def chunks(table: Table) -> Iterator[tuple[int, Array]]:
     """Rows of a table, a few at a time, with the number of the first."""
-    step = max(1, _CHUNK // table.n_columns)
+    is_large = table.n_rows * table.n_columns > _LARGE * _CHUNK
+    step = max(1, (min(_FITTING, _CHUNK) if is_large else _CHUNK) // table.n_columns)
     for start in range(0, table.n_rows, step):
         yield start, table.rows(slice(start, start + step))
 
@@ -140,14 +149,19 @@ class _Statistics:
     def add(self, X: Array) -> None:
         """Take in some rows, in float64."""
         known = ~np.isnan(X)
-        if known.all():  # as nearly always, and three times as fast
-            n, mean = np.full(X.shape[1], len(X)), X.mean(0)
-            gap = X - mean
-        else:
-            n = known.sum(0)
-            mean = np.where(known, X, 0).sum(0) / np.maximum(n, 1)
-            gap = np.where(known, X - mean, 0)
-        squares = np.square(gap).sum(0) - np.square(gap.sum(0)) / np.maximum(n, 1)
+        n = known.sum(0)
+        mean = np.where(known, X, 0).sum(0) / np.maximum(n, 1)
+        self._merge(n, mean, np.where(known, X - mean, 0))
+
+    def add_whole(self, X: Array, mean: Array) -> None:
+        """Take in rows without NaN, in float64, whose mean is known; they are overwritten."""
+        X -= mean
+        self._merge(np.full(X.shape[1], len(X)), mean, X)
+
+    def _merge(self, n: Array, mean: Array, gap: Array) -> None:
+        """Take in rows less their mean, which are overwritten."""
+        rounded_off = np.square(gap.sum(0)) / np.maximum(n, 1)
+        squares = np.square(gap, out=gap).sum(0) - rounded_off
         delta, share = mean - self.mean, n / np.maximum(self.n + n, 1)
         self.squares = self.squares + squares + np.square(delta) * self.n * share
         self.mean = self.mean + delta * share
@@ -179,27 +193,58 @@ class _Scanner:
         self.counts = {"NaN": 0, "infinity": 0, "extreme values": 0}
         self.first: dict[str, tuple[int, int]] = {}
 
-    def look_at(self, table: Table) -> IntArray:
-        """Take in a table; return its rows that are not NaN throughout."""
-        found = [self._look_at_rows(start, X) for start, X in chunks(table)]
-        return np.concatenate(found)
+    def look_at(self, table: Table) -> IntArray | None:
+        """Take in a table; return its rows that are not NaN throughout, or None if none is."""
+        absent = [self._look_at_rows(start, X) for start, X in chunks(table)]
+        if not any(map(len, absent)):
+            return None
+        return np.delete(np.arange(table.n_rows), np.concatenate(absent))
 
     def _look_at_rows(self, start: int, X: Array) -> IntArray:
-        exact = X.astype(np.float64)
-        rows = np.arange(len(exact))
-        if not np.isfinite(exact).all():
-            holes = np.isnan(exact)
-            rows = np.flatnonzero(~holes.all(axis=1))
-            self._count("NaN", holes & ~holes.all(axis=1, keepdims=True), start)
-            self._count("infinity", np.isinf(exact), start)
+        """Take in some rows; return those that are NaN throughout."""
+        nobody = np.empty(0, dtype=np.int64)
+        if not self.keeps_statistics and self._is_ordinary(X):
+            return nobody
+        exact = X.astype(np.float64, order="C")
+        if self.keeps_statistics:
+            with np.errstate(all="ignore"):
+                mean = exact.mean(0)
+            if np.isfinite(mean).all():  # which it is not where any entry is not
+                self._add(exact, mean)
+                return nobody
+        return self._look_closely(start, exact)
+
+    def _add(self, exact: Array, mean: Array | None) -> None:
+        if self.counts["infinity"] > 0:  # then there will be an error
+            return
+        with np.errstate(all="ignore"):  # what overflows is seen in the statistics
+            if mean is None:
+                self.statistics.add(exact)
+            else:
+                self.statistics.add_whole(exact, mean)
+
+    def _is_ordinary(self, X: Array) -> bool:
+        """Whether all entries are finite, and none is extreme."""
+        with np.errstate(all="ignore"):
+            # The smallest and the largest of some numbers are NaN where any is.
+            ends = np.stack([X.min(axis=0), X.max(axis=0)]).astype(np.float64)
+            if self.columns is not None:
+                size = np.abs((ends - self.columns.mean) / self.columns.scale)
+                return bool((size <= EXTREME).all())
+        return bool((np.abs(ends) < np.inf).all())
+
+    def _look_closely(self, start: int, exact: Array) -> IntArray:
+        holes = np.isnan(exact)
+        absent = np.asarray(holes.all(axis=1))
+        self._count("NaN", holes & ~absent[:, None], start)
+        self._count("infinity", np.isinf(exact), start)
         if self.columns is not None:
             with np.errstate(all="ignore"):  # what overflows is extreme
                 size = np.abs((exact - self.columns.mean) / self.columns.scale)
             self._count("extreme values", (size > EXTREME) & ~np.isinf(exact), start)
-        if self.keeps_statistics and len(rows) > 0 and self.counts["infinity"] == 0:
-            with np.errstate(all="ignore"):  # what overflows is seen in the statistics
-                self.statistics.add(exact[rows])
-        return rows + start
+        if self.keeps_statistics and not absent.all():
+            self._add(exact[~absent], None)
+        return np.flatnonzero(absent) + start
 
     def _count(self, what: str, where: Array, start: int) -> None:
         n = int(where.sum())

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hotview._types import IntArray
 from hotview._validation import Table
-from hotview.training.columns import Columns
+from hotview.training.columns import Columns, n_present
 
 __all__ = ["ViewRows"]
 
@@ -30,8 +30,8 @@ class ViewRows:
         How they are standardized when they are taken.
     device : torch.device
         Where they are needed. An accelerator with room for all rows gets all of them at once.
-    present : sequence of ndarray of int64 or None, default=None
-        Which rows of every table to number; None takes all.
+    present : sequence of ndarray of int64 or None, or None, default=None
+        Which rows of every table to number; None takes all of it, or all of all.
     often : bool, default=False
         Whether rows are taken again and again, so that a small table is standardized only once.
     """
@@ -41,18 +41,14 @@ class ViewRows:
         tables: Sequence[Table],
         columns: Columns,
         device: torch.device,
-        present: Sequence[IntArray] | None = None,
+        present: Sequence[IntArray | None] | None = None,
         *,
         often: bool = False,
     ) -> None:
         self.tables, self.columns, self.device = list(tables), columns, device
-        kept = present or [np.arange(table.n_rows) for table in self.tables]
         # Where no row is left out, a row's number is its place, and no list is needed.
-        self.present = [
-            None if np.array_equal(rows, np.arange(table.n_rows)) else rows
-            for rows, table in zip(kept, self.tables, strict=True)
-        ]
-        self.starts = np.cumsum([0, *(len(rows) for rows in kept)])
+        self.present = present or [None] * len(self.tables)
+        self.starts = np.cumsum([0, *map(n_present, self.tables, self.present)])
         #: all rows, standardized, where there is room for them
         self.ready: Tensor | None = None
         if self._fits_on_device() or (often and self._is_small()):
@@ -65,6 +61,11 @@ class ViewRows:
     def n_columns(self) -> int:
         """Number of columns."""
         return self.tables[0].n_columns
+
+    @property
+    def is_far(self) -> bool:
+        """Whether there are many rows, and they are taken from where the caller has them."""
+        return self.ready is None and len(self) * self.n_columns * 4 > _SMALL
 
     def take(self, rows: IntArray, out: Tensor | None = None) -> Tensor:
         """Return rows by number, standardized, in float32, on the device; in `out` if given."""
@@ -89,6 +90,16 @@ class ViewRows:
         """All rows, in order, a few at a time."""
         for start in range(0, len(self), size):
             yield self.take(np.arange(start, min(start + size, len(self))))
+
+    def touch(self, start: int, end: int) -> None:
+        """Let the system read rows that will soon be taken, where they are in a mapped file."""
+        for i, table in enumerate(self.tables):
+            present, first = self.present[i], int(self.starts[i])
+            here = slice(max(start - first, 0), min(end, int(self.starts[i + 1])) - first)
+            if here.stop > here.start and present is not None:
+                here = slice(int(present[here.start]), int(present[here.stop - 1]) + 1)
+            if here.stop > here.start:
+                table.touch(here)
 
     def _take_from(self, i: int, rows: IntArray) -> Tensor:
         present = self.present[i]
