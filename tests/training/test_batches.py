@@ -5,11 +5,11 @@ from functools import cached_property
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hotview._validation import Table
-from hotview.training.batches import Sampler, Stream, TrainingRows
+from hotview.training import batches, streams
+from hotview.training import rows as training_rows
+from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.columns import Columns
 from hotview.training.rows import ViewRows
 
@@ -62,39 +62,6 @@ def row_numbers(batch):
         name: [(X[:, 0] - 1000 * s).long().tolist() for s, X in enumerate(Xs)]
         for name, Xs in parts.items()
     }
-
-
-@settings(max_examples=100, deadline=None)
-@given(n=st.integers(1, 60), size=st.integers(1, 70), seed=st.integers(0, 100))
-def test_a_stream_gives_every_number_once_before_any_comes_again(n, size, seed):
-    stream = Stream(n, size, random_numbers(seed))
-    batches = [stream.next() for _ in range(1 + 4 * n // min(size, n))]
-    for batch in batches:
-        assert len(batch) == min(size, n)
-        assert len(set(batch.tolist())) == len(batch)
-    numbers = np.concatenate(batches)
-    for start in range(0, len(numbers) - n + 1, n):
-        assert sorted(numbers[start : start + n]) == list(range(n))
-
-
-def test_a_stream_is_shuffled_anew_in_every_round():
-    stream = Stream(100, 100, random_numbers())
-    first, second = stream.next(), stream.next()
-    assert not np.array_equal(first, second)
-    assert not np.array_equal(first, np.arange(100))
-    assert np.array_equal(Stream(100, 100, random_numbers()).next(), first)
-
-
-def test_numbers_of_the_next_round_in_a_batch_are_a_fair_draw():
-    # Of four numbers, batches of three: the two that complete the second batch are any two others.
-    counts = np.zeros(4)
-    for seed in range(2000):
-        stream = Stream(4, 3, random_numbers(seed))
-        first, second = stream.next(), stream.next()
-        (left,) = set(range(4)) - set(first.tolist())
-        assert second[0] == left
-        counts[second[1:]] += 1
-    np.testing.assert_allclose(counts / 2000, 0.5, atol=0.05)
 
 
 def test_what_is_known_about_training_rows():
@@ -330,3 +297,102 @@ def test_the_memory_of_a_step_does_not_depend_on_the_number_of_rows():
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]
+
+
+@pytest.fixture
+def _far(monkeypatch):
+    """Small tables are read as large ones are: in windows, and ahead."""
+    for module, name, value in (
+        (training_rows, "_SMALL", 0),
+        (streams, "_LARGE", 0),
+        (streams, "_LEAST", 0),
+        (streams, "_BLOCKS", 4),
+    ):
+        monkeypatch.setattr(module, name, value)
+
+
+def labeled_twice():
+    """Rows for every purpose: linked ones with a label and without, and some with their own."""
+    own = [np.array([3, 8, 40, 41]), np.empty(0, dtype=np.int64), np.array([7])]
+    data = replace(
+        with_aligned(target=[-1, 0, 1] * 4), own=own, own_target=[o * 0 + 2 for o in own]
+    )
+    graph = [random_numbers(s).integers(0, n, size=(n, 4)) for s, n in enumerate((50, 30, 20))]
+    return replace(data, neighbors=graph)
+
+
+@pytest.mark.usefixtures("_far")
+@pytest.mark.parametrize("make", (unlabeled, with_aligned, labeled_twice))
+@pytest.mark.parametrize("aligned", (False, True))
+def test_reading_ahead_changes_nothing(make, aligned, monkeypatch):
+    if make is unlabeled and aligned:
+        return
+    ahead = sampler(make(), 7, aligned=aligned)
+    found = [ahead.draw() for _ in range(30)]
+    assert ahead._ahead is not None
+    monkeypatch.setattr(batches, "READS_AHEAD", 0)
+    plain = sampler(make(), 7, aligned=aligned)
+    for batch in found:
+        expected = plain.draw()
+        assert row_numbers(batch) == row_numbers(expected)
+        assert torch.equal(batch.target, expected.target)
+        assert all(map(torch.equal, batch.own_targets, expected.own_targets))
+    assert plain._ahead is None
+    # Neither has drawn any more than the other, whatever was read.
+    assert ahead.random.bit_generator.state == plain.random.bit_generator.state
+
+
+@pytest.mark.usefixtures("_far")
+def test_reading_ahead_follows_streams_that_are_put_elsewhere():
+    drawn = sampler(unlabeled(), 7)
+    for _ in range(3):
+        drawn.draw()
+    states = [stream.state for stream in drawn.streams if stream is not None]
+    random = drawn.random.bit_generator.state
+    first = [row_numbers(drawn.draw()) for _ in range(12)]
+    before = drawn._ahead
+    for stream, state in zip((s for s in drawn.streams if s is not None), states, strict=True):
+        stream.state = state
+    drawn.random.bit_generator.state = random
+    assert [row_numbers(drawn.draw()) for _ in range(12)] == first
+    assert drawn._ahead is not before
+
+
+@pytest.mark.usefixtures("_far")
+def test_an_error_of_the_reader_is_raised_in_the_step_that_needs_the_rows():
+    class Failing(Table):
+        def rows(self, rows):
+            if 3 in rows:
+                raise OSError("the disk is gone")
+            return super().rows(rows)
+
+    drawn = sampler(TrainingRows(make_rows((64, 64), kind=Failing), np.empty((0, 2), int)), 4)
+    twin, seen = drawn._twin(), 0
+    while all(3 not in rows for rows in twin.pick().rows):
+        drawn.draw()
+        seen += 1
+    with pytest.raises(OSError, match="the disk is gone"):
+        drawn.draw()
+    assert seen < 16
+
+
+@pytest.mark.usefixtures("_far")
+@pytest.mark.parametrize("aligned", (False, True))
+def test_rows_are_touched_before_they_are_taken(aligned, monkeypatch):
+    monkeypatch.setattr(streams, "_BLOCKS", 8)
+    touched = {s: set() for s in range(2)}
+    data = TrainingRows(make_rows((400, 400)), np.stack([np.arange(400)] * 2, axis=1))
+    for s, view in enumerate(data.views):
+        view.touch = lambda start, end, s=s: touched[s].update(range(start, end))
+    drawn = sampler(data, 4, aligned=aligned)
+    for _ in range(50):
+        drawn.draw()
+    drawn._ahead._thread.shutdown(wait=True)
+    # Of every window but the first, half of the rows were taken by now, and more are coming.
+    assert all(len(rows) > 150 for rows in touched.values())
+
+
+def test_small_tables_are_not_read_ahead():
+    drawn = sampler(unlabeled())
+    drawn.draw()
+    assert drawn._ahead is None

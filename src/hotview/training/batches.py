@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,9 +13,14 @@ from torch import Tensor
 
 from hotview._types import IntArray
 from hotview.losses.objective import Batch
+from hotview.training.ahead import Ahead
 from hotview.training.rows import ViewRows
+from hotview.training.streams import Stream, window_for
 
-__all__ = ["Picks", "Sampler", "TrainingRows"]
+__all__ = ["Picks", "Sampler", "Stream", "TrainingRows"]
+
+READS_AHEAD = 8  # batches, at most
+_AHEAD = 2**26  # bytes of them, unless one is more
 
 
 @dataclass(frozen=True)
@@ -59,9 +65,9 @@ class TrainingRows:
     @property
     def classes_known(self) -> list[set[int]]:
         """Classes of which every view's head has labels."""
-        linked = set(self.target[self.target >= 0].tolist())
+        linked = _classes_in(self.target[self.target >= 0])
         own = self.own_target or [np.empty(0, dtype=np.int64)] * len(self.views)
-        return [linked | set(target.tolist()) for target in own]
+        return [linked | _classes_in(target) for target in own]
 
     @property
     def teachers(self) -> list[int]:
@@ -86,10 +92,22 @@ class Picks:
     target: IntArray
     own_targets: list[IntArray]
 
+    def are(self, others: Picks) -> bool:
+        """Whether others are the same."""
+        return all(map(np.array_equal, self.rows, others.rows)) and self.sizes == others.sizes
+
     def part(self, name: str, s: int) -> IntArray:
         """The rows of one view that are there for one purpose."""
         start, end = span(self.sizes, name, s)
         return self.rows[s][start:end]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A batch that will be wanted, and stretches of rows of views that will be later."""
+
+    picks: Picks
+    soon: list[tuple[int, int, int]]
 
 
 def span(sizes: dict[str, list[int]], name: str, s: int) -> tuple[int, int]:
@@ -97,31 +115,6 @@ def span(sizes: dict[str, list[int]], name: str, s: int) -> tuple[int, int]:
     before = list(sizes)[: list(sizes).index(name)]
     start = sum(sizes[part][s] for part in before)
     return start, start + sizes[name][s]
-
-
-class Stream:
-    """Numbers 0, …, n − 1 in random order, again and again, a batch at a time.
-
-    A batch holds no number twice, and every number comes once before any comes again.
-    """
-
-    def __init__(self, n: int, size: int, random: np.random.Generator) -> None:
-        self.n, self.size, self.random = n, min(size, n), random
-        self.rest = random.permutation(n)
-
-    def next(self) -> IntArray:
-        """The next batch."""
-        if len(self.rest) == 0:
-            self.rest = self.random.permutation(self.n)
-        elif len(self.rest) < self.size:
-            order = self.random.permutation(self.n)
-            # What is in this batch already waits until the end of the new round.
-            here = np.zeros(self.n, dtype=bool)
-            here[self.rest] = True
-            waiting = here[order]
-            self.rest = np.concatenate([self.rest, order[~waiting], order[waiting]])
-        batch, self.rest = self.rest[: self.size], self.rest[self.size :]
-        return batch
 
 
 class Sampler:
@@ -160,14 +153,21 @@ class Sampler:
         self.n_steps = max(1, math.ceil(longest / batch_size))
         self.batch_size = math.ceil(longest / self.n_steps)
         self.taught = taught
-        self.labeled_stream = self._stream(len(self.labeled))
-        self.taught_stream = self._stream(len(taught))
-        self.own_streams = [self._stream(len(rows)) for rows in own]
+        widths = [view.n_columns for view in data.views]
+        widest = max(widths)
+        self.labeled_stream = self._stream(len(self.labeled), widest)
+        self.taught_stream = self._stream(len(taught), widest)
+        self.own_streams = list(map(self._stream, map(len, own), widths))
         couples = couples or bool(data.lessons)
-        self.row_streams = [self._stream(n) for n in n_coupled] if couples else []
+        each = map(self._stream, n_coupled, [widest] if aligned else widths)
+        self.row_streams = list(each) if couples else []
+        self._ahead: Ahead[_Plan, list[Tensor]] | None = None
 
-    def _stream(self, n: int) -> Stream | None:
-        return Stream(n, self.batch_size, self.random) if n > 0 else None
+    def _stream(self, n: int, width: int) -> Stream | None:
+        if n == 0:
+            return None
+        window = window_for(n, width, self.batch_size)
+        return Stream(n, self.batch_size, self.random, window)
 
     @property
     def streams(self) -> list[Stream | None]:
@@ -180,13 +180,66 @@ class Sampler:
         names = range(len(self.data.views) if "rows" in picks.sizes else 0)
         rows = [torch.from_numpy(picks.part("rows", s)).to(device) for s in names]
         return Batch(
-            [view.take(rows) for view, rows in zip(self.data.views, picks.rows, strict=True)],
+            self._take(picks),
             picks.sizes,
             torch.from_numpy(picks.target).to(device),
             [torch.from_numpy(y).to(device) for y in picks.own_targets],
             _take_all(self.data.lessons, rows),
             _take_all(self.data.coordinates, rows),
         )
+
+    def _take(self, picks: Picks) -> list[Tensor]:
+        """The rows of a batch, read ahead where they are far away."""
+        if READS_AHEAD == 0 or not any(view.is_far for view in self.data.views):
+            return self._read(picks)
+        if self._ahead is not None:
+            if self._ahead.expected.picks.are(picks):
+                return self._ahead.next()
+            self._ahead.drop()  # somebody has put the streams elsewhere
+        n_bytes = 4 * sum(len(r) * view.n_columns for r, view in self._each(picks))
+        depth = min(READS_AHEAD, 1 + _AHEAD // max(1, n_bytes))
+        twin = self._twin()
+        self._ahead = Ahead(twin._plan, twin._carry_out, depth)
+        return self._read(picks)
+
+    def _plan(self) -> _Plan:
+        return _Plan(self.pick(), list(self._soon()))
+
+    def _carry_out(self, plan: _Plan) -> list[Tensor]:
+        Xs = self._read(plan.picks)
+        for s, start, end in plan.soon:
+            self.data.views[s].touch(start, end)
+        return Xs
+
+    def _soon(self) -> Iterator[tuple[int, int, int]]:
+        """Views and spans of their rows in which most will be wanted before long."""
+        coupled = self.row_streams[0] if self.aligned and self.row_streams else None
+        streams = (self.labeled_stream, self.taught_stream, coupled)
+        for stream, who in zip(streams, (self.labeled, self.taught, None), strict=True):
+            for start, end in _soon(stream):
+                ends = np.array([start, end - 1])
+                first, last = self.data.aligned[ends if who is None else who[ends]]
+                near = np.flatnonzero((first <= last) & (last - first < 2 * (end - start)))
+                yield from ((int(s), int(first[s]), int(last[s]) + 1) for s in near)
+        for s, stream in enumerate([] if self.aligned else self.row_streams):
+            yield from ((s, start, end) for start, end in _soon(stream))
+
+    def _each(self, picks: Picks) -> Iterator[tuple[IntArray, ViewRows]]:
+        return zip(picks.rows, self.data.views, strict=True)
+
+    def _read(self, picks: Picks) -> list[Tensor]:
+        return [view.take(rows) for rows, view in self._each(picks)]
+
+    def _twin(self) -> Sampler:
+        """A sampler that goes on from here by itself, and draws the same."""
+        twin = copy.copy(self)
+        twin.random, twin._ahead = copy.deepcopy(self.random), None
+        pairs = ((stream, twin.random) for stream in self.streams)
+        first, second, *others = (None if one is None else one.twin(r) for one, r in pairs)
+        twin.labeled_stream, twin.taught_stream = first, second
+        n = len(self.own_streams)
+        twin.own_streams, twin.row_streams = others[:n], others[n:]
+        return twin
 
     def pick(self) -> Picks:
         """Draw the rows of one batch."""
@@ -223,6 +276,14 @@ class Sampler:
             for graph, r in zip(self.data.neighbors, rows, strict=True)
         ]
         return {"rows": rows, "neighbors": near}
+
+
+def _soon(stream: Stream | None) -> list[tuple[int, int]]:
+    return [] if stream is None else stream.soon()
+
+
+def _classes_in(target: IntArray) -> set[int]:
+    return set(np.flatnonzero(np.bincount(target)).tolist())
 
 
 def _next(stream: Stream | None) -> IntArray:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -242,18 +241,19 @@ def _set_optimizer(optimizer: torch.optim.Optimizer | None, tensors: dict[str, T
 
 def _streams(sampler: Sampler) -> dict[str, Tensor]:
     """What is left of the order of rows, stream by stream."""
-    found = enumerate(sampler.streams)
-    return {str(j): torch.from_numpy(stream.rest) for j, stream in found if stream is not None}
+    states = {j: stream.state for j, stream in enumerate(sampler.streams) if stream is not None}
+    return {
+        f"{j}.{name}" if name else str(j): torch.from_numpy(numbers)
+        for j, state in states.items()
+        for name, numbers in state.items()
+    }
 
 
-def _set_streams(sampler: Sampler, rests: Mapping[str, Tensor]) -> None:
+def _set_streams(sampler: Sampler, tensors: Mapping[str, Tensor]) -> None:
     for j, stream in enumerate(sampler.streams):
         if stream is not None:
-            rest = rests[str(j)].numpy()
-            inside = (rest >= 0) & (rest < stream.n)
-            if rest.dtype != np.int64 or rest.ndim != 1 or not inside.all():
-                raise ValueError("rows are drawn that there are not")
-            stream.rest = rest
+            more = _part(tensors, str(j))
+            stream.state = {"": tensors[str(j)].numpy(), **{k: x.numpy() for k, x in more.items()}}
 
 
 def _global_generators(team: Team) -> dict[str, Tensor]:
