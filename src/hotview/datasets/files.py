@@ -72,7 +72,11 @@ def read_views(
         looked at. None reads them all, and refuses what cannot be a view: an array that is not
         2-D or not numeric and, in a mat file, a vector.
     mmap : bool, default=False
-        npy: map float32 and float64 arrays into memory, read-only, instead of reading them.
+        Whether views may stay on disk, for those that are larger than memory. npy: map float32
+        and float64 arrays into memory, read-only, instead of reading them. parquet: copy a table
+        of more than 256 MB, a few rows at a time, into a temporary file that is mapped, where
+        Python puts such files (``TMPDIR``; it must be on a disk), and that is gone when the view
+        is. Other formats are read.
 
     Returns
     -------
@@ -160,7 +164,7 @@ TABLES: dict[str, _Opener] = {
     ".csv.gz": _open_csv,
     ".tsv": _open_tsv,
     ".tsv.gz": _open_tsv,
-    ".parquet": lambda path, options: open_parquet(path),
+    ".parquet": lambda path, options: open_parquet(path, mmap=options.mmap),
 }
 
 

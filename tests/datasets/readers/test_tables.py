@@ -1,6 +1,7 @@
 """The choice of columns, and parquet files."""
 
 import decimal
+import tempfile
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hotview.datasets import read_views
+from hotview.datasets.readers import tables
 
 
 @pytest.fixture
@@ -120,3 +122,39 @@ def test_what_is_not_parquet_is_named(path, content):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"lab\.parquet cannot be read as a parquet file"):
         read_views(path)
+
+
+@pytest.mark.parametrize("group", (7, 1000))
+@pytest.mark.parametrize("kind", ("float32", "mixed"))
+def test_a_large_parquet_file_is_mapped_and_the_same(tmp_path, monkeypatch, group, kind):
+    random = np.random.default_rng(0)
+    columns = {f"c{j}": random.normal(size=100).astype(np.float32) for j in range(3)}
+    if kind == "mixed":
+        columns |= {"n": pa.array([None, *range(99)]), "b": pa.array([True, None] * 50)}
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(columns), path, row_group_size=group)
+    expected = read_views(path)["a"]
+    assert not isinstance(read_views(path, mmap=True)["a"], np.memmap)  # a small one is read
+    monkeypatch.setattr(tables, "_LARGE", 100)
+    monkeypatch.setattr(tables, "_TOGETHER", 150)  # a few rows
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "there"))
+    (tmp_path / "there").mkdir()
+    found = read_views(path, mmap=True, columns=list(columns))["a"]
+    assert isinstance(found, np.memmap)
+    assert not found.flags.writeable
+    assert found.dtype == expected.dtype == (np.float32 if kind == "float32" else np.float64)
+    np.testing.assert_array_equal(found, expected)
+    assert list((tmp_path / "there").iterdir()) == []  # nothing is left behind
+    assert not isinstance(read_views(path)["a"], np.memmap)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    ((["a", "b"], "'x' holds string, not numbers"), ([1, 2**60 + 1], "'x' holds the whole number")),
+)
+def test_a_large_parquet_file_of_something_else_is_refused(tmp_path, monkeypatch, values, message):
+    monkeypatch.setattr(tables, "_LARGE", 0)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": values}), path)
+    with pytest.raises(ValueError, match=message):
+        read_views(path, mmap=True)

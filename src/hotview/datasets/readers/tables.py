@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import reprlib
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ from hotview.datasets.readers.errors import did_you_mean, listed, reading
 
 #: Every whole number up to this one is a float64; above it, digits would be lost.
 LARGEST_INTEGER = 2**53
+_LARGE = 2**28  # bytes of a table that are read at once, also where it may be mapped
+_TOGETHER = 2**22  # bytes of a larger one that are
 
 
 #: Cells that mean "missing", with or without a space before them.
@@ -158,13 +161,17 @@ def integer_error(path: Path, column: str, value: object) -> ValueError:
     )
 
 
-def open_parquet(path: Path) -> Table:
+def open_parquet(path: Path, *, mmap: bool = False) -> Table:
     """Open a parquet file as a table.
 
     Parameters
     ----------
     path : Path
         The file.
+    mmap : bool, default=False
+        Whether numbers that would take more than 256 MB are read, a few rows at a time, into a
+        temporary file that is mapped into memory. Rows of a parquet file cannot be read in any
+        other order than by groups.
 
     Returns
     -------
@@ -194,7 +201,7 @@ def open_parquet(path: Path) -> Table:
         path,
         schema.names,
         saved,
-        lambda names: _read_parquet(path, names),
+        lambda names: _read_parquet(path, names, mmap=mmap),
         lambda: [field.name for field in schema if _is_text(field.type)],
         lambda names: _read_parquet_text(path, names),
     )
@@ -231,15 +238,58 @@ def _is_text(kind: Any) -> bool:
     return any(getattr(pa.types, test)(kind) for test in ("is_string", "is_large_string"))
 
 
-def _read_parquet(path: Path, names: list[str]) -> Array:
+def _read_parquet(path: Path, names: list[str], *, mmap: bool) -> Array:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
+    with reading(path, "a parquet file"):
+        n_rows, schema = pq.read_metadata(path).num_rows, pq.read_schema(path)
+    kinds = [schema.field(name).type for name in names]
+    dtype = np.dtype(np.float32 if all(kind == pa.float32() for kind in kinds) else np.float64)
+    is_large = n_rows * len(names) * dtype.itemsize > _LARGE
+    if mmap and is_large and all(map(_is_numeric, kinds)):
+        return _map_parquet(path, names, (n_rows, len(names)), dtype)
     table = _read_columns(path, names)
-    single = all(table.column(name).type == pa.float32() for name in names)
-    X = np.empty((table.num_rows, len(names)), dtype=np.float32 if single else np.float64)
+    X = np.empty((table.num_rows, len(names)), dtype=dtype)
+    _fill(X, path, names, table)
+    return X
+
+
+def _map_parquet(
+    path: Path, names: list[str], shape: tuple[int, int], dtype: np.dtype[Any]
+) -> Array:
+    """Copy columns of a parquet file into a temporary file, and map it."""
+    with tempfile.TemporaryFile(prefix="hotview-") as stream:  # it is gone when nobody maps it
+        X: Array = np.memmap(stream, dtype=dtype, mode="w+", shape=shape)
+    rows = max(1, _TOGETHER // (len(names) * dtype.itemsize))
+    part, start = np.empty((rows, len(names)), dtype=dtype), 0
+    for batch in _batches(path, names, rows):
+        here = part[: batch.num_rows]
+        _fill(here, path, names, batch)
+        X[start : start + len(here)] = here
+        start += len(here)
+    X.flags.writeable = False
+    return X
+
+
+def _batches(path: Path, names: list[str], rows: int) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with reading(path, "a parquet file"):
+        file = pq.ParquetFile(path)
+        batches = file.iter_batches(batch_size=rows, columns=names)
+    with file:
+        while True:
+            with reading(path, "a parquet file"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+
+def _fill(X: Array, path: Path, names: list[str], table: Any) -> None:
     for j, name in enumerate(names):
         X[:, j] = _numbers(path, name, table.column(name))
-    return X
 
 
 def _numbers(path: Path, name: str, column: Any) -> Array:
@@ -253,7 +303,7 @@ def _numbers(path: Path, name: str, column: Any) -> Array:
         raise text_error(path, name, value, f"row {row}", kind=str(column.type))
     try:
         # Safe: refuses an integer that float64 cannot hold.
-        values: Array = column.cast(pa.float64()).to_numpy()
+        values: Array = np.asarray(column.cast(pa.float64()))
     except pa.ArrowInvalid:
         worst = max(column.drop_null().to_pylist(), key=abs)
         raise integer_error(path, name, worst) from None
