@@ -48,14 +48,14 @@ def sliced(record: dict[str, Any]) -> str:
     lines = ["| clouds, points, directions | forward | forward + backward |", "|---|--:|--:|"]
     lines += [
         f"| {r['name']} | {r['ratio_forward']:.0f}× | **{r['ratio_both']:.0f}×** |"
-        for r in record["sliced_cost"]
+        for r in record["cpu"]["sliced_cost"]
     ]
     return "\n".join(lines)
 
 
 def sinkhorn(record: dict[str, Any]) -> str:
     """Their time over ours, in float64."""
-    (r,) = (r for r in record["sinkhorn"] if r["name"].endswith("float64"))
+    (r,) = (r for r in record["cpu"]["sinkhorn"] if r["name"].endswith("float64"))
     lines = ["| their time over ours, float64 | forward | forward + backward |", "|---|--:|--:|"]
     for who, name in WHO.items():
         ratios = [r[f"{who}_{pass_}_us"] / r[f"ours_{pass_}_us"] for pass_ in ("forward", "both")]

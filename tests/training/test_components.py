@@ -113,3 +113,10 @@ def test_a_sure_majority_outvotes_an_odd_one():
     noise = np.random.default_rng(1).normal(size=(500, 1))
     found = agree_on_signs([Y, noise, -Y, Y])
     assert [found[s][0] for s in (0, 2, 3)] == [1, -1, 1]
+
+
+def test_quantiles_are_numpys():
+    for n in (1, 2, 7, 500):
+        Y = np.random.default_rng(n).normal(size=(n, 3))
+        expected = np.quantile(Y, components._QUANTILES, axis=0)
+        np.testing.assert_allclose(components._quantiles(Y), expected, rtol=0, atol=1e-12)

@@ -8,7 +8,7 @@ where torch has CUDA; this module is imported by `hotview.ot.accelerated`, which
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ _TILE = 2**13  # differences that a program holds at a time
 
 
 @triton.jit
-def _sort_kernel(P: Any, values: Any, origin: Any, n: Any, BLOCK: tl.constexpr) -> None:
+def _sort_kernel(P, values, origin, n, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     bits = tl.load(P + row * n + at, mask=at < n, other=0.0).to(tl.int32, bitcast=True)
@@ -52,22 +52,22 @@ def sort_short_rows(P: Tensor) -> tuple[Tensor, Tensor]:
 
 @triton.jit
 def _square_kernel(
-    A: Any,
-    B: Any,
-    sums: Any,
-    n_a: Any,
-    n_b: Any,
-    n: Any,
-    problem_a: Any,
-    problem_b: Any,
-    row_a: Any,
-    row_b: Any,
+    A,
+    B,
+    sums,
+    n_a,
+    n_b,
+    n,
+    problem_a,
+    problem_b,
+    row_a,
+    row_b,
     BLOCK_A: tl.constexpr,
     BLOCK_B: tl.constexpr,
     WIDTH: tl.constexpr,
     STEPS: tl.constexpr,
     SYMMETRIC: tl.constexpr,
-) -> None:
+):
     chunk, pairs, problem = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     n_chunks, across = tl.num_programs(0), tl.cdiv(n_b, BLOCK_B)
     block_a, block_b = pairs // across, pairs % across
@@ -127,7 +127,7 @@ def square_sums(A: Tensor, B: Tensor) -> Tensor:
 
 
 @triton.jit
-def _scatter_kernel(values: Any, origin: Any, out: Any, n: Any, BLOCK: tl.constexpr) -> None:
+def _scatter_kernel(values, origin, out, n, BLOCK: tl.constexpr):
     blocks = tl.cdiv(n, BLOCK)
     program = tl.program_id(0)
     start = (program // blocks).to(tl.int64) * n
@@ -147,26 +147,26 @@ def scatter_rows(values: Tensor, origin: Tensor) -> Tensor:
 
 @triton.jit
 def _balance_kernel(
-    C: Any,
-    W: Any,
-    f: Any,
-    g: Any,
-    used: Any,
-    errors: Any,
-    S: Any,
-    K: Any,
-    reg: Any,
-    rest_of_reg: Any,
-    resolution: Any,
-    max_iter: Any,
-    tol: Any,
+    C,
+    W,
+    f,
+    g,
+    used,
+    errors,
+    S,
+    K,
+    reg,
+    rest_of_reg,
+    resolution,
+    max_iter,
+    tol,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     RELATIVE: tl.constexpr,
     PAIRWISE: tl.constexpr,
     NOWHERE: tl.constexpr,
     EVERY: tl.constexpr,
-) -> None:
+):
     problem = tl.program_id(0).to(tl.int64)
     i, j = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     inside = (i < S)[:, None] & (j < K)[None, :]

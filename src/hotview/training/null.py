@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.linalg import eigh
 from torch import Tensor
 
 from hotview._types import Array
@@ -130,8 +131,9 @@ def _sample(view: ViewRows, random: np.random.Generator) -> Array:
 def _components(X: Array, n: int) -> Array:
     """Leading principal components, scaled to a total variance of 1; zeros where there are none."""
     centered = X - X.mean(axis=0)
-    _, V = np.linalg.eigh(centered.T @ centered)
-    Y = centered @ V[:, ::-1][:, :n]
+    D = X.shape[1]
+    _, V = eigh(centered.T @ centered, subset_by_index=(max(0, D - n), D - 1))
+    Y = centered @ V[:, ::-1]
     Y = np.pad(Y, ((0, 0), (0, n - Y.shape[1])))
     spread = np.sqrt((Y**2).sum(axis=1).mean())
     return np.asarray(Y / spread) if spread > 0 else Y
