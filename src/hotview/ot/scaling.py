@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "MASKED", "Scaling", "plan_of", "scale_to_marginals"]
+__all__ = ["BLOCK", "MASKED", "PLAIN", "Scaling", "plan_of", "scale_to_marginals"]
 
 _Array = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ _Array = NDArray[np.float64]
 MASKED = -1e100
 BLOCK = 10  # iterations between two looks at the marginals
 _STEEP = 200.0  # a log-kernel spread over more than this is reached by annealing
-_PLAIN = 100  # who asks for no more iterations than this gets Sinkhorn's and no others
+PLAIN = 100  # who asks for no more iterations than this gets Sinkhorn's and no others
 _PATIENCE = 30  # iterations before the first Newton step
 _DAMPING = 1e-4  # added to the Hessian, times the error, to hold steps where it is nearly singular
 _HALVINGS = 30  # of a Newton step that goes too far
@@ -83,7 +83,7 @@ def scale_to_marginals(
         low = xp.where(L == MASKED, top, L).min()
     # Start from a plan whose largest entry is 1.
     state = Scaling(0 * a - top / 2, 0 * b - top / 2)
-    sharpness = 1.0 if max_iter <= _PLAIN else _first_sharpness((top - low).item())
+    sharpness = 1.0 if max_iter <= PLAIN else _first_sharpness((top - low).item())
     while sharpness < 1 and state.n_iter < max_iter // 2:
         soft = problem._replace(L=xp.where(L == MASKED, MASKED, L * sharpness))
         scaled = state._replace(phi=state.phi * sharpness, psi=state.psi * sharpness)
@@ -107,7 +107,7 @@ def _first_sharpness(spread: float) -> float:
 
 def _iterate(problem: _Problem, state: Scaling, max_iter: int, tol: float) -> Scaling:
     phi, psi, n_iter, error = *state, float("inf")
-    patience = n_iter + (_PATIENCE if max_iter > _PLAIN else max_iter)
+    patience = n_iter + (_PATIENCE if max_iter > PLAIN else max_iter)
     while error > tol and n_iter < max_iter:
         if n_iter >= patience:
             phi, psi, error = _newton(problem, psi)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hotview.ot.accelerated import is_recorded
 from hotview.ot.checks import check_clouds, check_weights, explain_not_finite
 from hotview.ot.pairs import Group, Task, pair_costs, pair_grads, sort_clouds
 from hotview.ot.projection import unproject
@@ -92,9 +93,8 @@ def sliced_cost(
     task = Task(len(Zs), n_columns, float(p), tuple(fixed))
     C: Tensor = _SlicedCost.apply(task, directions, *clouds)  # type: ignore[no-untyped-call]
     # A cloud with nothing to compare, or a point without weight, can hide what is not finite.
-    captured = C.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
     unseen = len(clouds) == 1 or weights is not None
-    if not captured and (unseen or not math.isfinite(C.detach().sum().item())):
+    if not is_recorded(C) and (unseen or not math.isfinite(C.detach().sum().item())):
         explain_not_finite(C, len(Zs), clouds, directions)
     return C if scale == "mean" else C * _points(task, clouds, C)
 

@@ -1,0 +1,77 @@
+"""Sinkhorn on a GPU that nobody waits for, so that a whole training step can be recorded."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hotview.ot.accelerated import kernels_for
+from hotview.ot.entropic import RESOLUTION
+from hotview.ot.plan import Plan
+from hotview.ot.scaling import PLAIN
+
+__all__ = ["needs_no_watching", "unwatched_sinkhorn"]
+
+_TOL = 1e-6  # as `sinkhorn` has it
+_SMALL = 2**12  # entries of a plan that one program holds
+
+
+def needs_no_watching(C: Tensor, max_iter: int) -> bool:
+    """Whether so few iterations are asked for that they are Sinkhorn's alone, and can run there.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.ot.unwatched import needs_no_watching
+    >>> needs_no_watching(torch.zeros(6, 3), 20)  # on the CPU
+    False
+    """
+    small = C.shape[-2] * C.shape[-1] <= _SMALL
+    return max_iter <= PLAIN and small and kernels_for(C) is not None
+
+
+def unwatched_sinkhorn(
+    C: Tensor, *, reg: float, relative: bool, max_iter: int, pairwise: bool
+) -> Plan:
+    """`sinkhorn` with equal marginals, where `needs_no_watching`.
+
+    Parameters
+    ----------
+    C : Tensor of shape (..., S, K)
+        Costs, on a GPU.
+    reg, relative, max_iter : float, bool, int
+        As of `sinkhorn`.
+    pairwise : bool
+        Whether the diagonal is masked.
+
+    Returns
+    -------
+    Plan
+        The same to rounding, but for `n_iter`, which is what was allowed. Where a recording is
+        played again, its tensors hold what was found then. Costs that are not finite make no error
+        but a plan that is not finite.
+    """
+    kernels = kernels_for(C)
+    assert kernels is not None  # as was asked before
+    found = kernels.balance(
+        C,
+        reg=reg,
+        relative=relative,
+        max_iter=max_iter,
+        tol=_TOL,
+        resolution=RESOLUTION,
+        pairwise=pairwise,
+    )
+    mask = torch.eye(C.shape[-1], dtype=torch.bool, device=C.device) if pairwise else None
+    return Plan(
+        W=found.W,
+        C=C,
+        reg=found.reg,
+        f=found.f,
+        g=found.g,
+        mask=mask,
+        symmetric=pairwise,
+        n_iter=max_iter,
+        marginal_error=found.marginal_error,
+        tol=_TOL,
+    )
