@@ -10,7 +10,7 @@ from hotview.nn.stacked import stack_networks
 from hotview.training import precision as module
 from hotview.training.precision import PRECISIONS, in_precision, used_precision
 
-COLUMNS, NAMES, CPU = (40, 30), ("a", "b"), torch.device("cpu")
+COLUMNS, NAMES, CPU = (40, 32), ("a", "b"), torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
