@@ -15,6 +15,7 @@ from hotview.losses import Planner
 from hotview.ot import Plan, draw_directions, sliced_cost
 from hotview.training.components import agree_on_signs
 from hotview.training.rows import ViewRows
+from hotview.training.threads import one_thread
 
 __all__ = ["Null", "draw_null"]
 
@@ -116,9 +117,11 @@ def draw_null(
         Zs = [torch.from_numpy(Y * sign).float() for Y, sign in zip(Ys, signs, strict=True)]
         return sliced_cost(Zs, directions=theta)
 
-    noise = torch.stack([cost([_shuffle_columns(X, random) for X in Xs]) for _ in range(_DRAWS)])
-    drawn = planner.solve(noise, pairwise=True)
-    return Null(planner.solve(cost(Xs), pairwise=True), drawn.W, drawn.C)
+    with one_thread():  # of hundreds of operations none is worth a second
+        shuffled = ([_shuffle_columns(X, random) for X in Xs] for _ in range(_DRAWS))
+        noise = torch.stack([cost(tables) for tables in shuffled])
+        drawn = planner.solve(noise, pairwise=True)
+        return Null(planner.solve(cost(Xs), pairwise=True), drawn.W, drawn.C)
 
 
 def _sample(view: ViewRows, random: np.random.Generator) -> Array:

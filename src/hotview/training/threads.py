@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-__all__ = ["suited_threads"]
+__all__ = ["one_thread", "suited_threads"]
 
 _SMALL = 10**8  # products of a weight with an entry of a row, in one pass over a batch
 
@@ -42,8 +42,25 @@ def suited_threads(network: nn.Module, batch_size: int, device: torch.device) ->
     True
     """
     work = batch_size * sum(p.numel() for p in network.parameters())
+    small = device.type == "cpu" and work <= _SMALL
+    with one_thread() if small else nullcontext():
+        yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread, where all operations are small, and put torch's setting back after.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.training.threads import one_thread
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
     before = torch.get_num_threads()
-    if device.type != "cpu" or work > _SMALL or before == 1:
+    if before == 1:
         yield
         return
     torch.set_num_threads(1)
