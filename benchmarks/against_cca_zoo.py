@@ -183,7 +183,8 @@ def train_floor(case: Case, device: str, seed: int) -> Callable[[list[Any]], lis
     """The loop of both without what is theirs: loading, losses, records."""
     encoders = [f.to(device) for f in make_encoders(case, seed)]
     Xs = [torch.as_tensor(X, device=device) for X in case.train]
-    optimizer = torch.optim.Adam(nn.ModuleList(encoders).parameters(), lr=LEARNING_RATE)
+    weights = nn.ModuleList(encoders).parameters()
+    optimizer = torch.optim.Adam(weights, lr=LEARNING_RATE, fused=True)
     for _ in range(case.epochs):
         for rows in torch.randperm(len(Xs[0]), device=device).split(BATCH_SIZE):
             Zs = [f(X[rows]) for f, X in zip(encoders, Xs, strict=True)]
