@@ -13,6 +13,7 @@ from hotview.losses.coupling import Coupling
 from hotview.losses.terms import Terms
 from hotview.losses.view import reconstruction_error, roughness
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.nn.perceptrons import run_modules
 
 __all__ = ["VIEW_REGULARIZERS", "Batch", "Evaluation", "Objective"]
 
@@ -168,12 +169,11 @@ class Objective(nn.Module):
         parts = {}
         if "labeled" in Fs:
             parts["classification"] = self._loss(network.score(Fs["labeled"]), batch.target)
-        heads = [
-            self._loss(head(self._for_heads(F)), y)
-            for head, F, y in self._head_tasks(network, batch, Fs)
-        ]
-        if heads:
-            parts["view_heads"] = (self.head_weight or 1.0) * torch.stack(heads).sum(0)
+        if tasks := self._head_tasks(network, batch, Fs):
+            heads, features, targets = zip(*tasks, strict=True)
+            scores = run_modules(heads, [self._for_heads(F) for F in features])
+            losses = self._losses(scores, targets)
+            parts["view_heads"] = (self.head_weight or 1.0) * losses.sum(0)
         return parts
 
     def _head_tasks(
@@ -201,6 +201,14 @@ class Objective(nn.Module):
     def _for_heads(self, F: Tensor) -> Tensor:
         return F if self.head_weight > 0 else F.detach()
 
+    def _losses(self, scores: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
+        """The losses of all heads; those that learn from the same rows at once."""
+        target = targets[0]
+        if all(other is target for other in targets):
+            return self._loss(torch.stack(list(scores)), target.expand(len(scores), *target.shape))
+        pairs = zip(scores, targets, strict=True)
+        return torch.stack([self._loss(one, target) for one, target in pairs])
+
     def _loss(self, scores: Tensor, target: Tensor) -> Tensor:
         weight, lesson = self.class_weight, target.is_floating_point()
         assert weight is None or isinstance(weight, Tensor)
@@ -209,7 +217,7 @@ class Objective(nn.Module):
         losses = cross_entropy(scores.reshape(-1, n_classes), flat, reduction="none").view(shape)
         if weight is None or lesson:  # a lesson is not a label
             return losses.mean(-1)
-        weights = weight.gather(-1, target)
+        weights = weight.expand(*target.shape[:-1], -1).gather(-1, target)
         # A batch may hold nothing but classes of weight 0.
         tiny = torch.finfo(scores.dtype).tiny
         return (losses * weights).sum(-1) / weights.sum(-1).clamp_min(tiny)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from hotview.nn.branches import apply_each
 from hotview.nn.networks import make_linear, make_perceptron
+from hotview.nn.perceptrons import run_modules
 
 __all__ = ["MultiViewNetwork", "make_network"]
 
@@ -48,15 +48,15 @@ class MultiViewNetwork(nn.Module):
 
     def encode(self, Xs: Sequence[Tensor]) -> list[Tensor]:
         """Features F_s of the rows of every view."""
-        return apply_each(list(self.encoders), Xs)
+        return run_modules(self.encoders, Xs)
 
     def embed(self, Fs: Sequence[Tensor]) -> list[Tensor]:
         """Latents Z_s in the common space, from features."""
-        return apply_each(list(self.maps), Fs)
+        return run_modules(self.maps, Fs)
 
     def reconstruct(self, Fs: Sequence[Tensor]) -> list[Tensor]:
         """Rows of every view, decoded from features."""
-        return apply_each(list(self.decoders), Fs)
+        return run_modules(self.decoders, Fs)
 
     def score(self, Fs: Sequence[Tensor]) -> Tensor:
         """Class scores of aligned rows, from the features of all views."""
@@ -66,7 +66,7 @@ class MultiViewNetwork(nn.Module):
 
     def score_views(self, Fs: Sequence[Tensor]) -> list[Tensor]:
         """Class scores of every view's rows on their own."""
-        return apply_each(list(self.view_heads), Fs)
+        return run_modules(self.view_heads, Fs)
 
 
 @dataclass(frozen=True)

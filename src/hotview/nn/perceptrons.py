@@ -1,0 +1,116 @@
+"""The perceptrons of all views as one step of the gradient, in as few calls as it has products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from hotview.nn.branches import apply_each
+
+__all__ = ["run_modules"]
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def run_modules(modules: Iterable[nn.Module], Xs: Sequence[Tensor]) -> list[Tensor]:
+    """Apply every module to the rows of its view.
+
+    Linear layers with ReLUs between them are a few products, and on the CPU torch takes as long to
+    keep track of a small one as to make it. So where all modules are such and a gradient is wanted,
+    they are one function with a gradient of its own. Others are called as they are.
+
+    Parameters
+    ----------
+    modules : iterable of nn.Module
+        One per view.
+    Xs : sequence of Tensor
+        Rows of every view.
+
+    Returns
+    -------
+    list of Tensor
+        What every module makes of its rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.nn.perceptrons import run_modules
+    >>> f = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    >>> [Y.shape for Y in run_modules([f, torch.nn.Identity()], [torch.ones(5, 3), torch.ones(2)])]
+    [torch.Size([5, 2]), torch.Size([2])]
+    """
+    modules = list(modules)
+    layers = [_linear_layers(module) for module in modules] if _can_be_joined(Xs) else [[]]
+    if len(layers) != len(Xs) or not all(layers):
+        return apply_each(modules, Xs)
+    depths = [len(linears) for linears in layers]
+    weights = [p for linears in layers for linear in linears for p in (linear.weight, linear.bias)]
+    return list(_Perceptrons.apply(depths, *Xs, *weights))  # type: ignore[no-untyped-call]
+
+
+def _can_be_joined(Xs: Sequence[Tensor]) -> bool:
+    """Whether a gradient is wanted on the CPU, and nobody else decides how products are made."""
+    return (
+        torch.is_grad_enabled()
+        and all(X.ndim == 2 and X.device.type == "cpu" for X in Xs)
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+    )
+
+
+def _linear_layers(module: nn.Module) -> list[Any]:
+    """The linear layers of a perceptron; none of what is anything else."""
+    layers = list(module.children()) if type(module) is nn.Sequential else [module]
+    linears, others = layers[::2], layers[1::2]
+    is_perceptron = (
+        len(linears) == len(others) + 1
+        and all(type(layer) is nn.Linear for layer in linears)
+        and all(type(layer) is nn.ReLU for layer in others)
+        and not any(getattr(layer, name) for layer in (module, *layers) for name in _HOOKS)
+    )
+    return linears if is_perceptron else []
+
+
+class _Perceptrons(torch.autograd.Function):
+    """Y = W₂ max(W₁ X + b₁, 0) + b₂ for every view, with as many layers as each has."""
+
+    @staticmethod
+    def forward(ctx: Any, depths: Sequence[int], *tensors: Any) -> tuple[Tensor, ...]:
+        Xs, weights = tensors[: len(depths)], iter(tensors[len(depths) :])
+        Ys, inputs = [], []
+        for Y, depth in zip(Xs, depths, strict=True):
+            for i in range(depth):
+                inputs.append(Y if i == 0 else Y.relu_())
+                W, b = next(weights), next(weights)
+                Y = torch.mm(Y, W.T) if b is None else torch.addmm(b, Y, W.T)
+            Ys.append(Y)
+        ctx.depths = depths
+        ctx.save_for_backward(*inputs, *tensors[len(depths) :: 2])
+        return tuple(Ys)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        n_layers = sum(ctx.depths)
+        inputs, weights = ctx.saved_tensors[:n_layers], ctx.saved_tensors[n_layers:]
+        wants_X = ctx.needs_input_grad[1:]
+        has_bias = ctx.needs_input_grad[len(ctx.depths) + 2 :: 2]
+        grad_Xs: list[Tensor | None] = []
+        grad_weights: list[Tensor | None] = []
+        end = 0
+        for s, (G, depth) in enumerate(zip(gradients, ctx.depths, strict=True)):
+            start, end = end, end + depth
+            found: list[Tensor | None] = []
+            for i in reversed(range(start, end)):
+                found += [G.sum(0) if has_bias[i] else None, torch.mm(G.T, inputs[i])]
+                if i > start:
+                    G = torch.mm(G, weights[i])
+                    # Of the ReLU, in place: nobody else has seen what comes in.
+                    torch.ops.aten.threshold_backward.grad_input(G, inputs[i], 0, grad_input=G)
+            grad_Xs.append(torch.mm(G, weights[start]) if wants_X[s] else None)
+            grad_weights += reversed(found)
+        return None, *grad_Xs, *grad_weights

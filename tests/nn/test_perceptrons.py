@@ -1,0 +1,134 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from hotview.nn import perceptrons
+from hotview.nn.networks import make_linear, make_perceptron
+from hotview.nn.perceptrons import run_modules
+
+COLUMNS = (4, 7, 3, 5)
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def modules():
+    """Perceptrons of three depths, and a layer without a bias."""
+    made = [
+        make_perceptron(D, hidden, 2, seeded(D))
+        for D, hidden in zip(COLUMNS, [(6,), (8, 5), ()], strict=False)
+    ]
+    return [*made, make_linear(COLUMNS[3], 2, seeded(9), bias=False)]
+
+
+def rows(dtype=torch.float32):
+    return [torch.randn(6, D, generator=seeded(D), dtype=dtype) for D in COLUMNS]
+
+
+def joined(Ys):
+    return [type(Y.grad_fn).__name__ for Y in Ys] == ["_PerceptronsBackward"] * len(Ys)
+
+
+def test_values_and_gradients_are_those_of_the_modules():
+    ours, theirs = modules(), modules()
+    Xs, others = ([X.requires_grad_() for X in rows()] for _ in range(2))
+    Ys, expected = run_modules(ours, Xs), [f(X) for f, X in zip(theirs, others, strict=True)]
+    assert joined(Ys)
+    for each in (Ys, expected):
+        sum((s + 1) * Y.square().sum() for s, Y in enumerate(each)).backward()
+    parameters = [[p for f in fs for p in f.parameters()] for fs in (ours, theirs)]
+    for x, y in [*zip(Xs, others, strict=True), *zip(*parameters, strict=True)]:
+        torch.testing.assert_close(x.grad, y.grad)
+    for Y, other in zip(Ys, expected, strict=True):
+        torch.testing.assert_close(Y, other)
+
+
+def test_gradients_are_those_of_differences():
+    f, X = make_perceptron(4, (6, 5), 2, seeded(0)).double(), rows(torch.float64)[0]
+    tensors = [x.detach().requires_grad_() for x in (X, *f.parameters())]
+    assert torch.autograd.gradcheck(lambda *x: perceptrons._Perceptrons.apply([3], *x), tensors)
+
+
+def test_rows_and_weights_are_not_changed():
+    fs, Xs = modules(), rows()
+    before = copy.deepcopy([*Xs, *(p.detach() for f in fs for p in f.parameters())])
+    sum(Y.sum() for Y in run_modules(fs, Xs)).backward()
+    assert all(map(torch.equal, [*Xs, *(p.detach() for f in fs for p in f.parameters())], before))
+
+
+def test_a_frozen_weight_gets_no_gradient_and_the_others_theirs():
+    fs = modules()
+    fs[1][2].weight.requires_grad_(False)
+    sum(Y.sum() for Y in run_modules(fs, rows())).backward()
+    assert fs[1][2].weight.grad is None
+    assert all(p.grad is not None for f in fs for p in f.parameters() if p.requires_grad)
+
+
+def test_tied_weights_get_the_gradients_of_all_their_uses():
+    f, Xs = make_perceptron(4, (4,), 4, seeded(0)), [rows()[0], rows()[0] + 1]
+    g = copy.deepcopy(f)
+    sum(Y.square().sum() for Y in run_modules([f, f], Xs)).backward()
+    sum(g(X).square().sum() for X in Xs).backward()
+    for p, q in zip(f.parameters(), g.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad)
+
+
+def test_gradients_can_be_asked_for_twice():
+    f = make_perceptron(4, (6, 5), 2, seeded(0))
+    loss = run_modules([f], rows()[:1])[0].square().sum()
+    first, second = (torch.autograd.grad(loss, f[0].weight, retain_graph=True) for _ in range(2))
+    assert torch.equal(*first, *second)
+
+
+def hooked():
+    f = make_perceptron(3, (4,), 2, seeded(0))
+    f[0].register_forward_hook(lambda module, inputs, Y: Y + 1)
+    return f
+
+
+def ending_in_a_relu():
+    return nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+
+
+def with_a_sigmoid():
+    return nn.Sequential(nn.Linear(3, 4), nn.Sigmoid(), nn.Linear(4, 2))
+
+
+class Doubled(nn.Linear):
+    def forward(self, X):
+        return 2 * super().forward(X)
+
+
+@pytest.mark.parametrize(
+    "make",
+    (
+        hooked,
+        ending_in_a_relu,
+        with_a_sigmoid,
+        lambda: Doubled(3, 2),
+        lambda: nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 2)),
+        nn.Sequential,
+    ),
+)
+def test_whatever_else_a_module_is_it_is_called(make):
+    f, plain, X = make(), modules()[0], torch.randn(5, 3, generator=seeded(1))
+    Ys = run_modules([f, plain], [X, rows()[0]])
+    assert not joined(Ys)
+    torch.testing.assert_close(Ys[0], f(X))
+
+
+def test_modules_are_called_where_nothing_learns_or_others_choose_the_precision():
+    fs, Xs = modules(), rows()
+    with torch.no_grad():
+        assert not perceptrons._can_be_joined(Xs)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert run_modules(fs, Xs)[0].dtype == torch.bfloat16
+    assert not perceptrons._can_be_joined([X.expand(2, 6, -1) for X in Xs])  # of replicas
+
+
+def test_each_view_must_come():
+    with pytest.raises(ValueError, match="zip"):
+        run_modules(modules(), rows()[:2])
