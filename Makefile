@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 
-.PHONY: demo test lint format bench bench-tables docs docs-serve wheel clean
+.PHONY: demo test lint format bench bench-gpu bench-check bench-tables docs docs-serve wheel clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo --force
@@ -23,8 +23,21 @@ format: $(VENV)/.test-ready
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# How fast, on this machine's CPU: about an hour, and 20 GB of disk for tables larger than memory.
+BENCHMARKS := start_up ot_core paper_training against_cca_zoo against_gromov_wasserstein \
+    predict_rows precision growth larger_than_memory
 bench: $(VENV)/.bench-ready
-	$(BIN)/python benchmarks/ot_core.py
+	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py; done
+
+# The same on an NVIDIA GPU, from the source tree: PYTHON has torch, POT and nothing of ours.
+BENCHMARKS_ON_GPU := ot_core paper_training predict_rows precision growth
+bench-gpu:
+	set -e; for name in $(BENCHMARKS_ON_GPU); do \
+	    PYTHONPATH=src:$$PYTHONPATH $(PYTHON) benchmarks/$$name.py --device cuda; done
+
+# What has become slower: quick runs beside the committed records.
+bench-check: $(VENV)/.bench-ready
+	$(BIN)/python benchmarks/check.py
 
 # Tables of the README and the docs, and the page on the paper, from the result files.
 bench-tables: $(VENV)/.demo-ready

@@ -140,7 +140,7 @@ def run_case(case: Case, device: str) -> dict[str, object]:
     if case.pot:
         contestants["pot_forward"] = forward(lambda: pot_pairs(Zs, theta, lambda cost: cost))
         contestants["pot_both"] = both(lambda: pot_pairs(Zs, theta, torch.Tensor.backward))
-    if device == "cuda":
+    if device == "cuda" and case.pot:
         by_hand = both(lambda: pairs_by_hand(Zs, theta))
         contestants["by_hand_both"] = by_hand
     contestants["ours_both"]()  # which compiles what compiles
@@ -274,7 +274,7 @@ def judge(rows: list[dict[str, object]], device: str) -> tuple[dict[str, float],
     targets = {f"POT, {r['name']}": r["target"] for r in rows if r["pot"] and r["target"]}
     if device == "cuda":
         ratios |= {f"sort, {r['name']}": 1 / r["over_sort"] for r in rows}
-        ratios |= {f"pairs by hand, {r['name']}": r["ratio_by_hand"] for r in rows}
+        ratios |= {f"pairs by hand, {r['name']}": r["ratio_by_hand"] for r in rows if r["pot"]}
         targets |= {f"sort, {r['name']}": 1 / 1.5 for r in rows if r["sizes"][0] >= 100_000}
         for r in rows:
             if r["name"] in MOST_MS:
