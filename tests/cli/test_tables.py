@@ -19,6 +19,17 @@ def test_predictions_are_the_models(model, new_files):
     )
 
 
+def test_rows_are_judged_once_and_counted(model, new_files, monkeypatch):
+    opened = open_model(model)
+    people = opened.read_people([str(f) for f in new_files], {}).people
+    reads, told = [], []
+    once = opened.estimator._rows
+    monkeypatch.setattr(opened.estimator, "_rows", lambda t: reads.append(1) or once(t))
+    prediction_columns(opened, people, told.append)
+    assert len(reads) == 1
+    assert sum(told) == len(people.ids)
+
+
 def test_features_are_the_models(model, new_files):
     opened = open_model(model)
     [scan] = opened.read_rows([str(new_files[1])], {}).values()

@@ -4,8 +4,11 @@ import torch
 from torch import nn
 
 from hotview._validation import Table
+from hotview.estimators import inference
 from hotview.estimators.inference import (
     Fusion,
+    Replica,
+    ask_replicas,
     check_some_view,
     class_log_probabilities,
     encode_rows,
@@ -135,8 +138,8 @@ def test_rows_without_any_view_are_nan_and_refused():
 def test_features_and_latents_of_rows():
     network, (X, _) = make_network(), make_tables()
     X[1] = np.nan
-    features = encode_rows(network, 0, as_rows(X), "features")
-    common = encode_rows(network, 0, as_rows(X), "common")
+    features = encode_rows([network], 0, as_rows(X), "features")
+    common = encode_rows([network], 0, as_rows(X), "common")
     assert features.dtype == common.dtype == np.float32
     F = linear(network.encoders[0], X)
     np.testing.assert_allclose(features, F, rtol=1e-4, atol=1e-6)
@@ -154,7 +157,7 @@ def test_an_absent_row_reaches_no_encoder():
     network, (X, _) = make_network(), make_tables()
     network.encoders[0] = Strict(5, 2)
     X[1] = np.nan
-    assert np.isnan(encode_rows(network, 0, as_rows(X), "features")).any(axis=1).sum() == 1
+    assert np.isnan(encode_rows([network], 0, as_rows(X), "features")).any(axis=1).sum() == 1
 
 
 def test_many_rows_are_taken_in_parts_and_keep_their_order():
@@ -162,5 +165,43 @@ def test_many_rows_are_taken_in_parts_and_keep_their_order():
     found = judge(tables, fuse(alone=True))
     assert found.shape == (9000, N_CLASSES)
     np.testing.assert_allclose(found, joint_says(tables), rtol=1e-3, atol=1e-5)
-    F = encode_rows(make_network(), 1, as_rows(tables[1]), "features")
+    F = encode_rows([make_network()], 1, as_rows(tables[1]), "features")
     np.testing.assert_allclose(F, linear(make_network().encoders[1], tables[1]), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", (1, 4, 6, 100))
+def test_parts_are_concluded_from_one_by_one(monkeypatch, size):
+    monkeypatch.setitem(inference._CHUNK, "cpu", size)
+    tables = make_tables()
+    views = {s: as_rows(X) for s, X in enumerate(tables)}
+    fusions = [fuse(), fuse(alone=True)]
+    seen, told = [], []
+
+    def conclude(log_p):
+        seen.append(log_p.shape)
+        return log_p.sum(0)
+
+    replicas = [Replica(make_network(), fusion, None) for fusion in fusions]
+    found = ask_replicas(replicas, views, None, conclude, told.append)
+    expected = sum(judge(tables, fusion) for fusion in fusions)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert all(shape[0] == 2 and shape[1] <= size for shape in seen)
+    assert told == [shape[1] for shape in seen]
+    assert sum(told) == N
+
+
+def test_every_row_is_read_once_for_all_networks(monkeypatch):
+    rows, read = as_rows(make_tables()[0]), []
+    once = Columns.apply
+    monkeypatch.setattr(Columns, "apply", lambda self, X: read.append(len(X)) or once(self, X))
+    encode_rows([make_network()] * 3, 0, rows, "features")
+    assert read == [N]
+
+
+def test_features_of_several_networks_are_side_by_side():
+    rows, first, second = as_rows(make_tables()[0]), make_network(), make_network()
+    second.encoders[0].weight.data.mul_(2)
+    both = encode_rows([first, second], 0, rows, "features")
+    each = [encode_rows([network], 0, rows, "features") for network in (first, second)]
+    np.testing.assert_array_equal(both, np.hstack(each))
+    assert not np.allclose(*each)

@@ -82,6 +82,19 @@ def test_chunks_are_all_rows_in_order(size):
     assert all(len(part) == size for part in parts[:-1])
 
 
+@pytest.mark.parametrize("often", (False, True))
+@pytest.mark.parametrize("present", (None, [np.array([4, 0, 2])]))
+def test_a_part_is_what_its_numbers_take(present, often):
+    rows = ViewRows([Table(numbered(5))], AS_THEY_ARE, CPU, present, often=often)
+    for start, stop in ((0, 2), (1, 3), (2, 100)):
+        numbers = np.arange(start, min(stop, len(rows)))
+        torch.testing.assert_close(rows.part(start, stop), rows.take(numbers), rtol=0, atol=0)
+
+
+def test_a_part_of_several_tables_may_begin_in_one_and_end_in_another():
+    assert make().part(3, 11)[:, 0].tolist() == [3, 4, *range(100, 104), 200, 201]
+
+
 def test_no_rows_are_no_rows():
     assert make().take(np.array([], dtype=np.int64)).shape == (0, 2)
 

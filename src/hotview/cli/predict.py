@@ -49,6 +49,7 @@ def predict(
     The table has their ids, the most probable class, its probability, those of all classes, how
     much the networks disagree, and in how many views they are. Any views may be missing.
     """
+    from hotview.cli.counting import RowsBar
     from hotview.cli.models import open_model
     from hotview.cli.tables import prediction_columns
     from hotview.cli.writing import check_table_path, write_table
@@ -64,7 +65,8 @@ def predict(
     opened.check_classifies()
     read = opened.read_people(views, by_view(ids, "--ids"))
     tell_notes(read.remarks)
-    columns = prediction_columns(opened, read.people)
+    with RowsBar("predicting", len(read.people.ids)) as bar:
+        columns = prediction_columns(opened, read.people, bar.advance)
     write_table(columns, out)
     predicted = columns["predicted"]
     counts = {str(c): int((predicted == c).sum()) for c in opened.estimator.classes_}

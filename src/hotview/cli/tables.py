@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from hotview.datasets.people.recipe import People, ViewRows
 __all__ = ["feature_columns", "prediction_columns"]
 
 
-def prediction_columns(model: OpenModel, people: People) -> dict[str, Any]:
+def prediction_columns(
+    model: OpenModel, people: People, tell: Callable[[int], object] = lambda n: None
+) -> dict[str, Any]:
     """Predictions for individuals.
 
     Parameters
@@ -22,6 +24,8 @@ def prediction_columns(model: OpenModel, people: People) -> dict[str, Any]:
         A classifier.
     people : People
         The individuals.
+    tell : callable
+        Called with the number of individuals of every part that is done.
 
     Returns
     -------
@@ -30,14 +34,14 @@ def prediction_columns(model: OpenModel, people: People) -> dict[str, Any]:
         ``disagreement`` and ``n_views``.
     """
     estimator = model.estimator
-    P = estimator.predict_proba(people.views)
+    P, disagreement = estimator._predict_both(people.views, tell)
     columns: dict[str, Any] = {}
     columns["predicted"] = estimator.classes_[P.argmax(axis=1)]
     columns["probability"] = P.max(axis=1)
     for j, name in enumerate(estimator.classes_.tolist()):
         columns[f"probability_{name}"] = P[:, j]
     if len(estimator.networks_) > 1:
-        columns["disagreement"] = estimator.predict_disagreement(people.views)
+        columns["disagreement"] = disagreement
     columns["n_views"] = np.sum(list(people.present.values()), axis=0)
     return {**_id_column(model, people.ids.tolist(), columns, known=people.has_ids), **columns}
 

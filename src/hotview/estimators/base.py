@@ -248,7 +248,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _encode(self, name: str, table: Table, space: str) -> Any:
         rows = self._rows({name: table})
         s = self.view_names_.index(name)
-        Y = np.hstack([encode_rows(network, s, rows[s], space) for network in self.networks_])
+        Y = encode_rows(self.networks_, s, rows[s], space)
         return wrap_rows(output_container(self), Y, self._feature_names(name, space), table)
 
     def _check(self, Xs: Views) -> dict[str, Table]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import entr, logsumexp
+import torch
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.class_weight import compute_class_weight
+from torch import Tensor
 
 from hotview._types import Array, Views
 from hotview._validation import (
@@ -21,7 +23,7 @@ from hotview._validation import (
 )
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.gathering import Source, check_source
-from hotview.estimators.inference import check_some_view, class_log_probabilities
+from hotview.estimators.inference import Replica, ask_replicas, check_some_view
 from hotview.estimators.labels import (
     Labels,
     check_all_known,
@@ -420,7 +422,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows, classes)
             Rows add up to 1; columns are in the order of `classes_`.
         """
-        probabilities: Array = np.exp(self.predict_log_proba(Xs))
+        found = self.predict_log_proba(Xs)
+        probabilities: Array = np.exp(found, out=found)
         return probabilities
 
     def predict_log_proba(self, Xs: Views) -> Array:
@@ -436,9 +439,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows, classes)
             Columns are in the order of `classes_`.
         """
-        found = self._replicas_log_proba(Xs)
-        averaged: Array = logsumexp(found, axis=0) - np.log(len(found))
-        return averaged
+        return self._conclude(Xs, _average)
 
     def predict_disagreement(self, Xs: Views) -> Array:
         r"""How much the replicas disagree about every row: the mutual information, in nats.
@@ -457,26 +458,30 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows,)
             Zeros with one replica.
         """
-        found = self._replicas_log_proba(Xs)
-        mean = np.exp(found).mean(axis=0)
-        each = entr(np.exp(found)).sum(axis=2).mean(axis=0)
-        disagreement: Array = np.maximum(entr(mean).sum(axis=1) - each, 0.0)
-        return disagreement
+        return self._conclude(Xs, _disagreement)
 
-    def _replicas_log_proba(self, Xs: Views) -> Array:
-        """Logarithms of the probabilities of every replica, (replicas, rows, classes)."""
-        tables = self._check(Xs)
-        check_aligned_tables(tables)
-        rows = self._rows(tables)
-        found = np.stack(
-            [
-                class_log_probabilities(network, rows, fusion, judge, self._pool)
-                for network, fusion, judge in zip(
-                    self.networks_, self._fusions, self._judges, strict=True
-                )
-            ]
+    def _predict_both(
+        self, Xs: Views, tell: Callable[[int], object] = lambda n: None
+    ) -> tuple[Array, Array]:
+        """Probabilities and disagreement for the price of one; `tell` gets numbers of rows done."""
+        found = self._conclude(
+            Xs, lambda log_p: torch.hstack([_average(log_p), _disagreement(log_p)[:, None]]), tell
         )
-        check_some_view(np.flatnonzero(np.isnan(found[0]).all(axis=1)), self.view_names_)
+        return np.exp(found[:, :-1]), found[:, -1]
+
+    def _conclude(
+        self,
+        Xs: Views,
+        conclude: Callable[[Tensor], Tensor],
+        tell: Callable[[int], object] = lambda n: None,
+    ) -> Array:
+        """What follows from the probabilities of all replicas, as of `ask_replicas`."""
+        tables = self._check(Xs)
+        n_rows = check_aligned_tables(tables)
+        replicas = map(Replica, self.networks_, self._fusions, self._judges)
+        found = ask_replicas(list(replicas), self._rows(tables), self._pool, conclude, tell)
+        nowhere = np.flatnonzero(np.isnan(found.reshape(n_rows, -1)[:, 0]))
+        check_some_view(nowhere, self.view_names_)
         return found
 
     def predict(self, Xs: Views) -> Array:
@@ -519,6 +524,19 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         predicted = self.predict(Xs)
         truth = check_all_known(y, len(predicted), self.unlabeled_marker)
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
+
+
+def _average(log_p: Tensor) -> Tensor:
+    """Logarithm of the mean probabilities."""
+    return log_p.logsumexp(0) - math.log(len(log_p))
+
+
+def _disagreement(log_p: Tensor) -> Tensor:
+    """Entropy of the mean less the mean entropy."""
+    p = log_p.exp()
+    each = torch.special.entr(p).sum(2).mean(0)
+    between: Tensor = torch.special.entr(p.mean(0)).sum(1) - each
+    return between.clamp_min(0.0)
 
 
 def _dealer(tasks: Sequence[Task]) -> np.random.Generator:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,12 +19,14 @@ from hotview.training.rows import ViewRows
 
 __all__ = [
     "Fusion",
+    "Replica",
+    "ask_replicas",
     "class_log_probabilities",
     "encode_rows",
     "judge_rows",
 ]
 
-_CHUNK = 4096  # rows at a time
+_CHUNK = {"cpu": 4096, "cuda": 65536}  # rows at a time: few for caches, many to fill a GPU
 
 
 @dataclass(frozen=True)
@@ -48,15 +51,70 @@ class Fusion:
     log_prior: tuple[float, ...]
 
 
-def encode_rows(network: MultiViewNetwork, s: int, rows: ViewRows, space: str) -> Array:
-    """Features, or latents in the common space, of all rows of view s; NaN for absent ones."""
-    parts = []
-    with torch.inference_mode():
-        for X in rows.chunks(_CHUNK):
+class Replica(NamedTuple):
+    """A trained network, whom to listen to, and who judges instead of its heads, if anybody."""
+
+    network: MultiViewNetwork
+    fusion: Fusion
+    judge: Judge | None
+
+
+def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, space: str) -> Array:
+    """Features, or latents in the common space, of all rows of view s; NaN for absent ones.
+
+    Those of several networks are side by side.
+    """
+
+    def encode_part(X: Tensor) -> Tensor:
+        parts = []
+        for network in networks:
             F, absent = encode(network, s, X)
             out = network.maps[s](F) if space == "common" else F
-            parts.append(out.masked_fill(absent.unsqueeze(1), torch.nan).float().cpu().numpy())
-    return np.concatenate(parts)
+            parts.append(out.masked_fill(absent.unsqueeze(1), torch.nan).float())
+        return torch.cat(parts, dim=1)
+
+    with torch.inference_mode():
+        return _gather((encode_part(Xs[s]) for Xs in _parts({s: rows})), len(rows))
+
+
+def ask_replicas(
+    replicas: Sequence[Replica],
+    views: Mapping[int, ViewRows],
+    pool: Pool | None,
+    conclude: Callable[[Tensor], Tensor],
+    tell: Callable[[int], object] = lambda n: None,
+) -> Array:
+    """What follows from the probabilities of all replicas; nothing else is kept of any row.
+
+    Parameters
+    ----------
+    replicas : sequence of Replica
+        Whom to ask.
+    views : dict of int to ViewRows
+        The views that are present, by number; the same number of rows in each.
+    pool : Pool or None
+        How much each judgment counts.
+    conclude : callable
+        Makes (rows, ...) of logarithms of probabilities, (replicas, rows, classes), which are NaN
+        for rows without any view.
+    tell : callable
+        Called with the number of rows of every part that is done.
+
+    Returns
+    -------
+    ndarray
+        The conclusions about all rows.
+    """
+
+    def ask(Xs: dict[int, Tensor]) -> Tensor:
+        found = []
+        for network, fusion, judge in replicas:
+            said, speaks, has = judge_tensors(network, Xs, fusion, judge)
+            found.append(combine(said, speaks, has, fusion, pool))
+        return conclude(torch.stack(found))
+
+    with torch.inference_mode():
+        return _gather((ask(Xs) for Xs in _parts(views)), _n_rows(views), tell)
 
 
 def class_log_probabilities(
@@ -91,9 +149,7 @@ def class_log_probabilities(
     ndarray of float64
         Rows without any view are NaN.
     """
-    found = _judgments(network, views, fusion, judge)
-    parts = [combine(said, speaks, has, fusion, pool) for said, speaks, has in found]
-    return np.concatenate([scores.cpu().numpy() for scores in parts])
+    return ask_replicas([Replica(network, fusion, judge)], views, pool, lambda found: found[0])
 
 
 def combine(said: Tensor, speaks: Tensor, has: Tensor, fusion: Fusion, pool: Pool | None) -> Tensor:
@@ -122,8 +178,9 @@ def judge_rows(
     speaks : ndarray of bool, shape (n_rows, n_views + 1)
         Which of them count.
     """
-    found = list(_judgments(network, views, fusion, judge))
-    said = torch.cat([said for said, _, _ in found]).cpu().numpy()
+    with torch.inference_mode():
+        found = [judge_tensors(network, Xs, fusion, judge) for Xs in _parts(views)]
+    said = torch.cat([said.log_softmax(2) for said, _, _ in found]).cpu().numpy()
     speaks = torch.cat([speaks for _, speaks, _ in found]).cpu().numpy()
     missing = len(network.encoders) + 1 - said.shape[1]  # of the joint judgment, there may be none
     return (
@@ -132,54 +189,66 @@ def judge_rows(
     )
 
 
-def _judgments(
-    network: MultiViewNetwork,
-    views: Mapping[int, ViewRows],
-    fusion: Fusion,
-    judge: Judge | None,
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """The same as of `judge_tensors`, about some rows at a time."""
-    n = len(next(iter(views.values())))
-    with torch.inference_mode():
-        for start in range(0, n, _CHUNK):
-            rows = np.arange(start, min(start + _CHUNK, n))
-            Xs = {s: view.take(rows) for s, view in views.items()}
-            yield judge_tensors(network, Xs, fusion, judge)
+def _parts(views: Mapping[int, ViewRows]) -> Iterator[dict[int, Tensor]]:
+    """Some rows of all views at a time, standardized once for all who look at them."""
+    device = next(iter(views.values())).device
+    size = _CHUNK.get(device.type, _CHUNK["cpu"])
+    for start in range(0, _n_rows(views), size):
+        yield {s: view.part(start, start + size) for s, view in views.items()}
+
+
+def _n_rows(views: Mapping[int, ViewRows]) -> int:
+    return len(next(iter(views.values())))
+
+
+def _gather(
+    parts: Iterable[Tensor], n_rows: int, tell: Callable[[int], object] = lambda n: None
+) -> Array:
+    """Put parts one after the other, into one room from the start: no row is held twice."""
+    room, start = np.empty(0), 0
+    for part in parts:
+        if start == 0:
+            room = part.new_empty((n_rows, *part.shape[1:]), device="cpu").numpy()
+        room[start : start + len(part)] = part.cpu().numpy()
+        start += len(part)
+        tell(len(part))
+    return room
 
 
 def judge_tensors(
     network: MultiViewNetwork, Xs: dict[int, Tensor], fusion: Fusion, judge: Judge | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What is said about standardized rows of some views, who speaks, and which views they have."""
+    """What is said about standardized rows of some views, who speaks, and which views they have.
+
+    What is said are logarithms of probabilities but for a constant of every row and judge, which
+    makes no difference to `combine`.
+    """
     every = range(len(network.encoders))
     exactly = judge is not None  # where neighbors are chosen, which rounding would do otherwise
-    encoded = {s: encode(network, s, X, exactly=exactly) for s, X in Xs.items()}
-    nobody = torch.zeros_like(next(iter(encoded.values()))[1])
-    has = torch.stack([~encoded[s][1] if s in Xs else nobody for s in every], dim=1)
-    said = {s: _judge_view(network, s, X, encoded[s], judge) for s, X in Xs.items()}
+    absent = {s: find_absent(X) for s, X in Xs.items()}
+    there = {s: X.nan_to_num() for s, X in Xs.items()}
+    Fs = {s: _encode(network, s, X, exactly=exactly) for s, X in there.items()}
+    nobody = torch.zeros_like(next(iter(absent.values())))
+    has = torch.stack([~absent[s] if s in Xs else nobody for s in every], dim=1)
+    said = {s: _judge_view(network, s, X, Fs[s], judge) for s, X in there.items()}
     nothing = torch.zeros_like(next(iter(said.values())))
     voices = [said.get(s, nothing) for s in every]
     known = has * torch.tensor(fusion.heads, device=has.device)
     speaks = (known == known.amax(1, keepdim=True)) & (known > 0)
     complete = has.all(1, keepdim=True)
     if fusion.joint and len(Xs) == len(every):
-        voices.append(_judge_jointly(network, Xs, {s: F for s, (F, _) in encoded.items()}, judge))
+        voices.append(_judge_jointly(network, there, Fs, judge))
         speaks = torch.cat([speaks & ~(complete & fusion.alone), complete], dim=1)
-    return torch.stack(voices, dim=1).log_softmax(2), speaks, has
+    return torch.stack(voices, dim=1), speaks, has
 
 
 def _judge_view(
-    network: MultiViewNetwork,
-    s: int,
-    X: Tensor,
-    encoded: tuple[Tensor, Tensor],
-    judge: Judge | None,
+    network: MultiViewNetwork, s: int, X: Tensor, F: Tensor, judge: Judge | None
 ) -> Tensor:
-    F, absent = encoded
     if judge is None:
         head: Tensor = network.view_heads[s](F)
         return head.double()
-    return judge.voters[s].log_shares(X.masked_fill(absent.unsqueeze(1), 0.0), F)
+    return judge.voters[s].log_shares(X, F)
 
 
 def _judge_jointly(
@@ -189,7 +258,7 @@ def _judge_jointly(
     if judge is None:
         return network.score([Fs[s] for s in every]).double()
     assert judge.ridge is not None  # wherever all classes are known jointly
-    return judge.ridge([Xs[s].nan_to_num() for s in every])
+    return judge.ridge([Xs[s] for s in every])
 
 
 def _average(said: Tensor, speaks: Tensor, fusion: Fusion) -> Tensor:
@@ -203,15 +272,21 @@ def _prior(fusion: Fusion, said: Tensor) -> Tensor:
     return torch.tensor(fusion.log_prior, dtype=torch.float64, device=said.device)
 
 
-def encode(
-    network: MultiViewNetwork, s: int, X: Tensor, *, exactly: bool = False
-) -> tuple[Tensor, Tensor]:
-    """Features of view s, if need be in float64, and which rows are absent: NaN throughout."""
-    absent = torch.isnan(X).all(1)
-    there = X.masked_fill(absent.unsqueeze(1), 0.0)
+def encode(network: MultiViewNetwork, s: int, X: Tensor) -> tuple[Tensor, Tensor]:
+    """Features of view s, and which rows are absent."""
+    return _encode(network, s, X.nan_to_num()), find_absent(X)
+
+
+def _encode(network: MultiViewNetwork, s: int, X: Tensor, *, exactly: bool = False) -> Tensor:
+    """Features of view s, if need be in float64."""
     encoder = network.encoders[s]
-    F: Tensor = encode_exactly(encoder, there) if exactly else encoder(there)
-    return F, absent
+    F: Tensor = encode_exactly(encoder, X) if exactly else encoder(X)
+    return F
+
+
+def find_absent(X: Tensor) -> Tensor:
+    """Which standardized rows are NaN; all others were refused or filled, so one column tells."""
+    return torch.isnan(X[:, 0])
 
 
 def check_some_view(empty: IntArray, names: Sequence[str]) -> None:

@@ -50,9 +50,9 @@ def find_nearest(places: Tensor, Y: Tensor, k: int) -> Tensor:
     if k >= n:
         return torch.arange(n, device=Y.device).repeat(len(Y), 1)
     scorer = _Scorer.of(places)
-    size = max(1, _ROOM.get(Y.device.type, 2**21) // scorer.length.numel())
+    size = max(1, _ROOM.get(Y.device.type, 2**21) // scorer.matrix.shape[1])
     # One room for all: to get this much memory anew costs as much as to fill it.
-    room = Y.new_empty(min(size, len(Y)), scorer.length.numel(), dtype=torch.float32)
+    room = Y.new_empty(min(size, len(Y)), scorer.matrix.shape[1], dtype=torch.float32)
     found = torch.empty(len(Y), k, dtype=torch.int64, device=Y.device)
     for out, part in zip(torch.split(found, size), torch.split(Y.detach(), size), strict=True):
         scores, doubt = scorer(part, room[: len(part)])
@@ -74,17 +74,16 @@ class _Scorer:
     ----------
     mean : Tensor of float64, shape (n_dimensions,)
         Middle of the places; as seen from there, rounding is least.
-    directions : Tensor of float32, shape (n_dimensions, n_padded)
-        -2 times the places, and zeros that make their number a multiple of that of blocks.
-    length : Tensor of float32, shape (n_padded,)
-        Squared lengths, infinite where there is no place.
+    matrix : Tensor of float32, shape (n_dimensions + 1, n_padded)
+        -2 times the places, and below these their squared lengths, to which every row gets a 1:
+        one product makes the scores, and nothing is added to them after. The number of places is
+        made a multiple of that of blocks by some that are infinitely far.
     radius : float
         The largest length.
     """
 
     mean: Tensor
-    directions: Tensor
-    length: Tensor
+    matrix: Tensor
     radius: float
 
     @classmethod
@@ -93,18 +92,16 @@ class _Scorer:
         mean = centered.mean(0)
         centered = centered - mean
         squares = centered.square().sum(1)
+        pad = torch.nn.functional.pad
         n_more = -len(places) % _BLOCK**2
-        return cls(
-            mean,
-            torch.nn.functional.pad(-2 * centered.float().T, (0, n_more)),
-            torch.nn.functional.pad(squares.float(), (0, n_more), value=torch.inf),
-            float(squares.max().sqrt()),
-        )
+        length = pad(squares, (0, n_more), value=torch.inf)
+        matrix = torch.vstack([pad(-2 * centered.T, (0, n_more)), length]).float()
+        return cls(mean, matrix, float(squares.max().sqrt()))
 
     def __call__(self, Y: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
         """Scores of all places for every row, and how far two of a row may be out together."""
         centered = Y - self.mean
-        torch.addmm(self.length, centered.float(), self.directions, out=out)
+        torch.mm(torch.nn.functional.pad(centered.float(), (0, 1), value=1.0), self.matrix, out=out)
         # A sum of d products in any order is out by at most d roundings of their sizes; the rest is
         # of what goes in (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
         size = self.radius * (self.radius + 2 * centered.square().sum(1).sqrt())

@@ -75,6 +75,14 @@ class ViewRows:
         X = self._gather(rows).to(self.device)
         return X if out is None else out.copy_(X)
 
+    def part(self, start: int, stop: int) -> Tensor:
+        """Rows one after the other, as of `take`, but to be read only; they are not picked out."""
+        if self.ready is not None:
+            return self.ready[start:stop]
+        if len(self.tables) == 1 and self.present[0] is None:
+            return self.columns.apply(self.tables[0].rows(slice(start, stop))).to(self.device)
+        return self.take(np.arange(start, min(stop, len(self))))
+
     def _gather(self, rows: IntArray) -> Tensor:
         if len(self.tables) == 1:
             return self._take_from(0, rows)
@@ -89,7 +97,7 @@ class ViewRows:
     def chunks(self, size: int = _CHUNK) -> Iterator[Tensor]:
         """All rows, in order, a few at a time."""
         for start in range(0, len(self), size):
-            yield self.take(np.arange(start, min(start + size, len(self))))
+            yield self.part(start, start + size)
 
     def touch(self, start: int, end: int) -> None:
         """Let the system read rows that will soon be taken, where they are in a mapped file."""
