@@ -205,3 +205,20 @@ def test_features_of_several_networks_are_side_by_side():
     each = [encode_rows([network], 0, rows, "features") for network in (first, second)]
     np.testing.assert_array_equal(both, np.hstack(each))
     assert not np.allclose(*each)
+
+
+@pytest.mark.parametrize("n", (0, 1, 5))
+def test_parts_are_read_in_order_one_ahead_of_who_needs_them(n):
+    read, used = [], []
+    for part in inference._read_ahead(lambda start: read.append(start) or {0: start}, range(n)):
+        used.append(part[0])
+        assert len(read) <= len(used) + 1
+    assert used == read == list(range(n))
+
+
+def test_what_goes_wrong_while_reading_ahead_is_raised():
+    def read(start):
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        list(inference._read_ahead(read, range(3)))

@@ -153,3 +153,11 @@ def test_an_accelerator_gets_all_rows_at_once():
     taken = rows.take(np.array([3, 0]))
     assert taken.device.type == "cuda"
     assert taken[:, 0].tolist() == [101, 1]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_an_accelerator_does_not_keep_rows_that_are_taken_once():
+    X = numbered(5)
+    rows = ViewRows([Table(X)], AS_THEY_ARE, torch.device("cuda"), once=True)
+    assert rows.ready is None
+    np.testing.assert_array_equal(rows.part(1, 4).cpu(), X[1:4])

@@ -264,8 +264,9 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return next(self.network_.maps.parameters()).device
 
     def _rows(self, tables: Mapping[str, Table]) -> dict[int, ViewRows]:
+        columns, device = self._columns, self._device
         return {
-            self.view_names_.index(name): ViewRows([table], self._columns[name], self._device)
+            self.view_names_.index(name): ViewRows([table], columns[name], device, once=True)
             for name, table in tables.items()
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,8 +71,9 @@ def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, sp
         for network in networks:
             F, absent = encode(network, s, X)
             out = network.maps[s](F) if space == "common" else F
-            parts.append(out.masked_fill(absent.unsqueeze(1), torch.nan).float())
-        return torch.cat(parts, dim=1)
+            # Hardly ever is any absent, and then this pass is saved.
+            parts.append(out.masked_fill(absent.unsqueeze(1), torch.nan) if absent.any() else out)
+        return torch.cat(parts, dim=1).float()
 
     with torch.inference_mode():
         return _gather((encode_part(Xs[s]) for Xs in _parts({s: rows})), len(rows))
@@ -193,8 +195,26 @@ def _parts(views: Mapping[int, ViewRows]) -> Iterator[dict[int, Tensor]]:
     """Some rows of all views at a time, standardized once for all who look at them."""
     device = next(iter(views.values())).device
     size = _CHUNK.get(device.type, _CHUNK["cpu"])
-    for start in range(0, _n_rows(views), size):
-        yield {s: view.part(start, start + size) for s, view in views.items()}
+
+    def read(start: int) -> dict[int, Tensor]:
+        return {s: view.part(start, start + size) for s, view in views.items()}
+
+    starts = range(0, _n_rows(views), size)
+    return map(read, starts) if device.type == "cpu" else _read_ahead(read, starts)
+
+
+def _read_ahead(
+    read: Callable[[int], dict[int, Tensor]], starts: Iterable[int]
+) -> Iterator[dict[int, Tensor]]:
+    """Read the next part while a device is busy with the present one."""
+    with ThreadPoolExecutor(1, thread_name_prefix="hotview-read") as thread:
+        coming: Future[dict[int, Tensor]] | None = None
+        for start in starts:
+            present, coming = coming, thread.submit(read, start)
+            if present is not None:
+                yield present.result()
+        if coming is not None:
+            yield coming.result()
 
 
 def _n_rows(views: Mapping[int, ViewRows]) -> int:

@@ -46,24 +46,40 @@ def find_nearest(places: Tensor, Y: Tensor, k: int) -> Tensor:
     tensor([[0, 1],
             [2, 3]])
     """
-    n = len(places)
-    if k >= n:
-        return torch.arange(n, device=Y.device).repeat(len(Y), 1)
+    if k >= len(places):
+        return torch.arange(len(places), device=Y.device).repeat(len(Y), 1)
     scorer = _Scorer.of(places)
-    size = max(1, _ROOM.get(Y.device.type, 2**21) // scorer.matrix.shape[1])
+    rows, doubt = scorer.prepare(Y.detach())
+    near, last = _look_once(scorer, rows, k)
+    unsure = (~(last[:, 1] - last[:, 0] > doubt)).nonzero().squeeze(1)  # NaN is no answer
+    most = last[:, 0] + doubt
+    size = _fitting(scorer.n_padded, Y.device)
+    for start in range(0, len(unsure), size):
+        some = unsure[start : start + size]
+        scores = torch.mm(rows[some], scorer.matrix)[:, : len(places)]
+        near[some] = _look_again(places, Y[some], scores, most[some], k)
+    return near
+
+
+def _look_once(scorer: _Scorer, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Numbers of the k smallest scores of every row, and the last of these and the next one."""
+    size = _fitting(scorer.n_padded, rows.device)
     # One room for all: to get this much memory anew costs as much as to fill it.
-    room = Y.new_empty(min(size, len(Y)), scorer.matrix.shape[1], dtype=torch.float32)
-    found = torch.empty(len(Y), k, dtype=torch.int64, device=Y.device)
-    for out, part in zip(torch.split(found, size), torch.split(Y.detach(), size), strict=True):
-        scores, doubt = scorer(part, room[: len(part)])
-        near = _smallest(scores, k + 1)
-        last = scores.gather(1, near[:, k - 1 :])
-        out.copy_(near[:, :k])
-        unsure = (~(last[:, 1] - last[:, 0] > doubt)).nonzero().squeeze(1)  # NaN is no answer
-        if len(unsure) > 0:
-            most = last[unsure, 0] + doubt[unsure]
-            out[unsure] = _look_again(places, part[unsure], scores[unsure, :n], most, k)
-    return found
+    room = rows.new_empty(min(size, len(rows)), scorer.n_padded)
+    near = torch.empty(len(rows), k, dtype=torch.int64, device=rows.device)
+    last = rows.new_empty(len(rows), 2)
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        scores = torch.mm(part, scorer.matrix, out=room[: len(part)])
+        found = _smallest(scores, k + 1)
+        near[start : start + size] = found[:, :k]
+        last[start : start + size] = scores.gather(1, found[:, k - 1 :])
+    return near, last
+
+
+def _fitting(n_places: int, device: torch.device) -> int:
+    """How many rows to look at together."""
+    return max(1, _ROOM.get(device.type, _ROOM["cpu"]) // n_places)
 
 
 @dataclass(frozen=True)
@@ -98,14 +114,19 @@ class _Scorer:
         matrix = torch.vstack([pad(-2 * centered.T, (0, n_more)), length]).float()
         return cls(mean, matrix, float(squares.max().sqrt()))
 
-    def __call__(self, Y: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of all places for every row, and how far two of a row may be out together."""
+    @property
+    def n_padded(self) -> int:
+        """Number of scores of a row."""
+        return self.matrix.shape[1]
+
+    def prepare(self, Y: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows to multiply with the matrix, and how far two scores of each may be out together."""
         centered = Y - self.mean
-        torch.mm(torch.nn.functional.pad(centered.float(), (0, 1), value=1.0), self.matrix, out=out)
         # A sum of d products in any order is out by at most d roundings of their sizes; the rest is
         # of what goes in (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
         size = self.radius * (self.radius + 2 * centered.square().sum(1).sqrt())
-        return out, (2 * (Y.shape[1] + 8) * _roundoff(Y.device) * size).float()
+        doubt = 2 * (Y.shape[1] + 8) * _roundoff(Y.device) * size
+        return torch.nn.functional.pad(centered.float(), (0, 1), value=1.0), doubt.float()
 
 
 def _smallest(scores: Tensor, k: int) -> Tensor:

@@ -34,6 +34,8 @@ class ViewRows:
         Which rows of every table to number; None takes all of it, or all of all.
     often : bool, default=False
         Whether rows are taken again and again, so that a small table is standardized only once.
+    once : bool, default=False
+        Whether every row is taken only once, so that an accelerator does not get all of them.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class ViewRows:
         present: Sequence[IntArray | None] | None = None,
         *,
         often: bool = False,
+        once: bool = False,
     ) -> None:
         self.tables, self.columns, self.device = list(tables), columns, device
         # Where no row is left out, a row's number is its place, and no list is needed.
@@ -51,7 +54,7 @@ class ViewRows:
         self.starts = np.cumsum([0, *map(n_present, self.tables, self.present)])
         #: all rows, standardized, where there is room for them
         self.ready: Tensor | None = None
-        if self._fits_on_device() or (often and self._is_small()):
+        if (not once and self._fits_on_device()) or (often and self._is_small()):
             self.ready = torch.cat(list(self.chunks()))
 
     def __len__(self) -> int:
