@@ -1,0 +1,400 @@
+"""Predictions for a million rows of six views: time, memory, and what the time is spent on.
+
+    python benchmarks/predict_rows.py [--device cuda] [--rows 1000000] [--quick] [--out FILE]
+
+Models are fitted to 10,000 rows of 6 views with 64 columns and 10 classes: the default classifier
+(5 replicas, in each of which 10,000 rows of every view vote on a new one), a plain one (heads of
+one network) and an encoder.
+
+The floor, per row, before anything was tuned:
+
+- default: 6 views × 5 replicas × 10,000 voters × 40 coordinates = 12 million products with their
+  sums in float32 (24 MFLOP), and 6 × 5 × (64 × 128 + 128 × 20 + 64 × 20) = 361,000 in float64;
+- plain and encoder: 6 × (64 × 128 + 128 × 20) = 64,500 in float32;
+- 6 × 64 × 4 = 1,536 bytes of input, which have to be read at least once.
+
+"floor" is these products, into one room of the size that is used, plus one pass over the input,
+timed in the same run. Peers are what one would write: "naive torch" encodes in float32 and asks
+``torch.cdist`` and ``topk``; "scikit-learn" is a ``KNeighborsClassifier(algorithm="brute")`` of
+every view and replica, on the same features. All take turns on the same rows.
+
+What the time is spent on, by the operator's own time in torch's profiler:
+
+- products: products of matrices;
+- moves: copies, gathers, concatenations, fills, and reading the tables (standardization, and the
+  look for what is not finite);
+- passes: at most one arithmetic operation per number that is read (sums, differences, minima);
+- selection: topk, sort, nonzero;
+- functions: exponentials, logarithms and their like;
+- rest: anything else, and Python (or, on a GPU, the time in which it waits).
+
+Memory traffic is moves and passes. The record is ``results/bench/predict_rows.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from measuring import RESULTS, best_times, wait_for, write_part
+from rich.console import Console
+from rich.table import Table
+from sklearn.neighbors import KNeighborsClassifier
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.estimators import base
+from hotview.training.columns import Columns
+
+N_VIEWS, N_COLUMNS, N_CLASSES, N_FIT, N_LABELED = 6, 64, 10, 10_000, 200
+PLAIN: dict[str, Any] = {"pseudo_labels": False, "n_replicas": 1, "fusion": "average"}
+CLASSES = {
+    "products": "mm addmm bmm baddbmm",
+    "moves": "copy_ clone cat stack gather index index_select index_put_ _index_put_impl_ fill_ "
+    "zero_ masked_fill_ scatter constant_pad_nd repeat arange where Memcpy Memset read",
+    "passes": "sub sub_ add add_ mul mul_ div div_ neg pow square sqrt clamp_min clamp relu "
+    "nan_to_num isnan ne eq le lt gt ge sum mean amin amax max any all bitwise_not bitwise_and "
+    "logical_not sum_out",
+    "selection": "topk sort argsort nonzero",
+    "functions": "exp exp_ log log_ log_softmax _log_softmax logsumexp",
+}
+CLASS_OF = {name: group for group, names in CLASSES.items() for name in names.split()}
+Views = dict[str, np.ndarray]
+CONSOLE = Console()
+
+
+def make_views(n: int, seed: int) -> tuple[Views, np.ndarray]:
+    """Classes with centers of their own in every view, under noise in all columns."""
+    random = np.random.default_rng(seed)
+    y = random.integers(N_CLASSES, size=n)
+    views = {}
+    for s in range(N_VIEWS):
+        fixed = np.random.default_rng(1000 + s)
+        centers, mix = fixed.normal(size=(N_CLASSES, 8)), fixed.normal(size=(8, N_COLUMNS))
+        X = random.standard_normal((n, N_COLUMNS), dtype=np.float32)
+        for rows in np.array_split(np.arange(n), max(1, n // 50_000)):
+            Z = centers[y[rows]] + 0.6 * random.normal(size=(len(rows), 8))
+            X[rows] += (Z @ mix).astype(np.float32)
+        views[f"view_{s}"] = X
+    return views, y
+
+
+def fit_models(device: str, n_replicas: int) -> dict[str, Any]:
+    views, y = make_views(N_FIT, 0)
+    y[N_LABELED:] = -1
+    common: dict[str, Any] = {"max_epochs": 1, "random_state": 0, "device": device}
+    default = MultiViewClassifier(**common, verbose=False, n_replicas=n_replicas).fit(views, y)
+    plain = MultiViewClassifier(**common, verbose=False, **PLAIN).fit(views, y)
+    encoder = MultiViewEncoder(**common, verbose=False).fit(views)
+    return {"default": default, "plain": plain, "encoder": encoder}
+
+
+def call_of(model: Any) -> Callable[[Views], Any]:
+    return model.transform if isinstance(model, MultiViewEncoder) else model.predict_proba
+
+
+# peers and floors
+
+
+def tensors_of(model: Any, views: Views) -> list[torch.Tensor]:
+    """Rows standardized by a user who knows how."""
+    found = []
+    for name, X in views.items():
+        columns = model._columns[name]
+        mean, scale = (torch.from_numpy(a).float() for a in (columns.mean, columns.scale))
+        found.append(((torch.from_numpy(X) - mean) / scale).to(model._device))
+    return found
+
+
+def naive_torch(model: Any, views: Views, size: int = 4096) -> torch.Tensor:
+    """Encoders, and for every view and replica the heads, or the distances to all voters."""
+    parts = []
+    with torch.inference_mode():
+        for start in range(0, len(views["view_0"]), size):
+            Xs = tensors_of(model, {name: X[start : start + size] for name, X in views.items()})
+            parts.append(_naive_part(model, Xs).cpu())
+    return torch.cat(parts)
+
+
+def _naive_part(model: Any, Xs: list[torch.Tensor]) -> torch.Tensor:
+    if isinstance(model, MultiViewEncoder):
+        network = model.network_
+        return torch.cat([network.encoders[s](X) for s, X in enumerate(Xs)], dim=1)
+    total = 0.0
+    for network, judge in zip(model.networks_, model._judges, strict=True):
+        for s, X in enumerate(Xs):
+            F = network.encoders[s](X)
+            if judge is None:
+                total = total + network.view_heads[s](F).log_softmax(1)
+                continue
+            Y = _features(judge.voters[s], X, F)
+            near = torch.cdist(Y, judge.voters[s].places)
+            near = near.topk(judge.voters[s].n_neighbors, dim=1, largest=False).indices
+            total = total + (judge.voters[s].shares[near].mean(1) + 0.01).log()
+    return total.log_softmax(1)
+
+
+def _features(voters: Any, X: torch.Tensor, F: torch.Tensor) -> torch.Tensor:
+    return torch.cat([voters.basis.place(X), F / voters.unit], dim=1)
+
+
+class ScikitLearn:
+    """Nearest neighbors of every view and replica, in the same places."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.search = [[self._fit(voters) for voters in j.voters] for j in model._judges]
+
+    @staticmethod
+    def _fit(voters: Any) -> KNeighborsClassifier:
+        labels = voters.shares.argmax(1).cpu().numpy()
+        search = KNeighborsClassifier(voters.n_neighbors, algorithm="brute")
+        return search.fit(voters.places.cpu().numpy(), labels)
+
+    def __call__(self, views: Views) -> np.ndarray:
+        """Sums of logarithms of what they say."""
+        total = 0.0
+        with torch.inference_mode():
+            Xs = tensors_of(self.model, views)
+            for network, judge, search in zip(
+                self.model.networks_, self.model._judges, self.search, strict=True
+            ):
+                for s, X in enumerate(Xs):
+                    Y = _features(judge.voters[s], X, network.encoders[s](X))
+                    p = search[s].predict_proba(Y.cpu().numpy())
+                    total = total + np.log(p + 0.01)
+        return total
+
+
+class Floor:
+    """The products that are needed and one pass over the input, with nothing in between."""
+
+    def __init__(self, model: Any, rows: int) -> None:
+        self.device, self.rows = model._device, rows
+        self.votes = isinstance(model, MultiViewClassifier) and model._judges[0] is not None
+        self.n_replicas = len(model.networks_)
+        dtype = torch.float64 if self.votes else torch.float32
+        chunk = 4096 if self.device.type == "cpu" else 65536
+        self.X, self.A, self.B, self.P = (
+            torch.ones(shape, dtype=dtype, device=self.device)
+            for shape in ((min(chunk, rows), N_COLUMNS), (N_COLUMNS, 128), (128, 20), (64, 20))
+        )
+        room = 2**21 if self.device.type == "cpu" else 2**27
+        self.Y, self.places = (
+            torch.ones(shape, device=self.device) for shape in ((room // N_FIT, 40), (40, N_FIT))
+        )
+        self.room = torch.empty(len(self.Y), N_FIT, device=self.device)
+
+    def __call__(self, views: Views) -> None:
+        """Compute them, and forget them."""
+        for X in views.values():
+            torch.from_numpy(X).sum()
+        for _ in range(N_VIEWS * self.n_replicas):
+            for _ in range(0, self.rows, len(self.X)):
+                (self.X @ self.A) @ self.B
+                if self.votes:
+                    self.X @ self.P
+            for _ in range(0, self.rows if self.votes else 0, len(self.Y)):
+                torch.mm(self.Y, self.places, out=self.room)
+
+
+# what the time is spent on
+
+
+@contextmanager
+def named_reading() -> Iterator[None]:
+    """Give what is done to tables, which is partly numpy's, a name in the profile."""
+    apply, check = Columns.apply, base.check_finite
+
+    def named(function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*arguments: Any) -> Any:
+            with record_function("read"):
+                return function(*arguments)
+
+        return wrapped
+
+    Columns.apply, base.check_finite = named(apply), named(check)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Columns.apply, base.check_finite = apply, check  # type: ignore[method-assign]
+
+
+def spend(call: Callable[[Views], Any], views: Views, device: str) -> dict[str, float]:
+    """Shares of the time of a call, by operator; the rest is under "rest"."""
+    on_gpu = device == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with named_reading(), profile(activities=activities) as profiler:
+        wait_for(device)
+        start = time.perf_counter()
+        call(views)
+        wait_for(device)
+        seconds = time.perf_counter() - start
+    field = "self_device_time_total" if on_gpu else "self_cpu_time_total"
+    found = Counter[str]()
+    for event in profiler.key_averages():
+        if on_gpu and event.key == "read":
+            continue  # done by the processor, beside
+        found[event.key.removeprefix("aten::").split(" ")[0]] += getattr(event, field) / 1e6
+    found["rest"] = max(0.0, seconds - sum(found.values()))
+    return {name: t / sum(found.values()) for name, t in found.most_common()}
+
+
+def by_class(shares: dict[str, float]) -> dict[str, float]:
+    groups = dict.fromkeys((*CLASSES, "rest"), 0.0)
+    for name, share in shares.items():
+        groups[CLASS_OF.get(name, "rest")] += share
+    return groups
+
+
+# memory
+
+
+class Memory:
+    """The most memory that is not of a file, beyond that at the beginning, in MB."""
+
+    def __enter__(self) -> Memory:
+        gc.collect()
+        self.first = self.most = self._now()
+        self.done = threading.Event()
+        self.watch = threading.Thread(target=self._look)
+        self.watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done.set()
+        self.watch.join()
+
+    def _look(self) -> None:
+        while not self.done.wait(0.02):
+            self.most = max(self.most, self._now())
+
+    @staticmethod
+    def _now() -> int:
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("RssAnon:")[1].split()[0])
+
+    @property
+    def megabytes(self) -> float:
+        """What was needed."""
+        return (self.most - self.first) / 1024
+
+
+def run_all(models: dict[str, Any], n_rows: int, device: str) -> list[dict[str, Any]]:
+    """All rows at once, from memory and from mapped files."""
+    found = []
+    views, _ = make_views(n_rows, 2)
+    with tempfile.TemporaryDirectory() as folder:
+        mapped = {}
+        for name, X in views.items():
+            np.save(Path(folder) / f"{name}.npy", X)
+            mapped[name] = np.load(Path(folder) / f"{name}.npy", mmap_mode="r")
+        for name, model in models.items():
+            call_of(model)({view: X[:5000] for view, X in views.items()})
+            for kind, given in {"memory": views, "npy files": mapped}.items():
+                with CONSOLE.status(f"{name}, {n_rows:,} rows from {kind} …"), Memory() as memory:
+                    start = time.perf_counter()
+                    said = call_of(model)(given)
+                    seconds = time.perf_counter() - start
+                arrays = said.values() if isinstance(said, dict) else [said]
+                facts = {
+                    "model": name,
+                    "from": kind,
+                    "rows": n_rows,
+                    "seconds": round(seconds, 2),
+                    "rows_per_second": round(n_rows / seconds),
+                    "output_mb": round(sum(Y.nbytes for Y in arrays) / 2**20),
+                    "peak_mb": round(memory.megabytes),
+                }
+                CONSOLE.print(facts)
+                found.append(facts)
+                del said, arrays
+    return found
+
+
+def compare(
+    name: str, model: Any, n_rows: int, rounds: int, device: str
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Microseconds per row of ours, the floor and the peers; and shares of time by operator."""
+    views, _ = make_views(n_rows, 3)
+    ours, floor = call_of(model), Floor(model, n_rows)
+    contestants: dict[str, Callable[[], object]] = {
+        "ours": lambda: ours(views),
+        "floor": lambda: floor(views),
+        "naive torch": lambda: naive_torch(model, views),
+    }
+    if name == "default" and device == "cpu":
+        sklearn = ScikitLearn(model)
+        contestants["scikit-learn"] = lambda: sklearn(views)
+    with CONSOLE.status(f"{name} and peers, {n_rows:,} rows, in turns …"):
+        ours({view: X[:500] for view, X in views.items()})
+        best = best_times(contestants, rounds, device=device)
+        shares = spend(ours, views, device)
+    return {who: 1e6 * seconds / n_rows for who, seconds in best.items()}, shares
+
+
+def print_tables(times: dict[str, dict[str, float]], shares: dict[str, dict[str, float]]) -> None:
+    table = Table("model", "who", "µs per row", "over ours", title="Time")
+    for name, best in times.items():
+        for who, t in best.items():
+            table.add_row(name, who, f"{t:.2f}", f"{t / best['ours']:.2f}")
+    CONSOLE.print(table)
+    table = Table("model", *CLASSES, "rest", "operators", title="What the time is spent on")
+    for name, found in shares.items():
+        groups = by_class(found)
+        most = ", ".join(f"{op} {100 * share:.0f} %" for op, share in list(found.items())[:8])
+        table.add_row(name, *(f"{100 * share:.0f} %" for share in groups.values()), most)
+    CONSOLE.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--quick", action="store_true", help="ratios only, with one replica")
+    parser.add_argument("--out", type=Path, default=RESULTS / "predict_rows.json")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    device, quick = arguments.device, arguments.quick
+    with CONSOLE.status("fitting …"):
+        models = fit_models(device, 1 if quick else 5)
+    times, shares, ratios = {}, {}, {}
+    few = {"default": 4096, "plain": 50_000, "encoder": 50_000}
+    scale = 16 if device == "cuda" else 1
+    for name, model in models.items():
+        n_rows = few[name] * scale
+        best, spent = compare(name, model, n_rows, 2 if quick else 5, device)
+        times[name], shares[name] = best, spent
+        groups = by_class(spent)
+        ratios |= {f"{who} over {name}": t / best["ours"] for who, t in best.items()}
+        del ratios[f"ours over {name}"]
+        ratios[f"{name}: share of products and memory traffic"] = sum(
+            groups[group] for group in ("products", "moves", "passes")
+        )
+    print_tables(times, shares)
+    write_part(
+        arguments.out,
+        device,
+        "scikit-learn",
+        ratios=ratios,
+        targets={f"{name}: share of products and memory traffic": 0.8 for name in models},
+        microseconds_per_row=times,
+        shares={name: by_class(found) for name, found in shares.items()},
+        operators=shares,
+        all_rows=[] if quick else run_all(models, arguments.rows, device),
+    )
+
+
+if __name__ == "__main__":
+    main()
