@@ -10,6 +10,7 @@ import torch
 
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.training.adam import Adam
 from hotview.training.batches import Sampler
 from hotview.training.precision import in_precision
 
@@ -114,9 +115,11 @@ def make_optimizer(
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
     if not parameters:
         return None
-    on_gpu = parameters[0].device.type == "cuda"
+    kind = parameters[0].device.type
+    if kind == "cpu":
+        return Adam(parameters, learning_rate)
     try:
-        return torch.optim.Adam(parameters, lr=learning_rate, fused=True, capturable=on_gpu)
+        return torch.optim.Adam(parameters, lr=learning_rate, fused=True, capturable=kind == "cuda")
     except RuntimeError:  # a device that has no fused kernel
         return torch.optim.Adam(parameters, lr=learning_rate)
 
