@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
+
+from hotview.nn.branches import apply_each
 
 __all__ = ["reconstruction_error", "roughness"]
 
@@ -35,8 +38,8 @@ def reconstruction_error(Xs: Sequence[Tensor], decoded: Sequence[Tensor]) -> Ten
     >>> reconstruction_error([torch.zeros(2, 3)], [torch.full((2, 3), 2.0)])
     tensor(4.)
     """
-    pairs = zip(Xs, decoded, strict=True)
-    return torch.stack([_mean_square(X, Y) for X, Y in pairs]).sum(0)
+    errors = apply_each([partial(_mean_square, X) for X in Xs], decoded)
+    return torch.stack(errors).sum(0)
 
 
 def _mean_square(X: Tensor, Y: Tensor) -> Tensor:

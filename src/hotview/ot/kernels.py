@@ -20,8 +20,10 @@ from hotview.ot.scaling import BLOCK, MASKED
 
 __all__ = ["balance", "scatter_rows", "sort_short_rows", "square_sums"]
 
-_COLUMNS = 4096  # that one program adds up: few enough for float32, as every lane adds fewer still
-_TILE = 2**13  # differences that a program holds at a time
+# Columns that one program adds up (fewer where there are few, for more programs to run at a time),
+# and differences that it holds; few enough to add in float32. Both were tried on an H200.
+_COLUMNS, _FEW_COLUMNS, _MANY = 4096, 1024, 2**17
+_DIFFERENCES = 2**14
 
 
 @triton.jit
@@ -101,8 +103,10 @@ def square_sums(A: Tensor, B: Tensor) -> Tensor:
     n_b = B.shape[-2]
     A3, B3 = (x.reshape(-1, *x.shape[-2:]) for x in (A, B))
     side_a, side_b = (min(16, triton.next_power_of_2(k)) for k in (n_a, n_b))
-    width = min(_TILE // (side_a * side_b), triton.next_power_of_2(n), 1024)
-    n_chunks = triton.cdiv(n, _COLUMNS)
+    columns = _COLUMNS if n > _MANY else _FEW_COLUMNS
+    # Small tiles have no more than 128 columns: then every lane adds up several of them.
+    width = min(_DIFFERENCES // (side_a * side_b), 128, triton.next_power_of_2(n))
+    n_chunks = triton.cdiv(n, columns)
     sums = torch.zeros(len(A3), n_chunks, n_a, n_b, dtype=torch.float64, device=A.device)
     grid = (n_chunks, triton.cdiv(n_a, side_a) * triton.cdiv(n_b, side_b), len(A3))
     _square_kernel[grid](
@@ -119,9 +123,9 @@ def square_sums(A: Tensor, B: Tensor) -> Tensor:
         BLOCK_A=side_a,
         BLOCK_B=side_b,
         WIDTH=width,
-        STEPS=_COLUMNS // width,
+        STEPS=columns // width,
         SYMMETRIC=B is A,
-        num_warps=8 if side_a * side_b * width >= _TILE else 4,
+        num_warps=4,
     )
     return sums.sum(1).view(*batch, n_a, n_b)
 

@@ -102,7 +102,8 @@ def _take_steps(
     progress: Progress, n_steps: int, interrupt: Interrupt, bar: ProgressBar
 ) -> Evaluation:
     """The steps of an epoch, or those that are left of it; the last of them is returned."""
-    progress.team.network.train()  # which validation, or a callback, may have ended
+    if not progress.team.network.training:  # which validation, or a callback, may have ended
+        progress.team.network.train()
     while True:
         evaluation = _explained_step(progress.team, progress.epoch + 1)
         progress.sums.add(evaluation)

@@ -199,7 +199,7 @@ class _StackedRows:
         self.views, self.device = list(views), views[0].device
         self.ready: Tensor | None = None
         self.room = torch.empty(0, 0)
-        self.starts = torch.zeros(len(views), 1, dtype=torch.int32, device=self.device)
+        self.starts: Tensor | None = None  # where one table serves all
         if all(view is views[0] for view in views):
             self.ready = views[0].ready
         elif self.device.type != "cpu" and all(view.ready is not None for view in views):
@@ -212,7 +212,7 @@ class _StackedRows:
         """Rows by number, (members, rows), as (members, rows, columns); good until the next."""
         X = self._room(rows.shape)
         if self.ready is not None:
-            where = (rows + self.starts).view(-1)
+            where = (rows if self.starts is None else rows + self.starts).reshape(-1)
             torch.index_select(self.ready, 0, where, out=X.view(-1, X.shape[-1]))
         else:
             for view, out, r in zip(self.views, X, rows.cpu().numpy(), strict=True):
