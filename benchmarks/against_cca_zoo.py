@@ -275,13 +275,13 @@ def ratios_of(cases: dict[str, Any]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--quick", action="store_true", help="Handwritten alone, 20 epochs.")
+    parser.add_argument("--quick", action="store_true", help="Handwritten alone, one turn.")
     parser.add_argument("--out", type=Path, default=RESULTS / "against_cca_zoo.json")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # Lightning's advice about workers, which would only slow it
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    cases = [handwritten(20)] if options.quick else [handwritten(100), synthetic(5)]
-    rounds = 2 if options.quick else ROUNDS
+    cases = [handwritten(100)] if options.quick else [handwritten(100), synthetic(5)]
+    rounds = 1 if options.quick else ROUNDS
     with Progress(transient=True) as progress:
         found = {case.name: run(case, options.device, rounds, progress) for case in cases}
     for name, case in found.items():
