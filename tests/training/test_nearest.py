@@ -119,7 +119,7 @@ def test_how_coarse_products_are_is_read_from_torch(setting, expected, restored_
 
 def test_scores_are_out_by_less_than_is_said():
     places, Y = torch.as_tensor(make_cloud(500, 40)).float(), torch.as_tensor(make_cloud(60, 40, 1))
-    scorer = nearest._Scorer.of(places)
+    scorer = nearest.Scorer.of(places)
     rows, doubt = scorer.prepare(Y)
     scores = rows @ scorer.matrix
     exact = (places.double() - Y.unsqueeze(1)).square().sum(2)
@@ -132,6 +132,4 @@ def test_scores_are_out_by_less_than_is_said():
 
 def test_where_the_origin_is_makes_no_place_doubtful():
     near, far = (torch.as_tensor(make_cloud(500, at=at)).float() for at in (0.0, 100.0))
-    assert nearest._Scorer.of(far).radius == pytest.approx(
-        nearest._Scorer.of(near).radius, rel=1e-3
-    )
+    assert nearest.Scorer.of(far).radius == pytest.approx(nearest.Scorer.of(near).radius, rel=1e-3)

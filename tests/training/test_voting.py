@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -100,6 +102,15 @@ def test_features_count_by_their_unit():
     same = np.exp(ask(voters, X, F).numpy()) - 0.01
     np.testing.assert_allclose(same, voters.shares.numpy(), atol=1e-6)  # each its own neighbor
     assert not np.allclose(np.exp(ask(far, X, F).numpy()) - 0.01, voters.shares.numpy(), atol=0.1)
+
+
+def test_what_is_kept_for_the_next_row_is_not_pickled():
+    voters, X, F = make_voters()
+    before = pickle.dumps(voters)
+    expected = ask(voters, X, F)
+    assert voters._scorer is voters._scorer
+    assert len(pickle.dumps(voters)) == len(before)
+    torch.testing.assert_close(ask(pickle.loads(before), X, F), expected, rtol=0, atol=0)
 
 
 def test_neither_the_order_of_voters_nor_that_of_rows_matters():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["find_nearest"]
+__all__ = ["Scorer", "find_nearest"]
 
 _ROOM = {"cpu": 2**21, "cuda": 2**27}  # distances at a time: what caches hold, what fills a GPU
 _BLOCK = 8  # places of which only the nearest is looked at first
@@ -15,7 +15,7 @@ _FEW = 16  # times as many places as are sought, among which looking for blocks 
 _ROUNDOFF = {"tf32": 2.0**-11, "bf16": 2.0**-9}  # where a user lets products be coarse
 
 
-def find_nearest(places: Tensor, Y: Tensor, k: int) -> Tensor:
+def find_nearest(places: Tensor, Y: Tensor, k: int, scorer: Scorer | None = None) -> Tensor:
     r"""Numbers of the k places nearest to each row, by distances in float64.
 
     Of places that are equally near, the first ones are taken. Squared distances,
@@ -31,6 +31,8 @@ def find_nearest(places: Tensor, Y: Tensor, k: int) -> Tensor:
         The rows.
     k : int
         How many to find; fewer where there are fewer places.
+    scorer : Scorer or None, default=None
+        That of the places, where it is at hand.
 
     Returns
     -------
@@ -48,7 +50,7 @@ def find_nearest(places: Tensor, Y: Tensor, k: int) -> Tensor:
     """
     if k >= len(places):
         return torch.arange(len(places), device=Y.device).repeat(len(Y), 1)
-    scorer = _Scorer.of(places)
+    scorer = scorer or Scorer.of(places)
     rows, doubt = scorer.prepare(Y.detach())
     near, last = _look_once(scorer, rows, k)
     unsure = (~(last[:, 1] - last[:, 0] > doubt)).nonzero().squeeze(1)  # NaN is no answer
@@ -61,7 +63,7 @@ def find_nearest(places: Tensor, Y: Tensor, k: int) -> Tensor:
     return near
 
 
-def _look_once(scorer: _Scorer, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _look_once(scorer: Scorer, rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Numbers of the k smallest scores of every row, and the last of these and the next one."""
     size = _fitting(scorer.n_padded, rows.device)
     # One room for all: to get this much memory anew costs as much as to fill it.
@@ -83,7 +85,7 @@ def _fitting(n_places: int, device: torch.device) -> int:
 
 
 @dataclass(frozen=True)
-class _Scorer:
+class Scorer:
     """Squared distances in float32, less what all places have in common.
 
     Parameters
@@ -103,7 +105,8 @@ class _Scorer:
     radius: float
 
     @classmethod
-    def of(cls, places: Tensor) -> _Scorer:
+    def of(cls, places: Tensor) -> Scorer:
+        """Make it for some places."""
         centered = places.double()
         mean = centered.mean(0)
         centered = centered - mean

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ from sklearn.decomposition import PCA
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.training.nearest import find_nearest
+from hotview.training.nearest import Scorer, find_nearest
 
 __all__ = ["Basis", "Voters"]
 
@@ -93,7 +95,16 @@ class Voters:
 
     def nearest(self, Y: Tensor) -> Tensor:
         """Numbers of the voters nearest to each row, (n_rows, n_neighbors)."""
-        return find_nearest(self.places, Y, self.n_neighbors)
+        return find_nearest(self.places, Y, self.n_neighbors, self._scorer)
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        """Kept, because to make it takes longer than to judge a single row."""
+        return Scorer.of(self.places)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: not what can be made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_scorer"}
 
 
 def choose_voters(n_rows: int, first: IntArray, most: int, random: np.random.Generator) -> IntArray:
