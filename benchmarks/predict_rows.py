@@ -26,7 +26,7 @@ What the time is spent on, by the operator's own time in torch's profiler:
 - passes: at most one arithmetic operation per number that is read (sums, differences, minima);
 - selection: topk, sort, nonzero;
 - functions: exponentials, logarithms and their like;
-- rest: anything else, and Python (or, on a GPU, the time in which it waits).
+- rest: anything else, and Python (or, on a GPU, the time in which it waits for rows or Python).
 
 Memory traffic is moves and passes. The record is ``results/bench/predict_rows.json``.
 """
@@ -51,6 +51,7 @@ from measuring import RESULTS, best_times, wait_for, write_part
 from rich.console import Console
 from rich.table import Table
 from sklearn.neighbors import KNeighborsClassifier
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from hotview import MultiViewClassifier, MultiViewEncoder
@@ -213,8 +214,11 @@ class Floor:
 
 
 @contextmanager
-def named_reading() -> Iterator[None]:
-    """Give what is done to tables, which is partly numpy's, a name in the profile."""
+def named_reading(*, ahead: bool) -> Iterator[None]:
+    """Give what is done to tables, which is partly numpy's, a name in the profile.
+
+    Where rows are read ahead, in a thread beside, only what the device has to wait for counts.
+    """
     apply, check = Columns.apply, base.check_finite
 
     def named(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -224,7 +228,9 @@ def named_reading() -> Iterator[None]:
 
         return wrapped
 
-    Columns.apply, base.check_finite = named(apply), named(check)  # type: ignore[method-assign]
+    base.check_finite = named(check)
+    if not ahead:
+        Columns.apply = named(apply)  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -235,20 +241,29 @@ def spend(call: Callable[[Views], Any], views: Views, device: str) -> dict[str, 
     """Shares of the time of a call, by operator; the rest is under "rest"."""
     on_gpu = device == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-    with named_reading(), profile(activities=activities) as profiler:
+    with named_reading(ahead=on_gpu), profile(activities=activities) as profiler:
         wait_for(device)
         start = time.perf_counter()
         call(views)
         wait_for(device)
         seconds = time.perf_counter() - start
-    field = "self_device_time_total" if on_gpu else "self_cpu_time_total"
     found = Counter[str]()
     for event in profiler.key_averages():
-        if on_gpu and event.key == "read":
-            continue  # done by the processor, beside
-        found[event.key.removeprefix("aten::").split(" ")[0]] += getattr(event, field) / 1e6
+        found[event.key.removeprefix("aten::").split(" ")[0]] += _own_seconds(event, on_gpu)
     found["rest"] = max(0.0, seconds - sum(found.values()))
     return {name: t / sum(found.values()) for name, t in found.most_common()}
+
+
+def _own_seconds(event: Any, on_gpu: bool) -> float:
+    """Time of an operator on the device; kernels, which come beside them, count as theirs.
+
+    But for copies to a GPU, which are made in the thread that reads, and the reading itself.
+    """
+    if not on_gpu or event.key == "read":
+        return float(event.self_cpu_time_total) / 1e6
+    if event.device_type == DeviceType.CPU or event.key.startswith("Memcpy HtoD"):
+        return float(event.self_device_time_total) / 1e6
+    return 0.0
 
 
 def by_class(shares: dict[str, float]) -> dict[str, float]:
