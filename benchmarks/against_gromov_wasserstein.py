@@ -241,17 +241,18 @@ def limited(work: Callable[[Pair], Any], pair: Pair) -> tuple[float, Any]:
 
 def run(pair: Pair, names: list[str], rounds: int, progress: Progress) -> dict[str, Any]:
     """Every contestant in turns, the best of whose times count; classes are the same every time."""
-    task = progress.add_task(f"{pair.name}, {len(pair.A):,} rows", total=rounds * len(names))
+    where = f"{pair.name}, {len(pair.A):,} rows"
+    task = progress.add_task(where, total=rounds * len(names))
     found: dict[str, Any] = {}
     for _ in range(rounds):
         for name in names:
             work, linked = CONTESTANTS[name]
-            progress.console.print(f"{pair.name}, {len(pair.A):,} rows: {name} …", highlight=False)
             seconds, told = limited(work, pair)
             judged = slice(pair.n_linked, None)
             right = None if told is None else float((told[judged] == pair.truth[judged]).mean())
             best = min(seconds, found.get(name, {}).get("seconds", seconds))
             found[name] = {"knows_links": linked, "seconds": best, "accuracy": right}
+            progress.console.print(f"{where}, {name}: {seconds:.1f} s, accuracy {_share(right)}")
             progress.advance(task)
     majority = float(np.bincount(pair.truth).max() / len(pair.truth))
     about = {"pair": pair.name, "rows": len(pair.A), "linked": pair.n_linked, "majority": majority}
@@ -312,7 +313,6 @@ def main() -> None:
         for pair in make_pairs(options.quick):
             rounds = 2 if len(pair.A) <= 1000 and not options.quick else 1
             cases.append(run(pair, contestants_for(pair, options.quick), rounds, progress))
-            progress.console.print(make_table(cases[-1:]))
     Console().print(make_table(cases))
     ratios = ratios_of(cases)
     write_part(
