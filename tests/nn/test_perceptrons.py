@@ -59,12 +59,15 @@ def test_rows_and_weights_are_not_changed():
     assert all(map(torch.equal, [*Xs, *(p.detach() for f in fs for p in f.parameters())], before))
 
 
-def test_a_frozen_weight_gets_no_gradient_and_the_others_theirs():
-    fs = modules()
+def test_what_is_frozen_gets_no_gradient_and_asks_for_none():
+    fs, Xs = modules(), rows()
+    fs[0].requires_grad_(False)
     fs[1][2].weight.requires_grad_(False)
-    sum(Y.sum() for Y in run_modules(fs, rows())).backward()
-    assert fs[1][2].weight.grad is None
-    assert all(p.grad is not None for f in fs for p in f.parameters() if p.requires_grad)
+    Ys = run_modules(fs, Xs)
+    assert [Y.requires_grad for Y in Ys] == [False, True, True, True]
+    sum(Y.sum() for Y in Ys).backward()
+    parameters = [p for f in fs for p in f.parameters()]
+    assert all((p.grad is not None) == p.requires_grad for p in parameters)
 
 
 def test_tied_weights_get_the_gradients_of_all_their_uses():

@@ -63,7 +63,7 @@ def _can_be_joined(Xs: Sequence[Tensor]) -> bool:
 
 
 def _linear_layers(module: nn.Module) -> list[Any]:
-    """The linear layers of a perceptron; none of what is anything else."""
+    """The linear layers of a perceptron that learns; none of what is anything else."""
     layers = list(module.children()) if type(module) is nn.Sequential else [module]
     linears, others = layers[::2], layers[1::2]
     is_perceptron = (
@@ -71,6 +71,7 @@ def _linear_layers(module: nn.Module) -> list[Any]:
         and all(type(layer) is nn.Linear for layer in linears)
         and all(type(layer) is nn.ReLU for layer in others)
         and not any(getattr(layer, name) for layer in (module, *layers) for name in _HOOKS)
+        and all(p.requires_grad for p in module.parameters())
     )
     return linears if is_perceptron else []
 
