@@ -70,6 +70,13 @@ def test_what_is_frozen_gets_no_gradient_and_asks_for_none():
     assert all((p.grad is not None) == p.requires_grad for p in parameters)
 
 
+def test_a_view_without_a_loss_has_no_gradient():
+    fs, Xs = modules(), [X.requires_grad_() for X in rows()]
+    run_modules(fs, Xs)[1].sum().backward()
+    has = [[p.grad is not None for p in (X, *f.parameters())] for f, X in zip(fs, Xs, strict=True)]
+    assert [set(each) for each in has] == [{False}, {True}, {False}, {False}]
+
+
 def test_tied_weights_get_the_gradients_of_all_their_uses():
     f, Xs = make_perceptron(4, (4,), 4, seeded(0)), [rows()[0], rows()[0] + 1]
     g = copy.deepcopy(f)

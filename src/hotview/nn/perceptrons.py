@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -91,27 +92,45 @@ class _Perceptrons(torch.autograd.Function):
             Ys.append(Y)
         ctx.depths = depths
         ctx.save_for_backward(*inputs, *tensors[len(depths) :: 2])
+        ctx.set_materialize_grads(False)
         return tuple(Ys)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        n_layers = sum(ctx.depths)
-        inputs, weights = ctx.saved_tensors[:n_layers], ctx.saved_tensors[n_layers:]
-        wants_X = ctx.needs_input_grad[1:]
-        has_bias = ctx.needs_input_grad[len(ctx.depths) + 2 :: 2]
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        n_views, n_layers = len(ctx.depths), sum(ctx.depths)
+        layers = iter(
+            zip(
+                ctx.saved_tensors[:n_layers],
+                ctx.saved_tensors[n_layers:],
+                ctx.needs_input_grad[n_views + 2 :: 2],  # which has no bias needs no gradient
+                strict=True,
+            )
+        )
         grad_Xs: list[Tensor | None] = []
         grad_weights: list[Tensor | None] = []
-        end = 0
-        for s, (G, depth) in enumerate(zip(gradients, ctx.depths, strict=True)):
-            start, end = end, end + depth
-            found: list[Tensor | None] = []
-            for i in reversed(range(start, end)):
-                found += [G.sum(0) if has_bias[i] else None, torch.mm(G.T, inputs[i])]
-                if i > start:
-                    G = torch.mm(G, weights[i])
-                    # Of the ReLU, in place: nobody else has seen what comes in.
-                    torch.ops.aten.threshold_backward.grad_input(G, inputs[i], 0, grad_input=G)
-            grad_Xs.append(torch.mm(G, weights[start]) if wants_X[s] else None)
-            grad_weights += reversed(found)
+        wanted = ctx.needs_input_grad[1 : n_views + 1]
+        for G, depth, wants_X in zip(gradients, ctx.depths, wanted, strict=True):
+            grad_X, *found = _backward(G, list(islice(layers, depth)), wants_X=wants_X)
+            grad_Xs.append(grad_X)
+            grad_weights += found
         return None, *grad_Xs, *grad_weights
+
+
+def _backward(
+    G: Tensor | None, layers: Sequence[tuple[Tensor, Tensor, bool]], *, wants_X: bool
+) -> list[Tensor | None]:
+    """Gradients in the rows of a view and in the weights and biases of its layers, in order.
+
+    A layer is told by what came in, its weights, and whether it has a bias.
+    """
+    if G is None:  # no loss has seen this view: its weights have no gradient, instead of one of 0
+        return [None] * (1 + 2 * len(layers))
+    found: list[Tensor | None] = []
+    for i, (X, W, has_bias) in reversed(list(enumerate(layers))):
+        found += [G.sum(0) if has_bias else None, torch.mm(G.T, X)]
+        if i > 0:
+            G = torch.mm(G, W)
+            # Of the ReLU, in place: nobody else has seen what comes in.
+            torch.ops.aten.threshold_backward.grad_input(G, X, 0, grad_input=G)
+    return [torch.mm(G, layers[0][1]) if wants_X else None, *reversed(found)]
