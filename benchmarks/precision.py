@@ -51,7 +51,7 @@ from hotview.datasets import load_handwritten, unalign
 from hotview.estimators.fitting import _team
 from hotview.estimators.single_fit import Fit
 from hotview.estimators.together import fit_together
-from hotview.experiments.paper import SETTINGS
+from hotview.experiments.paper import PLAIN, SETTINGS
 from hotview.experiments.statistics import paired_difference
 from hotview.training.precision import in_precision
 from hotview.training.threads import suited_threads
@@ -65,7 +65,12 @@ N_SPLITS = 10
 BASE, OTHER_SEED = "float32", "float32, other seeds"
 TRAININGS: dict[str, dict[str, Any]] = {
     "default": {},
-    "paper": {"coupling": "hot-reference", "view_regularizer": "autoencoder", **SETTINGS},
+    "paper": {
+        "coupling": "hot-reference",
+        "view_regularizer": "autoencoder",
+        **PLAIN,
+        **SETTINGS,
+    },
 }
 
 Progressing = Callable[[str], None]
