@@ -1,0 +1,157 @@
+"""Tables of ``docs/speed.md``, from the records of the benchmarks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent.parent / "results" / "bench"
+DEVICES = {"cpu": "CPU", "cuda": "GPU"}
+Record = dict[str, Any]
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    ends = ["---", *["--:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, ends, *rows))
+
+
+def _times(x: float) -> str:
+    return f"{x:.2f}×" if x < 10 else f"{x:,.0f}×"
+
+
+def targets(record: Record) -> str:
+    """Every ratio that was meant to be something, and whether it is; from all records there are."""
+    rows = []
+    for path in sorted(RESULTS.glob("*.json")):
+        for device, title in DEVICES.items():
+            part = json.loads(path.read_text()).get(device)
+            if not isinstance(part, dict):
+                continue
+            for name, target in part.get("targets", {}).items():
+                if name not in part["ratios"]:
+                    continue
+                ratio = part["ratios"][name]
+                met = "yes" if ratio >= target else "**no**"
+                where = f"`{path.stem}`"
+                rows.append([name, where, title, f"{target:.3g}", f"{ratio:.3g}", met])
+    return _table(["what", "benchmark", "on", "at least", "is", "met"], rows)
+
+
+def sliced_gpu(record: Record) -> str:
+    """Sliced costs on a GPU: milliseconds forward and backward, peers' over ours, over the sort."""
+    rows = []
+    for r in record["cuda"]["sliced_cost"]:
+        pot, hand = (_times(r[k]) if k in r else "–" for k in ("ratio_both", "ratio_by_hand"))
+        times = [f"{r['ours_both_ms']:.2f}", f"{r['sort_ms']:.2f}"]
+        rows.append([r["name"], *times, f"{r['over_sort']:.2f}×", pot, hand])
+    header = ["clouds, points, directions", "ours, ms", "the sort, ms", "ours over the sort"]
+    return _table([*header, "POT over ours", "pairs by hand over ours"], rows)
+
+
+def paper_training(record: Record) -> str:
+    """One training of the paper's size."""
+    rows = []
+    for device, part in ((d, record[d]) for d in DEVICES if d in record):
+        for case in part["cases"]:
+            threads = case.get("threads")
+            where = part["machine"]["processor"]
+            if device == "cpu":
+                where = f"CPU, {threads} thread{'s' * (threads > 1)}"
+            peer = next(iter(case["seconds"].values()))
+            for who, took in case["seconds"].items():
+                cells = [
+                    x
+                    for what in ("fit", "steps")
+                    for x in (f"{took[what]:.2f}", _times(peer[what] / took[what]))
+                ]
+                rows.append([where, who, *cells, f"{100 * took['test_accuracy']:.1f}"])
+            least = case["floor_seconds"]
+            floor = [f"{least:.2f}", _times(peer["steps"] / least)]
+            rows.append([where, "its matrix products alone", "", "", *floor, ""])
+            if "first_call_overhead_seconds" in case:
+                more = f"{case['first_call_overhead_seconds']:.1f}"
+                rows.append([where, "what the first fit takes more", more, "", "", "", ""])
+    header = [
+        "where",
+        "who",
+        "fit, s",
+        "the plain loop over it",
+        "steps, s",
+        "the plain loop over it",
+    ]
+    return _table([*header, "test accuracy, %"], rows)
+
+
+def cca_zoo(record: Record) -> str:
+    """DGCCA beside that of cca-zoo."""
+    rows = []
+    for name, case in record["cpu"]["cases"].items():
+        ours = case["contestants"]["hotview"]["seconds"]
+        for who, found in case["contestants"].items():
+            quality = [
+                f"{sum(found[what]) / len(found[what]):.{digits}f}" if found.get(what) else ""
+                for what, digits in (("correlation", 2), ("accuracy", 3))
+            ]
+            over = _times(found["seconds"] / ours)
+            rows.append([name, who, f"{found['ms_per_step']:.1f}", over, *quality])
+    header = ["data", "who", "ms a step", "over hotview's", "correlation (of 10)", "accuracy"]
+    return _table(header, rows)
+
+
+def gromov(record: Record) -> str:
+    """Classes of one view from another: seconds and accuracy."""
+    cases = record["cpu"]["cases"]
+    names = list(dict.fromkeys(name for case in cases for name in case["contestants"]))
+    rows = []
+    for name in names:
+        found = [case["contestants"].get(name) for case in cases]
+        linked = next(x["knows_links"] for x in found if x)
+        cells = []
+        for x in found:
+            accuracy = "stopped" if x and x["accuracy"] is None else ""
+            accuracy = f"{100 * x['accuracy']:.0f} %" if x and not accuracy else accuracy
+            cells.append(f"{x['seconds']:.1f} s, {accuracy}" if x else "")
+        rows.append([name, "5 %" if linked else "none", *cells])
+    header = ["who", "linked", *(f"{c['pair']}, {c['rows']:,} rows" for c in cases)]
+    return _table(header, rows)
+
+
+def growth(record: Record) -> str:
+    """Slopes of log time against log size."""
+    titles = {
+        "rows": "rows, 10³ to 10⁷, of an epoch",
+        "hot-reference": "views, 2 to 256, `hot-reference`",
+        "hot-pairwise": "views, 2 to 256, `hot-pairwise`",
+        "batch": "rows in a batch, 256 to 65,536",
+        "directions": "directions, 3 to 500",
+    }
+    devices = [device for device in DEVICES if device in record]
+    rows = [
+        [title, *(f"{record[d]['slopes'][name]:.2f}" for d in devices)]
+        for name, title in titles.items()
+        if name in record["cpu"]["slopes"]
+    ]
+    return _table(["what grows", *(f"slope, {DEVICES[d]}" for d in devices)], rows)
+
+
+def start_up(record: Record) -> str:
+    """Seconds until something can be typed."""
+    part = record["cpu"]
+    rows = []
+    for name, seconds in part["best_seconds"].items():
+        allowed = part["allowed_seconds"].get(name)
+        rows.append([f"`{name}`", f"{seconds:.2f}", "" if allowed is None else f"{allowed:.2f}"])
+    return _table(["process", "seconds", "allowed"], rows)
+
+
+#: table → record, and what makes it
+TABLES = {
+    "targets": ("bench/ot_core.json", targets),
+    "sliced-gpu": ("bench/ot_core.json", sliced_gpu),
+    "paper-training": ("bench/paper_training.json", paper_training),
+    "cca-zoo": ("bench/against_cca_zoo.json", cca_zoo),
+    "gromov": ("bench/against_gromov_wasserstein.json", gromov),
+    "growth": ("bench/growth.json", growth),
+    "start-up": ("bench/start_up.json", start_up),
+}
