@@ -74,10 +74,13 @@ class ProgressBar:
     def step(self, n: int = 1) -> None:
         """Tell that steps were made."""
         self.n_done += n
-        self.progress.advance(self.task, n)
+        if self.shown:  # a bar that is not drawn takes its time all the same
+            self.progress.advance(self.task, n)
 
     def epoch(self, row: dict[str, float], terms: list[str]) -> None:
         """Tell what an epoch recorded."""
+        if not self.shown:
+            return
         shown = [f"{name} {row[name]:.3g}" for name in terms if name in row]
         text = "  ".join(shown)
         self.progress.update(self.task, terms=self._fit(shown))
