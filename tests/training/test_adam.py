@@ -9,8 +9,10 @@ SHAPES = ((3, 4), (5,), (2, 2, 2))
 
 
 def parameters():
+    """Of two types, as one's own encoder may have them."""
     generator = torch.Generator().manual_seed(0)
-    return [torch.randn(shape, generator=generator).requires_grad_() for shape in SHAPES]
+    *singles, double = (torch.randn(shape, generator=generator) for shape in SHAPES)
+    return [p.requires_grad_() for p in (*singles, double.double())]
 
 
 def take_step(optimizer, ps, t, without=()):
