@@ -20,6 +20,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import speed_tables
+
 from hotview.experiments.published import PUBLISHED
 from hotview.experiments.statistics import paired_difference
 
@@ -308,6 +310,7 @@ TABLES = {
     "runs": ("paper/runs.jsonl", runs),
     "planted": ("planted_groups.json", planted),
     "planted-fresh": ("planted_groups_fresh.json", planted),
+    **speed_tables.TABLES,
 }
 
 
@@ -383,6 +386,8 @@ def fill(text: str) -> str:
     text = re.sub(r"<!--=(.*?)-->.*?<!--/-->", _fill_number, text)
     for name, (path, make) in TABLES.items():
         start, end = f"<!-- table:{name} -->", f"<!-- /table:{name} -->"
+        if start not in text:
+            continue
         found = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
         read = (RESULTS / path).read_text()
         table = make(read if path.endswith(".jsonl") else json.loads(read))

@@ -145,6 +145,108 @@ def start_up(record: Record) -> str:
     return _table(["process", "seconds", "allowed"], rows)
 
 
+def predict(record: Record) -> str:
+    """Microseconds a row: ours, the floor and peers; and what ours are spent on."""
+    rows = []
+    for device, part in ((d, record[d]) for d in DEVICES if d in record):
+        for name, times in part["microseconds_per_row"].items():
+            groups = part["shares"][name]
+            busy = sum(groups[group] for group in ("products", "moves", "passes"))
+            peers = [times.get(who) for who in ("floor", "naive torch", "scikit-learn")]
+            over = ["" if t is None else _times(t / times["ours"]) for t in peers]
+            cells = [f"{times['ours']:.1f}", *over, f"{100 * busy:.0f} %"]
+            rows.append([f"{name}, {DEVICES[device]}", *cells])
+    header = ["model", "µs a row", "the floor over ours", "plain torch over ours"]
+    return _table([*header, "scikit-learn over ours", "products and memory traffic"], rows)
+
+
+def predict_all(record: Record) -> str:
+    """A million rows of six views."""
+    rows = [
+        [
+            f"{one['model']}, {DEVICES[device]}",
+            one["from"],
+            f"{one['rows']:,}",
+            f"{one['seconds']:,.0f}" if one["seconds"] >= 10 else f"{one['seconds']:.1f}",
+            f"{one['rows_per_second']:,}",
+            f"{one['peak_mb']:,}",
+            f"{one['output_mb']:,}",
+        ]
+        for device in DEVICES
+        if device in record
+        for one in record[device]["all_rows"]
+    ]
+    header = ["model", "rows from", "rows", "seconds", "rows a second", "memory, MB"]
+    return _table([*header, "of which the output"], rows)
+
+
+def precision(record: Record) -> str:
+    """Steps in other precisions, and compiled, beside float32."""
+    rows = []
+    for device, part in ((d, record[d]) for d in DEVICES if d in record):
+        for size, found in part["steps"].items():
+            base = next(iter(found.values()))["step_seconds"]
+            for name, told in found.items():
+                cells = ["failed", "", ""]
+                if "failed" not in told:
+                    step = told["step_seconds"]
+                    cells = [
+                        f"{1e3 * step:.2f}",
+                        _times(base / step),
+                        f"{told['first_seconds']:.1f}",
+                    ]
+                rows.append([f"{size}, {DEVICES[device]}", name, *cells])
+    return _table(["size", "precision", "ms a step", "times faster", "first 5 steps, s"], rows)
+
+
+def rounding(record: Record) -> str:
+    """Accuracy in other precisions, minus that in float32 on the same splits, in points."""
+    rows = []
+    for device, part in ((d, record[d]) for d in DEVICES if d in record):
+        for training, found in part["accuracy"].items():
+            for name, told in found.items():
+                gap = told["difference"]
+                mean, low, high = (
+                    f"{100 * gap[k]:+.2f}".replace("-", "−") for k in ("mean", "low", "high")
+                )
+                same = f"{100 * told['same_predictions']:.1f} %"
+                accuracy = f"{100 * told['accuracy']:.2f}"
+                difference = f"{mean} [{low}, {high}]"
+                rows.append([f"{training}, {DEVICES[device]}", name, accuracy, difference, same])
+    header = ["training", "precision", "test accuracy, %", "minus float32, points"]
+    return _table([*header, "same predictions"], rows)
+
+
+def larger(record: Record) -> str:
+    """Views larger than memory."""
+    part = record["cpu"]
+    rows = []
+    for fit in part["fits"]:
+        step = "" if fit["step_ms"] is None else f"{fit['step_ms']:.1f}"
+        rows.append(
+            [
+                f"{fit['kind']}, {fit['what']}".rstrip(", "),
+                fit["rows"],
+                f"{fit['steps'] or 0:,}",
+                step,
+                f"{100 * fit['waiting_share']:.1f} %",
+                f"{fit['epoch_s']:,.0f}",
+                f"{fit['peak_bytes'] / 1e6:,.0f}",
+            ]
+        )
+    header = ["fit", "rows", "steps", "ms a step", "waiting for rows", "seconds"]
+    return _table([*header, "memory of its own, MB"], rows)
+
+
+def memory(record: Record) -> str:
+    """Memory of a process against rows."""
+    rows = [
+        [f"{point['size']:,}", f"{point['seconds']:.3g}", f"{point['peak_bytes'] / 1e6:,.0f}"]
+        for point in record["cpu"]["lines"]["rows"]
+    ]
+    return _table(["rows of every view", "seconds an epoch", "memory of its own, MB"], rows)
+
+
 #: table → record, and what makes it
 TABLES = {
     "targets": ("bench/ot_core.json", targets),
@@ -153,5 +255,11 @@ TABLES = {
     "cca-zoo": ("bench/against_cca_zoo.json", cca_zoo),
     "gromov": ("bench/against_gromov_wasserstein.json", gromov),
     "growth": ("bench/growth.json", growth),
+    "memory": ("bench/growth.json", memory),
+    "larger": ("bench/larger_than_memory.json", larger),
+    "predict": ("bench/predict_rows.json", predict),
+    "predict-all": ("bench/predict_rows.json", predict_all),
+    "precision": ("bench/precision.json", precision),
+    "rounding": ("bench/precision.json", rounding),
     "start-up": ("bench/start_up.json", start_up),
 }

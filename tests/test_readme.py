@@ -16,7 +16,8 @@ def test_python_examples_run(code):
     exec(compile(code, "README.md", "exec"), {})
 
 
-def test_tables_are_those_of_the_result_files():
+def test_tables_are_those_of_the_result_files(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     path = ROOT / "benchmarks" / "readme_tables.py"
     spec = importlib.util.spec_from_file_location("readme_tables", path)
     tables = importlib.util.module_from_spec(spec)
