@@ -41,7 +41,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,14 @@ CLASSES = {
 CLASS_OF = {name: group for group, names in CLASSES.items() for name in names.split()}
 Views = dict[str, np.ndarray]
 CONSOLE = Console()
+
+
+def doing(what: str) -> AbstractContextManager[object]:
+    """Tell what is being done: for as long as it takes, or, in a file, in a line."""
+    if CONSOLE.is_terminal:
+        return CONSOLE.status(what)
+    CONSOLE.print(what)
+    return nullcontext()
 
 
 def make_views(n: int, seed: int) -> tuple[Views, np.ndarray]:
@@ -277,7 +285,7 @@ def by_class(shares: dict[str, float]) -> dict[str, float]:
 
 
 class Memory:
-    """The most memory that is not of a file, beyond that at the beginning, in MB."""
+    """The most memory that is not of a file, beyond that at the beginning: results and all else."""
 
     def __enter__(self) -> Memory:
         gc.collect()
@@ -302,11 +310,11 @@ class Memory:
 
     @property
     def megabytes(self) -> float:
-        """What was needed."""
+        """What was needed, results included."""
         return (self.most - self.first) / 1024
 
 
-def run_all(models: dict[str, Any], n_rows: int, device: str) -> list[dict[str, Any]]:
+def run_all(models: dict[str, Any], n_rows: int) -> list[dict[str, Any]]:
     """All rows at once, from memory and from mapped files."""
     found = []
     views, _ = make_views(n_rows, 2)
@@ -316,9 +324,9 @@ def run_all(models: dict[str, Any], n_rows: int, device: str) -> list[dict[str, 
             np.save(Path(folder) / f"{name}.npy", X)
             mapped[name] = np.load(Path(folder) / f"{name}.npy", mmap_mode="r")
         for name, model in models.items():
-            call_of(model)({view: X[:5000] for view, X in views.items()})
             for kind, given in {"memory": views, "npy files": mapped}.items():
-                with CONSOLE.status(f"{name}, {n_rows:,} rows from {kind} …"), Memory() as memory:
+                with doing(f"{name}, {n_rows:,} rows from {kind} …"), Memory() as memory:
+                    call_of(model)({view: X[:500] for view, X in given.items()})
                     start = time.perf_counter()
                     said = call_of(model)(given)
                     seconds = time.perf_counter() - start
@@ -352,7 +360,7 @@ def compare(
     if name == "default" and device == "cpu":
         sklearn = ScikitLearn(model)
         contestants["scikit-learn"] = lambda: sklearn(views)
-    with CONSOLE.status(f"{name} and peers, {n_rows:,} rows, in turns …"):
+    with doing(f"{name} and peers, {n_rows:,} rows, in turns …"):
         ours({view: X[:500] for view, X in views.items()})
         best = best_times(contestants, rounds, device=device)
         shares = spend(ours, views, device)
@@ -382,7 +390,7 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     device, quick = arguments.device, arguments.quick
-    with CONSOLE.status("fitting …"):
+    with doing("fitting …"):
         models = fit_models(device, 1 if quick else 5)
     times, shares, ratios = {}, {}, {}
     few = {"default": 4096, "plain": 50_000, "encoder": 50_000}
@@ -407,7 +415,7 @@ def main() -> None:
         microseconds_per_row=times,
         shares={name: by_class(found) for name, found in shares.items()},
         operators=shares,
-        all_rows=[] if quick else run_all(models, arguments.rows, device),
+        all_rows=[] if quick else run_all(models, arguments.rows),
     )
 
 
