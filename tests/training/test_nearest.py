@@ -79,6 +79,16 @@ def test_many_rows_are_looked_at_in_parts(monkeypatch, room):
     np.testing.assert_array_equal(find(places, Y, 7), expected)
 
 
+@pytest.mark.parametrize("values", (2, 1000))
+def test_how_many_threads_there_are_changes_nothing(monkeypatch, values):
+    places = np.random.default_rng(0).integers(values, size=(1500, 6))
+    Y = np.random.default_rng(1).integers(values, size=(30, 6)).astype(np.float64)
+    expected = find(places, Y, 7)
+    monkeypatch.setattr(nearest, "_FEW_THREADS", 0)
+    np.testing.assert_array_equal(find(places, Y, 7), expected)
+    np.testing.assert_array_equal(sort_all(places, Y, 7), expected)
+
+
 @pytest.mark.parametrize("size", (1e30, np.inf))
 def test_rows_beyond_float32_get_places_that_are_there(size):
     found = find(make_cloud(100), np.full((2, 5), size), 7)
