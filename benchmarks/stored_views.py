@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -88,10 +89,12 @@ def read_through(paths: list[Path]) -> None:
                 pass
 
 
-def forget(paths: list[Path]) -> bool:
+def forget(paths: list[Path], mapped: Sequence[np.memmap] = ()) -> bool:
     """Let the system forget what it keeps of files in memory; tell whether it can."""
     if not hasattr(os, "posix_fadvise"):
         return False
+    for X in mapped:  # what is mapped is not forgotten
+        X._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
     for path in paths:
         with path.open("rb") as stream:
             os.fsync(stream.fileno())
