@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from hotview.nn.branches import apply_each
+from hotview.nn.workers import share_among_workers
 
 __all__ = ["run_modules"]
 
@@ -83,40 +85,52 @@ class _Perceptrons(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, depths: Sequence[int], *tensors: Any) -> tuple[Tensor, ...]:
         Xs, weights = tensors[: len(depths)], iter(tensors[len(depths) :])
-        Ys, inputs = [], []
-        for Y, depth in zip(Xs, depths, strict=True):
-            for i in range(depth):
-                inputs.append(Y if i == 0 else Y.relu_())
-                W, b = next(weights), next(weights)
-                Y = torch.mm(Y, W.T) if b is None else torch.addmm(b, Y, W.T)
-            Ys.append(Y)
+        pairs = zip(weights, weights, strict=True)
+        layers = [list(islice(pairs, depth)) for depth in depths]
+        works = [partial(_forward, X, each) for X, each in zip(Xs, layers, strict=True)]
+        ctx.sizes = [
+            len(X) * sum(W.numel() for W, _ in each) for X, each in zip(Xs, layers, strict=True)
+        ]
+        found = share_among_workers(works, ctx.sizes)
         ctx.depths = depths
+        inputs = [X for rows, _ in found for X in rows]
         ctx.save_for_backward(*inputs, *tensors[len(depths) :: 2])
         ctx.set_materialize_grads(False)
-        return tuple(Ys)
+        return tuple(Y for _, Y in found)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         n_views, n_layers = len(ctx.depths), sum(ctx.depths)
-        layers = iter(
-            zip(
-                ctx.saved_tensors[:n_layers],
-                ctx.saved_tensors[n_layers:],
-                ctx.needs_input_grad[n_views + 2 :: 2],  # which has no bias needs no gradient
-                strict=True,
-            )
+        layers = zip(
+            ctx.saved_tensors[:n_layers],
+            ctx.saved_tensors[n_layers:],
+            ctx.needs_input_grad[n_views + 2 :: 2],  # which has no bias needs no gradient
+            strict=True,
         )
-        grad_Xs: list[Tensor | None] = []
-        grad_weights: list[Tensor | None] = []
         wanted = ctx.needs_input_grad[1 : n_views + 1]
-        for G, depth, wants_X in zip(gradients, ctx.depths, wanted, strict=True):
-            grad_X, *found = _backward(G, list(islice(layers, depth)), wants_X=wants_X)
-            grad_Xs.append(grad_X)
-            grad_weights += found
-        return None, *grad_Xs, *grad_weights
+        works = [
+            partial(_backward, G, list(islice(layers, depth)), wants_X=wants_X)
+            for G, depth, wants_X in zip(gradients, ctx.depths, wanted, strict=True)
+        ]
+        found = share_among_workers(works, ctx.sizes)
+        grad_Xs = [grad_X for grad_X, *_ in found]
+        return None, *grad_Xs, *(grad for _, *grads in found for grad in grads)
 
 
+@torch.no_grad()  # which every thread asks for by itself
+def _forward(
+    Y: Tensor, layers: Sequence[tuple[Tensor, Tensor | None]]
+) -> tuple[list[Tensor], Tensor]:
+    """What came into every layer of a view, and what came out of the last."""
+    inputs = []
+    for i, (W, b) in enumerate(layers):
+        inputs.append(Y if i == 0 else Y.relu_())
+        Y = torch.mm(Y, W.T) if b is None else torch.addmm(b, Y, W.T)
+    return inputs, Y
+
+
+@torch.no_grad()
 def _backward(
     G: Tensor | None, layers: Sequence[tuple[Tensor, Tensor, bool]], *, wants_X: bool
 ) -> list[Tensor | None]:

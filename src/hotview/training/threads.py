@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
+
+from hotview.nn.workers import several_workers
 
 __all__ = ["one_thread", "suited_threads"]
 
@@ -42,8 +44,10 @@ def suited_threads(network: nn.Module, batch_size: int, device: torch.device) ->
     True
     """
     work = batch_size * sum(p.numel() for p in network.parameters())
-    small = device.type == "cpu" and work <= _SMALL
-    with one_thread() if small else nullcontext():
+    if device.type != "cpu" or work > _SMALL:
+        yield
+        return
+    with several_workers(torch.get_num_threads()), one_thread():
         yield
 
 
@@ -60,12 +64,10 @@ def one_thread() -> Iterator[None]:
     1
     """
     before = torch.get_num_threads()
-    if before == 1:
-        yield
-        return
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(1):  # numpy's linear algebra has threads of its own
+        # numpy's and scipy's linear algebra has threads of its own, even where torch has but one.
+        with threadpool_limits(1):
             yield
     finally:
         torch.set_num_threads(before)
