@@ -14,6 +14,7 @@ from torch import Tensor
 from hotview._types import Array, IntArray
 from hotview.training.batches import TrainingRows
 from hotview.training.diffusion import diffusion_coordinates
+from hotview.training.nearest import Scorer, find_nearest
 from hotview.training.neighbors import neighbors_among
 from hotview.training.propagation import make_graph, share_out, spread
 from hotview.training.rows import ViewRows
@@ -307,11 +308,14 @@ def _graph(places: Array, n_neighbors: int) -> sparse.csr_array:
 
 def _nearest(rows: ViewRows, basis: Basis, places: Array, others: IntArray, k: int) -> IntArray:
     voters = torch.as_tensor(places, device=rows.device)
-    found = [np.empty((0, k), dtype=np.int64)]
-    for part in _chunks(others):
-        distance = torch.cdist(basis.place(rows.take(part)), voters)
-        found.append(distance.topk(k, dim=1, largest=False).indices.cpu().numpy())
-    return np.concatenate(found)
+    scorer = Scorer.of(voters)
+    # In as few bytes as will do: there may be millions of these rows.
+    near = np.empty((len(others), k), dtype=np.min_scalar_type(len(places)))
+    for start in range(0, len(others), _CHUNK):
+        part = others[start : start + _CHUNK]
+        Y = basis.place(rows.take(part)).double()
+        near[start : start + _CHUNK] = find_nearest(voters, Y, k, scorer).cpu().numpy()
+    return near
 
 
 def _means(values: Array, near: IntArray) -> Array:
