@@ -33,10 +33,14 @@ products, in some 800 calls, and this is what was done about it:
   (``nn/perceptrons.py``): in place, and four steps of the gradient instead of about 150;
 - Adam looked up and counted its 69 tensors in every step, for longer than it updated them
   (``training/adam.py``);
-- the heads of all views have one loss, and the reconstruction torch's own mean.
+- the heads of all views have one loss, and the reconstruction torch's own mean;
+- on two cores two views are worked on at a time (``nn/workers.py``);
+- on a GPU a step is one recorded graph, in which the views run side by side.
 
-What is left between the products: the sliced costs with their sort and their plan (1.5 ms there and
-back), drawing the rows (0.5 ms), the heads (0.7 ms) and the reconstruction error (0.6 ms).
+Twice as fast as the plain loop was the aim on the CPU, and is missed: the products alone, from
+caches that other work has emptied, take nearly half of the plain loop's time with one thread. What
+is left between the products: the sliced costs with their sort and their plan (1.5 ms there and
+back), drawing the rows (0.5 ms), the heads (0.7 ms), the reconstruction error (0.6 ms).
 """
 
 from __future__ import annotations
@@ -215,15 +219,18 @@ def on_cuda(split: Any, options: argparse.Namespace, tell: Callable[[str], None]
     contestants = {PEER: run_naive, OURS: run_ours}
     run_naive(split, "cuda")
     best = contest(split, contestants, "cuda", 2 if options.quick else TURNS, tell)
-    within = f"fit in {MOST_SECONDS:g} s"
     ratios = {what: best[PEER][what] / best[OURS][what] for what in ("fit", "steps")}
-    ratios[within] = MOST_SECONDS / best[OURS]["fit"]
+    within = {
+        f"{what} in {MOST_SECONDS:g} s": MOST_SECONDS / best[OURS][what]
+        for what in ("steps", "fit")
+    }
     case = {
         "seconds": best,
         "floor_seconds": floor(split, "cuda", rounds=20),
         "first_call_overhead_seconds": first - best[OURS]["fit"],
     }
-    return {"cases": [case], "ratios": ratios, "targets": {within: 1.0}}
+    targets = dict.fromkeys(within, 1.0)
+    return {"cases": [case], "ratios": {**ratios, **within}, "targets": targets}
 
 
 def table(found: dict[str, Any]) -> Table:
