@@ -1,15 +1,20 @@
+import gc
+
 import pytest
 import torch
 
-from hotview.losses import DGCCA, HOTReference, SWReference
+from hotview.losses import DGCCA, HOTReference, Planner, SWReference
 from hotview.losses.objective import Batch, Evaluation
 from hotview.losses.terms import Terms
-from hotview.training.graphs import RecordedStep
+from hotview.training.graphs import RecordedStep, _without_collection
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 MAKERS = {
     "one recording": lambda: SWReference(3, n_points=16, generator=seeded(0)),
     "interrupted by a plan": lambda: HOTReference(3, 2, n_points=16, generator=seeded(0)),
+    "with a plan in it": lambda: HOTReference(
+        3, 2, planner=Planner(max_iter=20), n_points=16, generator=seeded(0)
+    ),
     "interrupted by a shared G": lambda: DGCCA(),
 }
 
@@ -56,3 +61,13 @@ def test_a_recorded_step_does_what_the_step_does(name):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     assert len(recorded.graphs) == (1 if name == "one recording" else 2)
     assert coupling.outside is None
+
+
+def test_nothing_is_collected_while_a_step_is_recorded():
+    assert gc.isenabled()
+    with _without_collection():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), _without_collection():
+        raise ZeroDivisionError
+    assert gc.isenabled()

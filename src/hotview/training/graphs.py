@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -73,7 +75,7 @@ class RecordedStep:
         self.graphs = [torch.cuda.CUDAGraph()]
         self.coupling.outside = self._interrupt
         torch.cuda.synchronize()
-        with torch.cuda.stream(self.stream):
+        with torch.cuda.stream(self.stream), _without_collection():
             self.graphs[0].capture_begin()
             try:
                 self.evaluation = self.step(self.batch)
@@ -88,6 +90,18 @@ class RecordedStep:
         self.graphs.append(torch.cuda.CUDAGraph())
         self.graphs[1].capture_begin(pool=self.graphs[0].pool())
         return self.answer
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keep Python from collecting garbage: a graph of an earlier fit, freed now, ends a recording."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _to_device(batch: Batch) -> Batch:
