@@ -94,7 +94,7 @@ class RecordedStep:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Keep Python from collecting garbage: a graph of an earlier fit, freed now, ends a recording."""
+    """Keep Python from collecting garbage: a graph of an earlier fit, freed, ends a recording."""
     collects = gc.isenabled()
     gc.disable()
     try:
