@@ -17,7 +17,7 @@ Both views show the same people, which suits plans that match rows one to one.
   linked rows have labels, logistic regression on these alone, which needs no other row.
 
 Accuracy is over the rows of B that are not linked. Time is from arrays to classes. POT gets at most
-20 outer iterations (its own limit, and SCOT's, is 1,000) and all are stopped after 4 minutes; a
+20 outer iterations (its own limit, and SCOT's, is 1,000) and all are stopped after 2 minutes; a
 contestant that was stopped counts with that time and has no accuracy. Compilation, not imports,
 counts for moscot, as it does for whoever has one problem to solve. Floors: an outer iteration
 multiplies two pairs of N × N matrices, 4 N³ operations in all (32 · 10⁹ for N = 2,000), and reads
@@ -57,7 +57,7 @@ from hotview.datasets import load_handwritten, make_views
 SHARE_LINKED = 0.05
 ITERATIONS = 20
 ENTROPY = 0.01  # moscot's default, relative to the mean cost as its is
-LIMIT = 240  # seconds
+LIMIT = 120  # seconds
 DEFAULT, ONE_REPLICA = "hotview", "hotview, one replica"
 NEIGHBORS_VOTE = 5
 TARGET, TARGET_ROWS = 10.0, 2000
