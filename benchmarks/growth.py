@@ -3,7 +3,7 @@
     python benchmarks/growth.py                  # one thread of the CPU; 15 GB of files meanwhile
     python benchmarks/growth.py --quick          # smaller ends of the same lines
     python benchmarks/growth.py --device cuda
-    python benchmarks/growth.py --plot           # docs/pictures/growth.png and .svg, of the record
+    python benchmarks/growth.py --plot           # docs/pictures/growth.png, of the record
     python benchmarks/growth.py --data DIR       # where the files are written meanwhile
 
 Views of 64 columns of float32, `MultiViewEncoder` with its defaults where nothing else is said:
@@ -42,7 +42,7 @@ from rich.table import Table
 from stored_views import N_COLUMNS, PeakMemory, alone, bytes_of, folder_with_room, write_views
 
 OUT = RESULTS / "growth.json"
-PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "growth"
+PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "growth.png"
 ROWS = (10**3, 10**4, 10**5, 10**6, 10**7)
 ROWS_QUICK = (10**4, 10**5)
 VIEWS = (2, 4, 8, 16, 32, 64, 128, 256)
@@ -197,7 +197,9 @@ def plot(record: dict[str, Any]) -> None:
     from hotview.report.palette import VIEW_COLORS
 
     panels = (("rows",), ("hot-reference", "hot-pairwise"), ("batch",), ("directions",))
-    figure, axes = plt.subplots(1, 5, figsize=(16, 3.4), layout="constrained")
+    figure, grid = plt.subplots(2, 3, figsize=(10.5, 6), layout="constrained")
+    grid[1, 2].axis("off")
+    axes = grid.flat[:5]
     colors = [light for light, _ in VIEW_COLORS]
     marks = {"cpu": "-", "cuda": "--"}
     for k, (axis, names) in enumerate(zip(axes, panels, strict=False)):
@@ -229,11 +231,10 @@ def plot(record: dict[str, Any]) -> None:
     axes[-1].set(xlabel=LINES["rows"][0], ylabel="GB of its own memory", ylim=(0, None))
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, fontsize=7)
+        axis.legend(frameon=False, fontsize=8)
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    for ending in ("png", "svg"):
-        figure.savefig(PICTURE.with_suffix(f".{ending}"), dpi=150)
-        print(f"Drawn to {PICTURE.with_suffix(f'.{ending}')}")
+    figure.savefig(PICTURE, dpi=150)
+    print(f"Drawn to {PICTURE}")
 
 
 def _called(device: str) -> str:
