@@ -23,7 +23,7 @@ format: $(VENV)/.test-ready
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# How fast, on this machine's CPU: about an hour, and 20 GB of disk for tables larger than memory.
+# How fast, on this machine's CPU: an hour and a half, and 20 GB of disk for tables larger than memory.
 BENCHMARKS := start_up ot_core paper_training against_cca_zoo against_gromov_wasserstein \
     predict_rows precision growth larger_than_memory
 bench: $(VENV)/.bench-ready

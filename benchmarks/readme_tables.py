@@ -9,7 +9,8 @@ stands between ``<!--=KEY-->`` and ``<!--/-->``, where KEY is one of
 - ``over table/dataset/method/settings``, the difference to the same without coupling, in points,
   with its 95 % interval;
 - ``exact task/method/settings``, what the constraint met exactly adds to the penalty, likewise;
-- ``bench file/key/key/…``, a number of a benchmark as it stands, and ``percent file/…``, a share.
+- ``bench file/key/key/…``, a number of a benchmark as it stands, ``percent file/…``, a share, and
+  ``megabytes file/…``, bytes.
 """
 
 from __future__ import annotations
@@ -372,8 +373,19 @@ def _percent(file: str, *keys: str) -> str:
     return f"{100 * _number(file, *keys):.1f}"
 
 
+def _megabytes(file: str, *keys: str) -> str:
+    return f"{_number(file, *keys) / 1e6:,.0f}"
+
+
 #: kind of a number in a sentence → what makes it of the rest of its key
-NUMBERS = {"score": _score, "over": _over, "exact": _exact, "bench": _bench, "percent": _percent}
+NUMBERS = {
+    "score": _score,
+    "over": _over,
+    "exact": _exact,
+    "bench": _bench,
+    "percent": _percent,
+    "megabytes": _megabytes,
+}
 
 
 def _fill_number(match: re.Match[str]) -> str:
