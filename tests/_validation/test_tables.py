@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -230,3 +232,15 @@ def test_touching_looks_at_every_page(tmp_path):
 
     Table(np.load(path, mmap_mode="r").view(Watched)).touch(slice(100, 900))
     assert looked[0] == (slice(100, 900, 4), 0)
+
+
+@pytest.mark.parametrize("order", ("C", "F"))
+def test_rows_are_taken_in_any_layout_without_copying_the_rest(order):
+    X = np.asarray(np.arange(40_000.0).reshape(2000, 20), order=order)
+    rows = np.array([7, 3, 1999])
+    tracemalloc.start()
+    found = Table(X).rows(rows)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found, X[rows])
+    assert peak < X.nbytes / 10

@@ -142,3 +142,19 @@ def test_modules_are_called_where_nothing_learns_or_others_choose_the_precision(
 def test_each_view_must_come():
     with pytest.raises(ValueError, match="zip"):
         run_modules(modules(), rows()[:2])
+
+
+def test_a_layer_that_comes_twice_is_used_twice():
+    a, b, r = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.ReLU()
+    module, X = torch.nn.Sequential(a, r, b, r, a), torch.randn(7, 4)
+    (found,) = run_modules([module], [X])
+    torch.testing.assert_close(found, module(X))
+    expected = torch.autograd.grad(module(X).square().sum(), list(module.parameters()))
+    grads = torch.autograd.grad(found.square().sum(), list(module.parameters()))
+    torch.testing.assert_close(grads, expected)
+
+
+def test_a_replaced_forward_is_called():
+    layer, X = torch.nn.Linear(4, 3), torch.randn(7, 4)
+    layer.forward = lambda x: torch.zeros(len(x), 3)
+    assert torch.equal(run_modules([layer], [X])[0], torch.zeros(7, 3))

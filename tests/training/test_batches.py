@@ -396,3 +396,16 @@ def test_small_tables_are_not_read_ahead():
     drawn = sampler(unlabeled())
     drawn.draw()
     assert drawn._ahead is None
+
+
+@pytest.mark.usefixtures("_far")
+def test_what_is_closed_reads_no_more_and_can_go_on():
+    one, other = sampler(unlabeled(), 7), sampler(unlabeled(), 7)
+    for _ in range(3):
+        assert row_numbers(one.draw()) == row_numbers(other.draw())
+    thread = one._ahead._thread
+    one.close()
+    assert one._ahead is None
+    assert thread._shutdown
+    for _ in range(3):
+        assert row_numbers(one.draw()) == row_numbers(other.draw())

@@ -299,6 +299,9 @@ class Pressing:
             signal.raise_signal(signal.SIGINT)
         return self.inner.draw()
 
+    def close(self):
+        self.inner.close()
+
 
 @pytest.fixture
 def _pythons_own_handler():

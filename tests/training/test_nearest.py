@@ -143,3 +143,12 @@ def test_scores_are_out_by_less_than_is_said():
 def test_where_the_origin_is_makes_no_place_doubtful():
     near, far = (torch.as_tensor(make_cloud(500, at=at)).float() for at in (0.0, 100.0))
     assert nearest.Scorer.of(far).radius == pytest.approx(nearest.Scorer.of(near).radius, rel=1e-3)
+
+
+def test_one_place_far_from_all_others_changes_nothing_for_the_rest():
+    random = np.random.default_rng(0)
+    places = torch.from_numpy(random.normal(size=(3000, 8)).astype(np.float32))
+    Y = torch.from_numpy(random.normal(size=(50, 8)))
+    expected = find_nearest(places, Y, 7).sort(dim=1).values
+    far = torch.cat([places, torch.full((1, 8), 1e6)])
+    assert torch.equal(find_nearest(far, Y, 7).sort(dim=1).values, expected)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from hotview.training.threads import suited_threads
+from hotview.training.threads import one_thread, suited_threads
 
 CPU = torch.device("cpu")
 
@@ -37,4 +37,14 @@ def test_what_fails_puts_the_setting_back():
 
     with pytest.raises(KeyboardInterrupt):
         fail()
+    assert torch.get_num_threads() == 2
+
+
+def test_of_two_at_once_the_last_puts_the_setting_back():
+    torch.set_num_threads(2)
+    first, second = one_thread(), one_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
     assert torch.get_num_threads() == 2

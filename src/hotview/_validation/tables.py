@@ -61,8 +61,10 @@ class Table:
 
     def rows(self, rows: Array | slice) -> Array:
         """Return some rows, written out where they are sparse."""
-        if isinstance(self.data, np.ndarray) and not isinstance(rows, slice):
-            return self.data.take(rows, axis=0)  # twice as fast as brackets
+        is_array = isinstance(self.data, np.ndarray) and not isinstance(rows, slice)
+        if is_array and self.data.flags.c_contiguous and self.data.flags.aligned:
+            taken: Array = self.data.take(rows, axis=0)  # faster, but copies any other array whole
+            return taken
         part = self.data[rows]
         dense: Array = part.toarray() if hasattr(part, "toarray") else part
         return dense

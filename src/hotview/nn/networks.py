@@ -59,7 +59,7 @@ def encode_exactly(encoder: nn.Module, X: Tensor) -> Tensor:
     """
     ours = (nn.Sequential, nn.Linear, nn.ReLU)
     if not all(type(module) in ours for module in encoder.modules()):
-        Y: Tensor = encoder(X)
+        Y: Tensor = encoder(X.clone())  # which it may change, and voters look at after
         return Y.double()
     doubled = {name: p.double() for name, p in encoder.named_parameters()}
     F: Tensor = functional_call(encoder, doubled, (X.double(),))

@@ -67,13 +67,15 @@ def _can_be_joined(Xs: Sequence[Tensor]) -> bool:
 
 def _linear_layers(module: nn.Module) -> list[Any]:
     """The linear layers of a perceptron that learns; none of what is anything else."""
-    layers = list(module.children()) if type(module) is nn.Sequential else [module]
+    # Not its children, which are told once however often they come.
+    layers = list(module) if type(module) is nn.Sequential else [module]
     linears, others = layers[::2], layers[1::2]
     is_perceptron = (
         len(linears) == len(others) + 1
         and all(type(layer) is nn.Linear for layer in linears)
         and all(type(layer) is nn.ReLU for layer in others)
         and not any(getattr(layer, name) for layer in (module, *layers) for name in _HOOKS)
+        and not any("forward" in vars(layer) for layer in (module, *layers))  # replaced
         and all(p.requires_grad for p in module.parameters())
     )
     return linears if is_perceptron else []

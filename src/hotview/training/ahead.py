@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,6 +44,7 @@ class Ahead(Generic[Order, Goods]):
     ) -> None:
         self._decide, self._fetch = decide, fetch
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hotview-ahead")
+        weakref.finalize(self, self._thread.shutdown, wait=False, cancel_futures=True)
         self._coming: deque[tuple[Order, Future[Goods]]] = deque()
         for _ in range(depth):
             self._send()

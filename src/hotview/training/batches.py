@@ -202,6 +202,12 @@ class Sampler:
         self._ahead = Ahead(twin._plan, twin._carry_out, depth)
         return self._read(picks)
 
+    def close(self) -> None:
+        """Read no more ahead."""
+        if self._ahead is not None:
+            self._ahead.drop()
+            self._ahead = None
+
     def _plan(self) -> _Plan:
         return _Plan(self.pick(), list(self._soon()))
 

@@ -130,7 +130,9 @@ def check_finite(
 
 def chunks(table: Table) -> Iterator[tuple[int, Array]]:
     """Rows of a table, a few at a time, with the number of the first."""
-    is_large = table.n_rows * table.n_columns > _LARGE * _CHUNK
+    # What is stored elsewhere, or sparse, is slow to read in small pieces.
+    is_array = isinstance(table.data, np.ndarray)
+    is_large = is_array and table.n_rows * table.n_columns > _LARGE * _CHUNK
     step = max(1, (min(_FITTING, _CHUNK) if is_large else _CHUNK) // table.n_columns)
     for start in range(0, table.n_rows, step):
         yield start, table.rows(slice(start, start + step))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import torch
 
@@ -67,7 +68,10 @@ def train(
     with (
         Interrupt() as interrupt,
         ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose) as bar,
+        ExitStack() as after,
     ):
+        for member in team.members:  # whose reading ahead ends with the training, however it does
+            after.callback(member.sampler.close)
         bar.step(progress.epoch * n_steps + progress.step)
         while progress.epoch < schedule.max_epochs and not progress.is_over:
             start = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -56,12 +57,13 @@ def find_nearest(places: Tensor, Y: Tensor, k: int, scorer: Scorer | None = None
     rows, doubt = scorer.prepare(Y.detach())
     near, last = _look_once(scorer, rows, k)
     unsure = (~(last[:, 1] - last[:, 0] > doubt)).nonzero().squeeze(1)  # NaN is no answer
-    most = last[:, 0] + doubt
-    size = _fitting(scorer.n_padded, Y.device)
+    if len(unsure) == 0:
+        return near
+    exact = (places.double() - scorer.mean).T
+    size = max(1, _fitting(scorer.n_padded, Y.device) // 2)  # scores in float64 are twice as large
     for start in range(0, len(unsure), size):
         some = unsure[start : start + size]
-        scores = torch.mm(rows[some], scorer.matrix)[:, : len(places)]
-        near[some] = _look_again(places, Y[some], scores, most[some], k)
+        near[some] = _look_again(places, exact, Y[some], scorer, k)
     return near
 
 
@@ -169,8 +171,17 @@ def _pick(values: Tensor, k: int) -> Tensor:
     return values.topk(k, dim=1, largest=False).indices
 
 
-def _look_again(places: Tensor, Y: Tensor, scores: Tensor, most: Tensor, k: int) -> Tensor:
-    """Compare in float64 all whose score is not beyond doubt too large."""
+def _look_again(places: Tensor, exact: Tensor, Y: Tensor, scorer: Scorer, k: int) -> Tensor:
+    """Compare in float64: by products first, and by differences who is still in doubt.
+
+    One place far from all others makes float32 doubt everything; float64 doubts 2²⁹ times less.
+    """
+    centered = Y - scorer.mean
+    scores = torch.addmm(exact.square().sum(0), centered, exact, alpha=-2)
+    # What is compared in the end, squared differences, is rounded, too, by the size of these.
+    squares = (scorer.radius + centered.square().sum(1).sqrt()).square()
+    doubt = 4 * (Y.shape[1] + 8) * 2.0**-53 * squares
+    most = scores.topk(k, dim=1, largest=False).values[:, -1] + doubt
     n_near = max(k, int((scores <= most.unsqueeze(1)).sum(1).max()))
     size = max(1, 2**21 // (n_near * Y.shape[1]))
     parts = zip(torch.split(scores, size), torch.split(Y, size), strict=True)
@@ -187,5 +198,9 @@ def _compare(places: Tensor, Y: Tensor, scores: Tensor, n_near: int, k: int) -> 
 def _roundoff(device: torch.device) -> float:
     """Relative error of one rounding in a product of float32 matrices, as torch is set."""
     backend = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
-    precision = getattr(getattr(backend, "matmul", None), "fp32_precision", "ieee")
-    return _ROUNDOFF.get(precision, 2.0**-24)
+    setting: Any = getattr(backend, "matmul", None)
+    if hasattr(setting, "fp32_precision"):
+        return _ROUNDOFF.get(setting.fp32_precision, 2.0**-24)
+    coarse = {"high": "tf32", "medium": "bf16"}  # as torch called them before 2.9
+    name = coarse.get(torch.get_float32_matmul_precision(), "ieee")
+    return _ROUNDOFF.get(name, 2.0**-24)

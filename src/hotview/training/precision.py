@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,8 @@ PRECISIONS = ("float32", "tf32", "bfloat16")
 
 #: what turns a tensor of every view into another
 Pass = Callable[[Sequence[Tensor]], list[Tensor]]
+
+_lock = threading.RLock()
 
 
 def used_precision(precision: str, device: torch.device) -> str:
@@ -156,9 +159,10 @@ def _tf32() -> Iterator[None]:
     name, value = "fp32_precision", "tf32"
     if not hasattr(setting, name):  # torch before 2.9
         name, value = "allow_tf32", True  # type: ignore[assignment]
-    before = getattr(setting, name)
-    setattr(setting, name, value)
-    try:
-        yield
-    finally:
-        setattr(setting, name, before)
+    with _lock:  # the setting is the whole program's; another fit must not take ours for the user's
+        before = getattr(setting, name)
+        setattr(setting, name, value)
+        try:
+            yield
+        finally:
+            setattr(setting, name, before)

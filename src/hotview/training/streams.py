@@ -23,7 +23,7 @@ def window_for(n_rows: int, n_columns: int, batch_size: int) -> int:
     """How many rows are shuffled together, so that a table on disk is read in long stretches.
 
     Up to 256 MB of rows are shuffled all at once. Of more, 64 MB are, or a hundred batches where
-    that is more, up to 256 MB.
+    that is more, up to 256 MB. (Of very many short rows a stream takes fewer, see there.)
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,10 @@ from hotview.nn.workers import several_workers
 
 __all__ = ["one_thread", "suited_threads"]
 
+# Fits in several threads at once: the first saves the settings, and the last puts them back.
+_lock = threading.Lock()
+_users, _before = 0, 1
+_limits: threadpool_limits | None = None
 _SMALL = 10**8  # products of a weight with an entry of a row, in one pass over a batch
 
 
@@ -63,11 +68,20 @@ def one_thread() -> Iterator[None]:
     ...     torch.get_num_threads()
     1
     """
-    before = torch.get_num_threads()
+    global _users, _limits, _before
+    mine = torch.get_num_threads()
+    with _lock:
+        if _users == 0:
+            # numpy's and scipy's linear algebra has threads of its own, even where torch has one.
+            _before, _limits = mine, threadpool_limits(1)
+        _users += 1
     torch.set_num_threads(1)
     try:
-        # numpy's and scipy's linear algebra has threads of its own, even where torch has but one.
-        with threadpool_limits(1):
-            yield
+        yield
     finally:
-        torch.set_num_threads(before)
+        with _lock:
+            _users -= 1
+            # What is set last holds for threads that come, whoever set it.
+            torch.set_num_threads(_before if _users == 0 else mine)
+            if _users == 0 and _limits is not None:
+                _limits.restore_original_limits()

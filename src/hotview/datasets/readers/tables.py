@@ -259,17 +259,18 @@ def _map_parquet(
     path: Path, names: list[str], shape: tuple[int, int], dtype: np.dtype[Any]
 ) -> Array:
     """Copy columns of a parquet file into a temporary file, and map it."""
-    with tempfile.TemporaryFile(prefix="hotview-") as stream:  # it is gone when nobody maps it
-        X: Array = np.memmap(stream, dtype=dtype, mode="w+", shape=shape)
     rows = max(1, _TOGETHER // (len(names) * dtype.itemsize))
-    part, start = np.empty((rows, len(names)), dtype=dtype), 0
-    for batch in _batches(path, names, rows):
-        here = part[: batch.num_rows]
-        _fill(here, path, names, batch)
-        X[start : start + len(here)] = here
-        start += len(here)
-    X.flags.writeable = False
-    return X
+    part = np.empty((rows, len(names)), dtype=dtype)
+    # Written as a file, because a full disk under a mapping kills the process. It is gone when
+    # nobody maps it.
+    with tempfile.TemporaryFile(prefix="hotview-", buffering=0) as stream:
+        for batch in _batches(path, names, rows):
+            here = part[: batch.num_rows]
+            _fill(here, path, names, batch)
+            left = memoryview(here.data).cast("B")
+            while left:
+                left = left[stream.write(left) :]
+        return np.memmap(stream, dtype=dtype, mode="r", shape=shape)
 
 
 def _batches(path: Path, names: list[str], rows: int) -> Iterator[Any]:
