@@ -8,8 +8,8 @@ Contestants get the same inputs in the same process, take turns, and are timed e
 counts with its best time, because whatever else the machine does only adds to it. The claim is the
 ratio of the two. POT is asked pair by pair, and goes back through the sum of all; on a GPU through
 each pair by itself, because all do not fit with a million points. There, on any device, it gets one
-turn, because that takes so long. On a GPU pairs by hand take part, too: project, sort, subtract, which is
-enough for clouds of equal size.
+turn, because that takes so long. On a GPU pairs by hand take part, too: project, sort, subtract,
+which is enough for clouds of equal size.
 
 The floor is the sort of all S·M·N projected values with the places they came from, by torch, on the
 same device in the same turns: what is sorted has to be projected before and compared after. On a

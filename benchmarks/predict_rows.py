@@ -315,7 +315,7 @@ class Memory:
 
 
 def run_all(models: dict[str, Any], n_all: int, device: str) -> list[dict[str, Any]]:
-    """All rows at once, from memory and from mapped files; a fiftieth, where it takes many minutes."""
+    """All rows at once, from memory and from mapped files; a fiftieth, where it takes long."""
     found = []
     views, _ = make_views(n_all, 2)
     with tempfile.TemporaryDirectory() as folder:
