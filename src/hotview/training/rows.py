@@ -55,7 +55,7 @@ class ViewRows:
         #: all rows, standardized, where there is room for them
         self.ready: Tensor | None = None
         if (not once and self._fits_on_device()) or (often and self._is_small()):
-            self.ready = torch.cat(list(self.chunks()))
+            self.ready = self._standardize_all()
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -85,6 +85,15 @@ class ViewRows:
         if len(self.tables) == 1 and self.present[0] is None:
             return self.columns.apply(self.tables[0].rows(slice(start, stop))).to(self.device)
         return self.take(np.arange(start, min(stop, len(self))))
+
+    def _standardize_all(self) -> Tensor:
+        """All rows, written where they stay: parts that wait for each other would take twice it."""
+        X = torch.empty(len(self), self.n_columns, dtype=torch.float32, device=self.device)
+        start = 0
+        for part in self.chunks():
+            X[start : start + len(part)] = part
+            start += len(part)
+        return X
 
     def _gather(self, rows: IntArray) -> Tensor:
         if len(self.tables) == 1:
