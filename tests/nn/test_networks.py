@@ -85,3 +85,13 @@ def test_encoders_of_other_makes_compute_as_they_do():
 
     encoder, X = Own(5, 2), torch.ones(3, 5)
     torch.testing.assert_close(encode_exactly(encoder, X), encoder(X).double(), rtol=0, atol=0)
+
+
+def test_an_encoder_of_another_make_may_change_its_input():
+    class Greedy(torch.nn.Module):
+        def forward(self, x):
+            return x.mul_(5.0)
+
+    X = torch.ones(3, 2)
+    assert torch.equal(encode_exactly(Greedy(), X), torch.full((3, 2), 5.0, dtype=torch.float64))
+    assert torch.equal(X, torch.ones(3, 2))
