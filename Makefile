@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 
-.PHONY: demo test lint format bench bench-gpu bench-check bench-tables docs docs-serve wheel clean
+.PHONY: demo test test-federated lint format bench bench-gpu bench-check bench-tables docs docs-serve wheel clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo --force
@@ -13,6 +13,10 @@ demo: $(VENV)/.demo-ready
 # As many processes as cores, each with one thread: together they are twice as fast on two cores.
 test: $(VENV)/.test-ready lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+# Flower itself: a SuperLink and three SuperNodes on loopback, with TLS and keys; some ten minutes.
+test-federated: $(VENV)/.test-ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/federated -m slow
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check
