@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hotview import MultiViewClassifier
+from hotview.model_selection.problem import read_problem
 
 CLASSES = np.array(["ant", "bee"])
 
@@ -41,3 +42,23 @@ def log_likelihood():
         return np.log(estimator.predict_proba(Xs)[right]).mean()
 
     return log_likelihood
+
+
+@pytest.fixture
+def make_problem():
+    """Views whose entries are the numbers of their rows, 1000 and 2000 apart."""
+
+    def make_problem(y, unaligned=None, unaligned_y=None):
+        rows = np.arange(len(y), dtype=float)[:, None]
+        linked = {"a": rows + np.zeros(2), "b": rows + 1000}
+        return read_problem(MultiViewClassifier(), linked, y, unaligned, unaligned_y)
+
+    return make_problem
+
+
+@pytest.fixture
+def make_unaligned():
+    def make_unaligned():
+        return {"b": np.arange(5.0)[:, None] + 3000, "a": np.arange(4.0)[:, None] + [4000, 0]}
+
+    return make_unaligned

@@ -1,24 +1,25 @@
 import pickle
-import warnings
+import sys
 
 import numpy as np
-import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
-from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
+from sklearn.utils import _safe_indexing
 
-from hotview import MultiViewClassifier
-from hotview.model_selection.by_row import OnRows, read_problem, scoring_on_rows
+from hotview.evaluation import PCALogisticRegression
+from hotview.model_selection import cross_validate
+from hotview.model_selection.by_row import OnRows, Rows, scoring_on_rows
+from hotview.model_selection.problem import read_problem
 
 
-class Recorder(ClassifierMixin, BaseEstimator):
-    """Remembers what it was fitted to, and predicts what stands in the first column."""
+class Reader(ClassifierMixin, BaseEstimator):
+    """Predicts what stands in the first column."""
 
     def __init__(self, shift=0):
         self.shift = shift
 
     def fit(self, Xs, y, **more):
-        self.seen_ = {"Xs": Xs, "y": y, **more}
         self.classes_ = np.array([0, 1])
         return self
 
@@ -30,140 +31,73 @@ class Recorder(ClassifierMixin, BaseEstimator):
         return float(np.mean(self.predict(Xs) == y))
 
 
-def make_problem(y, unaligned=None, unaligned_y=None):
-    """Views whose entries are the numbers of their rows, 1000 and 2000 apart."""
-    rows = np.arange(len(y), dtype=float)[:, None]
-    linked = {"a": rows + np.zeros(2), "b": rows + 1000}
-    return read_problem(Recorder(), linked, y, unaligned, unaligned_y)
+def test_rows_are_taken_as_scikit_learn_takes_them(make_problem):
+    rows = Rows(make_problem([0, 1, 0, 1, 1]), np.array([1, 2, 4]))
+    assert rows.shape == (3,)
+    taken = _safe_indexing(rows, np.array([0, 2]))
+    assert taken.problem is rows.problem
+    assert taken.numbers.tolist() == [1, 4]
 
 
-def make_unaligned():
-    return {"b": np.arange(5.0)[:, None] + 3000, "a": np.arange(4.0)[:, None] + [4000, 0]}
+def test_rows_are_as_large_as_their_views(make_problem, make_unaligned):
+    few = Rows(make_problem([0, 1, 1], make_unaligned()), np.arange(2))
+    entries = 3 * 3 + 4 * 2 + 5
+    assert 8 * entries < sys.getsizeof(few) < 8 * entries + 300
 
 
-def test_rows_are_numbered_linked_ones_first_then_view_by_view():
-    problem = make_problem([0, 1, -1], make_unaligned(), {"b": [1, 0, -1, 0, 1]})
-    assert problem.numbering.sizes == {"": 3, "a": 4, "b": 5}
-    assert problem.dealt.tolist() == [0, 1]
-    np.testing.assert_array_equal(problem.target[[0, 1, 7, 8, 10, 11]], [0, 1, 1, 0, 0, 1])
-
-
-def test_unaligned_rows_are_dealt_where_no_linked_row_has_a_label():
-    problem = make_problem([np.nan] * 3, make_unaligned(), {"b": [1, 0, -1, 0, 1], "a": [1] * 4})
-    assert problem.dealt.tolist() == [3, 4, 5, 6, 7, 8, 10, 11]
-    # Classes of different views are different strata.
-    assert len(set(problem.strata[:4]) & set(problem.strata[4:])) == 0
-
-
-def test_an_estimator_is_fitted_to_the_rows_it_is_given():
-    y = np.array(["u", "v", None, "v"], dtype=object)
-    problem = make_problem(y, make_unaligned(), {"b": ["u", None, "v", "v", "u"]})
-    seen = problem.fit(Recorder(), np.array([1, 2, 4, 5, 8, 12])).seen_
-    np.testing.assert_array_equal(seen["Xs"]["b"][:, 0], [1001, 1002])
-    assert seen["y"].tolist() == ["v", None]
-    np.testing.assert_array_equal(seen["unaligned"]["a"][:, 0], [4000, 4001])
-    np.testing.assert_array_equal(seen["unaligned"]["b"][:, 0], [3000, 3004])
-    assert {name: part.tolist() for name, part in seen["unaligned_y"].items()} == {"b": ["u", "u"]}
-
-
-def test_what_is_not_there_is_not_passed():
-    seen = make_problem([0, 1, 1]).fit(Recorder(), np.arange(2)).seen_
-    assert set(seen) == {"Xs", "y"}
-    problem = make_problem([0, 1, 1], make_unaligned(), {"a": [0, 1, 1, 1]})
-    assert set(problem.fit(Recorder(), np.arange(3)).seen_) == {"Xs", "y"}
-
-
-def test_views_that_are_used_whole_are_not_copied():
-    unaligned = make_unaligned()
-    problem = make_problem([0, 1, 1], unaligned)
-    seen = problem.fit(Recorder(), problem.numbering.rows).seen_
-    assert seen["Xs"] is problem.Xs
-    assert seen["unaligned"]["a"] is unaligned["a"]
-    assert clone(problem, safe=False) is problem
-
-
-def test_frames_stay_frames():
-    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0]})
-    problem = read_problem(Recorder(), [frame, frame], [0, 1, 0], [None, frame], None)
-    seen = problem.fit(Recorder(), np.array([0, 2, 4])).seen_
-    assert seen["Xs"][0].index.tolist() == [0, 2]
-    assert list(seen["unaligned"]) == ["view_1"]
-    assert seen["unaligned"]["view_1"]["x"].tolist() == [2.0]
-
-
-def test_rows_are_predicted_from_the_views_they_are_in():
+def test_rows_are_predicted_from_the_views_they_are_in(make_problem, make_unaligned):
     problem = make_problem([-1, -1, -1], make_unaligned(), {"b": [1, 0, 1, 0, 1]})
-    model = OnRows(Recorder(shift=0.5), problem).fit(problem.numbering.rows)
-    np.testing.assert_array_equal(model.predict(np.array([0, 2, 3, 8])), [0.5, 2.5, 4000.5, 3001.5])
+    model = OnRows(Reader(shift=0.5)).fit(Rows(problem, problem.numbering.rows))
+    rows = Rows(problem, np.array([0, 2, 3, 8]))
+    np.testing.assert_array_equal(model.predict(rows), [0.5, 2.5, 4000.5, 3001.5])
 
 
-def test_parts_are_scored_with_the_weight_of_their_rows():
+def test_parts_are_scored_with_the_weight_of_their_rows(make_problem, make_unaligned):
     problem = make_problem([-1, -1, -1], make_unaligned(), {"b": [1, 0, 1, 0, 1]})
-    model = OnRows(Recorder(), problem).fit(problem.numbering.rows)
-    rows = np.array([0, 1, 2, 8])
+    model = OnRows(Reader()).fit(Rows(problem, problem.numbering.rows))
+    rows = Rows(problem, np.array([0, 1, 2, 8]))
     assert model.score(rows, np.array([0.0, 1.0, 2.0, -1.0])) == 0.75
-    scorer = pickle.loads(pickle.dumps(scoring_on_rows(Recorder(), first_row)))
+    scorer = pickle.loads(pickle.dumps(scoring_on_rows(Reader(), first_row)))
     assert scorer(model, rows, np.zeros(4)) == 3001 / 4
 
 
 def first_row(estimator, Xs, y):
-    assert isinstance(estimator, Recorder)
+    assert isinstance(estimator, Reader)
     return estimator.predict(Xs)[0] * len(y) / len(Xs["b"])
 
 
 def test_parameters_are_those_of_the_estimator():
-    problem = make_problem([0, 1])
-    model = OnRows(Recorder(), problem)
+    model = OnRows(Reader())
     again = clone(model).set_params(shift=3)
     assert again.estimator.shift == 3
     assert model.estimator.shift == 0
-    assert again.problem is problem
     assert is_classifier(model)
     assert not hasattr(model, "predict_proba")
 
 
-def test_it_can_be_sent_to_another_process():
-    problem = make_problem([0, 1, 1], make_unaligned())
-    model = pickle.loads(pickle.dumps(OnRows(Recorder(shift=2), problem)))
-    np.testing.assert_array_equal(model.fit(np.arange(7)).predict(np.array([1, 3])), [3, 4002])
+def test_they_can_be_sent_to_another_process(make_problem, make_unaligned):
+    rows = Rows(make_problem([0, 1, 1], make_unaligned()), np.arange(7))
+    model, rows = pickle.loads(pickle.dumps((OnRows(Reader(shift=2)), rows)))
+    np.testing.assert_array_equal(model.fit(rows).predict(rows.take([1, 3])), [3, 4002])
 
 
-@pytest.mark.parametrize("cv", (3, KFold(3), ShuffleSplit(3, random_state=0), LeaveOneOut()))
-def test_only_rows_with_a_label_are_held_out_and_all_others_train(cv):
-    y = np.array([0, -1, 0, 1, 1, -1, 0, 1, 0, 1, 1, 0])
-    problem = make_problem(y, make_unaligned(), {"b": [1, 0, 1, 0, 1]})
-    folds = problem.folds(cv, None)
-    always = {1, 5, *range(12, 21)}
-    for train, test in folds:
-        assert always <= set(train)
-        assert not set(train) & set(test)
-        assert not always & set(test)
-        assert train.tolist() == sorted(train)
-        assert test.tolist() == sorted(test)
-    if not isinstance(cv, ShuffleSplit):
-        assert sorted(np.concatenate([test for _, test in folds])) == problem.dealt.tolist()
+def test_a_fitted_model_does_not_carry_the_rows(make_views):
+    views, y = make_views()
+    problem = read_problem(PCALogisticRegression(), views, y, None, None)
+    model = OnRows(PCALogisticRegression()).fit(Rows(problem, problem.numbering.rows))
+    assert not any(value is problem for value in vars(model).values())
+    assert len(pickle.dumps(model)) < len(pickle.dumps(PCALogisticRegression().fit(views, y))) + 500
 
 
-def test_the_seed_is_that_of_the_folds():
-    problem = make_problem(np.arange(20) % 2)
-    first, again, other = (
-        [test.tolist() for _, test in problem.folds(2, seed)] for seed in (0, 0, 1)
-    )
-    assert first == again
-    assert first != other
-
-
-@pytest.mark.parametrize(
-    ("cv", "seed", "error", "message"),
-    (
-        ([([0], [1])], None, TypeError, "cv to be a number of folds or a splitter"),
-        (KFold(2), 0, ValueError, "no random_state beside a splitter"),
-        (1, None, ValueError, "n_splits to be a whole number of at least 2"),
-    ),
-)
-def test_what_is_no_splitter_is_refused(cv, seed, error, message):
-    with pytest.raises(error, match=message):
-        make_problem([0, 1, 0, 1]).folds(cv, seed)
+def test_scikit_learn_may_dispatch_by_kinds_of_array(make_views, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    views, y = make_views(noise=3.0)
+    found = []
+    for dispatch in (False, True):
+        with config_context(array_api_dispatch=dispatch):
+            scores = cross_validate(PCALogisticRegression(), views, y, cv=2, random_state=0)
+            found.append(scores.test_score.tolist())
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
@@ -175,55 +109,4 @@ def test_what_is_no_splitter_is_refused(cv, seed, error, message):
 )
 def test_what_is_no_score_is_refused(scoring, error, message):
     with pytest.raises(error, match=message):
-        scoring_on_rows(Recorder(), scoring)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    (
-        ({"y": [0, 1]}, "each of the 3 rows, but it holds 2"),
-        ({"y": None}, "y to hold a label for every row, but it is None"),
-        ({"y": [0, 0, 0]}, "at least two classes"),
-        ({"Xs": [np.zeros((3, 1)), np.zeros((4, 1))]}, "numbers of rows differ"),
-        ({"unaligned": [np.zeros((3, 1))]}, "Expected 2 views"),
-        ({"unaligned": [None, np.zeros((3, 2))]}, "'view_1' to have 1 columns"),
-        ({"unaligned_y": {"view_0": [1]}}, "unaligned_y to label views that unaligned holds"),
-    ),
-)
-def test_problems_are_checked_before_anything_is_fitted(change, message):
-    problem = {"Xs": [np.zeros((3, 1)), np.zeros((3, 1))], "y": [0, 1, 1]}
-    problem |= {"unaligned": None, "unaligned_y": None} | change
-    with pytest.raises(ValueError, match=message):
-        read_problem(Recorder(), **problem)
-
-
-def test_half_a_training_is_no_result():
-    class Interrupted(Recorder):
-        def fit(self, Xs, y, **more):
-            warnings.warn("Training was interrupted in epoch 3; ...", stacklevel=1)
-
-    problem = make_problem([0, 1, 0, 1])
-    with pytest.raises(KeyboardInterrupt):
-        problem.fit(Interrupted(), np.arange(4))
-
-
-def test_other_warnings_are_passed_on():
-    class Careful(Recorder):
-        def fit(self, Xs, y, **more):
-            warnings.warn("Careful", stacklevel=1)
-            return super().fit(Xs, y, **more)
-
-    problem = make_problem([0, 1, 0, 1])
-    with pytest.warns(UserWarning, match="Careful"):
-        problem.fit(Careful(), np.arange(4))
-    with pytest.raises(UserWarning, match="Careful"):  # where warnings are errors
-        problem.fit(Careful(), np.arange(4))
-
-
-def test_labels_in_another_order_than_their_rows_are_refused():
-    ids = [f"p{i}" for i in range(6)]
-    views = {name: pd.DataFrame(np.ones((6, 2)), index=ids) for name in ("a", "b")}
-    y = pd.Series([0, 1] * 3, index=ids)
-    assert read_problem(MultiViewClassifier(), views, y, None, None).y.tolist() == [0, 1] * 3
-    with pytest.raises(ValueError, match="row labels of view 'a' and of y differ"):
-        read_problem(MultiViewClassifier(), views, y[::-1], None, None)
+        scoring_on_rows(Reader(), scoring)

@@ -1,212 +1,72 @@
 """Several views as scikit-learn's searches can take them: an X of row numbers.
 
-Rows are numbered through, linked ones first. scikit-learn splits the numbers, and the estimator
-that it is given looks the rows up.
+scikit-learn splits the numbers, and the estimator that it is given looks the rows up.
 """
 
 from __future__ import annotations
 
-import threading
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.metrics import check_scoring
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
-from hotview._types import Array, IntArray, RandomState, View, Views
-from hotview._validation import (
-    Table,
-    check_aligned_tables,
-    check_known_tables,
-    check_tables,
-    check_target,
-)
-from hotview._validation.views import name_views
-from hotview.estimators.labels import encode_labels
-from hotview.model_selection.splitting import Numbering, RowKFold, take_rows
+from hotview._types import Array, IntArray
+from hotview.model_selection.problem import Problem
 
-__all__ = ["OnRows", "Problem", "read_problem", "scoring_on_rows"]
-
-_LINKED = ""  # no view can have this name
-_INTERRUPTED = "Training was interrupted"  # how an estimator begins to warn of Ctrl-C
+__all__ = ["OnRows", "Rows", "scoring_on_rows"]
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Everything that `fit` takes, its rows numbered through: linked ones, then view by view.
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of a problem: an X that scikit-learn takes rows of as of a data frame.
+
+    All fits of a search get the same X, so that joblib hands it round once: to processes in a
+    file that they share, and to other machines by what its size says.
 
     Parameters
     ----------
-    Xs : views
-        The linked rows.
-    y : ndarray
-        Their labels.
-    unaligned, unaligned_y : dict
-        Other rows, and labels of some; possibly empty.
-    numbering : Numbering
-        Of all these rows.
-    target : ndarray
-        The class of every row; anything where it is not known.
-    dealt : ndarray of int64
-        The rows that are dealt into folds; all others train always.
-    strata : ndarray of int64
-        Their classes, which every fold gets its share of; in every view where they are unaligned.
+    problem : Problem
+        All rows.
+    numbers : ndarray of int64
+        These rows' numbers, sorted.
     """
 
-    Xs: Views
-    y: Array
-    unaligned: dict[str, View]
-    unaligned_y: dict[str, Array]
-    numbering: Numbering
-    target: Array
-    dealt: IntArray
-    strata: IntArray
+    problem: Problem
+    numbers: IntArray
 
-    def __sklearn_clone__(self) -> Problem:
-        return self  # the caller's tables are not copied for every fit
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many there are."""
+        return self.numbers.shape
 
-    def fit(self, estimator: Any, rows: IntArray) -> Any:
-        """Fit an estimator to some rows."""
-        places = self.numbering.locate(rows)
-        linked = places.pop(_LINKED)
-        Xs = self.Xs if len(linked) == len(self.y) else take_rows(self.Xs, linked)
-        kept = {name: found for name, found in places.items() if len(found) > 0}
-        labels = {name: y[kept[name]] for name, y in self.unaligned_y.items() if name in kept}
-        more = {"unaligned": self._take(kept), "unaligned_y": labels}
-        with _whole_training():
-            # An estimator that knows nothing of such rows can be given a problem without any.
-            return estimator.fit(
-                Xs, self.y[linked], **{k: part for k, part in more.items() if part}
-            )
+    @property
+    def iloc(self) -> Rows:
+        """By which scikit-learn knows what it can `take` rows of."""
+        return self
 
-    def _take(self, kept: Mapping[str, IntArray]) -> dict[str, View]:
-        """Unaligned rows; views that are kept whole are not copied."""
-        views = {name: self.unaligned[name] for name in kept}
-        some = {name: rows for name, rows in kept.items() if len(rows) < self.numbering.sizes[name]}
-        return views | take_rows(views, some) if some else views
+    def take(self, which: IntArray, axis: int = 0) -> Rows:
+        """Take some of these rows."""
+        return Rows(self.problem, self.numbers.take(which, axis))
 
-    def parts(self, rows: IntArray) -> Iterator[tuple[int, Any]]:
-        """Sorted rows as views to predict from, and how many: linked ones, then view by view."""
-        for name, found in self.numbering.locate(rows).items():
-            if len(found) > 0:
-                source = self.Xs if name == _LINKED else {name: self.unaligned[name]}
-                yield len(found), take_rows(source, found)
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        return np  # scikit-learn asks, where it is told to dispatch by kinds of array
 
-    def folds(self, cv: Any, random_state: RandomState) -> list[tuple[IntArray, IntArray]]:
-        """Rows to train and to test on."""
-        always = np.setdiff1d(self.numbering.rows, self.dealt)
-        return [
-            (np.union1d(self.dealt[train], always), np.sort(self.dealt[test]))
-            for train, test in _check_cv(cv, random_state).split(self.dealt, self.strata)
-        ]
-
-
-@contextmanager
-def _whole_training() -> Iterator[None]:
-    """Let Ctrl-C end everything: estimators warn of it, and half a training is no result here."""
-    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
-        yield
-        return
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=_INTERRUPTED)
-        try:
-            yield
-        except UserWarning as warning:
-            if str(warning).startswith(_INTERRUPTED):
-                raise KeyboardInterrupt from warning
-            raise
-
-
-def read_problem(
-    estimator: Any,
-    Xs: Views,
-    y: npt.ArrayLike,
-    unaligned: Views | None,
-    unaligned_y: Mapping[str, npt.ArrayLike] | None,
-) -> Problem:
-    """Check and number what `fit` takes.
-
-    Parameters
-    ----------
-    estimator : object
-        A classifier of views, which may say what marks a missing label.
-    Xs, y, unaligned, unaligned_y : object
-        What its `fit` takes.
-
-    Returns
-    -------
-    Problem
-        Linked rows with a label are to be dealt; where there are none, unaligned ones.
-    """
-    linked = check_tables(Xs, aligned=True)
-    check_aligned_tables(linked, y)
-    tables = _check_others(unaligned, linked)
-    sizes = {_LINKED: next(iter(linked.values())).n_rows}
-    sizes |= {name: table.n_rows for name, table in tables.items()}
-    marker = estimator.get_params(deep=False).get("unlabeled_marker", -1)
-    labels = encode_labels(y, sizes[_LINKED], unaligned_y, tables, marker)
-    codes = {_LINKED: labels.linked} | labels.unaligned
-    every = np.concatenate([codes.get(name, np.full(n, -1)) for name, n in sizes.items()])
-    block = np.repeat(np.arange(len(sizes)), list(sizes.values()))
-    own = np.flatnonzero(labels.linked >= 0)  # linked rows come first
-    dealt = own if len(own) > 0 else np.flatnonzero(every >= 0)
-    return Problem(
-        Xs,
-        check_target(y, sizes[_LINKED]),
-        _name_tables(unaligned, tables),
-        {name: check_target(part, sizes[name]) for name, part in (unaligned_y or {}).items()},
-        Numbering(sizes),
-        labels.classes[every.clip(min=0)],
-        dealt,
-        (every + len(labels.classes) * block)[dealt],
-    )
-
-
-def _check_others(unaligned: Views | None, linked: Mapping[str, Table]) -> dict[str, Table]:
-    if unaligned is None:
-        return {}
-    shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
-    return check_known_tables(unaligned, list(linked), shapes)
-
-
-def _name_tables(unaligned: Views | None, tables: Mapping[str, Table]) -> dict[str, View]:
-    """The views behind these tables, as they came."""
-    named = {} if unaligned is None else dict(name_views(unaligned))
-    return {name: named[name] for name in tables}
-
-
-def _check_cv(cv: Any, random_state: RandomState) -> Any:
-    if isinstance(cv, int | np.integer):
-        return RowKFold(int(cv), random_state=random_state, unlabeled_marker=None)
-    if not hasattr(cv, "split"):
-        raise TypeError(
-            f"Expected cv to be a number of folds or a splitter, but it is {cv!r}. Pass cv=5, or "
-            "one of scikit-learn's splitters, which sees the rows with a label."
-        )
-    if random_state is not None:
-        raise ValueError(
-            f"Expected no random_state beside a splitter, but it is {random_state!r}. Give it to "
-            "the splitter."
-        )
-    return cv
+    def __sizeof__(self) -> int:
+        # dask sends along with every task what it takes for small.
+        return object.__sizeof__(self) + self.numbers.nbytes + self.problem.n_bytes
 
 
 class OnRows(BaseEstimator):  # type: ignore[misc]
     """An estimator of views as scikit-learn sees it: one whose X is row numbers."""
 
-    def __init__(self, estimator: Any, problem: Problem) -> None:
+    def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
-        self.problem = problem
-
-    def __sklearn_clone__(self) -> OnRows:
-        return OnRows(clone(self.estimator), self.problem)
 
     def __sklearn_tags__(self) -> Any:
         tags, wrapped = super().__sklearn_tags__(), get_tags(self.estimator)
@@ -218,31 +78,32 @@ class OnRows(BaseEstimator):  # type: ignore[misc]
         self.estimator.set_params(**parameters)
         return self
 
-    def fit(self, rows: IntArray, y: Any = None) -> OnRows:
+    def fit(self, rows: Rows, y: Any = None) -> OnRows:
         """Fit the estimator to rows, with the labels that the problem has for them."""
-        self.estimator_ = self.problem.fit(self.estimator, rows)
+        self.estimator_ = rows.problem.fit(self.estimator, rows.numbers)
         self.classes_ = getattr(self.estimator_, "classes_", None)
         return self
 
-    def predict(self, rows: IntArray) -> Array:
+    def predict(self, rows: Rows) -> Array:
         """What the estimator says of rows."""
-        return np.concatenate([self.estimator_.predict(X) for _, X in self.problem.parts(rows)])
+        parts = rows.problem.parts(rows.numbers)
+        return np.concatenate([self.estimator_.predict(X) for _, X in parts])
 
     @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, rows: IntArray) -> Array:
+    def predict_proba(self, rows: Rows) -> Array:
         """What it says of the probabilities of their classes."""
-        parts = self.problem.parts(rows)
+        parts = rows.problem.parts(rows.numbers)
         return np.concatenate([self.estimator_.predict_proba(X) for _, X in parts])
 
-    def average(self, score: Callable[[Any, Any], float], rows: IntArray, y: Array) -> float:
+    def average(self, score: Callable[[Any, Any], float], rows: Rows, y: Array) -> float:
         """Mean of a score over linked rows and views, each with the weight of its rows."""
         total, start = 0.0, 0
-        for n, X in self.problem.parts(rows):
+        for n, X in rows.problem.parts(rows.numbers):
             total += n * float(score(X, y[start : start + n]))
             start += n
         return total / start
 
-    def score(self, rows: IntArray, y: Array) -> float:
+    def score(self, rows: Rows, y: Array) -> float:
         """The estimator's own score."""
         return self.average(self.estimator_.score, rows, y)
 
@@ -253,7 +114,7 @@ class _OnViews:
 
     scoring: Callable[[Any, Any, Any], float]
 
-    def __call__(self, model: OnRows, rows: IntArray, y: Array) -> float:
+    def __call__(self, model: OnRows, rows: Rows, y: Array) -> float:
         return model.average(lambda X, y: self.scoring(model.estimator_, X, y), rows, y)
 
 

@@ -10,7 +10,8 @@ from sklearn import model_selection
 from sklearn.utils import Bunch
 
 from hotview._types import RandomState, Views
-from hotview.model_selection.by_row import OnRows, read_problem, scoring_on_rows
+from hotview.model_selection.by_row import OnRows, Rows, scoring_on_rows
+from hotview.model_selection.problem import read_problem
 
 __all__ = ["cross_validate"]
 
@@ -78,8 +79,8 @@ def cross_validate(
     """
     problem = read_problem(estimator, Xs, y, unaligned, unaligned_y)
     found = model_selection.cross_validate(
-        OnRows(estimator, problem),
-        problem.numbering.rows,
+        OnRows(estimator),
+        Rows(problem, problem.numbering.rows),
         problem.target,
         cv=problem.folds(cv, random_state),
         scoring=scoring_on_rows(estimator, scoring),

@@ -10,7 +10,8 @@ from sklearn import model_selection
 
 from hotview._types import RandomState, Views
 from hotview.model_selection.base import Search
-from hotview.model_selection.by_row import OnRows, read_problem, scoring_on_rows
+from hotview.model_selection.by_row import OnRows, Rows, scoring_on_rows
+from hotview.model_selection.problem import read_problem
 
 __all__ = ["GridSearch"]
 
@@ -110,13 +111,13 @@ class GridSearch(Search):
         """
         problem = read_problem(self.estimator, Xs, y, unaligned, unaligned_y)
         search = model_selection.GridSearchCV(
-            OnRows(self.estimator, problem),
+            OnRows(self.estimator),
             self.param_grid,
             cv=problem.folds(self.cv, self.random_state),
             scoring=scoring_on_rows(self.estimator, self.scoring),
             refit=bool(self.refit),
             n_jobs=self.n_jobs,
-        ).fit(problem.numbering.rows, problem.target)
+        ).fit(Rows(problem, problem.numbering.rows), problem.target)
         for name in ("cv_results_", "best_index_", "best_params_", "best_score_", "n_splits_"):
             setattr(self, name, getattr(search, name))
         if self.refit:

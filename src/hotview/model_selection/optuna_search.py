@@ -16,7 +16,8 @@ from sklearn.exceptions import FitFailedWarning
 from hotview._types import RandomState, Views
 from hotview._validation import check_count
 from hotview.model_selection.base import Search
-from hotview.model_selection.by_row import OnRows, Problem, read_problem, scoring_on_rows
+from hotview.model_selection.by_row import OnRows, Rows, scoring_on_rows
+from hotview.model_selection.problem import Problem, read_problem
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -150,11 +151,12 @@ class OptunaSearch(Search):
     def _try_out(self, study: Study, problem: Problem, folds: list[Any], n_trials: int) -> None:
         """Make trials until there are enough, or until Ctrl-C."""
         scoring = scoring_on_rows(self.estimator, self.scoring)
+        rows = Rows(problem, problem.numbering.rows)
 
         def objective(trial: Trial) -> float:
             proposed = {name: _suggest(trial, name, kind) for name, kind in self.space.items()}
-            model = OnRows(clone(self.estimator).set_params(**proposed), problem)
-            return _mean_score(model, folds, scoring, self.n_jobs)
+            model = OnRows(clone(self.estimator).set_params(**proposed))
+            return _mean_score(model, rows, folds, scoring, self.n_jobs)
 
         stopped = False
         try:
@@ -181,14 +183,15 @@ def _remark_on_end(stopped: bool, done: int, n_trials: int) -> None:
         )
 
 
-def _mean_score(model: OnRows, folds: list[Any], scoring: Any, n_jobs: int | None) -> float:
+def _mean_score(
+    model: OnRows, rows: Rows, folds: list[Any], scoring: Any, n_jobs: int | None
+) -> float:
     """Mean score over the folds; NaN, by which Optuna knows a failure, where there is none."""
-    problem = model.problem
     try:
         found = model_selection.cross_validate(
             model,
-            problem.numbering.rows,
-            problem.target,
+            rows,
+            rows.problem.target,
             cv=folds,
             scoring=scoring,
             n_jobs=n_jobs,

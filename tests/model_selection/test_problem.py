@@ -1,0 +1,164 @@
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
+
+from hotview import MultiViewClassifier
+from hotview.model_selection.problem import read_problem
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Remembers what it was fitted to."""
+
+    def fit(self, Xs, y, **more):
+        self.seen_ = {"Xs": Xs, "y": y, **more}
+        return self
+
+
+def test_rows_are_numbered_linked_ones_first_then_view_by_view(make_problem, make_unaligned):
+    problem = make_problem([0, 1, -1], make_unaligned(), {"b": [1, 0, -1, 0, 1]})
+    assert problem.numbering.sizes == {"": 3, "a": 4, "b": 5}
+    assert problem.dealt.tolist() == [0, 1]
+    np.testing.assert_array_equal(problem.target[[0, 1, 7, 8, 10, 11]], [0, 1, 1, 0, 0, 1])
+
+
+def test_unaligned_rows_are_dealt_where_no_linked_row_has_a_label(make_problem, make_unaligned):
+    problem = make_problem([np.nan] * 3, make_unaligned(), {"b": [1, 0, -1, 0, 1], "a": [1] * 4})
+    assert problem.dealt.tolist() == [3, 4, 5, 6, 7, 8, 10, 11]
+    # Classes of different views are different strata.
+    assert len(set(problem.strata[:4]) & set(problem.strata[4:])) == 0
+
+
+def test_an_estimator_is_fitted_to_the_rows_it_is_given(make_problem, make_unaligned):
+    y = np.array(["u", "v", None, "v"], dtype=object)
+    problem = make_problem(y, make_unaligned(), {"b": ["u", None, "v", "v", "u"]})
+    seen = problem.fit(Recorder(), np.array([1, 2, 4, 5, 8, 12])).seen_
+    np.testing.assert_array_equal(seen["Xs"]["b"][:, 0], [1001, 1002])
+    assert seen["y"].tolist() == ["v", None]
+    np.testing.assert_array_equal(seen["unaligned"]["a"][:, 0], [4000, 4001])
+    np.testing.assert_array_equal(seen["unaligned"]["b"][:, 0], [3000, 3004])
+    assert {name: part.tolist() for name, part in seen["unaligned_y"].items()} == {"b": ["u", "u"]}
+
+
+def test_what_is_not_there_is_not_passed(make_problem, make_unaligned):
+    seen = make_problem([0, 1, 1]).fit(Recorder(), np.arange(2)).seen_
+    assert set(seen) == {"Xs", "y"}
+    problem = make_problem([0, 1, 1], make_unaligned(), {"a": [0, 1, 1, 1]})
+    assert set(problem.fit(Recorder(), np.arange(3)).seen_) == {"Xs", "y"}
+
+
+def test_views_that_are_used_whole_are_not_copied(make_problem, make_unaligned):
+    unaligned = make_unaligned()
+    problem = make_problem([0, 1, 1], unaligned)
+    seen = problem.fit(Recorder(), problem.numbering.rows).seen_
+    assert seen["Xs"] is problem.Xs
+    assert seen["unaligned"]["a"] is unaligned["a"]
+
+
+def test_frames_stay_frames():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0]})
+    problem = read_problem(Recorder(), [frame, frame], [0, 1, 0], [None, frame], None)
+    seen = problem.fit(Recorder(), np.array([0, 2, 4])).seen_
+    assert seen["Xs"][0].index.tolist() == [0, 2]
+    assert list(seen["unaligned"]) == ["view_1"]
+    assert seen["unaligned"]["view_1"]["x"].tolist() == [2.0]
+
+
+@pytest.mark.parametrize("cv", (3, KFold(3), ShuffleSplit(3, random_state=0), LeaveOneOut()))
+def test_only_rows_with_a_label_are_held_out_and_all_others_train(cv, make_problem, make_unaligned):
+    y = np.array([0, -1, 0, 1, 1, -1, 0, 1, 0, 1, 1, 0])
+    problem = make_problem(y, make_unaligned(), {"b": [1, 0, 1, 0, 1]})
+    folds = problem.folds(cv, None)
+    always = {1, 5, *range(12, 21)}
+    for train, test in folds:
+        assert always <= set(train)
+        assert not set(train) & set(test)
+        assert not always & set(test)
+        assert train.tolist() == sorted(train)
+        assert test.tolist() == sorted(test)
+    if not isinstance(cv, ShuffleSplit):
+        assert sorted(np.concatenate([test for _, test in folds])) == problem.dealt.tolist()
+
+
+def test_the_seed_is_that_of_the_folds(make_problem):
+    problem = make_problem(np.arange(20) % 2)
+    first, again, other = (
+        [test.tolist() for _, test in problem.folds(2, seed)] for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize(
+    ("cv", "seed", "error", "message"),
+    (
+        ([([0], [1])], None, TypeError, "cv to be a number of folds or a splitter"),
+        (KFold(2), 0, ValueError, "no random_state beside a splitter"),
+        (1, None, ValueError, "n_splits to be a whole number of at least 2"),
+    ),
+)
+def test_what_is_no_splitter_is_refused(cv, seed, error, message, make_problem):
+    with pytest.raises(error, match=message):
+        make_problem([0, 1, 0, 1]).folds(cv, seed)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    (
+        ({"y": [0, 1]}, "each of the 3 rows, but it holds 2"),
+        ({"y": None}, "y to hold a label for every row, but it is None"),
+        ({"y": [0, 0, 0]}, "at least two classes"),
+        ({"Xs": [np.zeros((3, 1)), np.zeros((4, 1))]}, "numbers of rows differ"),
+        ({"unaligned": [np.zeros((3, 1))]}, "Expected 2 views"),
+        ({"unaligned": [None, np.zeros((3, 2))]}, "'view_1' to have 1 columns"),
+        ({"unaligned_y": {"view_0": [1]}}, "unaligned_y to label views that unaligned holds"),
+    ),
+)
+def test_problems_are_checked_before_anything_is_fitted(change, message):
+    problem = {"Xs": [np.zeros((3, 1)), np.zeros((3, 1))], "y": [0, 1, 1]}
+    problem |= {"unaligned": None, "unaligned_y": None} | change
+    with pytest.raises(ValueError, match=message):
+        read_problem(Recorder(), **problem)
+
+
+def test_half_a_training_is_no_result(make_problem):
+    class Interrupted(Recorder):
+        def fit(self, Xs, y, **more):
+            warnings.warn("Training was interrupted in epoch 3; ...", stacklevel=1)
+
+    problem = make_problem([0, 1, 0, 1])
+    with pytest.raises(KeyboardInterrupt):
+        problem.fit(Interrupted(), np.arange(4))
+
+
+def test_other_warnings_are_passed_on(make_problem):
+    class Careful(Recorder):
+        def fit(self, Xs, y, **more):
+            warnings.warn("Careful", stacklevel=1)
+            return super().fit(Xs, y, **more)
+
+    problem = make_problem([0, 1, 0, 1])
+    with pytest.warns(UserWarning, match="Careful"):
+        problem.fit(Careful(), np.arange(4))
+    with pytest.raises(UserWarning, match="Careful"):  # where warnings are errors
+        problem.fit(Careful(), np.arange(4))
+
+
+def test_labels_in_another_order_than_their_rows_are_refused():
+    ids = [f"p{i}" for i in range(6)]
+    views = {name: pd.DataFrame(np.ones((6, 2)), index=ids) for name in ("a", "b")}
+    y = pd.Series([0, 1] * 3, index=ids)
+    assert read_problem(MultiViewClassifier(), views, y, None, None).y.tolist() == [0, 1] * 3
+    with pytest.raises(ValueError, match="row labels of view 'a' and of y differ"):
+        read_problem(MultiViewClassifier(), views, y[::-1], None, None)
+
+
+def test_bytes_are_those_of_the_numbers(make_problem):
+    X = np.eye(6)
+    problem = read_problem(Recorder(), [X, sparse.csr_array(X)], [0, 1] * 3, [None, X[:2]], None)
+    by_row = 6 * 8 + (6 + 7) * 4  # values; columns, and where rows begin
+    assert problem.n_bytes == 6 * 6 * 8 + by_row + 2 * 6 * 8
