@@ -1,0 +1,29 @@
+"""Views that may not leave the organizations that own them.
+
+Each organization trains its own encoder at home. What crosses the wire are directions, references,
+quantiles of projections, scores of linked individuals, gradients of these, and plans; never a row.
+"""
+
+from hotview.federated.carrier import Carrier, Failure, InProcess
+from hotview.federated.coordinator import Coordinator, Joint
+from hotview.federated.holdings import Holdings, hold
+from hotview.federated.messages import Message
+from hotview.federated.organization import Organization
+from hotview.federated.parts import join_parts
+from hotview.federated.privacy import Privacy
+from hotview.federated.settings import Settings
+
+__all__ = [
+    "Carrier",
+    "Coordinator",
+    "Failure",
+    "Holdings",
+    "InProcess",
+    "Joint",
+    "Message",
+    "Organization",
+    "Privacy",
+    "Settings",
+    "hold",
+    "join_parts",
+]

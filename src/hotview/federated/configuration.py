@@ -1,0 +1,196 @@
+"""The file in which an organization says what it has, and how it takes part."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hotview.datasets.people.study import Files, read_study
+from hotview.federated.holdings import hold
+from hotview.federated.organization import Organization
+from hotview.federated.privacy import Privacy
+
+__all__ = ["Configuration", "open_organization", "read_configuration", "read_linked"]
+
+_KEYS: dict[str, type] = {
+    "name": str,
+    "file": str,
+    "folder": str,
+    "id_column": str,
+    "linked": str,
+    "label_column": str,
+    "drop": list,
+    "categorical": list,
+    "impute": str,
+    "device": str,
+    "privacy": dict,
+}
+_NEEDED = ("name", "file", "folder")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What the file says.
+
+    Parameters
+    ----------
+    name : str
+        Of the organization, which is that of its view.
+    file : Path
+        Its table.
+    folder : Path
+        Where its state and its part of the model are kept.
+    id_column : str or None, default=None
+        Column of ids.
+    linked : Path or None, default=None
+        The ids that all organizations agreed on, one a line, in the same order everywhere.
+    label_column : str or None, default=None
+        Column of labels, if it has any.
+    drop, categorical : tuple of str, default=()
+        Columns to leave out, and columns of numbers that are categories.
+    impute : {None, "mean"}, default=None
+        What to do with missing cells.
+    device : str, default="auto"
+        Where to compute.
+    privacy : Privacy or None, default=None
+        How projections are made private.
+    """
+
+    name: str
+    file: Path
+    folder: Path
+    id_column: str | None = None
+    linked: Path | None = None
+    label_column: str | None = None
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    impute: str | None = None
+    device: str = "auto"
+    privacy: Privacy | None = None
+
+
+def read_configuration(path: str | Path) -> Configuration:
+    r"""Read the file of an organization; paths in it are relative to it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A TOML file.
+
+    Returns
+    -------
+    Configuration
+        What it says.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hotview.federated.configuration import read_configuration
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "clinical.toml"
+    ...     _ = path.write_text('name = "clinical"\nfile = "c.csv"\nfolder = "out"')
+    ...     read_configuration(path).file.name
+    'c.csv'
+    """
+    path = Path(path)
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"Expected {path} to be TOML, but {error}.") from error
+    _check(path, told)
+    here = path.parent
+    privacy = told.get("privacy")
+    linked = told.get("linked")
+    return Configuration(
+        told["name"],
+        here / told["file"],
+        here / told["folder"],
+        told.get("id_column"),
+        None if linked is None else here / linked,
+        told.get("label_column"),
+        tuple(told.get("drop", ())),
+        tuple(told.get("categorical", ())),
+        told.get("impute"),
+        told.get("device", "auto"),
+        None if privacy is None else _privacy(path, privacy),
+    )
+
+
+def _check(path: Path, told: Mapping[str, Any]) -> None:
+    if unknown := sorted(set(told) - set(_KEYS)):
+        raise ValueError(
+            f"Expected the keys {sorted(_KEYS)} in {path}, but there is {unknown[0]!r}. Mend it."
+        )
+    if missing := [key for key in _NEEDED if key not in told]:
+        raise ValueError(f"Expected {path} to say {missing[0]!r}, but it does not. Add it.")
+    for key, value in told.items():
+        if not isinstance(value, kind := _KEYS[key]):
+            raise ValueError(f"Expected {key} in {path} to be a {kind.__name__}, not {value!r}.")
+    if "linked" in told and "id_column" not in told:
+        raise ValueError(f"Expected {path} to say which column holds ids: id_column.")
+
+
+def _privacy(path: Path, told: Mapping[str, Any]) -> Privacy:
+    try:
+        return Privacy(**told)
+    except TypeError as error:
+        raise ValueError(
+            f"Expected epsilon, delta, clip and seed under [privacy] in {path}, but {error}."
+        ) from error
+
+
+def read_linked(path: Path) -> list[str]:
+    """The ids that organizations agreed on.
+
+    Parameters
+    ----------
+    path : Path
+        A text file with an id a line.
+
+    Returns
+    -------
+    list of str
+        In the order of the file.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
+def open_organization(path: str | Path) -> Organization:
+    """Read an organization's table, and let it answer.
+
+    Parameters
+    ----------
+    path : str or Path
+        As of `read_configuration`.
+
+    Returns
+    -------
+    Organization
+        Which may have begun before.
+    """
+    c = read_configuration(path)
+    study = read_study(
+        Files(
+            [f"{c.name}={c.file}"],
+            label_column=c.label_column,
+            id_column=c.id_column,
+            drop=c.drop,
+            categorical=c.categorical,
+        )
+    )
+    labels = study.unaligned_target.get(c.name)
+    holdings = hold(
+        c.name,
+        study.rows[c.name],
+        ids=None if c.id_column is None else study.unaligned_ids[c.name].tolist(),
+        linked_ids=() if c.linked is None else read_linked(c.linked),
+        labels=None if labels is None else labels.tolist(),
+        impute=c.impute,
+        recipe=study.recipe.to_json(),
+    )
+    return Organization(holdings, c.folder, privacy=c.privacy, device=c.device)

@@ -1,0 +1,176 @@
+"""What the label holder does: judge scores, and find out how much each view counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+from torch.nn.functional import cross_entropy, log_softmax
+
+from hotview._types import Array, IntArray
+from hotview.estimators.pooling import Held, Pool, fit_pool
+
+__all__ = ["JointHead", "Judgment", "fuse", "judge", "split_linked"]
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """What labels say of scores.
+
+    Parameters
+    ----------
+    loss : float
+        Added over views.
+    gradients : dict of str to Tensor
+        With respect to every view's scores.
+    """
+
+    loss: float
+    gradients: dict[str, Tensor]
+
+
+def judge(scores: Mapping[str, Tensor], codes: IntArray, head_weight: float) -> Judgment:
+    """The cross-entropies of the views' scores, and their gradients.
+
+    Parameters
+    ----------
+    scores : dict of str to Tensor of shape (n, classes)
+        Of every view.
+    codes : ndarray of int64
+        True classes, −1 where unknown.
+    head_weight : float
+        Weight of the loss.
+
+    Returns
+    -------
+    Judgment
+        Gradients are 0 in rows without a label.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from hotview.federated.labels import judge
+    >>> judge({"a": torch.zeros(1, 2)}, np.array([1]), 1.0).gradients["a"]
+    tensor([[ 0.5000, -0.5000]])
+    """
+    known = torch.from_numpy(np.flatnonzero(codes >= 0))
+    target = torch.from_numpy(codes)[known]
+    loss, gradients = 0.0, {}
+    for name, given in scores.items():
+        x = given.clone().requires_grad_()
+        if len(known) == 0:
+            gradients[name] = torch.zeros_like(given)
+            continue
+        one = head_weight * cross_entropy(x[known], target)
+        (gradients[name],) = torch.autograd.grad(one, x)
+        loss += float(one.detach())
+    return Judgment(loss, gradients)
+
+
+def split_linked(n: int, share: float, seed: int) -> tuple[IntArray, IntArray]:
+    """Linked individuals that teach, and those that tell in the end how much each view counts.
+
+    Parameters
+    ----------
+    n : int
+        Linked individuals.
+    share : float
+        Of those who do not teach.
+    seed : int
+        Of the federation.
+
+    Returns
+    -------
+    teaching, held : ndarray of int64
+        Numbers of individuals.
+
+    Examples
+    --------
+    >>> from hotview.federated.labels import split_linked
+    >>> [len(part) for part in split_linked(100, 0.25, 0)]
+    [75, 25]
+    """
+    order = np.random.default_rng([seed, 1]).permutation(n)
+    n_held = round(share * n)
+    return np.sort(order[n_held:]), np.sort(order[:n_held])
+
+
+@dataclass(frozen=True)
+class JointHead:
+    """Scores from the features of all views, one view after the other.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (classes, features)
+        Of the features.
+    bias : ndarray of shape (classes,)
+        What is added.
+    """
+
+    weight: Array
+    bias: Array
+
+
+def fuse(
+    scores: Mapping[str, Tensor],
+    codes: IntArray,
+    features: Mapping[str, Tensor],
+    teaching: Sequence[int] | IntArray,
+    held: Sequence[int] | IntArray,
+    n_classes: int,
+    seed: int,
+) -> tuple[Pool, JointHead | None]:
+    """Weights of the views' judgments, from linked individuals who did not teach them.
+
+    Parameters
+    ----------
+    scores : dict of str to Tensor of shape (n_held, classes)
+        What every view says of those who were held out.
+    codes : ndarray of int64
+        Classes of all linked individuals, −1 where unknown.
+    features : dict of str to Tensor of shape (n_linked, n_features)
+        Of all linked individuals; empty where features stay at home.
+    teaching, held : sequence of int
+        From `split_linked`.
+    n_classes : int
+        Classes.
+    seed : int
+        Of the federation.
+
+    Returns
+    -------
+    Pool
+        The weights.
+    JointHead or None
+        What features say jointly; None without.
+    """
+    head = _fit_head(features, codes, np.asarray(teaching), n_classes) if features else None
+    known = np.flatnonzero(codes[held] >= 0)
+    said = [log_softmax(x.double(), 1).numpy()[known] for x in scores.values()]
+    joint = np.zeros((len(known), n_classes))
+    if head is not None:
+        F = torch.cat(list(features.values()), 1).double().numpy()[np.asarray(held)[known]]
+        joint = log_softmax(torch.from_numpy(F @ head.weight.T + head.bias), 1).numpy()
+    speaks = np.ones((len(known), len(scores) + 1), dtype=bool)
+    speaks[:, -1] = head is not None
+    target = codes[np.asarray(held, dtype=np.int64)[known]]
+    judged = [Held(np.stack([*said, joint], axis=1), speaks, target)] if len(known) else []
+    return fit_pool(judged, len(scores), np.random.default_rng(seed)), head
+
+
+def _fit_head(
+    features: Mapping[str, Tensor], codes: IntArray, teaching: IntArray, n_classes: int
+) -> JointHead | None:
+    rows = teaching[codes[teaching] >= 0]
+    if len(np.unique(codes[rows])) < n_classes:
+        return None  # a head that never saw a class would vote against it
+    F = torch.cat(list(features.values()), 1).double().numpy()[rows]
+    model = LogisticRegression(max_iter=1000).fit(F, codes[rows])
+    weight, bias = model.coef_, model.intercept_
+    if n_classes == 2:  # of which scikit-learn tells one
+        weight, bias = np.vstack([-weight, weight]) / 2, np.r_[-bias, bias] / 2
+    return JointHead(weight, bias)

@@ -1,0 +1,103 @@
+"""What crosses the wire: a few arrays and facts, as safetensors with JSON inside; no code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from hotview._types import Array
+
+__all__ = ["KINDS", "Message"]
+
+#: greeting, beginning, a round, judgment of scores by labels, fusion of judgments, and the end
+KINDS = ("hello", "start", "round", "judge", "fuse", "finish")
+_KEY, _VERSION = "hotview", 1
+_TYPES = ("float32", "int64")
+_MOST_HEADER, _MOST = 2**20, 2**28  # bytes
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message, or the answer to one.
+
+    Parameters
+    ----------
+    kind : str
+        One of `KINDS`.
+    facts : dict of str to object
+        What JSON can hold.
+    arrays : dict of str to ndarray
+        float32 or int64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.federated.messages import Message
+    >>> sent = Message("round", {"round": 3}, {"quantiles": np.zeros((2, 4), np.float32)})
+    >>> came = Message.from_bytes(sent.to_bytes())
+    >>> came.facts, came.arrays["quantiles"].shape
+    ({'round': 3}, (2, 4))
+    """
+
+    kind: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """The message as bytes, the same for the same message."""
+        own = {name: np.ascontiguousarray(self.arrays[name]) for name in sorted(self.arrays)}
+        wrong = {name: str(x.dtype) for name, x in own.items() if str(x.dtype) not in _TYPES}
+        if wrong:
+            raise TypeError(f"Expected arrays of {_TYPES}, but there are {wrong}. Convert them.")
+        told = {"version": _VERSION, "kind": self.kind, "facts": self.facts}
+        text = json.dumps(told, sort_keys=True, allow_nan=False)
+        return bytes(save(own, {_KEY: text}))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Message:
+        """The message that bytes hold.
+
+        Parameters
+        ----------
+        data : bytes
+            From anywhere: nothing in them is run, and whatever is no message is refused.
+
+        Returns
+        -------
+        Message
+            With arrays that can be written to.
+        """
+        try:
+            told = json.loads(_header(data)["__metadata__"][_KEY])
+            arrays = load(data)
+            version, kind, facts = told["version"], told["kind"], told["facts"]
+        except (KeyError, RecursionError, SafetensorError, TypeError, ValueError) as error:
+            raise ValueError(f"it is no message ({type(error).__name__})") from error
+        if version != _VERSION:
+            raise ValueError(
+                f"it speaks version {version!r} of the protocol, and this is version {_VERSION}; "
+                "all sides need the same release of hotview"
+            )
+        if kind not in KINDS or not isinstance(facts, dict):
+            raise ValueError(f"it is of no known kind ({str(kind)[:40]!r})")
+        wrong = {str(x.dtype) for x in arrays.values()} - set(_TYPES)
+        if wrong:
+            raise ValueError(f"it holds arrays of {sorted(wrong)}")
+        return Message(kind, facts, {name: x.copy() for name, x in arrays.items()})
+
+
+def _header(data: bytes) -> Mapping[str, Any]:
+    """The header, if it is not so long that reading it would take much memory."""
+    n = int.from_bytes(data[:8], "little")
+    if not 8 < len(data) <= _MOST or not 0 < n <= min(_MOST_HEADER, len(data) - 8):
+        raise ValueError("no header")
+    header = json.loads(data[8 : 8 + n])
+    if not isinstance(header, dict):
+        raise ValueError("no header")
+    return header

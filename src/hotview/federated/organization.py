@@ -1,0 +1,299 @@
+"""One organization: answers messages, and keeps everything else at home."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hotview._types import Array, IntArray
+from hotview.estimators.parameters import pick_device
+from hotview.federated.holdings import Holdings
+from hotview.federated.labels import fuse, judge, split_linked
+from hotview.federated.learner import Learner, Lesson
+from hotview.federated.messages import Message
+from hotview.federated.parts import save_part
+from hotview.federated.privacy import Privacy, Release, spent
+from hotview.federated.settings import Settings
+from hotview.federated.state import Standing, read_standing, write_standing
+
+__all__ = ["Organization"]
+
+_STATE, _PART = "state.federated", "part.hotview"
+
+
+class Organization:
+    """Whoever has one view. Each answer may come from another process: it all stands in a folder.
+
+    Parameters
+    ----------
+    holdings : Holdings
+        Its table.
+    folder : str or Path
+        Where its state and, in the end, its part of the model are kept.
+    privacy : Privacy or None, default=None
+        How projections are made private; None sends them as they are.
+    device : str, default="auto"
+        Where to compute.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from hotview.federated import Message, Organization, hold
+    >>> table = hold("clinical", np.random.default_rng(0).normal(size=(20, 3)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Organization(table, folder).answer(Message("hello")).facts["name"]
+    'clinical'
+    """
+
+    def __init__(
+        self,
+        holdings: Holdings,
+        folder: str | Path,
+        *,
+        privacy: Privacy | None = None,
+        device: str = "auto",
+    ) -> None:
+        self.holdings, self.folder, self.privacy = holdings, Path(folder), privacy
+        self.device = pick_device(device)
+        self.learner: Learner | None = None
+        self.standing: Standing | None = None
+
+    @property
+    def part(self) -> Path:
+        """Where its part of the model is in the end."""
+        return self.folder / _PART
+
+    def answer(self, message: Message) -> Message:
+        """Answer a message; the same message again gets the same answer.
+
+        Parameters
+        ----------
+        message : Message
+            From the coordinator.
+
+        Returns
+        -------
+        Message
+            Of the same kind.
+        """
+        answers: dict[str, Callable[[Message], Message]] = {
+            "hello": self._greet,
+            "start": self._start,
+            "round": self._take_part,
+            "judge": self._judge,
+            "fuse": self._fuse,
+            "finish": self._finish,
+        }
+        return answers[message.kind](message)
+
+    def _greet(self, message: Message) -> Message:
+        own = self.holdings
+        return Message(
+            "hello",
+            {
+                "name": own.name,
+                "n_linked": len(own.linked),
+                "digest": own.digest,
+                "has_labels": bool(own.classes),
+            },
+        )
+
+    def _start(self, message: Message) -> Message:
+        settings = Settings.from_json(message.facts["settings"])
+        if settings.label_holder == self.holdings.name and not self.holdings.classes:
+            raise ValueError(
+                f"Expected {self.holdings.name!r} to hold the labels, but none of its rows has "
+                "one. Say which column holds them: label_column."
+            )
+        if "classes" not in message.facts:  # first everybody is asked what there is to learn
+            is_holder = settings.label_holder == self.holdings.name
+            return Message("start", {"classes": self.holdings.classes if is_holder else []})
+        self.folder.mkdir(parents=True, exist_ok=True)
+        standing = Standing(
+            settings.to_json(), list(message.facts["classes"]), list(message.facts["names"])
+        )
+        standing.federation = str(message.facts["federation"])
+        if self.privacy is not None:
+            standing.noise = self._calibrate(settings)
+        self.learner = self._make_learner(standing)
+        self._keep(standing)
+        return Message("start", {"name": self.holdings.name})
+
+    def _calibrate(self, settings: Settings) -> float:
+        assert self.privacy is not None
+        if settings.coupling == "hot-pairwise":
+            raise ValueError(
+                "Expected coupling='hot-reference' where an organization asks for privacy: "
+                "'hot-pairwise' sends second moments, which have no noise."
+            )
+        n = self.holdings.table.n_rows
+        # One release in every round, and the one after the last.
+        return self.privacy.calibrate(n, settings.batch_size, settings.rounds + 1)
+
+    def _make_learner(self, standing: Standing) -> Learner:
+        settings = Settings.from_json(standing.settings)
+        release = None
+        if self.privacy is not None and settings.coupling != "none":
+            p = self.privacy
+            release = Release(p.clip, standing.noise, settings.batch_size, p.seed)
+        return Learner(
+            settings, self.holdings, standing.classes, len(standing.names), self.device, release
+        )
+
+    def _stand(self) -> tuple[Learner, Standing]:
+        """Where it stands: in memory, or from its file."""
+        if self.learner is None or self.standing is None:
+            path = self.folder / _STATE
+            if not path.is_file():
+                raise ValueError(
+                    f"Expected {self.holdings.name!r} to have begun, but there is no {path}. Begin "
+                    "the training anew."
+                )
+            standing, tensors = read_standing(path)
+            learner = self._make_learner(standing)
+            standing.put_back(learner, tensors)
+            self.learner, self.standing = learner, standing
+        return self.learner, self.standing
+
+    def _keep(self, standing: Standing) -> None:
+        assert self.learner is not None
+        write_standing(self.folder / _STATE, standing, self.learner)
+        self.standing = standing
+
+    def _take_part(self, message: Message) -> Message:
+        learner, standing = self._stand()
+        self._check_federation(message, standing)
+        round = int(message.facts["round"])
+        asked = hashlib.sha256(message.to_bytes()).hexdigest()
+        if asked == standing.asked and standing.answer is not None:
+            return standing.answer  # which got lost
+        if round <= standing.report.round:
+            raise ValueError(
+                f"round {round} is over: {self.holdings.name!r} has answered round "
+                f"{standing.report.round}"
+            )
+        lesson = self._lesson(message, standing)
+        if round > 1:
+            row = learner.learn(standing.report, lesson, round)
+            standing.history.append({"epoch": round - 1, "loss": sum(row.values()), **row})
+        settings = learner.settings
+        linked = self._linked(settings, round, last=bool(message.facts.get("last")))
+        report = learner.report(round, linked)
+        standing.report, standing.references = report, message.arrays.get("references")
+        arrays: dict[str, Array] = {name: x.numpy() for name, x in report.sent.items()}
+        if message.facts.get("last") and settings.share_features and learner.n_classes > 0:
+            with torch.no_grad():
+                every = np.arange(len(self.holdings.linked))
+                arrays["features"] = learner.features(every).cpu().numpy()
+        facts: dict[str, Any] = {"name": self.holdings.name, "round": round}
+        if self.privacy is not None and "quantiles" in arrays:
+            standing.n_releases += 1
+            facts["privacy"] = self._privacy(settings, standing)
+        standing.answer, standing.asked = Message("round", facts, arrays), asked
+        self._keep(standing)
+        return standing.answer
+
+    def _privacy(self, settings: Settings, standing: Standing) -> dict[str, float]:
+        assert self.privacy is not None
+        n, delta = self.holdings.table.n_rows, self.privacy.delta
+        epsilon = spent(standing.noise, n, settings.batch_size, standing.n_releases, delta)
+        return {"epsilon": epsilon, "delta": delta}
+
+    def _lesson(self, message: Message, standing: Standing) -> Lesson:
+        arrays = {name: torch.from_numpy(x) for name, x in message.arrays.items()}
+        gradients = {
+            name.removeprefix("gradient."): x
+            for name, x in arrays.items()
+            if name.startswith("gradient.")
+        }
+        before = standing.references
+        about = int(message.facts.get("about", 0))
+        return Lesson(
+            about,
+            gradients,
+            message.facts.get("curvatures", {}),
+            arrays.get("weights"),
+            None if before is None else torch.from_numpy(before),
+            arrays.get("references"),
+        )
+
+    def _linked(self, settings: Settings, round: int, *, last: bool) -> IntArray:
+        """Linked individuals whose scores are wanted: some who teach, and in the end who do not."""
+        seed = settings.random_state
+        teaching, held = split_linked(len(self.holdings.linked), settings.fusion_share, seed)
+        if last:
+            return held
+        if len(teaching) <= settings.linked_batch:
+            return teaching
+        picked = np.random.default_rng([seed, 2, round]).permutation(teaching)
+        return np.sort(picked[: settings.linked_batch])
+
+    def _judge(self, message: Message) -> Message:
+        learner, standing = self._stand()
+        self._check_federation(message, standing)
+        settings = learner.settings
+        linked = self._linked(settings, int(message.facts["round"]), last=False)
+        scores = _named(message, "scores.")
+        found = judge(scores, learner.linked_codes[linked], settings.head_weight)
+        arrays = {f"gradient.{name}": x.numpy() for name, x in found.gradients.items()}
+        n_known = int((learner.linked_codes[linked] >= 0).sum())
+        curvature = settings.head_weight / (4 * max(1, n_known))  # see `Pull`
+        facts = {"round": message.facts["round"], "loss": found.loss, "curvature": curvature}
+        return Message("judge", facts, arrays)
+
+    def _fuse(self, message: Message) -> Message:
+        learner, standing = self._stand()
+        self._check_federation(message, standing)
+        s = learner.settings
+        parts = split_linked(len(self.holdings.linked), s.fusion_share, s.random_state)
+        pool, head = fuse(
+            _named(message, "scores."),
+            learner.linked_codes,
+            _named(message, "features."),
+            *parts,
+            learner.n_classes,
+            s.random_state,
+        )
+        facts: dict[str, Any] = {
+            "pool": {
+                "names": list(message.facts["names"]),
+                "complete": list(pool.complete),
+                "partial": list(pool.partial),
+                "power": float(pool.power),
+            }
+        }
+        arrays: dict[str, Array] = {}
+        if head is not None:
+            arrays = {
+                "weight": head.weight.astype(np.float32),
+                "bias": head.bias.astype(np.float32),
+            }
+        return Message("fuse", facts, arrays)
+
+    def _finish(self, message: Message) -> Message:
+        learner, standing = self._stand()
+        self._check_federation(message, standing)
+        save_part(self.part, learner, standing, message)
+        return Message("finish", {"name": self.holdings.name})
+
+    def _check_federation(self, message: Message, standing: Standing) -> None:
+        if message.facts.get("federation") != standing.federation:
+            raise ValueError(
+                f"it is of another training than {self.holdings.name!r} began; begin anew"
+            )
+
+
+def _named(message: Message, start: str) -> dict[str, Tensor]:
+    """Arrays by organization, in the order in which the message lists these."""
+    return {
+        name: torch.from_numpy(message.arrays[f"{start}{name}"])
+        for name in message.facts["names"]
+        if f"{start}{name}" in message.arrays
+    }

@@ -1,0 +1,212 @@
+"""Projections with Gaussian noise, and what they tell at most of any one row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hotview._types import IntArray
+from hotview._validation import check_positive
+
+__all__ = ["Privacy", "Release", "spent"]
+
+_MOST_NOISE = 1e4  # multiplier
+_FLOOR = 0.01  # of the variance with noise that is taken for the rows' own, at least
+
+
+@dataclass(frozen=True)
+class Privacy:
+    r"""How an organization makes its projections private.
+
+    Before they are sorted, the projections of each row are clipped to a length of
+    :math:`c\sqrt{M/d}` (which rows within a ball of radius c have), and get Gaussian noise
+    (Rakotomamonjy and Ralaivola, 2021). The noise is chosen such that all rounds together are
+    (ε, δ)-differentially private toward replacing one row, for given encoders.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε of all rounds together.
+    delta : float, default=1e-5
+        δ.
+    clip : float, default=2.0
+        c, of latents whose columns have variances of about 1/3.
+    seed : int or None, default=None
+        Of the noise. None takes the system's entropy; a seed is for experiments, because whoever
+        knows it can take the noise off again.
+
+    Examples
+    --------
+    >>> from hotview.federated.privacy import Privacy
+    >>> Privacy(epsilon=-1.0)
+    Traceback (most recent call last):
+    ValueError: ...
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    clip: float = 2.0
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "delta", "clip"):
+            check_positive(name, getattr(self, name))
+        if self.delta >= 1:
+            raise ValueError(f"Expected delta below 1, but it is {self.delta}. Use 1e-5.")
+
+    def calibrate(self, n_rows: int, sample: int, n_releases: int) -> float:
+        """Noise that is enough for a number of releases.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of the table.
+        sample : int
+            Rows that one release is about.
+        n_releases : int
+            How many there will be.
+
+        Returns
+        -------
+        float
+            Its standard deviation, as a multiple of what replacing one row can change.
+        """
+        import dp_accounting
+
+        sample = min(sample, n_rows)
+        noise = dp_accounting.calibrate_dp_mechanism(
+            _accountant,
+            lambda multiplier: _event(multiplier, n_rows, sample, n_releases),
+            self.epsilon,
+            self.delta,
+            dp_accounting.ExplicitBracketInterval(1e-2, _MOST_NOISE),
+        )
+        return float(noise)
+
+
+class Release:
+    """Draws rows, and adds noise to their projections.
+
+    Parameters
+    ----------
+    clip : float
+        As of `Privacy`.
+    noise : float
+        Standard deviation of the noise, as a multiple of what replacing one row can change.
+    sample : int
+        Rows of a release.
+    seed : int or None
+        As of `Privacy`.
+    """
+
+    def __init__(self, clip: float, noise: float, sample: int, seed: int | None) -> None:
+        self.clip, self.noise, self.sample, self.seed = clip, noise, sample, seed
+        self.random = np.random.default_rng()
+
+    def begin(self, round: int) -> None:
+        """Seed a round, if there is a seed, so that no two have the same noise.
+
+        Parameters
+        ----------
+        round : int
+            Which round.
+        """
+        if self.seed is not None:
+            self.random = np.random.default_rng([self.seed, round])
+
+    def draw_rows(self, n: int) -> IntArray:
+        """Rows for a release, drawn anew, and unknown to others, for the accountant counts on it.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows of the table.
+
+        Returns
+        -------
+        ndarray of int64
+            Different ones.
+        """
+        rows: IntArray = self.random.permutation(n)[: self.sample]
+        return rows
+
+    def add_noise(self, P: Tensor, d: int) -> Tensor:
+        """Clip projections, add noise, and take its variance off again.
+
+        Noise makes every cloud as much wider; who knows how much can shrink the sum about its mean,
+        which tells nothing more of any row.
+
+        Parameters
+        ----------
+        P : Tensor of shape (n, M)
+            Projections of rows.
+        d : int
+            Dimension of what was projected.
+
+        Returns
+        -------
+        Tensor of shape (n, M)
+            Private.
+        """
+        longest = self.clip * math.sqrt(P.shape[1] / d)
+        P = P * (longest / P.norm(dim=1, keepdim=True).clamp_min(longest))
+        sigma = self.noise * 2 * longest
+        noise = self.random.normal(scale=sigma, size=P.shape)
+        noisy = P + torch.from_numpy(noise).to(P)
+        mean, variance = noisy.mean(0), noisy.var(0, correction=0)
+        own = (variance - sigma**2).clamp_min(_FLOOR * variance).clamp_max(longest**2)
+        return mean + (noisy - mean) * (own / variance).sqrt()
+
+
+def spent(noise: float, n_rows: int, sample: int, n_releases: int, delta: float) -> float:
+    """ε after some releases.
+
+    Parameters
+    ----------
+    noise : float
+        As of `Release`.
+    n_rows, sample, n_releases : int
+        Rows of the table, of a release, and releases.
+    delta : float
+        δ.
+
+    Returns
+    -------
+    float
+        ε, by Rényi differential privacy (dp-accounting).
+
+    Examples
+    --------
+    >>> from hotview.federated.privacy import spent
+    >>> spent(1.0, 2000, 200, 0, 1e-5)
+    0.0
+    >>> spent(1.0, 2000, 200, 20, 1e-5) < spent(1.0, 2000, 2000, 20, 1e-5)
+    True
+    """
+    if n_releases == 0:
+        return 0.0
+    accountant = _accountant()
+    accountant.compose(_event(noise, n_rows, min(sample, n_rows), n_releases))
+    return float(accountant.get_epsilon(delta))
+
+
+def _accountant() -> Any:
+    import dp_accounting
+    from dp_accounting import rdp
+
+    relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+    return rdp.RdpAccountant(neighboring_relation=relation)
+
+
+def _event(noise: float, n_rows: int, sample: int, n_releases: int) -> Any:
+    import dp_accounting
+
+    event = dp_accounting.GaussianDpEvent(noise)
+    if sample < n_rows:
+        event = dp_accounting.SampledWithoutReplacementDpEvent(n_rows, sample, event)
+    return dp_accounting.SelfComposedDpEvent(event, n_releases)

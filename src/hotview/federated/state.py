@@ -1,0 +1,175 @@
+"""Where an organization stands between two messages, in a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hotview._archive import Kind, read_archive, write_archive
+from hotview._types import Array
+from hotview.federated.learner import Learner, Report
+from hotview.federated.messages import Message
+from hotview.training.checkpoint import optimizer_state, set_optimizer
+
+__all__ = ["Standing", "read_standing", "write_standing"]
+
+_KIND = Kind("hotview federated state", 1, "a state", "Delete it, and begin the training anew.")
+_PICKS = ("rows", "own", "linked")
+
+
+@dataclass
+class Standing:
+    """Everything that must outlive a process.
+
+    Parameters
+    ----------
+    settings : dict of str to object
+        Of the federation.
+    classes : list
+        Of the labels.
+    names : list of str
+        All organizations.
+    federation : str
+        By which one training is told from another.
+    report : Report
+        What was sent last.
+    references : ndarray or None
+        The references of then.
+    history : list of dict of str to float
+        Parts of the loss, round by round.
+    asked : str
+        Digest of the last message of a round.
+    answer : Message or None
+        What was answered.
+    noise : float
+        Multiplier of the noise, where there is any.
+    n_releases : int
+        How often projections were sent.
+    """
+
+    settings: dict[str, Any]
+    classes: list[Any]
+    names: list[str]
+    federation: str = ""
+    report: Report = field(default_factory=Report)
+    references: Array | None = None
+    history: list[dict[str, float]] = field(default_factory=list)
+    asked: str = ""
+    answer: Message | None = None
+    noise: float = 0.0
+    n_releases: int = 0
+
+    def put_back(self, learner: Learner, tensors: Mapping[str, Tensor]) -> None:
+        """Let a learner stand where it stood.
+
+        Parameters
+        ----------
+        learner : Learner
+            Newly made.
+        tensors : dict of str to Tensor
+            From `read_standing`.
+        """
+        learner.network.load_state_dict(_part(tensors, "network."))
+        set_optimizer(learner.optimizer, _part(tensors, "optimizer."))
+        for i, stream in enumerate(learner.streams):
+            state = _part(tensors, f"stream.{i}.")
+            stream.state = {name.removeprefix("_"): x.numpy() for name, x in state.items()}
+        learner.random.bit_generator.state = self._random
+        learner.network.eval()
+
+    _random: Any = None
+
+
+def write_standing(path: Path, standing: Standing, learner: Learner) -> None:
+    """Write the file, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Where to.
+    standing : Standing
+        Where the organization stands.
+    learner : Learner
+        Whose weights, optimizer and generator belong to it.
+    """
+    report = standing.report
+    tensors = {f"network.{k}": x for k, x in learner.network.state_dict().items()}
+    tensors |= {f"optimizer.{k}": x for k, x in optimizer_state(learner.optimizer).items()}
+    for i, stream in enumerate(learner.streams):
+        named = {f"stream.{i}._{k}": torch.from_numpy(x) for k, x in stream.state.items()}
+        tensors |= named
+    tensors |= {f"pick.{k}": torch.from_numpy(getattr(report, k)) for k in _PICKS}
+    tensors |= {f"sent.{k}": x for k, x in report.sent.items()}
+    if standing.references is not None:
+        tensors["references"] = torch.from_numpy(standing.references)
+    answer = standing.answer
+    if answer is not None:
+        tensors |= {f"answer.{k}": torch.from_numpy(x) for k, x in answer.arrays.items()}
+    facts = {
+        "settings": standing.settings,
+        "classes": standing.classes,
+        "names": standing.names,
+        "federation": standing.federation,
+        "round": report.round,
+        "history": standing.history,
+        "asked": standing.asked,
+        "answer": None if answer is None else answer.facts,
+        "noise": standing.noise,
+        "n_releases": standing.n_releases,
+        "random": learner.random.bit_generator.state,
+    }
+    write_archive(path, _KIND, tensors, facts)
+
+
+def read_standing(path: Path) -> tuple[Standing, dict[str, Tensor]]:
+    """Read the file that `write_standing` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Standing
+        Where the organization stands.
+    dict of str to Tensor
+        For `Standing.put_back`.
+    """
+    archive = read_archive(path, _KIND)
+    tensors, facts = archive.tensors, archive.facts
+    try:
+        picks = {k: tensors[f"pick.{k}"].numpy() for k in _PICKS}
+        report = Report(facts["round"], **picks, sent=_part(tensors, "sent."))
+        references = tensors.get("references")
+        answer = None
+        if facts["answer"] is not None:
+            arrays = {k: x.numpy() for k, x in _part(tensors, "answer.").items()}
+            answer = Message("round", facts["answer"], arrays)
+        standing = Standing(
+            facts["settings"],
+            facts["classes"],
+            facts["names"],
+            facts["federation"],
+            report,
+            None if references is None else np.asarray(references.numpy()),
+            facts["history"],
+            facts["asked"],
+            answer,
+            facts["noise"],
+            facts["n_releases"],
+        )
+        standing._random = facts["random"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _KIND.refuse(path, f"its parts do not fit ({error})") from error
+    return standing, tensors
+
+
+def _part(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
+    return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
