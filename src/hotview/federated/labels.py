@@ -116,6 +116,7 @@ class JointHead:
 
 
 def fuse(
+    names: Sequence[str],
     scores: Mapping[str, Tensor],
     codes: IntArray,
     features: Mapping[str, Tensor],
@@ -128,8 +129,10 @@ def fuse(
 
     Parameters
     ----------
+    names : sequence of str
+        The views.
     scores : dict of str to Tensor of shape (n_held, classes)
-        What every view says of those who were held out.
+        What every view says of those who were held out; empty where nobody was.
     codes : ndarray of int64
         Classes of all linked individuals, −1 where unknown.
     features : dict of str to Tensor of shape (n_linked, n_features)
@@ -149,17 +152,18 @@ def fuse(
         What features say jointly; None without.
     """
     head = _fit_head(features, codes, np.asarray(teaching), n_classes) if features else None
+    held = np.asarray(held, dtype=np.int64) if scores else np.empty(0, dtype=np.int64)
     known = np.flatnonzero(codes[held] >= 0)
     said = [log_softmax(x.double(), 1).numpy()[known] for x in scores.values()]
     joint = np.zeros((len(known), n_classes))
     if head is not None:
-        F = torch.cat(list(features.values()), 1).double().numpy()[np.asarray(held)[known]]
+        F = torch.cat(list(features.values()), 1).double().numpy()[held[known]]
         joint = log_softmax(torch.from_numpy(F @ head.weight.T + head.bias), 1).numpy()
-    speaks = np.ones((len(known), len(scores) + 1), dtype=bool)
+    speaks = np.ones((len(known), len(names) + 1), dtype=bool)
     speaks[:, -1] = head is not None
-    target = codes[np.asarray(held, dtype=np.int64)[known]]
+    target = codes[held[known]]
     judged = [Held(np.stack([*said, joint], axis=1), speaks, target)] if len(known) else []
-    return fit_pool(judged, len(scores), np.random.default_rng(seed)), head
+    return fit_pool(judged, len(names), np.random.default_rng(seed)), head
 
 
 def _fit_head(

@@ -254,6 +254,7 @@ class Organization:
         s = learner.settings
         parts = split_linked(len(self.holdings.linked), s.fusion_share, s.random_state)
         pool, head = fuse(
+            message.facts["names"],
             _named(message, "scores."),
             learner.linked_codes,
             _named(message, "features."),
