@@ -158,7 +158,7 @@ class Coordinator:
                 ) from None
         self._check_agreement(greeted)
         self.federation = _new_name()
-        self.classes = self._ask_for_classes()
+        self.classes, codes = self._ask_for_classes()
         told = {
             "settings": self.settings.to_json(),
             "classes": self.classes,
@@ -166,7 +166,7 @@ class Coordinator:
             "federation": self.federation,
         }
         for name, answer in self._exchange(
-            {name: Message("start", told) for name in self.joint.names}
+            {name: Message("start", told, codes) for name in self.joint.names}
         ).items():
             if isinstance(answer, Failure):
                 raise ValueError(f"Expected {name!r} to begin, but {answer.reason}")
@@ -184,10 +184,11 @@ class Coordinator:
         if holder is not None and holder not in greeted:
             raise ValueError(f"Expected label_holder among {list(greeted)}, but it is {holder!r}.")
 
-    def _ask_for_classes(self) -> list[Any]:
+    def _ask_for_classes(self) -> tuple[list[Any], dict[str, Array]]:
+        """The classes and, where labels are shared, those of linked individuals."""
         holder = self.settings.label_holder
         if holder is None:
-            return []
+            return [], {}
         ask = Message("start", {"settings": self.settings.to_json()})
         answer = self._exchange({holder: ask})[holder]
         if isinstance(answer, Failure):
@@ -195,7 +196,11 @@ class Coordinator:
         classes = answer.facts.get("classes")
         if not isinstance(classes, list) or len(classes) < 2:
             raise ValueError(f"Expected {holder!r} to know two classes or more, not {classes!r}.")
-        return classes
+        shares = self.settings.share_labels
+        fits = set(answer.arrays) == ({"codes"} if shares else set())
+        if not fits or any(x.shape != (self.n_linked,) for x in answer.arrays.values()):
+            raise ValueError(f"Expected {holder!r} to tell what was asked for, and nothing else.")
+        return classes, answer.arrays
 
     # a round
 
@@ -255,7 +260,7 @@ class Coordinator:
         if s.coupling == "hot-pairwise":
             shapes["moment"] = (s.n_components, s.n_components)
         teaching, held = split_linked(self.n_linked, s.fusion_share, s.random_state)
-        n = len(held) if last else min(len(teaching), s.linked_batch)
+        n = len(held) if last else min(len(teaching), s.linked_batch) * (not s.share_labels)
         if self.classes and n > 0:
             shapes["scores"] = (n, len(self.classes))
         if last and s.share_features and self.classes:

@@ -13,6 +13,13 @@ from torch.nn.functional import cross_entropy
 
 from hotview._types import IntArray
 from hotview.estimators.starting import start_at_principal_components
+from hotview.estimators.teaching import (
+    N_COMPONENTS,
+    Known,
+    lay_ground,
+    make_lessons,
+    share_labels,
+)
 from hotview.federated.holdings import Holdings
 from hotview.federated.privacy import Release
 from hotview.federated.quantiles import directions_of, summarize
@@ -21,12 +28,15 @@ from hotview.losses import reconstruction_error
 from hotview.losses.orthogonality import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import sliced_cost
+from hotview.training.batches import TrainingRows
 from hotview.training.components import principal_components
 from hotview.training.rows import ViewRows
 from hotview.training.streams import Stream
 from hotview.training.team import make_optimizer
 
 __all__ = ["Learner", "Lesson", "Pull", "Report"]
+
+_N_NEIGHBORS = 10  # among whom shared labels spread
 
 
 @dataclass(frozen=True)
@@ -130,8 +140,10 @@ class Learner:
         Number of organizations.
     device : torch.device
         Where to compute.
-    release : Release or None
+    release : Release or None, default=None
         How projections are made private; None sends them as they are.
+    shared : ndarray of int64 or None, default=None
+        Classes of all linked individuals, −1 where unknown, if the label holder shares them.
     """
 
     def __init__(
@@ -142,18 +154,24 @@ class Learner:
         n_views: int,
         device: torch.device,
         release: Release | None = None,
+        shared: IntArray | None = None,
     ) -> None:
         self.settings, self.holdings, self.device = settings, holdings, device
         self.n_classes, self.release = len(classes), release
         seed = [settings.random_state, zlib.crc32(holdings.name.encode())]
         self.random = np.random.default_rng(seed)
         self.view = ViewRows([holdings.table], holdings.columns, device, often=True)
+        n = max(settings.n_features, settings.n_components, N_COMPONENTS)
+        (self.pca,) = principal_components([self.view], n, np.random.default_rng(seed))
         self.network = self._make_network(seed, n_views).to(device)
         self.optimizer = make_optimizer([self.network], settings.learning_rate)
         codes = holdings.codes(classes) if classes else np.full(len(self.view), -1)
+        self.lessons = None if shared is None else self._spread(codes, shared)
         own = np.setdiff1d(np.flatnonzero(codes >= 0), holdings.linked)
         self.own, self.own_codes = own, torch.from_numpy(codes[own]).to(device)
         self.linked_codes: IntArray = codes[holdings.linked]
+        if self.lessons is not None:
+            self.own = own = own[:0]  # which are among the lessons
         size = settings.batch_size
         self.streams = [Stream(len(self.view), size, self.random)]
         if len(own) > 0:
@@ -174,11 +192,22 @@ class Learner:
         generator = torch.Generator().manual_seed(int(number))
         network = make_network(widths, generator, [None], [self.holdings.name])
         network.joint_head = None  # judgments meet, features stay at home
-        n = max(settings.n_features, settings.n_components)
-        (pca,) = principal_components([self.view], n, np.random.default_rng(seed))
         n_clouds = settings.n_references if settings.coupling == "hot-reference" else n_views
-        start_at_principal_components(network, 0, pca, settings.n_components, 1 / n_clouds)
+        start_at_principal_components(network, 0, self.pca, settings.n_components, 1 / n_clouds)
         return network
+
+    def _spread(self, codes: IntArray, shared: IntArray) -> Tensor:
+        """Labels of its own, and those shared by the holder, spread among all rows."""
+        known = codes.copy()
+        linked = self.holdings.linked[shared >= 0]
+        known[linked] = shared[shared >= 0]
+        rows = np.flatnonzero(known >= 0)
+        nobody = np.empty((0, 1), dtype=np.int64)
+        data = TrainingRows([self.view], nobody, own=[rows], own_target=[known[rows]])
+        ground = lay_ground(data, 0, self.pca, _N_NEIGHBORS, self.random)
+        told = Known.of(data, np.ones(self.n_classes))
+        (shares,) = share_labels([ground], told, self.random)
+        return make_lessons(ground, shares, known)
 
     def report(self, round: int, linked: IntArray) -> Report:
         """What to send in a round: see `Report`.
@@ -209,7 +238,7 @@ class Learner:
                 report.sent["quantiles"] = summarize(P, self.settings.quantiles)
             if self.settings.coupling == "hot-pairwise":
                 report.sent["moment"] = second_moment(Z, "mean")
-            if self.n_classes > 0 and len(linked) > 0:
+            if self.n_classes > 0 and len(linked) > 0:  # the holder asks for them
                 report.sent["scores"] = self.score(linked)
         report.sent = {name: x.cpu() for name, x in report.sent.items()}
         return report
@@ -271,6 +300,10 @@ class Learner:
             decoded = self.network.reconstruct([F])
             error = reconstruction_error([X], decoded)
             parts["reconstruction"] = self.settings.view_weight * error
+        if self.lessons is not None:
+            told = self.lessons[torch.from_numpy(rows).to(self.device)]
+            loss = cross_entropy(self.network.score_views([F])[0], told)
+            parts["lessons"] = self.settings.head_weight * loss
         if len(own) > 0:
             scores = self._score_rows(self.own[own])
             loss = cross_entropy(scores, self.own_codes[torch.from_numpy(own)])

@@ -91,7 +91,12 @@ class Organization:
             "fuse": self._fuse,
             "finish": self._finish,
         }
-        return answers[message.kind](message)
+        try:
+            return answers[message.kind](message)
+        except BaseException:
+            # Steps may have been taken that nobody will hear of: what counts is in the file.
+            self.learner = self.standing = None
+            raise
 
     def _greet(self, message: Message) -> Message:
         own = self.holdings
@@ -114,17 +119,29 @@ class Organization:
             )
         if "classes" not in message.facts:  # first everybody is asked what there is to learn
             is_holder = settings.label_holder == self.holdings.name
-            return Message("start", {"classes": self.holdings.classes if is_holder else []})
+            classes = self.holdings.classes if is_holder else []
+            return Message("start", {"classes": classes}, self._labels_to_share(settings, classes))
         self.folder.mkdir(parents=True, exist_ok=True)
         standing = Standing(
             settings.to_json(), list(message.facts["classes"]), list(message.facts["names"])
         )
+        standing.shared = message.arrays.get("codes")
         standing.federation = str(message.facts["federation"])
         if self.privacy is not None:
             standing.noise = self._calibrate(settings)
         self.learner = self._make_learner(standing)
         self._keep(standing)
         return Message("start", {"name": self.holdings.name})
+
+    def _labels_to_share(self, settings: Settings, classes: list[Any]) -> dict[str, Array]:
+        """Classes of the linked individuals who teach, if that is what all agreed on."""
+        if not settings.share_labels or not classes:
+            return {}
+        n = len(self.holdings.linked)
+        codes = self.holdings.codes(classes)[self.holdings.linked]
+        _, held = split_linked(n, settings.fusion_share, settings.random_state)
+        codes[held] = -1
+        return {"codes": codes}
 
     def _calibrate(self, settings: Settings) -> float:
         assert self.privacy is not None
@@ -144,7 +161,13 @@ class Organization:
             p = self.privacy
             release = Release(p.clip, standing.noise, settings.batch_size, p.seed)
         return Learner(
-            settings, self.holdings, standing.classes, len(standing.names), self.device, release
+            settings,
+            self.holdings,
+            standing.classes,
+            len(standing.names),
+            self.device,
+            release,
+            standing.shared,
         )
 
     def _stand(self) -> tuple[Learner, Standing]:
@@ -157,6 +180,7 @@ class Organization:
                     "the training anew."
                 )
             standing, tensors = read_standing(path)
+            self._check_privacy(standing)
             learner = self._make_learner(standing)
             standing.put_back(learner, tensors)
             self.learner, self.standing = learner, standing
@@ -179,6 +203,7 @@ class Organization:
                 f"round {round} is over: {self.holdings.name!r} has answered round "
                 f"{standing.report.round}"
             )
+        self._check_budget(learner, standing)
         lesson = self._lesson(message, standing)
         if round > 1:
             row = learner.learn(standing.report, lesson, round)
@@ -206,6 +231,32 @@ class Organization:
         epsilon = spent(standing.noise, n, settings.batch_size, standing.n_releases, delta)
         return {"epsilon": epsilon, "delta": delta}
 
+    def _check_budget(self, learner: Learner, standing: Standing) -> None:
+        most = learner.settings.rounds + 1  # what the noise was chosen for
+        if learner.release is not None and standing.n_releases >= most:
+            raise ValueError(
+                f"the privacy budget of {self.holdings.name!r} is spent: its noise is enough for "
+                f"{most} releases, and there were {standing.n_releases}. Begin a training of more "
+                "rounds, which has more noise"
+            )
+
+    def _check_privacy(self, standing: Standing) -> None:
+        """Refuse to go on with noise that was never chosen, or without what was."""
+        if (self.privacy is None) != (standing.noise == 0):
+            then, now = ("without", "with") if standing.noise == 0 else ("with", "without")
+            raise ValueError(
+                f"Expected {self.holdings.name!r} to go on as it began, {then} privacy, but now it "
+                f"is {now}. Set it back, or begin the training anew."
+            )
+
+    def _check_holder(self, learner: Learner) -> None:
+        """What labels say is told by the one organization that was chosen for it."""
+        if learner.settings.label_holder != self.holdings.name:
+            raise ValueError(
+                f"{self.holdings.name!r} is asked for what labels say, but label_holder is "
+                f"{learner.settings.label_holder!r}"
+            )
+
     def _lesson(self, message: Message, standing: Standing) -> Lesson:
         arrays = {name: torch.from_numpy(x) for name, x in message.arrays.items()}
         gradients = {
@@ -230,6 +281,8 @@ class Organization:
         teaching, held = split_linked(len(self.holdings.linked), settings.fusion_share, seed)
         if last:
             return held
+        if settings.share_labels:
+            return teaching[:0]
         if len(teaching) <= settings.linked_batch:
             return teaching
         picked = np.random.default_rng([seed, 2, round]).permutation(teaching)
@@ -238,6 +291,7 @@ class Organization:
     def _judge(self, message: Message) -> Message:
         learner, standing = self._stand()
         self._check_federation(message, standing)
+        self._check_holder(learner)
         settings = learner.settings
         linked = self._linked(settings, int(message.facts["round"]), last=False)
         scores = _named(message, "scores.")
@@ -251,6 +305,7 @@ class Organization:
     def _fuse(self, message: Message) -> Message:
         learner, standing = self._stand()
         self._check_federation(message, standing)
+        self._check_holder(learner)
         s = learner.settings
         parts = split_linked(len(self.holdings.linked), s.fusion_share, s.random_state)
         pool, head = fuse(

@@ -60,6 +60,9 @@ entropy, cost_decay, sinkhorn_max_iter
         Share of the linked rows that teach nobody, and tell in the end how much each view counts.
     share_features : bool, default=False
         Whether the label holder is sent the features of linked rows in the end, for a joint head.
+    share_labels : bool, default=False
+        Whether the label holder sends the labels of linked rows to all, who then spread them among
+        their own rows; otherwise it is sent scores, and answers by gradients.
     least : int, default=2
         Organizations without whose answers a round does not count.
     random_state : int, default=0
@@ -99,6 +102,7 @@ entropy, cost_decay, sinkhorn_max_iter
     linked_batch: int = 128
     fusion_share: float = 0.25
     share_features: bool = False
+    share_labels: bool = False
     least: int = 2
     random_state: int = 0
 
@@ -114,8 +118,19 @@ entropy, cost_decay, sinkhorn_max_iter
         for name in ("cost_decay", "fusion_share"):
             if check_share(name, getattr(self, name)) == 1:
                 raise ValueError(f"Expected {name} below 1, but it is 1.")
+        if not isinstance(self.hidden, tuple):
+            raise ValueError(f"Expected hidden to be a tuple, as in (128,), not {self.hidden!r}.")
         for width in self.hidden:
             check_count("hidden", width)
+        if not isinstance(self.share_features, bool):
+            raise ValueError(
+                f"Expected share_features to be True or False, but it is {self.share_features!r}."
+            )
+        if not isinstance(self.label_holder, str | None):
+            raise ValueError(
+                f"Expected label_holder to be the name of an organization, or None, but it is "
+                f"{self.label_holder!r}."
+            )
         if type(self.random_state) is not int or self.random_state < 0:
             raise ValueError(
                 "Expected random_state to be a whole number, because all sides draw the same "
@@ -150,6 +165,6 @@ entropy, cost_decay, sinkhorn_max_iter
                 "hotview, or mend the spelling."
             )
         given = dict(facts)
-        if "hidden" in given:
+        if isinstance(given.get("hidden"), list):
             given["hidden"] = tuple(given["hidden"])
         return cls(**given)

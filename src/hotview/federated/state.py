@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from hotview._archive import Kind, read_archive, write_archive
-from hotview._types import Array
+from hotview._types import Array, IntArray
 from hotview.federated.learner import Learner, Report
 from hotview.federated.messages import Message
 from hotview.training.checkpoint import optimizer_state, set_optimizer
@@ -51,6 +51,8 @@ class Standing:
         Multiplier of the noise, where there is any.
     n_releases : int
         How often projections were sent.
+    shared : ndarray of int64 or None
+        Classes of linked individuals, where the label holder shares them.
     """
 
     settings: dict[str, Any]
@@ -64,6 +66,7 @@ class Standing:
     answer: Message | None = None
     noise: float = 0.0
     n_releases: int = 0
+    shared: IntArray | None = None
 
     def put_back(self, learner: Learner, tensors: Mapping[str, Tensor]) -> None:
         """Let a learner stand where it stood.
@@ -108,6 +111,8 @@ def write_standing(path: Path, standing: Standing, learner: Learner) -> None:
     tensors |= {f"sent.{k}": x for k, x in report.sent.items()}
     if standing.references is not None:
         tensors["references"] = torch.from_numpy(standing.references)
+    if standing.shared is not None:
+        tensors["shared"] = torch.from_numpy(standing.shared)
     answer = standing.answer
     if answer is not None:
         tensors |= {f"answer.{k}": torch.from_numpy(x) for k, x in answer.arrays.items()}
@@ -164,6 +169,7 @@ def read_standing(path: Path) -> tuple[Standing, dict[str, Tensor]]:
             answer,
             facts["noise"],
             facts["n_releases"],
+            tensors["shared"].numpy() if "shared" in tensors else None,
         )
         standing._random = facts["random"]
     except (KeyError, TypeError, ValueError) as error:
