@@ -15,7 +15,8 @@ from hotview._validation import check_positive
 
 __all__ = ["Privacy", "Release", "spent"]
 
-_MOST_NOISE = 1e4  # multiplier
+_NOISES = (1e-2, 1e4)  # multipliers that are tried
+_TOLERANCE = 1e-3  # of a multiplier, relative; more noise rather than less
 _FLOOR = 0.01  # of the variance with noise that is taken for the rows' own, at least
 
 
@@ -58,6 +59,11 @@ class Privacy:
             check_positive(name, getattr(self, name))
         if self.delta >= 1:
             raise ValueError(f"Expected delta below 1, but it is {self.delta}. Use 1e-5.")
+        if self.seed is not None and (type(self.seed) is not int or self.seed < 0):
+            raise ValueError(
+                f"Expected seed to be a whole number of at least 0, or None, but it is "
+                f"{self.seed!r}. Leave it out where privacy matters."
+            )
 
     def calibrate(self, n_rows: int, sample: int, n_releases: int) -> float:
         """Noise that is enough for a number of releases.
@@ -79,14 +85,25 @@ class Privacy:
         import dp_accounting
 
         sample = min(sample, n_rows)
-        noise = dp_accounting.calibrate_dp_mechanism(
-            _accountant,
-            lambda multiplier: _event(multiplier, n_rows, sample, n_releases),
-            self.epsilon,
-            self.delta,
-            dp_accounting.ExplicitBracketInterval(1e-2, _MOST_NOISE),
-        )
-        return float(noise)
+        try:  # among logarithms, where half as many tries are enough
+            found = dp_accounting.calibrate_dp_mechanism(
+                _accountant,
+                lambda log: _event(math.exp(log), n_rows, sample, n_releases),
+                self.epsilon,
+                self.delta,
+                dp_accounting.ExplicitBracketInterval(*map(math.log, _NOISES)),
+                tol=_TOLERANCE,
+            )
+        except ValueError as error:
+            least, most = (
+                spent(noise, n_rows, sample, n_releases, self.delta) for noise in _NOISES[::-1]
+            )
+            raise ValueError(
+                f"Expected epsilon between {least:.3g} and {most:.3g}, which {n_releases} releases "
+                f"of {sample} of {n_rows} rows can have, but it is {self.epsilon:.3g}. Leave "
+                "privacy out to have none."
+            ) from error
+        return math.exp(found)
 
 
 class Release:
@@ -160,7 +177,8 @@ class Release:
         noisy = P + torch.from_numpy(noise).to(P)
         mean, variance = noisy.mean(0), noisy.var(0, correction=0)
         own = (variance - sigma**2).clamp_min(_FLOOR * variance).clamp_max(longest**2)
-        return mean + (noisy - mean) * (own / variance).sqrt()
+        tiny = torch.finfo(P.dtype).tiny  # a single row has no variance
+        return mean + (noisy - mean) * (own / variance.clamp_min(tiny)).sqrt()
 
 
 def spent(noise: float, n_rows: int, sample: int, n_releases: int, delta: float) -> float:
