@@ -130,6 +130,11 @@ def _check(path: Path, told: Mapping[str, Any]) -> None:
     for key, value in told.items():
         if not isinstance(value, kind := _KEYS[key]):
             raise ValueError(f"Expected {key} in {path} to be a {kind.__name__}, not {value!r}.")
+    for key in ("drop", "categorical"):
+        if strange := [name for name in told.get(key, ()) if not isinstance(name, str)]:
+            raise ValueError(
+                f"Expected {key} in {path} to list names of columns, but there is {strange[0]!r}."
+            )
     if "linked" in told and "id_column" not in told:
         raise ValueError(f"Expected {path} to say which column holds ids: id_column.")
 
@@ -156,7 +161,7 @@ def read_linked(path: Path) -> list[str]:
     list of str
         In the order of the file.
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8-sig").splitlines()  # some editors write a mark first
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -138,6 +138,7 @@ def hold(
                 f"{len(labels)} came."
             )
         known[:] = list(labels)
+        _check_labels(name, [label for label in known.tolist() if label is not None])
     rows = _find(name, ids, linked_ids, table.n_rows)
     return Holdings(
         name, table, scan.columns, rows, known, digest_of_ids(linked_ids), recipe, impute
@@ -164,6 +165,21 @@ def digest_of_ids(ids: Sequence[Any]) -> str:
     False
     """
     return hashlib.sha256("\n".join(map(str, ids)).encode()).hexdigest()
+
+
+def _check_labels(name: str, known: Sequence[Any]) -> None:
+    kinds = (str, bool, int, float)  # of which JSON can tell
+    plain = [label.item() if isinstance(label, np.generic) else label for label in known]
+    if strange := [x for x in plain if not isinstance(x, kinds) or x != x]:
+        raise ValueError(
+            f"Expected the labels of {name!r} to be texts or numbers, and None where there is "
+            f"none, but there is {strange[0]!r}. Mend it."
+        )
+    if len({isinstance(label, str) for label in plain}) > 1:
+        raise ValueError(
+            f"Expected the labels of {name!r} to be all texts or all numbers, but there are both. "
+            "Write them alike."
+        )
 
 
 def _find(name: str, ids: Sequence[Any] | None, linked_ids: Sequence[Any], n_rows: int) -> IntArray:

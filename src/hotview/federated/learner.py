@@ -21,6 +21,7 @@ from hotview.estimators.teaching import (
     share_labels,
 )
 from hotview.federated.holdings import Holdings
+from hotview.federated.labels import split_linked
 from hotview.federated.privacy import Release
 from hotview.federated.quantiles import directions_of, summarize
 from hotview.federated.settings import Settings
@@ -198,9 +199,10 @@ class Learner:
 
     def _spread(self, codes: IntArray, shared: IntArray) -> Tensor:
         """Labels of its own, and those shared by the holder, spread among all rows."""
-        known = codes.copy()
-        linked = self.holdings.linked[shared >= 0]
-        known[linked] = shared[shared >= 0]
+        known, linked, s = codes.copy(), self.holdings.linked, self.settings
+        known[linked[shared >= 0]] = shared[shared >= 0]
+        _, held = split_linked(len(linked), s.fusion_share, s.random_state)
+        known[linked[held]] = -1  # also where they are known, for they tell how much a view counts
         rows = np.flatnonzero(known >= 0)
         nobody = np.empty((0, 1), dtype=np.int64)
         data = TrainingRows([self.view], nobody, own=[rows], own_target=[known[rows]])

@@ -51,7 +51,7 @@ class Message:
 
     def to_bytes(self) -> bytes:
         """The message as bytes, the same for the same message."""
-        own = {name: np.ascontiguousarray(self.arrays[name]) for name in sorted(self.arrays)}
+        own = {name: np.asarray(self.arrays[name], order="C") for name in sorted(self.arrays)}
         wrong = {name: str(x.dtype) for name, x in own.items() if str(x.dtype) not in _TYPES}
         if wrong:
             raise TypeError(f"Expected arrays of {_TYPES}, but there are {wrong}. Convert them.")

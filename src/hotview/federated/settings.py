@@ -122,10 +122,9 @@ entropy, cost_decay, sinkhorn_max_iter
             raise ValueError(f"Expected hidden to be a tuple, as in (128,), not {self.hidden!r}.")
         for width in self.hidden:
             check_count("hidden", width)
-        if not isinstance(self.share_features, bool):
-            raise ValueError(
-                f"Expected share_features to be True or False, but it is {self.share_features!r}."
-            )
+        for name in ("share_features", "share_labels"):
+            if not isinstance(given := getattr(self, name), bool):
+                raise ValueError(f"Expected {name} to be True or False, but it is {given!r}.")
         if not isinstance(self.label_holder, str | None):
             raise ValueError(
                 f"Expected label_holder to be the name of an organization, or None, but it is "
