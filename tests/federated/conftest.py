@@ -1,0 +1,15 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))  # loopback.py and what else tests share
+
+
+@pytest.fixture
+def in_a_run(monkeypatch):
+    """Flower's messages can be made only by a process that belongs to a run."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    for name in ("_run_id", "_task_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)

@@ -1,0 +1,170 @@
+import json
+import logging
+
+import flwr.app
+import pytest
+from flwr.app import Context, Error, RecordDict
+from near_grid import NearGrid
+from sample_tables import NAMES, write_tables
+
+from hotview.federated import Coordinator, InProcess, Message, Settings
+from hotview.federated.configuration import open_organization
+from hotview.federated.flower import make_client_app, make_server_app
+from hotview.federated.parcels import pack, read_name, read_reply, unpack
+from hotview.federated.run_config import told_run_config
+
+SMALL = Settings(
+    rounds=2,
+    local_steps=2,
+    quantiles=16,
+    n_components=3,
+    n_features=6,
+    hidden=(8,),
+    n_references=2,
+    n_projections=6,
+    batch_size=24,
+    label_holder="clinical",
+    linked_batch=12,
+)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    write_tables(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def quiet_log():
+    """The log as it was: a ServerApp shows it in its own process."""
+    logger = logging.getLogger("hotview.federated")
+    before = (list(logger.handlers), logger.level)
+    yield
+    logger.handlers[:], logger.level = before
+
+
+def context(**node_config):
+    return Context(1, 1, node_config, RecordDict(), {})
+
+
+def asked(content=None, kind="train"):
+    message = flwr.app.Message(RecordDict() if content is None else content, 1, kind)
+    message.metadata.__dict__["_message_id"] = "m"
+    return message
+
+
+def run_client(app, message, context):
+    """What Flower's process of a client does: an exception becomes an error."""
+    try:
+        return app(message, context)
+    except Exception as error:
+        return flwr.app.Message(Error(2, f"{type(error)}:<'{error}'>"), reply_to=message)
+
+
+@pytest.mark.usefixtures("in_a_run")
+class TestClient:
+    def test_it_says_who_it_is(self, tables):
+        here = context(config=str(tables / "genetic.toml"))
+        assert read_name(make_client_app()(asked(kind="query.who"), here)) == "genetic"
+
+    def test_it_answers_as_its_organization(self, tables):
+        here = context(config=str(tables / "genetic.toml"))
+        reply = make_client_app()(asked(pack(Message("hello"), "genetic")), here)
+        answer = read_reply(reply, "genetic")
+        assert (
+            answer.facts
+            == open_organization(tables / "genetic.toml").answer(Message("hello")).facts
+        )
+
+    def test_a_message_for_another_is_not_answered(self, tables):
+        here = context(config=str(tables / "genetic.toml"))
+        with pytest.raises(ValueError, match="configured as 'genetic', but its key is that of 'cl"):
+            make_client_app()(asked(pack(Message("hello"), "clinical")), here)
+
+    def test_garbage_is_not_answered(self, tables):
+        here = context(config=str(tables / "genetic.toml"))
+        with pytest.raises(ValueError, match="no message"):
+            make_client_app()(asked(RecordDict()), here)
+
+    def test_it_must_know_where_its_configuration_is(self):
+        with pytest.raises(ValueError, match="--node-config"):
+            make_client_app()(asked(pack(Message("hello"), "genetic")), context(name="genetic"))
+
+    def test_an_error_does_not_quote_the_data(self, tables, capsys):
+        class Careless:
+            def answer(self, message):
+                raise ValueError("could not convert 'Ann Smith' to a number")
+
+        here = context(config=str(tables / "genetic.toml"))
+        app = make_client_app(lambda path: Careless())
+        reply = run_client(app, asked(pack(Message("hello"), "genetic")), here)
+        sent = reply.deflate()
+        assert b"ValueError" in sent
+        assert b"Smith" not in sent
+        assert "Ann Smith" in capsys.readouterr().err
+
+    def test_an_error_in_its_configuration_does_not_either(self, tables):
+        (tables / "genetic.toml").write_text("secret = 1")
+        here = context(config=str(tables / "genetic.toml"))
+        for message in (asked(pack(Message("hello"), "genetic")), asked(kind="query.who")):
+            assert b"secret" not in run_client(make_client_app(), message, here).deflate()
+
+
+def run_server(folder, tables, broken=None):
+    """A whole training by a ServerApp and ClientApps, each called as Flower does."""
+    client = make_client_app()
+
+    def node(name):
+        here = context(config=str(tables / f"{name}.toml"))
+
+        def answer(message):
+            kind = message.metadata.message_type
+            if broken and kind == "train" and (lost := broken(name, unpack(message.content)[1])):
+                return lost
+            return run_client(client, message, here)
+
+        return answer
+
+    grid = NearGrid({i: node(name) for i, name in enumerate(NAMES, 1)})
+    told = {**told_run_config(NAMES, SMALL), "folder": str(folder), "patience": 0.1}
+    make_server_app()(grid, Context(1, 0, {}, RecordDict(), told))
+    return json.loads((folder / "outcome.json").read_text())
+
+
+def losses(rows):
+    return [row["loss"] for row in rows]
+
+
+@pytest.mark.usefixtures("in_a_run")
+class TestServer:
+    @pytest.fixture
+    def joint(self, tmp_path):
+        """What comes of it without Flower."""
+        twin = tmp_path / "twin"
+        twin.mkdir()
+        write_tables(twin)
+        members = {name: open_organization(twin / f"{name}.toml") for name in NAMES}
+        return Coordinator(InProcess(members), SMALL).run()
+
+    def test_a_training_is_that_of_the_same_organizations_in_process(self, tables, tmp_path, joint):
+        told = run_server(tmp_path / "coordinator", tables)
+        assert told["finished"] == list(NAMES)
+        assert losses(told["history"]) == losses(joint.history)
+        assert all((tables / name / "part.hotview").is_file() for name in NAMES)
+
+    def test_it_goes_on_where_it_lost_the_superlink(self, tables, tmp_path, joint, capsys):
+        def broken(name, message):
+            late = message.facts.get("round") == 2 and name == "genetic"
+            return ConnectionError("lost") if late else None
+
+        folder = tmp_path / "coordinator"
+        with pytest.raises(ConnectionError):
+            run_server(folder, tables, broken)
+        told = run_server(folder, tables)
+        assert "goes on after round 1 of 2" in capsys.readouterr().out
+        assert losses(told["history"]) == losses(joint.history)
+
+    def test_it_says_who_is_missing(self, tables, tmp_path):
+        (tables / "genetic.toml").write_text((tables / "clinical.toml").read_text())
+        with pytest.raises(TimeoutError, match=r"clinical: refused: 2 nodes.*; genetic: gone"):
+            run_server(tmp_path / "coordinator", tables)

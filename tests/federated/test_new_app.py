@@ -1,0 +1,174 @@
+import io
+import re
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from loopback import PATIENCE, free_port, kill_all, quiet, wait_until
+from sample_tables import NAMES, write_tables
+
+from hotview.federated import Settings
+from hotview.federated.configuration import read_configuration
+from hotview.federated.new_app import write_app
+from hotview.federated.run_config import read_run_config
+
+
+@pytest.fixture
+def app(tmp_path):
+    return write_app(tmp_path / "study", NAMES, Settings(rounds=3, label_holder="clinical"))
+
+
+def test_the_app_says_what_the_coordinator_goes_by(app):
+    told = tomllib.loads((app / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    config = read_run_config(told["config"])
+    assert config.organizations == list(NAMES)
+    assert config.settings == Settings(rounds=3, label_holder="clinical")
+
+
+def test_flower_takes_the_app(app):
+    from flwr.cli.config_utils import load_and_validate
+
+    config, warnings = load_and_validate(app / "pyproject.toml")
+    assert set(config["tool"]["flwr"]["app"]["components"]) == {"serverapp", "clientapp"}
+    assert warnings == []
+
+
+@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's own
+def test_only_code_is_sent_to_others(app):
+    from flwr.cli.build import build_fab_from_disk
+
+    (app / "organizations" / "clinical.json").write_text('{"Ann": "ill"}')
+    (app / "coordinator").mkdir()
+    (app / "coordinator" / "outcome.json").write_text("{}")
+    with zipfile.ZipFile(io.BytesIO(build_fab_from_disk(app))) as bundle:
+        sent = set(bundle.namelist())
+    code = {f"federation/{name}.py" for name in ("__init__", "client_app", "server_app")}
+    assert sent == {"pyproject.toml", ".info/CONTENT", *code}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_organization_has_its_configuration(app, name):
+    path = app / "organizations" / f"{name}.toml"
+    config = read_configuration(path)
+    assert (config.name, config.file.name, config.folder.name) == (name, f"{name}.csv", name)
+
+
+def test_all_that_is_commented_out_can_be_used(app):
+    path = app / "organizations" / "genetic.toml"
+    lines = path.read_text().splitlines()
+    used = [re.sub(r"^# (?=\[?\w+( = .*|\])$)", "", line) for line in lines]
+    path.write_text("\n".join(used))
+    config = read_configuration(path)
+    assert config.privacy.epsilon == 8.0
+    assert config.linked.name == "linked.txt"
+    assert (config.impute, config.drop, config.categorical) == ("mean", ("postcode",), ("ward",))
+
+
+def test_an_empty_folder_is_filled(tmp_path):
+    (tmp_path / "study").mkdir()
+    assert (write_app(tmp_path / "study", NAMES) / "README.md").is_file()
+
+
+def test_a_folder_with_something_in_it_is_left_as_it_was(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="not empty"):
+        write_app(tmp_path, NAMES)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_nothing_is_left_half_written(tmp_path, monkeypatch):
+    def fail(name):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("hotview.federated.new_app.organization_text", fail)
+    with pytest.raises(OSError, match="no space"):
+        write_app(tmp_path / "study", NAMES)
+    monkeypatch.undo()
+    monkeypatch.setattr(Path, "rename", lambda self, target: fail(target))
+    with pytest.raises(OSError, match="no space"):
+        write_app(tmp_path / "study", NAMES)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    (
+        (("clinical",), "two organizations or more"),
+        (("clinical", "../genetic"), "files are called"),
+        (("clinical", "a,b"), "files are called"),
+        (("clinical", 'x"y'), "files are called"),
+        (("clinical", "Clinical"), "tell organizations apart"),
+    ),
+)
+def test_names_that_cannot_be_used_are_refused(tmp_path, names, message):
+    with pytest.raises(ValueError, match=message):
+        write_app(tmp_path / "study", names)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_label_holder_who_does_not_take_part_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="label_holder among"):
+        write_app(tmp_path / "study", NAMES, Settings(label_holder="dental"))
+
+
+def blocks(text: str) -> dict[str, str]:
+    """Commands of a README by the comment on their first line."""
+    found = re.findall(r"```bash\n# ([^\n]*)\n(.*?)```", text, flags=re.DOTALL)
+    assert len({heading for heading, _ in found}) == len(found)
+    return dict(found)
+
+
+@pytest.mark.slow
+def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
+    """Its commands as they stand, on one machine; only ports are others."""
+    settings = Settings(rounds=1, local_steps=2, quantiles=16, label_holder="clinical")
+    app = write_app(tmp_path / "study", NAMES, settings)
+    write_tables(app / "organizations")
+    text = (app / "README.md").read_text()
+    text = re.sub(r"--port 910\d", lambda _: f"--port {free_port()}", text)
+    said = blocks(text)
+    environment = {**quiet(), "HOST": "localhost", "PORT": str(free_port())}
+    started = []
+
+    def do(commands):
+        subprocess.run(
+            ["bash", "-ec", commands],
+            cwd=app,
+            env=environment,
+            check=True,
+            capture_output=True,
+            timeout=3 * PATIENCE,
+        )
+
+    def start(commands, log):
+        with (app / log).open("wb") as out:
+            process = subprocess.Popen(
+                ["bash", "-c", commands],
+                cwd=app,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        started.append(process)
+
+    def says(log, word):
+        return lambda: word in (app / log).read_text()
+
+    try:
+        do(said["coordinator, once"])
+        do(said["organizations, once, each its own"])
+        start(said["coordinator, in a terminal of its own"], "superlink.log")
+        wait_until(says("superlink.log", "Uvicorn running"))
+        do(said["coordinator: where it is, and whose keys are whose"])
+        nodes = said["organizations, each its own, in a terminal of its own"]
+        for i, node in enumerate(re.split(r"\n(?=FLWR_HOME)", nodes)):
+            start(node, f"node_{i}.log")
+        do(said["coordinator, to begin or to go on"])
+    finally:
+        for process in started:
+            kill_all(process)
+    assert (app / "coordinator" / "outcome.json").is_file(), (app / "superlink.log").read_text()
+    assert all((app / "organizations" / name / "part.hotview").is_file() for name in NAMES)
