@@ -5,8 +5,9 @@ quantiles of projections, scores of linked individuals, gradients of these, and 
 """
 
 from hotview.federated.carrier import Carrier, Failure, InProcess
-from hotview.federated.coordinator import Coordinator, Joint
+from hotview.federated.coordinator import Coordinator
 from hotview.federated.holdings import Holdings, hold
+from hotview.federated.joint import Joint
 from hotview.federated.messages import Message
 from hotview.federated.organization import Organization
 from hotview.federated.parts import join_parts

@@ -3,64 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from hotview._archive import Kind, read_archive, write_archive
 from hotview._types import Array
+from hotview.federated.agreement import agree
 from hotview.federated.answers import RefusedError, check_answer, check_quantiles
 from hotview.federated.carrier import Carrier, Failure
 from hotview.federated.center import Center, Coupled
+from hotview.federated.joint import Joint, Stage, read_stage, write_stage
 from hotview.federated.labels import split_linked
 from hotview.federated.learner import Report
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
-from hotview.training.history import History
 from hotview.training.interrupt import Interrupt
 from hotview.training.progress import ProgressBar
 
-__all__ = ["Coordinator", "Joint"]
+__all__ = ["Coordinator"]
 
-_CHECKPOINT = Kind("hotview federation", 1, "a checkpoint", "Delete it to begin anew.")
 _TRIES = 3  # at a round with too few answers
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class Joint:
-    """What the coordinator knows in the end.
-
-    Parameters
-    ----------
-    names : list of str
-        The organizations.
-    history : History
-        A row per round: parts of the loss, how many were there, and bytes to and from the busiest.
-    W, C : ndarray or None
-        The last plan and its costs, over the organizations `present`.
-    present : list of str
-        Who was there in the last round.
-    dropped : list of dict
-        Who was left out of which round, and why.
-    privacy : dict of str to dict
-        ε and δ by organization, where it asked for any.
-    finished : list of str
-        Who has saved its part.
-    """
-
-    names: list[str]
-    history: History = field(default_factory=History)
-    W: Array | None = None
-    C: Array | None = None
-    present: list[str] = field(default_factory=list)
-    dropped: list[dict[str, Any]] = field(default_factory=list)
-    privacy: dict[str, dict[str, float]] = field(default_factory=dict)
-    finished: list[str] = field(default_factory=list)
 
 
 class Coordinator:
@@ -96,6 +61,8 @@ class Coordinator:
     (['view_0', 'view_1', 'view_2'], (3, 3))
     """
 
+    stage: Stage
+
     def __init__(
         self,
         carrier: Carrier,
@@ -108,13 +75,8 @@ class Coordinator:
         self.carrier, self.settings, self.timeout = carrier, settings, timeout
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.verbose = verbose
-        self.joint = Joint(list(carrier.names))
         self.center = Center(settings, carrier.names)
-        self.round, self.n_linked = 0, 0
-        self.classes: list[Any] = []
-        self.federation = ""
-        #: what each organization is told of its last report, and what stands in it
-        self.lessons: dict[str, Message] = {}
+        #: bytes of the largest message of this round, by organization
         self.traffic: dict[str, int] = {}
 
     def run(self) -> Joint:
@@ -125,103 +87,51 @@ class Coordinator:
         Joint
             What came of it; parts of the model are with the organizations.
         """
-        if self.checkpoint is not None and self.checkpoint.exists():
-            self._restore(self.checkpoint)
-            _log.info("goes on after round %d of %d", self.round, self.settings.rounds)
-        else:
-            self._begin()
-        s = self.settings
-        with Interrupt() as interrupt, ProgressBar(s.rounds, shown=self.verbose) as bar:
-            bar.step(self.round)
-            while self.round < s.rounds and not interrupt.asked:
+        n = self.settings.rounds
+        self.stage = stage = self._begin()
+        with Interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
+            bar.step(stage.round)
+            while stage.round < n and not interrupt.asked:
                 self._take_round()
-                self._save()
+                if self.checkpoint is not None:
+                    write_stage(self.checkpoint, stage, self.settings, self.center.state())
                 bar.step()
-        if self.round < s.rounds:
-            _log.warning("stopped after round %d of %d", self.round, s.rounds)
-            return self.joint
-        self._finish()
-        return self.joint
+        if stage.round < n:
+            _log.warning("stopped after round %d of %d", stage.round, n)
+        else:
+            self._finish()
+        return stage.joint
 
-    # beginning
-
-    def _begin(self) -> None:
-        hello = self._exchange({name: Message("hello") for name in self.joint.names})
-        greeted: dict[str, Message] = {}
-        for name, answer in hello.items():
-            try:
-                greeted[name] = check_answer(answer, "hello", {"name": name}, {})
-            except RefusedError as refused:
-                raise ValueError(
-                    f"Expected {name!r} to say hello, but {refused}. All organizations must be "
-                    "there when a training begins."
-                ) from None
-        self._check_agreement(greeted)
-        self.federation = _new_name()
-        self.classes, codes = self._ask_for_classes()
-        told = {
-            "settings": self.settings.to_json(),
-            "classes": self.classes,
-            "names": self.joint.names,
-            "federation": self.federation,
-        }
-        for name, answer in self._exchange(
-            {name: Message("start", told, codes) for name in self.joint.names}
-        ).items():
-            if isinstance(answer, Failure):
-                raise ValueError(f"Expected {name!r} to begin, but {answer.reason}")
-
-    def _check_agreement(self, greeted: Mapping[str, Message]) -> None:
-        digests = {name: answer.facts.get("digest") for name, answer in greeted.items()}
-        if len(set(digests.values())) > 1:
-            counts = {name: answer.facts.get("n_linked") for name, answer in greeted.items()}
-            raise ValueError(
-                "Expected all organizations to have agreed on the same linked ids in the same "
-                f"order, but their lists differ (numbers of ids: {counts}). Agree again."
-            )
-        self.n_linked = int(next(iter(greeted.values())).facts["n_linked"])
-        holder = self.settings.label_holder
-        if holder is not None and holder not in greeted:
-            raise ValueError(f"Expected label_holder among {list(greeted)}, but it is {holder!r}.")
-
-    def _ask_for_classes(self) -> tuple[list[Any], dict[str, Array]]:
-        """The classes and, where labels are shared, those of linked individuals."""
-        holder = self.settings.label_holder
-        if holder is None:
-            return [], {}
-        ask = Message("start", {"settings": self.settings.to_json()})
-        answer = self._exchange({holder: ask})[holder]
-        if isinstance(answer, Failure):
-            raise ValueError(f"Expected {holder!r} to tell the classes, but {answer.reason}")
-        classes = answer.facts.get("classes")
-        if not isinstance(classes, list) or len(classes) < 2:
-            raise ValueError(f"Expected {holder!r} to know two classes or more, not {classes!r}.")
-        shares = self.settings.share_labels
-        fits = set(answer.arrays) == ({"codes"} if shares else set())
-        if not fits or any(x.shape != (self.n_linked,) for x in answer.arrays.values()):
-            raise ValueError(f"Expected {holder!r} to tell what was asked for, and nothing else.")
-        return classes, answer.arrays
+    def _begin(self) -> Stage:
+        names = list(self.carrier.names)
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return Stage(agree(self._exchange, names, self.settings), Joint(names))
+        stage, tensors = read_stage(self.checkpoint, self.settings, names)
+        self.center = Center(self.settings, stage.joint.names)
+        self.center.restore(tensors)
+        _log.info("goes on after round %d of %d", stage.round, self.settings.rounds)
+        return stage
 
     # a round
 
     def _take_round(self) -> None:
         self.traffic = {}
-        reports = self._gather(self.round + 1)
-        self.round += 1
+        reports = self._gather(self.stage.round + 1)
+        self.stage.round += 1
         coupled = None if self.settings.coupling == "none" else self.center.couple(reports)
         parts = {} if coupled is None else dict(coupled.parts)
         judged = self._judge(reports)
         if judged is not None:
             parts["view_heads"] = float(judged.facts["loss"])
-        self.lessons = {
+        self.stage.lessons = {
             name: self._lesson(name, coupled, judged if name in reports else None)
-            for name in self.joint.names
+            for name in self.stage.joint.names
         }
         self._record(parts, coupled, len(reports))
 
     def _gather(self, round: int, *, last: bool = False) -> dict[str, Report]:
         """Reports of all who answer, of at least as many as must."""
-        messages = {name: self._message(name, round, last=last) for name in self.joint.names}
+        messages = {name: self._message(name, round, last=last) for name in self.stage.joint.names}
         reports: dict[str, Report] = {}
         for _ in range(_TRIES):
             missing = {name: m for name, m in messages.items() if name not in reports}
@@ -231,7 +141,7 @@ class Coordinator:
                 except RefusedError as refused:
                     self._drop(name, round, str(refused))
             if len(reports) >= self.settings.least:
-                return {name: reports[name] for name in self.joint.names if name in reports}
+                return {name: reports[name] for name in self.stage.joint.names if name in reports}
         raise RuntimeError(
             f"Expected at least {self.settings.least} organizations to answer in round {round}, "
             f"but {len(reports)} did, {_TRIES} times in a row. "
@@ -243,8 +153,13 @@ class Coordinator:
         )
 
     def _message(self, name: str, round: int, *, last: bool) -> Message:
-        before = self.lessons.get(name, Message("round"))
-        facts = {**before.facts, "round": round, "federation": self.federation, "last": last}
+        before = self.stage.lessons.get(name, Message("round"))
+        facts = {
+            **before.facts,
+            "round": round,
+            "federation": self.stage.agreement.federation,
+            "last": last,
+        }
         arrays = dict(before.arrays)
         if (G := self.center.references) is not None:
             arrays["references"] = G.numpy()
@@ -259,12 +174,12 @@ class Coordinator:
             shapes["quantiles"] = (s.n_projections, s.quantiles)
         if s.coupling == "hot-pairwise":
             shapes["moment"] = (s.n_components, s.n_components)
-        teaching, held = split_linked(self.n_linked, s.fusion_share, s.random_state)
+        teaching, held = split_linked(self.stage.agreement.n_linked, s.fusion_share, s.random_state)
         n = len(held) if last else min(len(teaching), s.linked_batch) * (not s.share_labels)
-        if self.classes and n > 0:
-            shapes["scores"] = (n, len(self.classes))
-        if last and s.share_features and self.classes:
-            shapes["features"] = (self.n_linked, s.n_features)
+        if self.stage.agreement.classes and n > 0:
+            shapes["scores"] = (n, len(self.stage.agreement.classes))
+        if last and s.share_features and self.stage.agreement.classes:
+            shapes["features"] = (self.stage.agreement.n_linked, s.n_features)
         checked = check_answer(answer, "round", {"name": name, "round": round}, shapes)
         check_quantiles(checked)
         self._note_privacy(name, checked.facts.get("privacy"))
@@ -278,7 +193,7 @@ class Coordinator:
         fits = isinstance(told, dict) and all(isinstance(told.get(k), float) for k in keys)
         if not fits:
             raise RefusedError("what it says of privacy cannot be understood")
-        self.joint.privacy[name] = {key: told[key] for key in keys}
+        self.stage.joint.privacy[name] = {key: told[key] for key in keys}
 
     def _judge(self, reports: Mapping[str, Report]) -> Message | None:
         """Gradients of all scores, from the label holder."""
@@ -286,17 +201,21 @@ class Coordinator:
         scores = {n: r.sent["scores"].numpy() for n, r in reports.items() if "scores" in r.sent}
         if holder is None or not scores:
             return None
-        facts = {"round": self.round, "federation": self.federation, "names": list(scores)}
+        facts = {
+            "round": self.stage.round,
+            "federation": self.stage.agreement.federation,
+            "names": list(scores),
+        }
         message = Message("judge", facts, {f"scores.{n}": x for n, x in scores.items()})
         shapes = {f"gradient.{name}": x.shape for name, x in scores.items()}
         try:
             answer = self._exchange({holder: message})[holder]
-            judged = check_answer(answer, "judge", {"round": self.round}, shapes)
+            judged = check_answer(answer, "judge", {"round": self.stage.round}, shapes)
             for key in ("loss", "curvature"):
                 if not isinstance(judged.facts.get(key), float):
                     raise RefusedError(f"its {key} is no number")
         except RefusedError as refused:
-            self._drop(holder, self.round, f"as label holder, {refused}")
+            self._drop(holder, self.stage.round, f"as label holder, {refused}")
             return None
         return judged
 
@@ -318,19 +237,19 @@ class Coordinator:
                 "scores": float(judged.facts["curvature"]),
             }
         was_there = coupled is None or name in coupled.names
-        return Message("round", {**facts, "about": self.round if was_there else 0}, arrays)
+        return Message("round", {**facts, "about": self.stage.round if was_there else 0}, arrays)
 
     def _record(self, parts: dict[str, float], coupled: Coupled | None, n_present: int) -> None:
-        row = {"epoch": self.round, "loss": sum(parts.values()), **parts}
+        row = {"epoch": self.stage.round, "loss": sum(parts.values()), **parts}
         busiest = max(self.traffic.values(), default=0)
-        self.joint.history._append({**row, "present": n_present, "bytes": busiest})
+        self.stage.joint.history._append({**row, "present": n_present, "bytes": busiest})
         if coupled is not None:
-            self.joint.W, self.joint.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
-            self.joint.present = coupled.names
+            self.stage.joint.W, self.stage.joint.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
+            self.stage.joint.present = coupled.names
 
     def _drop(self, name: str, round: int, reason: str) -> None:
         _log.warning("round %d goes on without %r: %s", round, name, reason)
-        self.joint.dropped.append({"round": round, "name": name, "reason": reason})
+        self.stage.joint.dropped.append({"round": round, "name": name, "reason": reason})
 
     def _exchange(self, messages: Mapping[str, Message]) -> dict[str, Message | Failure]:
         answers = self.carrier.exchange(messages, self.timeout)
@@ -344,13 +263,13 @@ class Coordinator:
     # the end
 
     def _finish(self) -> None:
-        reports = self._gather(self.round + 1, last=True)
-        facts: dict[str, Any] = {"federation": self.federation}
-        if self.joint.W is not None and self.joint.C is not None:
+        reports = self._gather(self.stage.round + 1, last=True)
+        facts: dict[str, Any] = {"federation": self.stage.agreement.federation}
+        if self.stage.joint.W is not None and self.stage.joint.C is not None:
             facts["plan"] = {
-                "names": self.joint.present,
-                "W": self.joint.W.tolist(),
-                "C": self.joint.C.tolist(),
+                "names": self.stage.joint.present,
+                "W": self.stage.joint.W.tolist(),
+                "C": self.stage.joint.C.tolist(),
             }
         arrays: dict[str, Array] = {}
         if (G := self.center.references) is not None:
@@ -359,21 +278,21 @@ class Coordinator:
         if fused is not None:
             facts["pool"] = fused.facts["pool"]
         messages = {}
-        for name in self.joint.names:
+        for name in self.stage.joint.names:
             is_holder = fused is not None and name == self.settings.label_holder
             more = fused.arrays if is_holder and fused is not None else {}
             messages[name] = Message("finish", facts, {**arrays, **more})
         for name, answer in self._exchange(messages).items():
             if isinstance(answer, Failure):
-                self._drop(name, self.round + 1, answer.reason)
+                self._drop(name, self.stage.round + 1, answer.reason)
             else:
-                self.joint.finished.append(name)
+                self.stage.joint.finished.append(name)
 
     def _fuse(self, reports: Mapping[str, Report]) -> Message | None:
         holder, s = self.settings.label_holder, self.settings
         if holder is None:
             return None
-        facts = {"federation": self.federation, "names": list(reports)}
+        facts = {"federation": self.stage.agreement.federation, "names": list(reports)}
         arrays = {
             f"{what}.{name}": report.sent[what].numpy()
             for what in ("scores", "features")
@@ -386,76 +305,3 @@ class Coordinator:
             self._drop(holder, s.rounds + 1, f"as label holder, {reason}")
             return None
         return answer
-
-    # its checkpoint
-
-    def _save(self) -> None:
-        if self.checkpoint is None:
-            return
-        joint, tensors = self.joint, {f"center.{k}": x for k, x in self.center.state().items()}
-        for name, lesson in self.lessons.items():
-            arrays = {f"lesson.{name}.{k}": torch.from_numpy(x) for k, x in lesson.arrays.items()}
-            tensors |= arrays
-        if joint.W is not None and joint.C is not None:
-            tensors |= {"W": torch.from_numpy(joint.W), "C": torch.from_numpy(joint.C)}
-        facts = {
-            "settings": self.settings.to_json(),
-            "names": joint.names,
-            "federation": self.federation,
-            "round": self.round,
-            "classes": self.classes,
-            "n_linked": self.n_linked,
-            "lessons": {name: lesson.facts for name, lesson in self.lessons.items()},
-            "history": list(joint.history),
-            "present": joint.present,
-            "dropped": joint.dropped,
-            "privacy": joint.privacy,
-        }
-        write_archive(self.checkpoint, _CHECKPOINT, tensors, facts)
-
-    def _restore(self, path: Path) -> None:
-        archive = read_archive(path, _CHECKPOINT)
-        facts, tensors = archive.facts, archive.tensors
-        try:
-            self._check_same(path, facts)
-            self.round, self.classes = facts["round"], facts["classes"]
-            self.n_linked, self.federation = facts["n_linked"], facts["federation"]
-            self.center.restore(_part(tensors, "center."))
-            self.lessons = {
-                name: Message(
-                    "round",
-                    told,
-                    {k: x.numpy() for k, x in _part(tensors, f"lesson.{name}.").items()},
-                )
-                for name, told in facts["lessons"].items()
-            }
-            self.joint.history = History(facts["history"])
-            self.joint.present, self.joint.dropped = facts["present"], facts["dropped"]
-            self.joint.privacy = facts["privacy"]
-            if "W" in tensors:
-                self.joint.W, self.joint.C = tensors["W"].numpy(), tensors["C"].numpy()
-        except (KeyError, TypeError) as error:
-            raise _CHECKPOINT.refuse(path, f"its parts do not fit ({error})") from error
-
-    def _check_same(self, path: Path, facts: Mapping[str, Any]) -> None:
-        now = {**self.settings.to_json(), "names": sorted(self.joint.names)}
-        then = {**facts["settings"], "names": sorted(facts["names"])}
-        differ = [k for k in now if k != "rounds" and now[k] != then.get(k)]
-        if differ:
-            raise ValueError(
-                f"Expected {path} to be of a training with the same settings, but "
-                f"{differ[0]} was {then.get(differ[0])!r} then and is {now[differ[0]]!r} now. "
-                "Delete the file to begin anew."
-            )
-        order: Sequence[str] = facts["names"]
-        self.joint.names = list(order)
-        self.center = Center(self.settings, order)
-
-
-def _part(tensors: Mapping[str, torch.Tensor], start: str) -> dict[str, torch.Tensor]:
-    return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
-
-
-def _new_name() -> str:
-    """A name for this training, by which a message of another one is told apart."""
-    return np.random.default_rng().bytes(8).hex()

@@ -1,0 +1,172 @@
+"""What the coordinator knows, and the file from which it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hotview._archive import Kind, read_archive, write_archive
+from hotview._types import Array
+from hotview.federated.agreement import Agreement
+from hotview.federated.messages import Message
+from hotview.federated.settings import Settings
+from hotview.training.history import History
+
+__all__ = ["Joint", "Stage", "read_stage", "write_stage"]
+
+_CHECKPOINT = Kind("hotview federation", 1, "a checkpoint", "Delete it to begin anew.")
+
+
+@dataclass
+class Joint:
+    """What the coordinator knows in the end.
+
+    Parameters
+    ----------
+    names : list of str
+        The organizations.
+    history : History
+        A row per round: parts of the loss, how many were there, and the bytes of the largest
+        message to or from any organization.
+    W, C : ndarray or None
+        The last plan and its costs, over the organizations `present`.
+    present : list of str
+        Who was there in the last round.
+    dropped : list of dict
+        Who was left out of which round, and why.
+    privacy : dict of str to dict
+        ε and δ by organization, where it asked for any.
+    finished : list of str
+        Who has saved its part.
+    """
+
+    names: list[str]
+    history: History = field(default_factory=History)
+    W: Array | None = None
+    C: Array | None = None
+    present: list[str] = field(default_factory=list)
+    dropped: list[dict[str, Any]] = field(default_factory=list)
+    privacy: dict[str, dict[str, float]] = field(default_factory=dict)
+    finished: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Stage:
+    """How far a training has come.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        What all agreed on.
+    joint : Joint
+        What is known by now.
+    round : int, default=0
+        Rounds that are over.
+    lessons : dict of str to Message
+        What each organization is to be told of its last report.
+    """
+
+    agreement: Agreement
+    joint: Joint
+    round: int = 0
+    lessons: dict[str, Message] = field(default_factory=dict)
+
+
+def write_stage(path: Path, stage: Stage, settings: Settings, center: Mapping[str, Tensor]) -> None:
+    """Write the file, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        Where to.
+    stage : Stage
+        How far the training has come.
+    settings : Settings
+        Its settings.
+    center : dict of str to Tensor
+        State of the coupling.
+    """
+    joint, agreement = stage.joint, stage.agreement
+    tensors = {f"center.{k}": x for k, x in center.items()}
+    for name, lesson in stage.lessons.items():
+        for k, x in lesson.arrays.items():
+            tensors[f"lesson.{name}.{k}"] = torch.from_numpy(x)
+    if joint.W is not None and joint.C is not None:
+        tensors |= {"W": torch.from_numpy(joint.W), "C": torch.from_numpy(joint.C)}
+    facts = {
+        "settings": settings.to_json(),
+        "agreement": vars(agreement),
+        "names": joint.names,
+        "round": stage.round,
+        "lessons": {name: lesson.facts for name, lesson in stage.lessons.items()},
+        "history": list(joint.history),
+        "present": joint.present,
+        "dropped": joint.dropped,
+        "privacy": joint.privacy,
+    }
+    write_archive(path, _CHECKPOINT, tensors, facts)
+
+
+def read_stage(path: Path, settings: Settings, names: list[str]) -> tuple[Stage, dict[str, Tensor]]:
+    """Read a file that `write_stage` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    settings : Settings
+        Which must be those of then, but for the number of rounds.
+    names : list of str
+        The organizations, which must be those of then, in any order.
+
+    Returns
+    -------
+    Stage
+        How far the training had come.
+    dict of str to Tensor
+        State of the coupling.
+    """
+    archive = read_archive(path, _CHECKPOINT)
+    facts, tensors = archive.facts, archive.tensors
+    try:
+        _check_same(path, facts, settings, names)
+        joint = Joint(
+            facts["names"],
+            History(facts["history"]),
+            tensors["W"].numpy() if "W" in tensors else None,
+            tensors["C"].numpy() if "C" in tensors else None,
+            facts["present"],
+            facts["dropped"],
+            facts["privacy"],
+        )
+        lessons = {
+            name: Message(
+                "round", told, {k: x.numpy() for k, x in _part(tensors, f"lesson.{name}.").items()}
+            )
+            for name, told in facts["lessons"].items()
+        }
+        stage = Stage(Agreement(**facts["agreement"]), joint, facts["round"], lessons)
+    except (KeyError, TypeError) as error:
+        raise _CHECKPOINT.refuse(path, f"its parts do not fit ({error})") from error
+    return stage, _part(tensors, "center.")
+
+
+def _check_same(path: Path, facts: Mapping[str, Any], settings: Settings, names: list[str]) -> None:
+    now = {**settings.to_json(), "organizations": sorted(names)}
+    then = {**facts["settings"], "organizations": sorted(facts["names"])}
+    differ = [k for k in now if k != "rounds" and now[k] != then.get(k)]
+    if differ:
+        raise ValueError(
+            f"Expected {path} to be of a training with the same settings, but {differ[0]} was "
+            f"{then.get(differ[0])!r} then and is {now[differ[0]]!r} now. Delete the file to begin "
+            "anew."
+        )
+
+
+def _part(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
+    return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
