@@ -9,6 +9,7 @@ import torch
 from hotview.datasets import make_views
 from hotview.federated import (
     Coordinator,
+    Failure,
     InProcess,
     Message,
     Organization,
@@ -190,3 +191,188 @@ def test_one_step_a_round_is_the_central_training(tmp_path, coupling, view_regul
                 for p, q in zip(mine.parameters(), theirs.parameters(), strict=True):
                     torch.testing.assert_close(p, q, atol=1e-5, rtol=0)
     assert joint.history["loss"][-1] < joint.history["loss"][0]
+
+
+# whoever fails
+
+
+class Faulty(InProcess):
+    """Spoils some answers, by organization and round."""
+
+    def __init__(self, members, faults):
+        super().__init__(members)
+        self.faults = dict(faults)
+        self.kept = {}
+
+    def exchange(self, messages, timeout):
+        answers = super().exchange(messages, timeout)
+        for name, message in messages.items():
+            if message.kind == "round":
+                answers[name] = self._spoil(name, message.facts["round"], answers[name])
+        return answers
+
+    def _spoil(self, name, round, answer):
+        self.kept.setdefault((name, round), answer)
+        fault = self.faults.get((name, round))
+        if fault == "late":
+            return Failure("no answer in time")
+        if fault == "older":
+            return self.kept[name, round - 1]
+        if fault == "other kind":
+            return Message("hello", answer.facts, answer.arrays)
+        if fault == "somebody else":
+            return Message("round", {**answer.facts, "name": "nobody"}, answer.arrays)
+        if fault is None:
+            return answer
+        arrays = {key: x.copy() for key, x in answer.arrays.items()}
+        if fault == "nan":
+            arrays["quantiles"][0, 0] = np.nan
+        elif fault == "shape":
+            arrays["scores"] = arrays["scores"][:-1]
+        elif fault == "large":
+            arrays["scores"][0] = 1e9
+        elif fault == "disorder":
+            arrays["quantiles"] = arrays["quantiles"][:, ::-1].copy()
+        elif fault == "more":
+            arrays["rows"] = np.zeros(3, np.float32)
+        return Message("round", answer.facts, arrays)
+
+
+FAULTS = (
+    *("late", "older", "other kind", "somebody else"),
+    *("nan", "shape", "large", "disorder", "more"),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_who_fails_is_left_out_of_the_round_and_may_come_back(tmp_path, fault, caplog):
+    carrier = Faulty(organizations(tmp_path), {("imaging", 2): fault})
+    joint = Coordinator(carrier, settings(rounds=3)).run()
+    assert [(d["round"], d["name"]) for d in joint.dropped] == [(2, "imaging")]
+    assert "round 2 goes on without 'imaging'" in caplog.text
+    assert joint.history["present"] == [4, 3, 4]
+    assert joint.present == list(NAMES)
+    assert sorted(joint.finished) == sorted(NAMES)
+    assert np.isfinite(joint.history["loss"]).all()
+
+
+def test_the_plan_is_over_those_who_are_there(tmp_path):
+    given = settings(rounds=2)
+    carrier = Faulty(organizations(tmp_path), {("imaging", 2): "nan"})
+    joint = Coordinator(carrier, given).run()
+    assert joint.present == ["clinical", "genetic", "lab"]
+    np.testing.assert_allclose(joint.W.sum(1), 1 / 3, atol=1e-4)
+    np.testing.assert_allclose(joint.W.sum(0), 1 / 2, atol=1e-4)
+
+
+def test_without_the_label_holder_a_round_teaches_no_labels(tmp_path):
+    class Silent(InProcess):
+        def exchange(self, messages, timeout):
+            answers = super().exchange(messages, timeout)
+            judged = "genetic" in messages and messages["genetic"].kind == "judge"
+            if judged and messages["genetic"].facts["round"] == 2:
+                answers["genetic"] = Failure("no answer in time")
+            return answers
+
+    joint = Coordinator(Silent(organizations(tmp_path)), settings(rounds=3)).run()
+    assert [(d["round"], d["reason"]) for d in joint.dropped] == [
+        (2, "as label holder, no answer in time")
+    ]
+    assert [("view_heads" in row) for row in joint.history] == [True, False, True]
+
+
+def test_with_fewer_than_two_it_ends_and_says_so(tmp_path):
+    alone = {(name, 2): "late" for name in NAMES[1:]}
+    coordinator = Coordinator(
+        Faulty(organizations(tmp_path), alone), settings(), checkpoint=tmp_path / "c.federated"
+    )
+    with pytest.raises(RuntimeError, match="at least 2 organizations to answer in round 2, but 1"):
+        coordinator.run()
+    assert (tmp_path / "c.federated").exists()
+
+
+def test_all_must_be_there_to_begin(tmp_path):
+    members = organizations(tmp_path)
+    members["lab"].answer = None
+    with pytest.raises(ValueError, match="'lab' to say hello, but TypeError"):
+        run(members, settings())
+
+
+# going on
+
+
+class StoppedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise"))
+@pytest.mark.parametrize("when", ("before", "after"))
+def test_a_coordinator_that_was_killed_goes_on_as_if_it_had_not(tmp_path, coupling, when):
+    """Killed before organizations were asked, or after they answered and it wrote nothing down."""
+    given = settings(coupling=coupling, rounds=4)
+    whole, _ = run(members := organizations(tmp_path / "whole"), given)
+
+    class Killed(InProcess):
+        def exchange(self, messages, timeout):
+            third = any(m.kind == "round" and m.facts["round"] == 3 for m in messages.values())
+            if third and when == "before":
+                raise StoppedError
+            answers = super().exchange(messages, timeout)
+            if third:
+                raise StoppedError
+            return answers
+
+    path = tmp_path / "c.federated"
+    cut = organizations(tmp_path / "cut")
+    with pytest.raises(StoppedError):
+        Coordinator(Killed(cut), given, checkpoint=path).run()
+    again = organizations(tmp_path / "cut")  # new processes all over
+    joint, _ = run(again, given, checkpoint=path)
+    assert joint.history["loss"] == whole.history["loss"]
+    for name in NAMES:
+        pairs = zip(
+            members[name].learner.network.parameters(),
+            again[name].learner.network.parameters(),
+            strict=True,
+        )
+        assert all(torch.equal(p, q) for p, q in pairs)
+
+
+def test_other_settings_are_refused_but_more_rounds_are_not(tmp_path):
+    path = tmp_path / "c.federated"
+    members = organizations(tmp_path)
+    run(members, settings(rounds=2), checkpoint=path)
+    with pytest.raises(ValueError, match="quantiles was 16 then and is 8 now"):
+        run(members, settings(rounds=2, quantiles=8), checkpoint=path)
+
+
+def test_the_same_seed_gives_the_same_numbers(tmp_path):
+    first, _ = run(organizations(tmp_path / "a"), settings())
+    second, _ = run(organizations(tmp_path / "b"), settings())
+    other, _ = run(organizations(tmp_path / "c"), settings(random_state=1))
+    assert first.history["loss"] == second.history["loss"] != other.history["loss"]
+
+
+# choices
+
+
+@pytest.mark.parametrize("more", ({"share_labels": True}, {"share_features": True}))
+def test_what_is_shared_by_choice(tmp_path, more):
+    members = organizations(tmp_path)
+    joint, _ = run(members, settings(rounds=2, **more))
+    assert joint.finished == list(NAMES)
+    assert joint.dropped == []
+
+
+def test_without_coupling_nothing_but_scores_is_sent(tmp_path):
+    seen = []
+
+    class Watching(InProcess):
+        def exchange(self, messages, timeout):
+            answers = super().exchange(messages, timeout)
+            seen.extend(a.arrays for a in answers.values() if a.kind == "round")
+            return answers
+
+    joint = Coordinator(Watching(organizations(tmp_path)), settings(coupling="none")).run()
+    assert joint.W is None
+    assert all(set(arrays) == {"scores"} for arrays in seen)

@@ -1,0 +1,66 @@
+"""The coordinator's checkpoint."""
+
+import numpy as np
+import pytest
+import torch
+
+from hotview.federated import Joint, Message, Settings
+from hotview.federated.agreement import Agreement
+from hotview.federated.joint import Stage, read_stage, write_stage
+from hotview.training.history import History
+
+W = np.full((2, 3), 1 / 6, dtype=np.float32)
+
+
+def stage():
+    row = {"epoch": 1, "loss": 0.5}
+    joint = Joint(["x", "y"], History([row]), W, 2 * W, ["x", "y"], [{"round": 1}], {"x": {}})
+    lesson = Message("round", {"about": 1}, {"weights": W[0]})
+    return Stage(Agreement("f", 4, ["a", 2]), joint, 1, {"x": lesson})
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    path = tmp_path / "c.federated"
+    write_stage(path, stage(), Settings(), {"mean_cost": torch.ones(2)})
+    found, center = read_stage(path, Settings(rounds=99), ["y", "x"])
+    assert found.agreement == stage().agreement
+    assert list(found.joint.history) == list(stage().joint.history)
+    np.testing.assert_array_equal(found.joint.W, W)
+    np.testing.assert_array_equal(found.joint.C, 2 * W)
+    assert found.joint.names == ["x", "y"]  # in the order of then
+    assert (found.round, found.joint.dropped, found.joint.privacy) == (1, [{"round": 1}], {"x": {}})
+    np.testing.assert_array_equal(found.lessons["x"].arrays["weights"], W[0])
+    assert found.lessons["x"].facts == {"about": 1}
+    assert center.keys() == {"mean_cost"}
+
+
+def test_without_a_coupling_there_is_no_plan(tmp_path):
+    path = tmp_path / "c.federated"
+    one = stage()
+    one.joint.W = one.joint.C = None
+    write_stage(path, one, Settings(), {})
+    assert read_stage(path, Settings(), ["x", "y"])[0].joint.W is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "names", "problem"),
+    (
+        (Settings(quantiles=8), ["x", "y"], "quantiles was 64 then and is 8 now"),
+        (Settings(), ["x", "z"], "organizations was"),
+    ),
+)
+def test_another_training_is_refused(tmp_path, settings, names, problem):
+    path = tmp_path / "c.federated"
+    write_stage(path, stage(), Settings(), {})
+    with pytest.raises(ValueError, match=problem):
+        read_stage(path, settings, names)
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    path = tmp_path / "c.federated"
+    write_stage(path, stage(), Settings(), {"mean_cost": torch.ones(2)})
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(ValueError, match="checksum is wrong"):
+        read_stage(path, Settings(), ["x", "y"])
