@@ -22,6 +22,7 @@ ORDER = (
     ("experiments",),
     ("report",),
     ("cli",),
+    ("__main__",),
 )
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
@@ -75,7 +76,7 @@ def test_every_module_has_its_test_file():
     for path in MODULES:
         relative = path.relative_to(PACKAGE)
         if path.name != "__init__.py":
-            expected = tests / relative.parent / f"test_{path.name.lstrip('_')}"
+            expected = tests / relative.parent / f"test_{path.stem.strip('_')}.py"
             assert expected.exists(), f"{path} has no {expected}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -187,5 +188,9 @@ def fit(
         text,
         unlabeled_marker,
     )
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # set by torchrun
+        given["strategy"] = "ddp"
+        is_restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+        resume = resume or (is_restarted and checkpoint is not None)
     job = Job(files, given, out, hold_out, linked_only, dry_run, resume, force, json)
     raise typer.Exit(run_fit(job))

@@ -26,10 +26,11 @@ from hotview.datasets.people.membership import hash_ids
 from hotview.datasets.people.opening import split_name
 from hotview.datasets.people.study import Files, Study, read_study
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
-from hotview.estimators.parameters import check_parameters
+from hotview.estimators.parameters import check_parameters, pick_ranks
 from hotview.estimators.remarks import tell_interrupt
 from hotview.evaluation import assess
 from hotview.persistence import check_model_path
+from hotview.training.ranks import Ranks
 
 __all__ = ["Job", "fit_study", "run_fit"]
 
@@ -86,6 +87,12 @@ def run_fit(job: Job) -> int:
     int
         0, or 130 if Ctrl-C ended the training, whose model is saved nevertheless.
     """
+    ranks = pick_ranks({"device": "auto", "devices": 1, **job.flags})
+    with ranks.telling():
+        return _run_fit(job, ranks)
+
+
+def _run_fit(job: Job, ranks: Ranks) -> int:
     if job.out is not None and not job.dry_run:
         check_model_path(job.out)  # before the work, not after it
         check_new_file(job.out, force=job.force)
@@ -109,7 +116,8 @@ def run_fit(job: Job) -> int:
         return 0
     check_missing(facts, estimator.impute)
     fit_study(estimator, study, resume=job.resume)
-    return _finish(job, estimator, study, facts, held)
+    # Who leaves before the model is saved would be taken for an accident.
+    return ranks.first(lambda: _finish(job, estimator, study, facts, held))
 
 
 def _check_share(share: float | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import sys
 import warnings
@@ -80,6 +81,8 @@ def set_debug(asked: bool) -> bool:
 def run_command(command: Callable[[], Any]) -> None:
     """Run the command line; whatever goes wrong is told in a line or two on stderr."""
     warnings.showwarning = show_warning
+    if _has_a_spokesman():
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it ends with the program)
     try:
         command()
     except KeyboardInterrupt:
@@ -97,10 +100,16 @@ def run_command(command: Callable[[], Any]) -> None:
         _leave(f"{said}\nThis should not happen: please report it, with --debug.", _FAILED, error)
 
 
+def _has_a_spokesman() -> bool:
+    """Whether torchrun has started this process beside others, the first of which speaks."""
+    return "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0"
+
+
 def _leave(text: str, code: int, error: Exception | None = None) -> None:
+    speaks = getattr(error, "speaks", not _has_a_spokesman())  # the first may be gone
     if _debug and error is not None:
         raise error
-    print(f"hotview: {text}", file=sys.stderr)
+    print(f"hotview: {text}", file=sys.__stderr__ if speaks else sys.stderr)
     sys.exit(code)
 
 

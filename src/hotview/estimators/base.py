@@ -20,9 +20,9 @@ from hotview._validation import Table, check_choice, check_known_tables
 from hotview.estimators.fitting import fit_views
 from hotview.estimators.frames import CONTAINERS, output_container, wrap_rows
 from hotview.estimators.inference import encode_rows
-from hotview.estimators.parameters import check_parameters
+from hotview.estimators.parameters import check_parameters, pick_ranks
 from hotview.estimators.randomness import replica_states
-from hotview.estimators.resuming import check_same_fit, open_checkpoint
+from hotview.estimators.resuming import begin_fit, check_same_fit, explained_loss
 from hotview.estimators.task import Fitted, Task
 from hotview.estimators.trained_on import tell_training
 from hotview.losses import Coupling
@@ -91,15 +91,16 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
         start = time.perf_counter()
-        parameters = self._parameters()
-        checkpoint = open_checkpoint(parameters, resume=resume)
-        if checkpoint is not None:
-            parameters["random_state"] = checkpoint.facts["seed"]
-            start -= checkpoint.seconds
-        tasks = self._tasks(**arguments, parameters=parameters)
-        if checkpoint is not None:
-            check_same_fit(checkpoint, tasks)
-        self._keep(tasks, fit_views(tasks, checkpoint=checkpoint), start)
+        given = self._parameters()
+        ranks = pick_ranks(given)
+        with ranks.telling(), explained_loss(given["checkpoint"]):
+            checkpoint, parameters = begin_fit(given, resume=resume, ranks=ranks)
+            if checkpoint is not None:
+                start -= checkpoint.seconds
+            tasks = self._tasks(**arguments, parameters=parameters)
+            ranks.first(lambda: check_same_fit(checkpoint, tasks))
+            found = fit_views(tasks, checkpoint=checkpoint, ranks=ranks)
+            self._keep(tasks, found, start)
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters, checked."""

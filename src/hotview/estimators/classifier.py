@@ -143,6 +143,14 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         as alone.
     device : str or torch.device, default="auto"
         Where to train; ``"auto"`` takes CUDA where there is any.
+    strategy : {"ddp"} or None, default=None
+        ``"ddp"`` shares the rows of every step out among several processes, which give the same
+        result as one, to rounding. `fit` starts them by running the script again, so its own lines
+        belong under ``if __name__ == "__main__":``, and all of them run in every process; under
+        torchrun it takes those that are there. It needs ``hotview[distributed]``.
+    devices : int or "auto", default=1
+        How many processes, each on a device of its own; ``"auto"`` takes one per GPU. Under
+        torchrun its numbers hold.
     precision : {"float32", "tf32", "bfloat16"}, default="float32"
         How encoders and decoders round while they are trained; the rest of the training, and
         everything after it, is float32 or better. ``"tf32"`` needs a CUDA device and changes
@@ -222,6 +230,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         patience: int | None = None,
         n_replicas: int = 5,
         device: Any = "auto",
+        strategy: str | None = None,
+        devices: int | str = 1,
         precision: str = "float32",
         random_state: Any = None,
         verbose: bool | str = "auto",
@@ -262,6 +272,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.patience = patience
         self.n_replicas = n_replicas
         self.device = device
+        self.strategy = strategy
+        self.devices = devices
         self.precision = precision
         self.random_state = random_state
         self.verbose = verbose

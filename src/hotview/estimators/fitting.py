@@ -14,7 +14,9 @@ from hotview.estimators.single_fit import Fit
 from hotview.estimators.task import Fitted, Task
 from hotview.training.checkpoint import Checkpoint, Place
 from hotview.training.loop import Alone, Outcome, Team, Training, train
+from hotview.training.ranks import Ranks
 from hotview.training.replicas import Replicas, shape_of
+from hotview.training.sharded import Sharded
 from hotview.training.threads import suited_threads
 
 __all__ = ["fit_views"]
@@ -26,6 +28,7 @@ def fit_views(
     null: bool = True,
     training: AbstractContextManager[None] | None = None,
     checkpoint: Checkpoint | None = None,
+    ranks: Ranks | None = None,
 ) -> list[Fitted]:
     """Train on checked tables with checked parameters.
 
@@ -39,13 +42,16 @@ def fit_views(
         Entered while networks are trained.
     checkpoint : Checkpoint or None, default=None
         Where to go on from, and what to write while networks are trained.
+    ranks : Ranks or None, default=None
+        The processes that fit together; None is this one alone.
 
     Returns
     -------
     list of Fitted
         The networks in evaluation mode, and what was recorded.
     """
-    fits = [Fit(task, null=null) for task in tasks]
+    ranks = ranks or Ranks()
+    fits = [Fit(task, null=null, ranks=ranks) for task in tasks]
     # Inside, scikit-learn returns arrays, whatever the user wants to see of it.
     with (
         config_context(transform_output="default"),
@@ -53,19 +59,25 @@ def fit_views(
         torch.enable_grad(),
         fits[0].random.in_modules(fits[0].device),
     ):
-        return _run(fits, training or nullcontext(), checkpoint)
+        return _run(fits, training or nullcontext(), checkpoint, ranks)
 
 
 def _run(
-    fits: Sequence[Fit], training: AbstractContextManager[None], checkpoint: Checkpoint | None
+    fits: Sequence[Fit],
+    training: AbstractContextManager[None],
+    checkpoint: Checkpoint | None,
+    ranks: Ranks,
 ) -> list[Fitted]:
     readings: dict[Hashable, Reading] = {}
     trainings = [fit.prepare(readings) for fit in fits]
     groups: dict[Hashable, list[int]] = {}
     for i, (fit, one) in enumerate(zip(fits, trainings, strict=True)):
-        groups.setdefault((fit.kind, shape_of(one)), []).append(i)
+        # Shared out among processes, replicas take their turns.
+        kind = i if ranks.is_shared else (fit.kind, shape_of(one))
+        groups.setdefault(kind, []).append(i)
     teams = [
-        _team([trainings[i] for i in members], fits[members[0]]) for members in groups.values()
+        _team([trainings[i] for i in members], fits[members[0]], ranks)
+        for members in groups.values()
     ]
     outcomes: dict[int, Outcome] = {}
     with training:
@@ -78,15 +90,18 @@ def _run(
                 schedule, place = replace(schedule, max_epochs=1), None
             replicas = [fits[j].task.replica for j in members]
             with suited_threads(team.network, batch_size, first.device):
-                outcomes |= zip(members, train(team, schedule, place, replicas), strict=True)
-    found = []
+                found = train(team, schedule, place, replicas, ranks)
+            outcomes |= zip(members, found, strict=True)
+    fitted = []
     for i, fit in enumerate(fits):
         with suited_threads(fit.training.network, fit.training.sampler.batch_size, fit.device):
-            found.append(fit.finish(outcomes[i]))
-    return found
+            fitted.append(fit.finish(outcomes[i]))
+    return fitted
 
 
-def _team(trainings: Sequence[Training], fit: Fit) -> Team:
+def _team(trainings: Sequence[Training], fit: Fit, ranks: Ranks) -> Team:
+    if ranks.is_shared:
+        return Sharded(trainings[0], fit["learning_rate"], fit["precision"], ranks)
     own, on_gpu = any(f is not None for f in fit.encoders), fit.device.type == "cuda"
     if len(trainings) == 1 and (own or not on_gpu):
         return Alone(trainings[0], fit["learning_rate"], fit["precision"])

@@ -14,6 +14,7 @@ from hotview._validation import Table, check_aligned_tables, check_known_tables,
 from hotview.estimators.labels import Labels
 from hotview.training.batches import TrainingRows
 from hotview.training.columns import Scan, n_present, scan_tables
+from hotview.training.ranks import Ranks
 from hotview.training.rows import ViewRows
 
 __all__ = ["Reading", "Source", "check_source", "gather_rows", "read_source"]
@@ -124,13 +125,16 @@ class Reading:
 
 
 def read_source(
-    source: Source, *, standardize: bool, impute: str | None, device: torch.device
+    source: Source,
+    *,
+    standardize: bool,
+    impute: str | None,
+    device: torch.device,
+    ranks: Ranks | None = None,
 ) -> Reading:
     """Look at the rows of every view once, and number those that hold anything."""
-    scans = {
-        name: scan_tables(name, source.tables(name), standardize=standardize, impute=impute)
-        for name in source.names
-    }
+    how: dict[str, Any] = {"standardize": standardize, "impute": impute, "ranks": ranks}
+    scans = {name: scan_tables(name, source.tables(name), **how) for name in source.names}
     views = [
         ViewRows(source.tables(name), scans[name].columns, device, scans[name].present, often=True)
         for name in source.names

@@ -23,8 +23,9 @@ from hotview._validation import (
 from hotview.estimators.couplings import COUPLINGS
 from hotview.losses.objective import VIEW_REGULARIZERS
 from hotview.training.precision import PRECISIONS
+from hotview.training.ranks import Ranks
 
-__all__ = ["check_parameters", "encoders_of", "hidden_of", "pick_device"]
+__all__ = ["check_parameters", "encoders_of", "hidden_of", "pick_device", "pick_ranks"]
 
 _CHOICES = {
     "coupling": tuple(COUPLINGS),
@@ -48,6 +49,7 @@ _COUNTS = (
 _OPTIONAL_COUNTS = ("max_epochs", "steps_per_epoch", "patience")
 _WEIGHTS = ("coupling_weight", "view_weight")
 _OPTIONAL_WEIGHTS = ("head_weight",)
+STRATEGIES = ("ddp",)  # of sharing a fit out among processes
 _POSITIVE = ("entropy", "learning_rate")
 
 
@@ -80,6 +82,20 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     _check_verbose(parameters["verbose"])
     _check_callbacks(parameters["callbacks"])
     _check_checkpoint(parameters["checkpoint"])
+    _check_strategy(parameters.get("strategy"), parameters.get("devices", 1))
+
+
+def _check_strategy(strategy: Any, devices: Any) -> None:
+    if strategy is not None:
+        check_choice("strategy", strategy, STRATEGIES)
+    if isinstance(devices, str) and devices == "auto":
+        return
+    check_count("devices", devices)
+    if strategy is None and devices != 1:
+        raise ValueError(
+            f"Expected devices=1 without a strategy, but it is {devices}. Set strategy='ddp' to "
+            "train in several processes."
+        )
 
 
 def _check_checkpoint(path: Any) -> None:
@@ -130,6 +146,21 @@ def pick_device(device: Any) -> torch.device:
             f"{device!r} ({reason}). Use device='cpu'."
         ) from error
     return picked
+
+
+def pick_ranks(parameters: Mapping[str, Any]) -> Ranks:
+    """The processes to train in: this one, or those that the strategy starts."""
+    if parameters.get("strategy") is None:
+        return Ranks()
+    device = pick_device(parameters["device"])
+    if ":" in str(device):
+        raise ValueError(
+            "Expected device to be 'auto' or a kind of device, as 'cuda', because strategy='ddp' "
+            f"gives every process a device of its own, but it is {parameters['device']!r}."
+        )
+    from hotview.training.distributed import launch_ranks  # which few need
+
+    return launch_ranks(device, parameters["devices"])
 
 
 def hidden_of(hidden: Any, names: Sequence[str]) -> list[tuple[int, ...]]:

@@ -39,22 +39,26 @@ _OURS = ("hotview.", "sklearn.")  # modules in which a warning is of no use to t
 
 
 _notebook: ContextVar[list[str] | None] = ContextVar("notebook", default=None)
+_aloud: ContextVar[bool] = ContextVar("aloud", default=True)
 
 
 @contextmanager
-def noted(notebook: list[str]) -> Iterator[None]:
-    """Write into a list, too, what is remarked inside."""
-    before = _notebook.set(notebook)
+def noted(notebook: list[str], *, aloud: bool = True) -> Iterator[None]:
+    """Write into a list what is remarked inside, and say it, unless another process does."""
+    before, was_aloud = _notebook.set(notebook), _aloud.set(aloud)
     try:
         yield
     finally:
         _notebook.reset(before)
+        _aloud.reset(was_aloud)
 
 
 def _warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn, and point at the line of the user's that called `fit`."""
     if (notebook := _notebook.get()) is not None:
         notebook.append(text)
+    if not _aloud.get():
+        return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals["__name__"].startswith(_OURS):
         level, frame = level + 1, frame.f_back

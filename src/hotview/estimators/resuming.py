@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,76 @@ from hotview.estimators.randomness import entropy_of
 from hotview.estimators.task import Task, Validation
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
 from hotview.training.columns import chunks
+from hotview.training.ranks import RankLostError, Ranks
 
-__all__ = ["check_same_fit", "open_checkpoint"]
+__all__ = ["begin_fit", "check_same_fit", "explained_loss", "open_checkpoint"]
 
 #: parameters that may be others when a fit goes on, or are looked at in another way
 _FREE = ("max_epochs", "verbose", "callbacks", "checkpoint", "checkpoint_every")
+_PLACE = ("strategy", "devices")  # where it goes on is free, too
 _SPECIAL = ("random_state", "device", "encoders")
+
+
+def begin_fit(
+    parameters: Mapping[str, Any], *, resume: bool, ranks: Ranks
+) -> tuple[Checkpoint | None, dict[str, Any]]:
+    """The checkpoint of a fit, in the first of its processes, and parameters that all agree on.
+
+    Parameters
+    ----------
+    parameters : dict of str to object
+        The estimator's.
+    resume : bool
+        Whether to go on.
+    ranks : Ranks
+        The processes.
+
+    Returns
+    -------
+    checkpoint : Checkpoint or None
+        As of `open_checkpoint`; None in all other processes.
+    parameters : dict of str to object
+        The same, with the seed where processes or a checkpoint must know it, and the process's own
+        device.
+    """
+    opened: list[Checkpoint | None] = [None]
+
+    def open_it() -> int | None:
+        opened[0] = open_checkpoint(parameters, resume=resume)
+        if opened[0] is not None:
+            seed: int = opened[0].facts["seed"]
+            return seed
+        return _draw_seed(parameters["random_state"]) if ranks.is_shared else None
+
+    seed = ranks.first(open_it)
+    told: dict[str, Any] = {} if seed is None else {"random_state": seed}
+    if ranks.device is not None:
+        told["device"] = ranks.device
+    return opened[0], {**parameters, **told}
+
+
+def _draw_seed(random_state: Any) -> int:
+    given = entropy_of(random_state)
+    return given if given is not None else int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+
+
+@contextmanager
+def explained_loss(path: Any) -> Iterator[None]:
+    """Where a process is lost, say what the checkpoint of the fit holds, if it has one."""
+    try:
+        yield
+    except RankLostError as error:
+        raise RankLostError(f"{error} {_what_is_left(path)}", speaks=error.speaks) from error
+
+
+def _what_is_left(path: Any) -> str:
+    if path is None:
+        return "Nothing is left of the fit; set checkpoint='fit.checkpoint' to have something."
+    try:
+        epoch = read_checkpoint(Path(path)).teams[-1].facts["epoch"]
+    except (OSError, ValueError, LookupError):
+        return f"There is no checkpoint yet in {path}: fit again."
+    return f"The checkpoint {path} holds epoch {epoch}: fit with resume=True to go on from there."
 
 
 def open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoint | None:
@@ -56,7 +121,7 @@ def open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoin
         found = read_checkpoint(path)
         found.facts["seed"] = _seed(found) if seed is None else seed
         return found
-    return Checkpoint(path, {"seed": np.random.SeedSequence().entropy if seed is None else seed})
+    return Checkpoint(path, {"seed": _draw_seed(seed)})
 
 
 def _seed(found: Checkpoint) -> int:
@@ -69,7 +134,7 @@ def _seed(found: Checkpoint) -> int:
     return seed
 
 
-def check_same_fit(checkpoint: Checkpoint, tasks: Sequence[Task]) -> None:
+def check_same_fit(checkpoint: Checkpoint | None, tasks: Sequence[Task]) -> None:
     """Refuse a checkpoint of other data or parameters; let a new one know what it is of.
 
     Every value of every table counts, and every label; of encoders of one's own, the names and
@@ -77,11 +142,13 @@ def check_same_fit(checkpoint: Checkpoint, tasks: Sequence[Task]) -> None:
 
     Parameters
     ----------
-    checkpoint : Checkpoint
+    checkpoint : Checkpoint or None
         From `open_checkpoint`.
     tasks : sequence of Task
         What is to be fitted.
     """
+    if checkpoint is None:
+        return
     now = _fingerprint(tasks)
     then = checkpoint.facts.setdefault("fingerprint", now)
     if then == now:
@@ -110,7 +177,7 @@ def _fingerprint(tasks: Sequence[Task]) -> dict[str, str]:
     told = {
         f"parameter {name}": repr(value)
         for name, value in parameters.items()
-        if name not in (*_FREE, *_SPECIAL)
+        if name not in (*_FREE, *_PLACE, *_SPECIAL)
     }
     told["parameter random_state"] = repr(parameters["random_state"])
     told["parameter device"] = pick_device(parameters["device"]).type

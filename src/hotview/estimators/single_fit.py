@@ -46,6 +46,7 @@ from hotview.training.loop import Outcome, Schedule, Training
 from hotview.training.neighbors import nearest_neighbors
 from hotview.training.planning import ViewPlan, plan_views
 from hotview.training.progress import wants_progress
+from hotview.training.ranks import Ranks
 from hotview.training.rows import ViewRows
 
 __all__ = ["Fit"]
@@ -66,8 +67,8 @@ class Fit:
     training: Training
     fusion: Fusion | None
 
-    def __init__(self, task: Task, *, null: bool) -> None:
-        self.task, self.null = task, null
+    def __init__(self, task: Task, *, null: bool, ranks: Ranks | None = None) -> None:
+        self.task, self.null, self.ranks = task, null, ranks or Ranks()
         self.remarks: list[str] = []
         self.source, self.parameters = task.source, task.parameters
         self.labels = None if task.labels is None else hide(task.labels, task.held)
@@ -113,7 +114,7 @@ class Fit:
             plan = self._plan(network, coupling, self.data, batch_size)
             latents = self._latents(network, self.data)
             judge, held = self._judge(network)
-        with remarks.noted(self.remarks):
+        with remarks.noted(self.remarks, aloud=self.ranks.is_first):
             interrupted = outcome.interrupted or interrupt.asked
             if interrupted and self.reading.kept.setdefault("interrupted", self) is self:  # once
                 remarks.remark_on_interrupt(len(outcome.history))
@@ -145,12 +146,12 @@ class Fit:
         key = (id(self.source), self.device, *how.values())
         is_new = key not in readings
         if is_new:
-            readings[key] = read_source(self.source, **how, device=self.device)
+            readings[key] = read_source(self.source, **how, device=self.device, ranks=self.ranks)
         self.reading = reading = readings[key]
         data = gather_rows(self.source, reading, self.labels)
         self._check_alignment(data)
         if is_new:
-            with remarks.noted(self.remarks):
+            with remarks.noted(self.remarks, aloud=self.ranks.is_first):
                 self._remark_on_data(reading, data)
         return {name: scan.columns for name, scan in reading.scans.items()}, data
 
@@ -413,7 +414,7 @@ class Fit:
             self.parameters.get("patience"),
             tuple(self["callbacks"] or ()),
             self.names,
-            wants_progress(self["verbose"]),
+            wants_progress(self["verbose"]) and self.ranks.is_first,
             None if self["checkpoint"] is None else self["checkpoint_every"],
         )
 

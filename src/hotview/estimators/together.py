@@ -51,6 +51,11 @@ def fit_together(
             "Expected estimators without a checkpoint, because these fits are trained in one set "
             "of tensors, but some have one. Set checkpoint=None, or fit them one by one."
         )
+    if any(estimator.get_params()["strategy"] is not None for estimator, _ in fits):
+        raise ValueError(
+            "Expected estimators without a strategy, because these fits are trained together in "
+            "this process, but some have one. Set strategy=None, or fit them one by one."
+        )
     tasks = [estimator._tasks(**arguments) for estimator, arguments in fits]
     every = [task for several in tasks for task in several]
     found = iter(fit_views(every, null=null, training=training))

@@ -12,6 +12,8 @@ NOT_SAVED = (
     "encoders",
     "random_state",
     "device",
+    "strategy",
+    "devices",
     "precision",
     "checkpoint",
     "checkpoint_every",

@@ -15,6 +15,7 @@ from hotview._types import IntArray
 from hotview.losses.objective import Batch
 from hotview.training.ahead import Ahead
 from hotview.training.rows import ViewRows
+from hotview.training.share import Share
 from hotview.training.streams import Stream, window_for
 
 __all__ = ["Picks", "Sampler", "Stream", "TrainingRows"]
@@ -162,6 +163,8 @@ class Sampler:
         each = map(self._stream, n_coupled, [widest] if aligned else widths)
         self.row_streams = list(each) if couples else []
         self._ahead: Ahead[_Plan, list[Tensor]] | None = None
+        #: the rows that this process reads, where there are several; None reads all
+        self.share: Share | None = None
 
     def _stream(self, n: int, width: int) -> Stream | None:
         if n == 0:
@@ -176,7 +179,11 @@ class Sampler:
 
     def draw(self) -> Batch:
         """Draw one batch, and take its rows."""
-        picks, device = self.pick(), self.data.views[0].device
+        return self.fetch(self.pick())
+
+    def fetch(self, picks: Picks) -> Batch:
+        """Take the rows of a batch; of several processes, each takes its own."""
+        device = self.data.views[0].device
         names = range(len(self.data.views) if "rows" in picks.sizes else 0)
         rows = [torch.from_numpy(picks.part("rows", s)).to(device) for s in names]
         return Batch(
@@ -197,6 +204,7 @@ class Sampler:
                 return self._ahead.next()
             self._ahead.drop()  # somebody has put the streams elsewhere
         n_bytes = 4 * sum(len(r) * view.n_columns for r, view in self._each(picks))
+        n_bytes //= 1 if self.share is None else self.share.size
         depth = min(READS_AHEAD, 1 + _AHEAD // max(1, n_bytes))
         twin = self._twin()
         self._ahead = Ahead(twin._plan, twin._carry_out, depth)
@@ -214,7 +222,9 @@ class Sampler:
     def _carry_out(self, plan: _Plan) -> list[Tensor]:
         Xs = self._read(plan.picks)
         for s, start, end in plan.soon:
-            self.data.views[s].touch(start, end)
+            whole = [(start, end)]
+            for own in whole if self.share is None else self.share.clip(s, start, end):
+                self.data.views[s].touch(*own)
         return Xs
 
     def _soon(self) -> Iterator[tuple[int, int, int]]:
@@ -234,7 +244,10 @@ class Sampler:
         return zip(picks.rows, self.data.views, strict=True)
 
     def _read(self, picks: Picks) -> list[Tensor]:
-        return [view.take(rows) for rows, view in self._each(picks)]
+        if (share := self.share) is None:
+            return [view.take(rows) for rows, view in self._each(picks)]
+        pairs = enumerate(self._each(picks))
+        return [view.take(share.pick(s, rows)) for s, (rows, view) in pairs]
 
     def _twin(self) -> Sampler:
         """A sampler that goes on from here by itself, and draws the same."""

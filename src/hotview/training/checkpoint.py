@@ -16,9 +16,19 @@ from hotview._archive import Kind, read_archive, write_archive
 from hotview.training.batches import Sampler
 from hotview.training.course import Course, Sums
 from hotview.training.history import History
+from hotview.training.ranks import Ranks
 from hotview.training.team import Team
 
-__all__ = ["Checkpoint", "Place", "Progress", "State", "read_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "Place",
+    "Progress",
+    "State",
+    "optimizer_state",
+    "read_checkpoint",
+    "set_optimizer",
+    "share_progress",
+]
 
 _CHECKPOINT = Kind("hotview checkpoint", 1, "a checkpoint", "Delete it to begin anew.")
 
@@ -153,12 +163,27 @@ class Place:
             raise _CHECKPOINT.refuse(self.checkpoint.path, reason) from error
 
 
+def share_progress(progress: Progress, ranks: Ranks) -> None:
+    """Let all processes stand where the first one stands, to the bit.
+
+    Parameters
+    ----------
+    progress : Progress
+        How far they have come.
+    ranks : Ranks
+        The processes.
+    """
+    state = _take_down(progress) if ranks.is_first else State({}, {})
+    tensors, facts = ranks.share(state.tensors), ranks.first(lambda: state.facts)
+    _put_back(progress, State(tensors, facts))
+
+
 def _take_down(progress: Progress) -> State:
     team, sums = progress.team, progress.sums
     tensors = {
         **_named("network", team.network.state_dict()),
         **_named("objective", team.objective.state_dict()),
-        **_named("optimizer", _optimizer_state(team.optimizer)),
+        **_named("optimizer", optimizer_state(team.optimizer)),
         **_named("sums", sums.sums),
         **_named("modules", _global_generators(team)),
     }
@@ -180,7 +205,7 @@ def _put_back(progress: Progress, state: State) -> None:
     team.network.load_state_dict(_part(tensors, "network"))
     # Averages of costs are not copied, but taken as they are, from where they are.
     team.objective.load_state_dict(_part(tensors, "objective", device))
-    _set_optimizer(team.optimizer, _part(tensors, "optimizer"))
+    set_optimizer(team.optimizer, _part(tensors, "optimizer"))
     _set_global_generators(team, _part(tensors, "modules"))
     progress.epoch, progress.step = int(facts["epoch"]), int(facts["step"])
     progress.sums.n = progress.step
@@ -222,14 +247,16 @@ def _set_course(course: Course, told: Mapping[str, Any], kept: list[dict[str, Te
     course.kept = list(kept)
 
 
-def _optimizer_state(optimizer: torch.optim.Optimizer | None) -> dict[str, Tensor]:
+def optimizer_state(optimizer: torch.optim.Optimizer | None) -> dict[str, Tensor]:
+    """What an optimizer knows of its parameters, as tensors by name."""
     if optimizer is None:
         return {}
     state = optimizer.state_dict()["state"]
     return {f"{i}.{name}": value for i, one in state.items() for name, value in one.items()}
 
 
-def _set_optimizer(optimizer: torch.optim.Optimizer | None, tensors: dict[str, Tensor]) -> None:
+def set_optimizer(optimizer: torch.optim.Optimizer | None, tensors: dict[str, Tensor]) -> None:
+    """Let an optimizer go on from what `optimizer_state` told."""
     if optimizer is None:
         return
     state: dict[int, dict[str, Tensor]] = {}

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview._validation import Table
+from hotview.training.ranks import Ranks
+from hotview.training.share import own_rows
 
 __all__ = ["Columns", "Scan", "check_finite", "scan_tables"]
 
@@ -73,7 +75,12 @@ class Scan:
 
 
 def scan_tables(
-    name: str, tables: Sequence[Table], *, standardize: bool, impute: str | None
+    name: str,
+    tables: Sequence[Table],
+    *,
+    standardize: bool,
+    impute: str | None,
+    ranks: Ranks | None = None,
 ) -> Scan:
     """Look at all rows of a view once: means, scales, what is missing and what is not finite.
 
@@ -87,14 +94,21 @@ def scan_tables(
         Whether columns are to have mean 0 and variance 1.
     impute : {None, "mean"}
         What to do with NaN in a row that is not NaN throughout.
+    ranks : Ranks or None, default=None
+        The processes that share the looking, each at its own rows; None is this one alone.
 
     Returns
     -------
     Scan
         What was found.
     """
-    scanner = _Scanner(name)
-    present = [scanner.look_at(table) for table in tables]
+    ranks, scanner = ranks or Ranks(), _Scanner(name)
+    own = [own_rows(table.n_rows, ranks.rank, ranks.size) for table in tables]
+    absent = [scanner.look_at(table, rows) for table, rows in zip(tables, own, strict=True)]
+    if ranks.is_shared:
+        scanner.hear_of_others(ranks, tables[0].n_columns)
+        absent = [np.concatenate(ranks.collect(rows)) for rows in absent]
+    present = list(map(_rows_but, tables, absent))
     scanner.refuse_what_is_not_finite(impute)
     n_rows = sum(map(n_present, tables, present))
     if n_rows < 2:
@@ -123,19 +137,26 @@ def check_finite(
 ) -> IntArray:
     """Refuse what is not finite, as `scan_tables` does; return the rows that hold anything."""
     scanner = _Scanner(name, keeps_statistics=False, columns=columns)
-    present = scanner.look_at(table)
+    absent = scanner.look_at(table, slice(0, table.n_rows))
     scanner.refuse_what_is_not_finite(impute)
+    present = _rows_but(table, absent)
     return np.arange(table.n_rows) if present is None else present
 
 
-def chunks(table: Table) -> Iterator[tuple[int, Array]]:
-    """Rows of a table, a few at a time, with the number of the first."""
+def _rows_but(table: Table, absent: IntArray) -> IntArray | None:
+    """Rows of a table that are not absent; None if none is."""
+    return np.delete(np.arange(table.n_rows), absent) if len(absent) > 0 else None
+
+
+def chunks(table: Table, within: slice | None = None) -> Iterator[tuple[int, Array]]:
+    """Rows of a table, or those of a slice, a few at a time, with the number of the first."""
+    within = within or slice(0, table.n_rows)
     # What is stored elsewhere, or sparse, is slow to read in small pieces.
     is_array = isinstance(table.data, np.ndarray)
     is_large = is_array and table.n_rows * table.n_columns > _LARGE * _CHUNK
     step = max(1, (min(_FITTING, _CHUNK) if is_large else _CHUNK) // table.n_columns)
-    for start in range(0, table.n_rows, step):
-        yield start, table.rows(slice(start, start + step))
+    for start in range(within.start, within.stop, step):
+        yield start, table.rows(slice(start, min(start + step, within.stop)))
 
 
 class _Statistics:
@@ -163,7 +184,10 @@ class _Statistics:
     def _merge(self, n: Array, mean: Array, gap: Array) -> None:
         """Take in rows less their mean, which are overwritten."""
         rounded_off = np.square(gap.sum(0)) / np.maximum(n, 1)
-        squares = np.square(gap, out=gap).sum(0) - rounded_off
+        self.combine(n, mean, np.square(gap, out=gap).sum(0) - rounded_off)
+
+    def combine(self, n: Array, mean: Array, squares: Array) -> None:
+        """Take in rows by their number, mean and squared distances from it, of every column."""
         delta, share = mean - self.mean, n / np.maximum(self.n + n, 1)
         self.squares = self.squares + squares + np.square(delta) * self.n * share
         self.mean = self.mean + delta * share
@@ -195,12 +219,24 @@ class _Scanner:
         self.counts = {"NaN": 0, "infinity": 0, "extreme values": 0}
         self.first: dict[str, tuple[int, int]] = {}
 
-    def look_at(self, table: Table) -> IntArray | None:
-        """Take in a table; return its rows that are not NaN throughout, or None if none is."""
-        absent = [self._look_at_rows(start, X) for start, X in chunks(table)]
-        if not any(map(len, absent)):
-            return None
-        return np.delete(np.arange(table.n_rows), np.concatenate(absent))
+    def look_at(self, table: Table, rows: slice) -> IntArray:
+        """Take in some rows of a table; return those that are NaN throughout."""
+        absent = [self._look_at_rows(start, X) for start, X in chunks(table, rows)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *absent])
+
+    def hear_of_others(self, ranks: Ranks, n_columns: int) -> None:
+        """Take in what other processes have seen in other rows."""
+        seen = (self.statistics.n, self.statistics.mean, self.statistics.squares)
+        mine = np.concatenate([np.broadcast_to(x, n_columns) for x in seen])
+        self.statistics = _Statistics()
+        for theirs in ranks.collect(mine.astype(np.float64)):
+            self.statistics.combine(*theirs.reshape(3, n_columns))
+        for what, n in self.counts.items():
+            found = ranks.collect(np.array([n, *self.first.get(what, (0, 0))]))
+            self.counts[what] = sum(int(one[0]) for one in found)
+            places = [(int(one[1]), int(one[2])) for one in found if one[0] > 0]
+            if places:
+                self.first[what] = places[0]
 
     def _look_at_rows(self, start: int, X: Array) -> IntArray:
         """Take in some rows; return those that are NaN throughout."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from hotview.losses.objective import Evaluation
+from hotview.training.ranks import Ranks
 from hotview.training.schedule import Epoch, Outcome, Schedule
 from hotview.training.team import Training
 
@@ -50,9 +51,15 @@ class Course:
         The member.
     schedule : Schedule
         How long it is trained.
+    ranks : Ranks or None, default=None
+        The processes in which it is trained, of which the first one looks at it and decides; None
+        is this one alone.
     """
 
-    def __init__(self, number: int, member: Training, schedule: Schedule) -> None:
+    def __init__(
+        self, number: int, member: Training, schedule: Schedule, ranks: Ranks | None = None
+    ) -> None:
+        self.ranks = ranks or Ranks()
         self.number, self.member, self.schedule = number, member, schedule
         self.outcome, self.is_over = Outcome(), False
         self.last_row: dict[str, float] = {}
@@ -72,20 +79,32 @@ class Course:
         if not abs(row["loss"]) < float("inf"):
             parts = [f"{name}: {x:.3g}" for name, x in row.items() if name not in ("epoch", "loss")]
             raise diverged(int(row["epoch"]), ", ".join(parts))
-        start = time.perf_counter()
+        row = self.ranks.first(lambda: self._complete(row, seconds))
         if self.member.score is not None:
-            row["validation_score"] = self.member.score()
             self._compare(row["validation_score"])
-        row["seconds"] = seconds + time.perf_counter() - start
         self.last_row = row
         self.outcome.history._append(row)
+        stops = self.ranks.first(lambda: self._call_back(row))
+        if self.schedule.callbacks and self.ranks.is_shared:  # who may have changed the network
+            state = self.ranks.share(self.member.network.state_dict())
+            self.member.network.load_state_dict(state)
+        patience = self.schedule.patience
+        self.is_over = stops or (patience is not None and self.n_worse >= patience)
+        if self.is_over and not self.kept:  # others may go on
+            self._keep()
+
+    def _complete(self, row: dict[str, float], seconds: float) -> dict[str, float]:
+        start = time.perf_counter()
+        if self.member.score is not None:
+            row = {**row, "validation_score": self.member.score()}
+        return {**row, "seconds": seconds + time.perf_counter() - start}
+
+    def _call_back(self, row: dict[str, float]) -> bool:
+        """Show an epoch to those who look; return whether one of them ends the training."""
         epoch = Epoch(int(row["epoch"]), dict(row), self.member.network, self.number)
         for callback in self.schedule.callbacks:
             callback(epoch)
-        patience = self.schedule.patience
-        self.is_over = epoch.stop or (patience is not None and self.n_worse >= patience)
-        if self.is_over and not self.kept:  # others may go on
-            self._keep()
+        return bool(epoch.stop)
 
     def end(self, *, interrupted: bool) -> None:
         """Go back to the weights that are to be kept, and stop learning."""

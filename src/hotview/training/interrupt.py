@@ -5,14 +5,20 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType, TracebackType
+from typing import Any
 
-__all__ = ["Interrupt"]
+__all__ = ["AgreedInterrupt", "Interrupt"]
 
 
 class Interrupt:
     """Remembers the first Ctrl-C while it is entered; the second one stops at once.
 
     Outside the main thread, where Python delivers no signals, it does nothing.
+
+    Parameters
+    ----------
+    *signals : signal
+        Those that count; Ctrl-C alone, if none is named.
 
     Examples
     --------
@@ -22,16 +28,19 @@ class Interrupt:
     False
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *signals: signal.Signals) -> None:
         self.asked = False
-        self._before: object = None
+        self._signals = signals or (signal.SIGINT,)
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():
-            before = signal.getsignal(signal.SIGINT)
-            if callable(before):  # who ignores Ctrl-C, or handles it outside Python, keeps to that
-                self._before = before
-                signal.signal(signal.SIGINT, self._remember)
+            for number in self._signals:
+                before = signal.getsignal(number)
+                # Who ignores Ctrl-C, or handles it outside Python, keeps to that.
+                if callable(before) or (number != signal.SIGINT and before == signal.SIG_DFL):
+                    self._before[number] = before
+                    signal.signal(number, self._remember)
         return self
 
     def __exit__(
@@ -47,6 +56,26 @@ class Interrupt:
         self._restore()
 
     def _restore(self) -> None:
-        if callable(self._before):
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+        while self._before:
+            signal.signal(*self._before.popitem())
+
+
+class AgreedInterrupt(Interrupt):
+    """One of several processes' ear for Ctrl-C, which counts when all have heard of it.
+
+    Examples
+    --------
+    >>> from hotview.training.interrupt import AgreedInterrupt
+    >>> interrupt = AgreedInterrupt()
+    >>> interrupt.heard, interrupt.asked
+    (False, False)
+    """
+
+    def __init__(self, *signals: signal.Signals) -> None:
+        super().__init__(*signals)
+        #: whether this process has heard of it
+        self.heard = False
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        self.heard = True
+        self._restore()

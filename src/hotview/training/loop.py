@@ -9,11 +9,12 @@ from contextlib import ExitStack
 import torch
 
 from hotview.losses.objective import Evaluation, Objective
-from hotview.training.checkpoint import Place, Progress
+from hotview.training.checkpoint import Place, Progress, share_progress
 from hotview.training.course import Course, Sums, diverged
 from hotview.training.interrupt import Interrupt
 from hotview.training.progress import ProgressBar
 from hotview.training.rank import effective_ranks
+from hotview.training.ranks import Ranks
 from hotview.training.schedule import Epoch, Outcome, Schedule
 from hotview.training.team import Alone, Team, Training, make_optimizer, train_step
 
@@ -38,6 +39,7 @@ def train(
     schedule: Schedule,
     place: Place | None = None,
     replicas: Sequence[int] | None = None,
+    ranks: Ranks | None = None,
 ) -> list[Outcome]:
     """Train until the epochs are over, callbacks or patience end it, or Ctrl-C is pressed.
 
@@ -51,22 +53,26 @@ def train(
         The team's place in a checkpoint, to go on from and to save to; None makes none.
     replicas : sequence of int or None, default=None
         Which replica of its estimator every member is; None counts them.
+    ranks : Ranks or None, default=None
+        The processes that take every step together, of which the first one saves, scores and calls
+        back; None is this one alone.
 
     Returns
     -------
     list of Outcome
         One per member, whose network is then in evaluation mode.
     """
+    ranks = ranks or Ranks()
     n_steps = schedule.steps(team.members[0].sampler.n_steps)
     numbers = range(len(team.members)) if replicas is None else replicas
     pairs = zip(numbers, team.members, strict=True)
-    courses = [Course(number, member, schedule) for number, member in pairs]
+    courses = [Course(number, member, schedule, ranks) for number, member in pairs]
     progress = Progress(team, courses)
-    if place is not None:
-        place.restore(progress)
-        _check_length(progress, schedule)
+    ranks.first(lambda: _go_on(progress, place, schedule))
+    if ranks.is_shared:
+        share_progress(progress, ranks)
     with (
-        Interrupt() as interrupt,
+        ranks.listen() as interrupt,
         ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose) as bar,
         ExitStack() as after,
     ):
@@ -94,7 +100,11 @@ def train(
     return [course.outcome for course in courses]
 
 
-def _check_length(progress: Progress, schedule: Schedule) -> None:
+def _go_on(progress: Progress, place: Place | None, schedule: Schedule) -> None:
+    """Stand where the checkpoint stands, if there is one."""
+    if place is None:
+        return
+    place.restore(progress)
     if progress.epoch > schedule.max_epochs:
         raise ValueError(
             f"Expected max_epochs to be at least {progress.epoch}, because the checkpoint has come "

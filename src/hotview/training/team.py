@@ -130,16 +130,20 @@ def train_step(
     optimizer: torch.optim.Optimizer | None,
     batch: Batch,
     generator: torch.Generator | None,
+    agree: Callable[[], None] | None = None,
 ) -> Evaluation:
     """Evaluate the objective on a batch, and take one step down its gradient.
 
-    Replicas do not know each other, so the gradient of their sum is that of each.
+    Replicas do not know each other, so the gradient of their sum is that of each. Processes that
+    share a batch know a part of its gradient, and `agree` on it before the step.
     """
     evaluation = objective(network, batch, generator=generator)
     loss = evaluation.terms.total
     if optimizer is not None and loss.requires_grad:  # no term, no step
         optimizer.zero_grad(set_to_none=True)
         loss.sum().backward()
+        if agree is not None:
+            agree()
         optimizer.step()
     assert isinstance(evaluation, Evaluation)
     return evaluation

@@ -1,0 +1,74 @@
+"""Fits that start the other processes themselves, as a user's script does.
+
+    python shared_fits.py FOLDER
+
+writes models and checkpoints into FOLDER, those of every process under its number. Run by one
+process, with fit("one", …), the same functions give what is to be compared with.
+"""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+
+import hotview as hv
+from hotview.datasets import make_views
+
+LOOSE = make_views([50, 70, 60], n_views=3, random_state=0).views
+PEOPLE = make_views(60, n_views=3, labeled=0.5, random_state=1)
+SMALL = {"hidden": (16,), "n_features": 6, "n_components": 4, "device": "cpu", "batch_size": 32}
+TWO = {"strategy": "ddp", "devices": 2}
+
+
+def fit_encoder(max_epochs, *, resume=False, **settings):
+    """An encoder, whose fit may go on from a checkpoint."""
+    model = hv.MultiViewEncoder(max_epochs=max_epochs, random_state=5, **SMALL, **settings)
+    return model.fit(LOOSE, resume=resume)
+
+
+def fit_classifier(**settings):
+    """The default classifier, with two replicas, on rows without and with labels."""
+    settings = {"n_replicas": 2, "max_epochs": 5, "random_state": 5, **SMALL, **settings}
+    model = hv.MultiViewClassifier(**settings)
+    return model.fit(PEOPLE.linked, PEOPLE.linked_target, unaligned=LOOSE)
+
+
+def fit_watched(seen, **settings):
+    """A classifier that is scored, changed and stopped from outside."""
+
+    def watch(epoch):
+        seen.append(epoch.number)
+        with torch.no_grad():
+            next(iter(epoch.network.parameters())).mul_(0.9)
+        epoch.stop = epoch.number == 3
+
+    settings = {"n_replicas": 1, "patience": 50, "validation_fraction": 0.3, **settings}
+    return fit_classifier(callbacks=[watch], **settings)
+
+
+def main(folder):
+    """Fit in two processes."""
+    rank_of = torch.distributed.get_rank
+    fit_classifier(**TWO).save(folder / f"classifier-{rank_of()}.hotview")
+    seen = []
+    fit_watched(seen, **TWO).save(folder / f"watched-{rank_of()}.hotview")
+    began = str(folder / "began-in-two.checkpoint")
+    fit_encoder(4, checkpoint=began, **TWO)
+    goes_on = str(folder / "began-in-one.checkpoint")
+    model = fit_encoder(8, checkpoint=goes_on, resume=True, **TWO)
+    model.save(folder / f"resumed-{rank_of()}.hotview")
+    free = hv.MultiViewEncoder(max_epochs=1, **SMALL, **TWO).fit(LOOSE)  # of nobody's seed
+    free.save(folder / f"free-{rank_of()}.hotview")
+    try:
+        fit_encoder(1, strategy="ddp", devices=3)
+    except ValueError as error:
+        refused = str(error)
+    told = {"seen": seen, "refused": refused, "remarks": free.remarks_}
+    (folder / f"told-{rank_of()}.json").write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main(Path(sys.argv[1]))

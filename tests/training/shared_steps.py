@@ -1,0 +1,154 @@
+"""Fifty steps of trainings whose rows are shared out among the processes that torchrun starts.
+
+    torchrun --nproc-per-node 2 shared_steps.py FOLDER
+
+writes what every process found into FOLDER/rank-0.npz, FOLDER/rank-1.npz, …. The numbers are
+float64, so that what is not the same mathematics cannot hide behind rounding.
+"""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import hotview as hv
+from hotview._validation import check_tables
+from hotview.datasets import make_views
+from hotview.estimators.single_fit import Fit
+from hotview.training.columns import scan_tables
+from hotview.training.loop import Schedule, train
+from hotview.training.sharded import Sharded
+
+N_STEPS = 50
+LOOSE = make_views([50, 70, 60, 45], n_views=4, random_state=0)
+PEOPLE = make_views(60, n_views=4, labeled=0.3, random_state=1)
+SMALL = {"hidden": (16,), "n_features": 6, "n_components": 4, "device": "cpu", "random_state": 5}
+
+
+def encoder(**settings):
+    """An encoder of rows without correspondence."""
+    model = hv.MultiViewEncoder(batch_size=32, **SMALL, **settings)
+    return lambda: start(model, LOOSE.views)
+
+
+def classifier(**settings):
+    """A classifier of some labeled, some linked and many other rows."""
+    model = hv.MultiViewClassifier(batch_size=32, n_replicas=1, **SMALL, **settings)
+    # Nobody is there twice: whose of two equal points comes first is a matter of rounding.
+    return lambda: start(model, PEOPLE.linked, PEOPLE.linked_target, unaligned=LOOSE.views)
+
+
+def start(model, *data, **more):
+    """What an estimator would train, in float64."""
+    training = Fit(model._tasks(*data, **more)[0], null=False).prepare({})
+    for module in training.modules:
+        module.double()
+    data = training.sampler.data
+    for view in data.views:
+        view.ready = view.ready.double()
+    data.lessons[:] = [lesson.double() for lesson in data.lessons]
+    data.coordinates[:] = [place.double() for place in data.coordinates]
+    return training
+
+
+CASES = {
+    "reference": encoder(),
+    "pairwise": encoder(coupling="hot-pairwise"),
+    "manifold": encoder(view_regularizer="manifold"),
+    "uncoupled": encoder(coupling="none"),
+    "lessons": classifier(),
+    "lessons, decoded": classifier(view_regularizer="autoencoder"),
+    "labels": classifier(pseudo_labels=False, class_weight="balanced"),
+}
+
+
+def take_steps(team):
+    """Terms of every step, and all weights in the end."""
+    steps = [team.step().terms for _ in range(N_STEPS)]
+    weights = [p.detach().reshape(-1) for m in team.members[0].modules for p in m.parameters()]
+    terms = [[part.detach() for part in step.parts.values()] for step in steps]
+    return {"terms": torch.tensor(terms).numpy(), "weights": torch.cat(weights).numpy()}
+
+
+def scan(ranks=None):
+    """What is seen in two tables with holes, of sizes that nobody can divide."""
+    random = np.random.default_rng(0)
+    tables = [random.normal(5, 2, size=(n, 3)) for n in (1, 7)]
+    tables[1][2] = np.nan
+    tables[1][4, 1] = np.nan
+    views = list(check_tables(tables).values())
+    found = scan_tables("x", views, standardize=True, impute="mean", ranks=ranks)
+    columns = found.columns
+    return np.stack([columns.mean, columns.scale, columns.fill]), found.present
+
+
+def refuse(ranks=None):
+    """What is said of an entry that only the last process sees."""
+    X = np.ones((9, 2))
+    X[8, 1] = np.inf
+    try:
+        scan_tables("x", [check_tables([X])["view_0"]], standardize=True, impute=None, ranks=ranks)
+    except ValueError as error:
+        return str(error)
+
+
+def stop_in_one(ranks):
+    """How many steps every process takes when the last one hears Ctrl-C in the seventh."""
+    training, n = CASES["reference"](), [0]
+    pick = training.sampler.pick
+
+    def count():
+        n[0] += 1
+        if n[0] == 7 and ranks.rank == ranks.size - 1:
+            signal.raise_signal(signal.SIGINT)
+        return pick()
+
+    training.sampler.pick = count
+    team = Sharded(training, 0.003, "float32", ranks)
+    (outcome,) = train(team, Schedule(100, 10), ranks=ranks)
+    return [n[0], len(outcome.history), outcome.interrupted]
+
+
+def fail_in_first(ranks):
+    """The error of the first process, in all of them."""
+
+    def fail():
+        raise FileNotFoundError("no such file")
+
+    try:
+        ranks.first(fail)
+    except FileNotFoundError as error:
+        return str(error)
+
+
+def main(folder):
+    """Take all steps, and ask the other processes about this and that."""
+    from hotview.training.distributed import launch_ranks
+
+    ranks = launch_ranks(torch.device("cpu"), 1)
+    found = {}
+    for name, make in CASES.items():
+        team = Sharded(make(), 0.003, "float32", ranks)
+        found |= {f"{name}.{k}": x for k, x in take_steps(team).items()}
+    found["scan"], present = scan(ranks)
+    mixed = {"a": torch.arange(3) == 1, "b": torch.tensor(2.5), "c": torch.zeros(0, 4)}
+    wrong = {name: torch.zeros(()) for name in ("d", "e")}
+    shared = ranks.share(mixed if ranks.is_first else wrong)
+    told = {
+        "rank": ranks.rank,
+        "present": [None if rows is None else rows.tolist() for rows in present],
+        "refused": refuse(ranks),
+        "steps": stop_in_one(ranks),
+        "error": fail_in_first(ranks),
+        "first": ranks.first(lambda: {"größe": float("inf"), "rank": ranks.rank}),
+        "collected": [x.tolist() for x in ranks.collect(np.arange(ranks.rank * 2))],
+        "shared": {name: [str(x.dtype), x.tolist()] for name, x in shared.items()},
+    }
+    np.savez(folder / f"rank-{ranks.rank}.npz", told=json.dumps(told), **found)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

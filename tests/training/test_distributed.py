@@ -1,0 +1,117 @@
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import hotview as hv
+from hotview.training.distributed import under_torchrun
+
+SCRIPT = Path(__file__).parent / "shared_fits.py"
+
+
+@pytest.fixture(scope="module")
+def script():
+    return runpy.run_path(str(SCRIPT))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, script):
+    """What a script left behind that has started a second process by itself."""
+    folder = tmp_path_factory.mktemp("fits")
+    began = folder / "began-in-one.checkpoint"
+    script["fit_encoder"](4, checkpoint=str(began))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(SCRIPT), str(folder)]
+    found = subprocess.run(command, env=environment, timeout=300, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert found.stderr == ""  # nobody says hello
+    return folder
+
+
+def models(folder, name):
+    return [hv.load(folder / f"{name}-{rank}.hotview") for rank in (0, 1)]
+
+
+def weights(model):
+    return torch.cat([p.detach().reshape(-1) for f in model.networks_ for p in f.parameters()])
+
+
+def assert_alike(found, expected):
+    """Weights to rounding, which Adam makes larger, and so the history."""
+    torch.testing.assert_close(weights(found), weights(expected), rtol=1e-3, atol=2e-4)
+    pairs = zip(found.histories_, expected.histories_, strict=True)
+    for one, other in pairs:
+        np.testing.assert_allclose(
+            [row["loss"] for row in one], [row["loss"] for row in other], rtol=1e-4
+        )
+
+
+def test_a_script_fits_in_two_processes_what_it_fits_in_one(folder, script):
+    expected = script["fit_classifier"]()
+    for found in models(folder, "classifier"):
+        assert_alike(found, expected)
+        linked = script["PEOPLE"].linked
+        np.testing.assert_allclose(
+            found.predict_proba(linked), expected.predict_proba(linked), atol=1e-3
+        )
+
+
+@pytest.mark.parametrize("name", ("classifier", "watched", "resumed", "free"))
+def test_all_processes_end_with_the_same(folder, name):
+    first, second = models(folder, name)
+    torch.testing.assert_close(weights(first), weights(second), rtol=0, atol=0)
+    assert list(first.history_) == list(second.history_)  # seconds and all
+
+
+def test_the_first_process_scores_and_calls_back_for_all(folder, script):
+    seen = []
+    expected = script["fit_watched"](seen)
+    assert seen == [1, 2, 3]
+    for rank, found in enumerate(models(folder, "watched")):
+        assert_alike(found, expected)
+        assert len(found.history_) == 3
+        scores = [[row["validation_score"] for row in one.history_] for one in (found, expected)]
+        assert scores[0] == scores[1]
+        told = json.loads((folder / f"told-{rank}.json").read_text())
+        assert told["seen"] == ([1, 2, 3] if rank == 0 else [])
+
+
+def test_what_began_in_two_processes_goes_on_in_one(folder, script):
+    checkpoint = str(folder / "began-in-two.checkpoint")
+    found = script["fit_encoder"](8, checkpoint=checkpoint, resume=True)
+    assert len(found.history_) == 8
+    assert_alike(found, script["fit_encoder"](8))
+
+
+def test_what_began_in_one_process_goes_on_in_two(folder, script):
+    expected = script["fit_encoder"](8)
+    for found in models(folder, "resumed"):
+        assert_alike(found, expected)
+
+
+def test_processes_are_started_once(folder):
+    for rank in (0, 1):
+        told = json.loads((folder / f"told-{rank}.json").read_text())
+        assert "Expected devices=2, as in the first fit" in told["refused"]
+
+
+def test_this_process_was_not_started_by_torchrun():
+    assert not under_torchrun()
+
+
+def test_without_fabric_the_error_says_what_to_install(script, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightning_fabric", None)
+    with pytest.raises(ImportError, match=r'pip install "hotview\[distributed\]"'):
+        script["fit_encoder"](1, strategy="ddp", devices=2)
+
+
+def test_a_prompt_cannot_be_run_again(script, monkeypatch):
+    monkeypatch.delattr(sys.modules["__main__"], "__file__")
+    with pytest.raises(RuntimeError, match="Expected a script"):
+        script["fit_encoder"](1, strategy="ddp", devices=2)
