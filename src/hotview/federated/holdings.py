@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hotview._types import Array, IntArray
-from hotview._validation import Table, check_tables
+from hotview._validation import Table, check_choice, check_tables
 from hotview.training.columns import Columns, scan_tables
 
 __all__ = ["Holdings", "digest_of_ids", "hold"]
@@ -123,6 +123,8 @@ def hold(
     >>> hold("clinical", X, ids=["ann", "bob", "eve"], linked_ids=["eve", "ann"]).linked
     array([2, 0])
     """
+    if impute is not None:
+        check_choice("impute", impute, ("mean",))
     table = check_tables({name: X})[name]
     scan = scan_tables(name, [table], standardize=True, impute=impute)
     if scan.present[0] is not None:

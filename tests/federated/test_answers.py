@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from hotview.federated.answers import RefusedError, check_answer, check_quantiles
+from hotview.federated.carrier import Failure
+from hotview.federated.messages import Message
+
+FACTS = {"name": "clinical", "round": 3}
+SHAPES = {"quantiles": (2, 4), "scores": (3, 2)}
+
+
+def arrays(**more):
+    return {**{name: np.zeros(shape, np.float32) for name, shape in SHAPES.items()}, **more}
+
+
+def answer(kind="round", facts=FACTS, **more):
+    return Message(kind, dict(facts), arrays(**more))
+
+
+def test_an_answer_that_fits_is_the_same_answer():
+    given = answer(facts={**FACTS, "more": 1})
+    assert check_answer(given, "round", FACTS, SHAPES) is given
+
+
+def bad(name, value):
+    x = np.zeros(SHAPES[name], np.float32)
+    x[-1, -1] = value
+    return {name: x}
+
+
+@pytest.mark.parametrize(
+    ("came", "why"),
+    (
+        (Failure("it is late"), "it is late"),
+        (answer("judge"), "about 'judge', and 'round' was asked for"),
+        (answer(facts={**FACTS, "round": 2}), "its round is 2, and 3 was asked for"),
+        (answer(facts={"round": 3}), "its name is None, and clinical was asked for"),
+        (answer(facts={**FACTS, "name": "x" * 10**6}), r"its name is x{40}, and"),
+        (Message("round", FACTS, {"scores": np.zeros((3, 2), np.float32)}), r"it holds \['scores'"),
+        (answer(rows=np.zeros(3, np.float32)), r"it holds \['quantiles', 'rows', 'scores'\]"),
+        (answer(scores=np.zeros((2, 3), np.float32)), r"its scores are float32 of shape \(2, 3\)"),
+        (answer(scores=np.zeros((3, 2), np.int64)), "its scores are int64"),
+        (answer(scores=np.zeros((3, 2))), "its scores are float64"),
+        (answer(**bad("scores", np.nan)), "its scores are not finite"),
+        (answer(**bad("quantiles", -np.inf)), "its quantiles are not finite"),
+        (answer(**bad("quantiles", -2e6)), r"its quantiles are as large as 2e\+06"),
+    ),
+)
+def test_what_was_not_asked_for_is_refused(came, why):
+    with pytest.raises(RefusedError, match=why):
+        check_answer(came, "round", FACTS, SHAPES)
+
+
+def test_empty_arrays_are_no_trouble():
+    given = Message("round", FACTS, {"scores": np.zeros((0, 2), np.float32)})
+    check_answer(given, "round", FACTS, {"scores": (0, 2)})
+
+
+def quantiles(*row):
+    return Message("round", {}, {"quantiles": np.array([sorted(row), row], np.float32)})
+
+
+def test_quantiles_must_ascend():
+    check_quantiles(Message("round"))
+    check_quantiles(quantiles(-1, 0, 0, 3))
+    check_quantiles(quantiles(1, 1 - 1e-6, 1, 3))  # which is rounding
+    with pytest.raises(RefusedError, match="not in order"):
+        check_quantiles(quantiles(0, 1, 0.9, 3))

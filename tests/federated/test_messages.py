@@ -1,0 +1,198 @@
+import json
+import pickle
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from safetensors.numpy import save
+
+from hotview.federated import messages
+from hotview.federated.messages import KINDS, Message
+
+FACTS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e300, 1e300) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+ARRAYS = hnp.arrays(
+    st.sampled_from((np.float32, np.int64)), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0)
+)
+
+
+def sample():
+    arrays = {"quantiles": np.arange(6, dtype=np.float32).reshape(2, 3), "codes": np.array([1, -1])}
+    return Message("round", {"round": 3, "names": ["a", "ö"], "last": False}, arrays)
+
+
+def packed(told, arrays=None, **more):
+    """Bytes with anything where a message has its facts."""
+    return save(arrays or {}, {"hotview": json.dumps(told), **more})
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.sampled_from(KINDS), st.dictionaries(st.text(), FACTS), st.dictionaries(st.text(), ARRAYS)
+)
+def test_a_message_comes_as_it_was_sent(kind, facts, arrays):
+    arrays.pop("__metadata__", None)  # which is a word of the format's own
+    came = Message.from_bytes(Message(kind, facts, arrays).to_bytes())
+    assert (came.kind, came.facts) == (kind, facts)
+    assert set(came.arrays) == set(arrays)
+    for name, x in arrays.items():
+        assert came.arrays[name].dtype == x.dtype
+        np.testing.assert_array_equal(came.arrays[name], x)
+
+
+def test_numbers_come_to_the_last_bit():
+    x = np.array([0.1, np.nan, -0.0, np.inf, 1e-45], np.float32)
+    came = Message.from_bytes(Message("round", {"x": 0.1 + 0.2}, {"x": x}).to_bytes())
+    assert came.arrays["x"].tobytes() == x.tobytes()
+    assert came.facts["x"] == 0.1 + 0.2
+
+
+def test_what_came_can_be_written_to_and_what_was_sent_stays():
+    sent = sample()
+    came = Message.from_bytes(sent.to_bytes())
+    came.arrays["quantiles"][:] = 7
+    assert sent.arrays["quantiles"][0, 0] == 0
+
+
+def test_the_same_message_is_the_same_bytes():
+    one, other = sample(), sample()
+    turned = Message(
+        "round",
+        dict(reversed(other.facts.items())),
+        {name: np.asfortranarray(x) for name, x in reversed(other.arrays.items())},
+    )
+    assert one.to_bytes() == turned.to_bytes()
+    assert one.to_bytes() != Message("round", {**one.facts, "round": 4}, one.arrays).to_bytes()
+
+
+def test_arrays_in_any_layout():
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    came = Message.from_bytes(Message("round", {}, {"x": x[::2, ::-1]}).to_bytes())
+    np.testing.assert_array_equal(came.arrays["x"], x[::2, ::-1])
+
+
+@pytest.mark.parametrize("dtype", ("float64", "int32", "bool", "uint8", "float16", ">f4", "object"))
+def test_other_types_are_not_sent(dtype):
+    with pytest.raises(TypeError, match=r"Expected arrays of .*float32.*Convert them"):
+        Message("round", {}, {"x": np.zeros(2).astype(dtype)}).to_bytes()
+
+
+@pytest.mark.parametrize("dtype", ("float64", "int32", "bool", "uint8", "float16"))
+def test_other_types_are_not_taken(dtype):
+    told = {"version": 1, "kind": "round", "facts": {}}
+    with pytest.raises(ValueError, match=f"it holds arrays of .*{dtype}"):
+        Message.from_bytes(packed(told, {"x": np.zeros(2, dtype)}))
+
+
+@pytest.mark.parametrize("value", (float("nan"), float("inf")))
+def test_facts_are_what_json_can_tell(value):
+    with pytest.raises(ValueError, match="JSON"):
+        Message("round", {"x": value}).to_bytes()
+
+
+def test_another_version_is_told():
+    told = {"version": 2, "kind": "round", "facts": {}}
+    with pytest.raises(ValueError, match=r"speaks version 2 .* same release of hotview"):
+        Message.from_bytes(packed(told))
+
+
+@pytest.mark.parametrize(
+    "told",
+    (
+        {"version": 1, "kind": "steal", "facts": {}},
+        {"version": 1, "kind": ["round"], "facts": {}},
+        {"version": 1, "kind": "round", "facts": [1]},
+        {"version": 1, "kind": "round"},
+        {"kind": "round", "facts": {}},
+        ["version", "kind", "facts"],
+        "round",
+        None,
+    ),
+)
+def test_facts_of_another_form_are_refused(told):
+    with pytest.raises(ValueError, match=r"it is (no message|of no known kind)"):
+        Message.from_bytes(packed(told))
+
+
+class Explode:
+    """What a pickle would run."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("it was unpickled",))
+
+
+def garbage():
+    whole = sample().to_bytes()
+    n = int.from_bytes(whole[:8], "little")
+    yield "empty", b""
+    yield "short", b"\x01\x02"
+    yield "only a length", whole[:8]
+    yield "a length beyond the end", struct.pack("<Q", 2**40) + whole[8:]
+    yield "a header without end", struct.pack("<Q", n - 3) + whole[8:]
+    yield "no length", struct.pack("<Q", 0) + whole[8:]
+    yield "text", b"hello, here are my quantiles: 1, 2, 3"
+    yield "zeros", bytes(100)
+    yield "a pickle", pickle.dumps(Explode())
+    yield "a pickle as arrays", packed({}, {"x": np.frombuffer(pickle.dumps(Explode()), np.uint8)})
+    yield "nested", struct.pack("<Q", 200_000) + b"[" * 200_000
+    yield "a list", struct.pack("<Q", 8) + b"[1,2,3] "
+    yield "another's tensors", save({"x": np.zeros(2, np.float32)})
+    yield "more at the end", whole + b"\0"
+    yield "not unicode", whole[:8] + b"\xff" + whole[9:]
+
+
+@pytest.mark.parametrize(("what", "data"), tuple(garbage()))
+def test_garbage_is_refused(what, data):
+    with pytest.raises(ValueError, match="it is no message"):
+        Message.from_bytes(data)
+
+
+def test_whatever_is_cut_off_is_refused():
+    whole = sample().to_bytes()
+    for n in range(len(whole)):
+        with pytest.raises(ValueError, match="it is"):
+            Message.from_bytes(whole[:n])
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_are_refused_alike(data):
+    with pytest.raises(ValueError, match="it is"):
+        Message.from_bytes(data)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_damaged_message_is_refused_or_still_one(data):
+    whole = bytearray(sample().to_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        came = Message.from_bytes(bytes(whole))
+    except ValueError:
+        return
+    assert came.kind in KINDS
+    assert isinstance(came.facts, dict)
+
+
+def test_too_large_is_refused_unread(monkeypatch):
+    whole = sample().to_bytes()
+    monkeypatch.setattr(messages, "_MOST", len(whole))
+    Message.from_bytes(whole)
+    monkeypatch.setattr(messages, "_MOST", len(whole) - 1)
+    monkeypatch.setattr(messages, "load", lambda data: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match="it is no message"):
+        Message.from_bytes(whole)
+
+
+def test_a_header_that_takes_much_memory_is_refused_unread(monkeypatch):
+    long = packed({"version": 1, "kind": "round", "facts": {"x": "x" * 2**20}})
+    monkeypatch.setattr(messages, "load", lambda data: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match="it is no message"):
+        Message.from_bytes(long)

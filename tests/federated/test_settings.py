@@ -1,0 +1,84 @@
+import inspect
+import json
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from hotview import MultiViewClassifier
+from hotview.federated.settings import Settings
+
+OTHER = {
+    "rounds": 3,
+    "coupling": "hot-pairwise",
+    "hidden": (8, 4),
+    "label_holder": "clinical",
+    "share_features": True,
+    "fusion_share": 0.0,
+    "cost_decay": 0.0,
+    "learning_rate": 1e-2,
+    "random_state": 2**40,
+}
+
+
+def test_settings_go_through_json():
+    given = Settings(**OTHER)
+    assert Settings.from_json(json.loads(json.dumps(given.to_json()))) == given
+    assert set(given.to_json()) == {field.name for field in fields(Settings)}
+
+
+def test_what_is_not_said_has_its_default():
+    assert Settings.from_json({}) == Settings()
+    assert Settings.from_json({"rounds": 3}) == Settings(rounds=3)
+
+
+def test_what_is_given_stays():
+    facts = {"hidden": [8, 4]}
+    Settings.from_json(facts)
+    assert facts == {"hidden": [8, 4]}
+    with pytest.raises(FrozenInstanceError):
+        Settings().rounds = 3
+
+
+def test_what_estimators_have_is_called_and_means_the_same():
+    # Those that are not there belong to a federation, or to the choice of what to train.
+    theirs = inspect.signature(MultiViewClassifier).parameters
+    ours = {field.name: field.default for field in fields(Settings)}
+    own = {"rounds", "local_steps", "quantiles", "label_holder", "linked_batch", "fusion_share"}
+    own |= {"share_features", "share_labels", "least"}
+    assert set(ours) - set(theirs) == own
+    same = ("n_components", "n_features", "n_projections", "projections", "entropy", "cost_decay")
+    for name in (*same, "sinkhorn_max_iter", "hidden", "coupling", "n_references"):
+        assert ours[name] == theirs[name].default, name
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (
+        *((name, 0) for name in ("rounds", "local_steps", "quantiles", "batch_size", "least")),
+        *((name, 2.0) for name in ("rounds", "n_components", "n_references", "linked_batch")),
+        *((name, True) for name in ("rounds", "n_features")),
+        *((name, -1.0) for name in ("coupling_weight", "view_weight", "orthogonality_weight")),
+        *((name, 0.0) for name in ("learning_rate", "entropy")),
+        *((name, float("nan")) for name in ("learning_rate", "head_weight", "cost_decay")),
+        *((name, 1.0) for name in ("cost_decay", "fusion_share")),
+        *((name, "sliced") for name in ("coupling", "view_regularizer", "projections")),
+        ("hidden", (8, 0)),
+        ("hidden", 8),
+        ("hidden", "8"),
+        ("least", 1),
+        ("label_holder", 3),
+        ("share_features", "no"),
+        ("share_labels", 1),
+        *(("random_state", value) for value in (None, -1, 1.0, True)),
+    ),
+)
+def test_what_makes_no_sense_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"Expected {name}"):
+        Settings(**{name: value})
+    with pytest.raises(ValueError, match=f"Expected {name}"):
+        Settings.from_json({name: list(value) if isinstance(value, tuple) else value})
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(ValueError, match=r"settings among .*'rounds'.*, but there is 'round'"):
+        Settings.from_json({"round": 3})
