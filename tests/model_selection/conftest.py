@@ -1,7 +1,12 @@
 """Small problems that cross-validation and every search are tried on."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
+from dask.distributed import Client, LocalCluster
+from joblib import parallel_config
+from joblib.externals.loky import get_reusable_executor
 
 from hotview import MultiViewClassifier
 from hotview.model_selection.problem import read_problem
@@ -62,3 +67,32 @@ def make_unaligned():
         return {"b": np.arange(5.0)[:, None] + 3000, "a": np.arange(4.0)[:, None] + [4000, 0]}
 
     return make_unaligned
+
+
+@contextmanager
+def processes():
+    """Two processes of joblib's own, which get every array of any size in a file."""
+    with parallel_config("loky", n_jobs=2, max_nbytes=100):
+        yield
+    get_reusable_executor().shutdown(wait=True)
+
+
+@contextmanager
+def machines():
+    """Two processes that are reached through a network, if only this machine's own."""
+    workers = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
+    cluster = LocalCluster(**workers, dashboard_address=None)
+    with cluster, Client(cluster), parallel_config("dask"):
+        yield
+
+
+@contextmanager
+def threads():
+    with parallel_config("threading", n_jobs=2):
+        yield
+
+
+@pytest.fixture(params=(threads, processes, machines), ids=lambda make: make.__name__)
+def elsewhere(request):
+    """Where joblib may run fits."""
+    return request.param

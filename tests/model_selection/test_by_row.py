@@ -2,15 +2,23 @@ import pickle
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
+from optuna.distributions import FloatDistribution
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.utils import _safe_indexing
+from threadpoolctl import threadpool_limits
 
+from hotview import MultiViewClassifier
+from hotview.datasets import load_handwritten, unalign
 from hotview.evaluation import PCALogisticRegression
-from hotview.model_selection import cross_validate
+from hotview.model_selection import GridSearch, OptunaSearch, cross_validate
 from hotview.model_selection.by_row import OnRows, Rows, scoring_on_rows
 from hotview.model_selection.problem import read_problem
+
+pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
 
 class Reader(ClassifierMixin, BaseEstimator):
@@ -98,6 +106,45 @@ def test_scikit_learn_may_dispatch_by_kinds_of_array(make_views, monkeypatch):
             scores = cross_validate(PCALogisticRegression(), views, y, cv=2, random_state=0)
             found.append(scores.test_score.tolist())
     assert found[0] == found[1]
+
+
+def scores_of_all(model, views, y, more):
+    """What cross-validation and both searches find, to the last bit."""
+    problem = {"Xs": views, "y": y, "unaligned": more}
+    how = {"cv": 2, "scoring": "neg_log_loss", "random_state": 0}
+    grid = GridSearch(model, {"learning_rate": [0.01, 0.03]}, refit=False, **how).fit(**problem)
+    space = {"learning_rate": FloatDistribution(0.01, 0.03)}
+    optuna = OptunaSearch(model, space, n_trials=2, refit=False, **how).fit(**problem)
+    return {
+        "cross-validation": cross_validate(model, **problem, **how).test_score.tolist(),
+        "grid": [grid.cv_results_[f"split{i}_test_score"].tolist() for i in range(2)],
+        "optuna": [(trial.params, trial.value) for trial in optuna.study_.trials],
+    }
+
+
+def test_numbers_do_not_depend_on_where_fits_run(elsewhere, make_views, small):
+    views, y = make_views(noise=3.0)
+    more = pd.DataFrame(make_views(seed=1)[0]["b"])
+    problem = (small(max_epochs=3), views, y, {"b": more})
+    here = scores_of_all(*problem)
+    with elsewhere():
+        assert scores_of_all(*problem) == here
+
+
+def test_numbers_do_not_depend_on_the_number_of_threads():
+    digits = load_handwritten()
+    views = {name: digits.views[name] for name in ("pix", "fou", "mor")}
+    data = unalign(views, digits.target, random_state=0)
+    model = MultiViewClassifier(n_replicas=1, pseudo_labels=False, max_epochs=1, random_state=0)
+    how = {"unaligned": data.unaligned, "cv": 2, "scoring": "neg_log_loss", "random_state": 0}
+    before, found = torch.get_num_threads(), []
+    for n in (1, 2):
+        torch.set_num_threads(n)
+        with threadpool_limits(n):
+            found.append(cross_validate(model, data.linked, data.target, **how).test_score)
+            assert torch.get_num_threads() == n
+    torch.set_num_threads(before)
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize(

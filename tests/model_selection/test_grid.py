@@ -2,7 +2,6 @@ import pickle
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 from sklearn.exceptions import FitFailedWarning
 
 from hotview.evaluation import PCALogisticRegression
@@ -44,17 +43,6 @@ def test_searching_our_classifier(make_views, small):
     assert search.predict({"b": views["b"][:3]}).shape == (3,)
     again = pickle.loads(pickle.dumps(search))
     np.testing.assert_array_equal(again.predict(views), search.predict(views))
-
-
-def test_several_workers_find_the_same(make_views):
-    views, y = make_views(noise=3.0)
-    with parallel_config(backend="threading"):  # processes would first have to import torch
-        alone, together = (
-            GridSearch(PCALogisticRegression(), GRID, cv=2, random_state=0, n_jobs=n).fit(views, y)
-            for n in (None, 2)
-        )
-    for name in ("split0_test_score", "split1_test_score"):
-        np.testing.assert_array_equal(alone.cv_results_[name], together.cv_results_[name])
 
 
 def test_a_combination_that_fails_comes_last(make_views, small):

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, Views
+from hotview.model_selection.problem import Problem
 
 __all__ = ["Search"]
 
@@ -26,6 +27,7 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     estimator: Any
     scoring: Any
     refit: bool
+    best_params_: dict[str, Any]
     best_estimator_: Any
 
     @available_if(_best_has("predict"))  # type: ignore[untyped-decorator]
@@ -101,6 +103,13 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """The classes of the best estimator."""
         classes: Array = self._best().classes_
         return classes
+
+    def _refit(self, problem: Problem) -> None:
+        """Fit the best parameters to all rows, if wanted."""
+        if self.refit:
+            own = {name: clone(value, safe=False) for name, value in self.best_params_.items()}
+            best = clone(self.estimator).set_params(**own)
+            self.best_estimator_ = problem.fit(best, problem.numbering.rows)
 
     def _best(self) -> Any:
         check_is_fitted(self)

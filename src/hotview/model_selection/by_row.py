@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 
 from hotview._types import Array, IntArray
 from hotview.model_selection.problem import Problem
+from hotview.training.threads import one_thread
 
 __all__ = ["OnRows", "Rows", "scoring_on_rows"]
 
@@ -63,7 +64,11 @@ class Rows:
 
 
 class OnRows(BaseEstimator):  # type: ignore[misc]
-    """An estimator of views as scikit-learn sees it: one whose X is row numbers."""
+    """An estimator of views as scikit-learn sees it: one whose X is row numbers.
+
+    It works on one thread: sums over several are rounded in another way, and processes that share
+    the cores have other numbers of threads than one that has them all.
+    """
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
@@ -78,23 +83,27 @@ class OnRows(BaseEstimator):  # type: ignore[misc]
         self.estimator.set_params(**parameters)
         return self
 
+    @one_thread()
     def fit(self, rows: Rows, y: Any = None) -> OnRows:
         """Fit the estimator to rows, with the labels that the problem has for them."""
         self.estimator_ = rows.problem.fit(self.estimator, rows.numbers)
         self.classes_ = getattr(self.estimator_, "classes_", None)
         return self
 
+    @one_thread()
     def predict(self, rows: Rows) -> Array:
         """What the estimator says of rows."""
         parts = rows.problem.parts(rows.numbers)
         return np.concatenate([self.estimator_.predict(X) for _, X in parts])
 
     @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
+    @one_thread()
     def predict_proba(self, rows: Rows) -> Array:
         """What it says of the probabilities of their classes."""
         parts = rows.problem.parts(rows.numbers)
         return np.concatenate([self.estimator_.predict_proba(X) for _, X in parts])
 
+    @one_thread()
     def average(self, score: Callable[[Any, Any], float], rows: Rows, y: Array) -> float:
         """Mean of a score over linked rows and views, each with the weight of its rows."""
         total, start = 0.0, 0

@@ -115,11 +115,10 @@ class GridSearch(Search):
             self.param_grid,
             cv=problem.folds(self.cv, self.random_state),
             scoring=scoring_on_rows(self.estimator, self.scoring),
-            refit=bool(self.refit),
+            refit=False,
             n_jobs=self.n_jobs,
         ).fit(Rows(problem, problem.numbering.rows), problem.target)
         for name in ("cv_results_", "best_index_", "best_params_", "best_score_", "n_splits_"):
             setattr(self, name, getattr(search, name))
-        if self.refit:
-            self.best_estimator_ = search.best_estimator_.estimator_
+        self._refit(problem)
         return self

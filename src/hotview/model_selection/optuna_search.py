@@ -143,9 +143,7 @@ class OptunaSearch(Search):
             self._try_out(study, problem, folds, n_trials)
         self.study_, self.n_splits_ = study, len(folds)
         self.best_params_, self.best_score_ = dict(study.best_params), float(study.best_value)
-        if self.refit:
-            best = clone(self.estimator).set_params(**self.best_params_)
-            self.best_estimator_ = problem.fit(best, problem.numbering.rows)
+        self._refit(problem)
         return self
 
     def _try_out(self, study: Study, problem: Problem, folds: list[Any], n_trials: int) -> None:
