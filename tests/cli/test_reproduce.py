@@ -18,8 +18,9 @@ from hotview.experiments.cells import DATASETS, Cell
 from hotview.experiments.records import read_record, record_path
 from hotview.experiments.rows import Row
 from hotview.experiments.runs import read_runs
-from hotview.experiments.schedule import Item, run_items
+from hotview.experiments.schedule import Item
 from hotview.experiments.statistics import Difference, Score
+from hotview.experiments.workers import run_items
 
 FEW = (("max_epochs", 1),)
 CELLS = [

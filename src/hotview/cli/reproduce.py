@@ -43,7 +43,7 @@ class Options:
     device : str
         Where to train.
     jobs : int or None
-        Processes.
+        Processes; None takes what joblib's `parallel_config` says, else one per core.
     data : Path or None
         A folder or file with the data that are not in the package.
     out : Path
@@ -113,8 +113,9 @@ def run_reproduce(options: Options) -> int:
     int
         0 if all is well, 1 if files were in the way or something failed, 130 after Ctrl-C.
     """
-    from hotview.experiments.environment import default_jobs, pick_device
+    from hotview.experiments.environment import pick_device
     from hotview.experiments.inventory import take_inventory
+    from hotview.experiments.workers import count_workers
 
     console = make_console()
     found = _find_datasets(options, console)
@@ -122,7 +123,7 @@ def run_reproduce(options: Options) -> int:
     for experiment in options.experiments:
         _check_nothing_is_lost(experiment, options, found)
     device = pick_device(options.device)
-    jobs = options.jobs or default_jobs()
+    jobs = count_workers(options.jobs)
     cells = [cell for e in options.experiments for cell in options.cells(e, found)]
     inventory = take_inventory(
         options.out, cells, options.trials, options.data, again=options.again
@@ -197,7 +198,8 @@ def _check_nothing_is_lost(experiment: Experiment, options: Options, found: Sequ
 def _train(options: Options, missing: Any, device: str, jobs: int) -> _Outcome:
     """Run all items under one bar, and note the run."""
     from hotview.experiments.progress import TrainingsBar
-    from hotview.experiments.schedule import expected_seconds, make_items, run_items
+    from hotview.experiments.schedule import expected_seconds, make_items
+    from hotview.experiments.workers import run_items
 
     items = make_items(missing, device)
     work = [len(item.trials) * expected_seconds(item.cell, device) for item in items]

@@ -1,28 +1,16 @@
-"""Work in pieces of about a minute, the longest first, in as many processes as are wanted."""
+"""Work in pieces of about a minute, the longest first."""
 
 from __future__ import annotations
 
 import math
-import signal
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from hotview.experiments.building import parameters_of
 from hotview.experiments.cells import Cell
 from hotview.experiments.paper import SETTINGS
-from hotview.experiments.records import write_record
-from hotview.experiments.runner import run_cell
 
-__all__ = [
-    "Done",
-    "Item",
-    "expected_seconds",
-    "make_items",
-    "run_item",
-    "run_items",
-]
+__all__ = ["Item", "expected_seconds", "make_items"]
 
 # Trials that are trained together. They do not depend on the number of processes, so that neither
 # do the last bits of a result.
@@ -61,29 +49,6 @@ class Item:
 
     cell: Cell
     trials: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Done:
-    """An item that was run.
-
-    Parameters
-    ----------
-    item : Item
-        What was run.
-    error : str or None, default=None
-        What went wrong, if anything did; then nothing was written.
-
-    Examples
-    --------
-    >>> from hotview.experiments.cells import Cell
-    >>> from hotview.experiments.schedule import Done, Item
-    >>> Done(Item(Cell("msrc", "unsupervised", "HOT (11)", "paper"), (0, 1))).error is None
-    True
-    """
-
-    item: Item
-    error: str | None = None
 
 
 def expected_seconds(cell: Cell, device: str = "cpu") -> float:
@@ -151,103 +116,6 @@ def make_items(missing: Mapping[Cell, Sequence[int]], device: str = "cpu") -> li
         for group in sorted({trial // size for trial in trials}):
             items.append(Item(cell, tuple(t for t in trials if t // size == group)))
     return sorted(items, key=lambda i: -len(i.trials) * expected_seconds(i.cell, device))
-
-
-def run_items(
-    items: Sequence[Item],
-    out: Path,
-    *,
-    jobs: int = 1,
-    device: str = "cpu",
-    data: Path | None = None,
-) -> Iterator[Done]:
-    """Run items and write their records, and tell of each as it is done.
-
-    Parameters
-    ----------
-    items : sequence of Item
-        What to run, in this order.
-    out : Path
-        The folder of all results.
-    jobs : int, default=1
-        Number of processes; 1 runs in this one.
-    device : str, default="cpu"
-        Where to train networks.
-    data : Path or None, default=None
-        A folder or file with the data that are not in the package.
-
-    Yields
-    ------
-    Done
-        In the order in which they end.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from hotview.experiments.schedule import run_items
-    >>> list(run_items([], Path("nowhere")))
-    []
-    """
-    if jobs == 1 or len(items) < 2:
-        for item in items:
-            yield run_item(item, out, device, data)
-        return
-    from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
-
-    with parallel_config("loky", inner_max_num_threads=1):
-        parallel = Parallel(min(jobs, len(items)), return_as="generator_unordered", batch_size=1)
-    yield from parallel(delayed(_run_in_worker)(item, out, device, data) for item in items)
-
-
-def run_item(item: Item, out: Path, device: str = "cpu", data: Path | None = None) -> Done:
-    """Run an item and write its records.
-
-    Parameters
-    ----------
-    item : Item
-        What to run.
-    out : Path
-        The folder of all results.
-    device : str, default="cpu"
-        Where to train networks.
-    data : Path or None, default=None
-        A folder or file with the data that are not in the package.
-
-    Returns
-    -------
-    Done
-        With what went wrong, if anything did: one cell must not stop all others.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from hotview.experiments.cells import Cell
-    >>> from hotview.experiments.schedule import Item, run_item
-    >>> cell = Cell("handwritten", "-", "logistic regression", "-", without="hand")
-    >>> run_item(Item(cell, (0,)), Path("nowhere")).error
-    "ValueError: handwritten has no view 'hand' to leave out. (data.py:...)"
-    """
-    try:
-        for record in run_cell(item.cell, item.trials, device, data):
-            write_record(out, item.cell, record)
-    except FloatingPointError as error:
-        if len(item.trials) == 1:
-            return Done(item, f"trial {item.trials[0]}: {error}")
-        # One training that diverged must not cost the others theirs.
-        alone = [run_item(Item(item.cell, (trial,)), out, device, data) for trial in item.trials]
-        failed = [done.error for done in alone if done.error is not None]
-        return Done(item, "; ".join(failed) or None)
-    except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(where.filename).name}:{where.lineno}"
-        return Done(item, f"{type(error).__name__}: {error} ({place})")
-    return Done(item)
-
-
-def _run_in_worker(item: Item, out: Path, device: str, data: Path | None) -> Done:
-    # A terminal sends Ctrl-C to all processes; the first one ends the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return run_item(item, out, device, data)
 
 
 def _together(device: str) -> int:
