@@ -49,6 +49,11 @@ def test_search(run):
     assert "best on test rows" in printed
 
 
+def test_many_machines(run):
+    printed = run("many_machines.py", "--folds", 2, "--max-epochs", 1, "--views", "fou", "mor")
+    assert printed.splitlines()[-1] == "the same to the last bit"
+
+
 def test_single_cell(run):
     printed = run("single_cell.py", "--cells", 60, "--max-epochs", 2)
     assert "atac: mean confidence" in printed

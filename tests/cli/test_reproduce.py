@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from joblib import parallel_config
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -242,6 +243,15 @@ def test_the_table_shows_paper_ours_and_difference():
     table = comparison_table(rows, "A title")
     assert list(table.columns[3].cells) == ["[bold]-0.5 (-0.8, -0.2)[/bold]", ""]
     assert list(table.columns[5].cells) == ["+1.0 (-0.1, +2.1)", ""]
+
+
+def test_where_no_number_of_processes_is_given_joblib_is_asked(run, tmp_path, capsys):
+    options = Options(("table2",), trials=1, device="cpu", out=tmp_path)
+    with parallel_config("threading", n_jobs=2):
+        assert reproduce.run_reproduce(options) == 0
+    assert "3 trainings to run, 0 finished before; 2 processes" in capsys.readouterr().out
+    assert read_runs(tmp_path)[0]["jobs"] == 2
+    assert len(contents(tmp_path)) == 3
 
 
 # Two cells that end and two that do not; the first are first, though they are shorter.

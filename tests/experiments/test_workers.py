@@ -98,12 +98,15 @@ def test_workers_are_as_many_as_joblib_is_told():
 
 @pytest.mark.parametrize(("n_jobs", "jobs"), ((None, None), (None, 1), (2, None)))
 def test_items_run_where_joblib_is_told_and_else_here(n_jobs, jobs, trained, tmp_path):
-    before = signal.getsignal(signal.SIGINT)
-    with parallel_config("threading", n_jobs=n_jobs):
-        done = list(run_items(items(4), tmp_path, jobs=jobs))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with parallel_config("threading", n_jobs=n_jobs):
+            done = list(run_items(items(4), tmp_path, jobs=jobs))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert sorted(d.item.trials for d in done) == [(0,), (1,), (2,), (3,)]
     assert sorted(trials for trials, *_ in trained) == [(0,), (1,), (2,), (3,)]
-    assert signal.getsignal(signal.SIGINT) is before  # Ctrl-C is for this process
 
 
 def test_threads_of_a_process_take_turns(monkeypatch, tmp_path):
