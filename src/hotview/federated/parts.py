@@ -94,7 +94,7 @@ def join_parts(paths: Sequence[str | Path], out: str | Path) -> Path:
     model = _make_model(settings, classes, first.impute)
     shapes = {part.view_names_[0]: part._shapes[part.view_names_[0]] for part in parts}
     columns = {part.view_names_[0]: part._columns[part.view_names_[0]] for part in parts}
-    head = _joint_head(parts, note["names"], names)
+    head = _joint_head(parts, names)
     _give_views(model, shapes, columns, _join_networks(parts, head))
     model.history_, model.histories_ = first.history_, first.histories_
     model.references_ = first.references_
@@ -198,14 +198,12 @@ def _join_networks(parts: Sequence[Any], head: torch.nn.Module | None) -> MultiV
     )
 
 
-def _joint_head(
-    parts: Sequence[Any], every: Sequence[str], names: Sequence[str]
-) -> torch.nn.Linear | None:
-    """What the label holder learned from the features of all views, if all are here."""
-    told = [part.notes_[_NOTE]["joint_head"] for part in parts]
-    found = next((head for head in told if head is not None), None)
-    if found is None or list(every) != list(names):
-        return None
+def _joint_head(parts: Sequence[Any], names: Sequence[str]) -> torch.nn.Linear | None:
+    """What the label holder learned from features, if those of the same views are here."""
+    notes = [part.notes_[_NOTE] for part in parts]
+    found = next((note["joint_head"] for note in notes if note["joint_head"] is not None), None)
+    if found is None or notes[0]["pool"]["names"] != list(names):
+        return None  # in the end somebody was absent, or is now
     weight: Array = np.array(found["weight"], dtype=np.float32)
     head = torch.nn.Linear(weight.shape[1], weight.shape[0])
     with torch.no_grad():
