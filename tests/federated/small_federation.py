@@ -1,0 +1,87 @@
+"""Three small organizations, and everything that crosses between them and the center."""
+
+from pathlib import Path
+
+import numpy as np
+
+from hotview.datasets import make_views
+from hotview.federated import Coordinator, InProcess, Message, Organization, Settings, hold
+
+NAMES = ("clinical", "genetic", "imaging")
+HOLDER = "genetic"
+CLASSES = ["healthy", "ill", "unsure"]
+N_ROWS, N_LINKED = 40, 20
+
+
+def settings(**more):
+    return Settings(
+        **{
+            "rounds": 3,
+            "local_steps": 2,
+            "quantiles": 8,
+            "n_components": 3,
+            "n_features": 4,
+            "hidden": (6,),
+            "n_references": 2,
+            "n_projections": 4,
+            "batch_size": 16,
+            "label_holder": HOLDER,
+            "linked_batch": 10,
+            **more,
+        }
+    )
+
+
+def holdings(n_classes=3):
+    """Views whose rows come in another order everywhere; one organization has labels."""
+    data = make_views(
+        N_ROWS, n_views=3, n_columns=[5, 6, 4], n_classes=n_classes, labeled=1.0, random_state=1
+    )
+    found = {}
+    for s, (name, X) in enumerate(zip(NAMES, data.linked.values(), strict=True)):
+        order = np.random.default_rng(s).permutation(N_ROWS)
+        labels = [CLASSES[k] for k in data.linked_target[order]] if name == HOLDER else None
+        found[name] = hold(
+            name,
+            X[order],
+            ids=[f"patient-{i}" for i in order],
+            linked_ids=[f"patient-{i}" for i in range(N_LINKED)],
+            labels=labels,
+        )
+    return found
+
+
+def organizations(folder, own=None, **more):
+    own = holdings() if own is None else own
+    return {
+        name: Organization(own[name], Path(folder) / name, device="cpu", **more.get(name, {}))
+        for name in own
+    }
+
+
+class Recorder(InProcess):
+    """Keeps the bytes of all messages and answers, in the order in which they crossed."""
+
+    def __init__(self, members):
+        super().__init__(members)
+        self.crossed = []  # (organization, message, answer), as bytes
+
+    def exchange(self, messages, timeout):
+        answers = super().exchange(messages, timeout)
+        for name, message in messages.items():
+            assert isinstance(answers[name], Message), answers[name]
+            self.crossed.append((name, message.to_bytes(), answers[name].to_bytes()))
+        return answers
+
+    def to(self, name):
+        """What an organization was told, and what it answered."""
+        return [
+            (Message.from_bytes(message), answer)
+            for to, message, answer in self.crossed
+            if to == name
+        ]
+
+
+def train(members, given):
+    carrier = Recorder(members)
+    return Coordinator(carrier, given).run(), carrier

@@ -1,0 +1,214 @@
+import numpy as np
+import pytest
+from sample_tables import NAMES, write_tables
+from small_federation import settings, train
+
+import hotview as hv
+from hotview.federated import Message, Privacy
+from hotview.federated.configuration import open_organization, read_configuration, read_linked
+
+EVERYTHING = """
+name = "clinical"
+file = "tables/clinical.csv"
+folder = "kept"
+id_column = "id"
+linked = "linked.txt"
+label_column = "diagnosis"
+drop = ["remark", "date"]
+categorical = ["ward"]
+impute = "mean"
+device = "cpu"
+
+[privacy]
+epsilon = 5
+delta = 1e-6
+clip = 3.0
+seed = 7
+"""
+LEAST = 'name = "a"\nfile = "a.csv"\nfolder = "kept"\n'
+
+
+def write(folder, text, name="clinical.toml"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_key_is_read(tmp_path):
+    found = read_configuration(write(tmp_path, EVERYTHING))
+    assert found.name == "clinical"
+    assert found.file == tmp_path / "tables" / "clinical.csv"
+    assert found.folder == tmp_path / "kept"
+    assert found.id_column == "id"
+    assert found.linked == tmp_path / "linked.txt"
+    assert found.label_column == "diagnosis"
+    assert found.drop == ("remark", "date")
+    assert found.categorical == ("ward",)
+    assert found.impute == "mean"
+    assert found.device == "cpu"
+    assert found.privacy == Privacy(5, delta=1e-6, clip=3.0, seed=7)
+
+
+def test_what_is_not_said_is_left_out(tmp_path):
+    found = read_configuration(write(tmp_path, LEAST))
+    assert (found.id_column, found.linked, found.label_column) == (None, None, None)
+    assert (found.drop, found.categorical, found.impute) == ((), (), None)
+    assert (found.device, found.privacy) == ("auto", None)
+
+
+def test_paths_are_relative_to_the_file_and_may_be_whole(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    elsewhere = (tmp_path / "elsewhere.csv").as_posix()
+    text = f'name = "a"\nfile = "{elsewhere}"\nfolder = "../kept"\n'
+    path = write(tmp_path / "here", text)
+    monkeypatch.chdir(tmp_path / "here")
+    for given in (path, str(path)):
+        found = read_configuration(given)
+        assert found.file == tmp_path / "elsewhere.csv"
+        assert found.folder.resolve() == tmp_path / "kept"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    (
+        ("name = ", "to be TOML, but"),
+        (LEAST + "labels = 'y'", r"the keys .*label_column.* but there is 'labels'"),
+        *(
+            ("\n".join(x for x in LEAST.splitlines() if not x.startswith(key)), f"to say '{key}'")
+            for key in ("name", "file", "folder")
+        ),
+        (LEAST.replace('"a"', "3"), "name in .* to be a str, not 3"),
+        (LEAST + "device = true", "device in .* to be a str, not True"),
+        (LEAST + 'drop = "remark"', "drop in .* to be a list, not 'remark'"),
+        (LEAST + "drop = [1]", "drop in .* to list names of columns, but there is 1"),
+        (LEAST + 'categorical = ["a", 2.5]', "categorical in .* names of columns, .* 2.5"),
+        (LEAST + "privacy = 3", "privacy in .* to be a dict, not 3"),
+        (LEAST + 'linked = "linked.txt"', "which column holds ids: id_column"),
+        (LEAST + "[privacy]\nnoise = 3", "epsilon, delta, clip and seed under .* but .*noise"),
+        (LEAST + "[privacy]\ndelta = 1e-5", "epsilon, delta, clip and seed under .* but"),
+        (LEAST + "[privacy]\nepsilon = -1", "Expected epsilon"),
+        (LEAST + '[privacy]\nepsilon = "1"', "Expected epsilon"),
+    ),
+)
+def test_what_is_wrong_is_refused(tmp_path, text, why):
+    with pytest.raises(ValueError, match=why):
+        read_configuration(write(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.toml"):
+        read_configuration(tmp_path / "none.toml")
+
+
+def test_linked_ids_come_in_the_order_of_their_file(tmp_path):
+    path = tmp_path / "linked.txt"
+    path.write_bytes("\ufeffp3\r\n  p1 \r\n\r\npä2".encode())
+    assert read_linked(path) == ["p3", "p1", "pä2"]
+
+
+# organizations
+
+
+def columns_of(own):
+    (_, view), *_ = own.recipe["views"]
+    return [name for name, *_ in view["columns"]]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    write_tables(tmp_path)
+    return tmp_path
+
+
+def test_an_organization_holds_what_its_file_says(tables):
+    lines = (tables / "clinical.csv").read_text().splitlines()
+    header, *rows = (line.split(",") for line in lines)
+    own = open_organization(tables / "clinical.toml").holdings
+    truth = np.array([[float(x) for x in row[1:-1]] for row in rows])
+    np.testing.assert_allclose(np.asarray(own.table.data), truth, rtol=1e-6)
+    assert columns_of(own) == header[1:-1]
+    assert own.labels.tolist() == [row[-1] for row in rows]
+    assert own.classes == ["class 0", "class 1"]
+    ids = [row[0] for row in rows]
+    assert own.linked.tolist() == [ids.index(f"p{i}") for i in range(24)]
+
+
+def test_organizations_agree_if_their_lists_do(tables):
+    members = {name: open_organization(tables / f"{name}.toml") for name in NAMES}
+    told = {member.answer(Message("hello")).facts["digest"] for member in members.values()}
+    assert len(told) == 1
+    assert members["genetic"].holdings.classes == []
+    assert members["genetic"].part == tables / "genetic" / "part.hotview"
+
+
+def test_some_rows_may_have_no_label(tables):
+    lines = (tables / "clinical.csv").read_text().splitlines()
+    lines[1:11] = [line.rsplit(",", 1)[0] + "," for line in lines[1:11]]
+    (tables / "clinical.csv").write_text("\n".join(lines) + "\n")
+    own = open_organization(tables / "clinical.toml").holdings
+    assert own.labels[:10].tolist() == [None] * 10
+    assert own.classes == ["class 0", "class 1"]
+    assert (own.codes(own.classes) == -1).sum() == 10
+
+
+def test_columns_are_dropped_categories_told_apart_and_gaps_filled(tables):
+    lines = (tables / "genetic.csv").read_text().splitlines()
+    ward = [line + f",{i % 3}" for i, line in enumerate(lines[1:])]
+    ward[4] = ",".join([ward[4].split(",")[0], "", *ward[4].split(",")[2:]])
+    (tables / "genetic.csv").write_text("\n".join([lines[0] + ",ward", *ward]) + "\n")
+    path = tables / "genetic.toml"
+    path.write_text(path.read_text() + 'drop = ["x5"]\ncategorical = ["ward"]\nimpute = "mean"\n')
+    own = open_organization(path).holdings
+    assert own.impute == "mean"
+    assert columns_of(own) == [*(f"x{j}" for j in range(5)), "ward"]
+    assert own.table.n_columns == 5 + 3  # a column for every ward
+    path.write_text(path.read_text().replace('impute = "mean"', 'impute = "median"'))
+    with pytest.raises(ValueError, match="impute"):
+        open_organization(path)
+
+
+@pytest.mark.parametrize(
+    ("ids", "why"),
+    (
+        (["p0", "p1", "p0"], "agreed ids to be different"),
+        (["p0", "p999"], "but 1 are not, the first being 'p999'"),
+    ),
+)
+def test_a_bad_list_of_linked_ids_is_refused(tables, ids, why):
+    (tables / "linked.txt").write_text("\n".join(ids))
+    with pytest.raises(ValueError, match=why):
+        open_organization(tables / "clinical.toml")
+
+
+@pytest.mark.parametrize("key", ("id_column", "label_column"))
+def test_a_column_that_is_not_there_is_refused(tables, key):
+    path = tables / "clinical.toml"
+    lines = [
+        x if not x.startswith(key) else f'{key} = "nothing"' for x in path.read_text().split("\n")
+    ]
+    path.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match="nothing"):
+        open_organization(path)
+
+
+def test_equal_ids_are_refused(tables):
+    lines = (tables / "clinical.csv").read_text().splitlines()
+    (tables / "clinical.csv").write_text("\n".join([*lines, lines[1]]) + "\n")
+    with pytest.raises(ValueError, match=r"p\d+"):
+        open_organization(tables / "clinical.toml")
+
+
+def test_privacy_and_device_reach_the_organization(tables):
+    path = tables / "clinical.toml"
+    path.write_text(path.read_text() + 'device = "cpu"\n[privacy]\nepsilon = 2.0\n')
+    member = open_organization(path)
+    assert member.privacy == Privacy(2.0)
+    assert member.device.type == "cpu"
+
+
+def test_a_part_reads_new_files_as_the_table_was_read(tables):
+    members = {name: open_organization(tables / f"{name}.toml") for name in NAMES}
+    train(members, settings(rounds=1, local_steps=1, label_holder="clinical"))
+    recipe = hv.load(tables / "clinical" / "part.hotview").notes_["recipe"]
+    assert recipe == members["clinical"].holdings.recipe
+    assert recipe["id_column"] == "id"

@@ -1,0 +1,280 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as few
+from hypothesis import strategies as st
+from small_federation import CLASSES, HOLDER, N_LINKED, N_ROWS, holdings, settings
+from torch.nn.functional import cross_entropy
+
+from hotview.federated.labels import split_linked
+from hotview.federated.learner import Learner, Lesson, Pull, Report
+from hotview.federated.privacy import Release
+from hotview.federated.quantiles import directions_of
+from hotview.ot import sliced_cost
+
+CPU = torch.device("cpu")
+NOBODY = np.empty(0, dtype=np.int64)
+
+
+def learner(name="clinical", classes=(), release=None, shared=None, **more):
+    return Learner(settings(**more), holdings()[name], classes, 3, CPU, release, shared)
+
+
+def standardized(name):
+    X = np.asarray(holdings()[name].table.data, dtype=np.float64)
+    return torch.from_numpy((X - X.mean(0)) / X.std(0)).float()
+
+
+def outputs(one, X):
+    """Features, latents and scores by the network's modules, one after the other."""
+    network = one.network
+    F = network.encoders[0](X)
+    scores = network.view_heads[0](F) if len(network.view_heads) else None
+    return F, network.maps[0](F), scores
+
+
+# what others know of a loss
+
+
+def slope_of_cross_entropy(at, target):
+    x = at.clone().requires_grad_()
+    (g,) = torch.autograd.grad(cross_entropy(x, target), x)
+    return g
+
+
+def test_a_pull_has_the_true_gradient_where_it_was_told():
+    at, g = torch.randn(4, 3), torch.randn(4, 3)
+    x = at.clone().requires_grad_()
+    value = Pull(at, g, 0.7)(x)
+    value.backward()
+    assert value == 0
+    assert torch.equal(x.grad, g)
+
+
+@few(max_examples=50, deadline=None)
+@given(st.integers(2, 6), st.integers(1, 5), st.floats(0.1, 30), st.integers(0, 1000))
+def test_a_pull_bounds_a_cross_entropy_from_above(n_classes, n, far, seed):
+    random = torch.Generator().manual_seed(seed)
+    at, to = (
+        far * torch.randn(n, n_classes, generator=random, dtype=torch.float64) for _ in range(2)
+    )
+    target = torch.randint(n_classes, (n,), generator=random)
+    g = slope_of_cross_entropy(at, target)
+    bound = cross_entropy(at, target) + Pull(at, g, 1 / (4 * n))(to)
+    assert float(bound) >= float(cross_entropy(to, target)) - 1e-9
+
+
+def test_a_quarter_is_as_little_as_will_do():
+    # Between two classes of even odds a cross-entropy bends as much as it ever does.
+    to, target = torch.tensor([[1e-2, -1e-2]], dtype=torch.float64), torch.tensor([0])
+    at = torch.zeros_like(to)
+    g = slope_of_cross_entropy(at, target)
+    truth = float(cross_entropy(to, target) - cross_entropy(at, target))
+    assert float(Pull(at, g, 0.25)(to)) == pytest.approx(truth, abs=1e-9)
+    assert float(Pull(at, g, 0.24)(to)) < truth
+
+
+# reports
+
+
+@pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise", "none"))
+def test_a_report_tells_what_can_be_computed_by_hand(coupling):
+    more = {"batch_size": N_ROWS, "quantiles": N_ROWS, "coupling": coupling}
+    one = learner(classes=CLASSES, **more)
+    linked = np.array([3, 0, 7])
+    report = one.report(2, linked)
+    with torch.no_grad():
+        _, Z, scores = outputs(one, standardized("clinical"))
+    wanted = {"scores"}
+    truth = scores[holdings()["clinical"].linked[linked]]
+    torch.testing.assert_close(report.sent["scores"], truth, atol=1e-5, rtol=1e-5)
+    if coupling != "none":
+        wanted |= {"quantiles"}
+        truth = (Z @ directions_of(0, 2, 0, 4, 3).T).sort(dim=0).values.T
+        torch.testing.assert_close(report.sent["quantiles"], truth, atol=1e-5, rtol=1e-5)
+    if coupling == "hot-pairwise":
+        wanted |= {"moment"}
+        torch.testing.assert_close(report.sent["moment"], Z.T @ Z / N_ROWS, atol=1e-5, rtol=1e-5)
+    assert set(report.sent) == wanted
+    assert report.round == 2
+    assert sorted(report.rows) == list(range(N_ROWS))
+    assert not any(x.requires_grad for x in report.sent.values())
+
+
+def test_scores_are_sent_only_where_there_are_classes_and_linked_people():
+    assert set(learner().report(1, np.arange(3)).sent) == {"quantiles"}
+    assert set(learner(classes=CLASSES).report(1, NOBODY).sent) == {"quantiles"}
+
+
+def test_private_reports_have_noise_and_rows_of_their_own():
+    more = {"batch_size": 16, "quantiles": 16}
+    plain = learner(**more).report(1, NOBODY)
+    kept = Release(1e3, 0.0, 16, 5)
+    private = learner(release=kept, **more)
+    report = private.report(1, NOBODY)
+    kept.begin(1)
+    assert report.rows.tolist() == kept.draw_rows(N_ROWS).tolist()
+    assert report.rows.tolist() != plain.rows.tolist()
+    Z = private.embed(report.rows).detach()
+    truth = (Z @ directions_of(0, 1, 0, 4, 3).T).sort(dim=0).values.T
+    torch.testing.assert_close(report.sent["quantiles"], truth, atol=1e-5, rtol=1e-5)
+    noisy = learner(release=Release(2.0, 1.0, 16, 5), **more).report(1, NOBODY)
+    assert noisy.rows.tolist() == report.rows.tolist()
+    assert (noisy.sent["quantiles"] - truth).abs().max() > 0.1
+    assert (noisy.sent["quantiles"].diff(dim=1) >= 0).all()
+
+
+def test_a_seed_gives_the_same_learner_and_each_view_its_own():
+    one, again, other = learner(), learner(), learner(random_state=1)
+    for p, q, r in zip(
+        one.network.parameters(),
+        again.network.parameters(),
+        other.network.parameters(),
+        strict=True,
+    ):
+        assert torch.equal(p, q)
+        assert p.shape == r.shape
+    X = standardized("clinical")
+    assert not torch.equal(one.network.encoders[0](X), other.network.encoders[0](X))
+    assert one.report(1, NOBODY).rows.tolist() == again.report(1, NOBODY).rows.tolist()
+
+
+# learning
+
+
+def references():
+    return torch.randn(2, 8, 3, generator=torch.Generator().manual_seed(0))
+
+
+def test_steps_toward_references_lower_the_transport():
+    one = learner(local_steps=30, learning_rate=0.01, coupling_weight=1.0)
+    G, w = references(), torch.tensor([0.1, 0.2])
+    theta = directions_of(0, 99, 0, 20, 3)
+
+    def loss():
+        with torch.no_grad():
+            Z = one.embed(np.arange(N_ROWS))
+        return float((w * sliced_cost([Z], list(G), directions=theta)[0]).sum())
+
+    before = loss()
+    report = one.report(1, NOBODY)
+    row = one.learn(report, Lesson(1, weights=w, before=G, after=G), 2)
+    assert set(row) == {"transport"}
+    assert loss() < 0.8 * before
+
+
+def test_the_first_step_is_on_what_was_reported_and_others_on_the_new_references():
+    one, G, w = learner(local_steps=1), references(), torch.tensor([0.1, 0.2])
+    report = one.report(1, NOBODY)
+    with torch.no_grad():
+        C = sliced_cost([one.embed(report.rows)], list(G), directions=directions_of(0, 1, 0, 4, 3))
+    row = one.learn(report, Lesson(1, weights=w, before=G, after=G + 100), 2)
+    assert row["transport"] == pytest.approx(0.1 * float((w * C[0]).sum()), rel=1e-5)
+    # Of a report that got lost nothing is left but the references of now.
+    absent = learner(local_steps=1)
+    row = absent.learn(absent.report(1, NOBODY), Lesson(0, weights=w, before=G, after=G + 100), 2)
+    assert row["transport"] > 100
+
+
+def test_scores_follow_their_gradients():
+    one = learner(classes=CLASSES, coupling="none", local_steps=50, learning_rate=0.01)
+    linked = np.arange(10)
+    report = one.report(1, linked)
+    wanted = torch.from_numpy(np.random.default_rng(0).integers(3, size=10))
+
+    def loss():
+        with torch.no_grad():
+            return float(cross_entropy(one.score(linked), wanted))
+
+    g = slope_of_cross_entropy(report.sent["scores"], wanted)
+    before, sent = loss(), report.sent["scores"].clone()
+    row = one.learn(report, Lesson(1, {"scores": g}, {"scores": 1 / 40}), 2)
+    assert row["scores"] < 0  # what others lose
+    assert loss() < before
+    assert torch.equal(report.sent["scores"], sent)
+
+
+def weights_after(lesson, round=2):
+    one = learner(classes=CLASSES, coupling="none")
+    one.learn(one.report(1, np.arange(5)), lesson, round)
+    return [p.detach().clone() for p in one.network.parameters()]
+
+
+def test_gradients_of_another_report_pull_nothing():
+    start = [p.detach() for p in learner(classes=CLASSES, coupling="none").network.parameters()]
+    g, c = {"scores": torch.ones(5, 3)}, {"scores": 0.1}
+    for about in (0, 2):
+        stale = weights_after(Lesson(about, g, c))
+        assert all(torch.equal(p, q) for p, q in zip(stale, start, strict=True))
+    moved = weights_after(Lesson(1, g, c))
+    assert not all(torch.equal(p, q) for p, q in zip(moved, start, strict=True))
+
+
+def test_own_labels_of_people_who_are_not_linked_are_learned():
+    one = learner(HOLDER, CLASSES, coupling="none", local_steps=150, learning_rate=0.01)
+    own = np.setdiff1d(np.arange(N_ROWS), holdings()[HOLDER].linked)
+    assert one.own.tolist() == own.tolist()
+    truth = holdings()[HOLDER].codes(CLASSES)[own]
+    first = one.learn(one.report(1, NOBODY), Lesson(), 2)["own_labels"]
+    second = one.learn(one.report(2, NOBODY), Lesson(), 3)["own_labels"]
+    assert second < first
+    with torch.no_grad():
+        scores = one.network.view_heads[0](one.network.encoders[0](standardized(HOLDER)[own]))
+    assert (scores.argmax(1).numpy() == truth).mean() > 0.9
+
+
+def test_an_autoencoder_learns_at_home():
+    one = learner(
+        coupling="none", view_regularizer="autoencoder", local_steps=50, learning_rate=0.01
+    )
+    rows = [one.learn(one.report(r, NOBODY), Lesson(), r + 1) for r in (1, 2, 3)]
+    losses = [row["reconstruction"] for row in rows]
+    assert losses == sorted(losses, reverse=True)
+    X = standardized("clinical")
+    with torch.no_grad():
+        decoded = one.network.decoders[0](one.network.encoders[0](X))
+    assert float((decoded - X).square().mean()) < 0.5  # of a variance of 1
+
+
+def test_nothing_to_learn_changes_nothing():
+    one = learner(coupling="none")
+    before = [p.detach().clone() for p in one.network.parameters()]
+    assert one.learn(Report(), Lesson(), 1) == {}
+    assert all(torch.equal(p, q) for p, q in zip(one.network.parameters(), before, strict=True))
+
+
+# labels that the holder shares
+
+
+def shared_codes():
+    codes = holdings()[HOLDER].codes(CLASSES)[holdings()[HOLDER].linked]
+    _, held = split_linked(N_LINKED, 0.25, 0)
+    return codes, held
+
+
+def test_shared_labels_are_learned_by_who_has_none():
+    codes, held = shared_codes()
+    told = codes.copy()
+    told[held] = -1
+    one = learner("clinical", CLASSES, shared=told, coupling="none", local_steps=100)
+    assert one.lessons.shape == (N_ROWS, 3)
+    linked = holdings()["clinical"].linked
+    taught = np.setdiff1d(np.arange(N_LINKED), held)
+    assert (one.lessons[linked[taught]].argmax(1).numpy() == codes[taught]).all()
+    first = one.learn(one.report(1, NOBODY), Lesson(), 2)["lessons"]
+    assert one.learn(one.report(2, NOBODY), Lesson(), 3)["lessons"] < first
+
+
+def test_labels_that_are_held_out_do_not_teach_even_the_holder():
+    codes, held = shared_codes()
+    told = codes.copy()
+    told[held] = -1
+    one = learner(HOLDER, CLASSES, shared=told)
+    own = holdings()[HOLDER]
+    other = own.labels.copy()
+    other[own.linked[held]] = [CLASSES[(k + 1) % 3] for k in codes[held]]
+    own.labels[:] = other
+    changed = Learner(settings(), own, CLASSES, 3, CPU, None, told)
+    assert torch.equal(one.lessons, changed.lessons)
+    assert not np.array_equal(one.linked_codes, changed.linked_codes)  # which tell of views

@@ -1,0 +1,386 @@
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from small_federation import (
+    CLASSES,
+    HOLDER,
+    N_LINKED,
+    N_ROWS,
+    NAMES,
+    holdings,
+    organizations,
+    settings,
+    train,
+)
+
+from hotview.federated import Message, Organization, Privacy, hold
+from hotview.federated import organization as module
+from hotview.federated.labels import split_linked
+from hotview.federated.learner import Learner
+from hotview.federated.privacy import spent
+
+
+def one(folder, name="clinical", own=None, **more):
+    return Organization(own or holdings()[name], folder / name, device="cpu", **more)
+
+
+def changed(message, arrays=None, **facts):
+    return Message(message.kind, {**message.facts, **facts}, arrays or message.arrays)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Everything that crossed in a training."""
+    _, carrier = train(organizations(tmp_path_factory.mktemp("recorded")), settings())
+    return carrier
+
+
+def bring(member, carrier, until):
+    """Let an organization answer what another one was told, up to and with a round."""
+    for message, _ in carrier.to(member.holdings.name):
+        answer = member.answer(message)
+        if message.kind == "round" and message.facts["round"] == until:
+            return message, answer
+    return None
+
+
+# what it says
+
+
+def test_it_says_hello_without_telling_who_is_linked(tmp_path):
+    own = holdings()[HOLDER]
+    facts = one(tmp_path, HOLDER).answer(Message("hello")).facts
+    digest = own.digest
+    assert facts == {"name": HOLDER, "n_linked": N_LINKED, "digest": digest, "has_labels": True}
+    assert not one(tmp_path).answer(Message("hello")).facts["has_labels"]
+    assert not (tmp_path / "clinical").exists()  # nothing has begun
+
+
+def test_classes_are_told_by_the_label_holder_alone(tmp_path):
+    ask = Message("start", {"settings": settings().to_json()})
+    assert one(tmp_path, HOLDER).answer(ask).facts == {"classes": CLASSES}
+    assert one(tmp_path).answer(ask).facts == {"classes": []}
+
+
+def test_labels_are_told_only_if_that_was_agreed_and_only_of_those_who_teach(tmp_path):
+    own = holdings()[HOLDER]
+    truth = own.codes(CLASSES)[own.linked]
+    teaching, held = split_linked(N_LINKED, 0.25, 0)
+    ask = Message("start", {"settings": settings(share_labels=True).to_json()})
+    codes = one(tmp_path, HOLDER).answer(ask).arrays["codes"]
+    np.testing.assert_array_equal(codes[teaching], truth[teaching])
+    assert (codes[held] == -1).all()
+    assert one(tmp_path).answer(ask).arrays == {}
+    plain = Message("start", {"settings": settings().to_json()})
+    assert one(tmp_path, HOLDER).answer(plain).arrays == {}
+
+
+def test_the_same_message_gets_the_same_answer(tmp_path, recorded):
+    member = one(tmp_path)
+    for message, truth in recorded.to("clinical"):
+        first = member.answer(message).to_bytes()
+        assert first == truth
+        if message.kind != "start":
+            again, anew = member.answer(message), one(tmp_path).answer(message)
+            assert again.to_bytes() == anew.to_bytes() == first
+
+
+def test_an_older_round_is_refused(tmp_path, recorded):
+    member = one(tmp_path)
+    bring(member, recorded, until=2)
+    rounds = [m for m, _ in recorded.to("clinical") if m.kind == "round"]
+    for message in (rounds[0], changed(rounds[1], about=0)):
+        with pytest.raises(ValueError, match="is over: 'clinical' has answered round 2"):
+            member.answer(message)
+    # That is no harm: what comes next is answered as if nothing had been.
+    truth = recorded.to("clinical")
+    last = [answer for m, answer in truth if m.kind == "round"][2]
+    assert member.answer(rounds[2]).to_bytes() == last
+
+
+@pytest.mark.parametrize("kind", ("round", "finish"))
+def test_a_message_of_another_training_is_refused(tmp_path, recorded, kind):
+    member = one(tmp_path)
+    bring(member, recorded, until=1)
+    message = [m for m, _ in recorded.to("clinical") if m.kind == kind][-1]
+    for facts in ({"federation": "another"}, {"federation": None}):
+        with pytest.raises(ValueError, match="of another training than 'clinical' began"):
+            member.answer(changed(message, **facts))
+
+
+def test_who_has_not_begun_says_so(tmp_path, recorded):
+    for message, _ in recorded.to(HOLDER):
+        if message.kind not in ("hello", "start"):
+            with pytest.raises(ValueError, match="'genetic' to have begun, but there is no"):
+                one(tmp_path, HOLDER).answer(message)
+
+
+def test_who_is_no_label_holder_does_not_tell_what_labels_say(tmp_path, recorded):
+    own = holdings()["clinical"]
+    own.labels[:] = [CLASSES[k % 3] for k in range(N_ROWS)]
+    member = one(tmp_path, own=own)
+    bring(member, recorded, until=1)
+    for kind in ("judge", "fuse"):
+        message = next(m for m, _ in recorded.to(HOLDER) if m.kind == kind)
+        with pytest.raises(ValueError, match="label_holder is 'genetic'"):
+            member.answer(message)
+
+
+def test_a_label_holder_needs_labels(tmp_path):
+    ask = Message("start", {"settings": settings(label_holder="clinical").to_json()})
+    with pytest.raises(ValueError, match=r"'clinical' to hold the labels, .* label_column"):
+        one(tmp_path).answer(ask)
+
+
+def test_labels_that_the_holder_does_not_know_are_refused(tmp_path, recorded):
+    own = holdings()["clinical"]
+    own.labels[3] = "dead"
+    with pytest.raises(ValueError, match=r"among those of the label holder, .* there is 'dead'"):
+        bring(one(tmp_path, own=own), recorded, until=1)
+
+
+def test_settings_that_make_no_sense_are_refused(tmp_path):
+    told = {**settings().to_json(), "rounds": -1}
+    with pytest.raises(ValueError, match="Expected rounds"):
+        one(tmp_path).answer(Message("start", {"settings": told}))
+
+
+def test_gradients_of_the_wrong_shape_are_refused_and_leave_no_trace(tmp_path, recorded):
+    member = one(tmp_path)
+    bring(member, recorded, until=1)
+    messages = [(m, a) for m, a in recorded.to("clinical") if m.kind == "round"]
+    message, truth = messages[1]
+    wrong = {**message.arrays, "gradient.scores": np.zeros((4, 7), np.float32)}
+    with pytest.raises(RuntimeError, match="size"):
+        member.answer(changed(message, wrong))
+    assert member.answer(message).to_bytes() == truth
+
+
+# what goes wrong at home
+
+
+@pytest.mark.parametrize("what", ("full disk", "interrupt"))
+def test_half_a_round_is_no_round(tmp_path, recorded, monkeypatch, what):
+    member = one(tmp_path)
+    bring(member, recorded, until=1)
+    messages = [(m, a) for m, a in recorded.to("clinical") if m.kind == "round"]
+    with monkeypatch.context() as patch:
+        if what == "full disk":
+            error, where, name = OSError, module, "write_standing"
+        else:  # between two steps
+            error, where, name = KeyboardInterrupt, Learner, "_pulled"
+
+        def fail(*arguments):
+            raise error
+
+        patch.setattr(where, name, fail)
+        with pytest.raises(error):
+            member.answer(messages[1][0])
+    for message, truth in messages[1:]:
+        assert member.answer(message).to_bytes() == truth
+
+
+# privacy
+
+
+@pytest.fixture(scope="module")
+def spending(tmp_path_factory):
+    """One organization asks for privacy: all its rows are in every release, in which case the
+    accountant knows at once what that costs.
+    """
+    folder = tmp_path_factory.mktemp("private")
+    members = organizations(folder, clinical={"privacy": Privacy(50.0)})
+    joint, carrier = train(members, settings(batch_size=N_ROWS))
+    return folder, members, joint, carrier
+
+
+def begin(member, **more):
+    told = {"settings": settings(batch_size=N_ROWS, **more).to_json(), "federation": "one"}
+    member.answer(Message("start", {**told, "classes": CLASSES, "names": list(NAMES)}))
+
+
+def first_report(folder, privacy=None):
+    member = one(folder, privacy=privacy)
+    begin(member)
+    facts = {"round": 1, "federation": "one", "last": False}
+    G = np.zeros((2, 8, 3), np.float32)
+    return member.answer(Message("round", facts, {"references": G})).arrays["quantiles"]
+
+
+def test_what_is_spent_is_told_and_never_more_than_was_asked_for(spending):
+    _, members, joint, carrier = spending
+    told = [
+        Message.from_bytes(answer).facts["privacy"]
+        for message, answer in carrier.to("clinical")
+        if message.kind == "round"
+    ]
+    noise = members["clinical"].standing.noise
+    assert [one["epsilon"] for one in told] == [
+        pytest.approx(spent(noise, N_ROWS, N_ROWS, n, 1e-5)) for n in (1, 2, 3, 4)
+    ]
+    assert 0.99 * 50 < told[-1]["epsilon"] <= 50
+    assert joint.privacy == {"clinical": told[-1]}  # the others asked for none
+
+
+def test_an_answer_that_got_lost_is_told_again_at_no_cost(spending):
+    folder, members, _, carrier = spending
+    last, answer = [(m, a) for m, a in carrier.to("clinical") if m.kind == "round"][-1]
+    again = one(folder, privacy=Privacy(50.0)).answer(last)
+    assert again.to_bytes() == answer
+    assert members["clinical"].standing.n_releases == 4
+
+
+def test_no_more_is_released_than_there_is_noise_for(spending):
+    folder, members, _, carrier = spending
+    last = [m for m, _ in carrier.to("clinical") if m.kind == "round"][-1]
+    state = (folder / "clinical" / "state.federated").read_bytes()
+    for member in (members["clinical"], one(folder, privacy=Privacy(50.0))):
+        with pytest.raises(ValueError, match=r"privacy budget of 'clinical' is spent: .* 4 rel"):
+            member.answer(changed(last, round=5, about=4, last=False))
+    assert (folder / "clinical" / "state.federated").read_bytes() == state
+    # Whoever asked for no privacy goes on.
+    other = [m for m, _ in carrier.to("imaging") if m.kind == "round"][-1]
+    assert members["imaging"].answer(changed(other, round=5, about=0)).facts["round"] == 5
+
+
+def test_privacy_stays_what_it_was_at_the_beginning(spending):
+    folder, _, _, carrier = spending
+    message = carrier.to("clinical")[-1][0]
+    with pytest.raises(ValueError, match="as it began, with privacy, but now it is without"):
+        one(folder).answer(message)
+    message = carrier.to("imaging")[-1][0]
+    with pytest.raises(ValueError, match="as it began, without privacy, but now it is with"):
+        one(folder, "imaging", privacy=Privacy(1.0)).answer(message)
+
+
+def test_noise_hides_what_is_sent(tmp_path):
+    plain = first_report(tmp_path / "plain")
+    noisy = [first_report(tmp_path / "noisy", Privacy(e, seed=1)) for e in (1e4, 1e3, 1e2)]
+    errors = [np.abs(Q - plain).mean() for Q in noisy]
+    assert 0 < errors[0] < errors[1] < errors[2]
+
+
+def test_noise_has_its_seed_or_none(tmp_path):
+    seeds = (1, 1, 2, None, None)
+    sent = [first_report(tmp_path, Privacy(10.0, seed=seed)).tobytes() for seed in seeds]
+    assert sent[0] == sent[1]
+    assert len(set(sent)) == 4
+
+
+def test_moments_have_no_noise_and_are_not_sent_in_private(tmp_path):
+    with pytest.raises(ValueError, match="'hot-pairwise' sends second moments"):
+        begin(one(tmp_path, privacy=Privacy(1.0)), coupling="hot-pairwise")
+
+
+# nothing of any row
+
+
+def telling():
+    """Views with values, ids and columns that would be found wherever they were."""
+    found, random = {}, np.random.default_rng(0)
+    for s, name in enumerate(NAMES):
+        X = 1000 * (s + 1) + random.normal(size=(N_ROWS, 4 + s))
+        labels = [f"diagnosis-{i % 3}" for i in range(N_ROWS)] if name == HOLDER else None
+        found[name] = hold(
+            name,
+            X.astype(np.float64),
+            ids=[f"patient-{i}" for i in range(N_ROWS)],
+            linked_ids=[f"patient-{i}" for i in range(N_LINKED)],
+            labels=labels,
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory):
+    """Trainings by their settings: the members, and the bytes of all messages and answers."""
+
+    @cache
+    def run(**more):
+        members = organizations(tmp_path_factory.mktemp("telling"), telling())
+        _, carrier = train(members, settings(quantiles=16, **more))
+        return members, [data for _, *both in carrier.crossed for data in both]
+
+    return run
+
+
+def floats(seen):
+    """Every number in every array that crossed."""
+    arrays = [x for data in seen for x in Message.from_bytes(data).arrays.values()]
+    return {float(v) for x in arrays if x.dtype == np.float32 for v in x.ravel()}
+
+
+@pytest.mark.parametrize(
+    "more",
+    (
+        {},
+        {"coupling": "hot-pairwise", "view_regularizer": "autoencoder"},
+        {"share_features": True},
+        {"share_labels": True},
+    ),
+)
+def test_no_row_crosses(crossed, more):
+    members, seen = crossed(**more)
+    everything, numbers = b"".join(seen), floats(seen)
+    assert len(numbers) > 1000
+    for own in telling().values():
+        X = np.asarray(own.table.data)
+        Z = (X - X.mean(0)) / X.std(0)
+        with torch.no_grad():
+            learner = members[own.name].learner
+            latents = learner.embed(np.arange(N_ROWS)).numpy()
+        for rows in (X, Z, latents):
+            assert not numbers & {float(v) for v in rows.astype(np.float32).ravel()}
+            for row in rows:
+                assert row.astype(np.float32).tobytes() not in everything
+                assert row.astype(">f4").tobytes() not in everything
+            for v in rows.astype(np.float64).ravel():
+                assert v.tobytes() not in everything
+                assert repr(float(v)).encode() not in everything
+                assert str(np.float32(v)).encode() not in everything
+    for i in range(N_ROWS):
+        assert f"patient-{i}".encode() not in everything
+
+
+@pytest.mark.parametrize("share_features", (False, True))
+def test_features_cross_only_if_that_was_agreed_and_only_of_linked_people(crossed, share_features):
+    members, seen = crossed(**({"share_features": True} if share_features else {}))
+    everything = b"".join(seen)
+    for name, member in members.items():
+        learner = member.learner
+        with torch.no_grad():
+            X = learner.view.take(np.arange(N_ROWS))
+            F = learner.network.encode([X])[0].numpy()
+        linked = set(member.holdings.linked.tolist())
+        told = {i for i in range(N_ROWS) if F[i].tobytes() in everything}
+        assert told == (linked if share_features else set()), name
+
+
+def test_labels_cross_only_if_that_was_agreed(crossed):
+    for share in (False, True):
+        members, seen = crossed(**({"share_labels": True} if share else {}))
+        messages = [Message.from_bytes(data) for data in seen]
+        arrays = [
+            (m.kind, name) for m in messages for name, x in m.arrays.items() if x.dtype.kind == "i"
+        ]
+        assert set(arrays) == ({("start", "codes")} if share else set())
+        # What classes there are is told in the beginning, each once, and of nobody.
+        for data, message in zip(seen, messages, strict=True):
+            expected = int("classes" in message.facts and message.facts["classes"] != [])
+            assert data.count(b"diagnosis-1") == expected
+            assert message.kind == "start" or expected == 0
+        codes = members[HOLDER].learner.linked_codes
+        assert (codes.tobytes() in b"".join(seen)) is False  # those held out are not among them
+
+
+def test_nothing_else_crosses(crossed):
+    """Every array has one of the names that the documentation tells of."""
+    _, seen = crossed()
+    found = {(m.kind, name) for m in map(Message.from_bytes, seen) for name in m.arrays}
+    up = {("round", "quantiles"), ("round", "scores")}
+    down = {("round", "references"), ("round", "weights"), ("round", "gradient.scores")}
+    labels = {("judge", f"{what}.{name}") for what in ("scores", "gradient") for name in NAMES}
+    end = {("fuse", f"scores.{name}") for name in NAMES} | {("finish", "references")}
+    assert found == up | down | labels | end
