@@ -53,7 +53,8 @@ def cross_validate(
     scoring : str, callable or None, default=None
         A name of scikit-learn's, a function of (estimator, Xs, y), or the estimator's own score.
     n_jobs : int or None, default=None
-        Processes, as in scikit-learn.
+        Processes, as in scikit-learn; None takes what joblib's `parallel_config` says. Scores are
+        the same with any: every fit works on one thread.
     return_estimator : bool, default=False
         Whether to return the fitted estimators, too.
     random_state : int, numpy Generator or None, default=None

@@ -36,7 +36,8 @@ class GridSearch(Search):
     refit : bool, default=True
         Whether to fit the best combination to all rows in the end.
     n_jobs : int or None, default=None
-        Processes, as in scikit-learn.
+        Processes, as in scikit-learn; None takes what joblib's `parallel_config` says. Scores are
+        the same with any: every fit but the last works on one thread.
     random_state : int, numpy Generator or None, default=None
         Seed of the folds, where `cv` is a number.
 

@@ -49,7 +49,9 @@ class OptunaSearch(Search):
     refit : bool, default=True
         Whether to fit the best parameters to all rows in the end.
     n_jobs : int or None, default=None
-        Processes that share the folds of a trial, as in scikit-learn.
+        Processes that share the folds of a trial, as in scikit-learn; None takes what joblib's
+        `parallel_config` says. Scores are the same with any: every fit but the last works on one
+        thread.
     random_state : int, numpy Generator or None, default=None
         Seed of Optuna's sampler and, where `cv` is a number, of the folds.
     verbose : bool, default=False
