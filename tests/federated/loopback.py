@@ -1,8 +1,10 @@
 """A real federation on this machine: a SuperLink and SuperNodes, with TLS and authentication on."""
 
+import ctypes
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -71,17 +73,28 @@ class Loopback:
             if process.wait(PATIENCE) != 0:
                 raise RuntimeError(f"{name} was not registered: {self.log(f'register-{name}')}")
 
-    def start_node(self, name: str, /, key: str | None = None, **config: str) -> None:
-        """Start the SuperNode of an organization; it is there once it has a number."""
+    def start_node(
+        self,
+        name: str,
+        *,
+        key: str | None = "",
+        authority: Path | None = None,
+        patience: float | None = None,
+        **config: object,
+    ) -> None:
+        """Start a SuperNode, with the key of its name, of another name, or none."""
+        keys = self.folder / "keys"
         told = " ".join(f"{word}={json.dumps(str(value))}" for word, value in config.items())
+        more = () if key is None else ("--auth-supernode-private-key", str(keys / (key or name)))
+        more += ("--node-config", told) if told else ()
+        more += () if patience is None else ("--max-wait-time", str(patience))
         self._start(
             name,
             "flower-supernode",
             *("--superlink", f"127.0.0.1:{self.port}"),
-            *("--root-certificates", str(self.folder / "keys" / "ca.crt")),
-            *("--auth-supernode-private-key", str(self.folder / "keys" / (key or name))),
+            *("--root-certificates", str(authority or keys / "ca.crt")),
             *("--host", "127.0.0.1", "--port", str(free_port())),
-            *(("--node-config", told) if told else ()),
+            *more,
         )
 
     def run(self, app: Path, run_config: Mapping[str, object] | None = None) -> subprocess.Popen:
@@ -89,6 +102,14 @@ class Loopback:
         told = " ".join(f"{key}={json.dumps(value)}" for key, value in (run_config or {}).items())
         more = ("--run-config", told) if told else ()
         return self._start("run", "flwr", "run", str(app), "here", "--stream", *more, home="cli")
+
+    def kill_server_app(self) -> None:
+        """Kill the process that coordinates; the SuperLink stays."""
+        kin = psutil.Process(self.processes["superlink"].pid).children(recursive=True)
+        for process in kin:
+            with suppress(psutil.NoSuchProcess):
+                if any("flwr-serverapp" in word for word in process.cmdline()):
+                    process.kill()
 
     def status(self) -> dict:
         """What the SuperLink says of the latest run."""
@@ -134,6 +155,7 @@ class Loopback:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,
             )
         return self.processes[name]
 
@@ -177,6 +199,12 @@ def wait_until(has_happened: Callable[[], bool], patience: float = PATIENCE) -> 
         time.sleep(0.1)
 
 
+def die_with_parent() -> None:
+    """Ask Linux to kill this process with the one that starts it, which may itself be killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def kill_all(process: subprocess.Popen) -> None:
     """Kill a process and its children's children: some have sessions of their own."""
     try:
@@ -187,6 +215,54 @@ def kill_all(process: subprocess.Popen) -> None:
         with suppress(psutil.NoSuchProcess):
             member.kill()
     process.wait(PATIENCE)
+
+
+def exchanges(log: str) -> list[dict]:
+    """What a coordinator's log tells of its exchanges: of what kind, how many, how long."""
+    lines = re.findall(r" (\w+)(?: (\d+))?: (\d+) of (\d+) answered in ([\d.]+) s", log)
+    return [
+        {
+            "kind": kind,
+            "round": int(number) if number else None,
+            "asked": int(asked),
+            "answered": int(answered),
+            "seconds": float(seconds),
+        }
+        for kind, number, answered, asked, seconds in lines
+    ]
+
+
+def run_on_loopback(
+    folder: Path,
+    app: Path,
+    configurations: Mapping[str, Path],
+    run_config: Mapping[str, object] | None = None,
+    patience: float = 3600.0,
+) -> dict:
+    """Run an app once, from nothing to the end; what came of it, its times and its bytes.
+
+    `folder` is for logs, keys and the coordinator, and must be empty; `configurations` are those of
+    the organizations by name. Bytes are those that the SuperLink counted, in both directions.
+    """
+    told = {"folder": str(folder / "coordinator"), **(run_config or {})}
+    with loopback(folder, *configurations) as federation:
+        for name, path in configurations.items():
+            federation.start_node(name, config=path)
+        for name in configurations:
+            federation.wait_for(name, "SuperNode ID")
+        begun = time.monotonic()
+        federation.run(app, told).wait(patience)
+        seconds = time.monotonic() - begun
+        log, status = federation.log("run"), federation.status()
+    outcome = folder / "coordinator" / "outcome.json"
+    if not outcome.is_file():
+        raise RuntimeError(f"the run came to nothing: {status['status']}\n{log}")
+    return {
+        "seconds": seconds,
+        "exchanges": exchanges(log),
+        "traffic": status["network-traffic"],
+        "outcome": json.loads(outcome.read_text()),
+    }
 
 
 def free_port() -> int:

@@ -3,6 +3,7 @@ import logging
 import flwr.app
 import pytest
 from flwr.app import Error
+from loopback import exchanges
 from near_grid import NearGrid
 
 from hotview.federated import Failure, Message
@@ -42,6 +43,18 @@ def test_every_organization_gets_its_own_message():
     answers = carrier.exchange(MESSAGES, 1)
     assert {name: answer.facts["to"] for name, answer in answers.items()} == {n: n for n in NAMES}
     assert kinds_asked(carrier) == ["train"] * 3
+
+
+def test_it_shows_how_far_it_is(caplog):
+    silent = {**everybody(), 2: lambda asked: None}
+    with caplog.at_level(logging.INFO):
+        carrier_of(silent).exchange({n: Message("round", {"round": 4}) for n in NAMES}, 0.05)
+        carrier_of(everybody()).exchange({"genetic": Message("hello")}, 1)
+    told = exchanges("\n".join(f" {record.getMessage()}" for record in caplog.records))
+    assert [(e["kind"], e["round"], e["answered"], e["asked"]) for e in told] == [
+        ("round", 4, 2, 3),
+        ("hello", None, 1, 1),
+    ]
 
 
 def test_only_those_spoken_to_answer():

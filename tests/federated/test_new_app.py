@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from loopback import PATIENCE, free_port, kill_all, quiet, wait_until
+from loopback import PATIENCE, die_with_parent, free_port, kill_all, quiet, wait_until
 from sample_tables import NAMES, write_tables
 
 from hotview.federated import Settings
@@ -145,12 +145,13 @@ def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
     def start(commands, log):
         with (app / log).open("wb") as out:
             process = subprocess.Popen(
-                ["bash", "-c", commands],
+                ["bash", "-c", f"exec env {commands}"],
                 cwd=app,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,
             )
         started.append(process)
 

@@ -96,13 +96,16 @@ class GridCarrier:
         problems = self._problems(messages, nodes)
         there = {name: nodes[name][0] for name in messages if name not in problems}
         contents = {node: pack(messages[name], name) for name, node in there.items()}
+        start = time.monotonic()
         replies = self._send(contents, "train", timeout)
-        return {
+        answers = {
             name: Failure(problems[name])
             if name in problems
             else read_reply(replies.get(there[name]), name)
             for name in messages
         }
+        _show(messages, answers, time.monotonic() - start)
+        return answers
 
     @staticmethod
     def _problems(names: Iterable[str], nodes: Mapping[str, Sequence[int]]) -> dict[str, str]:
@@ -158,3 +161,14 @@ class GridCarrier:
             return list(self._grid.pull_messages([number]))
         except _MALFORMED as error:
             return [error]
+
+
+def _show(
+    messages: Mapping[str, Message], answers: Mapping[str, Message | Failure], seconds: float
+) -> None:
+    """Say how far it is: every exchange takes seconds."""
+    abouts = {f"{m.kind} {m.facts.get('round', '')}".strip() for m in messages.values()}
+    n = sum(isinstance(answer, Message) for answer in answers.values())
+    _log.info(
+        "%s: %d of %d answered in %.1f s", ", ".join(sorted(abouts)), n, len(messages), seconds
+    )

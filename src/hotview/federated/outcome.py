@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hotview._files import whole_file
-from hotview.federated.coordinator import Joint
+from hotview.federated.joint import Joint
 
 __all__ = ["write_outcome"]
 
