@@ -96,6 +96,14 @@ def test_facts_are_what_json_can_tell(value):
         Message("round", {"x": value}).to_bytes()
 
 
+@pytest.mark.parametrize("number", ("NaN", "Infinity", "-Infinity", "1e999"))
+def test_facts_that_are_no_numbers_are_refused(number):
+    text = '{"version": 1, "kind": "judge", "facts": {"curvature": %s}}'
+    Message.from_bytes(save({}, {"hotview": text % "0.25"}))
+    with pytest.raises(ValueError, match="it is no message"):
+        Message.from_bytes(save({}, {"hotview": text % number}))
+
+
 def test_another_version_is_told():
     told = {"version": 2, "kind": "round", "facts": {}}
     with pytest.raises(ValueError, match=r"speaks version 2 .* same release of hotview"):

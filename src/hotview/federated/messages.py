@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,7 +75,8 @@ class Message:
             With arrays that can be written to.
         """
         try:
-            told = json.loads(_header(data)["__metadata__"][_KEY])
+            text = _header(data)["__metadata__"][_KEY]
+            told = json.loads(text, parse_float=_finite, parse_constant=_finite)
             arrays = load(data)
             version, kind, facts = told["version"], told["kind"], told["facts"]
         except (KeyError, RecursionError, SafetensorError, TypeError, ValueError) as error:
@@ -90,6 +92,14 @@ class Message:
         if wrong:
             raise ValueError(f"it holds arrays of {sorted(wrong)}")
         return Message(kind, facts, {name: x.copy() for name, x in arrays.items()})
+
+
+def _finite(text: str) -> float:
+    """A number, if it is one; what is not would go unseen through many a comparison."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("not finite")
+    return number
 
 
 def _header(data: bytes) -> Mapping[str, Any]:
