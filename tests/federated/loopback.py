@@ -127,6 +127,10 @@ class Loopback:
         """What a process said, both times if it was started twice."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
+    def last_run(self) -> str:
+        """What the last run said; its log holds earlier ones, too."""
+        return self.log("run").rpartition("Successfully started run")[2]
+
     def wait_for(self, name: str, pattern: str, patience: float = PATIENCE) -> None:
         """Wait until a process has said something."""
         process = self.processes[name]

@@ -144,7 +144,12 @@ flwr run . ours --stream
 The coordinator is told who is missing, and who was left out of a round and why. A run that was
 stopped or killed goes on from `coordinator/checkpoint.federated` when it is started again; delete
 the file to begin anew. What the coordinator knows in the end is in `coordinator/outcome.json`, and
-each organization finds its part of the model in `organizations/NAME/part.hotview`.
+each organization finds its part of the model in `organizations/NAME/part.hotview`: a model of its
+own view, for `hotview predict` or `hotview transform`. Those who give their parts to one another
+put them together with `hotview federated join`.
+
+Whoever has all tables, to try it, needs none of this: `hotview federated simulate .` is the same
+training in one process.
 
 ## What to know
 

@@ -71,6 +71,14 @@ def unpack(content: RecordDict) -> tuple[str, Message]:
         The organization.
     message : Message
         What was said.
+
+    Examples
+    --------
+    >>> from flwr.app import RecordDict
+    >>> from hotview.federated.parcels import unpack
+    >>> unpack(RecordDict())
+    Traceback (most recent call last):
+    ValueError: it is no message
     """
     record = content.config_records.get(_RECORD) or ConfigRecord()
     name, data = record.get("name"), record.get("message")

@@ -32,6 +32,14 @@ class RunConfig:
         Seconds that an organization may take for an answer.
     patience : float
         Seconds until it is an error that an organization has not connected.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hotview.federated.run_config import RunConfig
+    >>> from hotview.federated.settings import Settings
+    >>> RunConfig(["clinical", "genetic"], Settings(), Path("out"), 600.0, 60.0).timeout
+    600.0
     """
 
     organizations: list[str]
