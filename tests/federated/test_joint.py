@@ -10,19 +10,22 @@ from hotview.federated.joint import Stage, read_stage, write_stage
 from hotview.training.history import History
 
 W = np.full((2, 3), 1 / 6, dtype=np.float32)
+CODES = np.array([1, -1, 0])
 
 
 def stage():
     row = {"epoch": 1, "loss": 0.5}
     joint = Joint(["x", "y"], History([row]), W, 2 * W, ["x", "y"], [{"round": 1}], {"x": {}})
     lesson = Message("round", {"about": 1}, {"weights": W[0]})
-    return Stage(Agreement("f", 4, ["a", 2]), joint, 1, {"x": lesson})
+    return Stage(
+        Agreement("f", 4, ["a", 2]), joint, 1, {"x": lesson}, {"power": 1.0}, {"codes": CODES}
+    )
 
 
 def test_what_is_written_is_read_again(tmp_path):
     path = tmp_path / "c.federated"
     write_stage(path, stage(), Settings(), {"mean_cost": torch.ones(2)})
-    found, center = read_stage(path, Settings(rounds=99), ["y", "x"])
+    found, center = read_stage(path, Settings(), ["y", "x"])
     assert found.agreement == stage().agreement
     assert list(found.joint.history) == list(stage().joint.history)
     np.testing.assert_array_equal(found.joint.W, W)
@@ -31,6 +34,8 @@ def test_what_is_written_is_read_again(tmp_path):
     assert (found.round, found.joint.dropped, found.joint.privacy) == (1, [{"round": 1}], {"x": {}})
     np.testing.assert_array_equal(found.lessons["x"].arrays["weights"], W[0])
     assert found.lessons["x"].facts == {"about": 1}
+    assert found.pool == {"power": 1.0}
+    np.testing.assert_array_equal(found.shared["codes"], CODES)
     assert center.keys() == {"mean_cost"}
 
 
@@ -46,6 +51,7 @@ def test_without_a_coupling_there_is_no_plan(tmp_path):
     ("settings", "names", "problem"),
     (
         (Settings(quantiles=8), ["x", "y"], "quantiles was 64 then and is 8 now"),
+        (Settings(rounds=99), ["x", "y"], "rounds was 20 then and is 99 now"),
         (Settings(), ["x", "z"], "organizations was"),
     ),
 )

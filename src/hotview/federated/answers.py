@@ -10,7 +10,7 @@ import numpy as np
 from hotview.federated.carrier import Failure
 from hotview.federated.messages import Message
 
-__all__ = ["RefusedError", "check_answer", "check_quantiles"]
+__all__ = ["RefusedError", "check_answer", "check_codes", "check_pool", "check_quantiles"]
 
 _MOST = 1e6  # of anything that is sent: latents have variances below 1, scores are logarithms
 _SLACK = 1e-5  # by which sorted numbers may fall, having been rounded
@@ -76,6 +76,45 @@ def _check_array(name: str, x: Any, shape: tuple[int, ...]) -> None:
         raise RefusedError(f"its {name} are not finite")
     if (largest := float(np.abs(x).max(initial=0))) > _MOST:
         raise RefusedError(f"its {name} are as large as {largest:.3g}")
+
+
+def check_pool(pool: Any, n_views: int) -> None:
+    """Refuse what cannot be weights of the views.
+
+    Parameters
+    ----------
+    pool : object
+        What the label holder said.
+    n_views : int
+        Views that it was told of.
+    """
+    try:
+        numbers = [*pool["complete"], *pool["partial"], pool["power"]]
+        lengths = len(pool["names"]), len(pool["partial"]), len(pool["complete"])
+        fits = lengths == (n_views, n_views, n_views + 1) and bool(
+            np.isfinite(np.array(numbers, dtype=np.float64)).all()
+        )
+    except (KeyError, TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise RefusedError("it tells no weights of the views")
+
+
+def check_codes(answer: Message, n_linked: int, n_classes: int) -> None:
+    """Refuse what cannot be the classes of linked individuals.
+
+    Parameters
+    ----------
+    answer : Message
+        From the label holder.
+    n_linked, n_classes : int
+        Of how many, and how many there are.
+    """
+    codes = answer.arrays.get("codes", np.empty(0))
+    fits = set(answer.arrays) == {"codes"} and codes.dtype == np.int64
+    fits = fits and codes.shape == (n_linked,)
+    if not fits or ((codes < -1) | (codes >= n_classes)).any():
+        raise RefusedError("it tells no classes of the linked people")
 
 
 def check_quantiles(answer: Message) -> None:

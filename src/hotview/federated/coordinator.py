@@ -10,12 +10,18 @@ from typing import Any
 import torch
 
 from hotview._types import Array
-from hotview.federated.agreement import agree
-from hotview.federated.answers import RefusedError, check_answer, check_quantiles
+from hotview.federated.agreement import Agreement, agree
+from hotview.federated.answers import (
+    RefusedError,
+    check_answer,
+    check_codes,
+    check_pool,
+    check_quantiles,
+)
 from hotview.federated.carrier import Carrier, Failure
 from hotview.federated.center import Center, Coupled
 from hotview.federated.joint import Joint, Stage, read_stage, write_stage
-from hotview.federated.labels import split_linked
+from hotview.federated.labels import asked_in
 from hotview.federated.learner import Report
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
@@ -123,21 +129,23 @@ class Coordinator:
         judged = self._judge(reports)
         if judged is not None:
             parts["view_heads"] = float(judged.facts["loss"])
+        if self.stage.round == self.settings.weighing_round:
+            self._weigh(reports)
         self.stage.lessons = {
             name: self._lesson(name, coupled, judged if name in reports else None)
             for name in self.stage.joint.names
         }
         self._record(parts, coupled, len(reports))
 
-    def _gather(self, round: int, *, last: bool = False) -> dict[str, Report]:
+    def _gather(self, round: int) -> dict[str, Report]:
         """Reports of all who answer, of at least as many as must."""
-        messages = {name: self._message(name, round, last=last) for name in self.stage.joint.names}
+        messages = {name: self._message(name, round) for name in self.stage.joint.names}
         reports: dict[str, Report] = {}
         for _ in range(_TRIES):
             missing = {name: m for name, m in messages.items() if name not in reports}
             for name, answer in self._exchange(missing).items():
                 try:
-                    reports[name] = self._check_report(name, answer, round, last=last)
+                    reports[name] = self._check_report(name, answer, round)
                 except RefusedError as refused:
                     self._drop(name, round, str(refused))
             if len(reports) >= self.settings.least:
@@ -152,34 +160,28 @@ class Coordinator:
             )
         )
 
-    def _message(self, name: str, round: int, *, last: bool) -> Message:
+    def _message(self, name: str, round: int) -> Message:
         before = self.stage.lessons.get(name, Message("round"))
-        facts = {
-            **before.facts,
-            "round": round,
-            "federation": self.stage.agreement.federation,
-            "last": last,
-        }
-        arrays = dict(before.arrays)
+        facts = {**before.facts, "round": round, "federation": self.stage.agreement.federation}
+        arrays = {**before.arrays, **self.stage.shared}
         if (G := self.center.references) is not None:
             arrays["references"] = G.numpy()
         return Message("round", facts, arrays)
 
-    def _check_report(
-        self, name: str, answer: Message | Failure, round: int, *, last: bool
-    ) -> Report:
+    def _check_report(self, name: str, answer: Message | Failure, round: int) -> Report:
         s = self.settings
         shapes: dict[str, tuple[int, ...]] = {}
-        if s.coupling != "none":
+        is_last = round > s.rounds
+        if s.coupling != "none" and not is_last:
             shapes["quantiles"] = (s.n_projections, s.quantiles)
-        if s.coupling == "hot-pairwise":
+        if s.coupling == "hot-pairwise" and not is_last:
             shapes["moment"] = (s.n_components, s.n_components)
-        teaching, held = split_linked(self.stage.agreement.n_linked, s.fusion_share, s.random_state)
-        n = len(held) if last else min(len(teaching), s.linked_batch) * (not s.share_labels)
-        if self.stage.agreement.classes and n > 0:
-            shapes["scores"] = (n, len(self.stage.agreement.classes))
-        if last and s.share_features and self.stage.agreement.classes:
-            shapes["features"] = (self.stage.agreement.n_linked, s.n_features)
+        agreement = self.stage.agreement
+        asked = asked_in(round, s, agreement.n_linked)
+        widths = {"scores": len(agreement.classes), "held": len(agreement.classes)}
+        for what, who in vars(asked).items():
+            if len(who) > 0:
+                shapes[what] = (len(who), widths.get(what, s.n_features))
         checked = check_answer(answer, "round", {"name": name, "round": round}, shapes)
         check_quantiles(checked)
         self._note_privacy(name, checked.facts.get("privacy"))
@@ -263,7 +265,8 @@ class Coordinator:
     # the end
 
     def _finish(self) -> None:
-        reports = self._gather(self.stage.round + 1, last=True)
+        holder = self.settings.label_holder
+        reports = self._gather(self.stage.round + 1)
         facts: dict[str, Any] = {"federation": self.stage.agreement.federation}
         if self.stage.joint.W is not None and self.stage.joint.C is not None:
             facts["plan"] = {
@@ -274,34 +277,60 @@ class Coordinator:
         arrays: dict[str, Array] = {}
         if (G := self.center.references) is not None:
             arrays["references"] = G.numpy()
-        fused = self._fuse(reports)
-        if fused is not None:
-            facts["pool"] = fused.facts["pool"]
-        messages = {}
-        for name in self.stage.joint.names:
-            is_holder = fused is not None and name == self.settings.label_holder
-            more = fused.arrays if is_holder and fused is not None else {}
-            messages[name] = Message("finish", facts, {**arrays, **more})
+        if self.stage.pool is not None:
+            facts["pool"] = self.stage.pool
+        head = self._ask_for_head(reports)
+        messages = {
+            name: Message("finish", facts, {**arrays, **head} if name == holder else arrays)
+            for name in self.stage.joint.names
+        }
         for name, answer in self._exchange(messages).items():
             if isinstance(answer, Failure):
                 self._drop(name, self.stage.round + 1, answer.reason)
             else:
                 self.stage.joint.finished.append(name)
 
-    def _fuse(self, reports: Mapping[str, Report]) -> Message | None:
-        holder, s = self.settings.label_holder, self.settings
+    def _ask_for_head(self, reports: Mapping[str, Report]) -> dict[str, Array]:
+        """What the label holder makes of all features, if they are shared; for itself alone."""
+        fused = self._fuse(reports, last=True) if self.settings.share_features else None
+        return {} if fused is None else fused.arrays
+
+    def _weigh(self, reports: Mapping[str, Report]) -> None:
+        """Let the label holder find out how much each view counts, and teach by all labels."""
+        fused = self._fuse(reports, last=False)
+        if fused is not None:
+            self.stage.pool, self.stage.shared = fused.facts["pool"], fused.arrays
+
+    def _fuse(self, reports: Mapping[str, Report], *, last: bool) -> Message | None:
+        holder, agreement = self.settings.label_holder, self.stage.agreement
         if holder is None:
             return None
-        facts = {"federation": self.stage.agreement.federation, "names": list(reports)}
+        facts = {"federation": agreement.federation, "names": list(reports), "last": last}
         arrays = {
             f"{what}.{name}": report.sent[what].numpy()
-            for what in ("scores", "features")
+            for what in ("held", "features")
             for name, report in reports.items()
             if what in report.sent
         }
         answer = self._exchange({holder: Message("fuse", facts, arrays)})[holder]
-        if isinstance(answer, Failure) or not isinstance(answer.facts.get("pool"), dict):
-            reason = answer.reason if isinstance(answer, Failure) else "it tells no weights"
-            self._drop(holder, s.rounds + 1, f"as label holder, {reason}")
+        try:
+            return _check_fused(answer, self.settings, agreement, len(reports), last=last)
+        except RefusedError as refused:
+            self._drop(holder, self.stage.round, f"as label holder, {refused}")
             return None
+
+
+def _check_fused(
+    answer: Message | Failure, settings: Settings, agreement: Agreement, n_views: int, *, last: bool
+) -> Message:
+    if isinstance(answer, Failure):
+        raise RefusedError(answer.reason)
+    n = len(agreement.classes)
+    if last:  # there is no head where a class was never seen
+        shapes = {"weight": (n, n_views * settings.n_features), "bias": (n,)}
+        return check_answer(answer, "fuse", {}, shapes if answer.arrays else {})
+    check_pool(answer.facts.get("pool"), n_views)
+    if settings.share_labels:
+        check_codes(answer, agreement.n_linked, n)
         return answer
+    return check_answer(answer, "fuse", {}, {})

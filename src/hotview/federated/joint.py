@@ -69,12 +69,18 @@ class Stage:
         Rounds that are over.
     lessons : dict of str to Message
         What each organization is to be told of its last report.
+    pool : dict of str to object, or None, default=None
+        How much each view counts, once that is known.
+    shared : dict of str to ndarray
+        What the label holder shares with all from then on.
     """
 
     agreement: Agreement
     joint: Joint
     round: int = 0
     lessons: dict[str, Message] = field(default_factory=dict)
+    pool: dict[str, Any] | None = None
+    shared: dict[str, Array] = field(default_factory=dict)
 
 
 def write_stage(path: Path, stage: Stage, settings: Settings, center: Mapping[str, Tensor]) -> None:
@@ -96,6 +102,7 @@ def write_stage(path: Path, stage: Stage, settings: Settings, center: Mapping[st
     for name, lesson in stage.lessons.items():
         for k, x in lesson.arrays.items():
             tensors[f"lesson.{name}.{k}"] = torch.from_numpy(x)
+    tensors |= {f"shared.{k}": torch.from_numpy(x) for k, x in stage.shared.items()}
     if joint.W is not None and joint.C is not None:
         tensors |= {"W": torch.from_numpy(joint.W), "C": torch.from_numpy(joint.C)}
     facts = {
@@ -108,6 +115,7 @@ def write_stage(path: Path, stage: Stage, settings: Settings, center: Mapping[st
         "present": joint.present,
         "dropped": joint.dropped,
         "privacy": joint.privacy,
+        "pool": stage.pool,
     }
     write_archive(path, _CHECKPOINT, tensors, facts)
 
@@ -120,7 +128,7 @@ def read_stage(path: Path, settings: Settings, names: list[str]) -> tuple[Stage,
     path : Path
         The file.
     settings : Settings
-        Which must be those of then, but for the number of rounds.
+        Which must be those of then.
     names : list of str
         The organizations, which must be those of then, in any order.
 
@@ -150,7 +158,14 @@ def read_stage(path: Path, settings: Settings, names: list[str]) -> tuple[Stage,
             )
             for name, told in facts["lessons"].items()
         }
-        stage = Stage(Agreement(**facts["agreement"]), joint, facts["round"], lessons)
+        stage = Stage(
+            Agreement(**facts["agreement"]),
+            joint,
+            facts["round"],
+            lessons,
+            facts["pool"],
+            {k: x.numpy() for k, x in _part(tensors, "shared.").items()},
+        )
     except (KeyError, TypeError) as error:
         raise _CHECKPOINT.refuse(path, f"its parts do not fit ({error})") from error
     return stage, _part(tensors, "center.")
@@ -159,7 +174,7 @@ def read_stage(path: Path, settings: Settings, names: list[str]) -> tuple[Stage,
 def _check_same(path: Path, facts: Mapping[str, Any], settings: Settings, names: list[str]) -> None:
     now = {**settings.to_json(), "organizations": sorted(names)}
     then = {**facts["settings"], "organizations": sorted(facts["names"])}
-    differ = [k for k in now if k != "rounds" and now[k] != then.get(k)]
+    differ = [k for k in now if now[k] != then.get(k)]
     if differ:
         raise ValueError(
             f"Expected {path} to be of a training with the same settings, but {differ[0]} was "

@@ -13,8 +13,9 @@ from torch.nn.functional import cross_entropy, log_softmax
 
 from hotview._types import Array, IntArray
 from hotview.estimators.pooling import Held, Pool, fit_pool
+from hotview.federated.settings import Settings
 
-__all__ = ["JointHead", "Judgment", "fuse", "judge", "split_linked"]
+__all__ = ["Asked", "JointHead", "Judgment", "asked_in", "fuse", "judge", "split_linked"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def judge(scores: Mapping[str, Tensor], codes: IntArray, head_weight: float) -> 
 
 
 def split_linked(n: int, share: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Linked individuals that teach, and those that tell in the end how much each view counts.
+    """Linked individuals that teach first, and those that tell how much each view counts.
 
     Parameters
     ----------
@@ -97,6 +98,69 @@ def split_linked(n: int, share: float, seed: int) -> tuple[IntArray, IntArray]:
     order = np.random.default_rng([seed, 1]).permutation(n)
     n_held = round(share * n)
     return np.sort(order[n_held:]), np.sort(order[:n_held])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Linked individuals about whom a round asks.
+
+    Parameters
+    ----------
+    scores : ndarray of int64
+        Whose scores are judged, and teach.
+    held : ndarray of int64
+        Whose scores tell how much each view counts.
+    features : ndarray of int64
+        Whose features are sent, for a joint head.
+    """
+
+    scores: IntArray
+    held: IntArray
+    features: IntArray
+
+
+def asked_in(round: int, settings: Settings, n_linked: int) -> Asked:
+    """Whom a round asks about, which every side finds by itself.
+
+    In the first half of the rounds some are held out. Once it is known how much each view counts,
+    everybody teaches. The round after the last asks for what a joint head needs, and nothing else.
+
+    Parameters
+    ----------
+    round : int
+        Which round.
+    settings : Settings
+        Of the federation.
+    n_linked : int
+        Linked individuals.
+
+    Returns
+    -------
+    Asked
+        Nobody at all without a label holder.
+
+    Examples
+    --------
+    >>> from hotview.federated import Settings
+    >>> from hotview.federated.labels import asked_in
+    >>> settings = Settings(label_holder="clinical", rounds=4)
+    >>> [len(asked_in(round, settings, 100).scores) for round in (1, 2, 3, 4, 5)]
+    [75, 75, 100, 100, 0]
+    """
+    nobody, everybody = np.empty(0, dtype=np.int64), np.arange(n_linked)
+    if settings.label_holder is None:
+        return Asked(nobody, nobody, nobody)
+    seed, weighing = settings.random_state, round == settings.weighing_round
+    teaching, held = split_linked(n_linked, settings.fusion_share, seed)
+    if round > settings.weighing_round:
+        teaching = everybody
+    if round > settings.rounds or settings.share_labels:
+        teaching = nobody
+    if len(teaching) > settings.linked_batch:
+        order = np.random.default_rng([seed, 2, round]).permutation(teaching)
+        teaching = np.sort(order[: settings.linked_batch])
+    asks = settings.share_features and (weighing or round > settings.rounds)
+    return Asked(teaching, held if weighing else nobody, everybody if asks else nobody)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from hotview.estimators.teaching import (
     share_labels,
 )
 from hotview.federated.holdings import Holdings
-from hotview.federated.labels import split_linked
+from hotview.federated.labels import Asked
 from hotview.federated.privacy import Release
 from hotview.federated.quantiles import directions_of, summarize
 from hotview.federated.settings import Settings
@@ -90,7 +90,8 @@ class Report:
     linked : ndarray of int64
         Linked individuals whose scores were sent.
     sent : dict of str to Tensor
-        ``quantiles``, ``moment`` and ``scores``, where they were.
+        ``quantiles``, ``moment``, ``scores``, ``held`` (scores, too) and ``features``, where they
+        were.
     """
 
     round: int = 0
@@ -167,6 +168,7 @@ class Learner:
         self.network = self._make_network(seed, n_views).to(device)
         self.optimizer = make_optimizer([self.network], settings.learning_rate)
         codes = holdings.codes(classes) if classes else np.full(len(self.view), -1)
+        self.codes = codes
         self.lessons = None if shared is None else self._spread(codes, shared)
         own = np.setdiff1d(np.flatnonzero(codes >= 0), holdings.linked)
         self.own, self.own_codes = own, torch.from_numpy(codes[own]).to(device)
@@ -197,29 +199,38 @@ class Learner:
         start_at_principal_components(network, 0, self.pca, settings.n_components, 1 / n_clouds)
         return network
 
+    def hear(self, shared: IntArray) -> None:
+        """Learn from the labels that the holder shares by now.
+
+        Parameters
+        ----------
+        shared : ndarray of int64
+            Classes of all linked individuals, −1 where unknown.
+        """
+        self.lessons = self._spread(self.codes, shared)
+
     def _spread(self, codes: IntArray, shared: IntArray) -> Tensor:
         """Labels of its own, and those shared by the holder, spread among all rows."""
-        known, linked, s = codes.copy(), self.holdings.linked, self.settings
-        known[linked[shared >= 0]] = shared[shared >= 0]
-        _, held = split_linked(len(linked), s.fusion_share, s.random_state)
-        known[linked[held]] = -1  # also where they are known, for they tell how much a view counts
+        known, random = codes.copy(), np.random.default_rng(self.settings.random_state)
+        # Also where their labels are known: some are held out, to tell how much a view counts.
+        known[self.holdings.linked] = shared
         rows = np.flatnonzero(known >= 0)
         nobody = np.empty((0, 1), dtype=np.int64)
         data = TrainingRows([self.view], nobody, own=[rows], own_target=[known[rows]])
-        ground = lay_ground(data, 0, self.pca, _N_NEIGHBORS, self.random)
+        ground = lay_ground(data, 0, self.pca, _N_NEIGHBORS, random)
         told = Known.of(data, np.ones(self.n_classes))
-        (shares,) = share_labels([ground], told, self.random)
+        (shares,) = share_labels([ground], told, random)
         return make_lessons(ground, shares, known)
 
-    def report(self, round: int, linked: IntArray) -> Report:
+    def report(self, round: int, asked: Asked) -> Report:
         """What to send in a round: see `Report`.
 
         Parameters
         ----------
         round : int
             Which round.
-        linked : ndarray of int64
-            Linked individuals whose scores are wanted.
+        asked : Asked
+            Linked individuals about whom it asks.
 
         Returns
         -------
@@ -230,18 +241,22 @@ class Learner:
         if self.release is not None:
             self.release.begin(round)
             rows = self.release.draw_rows(len(self.view))
-        report = Report(round, rows, own, linked)
+        report = Report(round, rows, own, asked.scores)
         with torch.no_grad():
             Z = self.embed(rows)
-            if self.settings.coupling != "none":
+            is_last = round > self.settings.rounds  # which nothing is learned from
+            if self.settings.coupling != "none" and not is_last:
                 P = Z @ self.directions(round).T
                 if self.release is not None:
                     P = self.release.add_noise(P, self.settings.n_components)
                 report.sent["quantiles"] = summarize(P, self.settings.quantiles)
-            if self.settings.coupling == "hot-pairwise":
+            if self.settings.coupling == "hot-pairwise" and not is_last:
                 report.sent["moment"] = second_moment(Z, "mean")
-            if self.n_classes > 0 and len(linked) > 0:  # the holder asks for them
-                report.sent["scores"] = self.score(linked)
+            for name, who in (("scores", asked.scores), ("held", asked.held)):
+                if len(who) > 0:
+                    report.sent[name] = self.score(who)
+            if len(asked.features) > 0:
+                report.sent["features"] = self.features(asked.features)
         report.sent = {name: x.cpu() for name, x in report.sent.items()}
         return report
 

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._types import Array, IntArray
+from hotview._types import Array
 from hotview.estimators.parameters import pick_device
 from hotview.federated.holdings import Holdings
-from hotview.federated.labels import fuse, judge, split_linked
+from hotview.federated.labels import JointHead, asked_in, fuse, judge, split_linked
 from hotview.federated.learner import Learner, Lesson
 from hotview.federated.messages import Message
 from hotview.federated.parts import save_part
@@ -151,8 +151,7 @@ class Organization:
                 "'hot-pairwise' sends second moments, which have no noise."
             )
         n = self.holdings.table.n_rows
-        # One release in every round, and the one after the last.
-        return self.privacy.calibrate(n, settings.batch_size, settings.rounds + 1)
+        return self.privacy.calibrate(n, settings.batch_size, settings.rounds)
 
     def _make_learner(self, standing: Standing) -> Learner:
         settings = Settings.from_json(standing.settings)
@@ -203,20 +202,19 @@ class Organization:
                 f"round {round} is over: {self.holdings.name!r} has answered round "
                 f"{standing.report.round}"
             )
-        self._check_budget(learner, standing)
+        if round <= learner.settings.rounds:
+            self._check_budget(learner, standing)
         lesson = self._lesson(message, standing)
+        if "codes" in message.arrays and standing.shared is not None:
+            standing.shared = message.arrays["codes"]
+            learner.hear(standing.shared)
         if round > 1:
             row = learner.learn(standing.report, lesson, round)
             standing.history.append({"epoch": round - 1, "loss": sum(row.values()), **row})
         settings = learner.settings
-        linked = self._linked(settings, round, last=bool(message.facts.get("last")))
-        report = learner.report(round, linked)
+        report = learner.report(round, asked_in(round, settings, len(self.holdings.linked)))
         standing.report, standing.references = report, message.arrays.get("references")
         arrays: dict[str, Array] = {name: x.numpy() for name, x in report.sent.items()}
-        if message.facts.get("last") and settings.share_features and learner.n_classes > 0:
-            with torch.no_grad():
-                every = np.arange(len(self.holdings.linked))
-                arrays["features"] = learner.features(every).cpu().numpy()
         facts: dict[str, Any] = {"name": self.holdings.name, "round": round}
         if self.privacy is not None and "quantiles" in arrays:
             standing.n_releases += 1
@@ -232,7 +230,7 @@ class Organization:
         return {"epsilon": epsilon, "delta": delta}
 
     def _check_budget(self, learner: Learner, standing: Standing) -> None:
-        most = learner.settings.rounds + 1  # what the noise was chosen for
+        most = learner.settings.rounds  # what the noise was chosen for
         if learner.release is not None and standing.n_releases >= most:
             raise ValueError(
                 f"the privacy budget of {self.holdings.name!r} is spent: its noise is enough for "
@@ -275,25 +273,13 @@ class Organization:
             arrays.get("references"),
         )
 
-    def _linked(self, settings: Settings, round: int, *, last: bool) -> IntArray:
-        """Linked individuals whose scores are wanted: some who teach, and in the end who do not."""
-        seed = settings.random_state
-        teaching, held = split_linked(len(self.holdings.linked), settings.fusion_share, seed)
-        if last:
-            return held
-        if settings.share_labels:
-            return teaching[:0]
-        if len(teaching) <= settings.linked_batch:
-            return teaching
-        picked = np.random.default_rng([seed, 2, round]).permutation(teaching)
-        return np.sort(picked[: settings.linked_batch])
-
     def _judge(self, message: Message) -> Message:
         learner, standing = self._stand()
         self._check_federation(message, standing)
         self._check_holder(learner)
         settings = learner.settings
-        linked = self._linked(settings, int(message.facts["round"]), last=False)
+        round = int(message.facts["round"])
+        linked = asked_in(round, settings, len(self.holdings.linked)).scores
         scores = _named(message, "scores.")
         found = judge(scores, learner.linked_codes[linked], settings.head_weight)
         arrays = {f"gradient.{name}": x.numpy() for name, x in found.gradients.items()}
@@ -303,35 +289,34 @@ class Organization:
         return Message("judge", facts, arrays)
 
     def _fuse(self, message: Message) -> Message:
+        """How much each view counts, halfway; and a joint head, in the end."""
         learner, standing = self._stand()
         self._check_federation(message, standing)
         self._check_holder(learner)
-        s = learner.settings
-        parts = split_linked(len(self.holdings.linked), s.fusion_share, s.random_state)
+        s, n = learner.settings, len(self.holdings.linked)
+        teaching, held = split_linked(n, s.fusion_share, s.random_state)
+        is_last = bool(message.facts.get("last"))
         pool, head = fuse(
             message.facts["names"],
-            _named(message, "scores."),
+            _named(message, "held."),
             learner.linked_codes,
             _named(message, "features."),
-            *parts,
+            np.arange(n) if is_last else teaching,
+            held,
             learner.n_classes,
             s.random_state,
         )
-        facts: dict[str, Any] = {
-            "pool": {
-                "names": list(message.facts["names"]),
-                "complete": list(pool.complete),
-                "partial": list(pool.partial),
-                "power": float(pool.power),
-            }
+        if is_last:
+            return Message("fuse", {}, {} if head is None else _as_arrays(head))
+        told = {
+            "names": list(message.facts["names"]),
+            "complete": list(pool.complete),
+            "partial": list(pool.partial),
+            "power": float(pool.power),
         }
-        arrays: dict[str, Array] = {}
-        if head is not None:
-            arrays = {
-                "weight": head.weight.astype(np.float32),
-                "bias": head.bias.astype(np.float32),
-            }
-        return Message("fuse", facts, arrays)
+        return Message(
+            "fuse", {"pool": told}, {"codes": learner.linked_codes} if s.share_labels else {}
+        )
 
     def _finish(self, message: Message) -> Message:
         learner, standing = self._stand()
@@ -353,3 +338,7 @@ def _named(message: Message, start: str) -> dict[str, Tensor]:
         for name in message.facts["names"]
         if f"{start}{name}" in message.arrays
     }
+
+
+def _as_arrays(head: JointHead) -> dict[str, Array]:
+    return {"weight": head.weight.astype(np.float32), "bias": head.bias.astype(np.float32)}

@@ -57,7 +57,8 @@ entropy, cost_decay, sinkhorn_max_iter
     linked_batch : int, default=128
         Linked rows, at most, of which scores are sent in a round.
     fusion_share : float, default=0.25
-        Share of the linked rows that teach nobody, and tell in the end how much each view counts.
+        Share of the linked rows that teach nobody in the first half of the rounds, and then tell
+        how much each view counts.
     share_features : bool, default=False
         Whether the label holder is sent the features of linked rows in the end, for a joint head.
     share_labels : bool, default=False
@@ -137,6 +138,11 @@ entropy, cost_decay, sinkhorn_max_iter
             )
         if self.least < 2:
             raise ValueError("Expected least to be at least 2: one view has nothing to meet.")
+
+    @property
+    def weighing_round(self) -> int:
+        """The round in which it is found out how much each view counts."""
+        return (self.rounds + 1) // 2
 
     def to_json(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""
