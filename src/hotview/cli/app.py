@@ -9,6 +9,7 @@ import typer
 
 from hotview.cli.evaluate import evaluate
 from hotview.cli.export import export
+from hotview.cli.federated import federated
 from hotview.cli.fit import fit
 from hotview.cli.inspect import inspect
 from hotview.cli.options import Debug, Force
@@ -123,6 +124,17 @@ for _command, _lines in (
     (export, ("hotview export digits.hotview --onnx digits.onnx",)),
 ):
     app.command(help=_flow(_command.__doc__ or ""), epilog=_example(*_lines))(_command)
+
+app.add_typer(
+    federated,
+    name="federated",
+    help="Train with other organizations: rows, labels and features stay with whoever owns them.",
+    epilog=_example(
+        "hotview federated new study --sample",
+        "hotview federated simulate study",
+        "hotview federated join study/organizations/*/part.hotview -o joint.hotview",
+    ),
+)
 
 
 @app.command(

@@ -30,7 +30,7 @@ def _print(facts: dict[str, Any], estimator: Any) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from hotview.cli.inspecting import result_lines
+    from hotview.cli.inspecting import federation_lines, result_lines
     from hotview.report.tables import matrix_table
 
     console = make_console()
@@ -38,13 +38,15 @@ def _print(facts: dict[str, Any], estimator: Any) -> None:
     typer.echo(f"{facts['estimator']} in {facts['file']} ({size:.1f} MB)")
     trained = facts["trained_on"]
     table = Table("view")
-    for heading in ("columns", "rows not linked", "of these labeled"):
+    # Nobody knows the rows of all organizations, so that a model of theirs tells none.
+    counted = ("unaligned", "unaligned_labeled") if trained else ()
+    for heading in ("columns", "rows not linked", "of these labeled")[: 1 + len(counted)]:
         table.add_column(heading, justify="right")
     for name, n in facts["views"].items():
-        more = [trained.get(part, {}).get(name, 0) for part in ("unaligned", "unaligned_labeled")]
+        more = [trained.get(part, {}).get(name, 0) for part in counted]
         table.add_row(escape(name), *(f"{number:,}" for number in (n, *more)))
     console.print(table)
-    for line in _lines(facts):
+    for line in (*_lines(facts), *federation_lines(facts["notes"])):
         typer.echo(line)
     for line in result_lines(estimator):
         typer.echo(line)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from hotview.evaluation.record.model_facts import describe_settings
 
-__all__ = ["describe_model", "result_lines"]
+__all__ = ["describe_model", "federation_lines", "result_lines"]
 
 
 def describe_model(estimator: Any) -> dict[str, Any]:
@@ -51,6 +52,39 @@ def describe_model(estimator: Any) -> dict[str, Any]:
 
 def _n_parameters(estimator: Any) -> int:
     return sum(p.numel() for network in estimator.networks_ for p in network.parameters())
+
+
+def federation_lines(notes: Mapping[str, Any]) -> list[str]:
+    """Of which federation a model is, in a few sentences; none where it is of none.
+
+    Parameters
+    ----------
+    notes : dict
+        Of the model.
+
+    Returns
+    -------
+    list of str
+        Sentences.
+
+    Examples
+    --------
+    >>> federation_lines({"federated": {"names": ["clinical", "genetic"], "plan": None}})
+    ['Trained by a federation of clinical, genetic; this is the part of one of them.']
+    >>> federation_lines({})
+    []
+    """
+    if (told := notes.get("federated")) is None:
+        return []
+    joined = told.get("joined")
+    which = "this is the part of one of them" if joined is None else f"joined: {', '.join(joined)}"
+    lines = [f"Trained by a federation of {', '.join(told['names'])}; {which}."]
+    if (plan := told.get("plan")) is not None:
+        W = np.array(plan["W"])
+        rows = zip(plan["names"], W / W.sum(1, keepdims=True), strict=True)
+        lines.append("Plan W, rows adding up to 1:")
+        lines += [f"  {name}: {', '.join(f'{w:.2f}' for w in row)}" for name, row in rows]
+    return lines
 
 
 def result_lines(estimator: Any, found: Any = None) -> list[str]:

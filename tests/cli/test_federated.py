@@ -1,0 +1,269 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow.csv
+import pytest
+from typer.main import get_command
+
+import hotview as hv
+from hotview.cli.app import app as commands
+from hotview.federated import Settings
+
+from .test_federating import NAMES, write_small_app
+
+COMMANDS = get_command(commands).commands["federated"].commands
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    """A federation that has been trained."""
+    folder = write_small_app(tmp_path_factory.mktemp("federation") / "study")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(sys, "argv", ["hotview", "federated", "simulate", str(folder)])
+    with pytest.raises(SystemExit) as end:
+        commands()
+    patch.undo()
+    assert end.value.code in (0, None)
+    return folder
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    return write_small_app(tmp_path / "study")
+
+
+def part(app, name):
+    return app / "organizations" / name / "part.hotview"
+
+
+def parts(app, *names):
+    return [part(app, name) for name in names or NAMES]
+
+
+def files(app, *names):
+    return [f"{name}={app / 'organizations' / f'{name}.csv'}" for name in names or NAMES]
+
+
+def table(path):
+    return pyarrow.csv.read_csv(path)
+
+
+def test_new_writes_an_app_and_says_what_comes_next(hotview, tmp_path):
+    folder = tmp_path / "study"
+    given = [word for name in NAMES for word in ("--organization", name)]
+    done = hotview("federated", "new", folder, *given, "--label-holder", "genetic")
+    assert done.code == 0, done.err
+    assert "fill in what every organization has" in done.out
+    assert {p.stem for p in (folder / "organizations").iterdir()} == set(NAMES)
+    assert 'label-holder = "genetic"' in (folder / "pyproject.toml").read_text()
+    again = hotview("federated", "new", folder, *given)
+    assert again.code == 1
+    assert "not empty" in again.err
+
+
+def test_the_sample_goes_all_the_way_to_predictions(hotview, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written = hotview("federated", "new", "study", "--sample", "--json")
+    names = json.loads(written.out)["organizations"]
+    quick = ("--rounds", 2, "--local-steps", 20)
+    done = hotview("federated", "simulate", "study", *quick)
+    assert done.code == 0, done.err
+    homes = {name: f"study/organizations/{name}" for name in names}
+    saved = [f"{home}/part.hotview" for home in homes.values()]
+    assert f"Next: hotview federated join {' '.join(saved)} -o joint.hotview" in done.out
+    assert hotview("federated", "join", *saved, "-o", "joint.hotview").code == 0
+    new = [f"{name}={home}/new.csv" for name, home in homes.items()]
+    judged = hotview(
+        "evaluate", "joint.hotview", *new, "--labels", "study/new-labels.csv", "--json"
+    )
+    assert json.loads(judged.out)["accuracy"] > 0.5  # of ten classes, after 40 steps
+
+
+@pytest.mark.parametrize("names", (NAMES, ["imaging", "clinical"], ["genetic"]))
+def test_a_joined_model_predicts_from_any_views(hotview, app, tmp_path, names):
+    out = tmp_path / "joint.hotview"
+    joined = hotview("federated", "join", *parts(app), "-o", out)
+    assert joined.code == 0, joined.err
+    done = hotview("predict", out, *files(app, *names), "-o", tmp_path / "p.csv")
+    assert done.code == 0, done.err
+    found = table(tmp_path / "p.csv")
+    assert set(found["predicted"].to_pylist()) <= {"ill", "well"}
+    n_views = dict(zip(found["id"].to_pylist(), found["n_views"].to_pylist(), strict=True))
+    assert n_views["p3"] == len(names)  # who is linked
+
+
+def test_an_organization_predicts_alone_what_the_joined_model_does_from_its_view(
+    hotview, app, tmp_path
+):
+    out = tmp_path / "joint.hotview"
+    hotview("federated", "join", *parts(app), "-o", out)
+    for name in NAMES:
+        alone, joint = tmp_path / f"{name}-alone.csv", tmp_path / f"{name}-joint.csv"
+        assert hotview("predict", part(app, name), *files(app, name), "-o", alone).code == 0
+        assert hotview("predict", out, *files(app, name), "-o", joint).code == 0
+        P = [
+            np.column_stack([table(path)[f"probability_{c}"].to_numpy() for c in ("ill", "well")])
+            for path in (alone, joint)
+        ]
+        assert (P[0].argmax(1) == P[1].argmax(1)).all()  # how sure it is may be weighed otherwise
+
+
+def test_parts_join_in_any_order_and_leave_some_out(hotview, app, tmp_path):
+    out = tmp_path / "two.hotview"
+    done = hotview("federated", "join", *parts(app, "imaging", "clinical"), "-o", out, "--json")
+    assert json.loads(done.out) == {"out": str(out), "views": ["clinical", "imaging"]}
+    assert hv.load(out).view_names_ == ["clinical", "imaging"]
+    again = hotview("federated", "join", *parts(app), "-o", out)
+    assert again.code == 1
+    assert "--force" in again.err
+    assert hotview("federated", "join", *parts(app), "-o", out, "--force").code == 0
+    assert hv.load(out).view_names_ == NAMES
+
+
+def test_what_is_no_part_is_not_joined(hotview, app, tmp_path):
+    one = hotview("federated", "join", part(app, "imaging"), "-o", tmp_path / "j.hotview")
+    assert one.code == 1
+    assert "at least two" in one.err
+    hotview("federated", "join", *parts(app), "-o", tmp_path / "joint.hotview")
+    whole = (tmp_path / "joint.hotview", part(app, "imaging"))
+    refused = hotview("federated", "join", *whole, "-o", tmp_path / "j.hotview")
+    assert refused.code == 1
+    assert "the part of one organization" in refused.err
+    assert not (tmp_path / "j.hotview").exists()
+
+
+def test_parts_and_joined_models_can_be_looked_at(hotview, app, tmp_path):
+    out = tmp_path / "joint.hotview"
+    hotview("federated", "join", *parts(app), "-o", out)
+    for model, said in ((out, f"joined: {', '.join(NAMES)}"), (part(app, "genetic"), "the part")):
+        seen = hotview("inspect", model)
+        assert seen.code == 0, seen.err
+        assert said in seen.out
+        assert "Plan W, rows adding up to 1:\n  clinical: " in seen.out
+        assert "rows not linked" not in seen.out  # of which nobody knows
+        assert json.loads(hotview("inspect", model, "--json").out)["notes"]["federated"]
+        page = tmp_path / f"{model.stem}.html"
+        written = hotview("report", model, "-o", page)
+        assert written.code == 0, written.err
+        assert page.stat().st_size > 10_000
+
+
+def test_what_came_of_it_as_json(hotview, fresh):
+    done = hotview("federated", "simulate", fresh, "--json", "--rounds", 3)
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    assert facts["rounds"] == len(facts["history"]) == 3
+    assert facts["finished"] == NAMES
+    assert set(facts["parts"]) == set(facts["bytes"]) == set(NAMES)
+    assert np.shape(facts["plan"]["W"]) == (3, 3)
+    assert sorted(name for group in facts["plan"]["groups"] for name in group) == NAMES
+    assert facts["dropped"] == []
+    outcome = json.loads((fresh / "coordinator" / "outcome.json").read_text())
+    assert outcome["history"] == facts["history"]
+
+
+def test_everybody_can_be_private(hotview, fresh):
+    # Of samples as large as the table, where the accountant is quick.
+    more = ("--batch-size", 40, "--epsilon", 5, "--delta", 1e-3, "--json")
+    done = hotview("federated", "simulate", fresh, *more)
+    assert done.code == 0, done.err
+    for told in json.loads(done.out)["privacy"].values():
+        assert told["delta"] == 1e-3
+        assert 4.5 < told["epsilon"] <= 5
+
+
+def test_a_training_that_is_there_is_neither_replaced_nor_mixed_with_another(hotview, app):
+    before = {path: path.read_bytes() for path in parts(app)}
+    refused = hotview("federated", "simulate", app)
+    assert refused.code == 1
+    assert "--resume" in refused.err
+    assert "--force" in refused.err
+    assert refused.out == ""
+    other = hotview("federated", "simulate", app, "--resume", "--quantiles", 4)
+    assert other.code == 1
+    assert "quantiles was 8 then and is 4 now" in other.err
+    longer = hotview("federated", "simulate", app, "--resume", "--rounds", 5)
+    assert longer.code == 2
+    assert "complete after 2 rounds" in longer.err
+    assert {path: path.read_bytes() for path in parts(app)} == before
+
+
+def test_an_end_that_went_wrong_can_be_had_again(hotview, fresh):
+    assert hotview("federated", "simulate", fresh).code == 0
+    before = hv.load(part(fresh, "imaging")).network_.state_dict()
+    part(fresh, "imaging").unlink()
+    assert hotview("federated", "simulate", fresh, "--resume").code == 0
+    after = hv.load(part(fresh, "imaging")).network_.state_dict()
+    assert all((x == before[key]).all() for key, x in after.items())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    (
+        (("new", "x"), 2, "--organization clinical"),
+        (("new", "x", "--organization", "a"), 2, "two organizations or more"),
+        (("new", "x", "--organization", "a", "--organization", "a b"), 2, "letters, digits"),
+        (("new", "x", "--sample", "--organization", "a"), 2, "its own organizations"),
+        (("new", "no/x", "--sample"), 1, "the folder no does not exist"),
+        (("simulate", "x"), 1, "hotview federated new"),
+        (("simulate", "x", "--resume", "--force"), 2, "give one of them"),
+        (("simulate", "x", "--delta", "0.1"), 2, "--delta needs --epsilon"),
+        (("simulate", "x", "--epsilon", "-1"), 2, "epsilon"),
+        (("simulate", "{app}", "--rounds", "0"), 2, "Expected rounds"),
+        (("simulate", "{app}", "--coupling", "dgcca", "--force"), 2, "Expected coupling"),
+        (("simulate", "{app}", "--label-holder", "lab", "--force"), 1, "label_holder among"),
+        (("simulate", "{app}", "--label-holder", "imaging", "--force"), 1, "label_column"),
+        (("join", "x.hotview", "-o", "y.pkl"), 1, "must end in .hotview"),
+    ),
+)
+def test_what_is_wrong_is_said_in_a_line(
+    hotview, fresh, tmp_path, monkeypatch, words, code, message
+):
+    monkeypatch.chdir(tmp_path)
+    result = hotview("federated", *(word.format(app=fresh) for word in words))
+    assert result.code == code
+    assert message in result.err
+    assert result.err.startswith("hotview: ")
+    assert len(result.err.strip().splitlines()) <= 2
+    assert [path.name for path in tmp_path.iterdir()] == ["study"]
+
+
+def test_flags_have_the_names_of_settings():
+    flags = {option.name for option in COMMANDS["simulate"].params}
+    ours = {"app", "epsilon", "delta", "dry_run", "resume", "force", "json", "debug"}
+    assert flags - ours <= set(Settings().to_json())
+    assert {"rounds", "local_steps", "quantiles", "coupling", "random_state"} <= flags
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_has_examples(hotview, command):
+    result = hotview("federated", command, "--help")
+    assert result.code == 0
+    assert f"hotview federated {command}" in result.out.split("Example")[-1]
+
+
+def test_ctrl_c_stops_after_a_whole_round_and_it_goes_on_from_there(hotview, fresh):
+    command = [sys.executable, "-c", "from hotview.cli import main; main()", "federated"]
+    command += ["simulate", str(fresh), "--rounds", "100000"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        checkpoint = fresh / "coordinator" / "checkpoint.federated"
+        while not checkpoint.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)  # until it trains
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert f"Go on: hotview federated simulate {fresh} --resume" in out
+    assert not part(fresh, "imaging").exists()
+    n = len(json.loads((fresh / "coordinator" / "outcome.json").read_text())["history"])
+    done = hotview("federated", "simulate", fresh, "--resume", "--rounds", n + 1, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["rounds"] == n + 1
+    assert part(fresh, "imaging").exists()
