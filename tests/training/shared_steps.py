@@ -135,7 +135,8 @@ def main(folder):
         found |= {f"{name}.{k}": x for k, x in take_steps(team).items()}
     found["scan"], present = scan(ranks)
     mixed = {"a": torch.arange(3) == 1, "b": torch.tensor(2.5), "c": torch.zeros(0, 4)}
-    wrong = {name: torch.zeros(()) for name in ("d", "e")}
+    mixed["d"] = torch.tensor(7).expand(1)  # of stride 0
+    wrong = {name: torch.zeros(()) for name in ("e", "f")}
     shared = ranks.share(mixed if ranks.is_first else wrong)
     told = {
         "rank": ranks.rank,

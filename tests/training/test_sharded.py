@@ -91,6 +91,7 @@ def test_what_the_first_says_all_know(told):
         "a": ["torch.bool", [False, True, False]],
         "b": ["torch.float32", 2.5],
         "c": ["torch.float32", []],
+        "d": ["torch.int64", [7]],
     }
     assert [said["shared"] for said in told] == [expected] * 2
 

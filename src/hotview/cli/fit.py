@@ -190,7 +190,5 @@ def fit(
     )
     if "TORCHELASTIC_RUN_ID" in os.environ:  # set by torchrun
         given["strategy"] = "ddp"
-        is_restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
-        resume = resume or (is_restarted and checkpoint is not None)
     job = Job(files, given, out, hold_out, linked_only, dry_run, resume, force, json)
     raise typer.Exit(run_fit(job))

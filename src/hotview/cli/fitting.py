@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import os
 import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hotview.cli.inspecting import result_lines
 from hotview.cli.models import fingerprint
@@ -115,9 +118,16 @@ def _run_fit(job: Job, ranks: Ranks) -> int:
             print_json(facts)
         return 0
     check_missing(facts, estimator.impute)
-    fit_study(estimator, study, resume=job.resume)
+    fit_study(estimator, study, resume=job.resume or _goes_on(job, ranks))
     # Who leaves before the model is saved would be taken for an accident.
     return ranks.first(lambda: _finish(job, estimator, study, facts, held))
+
+
+def _goes_on(job: Job, ranks: Ranks) -> bool:
+    """Whether torchrun has restarted the fit; every node of it counts its own restarts."""
+    n_restarts = np.array([int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))])
+    everywhere = np.concatenate(ranks.collect(n_restarts))
+    return job.flags.get("checkpoint") is not None and bool(everywhere.any())
 
 
 def _check_share(share: float | None) -> None:

@@ -21,6 +21,7 @@ from torch import distributed as dist
 
 from hotview._types import Array
 from hotview.training.interrupt import AgreedInterrupt
+from hotview.training.meeting import meet_at_agent
 from hotview.training.ranks import RankLostError, Ranks, Told
 
 __all__ = ["SeveralRanks", "launch_ranks", "under_torchrun"]
@@ -90,6 +91,8 @@ def _launch(device: torch.device, devices: int | str) -> tuple[torch.device, int
     if under_torchrun():
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
         n_nodes = int(os.environ["WORLD_SIZE"]) // devices
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and not dist.is_initialized():
+            meet_at_agent("nccl" if device.type == "cuda" else "gloo", _PATIENCE)
     else:
         _check_script(devices)
     # Fabric says hello in every process.
@@ -174,7 +177,7 @@ class SeveralRanks(Ranks):
         )
         sizes = [getattr(torch, dtype).itemsize * int(np.prod(shape)) for _, dtype, shape in kinds]
         if self.is_first:
-            parts = [x.detach().cpu().reshape(-1).view(torch.uint8) for x in tensors.values()]
+            parts = [_bytes_of(x.detach()) for x in tensors.values()]
             self._broadcast(torch.cat([torch.empty(0, dtype=torch.uint8), *parts]))
             return tensors
         every = torch.split(self._broadcast(torch.empty(sum(sizes), dtype=torch.uint8)), sizes)
@@ -273,6 +276,11 @@ class SeveralRanks(Ranks):
             if self._store.check([f"{_KEY}/failed/{rank}"]):
                 return f" ({self._store.get(f'{_KEY}/failed/{rank}').decode()})"
         return ""
+
+
+def _bytes_of(x: Tensor) -> Tensor:
+    # Into a new tensor: of one with a single entry torch takes any stride for that of a row.
+    return torch.empty(x.numel(), dtype=x.dtype).copy_(x.reshape(-1)).view(torch.uint8)
 
 
 def _error_of(name: str, text: str) -> Exception:
