@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from small_federation import CLASSES, HOLDER, N_LINKED, N_ROWS, holdings, settings
 from torch.nn.functional import cross_entropy
 
-from hotview.federated.labels import split_linked
+from hotview.federated.labels import Asked, split_linked
 from hotview.federated.learner import Learner, Lesson, Pull, Report
 from hotview.federated.privacy import Release
 from hotview.federated.quantiles import directions_of
@@ -15,6 +15,10 @@ from hotview.ot import sliced_cost
 
 CPU = torch.device("cpu")
 NOBODY = np.empty(0, dtype=np.int64)
+
+
+def asked(scores=NOBODY):
+    return Asked(scores, NOBODY, NOBODY)
 
 
 def learner(name="clinical", classes=(), release=None, shared=None, **more):
@@ -83,7 +87,7 @@ def test_a_report_tells_what_can_be_computed_by_hand(coupling):
     more = {"batch_size": N_ROWS, "quantiles": N_ROWS, "coupling": coupling}
     one = learner(classes=CLASSES, **more)
     linked = np.array([3, 0, 7])
-    report = one.report(2, linked)
+    report = one.report(2, asked(linked))
     with torch.no_grad():
         _, Z, scores = outputs(one, standardized("clinical"))
     wanted = {"scores"}
@@ -102,24 +106,30 @@ def test_a_report_tells_what_can_be_computed_by_hand(coupling):
     assert not any(x.requires_grad for x in report.sent.values())
 
 
-def test_scores_are_sent_only_where_there_are_classes_and_linked_people():
-    assert set(learner().report(1, np.arange(3)).sent) == {"quantiles"}
-    assert set(learner(classes=CLASSES).report(1, NOBODY).sent) == {"quantiles"}
+def test_of_linked_people_only_what_is_asked_for_is_sent():
+    everything = Asked(np.arange(3), np.arange(2), np.arange(4))
+    sent = learner(classes=CLASSES).report(1, everything).sent
+    assert {k: len(x) for k, x in sent.items() if k != "quantiles"} == {
+        "scores": 3,
+        "held": 2,
+        "features": 4,
+    }
+    assert set(learner(classes=CLASSES).report(1, asked()).sent) == {"quantiles"}
 
 
 def test_private_reports_have_noise_and_rows_of_their_own():
     more = {"batch_size": 16, "quantiles": 16}
-    plain = learner(**more).report(1, NOBODY)
+    plain = learner(**more).report(1, asked())
     kept = Release(1e3, 0.0, 16, 5)
     private = learner(release=kept, **more)
-    report = private.report(1, NOBODY)
+    report = private.report(1, asked())
     kept.begin(1)
     assert report.rows.tolist() == kept.draw_rows(N_ROWS).tolist()
     assert report.rows.tolist() != plain.rows.tolist()
     Z = private.embed(report.rows).detach()
     truth = (Z @ directions_of(0, 1, 0, 4, 3).T).sort(dim=0).values.T
     torch.testing.assert_close(report.sent["quantiles"], truth, atol=1e-5, rtol=1e-5)
-    noisy = learner(release=Release(2.0, 1.0, 16, 5), **more).report(1, NOBODY)
+    noisy = learner(release=Release(2.0, 1.0, 16, 5), **more).report(1, asked())
     assert noisy.rows.tolist() == report.rows.tolist()
     assert (noisy.sent["quantiles"] - truth).abs().max() > 0.1
     assert (noisy.sent["quantiles"].diff(dim=1) >= 0).all()
@@ -137,7 +147,7 @@ def test_a_seed_gives_the_same_learner_and_each_view_its_own():
         assert p.shape == r.shape
     X = standardized("clinical")
     assert not torch.equal(one.network.encoders[0](X), other.network.encoders[0](X))
-    assert one.report(1, NOBODY).rows.tolist() == again.report(1, NOBODY).rows.tolist()
+    assert one.report(1, asked()).rows.tolist() == again.report(1, asked()).rows.tolist()
 
 
 # learning
@@ -158,7 +168,7 @@ def test_steps_toward_references_lower_the_transport():
         return float((w * sliced_cost([Z], list(G), directions=theta)[0]).sum())
 
     before = loss()
-    report = one.report(1, NOBODY)
+    report = one.report(1, asked())
     row = one.learn(report, Lesson(1, weights=w, before=G, after=G), 2)
     assert set(row) == {"transport"}
     assert loss() < 0.8 * before
@@ -166,21 +176,21 @@ def test_steps_toward_references_lower_the_transport():
 
 def test_the_first_step_is_on_what_was_reported_and_others_on_the_new_references():
     one, G, w = learner(local_steps=1), references(), torch.tensor([0.1, 0.2])
-    report = one.report(1, NOBODY)
+    report = one.report(1, asked())
     with torch.no_grad():
         C = sliced_cost([one.embed(report.rows)], list(G), directions=directions_of(0, 1, 0, 4, 3))
     row = one.learn(report, Lesson(1, weights=w, before=G, after=G + 100), 2)
     assert row["transport"] == pytest.approx(0.1 * float((w * C[0]).sum()), rel=1e-5)
     # Of a report that got lost nothing is left but the references of now.
     absent = learner(local_steps=1)
-    row = absent.learn(absent.report(1, NOBODY), Lesson(0, weights=w, before=G, after=G + 100), 2)
+    row = absent.learn(absent.report(1, asked()), Lesson(0, weights=w, before=G, after=G + 100), 2)
     assert row["transport"] > 100
 
 
 def test_scores_follow_their_gradients():
     one = learner(classes=CLASSES, coupling="none", local_steps=50, learning_rate=0.01)
     linked = np.arange(10)
-    report = one.report(1, linked)
+    report = one.report(1, asked(linked))
     wanted = torch.from_numpy(np.random.default_rng(0).integers(3, size=10))
 
     def loss():
@@ -197,7 +207,7 @@ def test_scores_follow_their_gradients():
 
 def weights_after(lesson, round=2):
     one = learner(classes=CLASSES, coupling="none")
-    one.learn(one.report(1, np.arange(5)), lesson, round)
+    one.learn(one.report(1, asked(np.arange(5))), lesson, round)
     return [p.detach().clone() for p in one.network.parameters()]
 
 
@@ -216,8 +226,8 @@ def test_own_labels_of_people_who_are_not_linked_are_learned():
     own = np.setdiff1d(np.arange(N_ROWS), holdings()[HOLDER].linked)
     assert one.own.tolist() == own.tolist()
     truth = holdings()[HOLDER].codes(CLASSES)[own]
-    first = one.learn(one.report(1, NOBODY), Lesson(), 2)["own_labels"]
-    second = one.learn(one.report(2, NOBODY), Lesson(), 3)["own_labels"]
+    first = one.learn(one.report(1, asked()), Lesson(), 2)["own_labels"]
+    second = one.learn(one.report(2, asked()), Lesson(), 3)["own_labels"]
     assert second < first
     with torch.no_grad():
         scores = one.network.view_heads[0](one.network.encoders[0](standardized(HOLDER)[own]))
@@ -228,7 +238,7 @@ def test_an_autoencoder_learns_at_home():
     one = learner(
         coupling="none", view_regularizer="autoencoder", local_steps=50, learning_rate=0.01
     )
-    rows = [one.learn(one.report(r, NOBODY), Lesson(), r + 1) for r in (1, 2, 3)]
+    rows = [one.learn(one.report(r, asked()), Lesson(), r + 1) for r in (1, 2, 3)]
     losses = [row["reconstruction"] for row in rows]
     assert losses == sorted(losses, reverse=True)
     X = standardized("clinical")
@@ -262,8 +272,8 @@ def test_shared_labels_are_learned_by_who_has_none():
     linked = holdings()["clinical"].linked
     taught = np.setdiff1d(np.arange(N_LINKED), held)
     assert (one.lessons[linked[taught]].argmax(1).numpy() == codes[taught]).all()
-    first = one.learn(one.report(1, NOBODY), Lesson(), 2)["lessons"]
-    assert one.learn(one.report(2, NOBODY), Lesson(), 3)["lessons"] < first
+    first = one.learn(one.report(1, asked()), Lesson(), 2)["lessons"]
+    assert one.learn(one.report(2, asked()), Lesson(), 3)["lessons"] < first
 
 
 def test_labels_that_are_held_out_do_not_teach_even_the_holder():

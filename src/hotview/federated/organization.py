@@ -202,8 +202,7 @@ class Organization:
                 f"round {round} is over: {self.holdings.name!r} has answered round "
                 f"{standing.report.round}"
             )
-        if round <= learner.settings.rounds:
-            self._check_budget(learner, standing)
+        self._check_end(round, learner)
         lesson = self._lesson(message, standing)
         if "codes" in message.arrays and standing.shared is not None:
             standing.shared = message.arrays["codes"]
@@ -229,13 +228,14 @@ class Organization:
         epsilon = spent(standing.noise, n, settings.batch_size, standing.n_releases, delta)
         return {"epsilon": epsilon, "delta": delta}
 
-    def _check_budget(self, learner: Learner, standing: Standing) -> None:
-        most = learner.settings.rounds  # what the noise was chosen for
-        if learner.release is not None and standing.n_releases >= most:
+    def _check_end(self, round: int, learner: Learner) -> None:
+        """Refuse rounds that nobody agreed on, and for which noise would not be enough."""
+        n = learner.settings.rounds
+        if round > n + 1:  # the one after the last tells what was learned in it
+            spent = "" if learner.release is None else "the privacy budget is spent: "
             raise ValueError(
-                f"the privacy budget of {self.holdings.name!r} is spent: its noise is enough for "
-                f"{most} releases, and there were {standing.n_releases}. Begin a training of more "
-                "rounds, which has more noise"
+                f"{spent}round {round} is past the end that {self.holdings.name!r} agreed on, "
+                f"{n} rounds. Begin a training of more rounds"
             )
 
     def _check_privacy(self, standing: Standing) -> None:
