@@ -148,11 +148,13 @@ def test_only_the_label_holder_is_told_the_joint_head(sharing):
 def test_of_somebody_who_was_absent_in_the_end_nothing_is_presumed(sharing, tmp_path):
     """The head is then of fewer views than there are parts, and so are the weights."""
     finish = sharing.carrier.to(HOLDER)[-1][0]
-    pool = {**finish.facts["pool"], "names": ["clinical", "genetic"]}
+    assert finish.facts["head"] == list(NAMES)
+    present = ["clinical", "genetic"]
+    facts = {**finish.facts, "head": present, "pool": {**finish.facts["pool"], "names": present}}
     head = {"weight": finish.arrays["weight"][:, :8], "bias": finish.arrays["bias"]}
     paths = []
     for name, member in sharing.members.items():
-        told = Message("finish", {**finish.facts, "pool": pool}, head if name == HOLDER else {})
+        told = Message("finish", facts, head if name == HOLDER else {})
         paths.append(tmp_path / f"{name}.hotview")
         save_part(paths[-1], member.learner, member.standing, told)
     whole = hv.load(join_parts(paths, tmp_path / "whole.hotview"))

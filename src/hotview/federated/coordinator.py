@@ -279,7 +279,8 @@ class Coordinator:
             arrays["references"] = G.numpy()
         if self.stage.pool is not None:
             facts["pool"] = self.stage.pool
-        head = self._ask_for_head(reports)
+        if head := self._ask_for_head(reports):
+            facts["head"] = list(reports)  # whose features it is of
         messages = {
             name: Message("finish", facts, {**arrays, **head} if name == holder else arrays)
             for name in self.stage.joint.names

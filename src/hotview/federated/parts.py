@@ -52,7 +52,11 @@ def save_part(path: Path, learner: Learner, standing: Standing, message: Message
     model.references_ = message.arrays.get("references")
     if learner.n_classes > 0:
         _give_judgment(model, standing.classes, 1, None)
-    head = {k: message.arrays[k].tolist() for k in ("weight", "bias") if k in message.arrays}
+    head: dict[str, Any] = {
+        k: message.arrays[k].tolist() for k in ("weight", "bias") if k in message.arrays
+    }
+    if head:
+        head["names"] = message.facts["head"]
     model.notes_ = {
         _NOTE: {
             "names": standing.names,
@@ -200,9 +204,9 @@ def _join_networks(parts: Sequence[Any], head: torch.nn.Module | None) -> MultiV
 
 def _joint_head(parts: Sequence[Any], names: Sequence[str]) -> torch.nn.Linear | None:
     """What the label holder learned from features, if those of the same views are here."""
-    notes = [part.notes_[_NOTE] for part in parts]
-    found = next((note["joint_head"] for note in notes if note["joint_head"] is not None), None)
-    if found is None or notes[0]["pool"]["names"] != list(names):
+    told = [part.notes_[_NOTE]["joint_head"] for part in parts]
+    found = next((head for head in told if head is not None), None)
+    if found is None or found["names"] != list(names):
         return None  # in the end somebody was absent, or is now
     weight: Array = np.array(found["weight"], dtype=np.float32)
     head = torch.nn.Linear(weight.shape[1], weight.shape[0])
