@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from hotview.federated.answers import RefusedError, check_answer, check_quantiles
+from hotview.federated.answers import (
+    RefusedError,
+    check_answer,
+    check_codes,
+    check_pool,
+    check_quantiles,
+)
 from hotview.federated.carrier import Failure
 from hotview.federated.messages import Message
 
@@ -66,3 +72,47 @@ def test_quantiles_must_ascend():
     check_quantiles(quantiles(1, 1 - 1e-6, 1, 3))  # which is rounding
     with pytest.raises(RefusedError, match="not in order"):
         check_quantiles(quantiles(0, 1, 0.9, 3))
+
+
+def pool(**more):
+    told = {"names": ["a", "b"], "complete": [1.0, 0.5, 0.2], "partial": [1.0, 2.0], "power": 0.7}
+    return {**told, **more}
+
+
+def test_weights_of_views_are_numbers_and_as_many_as_there_are_views():
+    check_pool(pool(), 2)
+    wrong = (
+        None,
+        [],
+        {},
+        pool(power=None),
+        pool(power=float("nan")),
+        pool(partial=[1.0]),
+        pool(partial=["a", "b"]),
+        pool(complete=[1.0, 2.0]),
+        pool(names=["a"]),
+        pool(complete=[1.0, 2.0, [3.0]]),
+    )
+    for told in wrong:
+        with pytest.raises(RefusedError, match="no weights of the views"):
+            check_pool(told, 2)
+    with pytest.raises(RefusedError, match="no weights of the views"):
+        check_pool(pool(), 3)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    (
+        {},
+        {"codes": np.array([0, 1, 3])},
+        {"codes": np.array([0, 1, -2])},
+        {"codes": np.array([0, 1])},
+        {"codes": np.array([0, 1, 2], np.float32)},
+        {"codes": np.array([0, 1, 2]), "more": np.zeros(3, np.float32)},
+        {"labels": np.array([0, 1, 2])},
+    ),
+)
+def test_shared_classes_are_classes_of_everybody_linked(arrays):
+    check_codes(Message("fuse", {}, {"codes": np.array([2, -1, 0])}), 3, 3)
+    with pytest.raises(RefusedError, match="no classes of the linked people"):
+        check_codes(Message("fuse", {}, arrays), 3, 3)

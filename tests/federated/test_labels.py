@@ -5,7 +5,8 @@ from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy, log_softmax
 
 from hotview.estimators.pooling import fit_pool
-from hotview.federated.labels import fuse, judge, split_linked
+from hotview.federated.labels import asked_in, fuse, judge, split_linked
+from hotview.federated.settings import Settings
 
 CODES = np.array([1, -1, 0, 2, -1, 2])
 
@@ -62,6 +63,52 @@ def test_everybody_teaches_or_is_held_out(n, share):
 
 def test_another_seed_holds_out_others():
     assert split_linked(100, 0.25, 0)[1].tolist() != split_linked(100, 0.25, 1)[1].tolist()
+
+
+def asked(round, n_linked=40, **more):
+    return asked_in(round, Settings(rounds=5, label_holder="a", **more), n_linked)
+
+
+def test_some_are_held_out_until_it_is_known_how_much_views_count():
+    teaching, held = (part.tolist() for part in split_linked(40, 0.25, 0))
+    everybody = list(range(40))
+    scores = [asked(round).scores.tolist() for round in range(1, 7)]
+    assert scores == [teaching, teaching, teaching, everybody, everybody, []]
+    assert [asked(round).held.tolist() for round in range(1, 7)] == [[], [], held, [], [], []]
+    assert not any(len(asked(round).features) for round in range(1, 7))
+
+
+def test_features_are_asked_for_when_views_are_weighed_and_in_the_end():
+    found = [asked(round, share_features=True).features.tolist() for round in range(1, 7)]
+    assert found == [[], [], list(range(40)), [], [], list(range(40))]
+
+
+def test_shared_labels_make_scores_unnecessary_but_of_those_held_out():
+    found = [asked(round, share_labels=True) for round in range(1, 7)]
+    assert not any(len(one.scores) for one in found)
+    assert [len(one.held) for one in found] == [0, 0, 10, 0, 0, 0]
+
+
+def test_no_more_are_asked_about_than_fit_into_a_batch_and_others_every_round():
+    found = [asked(round, linked_batch=8).scores for round in range(1, 6)]
+    assert [len(set(rows.tolist())) for rows in found] == [8] * 5
+    assert len({rows.tobytes() for rows in found}) == 5
+    teaching, _ = split_linked(40, 0.25, 0)
+    assert all(np.isin(rows, teaching).all() for rows in found[:3])
+    assert all((np.diff(rows) > 0).all() for rows in found)
+
+
+def test_without_a_label_holder_nobody_is_asked_about():
+    for round in range(1, 7):
+        one = asked_in(round, Settings(rounds=5, share_features=True), 40)
+        assert len(one.scores) == len(one.held) == len(one.features) == 0
+
+
+def test_gradients_of_scores_do_tell_labels_to_whoever_sees_them():
+    # Which is why what crosses must not be seen by others, and what the documentation must say.
+    known = CODES >= 0
+    for gradient in judge(scores(), CODES, 1.0).gradients.values():
+        assert (gradient.argmin(1).numpy()[known] == CODES[known]).all()
 
 
 def linked(n_classes, n=80, n_features=4, seed=0):

@@ -243,7 +243,7 @@ def test_no_more_is_released_than_there_is_noise_for(spending):
     assert (folder / "clinical" / "state.federated").read_bytes() == state
     # Nobody else goes on either: noise is chosen for as many rounds as all agreed on.
     other = [m for m, _ in carrier.to("imaging") if m.kind == "round"][-1]
-    with pytest.raises(ValueError, match="^round 5 is past the end that 'imaging' agreed on, 3"):
+    with pytest.raises(ValueError, match=r"^round 5 is past the end that 'imaging' agreed on, 3"):
         members["imaging"].answer(changed(other, round=5, about=4))
 
 
@@ -367,7 +367,8 @@ def test_labels_cross_only_if_that_was_agreed(crossed):
         arrays = [
             (m.kind, name) for m in messages for name, x in m.arrays.items() if x.dtype.kind == "i"
         ]
-        assert set(arrays) == ({("start", "codes")} if share else set())
+        kinds = ("start", "fuse", "round") if share else ()
+        assert set(arrays) == {(kind, "codes") for kind in kinds}
         # What classes there are is told in the beginning, each once, and of nobody.
         for data, message in zip(seen, messages, strict=True):
             expected = int("classes" in message.facts and message.facts["classes"] != [])
