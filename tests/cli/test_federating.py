@@ -130,6 +130,13 @@ def test_every_organization_needs_its_own_configuration(app):
         run_simulation(job(app))
 
 
+def test_what_was_said_has_to_be_said_again_to_go_on():
+    given = {"rounds": 5, "coupling": None, "share_labels": True}
+    told = job("a b", given, Privacy(8.0, 1e-6)).flags
+    assert told[:4] == ["a b", "--rounds", "5", "--share-labels"]
+    assert told[4:] == ["--epsilon", "8.0", "--delta", "1e-06"]
+
+
 def test_privacy_for_all_comes_before_that_of_configurations(app):
     path = app / "organizations" / "clinical.toml"
     path.write_text(path.read_text() + "[privacy]\nepsilon = 3.0\n")

@@ -34,7 +34,7 @@ def joint(**more):
 def outcome(found, settings=None, **more):
     settings = settings or Settings(rounds=2, local_steps=7)
     facts = describe_outcome(found, settings, SIZES, TOTAL)
-    facts |= {"settings": settings.to_json(), "seconds": 3.0, "interrupted": False, "app": "a b"}
+    facts |= {"settings": settings.to_json(), "seconds": 3.0, "interrupted": False, "resume": "so"}
     return {**facts, "parts": {name: f"{name}/part.hotview" for name in found.finished}, **more}
 
 
@@ -122,5 +122,5 @@ def test_who_was_left_out_is_told_with_all_rounds_and_the_reason():
 
 def test_after_ctrl_c_it_says_how_to_go_on():
     text = printed(print_outcome, outcome(joint(), interrupted=True))
-    assert "Go on: hotview federated simulate 'a b' --resume" in text
+    assert "Go on: so" in text
     assert "Next:" not in text

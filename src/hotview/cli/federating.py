@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
+import shlex
 import sys
 import time
 import tomllib
@@ -19,7 +19,7 @@ from hotview.cli.federation_told import (
     print_members,
     print_outcome,
 )
-from hotview.cli.running import INTERRUPTED, UsageError, as_usage, make_console, print_json
+from hotview.cli.running import INTERRUPTED, as_usage, make_console, print_json
 from hotview.federated import Coordinator, Failure, InProcess, Joint, Message, Organization, Privacy
 from hotview.federated.configuration import open_organization
 from hotview.federated.outcome import write_outcome
@@ -59,6 +59,17 @@ class Job:
     resume: bool
     force: bool
     as_json: bool
+
+    @property
+    def flags(self) -> list[str]:
+        """What has to be said again to go on."""
+        given = {name: value for name, value in self.settings.items() if value is not None}
+        if self.privacy is not None:
+            given |= {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
+        words = [str(self.app)]
+        for name, value in given.items():
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+        return words
 
 
 class Counting(InProcess):
@@ -135,7 +146,8 @@ def run_simulation(job: Job) -> int:
     write_outcome(config.folder / OUTCOME, joint)
     stopped = len(joint.history) < config.settings.rounds
     facts |= describe_outcome(joint, config.settings, carrier.largest, carrier.total)
-    facts |= {"seconds": time.perf_counter() - start, "interrupted": stopped, "app": str(job.app)}
+    facts |= {"seconds": time.perf_counter() - start, "interrupted": stopped}
+    facts["resume"] = shlex.join(["hotview", "federated", "simulate", *job.flags, "--resume"])
     facts["parts"] = {name: str(members[name].part) for name in joint.finished}
     facts["outcome"] = str(config.folder / OUTCOME)
     if job.as_json:
@@ -223,15 +235,9 @@ def open_members(job: Job, config: RunConfig) -> dict[str, Organization]:
 
 
 def _make_room(job: Job, config: RunConfig, members: Mapping[str, Organization]) -> None:
-    """Refuse to begin where a training is, or to go on where one has ended."""
+    """Refuse to begin where a training is, unless told to."""
     checkpoint, outcome = config.folder / CHECKPOINT, config.folder / OUTCOME
     if job.resume:
-        n = _rounds_of_complete(outcome)
-        if n is not None and checkpoint.exists() and n < config.settings.rounds:
-            raise UsageError(
-                f"The training in {config.folder} is complete after {n} rounds, and its parts are "
-                "saved, so that it takes no more. Begin anew with --force."
-            )
         return
     there = [
         path for path in (checkpoint, *(one.part for one in members.values())) if path.exists()
@@ -243,15 +249,6 @@ def _make_room(job: Job, config: RunConfig, members: Mapping[str, Organization])
         )
     for path in (checkpoint, outcome):
         path.unlink(missing_ok=True)
-
-
-def _rounds_of_complete(outcome: Path) -> int | None:
-    """After how many rounds a training came to its end, if it did."""
-    try:
-        told = json.loads(outcome.read_text(encoding="utf-8"))
-        return len(told["history"]) if told["finished"] else None
-    except (OSError, KeyError, TypeError, ValueError):
-        return None
 
 
 @contextmanager

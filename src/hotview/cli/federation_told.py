@@ -136,7 +136,8 @@ def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
     Parameters
     ----------
     facts : dict
-        What `describe_members` and `describe_outcome` returned, ``seconds`` and ``parts``.
+        What `describe_members` and `describe_outcome` returned, ``seconds``, ``parts`` and
+        ``resume``, the command to go on with.
     console : Console
         Where to.
     """
@@ -179,8 +180,7 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     ]
     lines += _dropped_lines(facts["dropped"])
     if facts["interrupted"]:
-        again = f"hotview federated simulate {shlex.quote(facts['app'])} --resume"
-        return [*lines, f"Stopped by Ctrl-C, after a whole round. Go on: {again}"]
+        return [*lines, f"Stopped by Ctrl-C, after a whole round. Go on: {facts['resume']}"]
     lines += [f"Part saved to {path}" for path in facts["parts"].values()]
     if facts["parts"]:
         parts = " ".join(shlex.quote(path) for path in facts["parts"].values())
