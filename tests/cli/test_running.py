@@ -127,3 +127,23 @@ def test_a_full_disk_behind_the_output_is_an_error(model):
         )
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("rank", "speaks"), ((0, False), (1, False), (1, True)))
+def test_of_several_processes_one_speaks(rank, speaks):
+    program = """
+from hotview.cli.running import run_command
+from hotview.training.ranks import RankLostError
+
+def fail():
+    print("working")
+    raise RankLostError("rank 0 is gone", speaks=SPEAKS)
+
+run_command(fail)
+""".replace("SPEAKS", str(speaks))
+    ranks = {"TORCHELASTIC_RUN_ID": "x", "RANK": str(rank)}
+    command, environment = [sys.executable, "-c", program], {**os.environ, **ranks}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert found.returncode == 1
+    assert found.stdout == ("working\n" if rank == 0 else "")
+    assert found.stderr == ("hotview: rank 0 is gone\n" if rank == 0 or speaks else "")

@@ -9,6 +9,7 @@ from hotview.estimators.parameters import (
     encoders_of,
     hidden_of,
     pick_device,
+    pick_ranks,
 )
 
 NAMES = ["a", "b", "c"]
@@ -176,3 +177,27 @@ def test_one_module_for_two_views_becomes_two():
 def test_encoders_that_cannot_be(encoders, error, message):
     with pytest.raises(error, match=message):
         encoders_of(encoders, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    (
+        ({"strategy": "fsdp"}, "strategy"),
+        ({"strategy": "ddp", "devices": 0}, "devices"),
+        ({"strategy": "ddp", "devices": "all"}, "devices"),
+        ({"devices": 2}, "Set strategy='ddp'"),
+    ),
+)
+def test_processes_are_asked_for_by_name_and_number(change, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        check_parameters({**DEFAULTS, **change})
+    check_parameters({**DEFAULTS, "strategy": "ddp", "devices": "auto"})
+
+
+def test_without_a_strategy_there_is_one_process():
+    assert not pick_ranks(DEFAULTS).is_shared
+
+
+def test_every_process_gets_a_device_of_its_own():
+    with pytest.raises(ValueError, match="gives every process a device of its own"):
+        pick_ranks({**DEFAULTS, "strategy": "ddp", "device": "cpu:0"})

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
 from hotview.datasets import make_views
 from hotview.estimators.remarks import (
+    noted,
     remark_on_collapse,
     remark_on_interrupt,
     remark_on_plan,
@@ -235,3 +236,13 @@ def test_an_interrupt_is_known_by_its_remark():
         remark_on_interrupt(3)
     assert tell_interrupt([str(one.message) for one in told])
     assert not tell_interrupt(["Columns with a single value tell nothing."])
+
+
+def test_processes_that_do_not_speak_take_notes():
+    notes = []
+    with noted(notes, aloud=False):
+        remark_on_interrupt(3)
+    assert tell_interrupt(notes)
+    with pytest.warns(UserWarning, match="in epoch 4"), noted(notes):
+        remark_on_interrupt(4)
+    assert len(notes) == 2

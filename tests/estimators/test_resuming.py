@@ -13,8 +13,10 @@ from sklearn.base import clone
 import hotview as hv
 from hotview.datasets import make_views
 from hotview.estimators.fitting import fit_views
+from hotview.estimators.resuming import explained_loss
 from hotview.estimators.together import fit_together
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
+from hotview.training.ranks import RankLostError
 
 DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
 SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "random_state": 0, "device": "cpu"}
@@ -287,3 +289,22 @@ def test_checkpoints_are_cloned_but_not_saved(tmp_path):
     model = encoder(2, checkpoint=tmp_path / "a.checkpoint").fit(DATA.views)
     assert clone(model).checkpoint == tmp_path / "a.checkpoint"
     assert hv.load(model.save(tmp_path / "m.hotview")).checkpoint is None
+
+
+def lose(path):
+    """What is said when a process of a fit with this checkpoint is gone."""
+    with pytest.raises(RankLostError) as caught, explained_loss(path):
+        raise RankLostError("Rank 1 is gone.", speaks=False)
+    assert not caught.value.speaks
+    return str(caught.value)
+
+
+def test_after_a_loss_it_is_said_what_is_left(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    assert lose(None).startswith("Rank 1 is gone. Nothing is left")
+    assert "no checkpoint yet" in lose(path)
+    encoder(3, checkpoint=path).fit(DATA.views)
+    assert lose(path) == (
+        f"Rank 1 is gone. The checkpoint {path} holds epoch 3: fit with resume=True to go on from "
+        "there."
+    )

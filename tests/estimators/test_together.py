@@ -178,3 +178,9 @@ def test_replicas_are_reproducible_from_a_seed_and_differ_without():
     generator = fitted(np.random.default_rng(5)), fitted(np.random.default_rng(5))
     assert np.array_equal(*(model.transform(views)["view_0"] for model in generator))
     fitted(None)
+
+
+def test_fits_of_several_processes_are_not_trained_together():
+    model, arguments = encoder(0, strategy="ddp")
+    with pytest.raises(ValueError, match="Expected estimators without a strategy"):
+        fit_together([(model, arguments)])

@@ -12,6 +12,7 @@ from hotview.training import rows as training_rows
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.columns import Columns
 from hotview.training.rows import ViewRows
+from hotview.training.share import Deal, Share, own_rows
 
 
 class CountingTable(Table):
@@ -409,3 +410,51 @@ def test_what_is_closed_reads_no_more_and_can_go_on():
     assert thread._shutdown
     for _ in range(3):
         assert row_numbers(one.draw()) == row_numbers(other.draw())
+
+
+class ReadTable(Table):
+    """A table that remembers which rows were read."""
+
+    @cached_property
+    def read(self):
+        return set()
+
+    def rows(self, rows):
+        self.read.update(np.arange(self.n_rows)[rows].tolist())
+        return super().rows(rows)
+
+    def touch(self, rows):
+        self.read.update(range(*rows.indices(self.n_rows)))
+
+
+@pytest.mark.parametrize("far", (False, True))
+def test_processes_read_their_own_rows_and_together_all_of_a_batch(far, monkeypatch):
+    if far:  # then rows are read ahead, and pages of those that come later
+        monkeypatch.setattr(training_rows, "_SMALL", 0)
+        monkeypatch.setattr(streams, "_LARGE", 0)
+        monkeypatch.setattr(streams, "_LEAST", 8 * 20)
+    sizes = (300, 200)
+
+    def sampler(rank, n_ranks):
+        views = make_rows(sizes, kind=ReadTable)
+        aligned = np.arange(20)[:, None].repeat(2, axis=1)
+        one = Sampler(
+            TrainingRows(views, aligned), 40, random_numbers(), couples=True, aligned=False
+        )
+        one.share = Share.of([view.starts for view in views], rank, n_ranks)
+        return one
+
+    whole, *parts = sampler(0, 1), sampler(0, 2), sampler(1, 2)
+    for _ in range(20):
+        picks = whole.pick()
+        Xs = whole.fetch(picks).Xs
+        dealt = [one.fetch(one.pick()).Xs for one in parts]
+        for s, X in enumerate(Xs):
+            deal = Deal.of(parts[0].share.owners(s, picks.rows[s]), 2)
+            torch.testing.assert_close(torch.cat([part[s] for part in dealt])[deal.back], X)
+    for rank, one in enumerate(parts):
+        one.close()
+        for view, n in zip(one.data.views, sizes, strict=True):
+            own = own_rows(n, rank, 2)
+            assert view.tables[0].read <= set(range(own.start, own.stop))
+            assert len(view.tables[0].read) > 0

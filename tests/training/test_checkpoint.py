@@ -226,6 +226,13 @@ def test_a_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, change):
         train(make_team(1), Schedule(2, view_names=NAMES), place)
 
 
+def test_replicas_that_take_turns_do_not_go_on_together(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
+    train(make_team(1), Schedule(1, view_names=NAMES), Place(checkpoint, 0))
+    with pytest.raises(ValueError, match="trains 2 at a time, but it is of one that trains 1"):
+        train(make_team(2), Schedule(2, view_names=NAMES), Place(checkpoint, 0))
+
+
 def test_another_file_is_refused(tmp_path):
     write_archive(tmp_path / "a.checkpoint", _CHECKPOINT, {}, {"teams": 3})
     with pytest.raises(ValueError, match="does not tell of any training"):

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from hotview.training.interrupt import Interrupt
+from hotview.training.interrupt import AgreedInterrupt, Interrupt
 
 
 def press_ctrl_c():
@@ -99,3 +99,20 @@ def test_outside_the_main_thread_it_does_nothing():
     thread.start()
     thread.join()
     assert found == [(False, signal.default_int_handler)]
+
+
+def test_of_several_processes_one_only_hears_until_all_agree():
+    with AgreedInterrupt(signal.SIGINT, signal.SIGTERM) as interrupt:
+        assert not interrupt.heard
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupt.heard
+        assert not interrupt.asked
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_a_signal_that_counts_ends_nothing_else():
+    with Interrupt(signal.SIGTERM) as interrupt:
+        with pytest.raises(KeyboardInterrupt):
+            press_ctrl_c()  # which was not named
+        signal.raise_signal(signal.SIGTERM)
+        assert interrupt.asked

@@ -106,10 +106,11 @@ def _has_a_spokesman() -> bool:
 
 
 def _leave(text: str, code: int, error: Exception | None = None) -> None:
-    speaks = getattr(error, "speaks", not _has_a_spokesman())  # the first may be gone
+    if _has_a_spokesman() and getattr(error, "speaks", False):  # because the first is gone
+        sys.stderr = sys.__stderr__
     if _debug and error is not None:
         raise error
-    print(f"hotview: {text}", file=sys.__stderr__ if speaks else sys.stderr)
+    print(f"hotview: {text}", file=sys.stderr)
     sys.exit(code)
 
 

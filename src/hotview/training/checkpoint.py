@@ -156,11 +156,23 @@ class Place:
         """Let the team stand where it stood, if it had begun."""
         if len(self.checkpoint.teams) <= self.number:
             return
+        self._check_members(progress)
         try:
             _put_back(progress, self.checkpoint.teams[self.number])
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             reason = f"its parts do not fit ({str(error).splitlines()[0][:200]})"
             raise _CHECKPOINT.refuse(self.checkpoint.path, reason) from error
+
+    def _check_members(self, progress: Progress) -> None:
+        then = self.checkpoint.teams[self.number].facts.get("members")
+        now = len(progress.team.members)
+        if isinstance(then, list) and len(then) not in (0, now):
+            raise ValueError(
+                f"Expected {self.checkpoint.path} to be of a fit that trains {now} at a time, but "
+                f"it is of one that trains {len(then)}: with strategy='ddp' replicas take turns, "
+                "and without it they are trained together. Fit with the strategy of then, or with "
+                "resume=False to begin anew."
+            )
 
 
 def share_progress(progress: Progress, ranks: Ranks) -> None:

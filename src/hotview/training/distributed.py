@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,7 +30,8 @@ __all__ = ["SeveralRanks", "launch_ranks", "under_torchrun"]
 # A process that is gone closes its connections, which the others notice at once. This is for those
 # who wait while the first one reads, scores or writes.
 _PATIENCE = timedelta(minutes=30)
-_ROLL_CALL = 3.0  # seconds, before Fabric kills whoever is left
+_ROLL_CALL = 3.0  # seconds in which those who are left report
+_LAST_RESORT = 30  # seconds
 _KEY = "hotview"
 
 _launched: SeveralRanks | None = None
@@ -105,6 +107,10 @@ def _launch(device: torch.device, devices: int | str) -> tuple[torch.device, int
         strategy=DDPStrategy(timeout=_PATIENCE),
     )
     fabric.launch()
+    for thread in threading.enumerate():
+        if thread.name == "child-process-observer" and hasattr(thread, "_sleep_period"):
+            # Fabric's, which kills all processes when one is gone: not before we can say which.
+            thread._sleep_period = _LAST_RESORT
     return fabric.device, fabric.global_rank, fabric.world_size
 
 
@@ -251,11 +257,10 @@ class SeveralRanks(Ranks):
                 dist.destroy_process_group()
         here = self._call_the_roll()
         gone = [r for r in range(self.size) if r not in here]
-        named = " and ".join(f"{r}{self._reason(r)}" for r in gone)
-        first_line = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
-        said = f"rank {named} of {self.size} is gone" if gone else f"none is gone ({first_line})"
+        lost = [f"rank {r} of {self.size} is gone{self._reason(r)}" for r in gone]
+        said = " and ".join(lost) or f"they cannot reach each other ({str(error)[:200]})"
         return RankLostError(
-            f"Expected all {self.size} processes to take every step together, but {said}.",
+            f"Expected all processes to take every step together, but {said}.",
             speaks=self.rank == min(here),
         )
 
