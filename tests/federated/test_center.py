@@ -120,17 +120,16 @@ def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
         excess = sum(moments.values()) - torch.eye(D, dtype=torch.float64)
         return 0.7 * 0.3 * float(excess.square().sum())
 
-    told = sum(
-        float(
-            Pull(
-                before[name],
-                coupled.gradients[name]["moment"].double(),
-                coupled.curvatures["moment"],
-            )(after[name])
-        )
-        for name in NAMES
-    )
+    def pulled(moments):
+        c = coupled.curvatures["moment"]
+        slopes = {name: told["moment"].double() for name, told in coupled.gradients.items()}
+        return sum(float(Pull(before[n], slopes[n], c)(x)) for n, x in moments.items())
+
+    told = pulled(after)
     assert told >= penalty(after) - penalty(before) - 1e-4
+    # No less would do: of all going the same way it is the truth.
+    way = {name: moment + torch.eye(D, dtype=torch.float64) for name, moment in before.items()}
+    assert pulled(way) == pytest.approx(penalty(way) - penalty(before), rel=1e-4)
     # One that moves by itself has the same slope.
     step = 1e-5 * torch.ones(D, D, dtype=torch.float64)
     near = {**before, "a": before["a"] + step}
