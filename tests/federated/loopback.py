@@ -97,6 +97,17 @@ class Loopback:
             *more,
         )
 
+    def restart_node(self, name: str, **config: object) -> None:
+        """Start a killed SuperNode again and again: it is let in once its heartbeat is missed."""
+        before = self.log(name).count("SuperNode ID")
+
+        def is_back() -> bool:
+            if self.processes[name].poll() is not None:
+                self.start_node(name, **config)
+            return self.log(name).count("SuperNode ID") > before
+
+        wait_until(is_back, 2 * PATIENCE)
+
     def run(self, app: Path, run_config: Mapping[str, object] | None = None) -> subprocess.Popen:
         """Start ``flwr run --stream``, which ends with the run; its log is the ServerApp's."""
         told = " ".join(f"{key}={json.dumps(value)}" for key, value in (run_config or {}).items())
@@ -180,6 +191,7 @@ def loopback(
     finally:
         for process in federation.processes.values():
             kill_all(process)
+        kill_all_of(folder)
 
 
 def quiet() -> dict[str, str]:
@@ -267,6 +279,14 @@ def run_on_loopback(
         "traffic": status["network-traffic"],
         "outcome": json.loads(outcome.read_text()),
     }
+
+
+def kill_all_of(folder: Path) -> None:
+    """Kill what is left: a process that ended by itself leaves its children behind."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("FLWR_HOME", "").startswith(f"{folder}{os.sep}"):
+                process.kill()
 
 
 def free_port() -> int:
