@@ -13,7 +13,7 @@ without coupling. All runs on the same splits and seeds.
 What a round costs through Flower itself is measured by ``make test-federated``, which starts a
 SuperLink and SuperNodes, and puts its record into the same file.
 
-Forty minutes on two cores; --quick takes a minute (one split).
+Half an hour on one core; --quick takes a minute (one split, the first ways).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from hotview.federated import (
 
 HOLDER = "pix"
 MOST_BYTES = 64 * 1024
-SPLITS = 10
+SPLITS = 5
 
 
 @dataclass(frozen=True)

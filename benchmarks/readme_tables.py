@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import federated_tables
 import speed_tables
 
 from hotview.experiments.published import PUBLISHED
@@ -312,6 +313,7 @@ TABLES = {
     "planted": ("planted_groups.json", planted),
     "planted-fresh": ("planted_groups_fresh.json", planted),
     **speed_tables.TABLES,
+    **federated_tables.TABLES,
 }
 
 
