@@ -3,8 +3,8 @@
     python benchmarks/federated_flower.py [--rounds N] [--out FILE]
 
 A SuperLink and three SuperNodes run as processes on this machine, with TLS and authentication on,
-as in ``make test-federated``. First the sample of ``hotview federated new --sample`` is trained (three
-views of Handwritten, labels with one of them) for some rounds; then a small federation in which
+as in ``make test-federated``. First the sample of ``hotview federated new --sample`` is trained:
+three views of Handwritten, labels with one of them. Then a small federation is, in which
 organizations fail in rounds that are known before: the coordinator tells in the end what
 it made of them.
 
