@@ -23,6 +23,7 @@ PUBLIC_MODULES = (
     "hotview.model_selection",
     "hotview.persistence",
     "hotview.export",
+    "hotview.federated",
     "hotview.omics",
     "hotview.tracking",
     "hotview.experiments.paper",

@@ -19,6 +19,12 @@ class Failure:
     ----------
     reason : str
         For the log.
+
+    Examples
+    --------
+    >>> from hotview.federated import Failure
+    >>> Failure("late: no answer in time").reason
+    'late: no answer in time'
     """
 
     reason: str
@@ -31,6 +37,17 @@ class Carrier(Protocol):
     ----------
     names : list of str
         The organizations.
+
+    Examples
+    --------
+    >>> from hotview.federated import Failure, Message
+    >>> class Nobody:  # a carrier that reaches no organization
+    ...     names = ["clinical"]
+    ...
+    ...     def exchange(self, messages, timeout):
+    ...         return {name: Failure("gone") for name in messages}
+    >>> Nobody().exchange({"clinical": Message("hello")}, timeout=1.0)
+    {'clinical': Failure(reason='gone')}
     """
 
     names: list[str]
@@ -90,7 +107,20 @@ class InProcess:
     def exchange(
         self, messages: Mapping[str, Message], timeout: float
     ) -> dict[str, Message | Failure]:
-        """Let everybody answer in turn; an error over there is a failure here."""
+        """Let everybody answer in turn; an error over there is a failure here.
+
+        Parameters
+        ----------
+        messages : dict of str to Message
+            By organization.
+        timeout : float
+            Not looked at: who is in this process is never late.
+
+        Returns
+        -------
+        dict of str to (Message or Failure)
+            One for every message.
+        """
         return {name: self._ask(name, message) for name, message in messages.items()}
 
     def _ask(self, name: str, message: Message) -> Message | Failure:

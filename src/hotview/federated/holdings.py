@@ -36,8 +36,16 @@ class Holdings:
         Of the agreed ids.
     recipe : dict of str to object, or None, default=None
         How the file was read, so that others are read likewise.
-    impute : {None, "mean"}
+    impute : {None, "mean"}, default=None
         What becomes of missing cells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.federated import hold
+    >>> own = hold("clinical", np.eye(3), labels=["ill", None, "well"])
+    >>> own.classes, own.codes(["ill", "well"])
+    (['ill', 'well'], array([ 0, -1,  1]))
     """
 
     name: str

@@ -26,7 +26,7 @@ _CHECKPOINT = Kind("hotview federation", 1, "a checkpoint", "Delete it to begin 
 class Joint:
     """What the coordinator knows in the end.
 
-    Parameters
+    Attributes
     ----------
     names : list of str
         The organizations.
@@ -43,6 +43,12 @@ class Joint:
         ε and δ by organization, where it asked for any.
     finished : list of str
         Who has saved its part.
+
+    Examples
+    --------
+    >>> from hotview.federated import Joint
+    >>> Joint(["clinical", "genetic"]).finished
+    []
     """
 
     names: list[str]

@@ -27,7 +27,7 @@ _MOST_HEADER, _MOST = 2**20, 2**28  # bytes
 class Message:
     """One message, or the answer to one.
 
-    Parameters
+    Attributes
     ----------
     kind : str
         One of `KINDS`.

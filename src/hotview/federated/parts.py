@@ -86,6 +86,27 @@ def join_parts(paths: Sequence[str | Path], out: str | Path) -> Path:
     -------
     Path
         Where it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import hotview as hv
+    >>> from hotview.datasets import make_views
+    >>> from hotview.federated import (
+    ...     Coordinator, InProcess, Organization, Settings, hold, join_parts
+    ... )
+    >>> views = make_views(60, n_views=2, random_state=0).views
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     members = {
+    ...         name: Organization(hold(name, X), Path(folder) / name) for name, X in views.items()
+    ...     }
+    ...     settings = Settings(rounds=1, local_steps=1, quantiles=16)
+    ...     joint = Coordinator(InProcess(members), settings).run()
+    ...     parts = [member.part for member in members.values()]
+    ...     model = hv.load(join_parts(parts, Path(folder) / "joint.hotview"))
+    >>> model.view_names_
+    ['view_0', 'view_1']
     """
     out = check_model_path(out)
     parts = _in_order([_open_part(Path(path)) for path in paths])

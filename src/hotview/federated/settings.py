@@ -45,13 +45,36 @@ class Settings:
         How views are coupled.
     view_regularizer : {"none", "autoencoder"}, default="none"
         What keeps each view itself.
-    n_components, n_features, n_references, n_projections, projections, batch_size, learning_rate, \
-entropy, cost_decay, sinkhorn_max_iter
-        As of the estimators.
+    n_components : int, default=10
+        Dimension of the common space.
+    n_features : int, default=20
+        Features of every view.
     hidden : tuple of int, default=(128,)
         Hidden layers of every encoder.
-    coupling_weight, view_weight, orthogonality_weight, head_weight : float
-        As of the estimators.
+    n_references : int, default=3
+        K: reference clouds of ``"hot-reference"``.
+    n_projections : int, default=50
+        M: directions drawn in every step.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    batch_size : int, default=200
+        Rows of a step, and rows that a report is about.
+    learning_rate : float, default=0.003
+        Of Adam.
+    coupling_weight : float, default=0.1
+        γ, the weight of the coupling.
+    view_weight : float, default=1.0
+        τ, the weight of the view regularizer.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint inside the coupling.
+    head_weight : float, default=1.0
+        Weight of the views' own heads.
+    entropy : float, default=0.1
+        β, the entropy of the plan, relative to the mean cost.
+    cost_decay : float, default=0.9
+        Costs are averaged over rounds with this decay before the plan is solved for.
+    sinkhorn_max_iter : int, default=1000
+        Most iterations for the plan.
     label_holder : str or None, default=None
         The organization whose labels teach all; None learns without labels.
     linked_batch : int, default=128
