@@ -161,6 +161,16 @@ def test_it_does_not_wait_for_ever():
         carrier.gather(patience=0.01)
 
 
+def test_it_goes_on_with_fewer_if_that_will_do(caplog):
+    carrier = carrier_of({1: echo("clinical"), 2: echo("genetic")})
+    carrier.gather(patience=0.01, at_least=2)
+    assert [record.getMessage() for record in caplog.records] == [
+        "goes on without all: imaging: gone: its node is not connected"
+    ]
+    with pytest.raises(TimeoutError, match="Expected 3 of"):
+        carrier.gather(patience=0.01, at_least=3)
+
+
 def test_messages_that_cannot_be_sent_are_late(monkeypatch):
     carrier = carrier_of(everybody())
     monkeypatch.setattr(carrier._grid, "push_messages", lambda messages: ["", "", ""])

@@ -158,6 +158,8 @@ training in one process.
 - Whoever reaches the SuperLink's port may register keys and start apps, unless Flower's accounts
   are set up. Let only the organizations and the coordinator reach it.
 - Of an error at an organization only its kind is sent; the rest is in the log of its SuperNode.
+- A SuperNode that was killed is let in again once the SuperLink has missed it, after about a
+  minute; until then it ends at once. Let a supervisor start it again.
 - Every message begins a process, which takes seconds. `local-steps` in `pyproject.toml` says how
   many steps of training it is for.
 """)

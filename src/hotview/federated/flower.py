@@ -97,12 +97,12 @@ def make_server_app() -> ServerApp:
         config.folder.mkdir(parents=True, exist_ok=True)
         carrier = GridCarrier(grid, config.organizations)
         _log.info("waits for %s", ", ".join(config.organizations))
-        carrier.gather(config.patience)
+        checkpoint = config.folder / "checkpoint.federated"
+        # All are there when a training begins; later it goes on with fewer.
+        least = config.settings.least if checkpoint.exists() else None
+        carrier.gather(config.patience, at_least=least)
         joint = Coordinator(
-            carrier,
-            config.settings,
-            checkpoint=config.folder / "checkpoint.federated",
-            timeout=config.timeout,
+            carrier, config.settings, checkpoint=checkpoint, timeout=config.timeout
         ).run()
         write_outcome(config.folder / "outcome.json", joint)
 
