@@ -204,6 +204,9 @@ def test_privacy_and_device_reach_the_organization(tables):
     member = open_organization(path)
     assert member.privacy == Privacy(2.0)
     assert member.device.type == "cpu"
+    path.write_text(path.read_text().replace('"cpu"', '"abacus"'))
+    with pytest.raises(ValueError, match="abacus"):
+        open_organization(path)
 
 
 def test_a_part_reads_new_files_as_the_table_was_read(tables):
