@@ -47,7 +47,7 @@ def make_fits(n: int, device: str, regularizer: str) -> list[Any]:
     return fits
 
 
-def eager(trainings: Any, fit: Any) -> Any:
+def eager(trainings: Any, fit: Any, ranks: Any) -> Any:
     """A team of one that calls every operation from Python, on a GPU too."""
     return Alone(trainings[0], fit["learning_rate"])
 

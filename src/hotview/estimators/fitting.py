@@ -99,8 +99,8 @@ def _run(
     return fitted
 
 
-def _team(trainings: Sequence[Training], fit: Fit, ranks: Ranks) -> Team:
-    if ranks.is_shared:
+def _team(trainings: Sequence[Training], fit: Fit, ranks: Ranks | None = None) -> Team:
+    if ranks is not None and ranks.is_shared:
         return Sharded(trainings[0], fit["learning_rate"], fit["precision"], ranks)
     own, on_gpu = any(f is not None for f in fit.encoders), fit.device.type == "cuda"
     if len(trainings) == 1 and (own or not on_gpu):

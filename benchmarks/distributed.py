@@ -1,0 +1,118 @@
+"""Steps of one process with the whole batch against two processes with a half each.
+
+``python benchmarks/distributed.py`` (CPU; some minutes) writes ``results/bench/distributed.json``.
+Every process has one thread, and a core to itself where there are two. It starts itself again by
+torchrun, with one process (what the strategy itself costs) and with two; in each, steps without and
+with the strategy take turns, and the best turn counts.
+
+- ``default``: the default encoder on six views of Handwritten, batches of 400 rows;
+- ``wide``: four views of 256 columns, two hidden layers of 512, batches of 2,048 rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from measuring import RESULTS, best_times, write_part
+
+from hotview import MultiViewEncoder
+from hotview.datasets import load_handwritten, make_views
+from hotview.estimators.single_fit import Fit
+from hotview.training.distributed import launch_ranks
+from hotview.training.sharded import Sharded
+from hotview.training.team import Alone, Training
+
+OUT = RESULTS / "distributed.json"
+
+
+def default_training() -> Training:
+    model = MultiViewEncoder(device="cpu", random_state=0)
+    return Fit(model._tasks(load_handwritten().views)[0], null=False).prepare({})
+
+
+def wide_training() -> Training:
+    model = MultiViewEncoder(hidden=(512, 512), batch_size=2048, device="cpu", random_state=0)
+    views = make_views(4096, n_views=4, n_columns=256, random_state=0).views
+    return Fit(model._tasks(views)[0], null=False).prepare({})
+
+
+CASES = {"default": (default_training, 20), "wide": (wide_training, 1)}
+
+
+def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
+    """Seconds of a step without and with the strategy, as the first process sees them."""
+    make, burst = CASES[name]
+    alone, shared = Alone(make(), 0.001), Sharded(make(), 0.001, "float32", ranks)
+
+    def by_oneself() -> None:
+        if ranks.is_first:
+            alone.step()
+
+    for _ in range(2):  # the first steps make what later ones find
+        by_oneself()
+        shared.step()
+    contestants = {"without": by_oneself, "with": lambda: shared.step()}
+    times = {"without": float("inf"), "with": float("inf")}
+    for _ in range(rounds):
+        for how, work in contestants.items():
+            ranks.first(lambda: None)  # all begin at once
+            times[how] = min(times[how], best_times({how: work}, 1, burst)[how])
+    batch = alone.members[0].sampler.pick()
+    n_features = alone.network.maps[0].in_features
+    parameters = sum(p.numel() for m in alone.members[0].modules for p in m.parameters())
+    return {
+        "seconds": times,
+        "floats_of_features": sum(map(len, batch.rows)) * int(n_features),
+        "floats_of_gradients": parameters,
+    }
+
+
+def run_as_rank(out: Path, rounds: int) -> None:
+    torch.set_num_threads(1)
+    ranks = launch_ranks(torch.device("cpu"), 1)
+    found = {name: measure(name, ranks, rounds) for name in CASES}
+    if ranks.is_first:
+        out.write_text(json.dumps(found))
+
+
+def start(n_processes: int, rounds: int, folder: Path) -> dict[str, Any]:
+    """Let torchrun start this script again."""
+    out = folder / f"{n_processes}.json"
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", f"{n_processes}"]
+    this = [__file__, "--as-rank", str(out), "--rounds", str(rounds)]
+    subprocess.run([sys.executable, *torchrun, *this], check=True)
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--as-rank", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.as_rank is not None:
+        run_as_rank(options.as_rank, options.rounds)
+        return
+    rounds = 3 if options.quick else 15
+    with tempfile.TemporaryDirectory() as folder:
+        found = {n: start(n, rounds, Path(folder)) for n in (1, 2)}
+    ratios = {}
+    for name in CASES:
+        for n, cases in found.items():
+            seconds = cases[name]["seconds"]
+            ratios[f"{name}: {n} shared, against none"] = seconds["without"] / seconds["with"]
+    cases = {name: {str(n): found[n][name] for n in found} for name in CASES}
+    write_part(options.out, "cpu", "lightning-fabric", ratios=ratios, cases=cases, rounds=rounds)
+
+
+if __name__ == "__main__":
+    main()
