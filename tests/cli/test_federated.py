@@ -1,8 +1,12 @@
+import glob
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow.csv
@@ -11,10 +15,12 @@ from typer.main import get_command
 
 import hotview as hv
 from hotview.cli.app import app as commands
-from hotview.federated import Settings
+from hotview.cli.federating import Counting, Job, open_members, read_app
+from hotview.federated import Coordinator, Settings
 
 from .test_federating import NAMES, write_small_app
 
+ROOT = Path(__file__).parent.parent.parent
 COMMANDS = get_command(commands).commands["federated"].commands
 
 
@@ -65,22 +71,92 @@ def test_new_writes_an_app_and_says_what_comes_next(hotview, tmp_path):
     assert "not empty" in again.err
 
 
-def test_the_sample_goes_all_the_way_to_predictions(hotview, tmp_path, monkeypatch):
+def commands_of(page):
+    """Arguments of all commands of the sample that a page shows, in its order."""
+    shown = re.findall(r"^\$ hotview (.*study.*|.*joint.*)$", page, re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in shown]
+
+
+def expanded(words):
+    return [
+        name
+        for word in words
+        for name in (sorted(glob.glob(word)) if "*" in word and "=" not in word else [word])
+    ]
+
+
+@pytest.mark.parametrize("page", ("README.md", "docs/federated.md"))
+def test_the_sample_goes_all_the_way_as_pages_show_it(hotview, tmp_path, monkeypatch, page):
+    text = (ROOT / page).read_text()
     monkeypatch.chdir(tmp_path)
-    written = hotview("federated", "new", "study", "--sample", "--json")
-    names = json.loads(written.out)["organizations"]
-    quick = ("--rounds", 2, "--local-steps", 20)
-    done = hotview("federated", "simulate", "study", *quick)
-    assert done.code == 0, done.err
-    homes = {name: f"study/organizations/{name}" for name in names}
-    saved = [f"{home}/part.hotview" for home in homes.values()]
-    assert f"Next: hotview federated join {' '.join(saved)} -o joint.hotview" in done.out
-    assert hotview("federated", "join", *saved, "-o", "joint.hotview").code == 0
-    new = [f"{name}={home}/new.csv" for name, home in homes.items()]
+    printed = ""
+    for words in commands_of(text):
+        quick = ("--rounds", 2) if "simulate" in words else ()
+        done = hotview(*expanded(words), *quick)
+        assert done.code == 0, (words, done.err)
+        printed += done.out
+    for quoted in re.findall(r"```text\n(Nobody.*?)```", text, re.DOTALL):
+        assert quoted in printed
+    assert {"study", "joint.hotview", "from-mor.csv", "predictions.csv"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+    new = [f"{name}=study/organizations/{name}/new.csv" for name in ("fou", "kar", "mor")]
     judged = hotview(
         "evaluate", "joint.hotview", *new, "--labels", "study/new-labels.csv", "--json"
     )
     assert json.loads(judged.out)["accuracy"] > 0.5  # of ten classes, after 40 steps
+
+
+class Watching(Counting):
+    """Remembers which arrays pass, and how large they are."""
+
+    def __init__(self, organizations):
+        super().__init__(organizations)
+        self.seen = {}
+
+    def exchange(self, messages, timeout):
+        answers = super().exchange(messages, timeout)
+        for message in (*messages.values(), *answers.values()):
+            self.seen |= {key: x.nbytes for key, x in message.arrays.items()}
+        return answers
+
+
+@pytest.mark.parametrize(
+    "more",
+    ({}, {"coupling": "hot-pairwise"}, {"share_labels": True}, {"share_features": True}),
+    ids=lambda more: next(iter(more), "default"),
+)
+def test_every_array_that_crosses_is_on_the_page(fresh, more):
+    page = (ROOT / "docs" / "federated.md").read_text()
+    told = {
+        re.sub(r"\.NAME$", "", name)
+        for row in re.findall(r"^\| (`[^|]*`) \|.*\|.*\|.*\|.*\|", page, re.MULTILINE)
+        for name in re.findall(r"`([\w.]+)`", row)
+    }
+    given = Job(fresh, more, None, False, False, False, False)
+    config = read_app(fresh, more)
+    carrier = Watching(open_members(given, config))
+    Coordinator(carrier, config.settings).run()
+    crossed = {re.sub(rf"\.({'|'.join(NAMES)})$", "", key) for key in carrier.seen}
+    assert len(crossed) > 4
+    assert crossed <= told
+
+
+def test_bytes_on_the_page_are_those_of_the_defaults():
+    page = (ROOT / "docs" / "federated.md").read_text()
+    s, n_classes = Settings(), 10
+    truth = {
+        "quantiles": s.n_projections * s.quantiles,
+        "scores": s.linked_batch * n_classes,
+        "moment": s.n_components**2,
+        "references": s.n_references * s.quantiles * s.n_components,
+        "weights": s.n_references,
+        "gradient.scores": s.linked_batch * n_classes,
+        "features": s.n_features,
+    }
+    for name, count in truth.items():
+        row = re.search(rf"^\| `{re.escape(name)}` \|.*$", page, re.MULTILINE)[0]
+        assert f"| {4 * count:,} " in row, row
 
 
 @pytest.mark.parametrize("names", (NAMES, ["imaging", "clinical"], ["genetic"]))
