@@ -1,6 +1,8 @@
+import contextlib
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,9 +30,15 @@ def folder(tmp_path_factory, script):
     script["fit_encoder"](4, checkpoint=str(began))
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(SCRIPT), str(folder)]
-    found = subprocess.run(command, env=environment, timeout=300, capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    assert found.stderr == ""  # nobody says hello
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, start_new_session=True, **pipes) as job:
+        try:
+            out, err = job.communicate(timeout=300)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)  # the process that it has started, too
+    assert job.returncode == 0, err
+    assert out + err == ""  # nobody says hello
     return folder
 
 

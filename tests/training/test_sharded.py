@@ -34,12 +34,12 @@ def processes(tmp_path_factory):
     """What two processes found, each with a half of the rows of every batch."""
     folder = tmp_path_factory.mktemp("ranks")
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    subprocess.run(
-        [*start, str(SCRIPT), str(folder)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        check=True,
-        timeout=300,
-    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen([*start, str(SCRIPT), str(folder)], env=environment) as job:
+        try:
+            assert job.wait(timeout=300) == 0
+        finally:
+            job.terminate()  # which stops the processes, too
     return [dict(np.load(folder / f"rank-{rank}.npz")) for rank in (0, 1)]
 
 

@@ -123,7 +123,8 @@ class Deal:
     @classmethod
     def of(cls, owners: IntArray, size: int) -> Deal:
         """Sort the rows of a batch by their owners."""
-        places = [np.flatnonzero(owners == rank) for rank in range(size)]
+        order = np.argsort(owners, kind="stable")
+        counts = np.bincount(owners, minlength=size)
         back = np.empty(len(owners), dtype=np.int64)
-        back[np.concatenate(places)] = np.arange(len(owners))
-        return cls(places, back)
+        back[order] = np.arange(len(owners))
+        return cls(np.split(order, np.cumsum(counts)[:-1]), back)
