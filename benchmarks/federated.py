@@ -101,7 +101,9 @@ def members(data: Any, folder: Path, epsilon: float | None) -> dict[str, Organiz
             labels=[labels[i] for i in order] if name == HOLDER else None,
         )
         privacy = None if epsilon is None else Privacy(epsilon, seed=s)
-        found[name] = Organization(own, folder / name, privacy=privacy, device="cpu")
+        found[name] = Organization(
+            own, folder / name, privacy=privacy, device="cpu", shares=("features", "labels")
+        )
     return found
 
 

@@ -11,6 +11,7 @@ NAMES = ("clinical", "genetic", "imaging")
 HOLDER = "genetic"
 CLASSES = ["healthy", "ill", "unsure"]
 N_ROWS, N_LINKED = 40, 20
+BOTH = ("features", "labels")  # that may be shared, if the settings say so
 
 
 def settings(**more):
@@ -54,7 +55,9 @@ def holdings(n_classes=3):
 def organizations(folder, own=None, **more):
     own = holdings() if own is None else own
     return {
-        name: Organization(own[name], Path(folder) / name, device="cpu", **more.get(name, {}))
+        name: Organization(
+            own[name], Path(folder) / name, device="cpu", **{"shares": BOTH, **more.get(name, {})}
+        )
         for name in own
     }
 

@@ -22,6 +22,7 @@ from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.team import make_optimizer, train_step
 
 NAMES = ("clinical", "genetic", "imaging", "lab")
+BOTH = ("features", "labels")  # that may be shared, if the settings say so
 SETTINGS = {
     "rounds": 3,
     "local_steps": 2,
@@ -64,7 +65,9 @@ def holdings(n=60, n_linked=24):
 def organizations(folder, **more):
     own = holdings()
     return {
-        name: Organization(own[name], folder / name, device="cpu", **more.get(name, {}))
+        name: Organization(
+            own[name], folder / name, device="cpu", **{"shares": BOTH, **more.get(name, {})}
+        )
         for name in NAMES
     }
 

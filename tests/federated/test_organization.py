@@ -1,9 +1,11 @@
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
 from small_federation import (
+    BOTH,
     CLASSES,
     HOLDER,
     N_LINKED,
@@ -23,7 +25,9 @@ from hotview.federated.privacy import spent
 
 
 def one(folder, name="clinical", own=None, **more):
-    return Organization(own or holdings()[name], folder / name, device="cpu", **more)
+    return Organization(
+        own or holdings()[name], folder / name, device="cpu", **{"shares": BOTH, **more}
+    )
 
 
 def changed(message, arrays=None, **facts):
@@ -152,7 +156,7 @@ def test_gradients_of_the_wrong_shape_are_refused_and_leave_no_trace(tmp_path, r
     bring(member, recorded, until=1)
     messages = [(m, a) for m, a in recorded.to("clinical") if m.kind == "round"]
     message, truth = messages[1]
-    wrong = {**message.arrays, "gradient.scores": np.zeros((4, 7), np.float32)}
+    with pytest.raises(ValueError, match="another shape"):
     with pytest.raises(RuntimeError, match="size"):
         member.answer(changed(message, wrong))
     assert member.answer(message).to_bytes() == truth
@@ -396,3 +400,64 @@ def test_nothing_else_crosses(crossed):
     up |= {("round", "held")}
     end = {("fuse", f"held.{name}") for name in NAMES} | {("finish", "references")}
     assert found == up | down | labels | end
+
+
+# whose word counts
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "willing"),
+    (
+        ("clinical", {"share_features": True}, ["features"]),
+        (HOLDER, {"share_features": True}, ["features"]),
+        (HOLDER, {"share_labels": True}, ["labels"]),
+    ),
+)
+def test_settings_alone_do_not_let_anything_be_shared(tmp_path, name, asked, willing):
+    what = willing[0]
+    with pytest.raises(ValueError, match=f"asked to send {what} .*, and has not agreed"):
+        begin(one(tmp_path, name, shares=()), **asked)
+    begin(one(tmp_path, name, shares=willing), **asked)
+
+
+def test_who_has_no_labels_to_share_need_not_agree(tmp_path):
+    begin(one(tmp_path, "clinical", shares=()), share_labels=True)
+
+
+def test_there_is_nothing_else_to_share(tmp_path):
+    with pytest.raises(ValueError, match="not 'rows'"):
+        one(tmp_path, "clinical", shares=["rows"])
+
+
+def test_a_table_that_has_changed_is_noticed(tmp_path):
+    begin(one(tmp_path, "clinical"))
+    changed = holdings()["clinical"]
+    X = np.array(changed.table.data)
+    X[0, 0] += 1
+    other = hold(
+        "clinical",
+        X,
+        ids=[f"patient-{i}" for i in np.random.default_rng(0).permutation(N_ROWS)],
+        linked_ids=[f"patient-{i}" for i in range(N_LINKED)],
+    )
+    with pytest.raises(ValueError, match="but it has changed"):
+        Organization(other, tmp_path / "clinical").answer(Message("round", {"round": 1}))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    (
+        (lambda x: x * np.nan, "not finite"),
+        (lambda x: x[:1], "another shape"),
+    ),
+)
+def test_gradients_that_cannot_be_are_refused(tmp_path, recorded, spoil, problem):
+    truth, member = recorded.to("clinical"), one(tmp_path, "clinical")
+    for message, _ in truth:
+        if message.kind == "round" and message.facts["round"] == 2:
+            gradient = spoil(message.arrays["gradient.scores"]).astype(np.float32)
+            bad = replace(message, arrays={**message.arrays, "gradient.scores": gradient})
+            with pytest.raises(ValueError, match=problem):
+                member.answer(bad)
+            return
+        member.answer(message)

@@ -3,7 +3,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from small_federation import HOLDER, NAMES, holdings, organizations, settings, train
+from small_federation import BOTH, HOLDER, NAMES, holdings, organizations, settings, train
 
 from hotview.federated import Message, Organization, Privacy
 from hotview.federated.learner import Learner
@@ -13,7 +13,7 @@ STATE = "state.federated"
 
 
 def fresh(folder, name, **more):
-    return Organization(holdings()[name], folder / name, device="cpu", **more)
+    return Organization(holdings()[name], folder / name, device="cpu", shares=BOTH, **more)
 
 
 @pytest.mark.parametrize(

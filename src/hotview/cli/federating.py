@@ -225,7 +225,8 @@ def open_members(job: Job, config: RunConfig) -> dict[str, Organization]:
                 f"Expected {path}, which says what {name} has, but it is not there. A simulation "
                 "needs those of all organizations; between machines each has its own."
             )
-        member = open_organization(path)
+        # Whoever simulates plays all sides, and agrees for them.
+        member = open_organization(path, shares=("features", "labels"))
         if member.holdings.name != name:
             raise ValueError(f"Expected {path} to be of {name!r}, not {member.holdings.name!r}.")
         if job.privacy is not None:

@@ -62,6 +62,7 @@ folder = "$name"  # where its state is kept and, in the end, its part of the mod
 # categorical = ["ward"]  # columns of numbers that are categories
 # impute = "mean"  # missing cells
 # device = "auto"
+# share = ["features"]  # what of linked people it is willing to send: "features", "labels"
 
 # Noise on what is sent, such that all rounds together are (epsilon, delta)-differentially private:
 # [privacy]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ _KEYS: dict[str, type] = {
     "categorical": list,
     "impute": str,
     "device": str,
+    "share": list,
     "privacy": dict,
 }
 _NEEDED = ("name", "file", "folder")
@@ -57,6 +58,8 @@ class Configuration:
         Where to compute.
     privacy : Privacy or None, default=None
         How projections are made private.
+    share : tuple of {"features", "labels"}, default=()
+        What it is willing to send of linked people.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Configuration:
     impute: str | None = None
     device: str = "auto"
     privacy: Privacy | None = None
+    share: tuple[str, ...] = ()
 
 
 def read_configuration(path: str | Path) -> Configuration:
@@ -117,6 +121,7 @@ def read_configuration(path: str | Path) -> Configuration:
         told.get("impute"),
         told.get("device", "auto"),
         None if privacy is None else _privacy(path, privacy),
+        tuple(told.get("share", ())),
     )
 
 
@@ -165,13 +170,15 @@ def read_linked(path: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def open_organization(path: str | Path) -> Organization:
+def open_organization(path: str | Path, shares: Collection[str] = ()) -> Organization:
     """Read an organization's table, and let it answer.
 
     Parameters
     ----------
     path : str or Path
         As of `read_configuration`.
+    shares : collection of {"features", "labels"}, default=()
+        What it is willing to send beside what its configuration says.
 
     Returns
     -------
@@ -198,4 +205,6 @@ def open_organization(path: str | Path) -> Organization:
         impute=c.impute,
         recipe=study.recipe.to_json(),
     )
-    return Organization(holdings, c.folder, privacy=c.privacy, device=c.device)
+    return Organization(
+        holdings, c.folder, privacy=c.privacy, device=c.device, shares={*c.share, *shares}
+    )

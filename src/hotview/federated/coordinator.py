@@ -214,8 +214,9 @@ class Coordinator:
             answer = self._exchange({holder: message})[holder]
             judged = check_answer(answer, "judge", {"round": self.stage.round}, shapes)
             for key in ("loss", "curvature"):
-                if not isinstance(judged.facts.get(key), float):
-                    raise RefusedError(f"its {key} is no number")
+                told = judged.facts.get(key)
+                if not isinstance(told, float) or told < 0:
+                    raise RefusedError(f"its {key} is no number of at least 0")
         except RefusedError as refused:
             self._drop(holder, self.stage.round, f"as label holder, {refused}")
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ class Organization:
         How projections are made private; None sends them as they are.
     device : str, default="auto"
         Where to compute.
+    shares : collection of {"features", "labels"}, default=()
+        What it is willing to send of linked people, where the settings ask for it.
 
     Examples
     --------
@@ -59,9 +61,12 @@ class Organization:
         *,
         privacy: Privacy | None = None,
         device: str = "auto",
+        shares: Collection[str] = (),
     ) -> None:
         self.holdings, self.folder, self.privacy = holdings, Path(folder), privacy
-        self.device = pick_device(device)
+        self.device, self.shares = pick_device(device), frozenset(shares)
+        if unknown := self.shares - {"features", "labels"}:
+            raise ValueError(f"Expected shares of 'features' and 'labels', not {min(unknown)!r}.")
         self.learner: Learner | None = None
         self.standing: Standing | None = None
 
@@ -117,6 +122,7 @@ class Organization:
                 f"Expected {self.holdings.name!r} to hold the labels, but none of its rows has "
                 "one. Say which column holds them: label_column."
             )
+        self._check_willing(settings)
         if "classes" not in message.facts:  # first everybody is asked what there is to learn
             is_holder = settings.label_holder == self.holdings.name
             classes = self.holdings.classes if is_holder else []
@@ -127,11 +133,25 @@ class Organization:
         )
         standing.shared = message.arrays.get("codes")
         standing.federation = str(message.facts["federation"])
+        standing.table = self.holdings.fingerprint
         if self.privacy is not None:
             standing.noise = self._calibrate(settings)
         self.learner = self._make_learner(standing)
         self._keep(standing)
         return Message("start", {"name": self.holdings.name})
+
+    def _check_willing(self, settings: Settings) -> None:
+        """Refuse to send what nobody here agreed to: settings are the coordinator's."""
+        is_holder = settings.label_holder == self.holdings.name
+        asked = {"features"} if settings.share_features else set()
+        if settings.share_labels and is_holder:
+            asked |= {"labels"}
+        if refused := sorted(asked - self.shares):
+            raise ValueError(
+                f"{self.holdings.name!r} is asked to send {refused[0]} of linked people, and has "
+                f"not agreed to. Write share = {refused} into its configuration, or set "
+                f"share_{refused[0]} to false"
+            )
 
     def _labels_to_share(self, settings: Settings, classes: list[Any]) -> dict[str, Array]:
         """Classes of the linked individuals who teach, if that is what all agreed on."""
@@ -180,6 +200,7 @@ class Organization:
                 )
             standing, tensors = read_standing(path)
             self._check_privacy(standing)
+            self._check_table(standing)
             learner = self._make_learner(standing)
             standing.put_back(learner, tensors)
             self.learner, self.standing = learner, standing
@@ -247,6 +268,13 @@ class Organization:
                 f"is {now}. Set it back, or begin the training anew."
             )
 
+    def _check_table(self, standing: Standing) -> None:
+        if standing.table != self.holdings.fingerprint:
+            raise ValueError(
+                f"Expected the table of {self.holdings.name!r} to stay as it was when the training "
+                "began, but it has changed. Put it back, or begin the training anew."
+            )
+
     def _check_holder(self, learner: Learner) -> None:
         """What labels say is told by the one organization that was chosen for it."""
         if learner.settings.label_holder != self.holdings.name:
@@ -264,6 +292,11 @@ class Organization:
         }
         before = standing.references
         about = int(message.facts.get("about", 0))
+        if not all(bool(x.isfinite().all()) for x in arrays.values()):
+            raise ValueError("what it tells is not finite")
+        for name, x in gradients.items() if about == standing.report.round else ():
+            if x.shape != standing.report.sent[name].shape:
+                raise ValueError(f"its gradient of {name} has another shape than what was sent")
         return Lesson(
             about,
             gradients,

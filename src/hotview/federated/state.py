@@ -53,6 +53,8 @@ class Standing:
         How often projections were sent.
     shared : ndarray of int64 or None
         Classes of linked individuals, where the label holder shares them.
+    table : str
+        Fingerprint of the organization's table.
     """
 
     settings: dict[str, Any]
@@ -67,6 +69,7 @@ class Standing:
     noise: float = 0.0
     n_releases: int = 0
     shared: IntArray | None = None
+    table: str = ""
 
     def put_back(self, learner: Learner, tensors: Mapping[str, Tensor]) -> None:
         """Let a learner stand where it stood.
@@ -127,6 +130,7 @@ def write_standing(path: Path, standing: Standing, learner: Learner) -> None:
         "answer": None if answer is None else answer.facts,
         "noise": standing.noise,
         "n_releases": standing.n_releases,
+        "table": standing.table,
         "random": learner.random.bit_generator.state,
     }
     write_archive(path, _KIND, tensors, facts)
@@ -170,6 +174,7 @@ def read_standing(path: Path) -> tuple[Standing, dict[str, Tensor]]:
             facts["noise"],
             facts["n_releases"],
             tensors["shared"].numpy() if "shared" in tensors else None,
+            facts["table"],
         )
         standing._random = facts["random"]
     except (KeyError, TypeError, ValueError) as error:
