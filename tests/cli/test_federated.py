@@ -268,6 +268,15 @@ def test_a_training_that_is_there_is_neither_replaced_nor_mixed_with_another(hot
     assert {path: path.read_bytes() for path in parts(app)} == before
 
 
+def test_begun_anew_nothing_is_left_of_what_was_there(hotview, fresh):
+    assert hotview("federated", "simulate", fresh).code == 0
+    more = ("--force", "--rounds", 1, "--quantiles", 4, "--json")
+    anew = hotview("federated", "simulate", fresh, *more)
+    assert anew.code == 0, anew.err
+    assert json.loads(anew.out)["rounds"] == 1
+    assert len(hv.load(part(fresh, "imaging")).history_) == 1
+
+
 def test_an_end_that_went_wrong_can_be_had_again(hotview, fresh):
     assert hotview("federated", "simulate", fresh).code == 0
     before = hv.load(part(fresh, "imaging")).network_.state_dict()
