@@ -100,7 +100,7 @@ class _Agreement:
         told = [p.grad is not None for p in self.parameters]
         ear = self.ranks.ear
         wants = ear is not None and ear.heard
-        like = self.parameters[0] if self.parameters else torch.zeros(())
+        like = self.parameters[0] if self.parameters else torch.zeros((), device=self.ranks.device)
         flags = torch.tensor([*told, wants], dtype=like.dtype, device=like.device)
         gradients = [
             (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in self.parameters
