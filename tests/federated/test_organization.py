@@ -156,8 +156,8 @@ def test_gradients_of_the_wrong_shape_are_refused_and_leave_no_trace(tmp_path, r
     bring(member, recorded, until=1)
     messages = [(m, a) for m, a in recorded.to("clinical") if m.kind == "round"]
     message, truth = messages[1]
+    wrong = {**message.arrays, "gradient.scores": np.zeros((4, 7), np.float32)}
     with pytest.raises(ValueError, match="another shape"):
-    with pytest.raises(RuntimeError, match="size"):
         member.answer(changed(message, wrong))
     assert member.answer(message).to_bytes() == truth
 
