@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 
-.PHONY: demo test test-federated lint format bench bench-gpu bench-check bench-tables docs docs-serve wheel clean
+.PHONY: demo test test-federated test-distributed lint format bench bench-gpu bench-check bench-tables docs docs-serve wheel clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo --force
@@ -17,6 +17,10 @@ test: $(VENV)/.test-ready lint
 # Flower itself: a SuperLink and three SuperNodes on loopback, with TLS and keys; some ten minutes.
 test-federated: $(VENV)/.test-ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/federated -m slow
+
+# Processes of torchrun, one of them killed in the middle and all started again: two minutes.
+test-distributed: $(VENV)/.test-ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cli/test_fitting.py -m slow
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check

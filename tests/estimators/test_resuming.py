@@ -67,7 +67,7 @@ def test_fits_that_are_killed_and_gone_on_with_end_with_the_same_bits(tmp_path):
         assert told[kind]["killed"] >= 1
         whole, killed = (hv.load(tmp_path / f"{kind}-{end}.hotview") for end in ("whole", "killed"))
         assert_same_models(whole, killed)
-        assert not list(tmp_path.glob(f".{kind}-*"))  # drafts of those who were killed
+        assert not list(tmp_path.glob(f".{kind}-*.checkpoint"))  # drafts of those who were killed
 
 
 def assert_same_models(whole, killed):
