@@ -111,11 +111,11 @@ def test_a_training_is_that_of_one_process(federation, home, tmp_path, coupling,
 
 def test_a_killed_coordinator_and_a_killed_node_go_on(federation, home, tmp_path):
     settings = Settings(**SMALL)
-    first = start(federation, tmp_path, settings)
+    start(federation, tmp_path, settings)
     wait_until((tmp_path / "coordinator" / "checkpoint.federated").exists, LONG)
     federation.kill_server_app()
     federation.kill("imaging")
-    first.kill()
+    federation.kill("run")
     assert not (tmp_path / "coordinator" / "outcome.json").exists()
     federation.restart_node("imaging", config=home / "imaging.toml")
     start(federation, tmp_path, settings)
