@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from loopback import PATIENCE, die_with_parent, free_port, kill_all, quiet, wait_until
+from loopback import die_with_parent, free_port, kill_all, quiet, wait_until
 from sample_tables import NAMES, write_tables
 
 from hotview.federated import Settings
@@ -139,7 +139,7 @@ def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
             env=environment,
             check=True,
             capture_output=True,
-            timeout=3 * PATIENCE,
+            timeout=900,  # a whole training
         )
 
     def start(commands, log):
