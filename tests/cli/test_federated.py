@@ -332,7 +332,7 @@ def test_help_has_examples(hotview, command):
 
 
 def test_ctrl_c_stops_after_a_whole_round_and_it_goes_on_from_there(hotview, fresh):
-    words = ["simulate", str(fresh), "--rounds", "30", "--local-steps", "1"]
+    words = ["simulate", str(fresh), "--rounds", "20", "--local-steps", "1"]
     command = [sys.executable, "-c", "from hotview.cli import main; main()", "federated", *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -348,10 +348,10 @@ def test_ctrl_c_stops_after_a_whole_round_and_it_goes_on_from_there(hotview, fre
     assert f"Go on: hotview federated {' '.join(words)} --resume" in out
     assert not part(fresh, "imaging").exists()
     before = json.loads((fresh / "coordinator" / "outcome.json").read_text())["history"]
-    assert 0 < len(before) < 30
+    assert 0 < len(before) < 20
     done = hotview("federated", *words, "--resume", "--json")
     assert done.code == 0, done.err
     history = json.loads(done.out)["history"]
-    assert len(history) == 30
+    assert len(history) == 20
     assert history[: len(before)] == before
     assert part(fresh, "imaging").exists()
