@@ -10,6 +10,7 @@ import hotview
 PACKAGE = Path(hotview.__file__).parent
 ORDER = (
     ("_types", "_files"),
+    ("_lazy",),
     ("_archive",),
     ("_validation",),
     ("ot", "datasets"),

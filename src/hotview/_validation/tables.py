@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from hotview._lazy import LazyRows
 from hotview._types import Array, Views
 from hotview._validation.columns import column_names
 from hotview._validation.containers import StoredRows, container_of, matrix_of
@@ -23,7 +24,7 @@ class Table:
 
     Parameters
     ----------
-    data : ndarray, scipy sparse array in CSR format, or StoredRows
+    data : ndarray, scipy sparse array in CSR format, LazyRows or StoredRows
         The caller's numbers.
     columns : tuple of str or None
         Column names, where the view came as a data frame whose names are text, or as an AnnData.
@@ -59,21 +60,31 @@ class Table:
         """Number of columns."""
         return int(self.data.shape[1])
 
+    @property
+    def is_array(self) -> bool:
+        """Whether rows lie in an array, be it in a file, so that few are had as fast as many."""
+        return isinstance(self.data, np.ndarray | LazyRows)
+
     def rows(self, rows: Array | slice) -> Array:
         """Return some rows, written out where they are sparse."""
-        is_array = isinstance(self.data, np.ndarray) and not isinstance(rows, slice)
-        if is_array and self.data.flags.c_contiguous and self.data.flags.aligned:
-            taken: Array = self.data.take(rows, axis=0)  # faster, but copies any other array whole
+        data = self._ready(rows)
+        is_array = isinstance(data, np.ndarray) and not isinstance(rows, slice)
+        if is_array and data.flags.c_contiguous and data.flags.aligned:
+            taken: Array = data.take(rows, axis=0)  # faster, but copies any other array whole
             return taken
-        part = self.data[rows]
+        part = data[rows]
         dense: Array = part.toarray() if hasattr(part, "toarray") else part
         return dense
 
     def touch(self, rows: slice) -> None:
         """Look at one entry of every page of some rows of an array, so that all are in memory."""
-        if isinstance(self.data, np.ndarray):
-            step = max(1, _PAGE // max(1, self.data.strides[0]))
-            self.data[rows.start : rows.stop : step, 0].max()
+        data = self._ready(rows)
+        if isinstance(data, np.ndarray):
+            step = max(1, _PAGE // max(1, data.strides[0]))
+            data[rows.start : rows.stop : step, 0].max()
+
+    def _ready(self, rows: Array | slice) -> Any:
+        return self.data.ready(rows) if isinstance(self.data, LazyRows) else self.data
 
 
 def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> dict[str, Table]:
@@ -185,7 +196,7 @@ def _check_table(name: str, view: Any) -> Table:
     if sparse.issparse(matrix):
         matrix = sparse.csr_array(matrix)  # type: ignore[call-overload]
         check_numeric(name, matrix, view)
-    elif isinstance(matrix, StoredRows):
+    elif isinstance(matrix, StoredRows | LazyRows):
         check_numeric(name, matrix, view)
     else:
         matrix = check_view(name, matrix)

@@ -13,8 +13,9 @@ from hotview.datasets.readers.delimited import open_delimited
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.omics import read_h5ad, read_h5mu
+from hotview.datasets.readers.parquet import open_parquet
 from hotview.datasets.readers.sources import File, Source, list_files
-from hotview.datasets.readers.tables import Table, open_parquet, select
+from hotview.datasets.readers.tables import Table, select
 
 
 def read_views(
@@ -73,16 +74,19 @@ def read_views(
         2-D or not numeric and, in a mat file, a vector.
     mmap : bool, default=False
         Whether views may stay on disk, for those that are larger than memory. npy: map float32
-        and float64 arrays into memory, read-only, instead of reading them. parquet: copy a table
-        of more than 256 MB, a few rows at a time, into a temporary file that is mapped, where
-        Python puts such files (``TMPDIR``; it must be on a disk), and that is gone when the view
-        is. Other formats are read.
+        and float64 arrays into memory, read-only, instead of reading them. parquet: unpack a table
+        of more than 256 MB into a temporary file that is mapped, where Python puts such files
+        (``TMPDIR``; it must be on a disk), and that is gone when the view is. A row group is
+        unpacked when one of its rows is first asked for, and what only its values can tell is
+        an error then. Estimators take such a view as any other; ``X[rows]`` and
+        ``np.asarray(X)`` are arrays. Other formats are read.
 
     Returns
     -------
     dict of str to ndarray or scipy.sparse.csr_array
         The views in the order of the files, 2-D, float32 where that is what is stored and
-        float64 otherwise. Sparse matrices of mat, h5ad and h5mu files stay sparse.
+        float64 otherwise. Sparse matrices of mat, h5ad and h5mu files stay sparse. With
+        ``mmap=True`` a large parquet file is an object with ``shape``, ``dtype`` and rows.
 
     Raises
     ------

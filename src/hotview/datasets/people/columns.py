@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.tables import Table, refuse_index
@@ -177,13 +178,13 @@ class Encoded:
 
     Parameters
     ----------
-    X : ndarray of shape (rows, columns)
+    X : ndarray or LazyRows of shape (rows, columns)
         The numbers, NaN where a cell is missing.
     unseen : dict of str to list of str
         Values that are not among the categories of a column, by column.
     """
 
-    X: Array
+    X: Array | LazyRows
     unseen: dict[str, list[str]]
 
 
@@ -209,15 +210,12 @@ def encode_table(table: Table, view: ViewColumns) -> Encoded:
             raise ValueError(f"{table.path} has no column {column.name!r}, as at fit.{hint}")
     numbers = [column.name for column in view.columns if column.categories is None]
     texts = [column.name for column in view.categorical]
-    blocks = (
-        {n: X[:, None] for n, X in zip(numbers, table.read(numbers).T, strict=True)}
-        if numbers
-        else {}
-    )
+    if not texts:  # as they are: a table that is larger than memory stays on disk
+        return Encoded(table.read(numbers), {})
+    read = np.asarray(table.read(numbers)).T if numbers else ()
+    blocks = {n: X[:, None] for n, X in zip(numbers, read, strict=True)}
     unseen: dict[str, list[str]] = {}
-    for column, cells in zip(
-        view.categorical, table.read_text(texts) if texts else (), strict=True
-    ):
+    for column, cells in zip(view.categorical, table.read_text(texts), strict=True):
         blocks[column.name] = _one_hot(cells, column.categories or ())
         if strange := sorted({c for c in cells if c is not None} - set(column.categories or ())):
             unseen[column.name] = strange

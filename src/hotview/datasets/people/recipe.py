@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from hotview._types import Array, IntArray
 from hotview.datasets.files import Options
@@ -274,8 +273,8 @@ def _take(X: Matrix, rows: IntArray) -> Matrix:
         return X
     if (rows >= 0).all():
         return X[rows]
-    kept = X[rows[rows >= 0]]
-    dense = kept.toarray() if sparse.issparse(kept) else kept
+    kept: Any = X[rows[rows >= 0]]
+    dense = kept.toarray() if hasattr(kept, "toarray") else kept
     single = dense.dtype == np.float32
     found = np.full((len(rows), X.shape[1]), np.nan, dtype=np.float32 if single else np.float64)
     found[rows >= 0] = dense

@@ -28,6 +28,7 @@ from hotview.datasets.readers.matlab import Matrix
 __all__ = ["Files", "Study", "read_study"]
 
 _FEW_ROWS, _MANY_ROWS = 20, 1_000_000  # between which columns are looked at for ids
+_FIRST_ROWS, _ALL_ROWS = slice(0, 1000), slice(None)
 
 
 @dataclass(frozen=True)
@@ -307,7 +308,7 @@ def _like_ids(study: Study) -> list[str]:
             continue
         starts = np.cumsum([0, *(column.width for column in view.columns)])
         for column, j in zip(view.columns, starts[:-1], strict=True):
-            if column.categories is None and _are_distinct_numbers(np.asarray(X[:, j])):
+            if column.categories is None and _is_like_an_id(X, j):
                 found.append(f"{column.name!r} of {name}")
     if not found:
         return []
@@ -315,6 +316,11 @@ def _like_ids(study: Study) -> list[str]:
         f"{', '.join(found[:5])}: whole numbers, all different, as ids are, yet taken as "
         "measurements. If they are ids: --id-column, or --drop."
     ]
+
+
+def _is_like_an_id(X: Matrix, j: int) -> bool:
+    # Few rows tell of nearly every column that it is not, and then no others need to be read.
+    return all(_are_distinct_numbers(np.asarray(X[rows, j])) for rows in (_FIRST_ROWS, _ALL_ROWS))
 
 
 def _are_distinct_numbers(values: Array) -> bool:

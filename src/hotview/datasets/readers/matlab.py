@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, reading
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Matrix: TypeAlias = "Array | csr_array[Any]"
+Matrix: TypeAlias = "Array | csr_array[Any] | LazyRows"
 
 # MATLAB's numeric classes and their numpy types; 7.3 files store logical as uint8.
 DTYPES = {
