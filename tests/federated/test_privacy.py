@@ -80,6 +80,18 @@ def test_a_single_row_has_noise_and_is_finite():
     assert (found - P).abs().max() > 0.1
 
 
+@pytest.mark.parametrize("value", (math.inf, -math.inf, math.nan, 3e38))
+def test_a_row_that_overflows_is_no_farther_from_others_than_any(value):
+    # Both have the same noise: whatever differs more than what it was chosen for would show.
+    P = projections(50).float()
+    other = P.clone()
+    other[7] = value
+    both = [Release(CLIP, 1.0, 50, seed=3) for _ in range(2)]
+    one, two = (noise_of(release, given) for release, given in zip(both, (P, other), strict=True))
+    assert two.isfinite().all()
+    assert float((one - two).abs().max()) < 2 * LONGEST
+
+
 def test_what_is_given_stays():
     P = projections(length=10.0)
     before = P.clone()

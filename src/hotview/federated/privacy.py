@@ -171,6 +171,8 @@ class Release:
             Private.
         """
         longest = self.clip * math.sqrt(P.shape[1] / d)
+        # Noise hides no infinite number: who chooses the steps could let a few rows overflow.
+        P = P.nan_to_num()
         P = P * (longest / P.norm(dim=1, keepdim=True).clamp_min(longest))
         sigma = self.noise * 2 * longest
         noise = self.random.normal(scale=sigma, size=P.shape)
