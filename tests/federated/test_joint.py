@@ -39,6 +39,19 @@ def test_what_is_written_is_read_again(tmp_path):
     assert center.keys() == {"mean_cost"}
 
 
+def test_names_with_points_keep_their_lessons_apart(tmp_path):
+    path, given = tmp_path / "c.federated", stage()
+    given.lessons = {
+        name: Message("round", {}, {"weights": np.full(3, i, np.float32)})
+        for i, name in enumerate(("st", "st.mary", "st.mary.weights"))
+    }
+    write_stage(path, given, Settings(), {})
+    found = read_stage(path, Settings(), ["x", "y"])[0].lessons
+    assert {k: m.to_bytes() for k, m in found.items()} == {
+        k: m.to_bytes() for k, m in given.lessons.items()
+    }
+
+
 def test_without_a_coupling_there_is_no_plan(tmp_path):
     path = tmp_path / "c.federated"
     one = stage()

@@ -105,9 +105,9 @@ def write_stage(path: Path, stage: Stage, settings: Settings, center: Mapping[st
     """
     joint, agreement = stage.joint, stage.agreement
     tensors = {f"center.{k}": x for k, x in center.items()}
-    for name, lesson in stage.lessons.items():
+    for i, lesson in enumerate(stage.lessons.values()):  # by number: names may have points
         for k, x in lesson.arrays.items():
-            tensors[f"lesson.{name}.{k}"] = torch.from_numpy(x)
+            tensors[f"lesson.{i}.{k}"] = torch.from_numpy(x)
     tensors |= {f"shared.{k}": torch.from_numpy(x) for k, x in stage.shared.items()}
     if joint.W is not None and joint.C is not None:
         tensors |= {"W": torch.from_numpy(joint.W), "C": torch.from_numpy(joint.C)}
@@ -116,7 +116,7 @@ def write_stage(path: Path, stage: Stage, settings: Settings, center: Mapping[st
         "agreement": vars(agreement),
         "names": joint.names,
         "round": stage.round,
-        "lessons": {name: lesson.facts for name, lesson in stage.lessons.items()},
+        "lessons": [[name, lesson.facts] for name, lesson in stage.lessons.items()],
         "history": list(joint.history),
         "present": joint.present,
         "dropped": joint.dropped,
@@ -160,9 +160,9 @@ def read_stage(path: Path, settings: Settings, names: list[str]) -> tuple[Stage,
         )
         lessons = {
             name: Message(
-                "round", told, {k: x.numpy() for k, x in _part(tensors, f"lesson.{name}.").items()}
+                "round", told, {k: x.numpy() for k, x in _part(tensors, f"lesson.{i}.").items()}
             )
-            for name, told in facts["lessons"].items()
+            for i, (name, told) in enumerate(facts["lessons"])
         }
         stage = Stage(
             Agreement(**facts["agreement"]),
