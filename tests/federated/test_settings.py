@@ -79,6 +79,22 @@ def test_what_makes_no_sense_is_refused(name, value):
         Settings.from_json({name: list(value) if isinstance(value, tuple) else value})
 
 
+@pytest.mark.parametrize(
+    "given",
+    (
+        {"quantiles": 10**9},
+        {"n_projections": 10**9, "quantiles": 1},
+        {"n_projections": 10**6, "quantiles": 1, "n_components": 17},
+        {"n_references": 10**9},
+        {"hidden": (10**9,)},
+        {"hidden": (2**13, 2**13)},
+    ),
+)
+def test_what_nobody_could_send_or_hold_is_refused(given):
+    with pytest.raises(ValueError, match="to be at most 16777216, but it is"):
+        Settings(**given)
+
+
 def test_unknown_settings_are_refused():
     with pytest.raises(ValueError, match=r"settings among .*'rounds'.*, but there is 'round'"):
         Settings.from_json({"round": 3})

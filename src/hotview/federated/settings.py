@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 from hotview._validation import (
@@ -20,6 +21,7 @@ _COUNTS = (
     *("rounds", "local_steps", "quantiles", "n_components", "n_features", "n_references"),
     *("n_projections", "batch_size", "linked_batch", "sinkhorn_max_iter", "least"),
 )
+_MOST = 2**24  # numbers in what a round sends or trains: 64 MiB, of the 256 that a message may have
 _WEIGHTS = ("coupling_weight", "view_weight", "orthogonality_weight", "head_weight")
 _CHOICES = {
     "coupling": ("hot-reference", "hot-pairwise", "none"),
@@ -159,8 +161,24 @@ class Settings:
                 "Expected random_state to be a whole number, because all sides draw the same "
                 f"directions from it, but it is {self.random_state!r}. Use 0."
             )
+        self._check_sizes()
         if self.least < 2:
             raise ValueError("Expected least to be at least 2: one view has nothing to meet.")
+
+    def _check_sizes(self) -> None:
+        """Refuse what nobody could send or hold, before anybody tries."""
+        widths = pairwise((*self.hidden, self.n_features, self.n_components))
+        M, q, d = self.n_projections, self.quantiles, self.n_components
+        for what, size in (
+            ("n_projections × quantiles", M * q),
+            ("n_projections × n_components", M * d),
+            ("n_references × quantiles × n_components", self.n_references * q * d),
+            ("hidden × what follows", max(a * b for a, b in widths)),
+        ):
+            if size > _MOST:
+                raise ValueError(
+                    f"Expected {what} to be at most {_MOST}, but it is {size}. Choose less."
+                )
 
     @property
     def weighing_round(self) -> int:
