@@ -1,0 +1,139 @@
+"""Arrays that are filled when they are asked."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from hotview._lazy import LazyRows
+from hotview._validation import check_tables
+from hotview.training.columns import scan_tables
+
+X = np.random.default_rng(0).normal(size=(10, 3))
+EDGES = np.array([0, 3, 3, 7, 10])  # nothing is in the second stretch
+
+
+class Counted(LazyRows):
+    """Rows of X, which notes what is filled."""
+
+    def __init__(self, edges=EDGES):
+        self.where, self.filled = np.full_like(X, 1e300), []
+        super().__init__(self.where, edges)
+
+    def fill(self, stretch):
+        rows = slice(*self._edges[stretch : stretch + 2])
+        self.where[rows] = X[rows]
+        self.filled.append(stretch)
+
+
+ASKED = {
+    "a slice": (slice(4, 6), {2}),
+    "over an edge": (slice(2, 4), {0, 2}),
+    "up to an edge": (slice(0, 3), {0}),
+    "backwards": (slice(6, 3, -1), {2}),
+    "from the end": (slice(-2, None), {3}),
+    "nothing": (slice(5, 5), set()),
+    "one row": (3, {2}),
+    "the last": (-1, {3}),
+    "numbers": (np.array([9, 0, 9]), {0, 3}),
+    "a list": ([-10, 1], {0}),
+    "no numbers": (np.array([], dtype=int), set()),
+    "a mask": (np.arange(10) == 7, {3}),
+    "rows and a column": ((slice(0, 2), 1), {0}),
+    "rows and columns": ((np.array([4, 5]), np.array([0, 2])), {2}),
+    "all": (slice(None), {0, 2, 3}),
+    "an ellipsis": (..., {0, 2, 3}),
+    "an ellipsis and a column": ((..., 0), {0, 2, 3}),
+    "nothing but a tuple": ((), {0, 2, 3}),
+    "a mask of entries": (X > 0, {0, 2, 3}),
+}
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_what_is_asked_for_is_filled_once_and_nothing_else(kind):
+    key, stretches = ASKED[kind]
+    rows = Counted()
+    for _ in range(2):
+        np.testing.assert_array_equal(rows[key], X[key])
+    assert set(rows.filled) - {1} == stretches
+    assert len(set(rows.filled)) == len(rows.filled)
+
+
+@pytest.mark.parametrize("key", (10, -11, np.array([0, 10])))
+def test_rows_that_are_not_there_are_an_error(key):
+    with pytest.raises(IndexError):
+        Counted()[key]
+
+
+def test_it_looks_like_an_array():
+    rows = Counted()
+    assert (rows.shape, rows.ndim, rows.dtype, len(rows)) == ((10, 3), 2, np.float64, 10)
+    assert rows.filled == []
+    np.testing.assert_array_equal(np.asarray(rows, dtype=np.float32), X.astype(np.float32))
+    assert np.shares_memory(np.asarray(rows), rows.where)
+    assert not np.shares_memory(np.array(rows), rows.where)
+    np.testing.assert_array_equal(np.mean(rows, axis=0), X.mean(axis=0))
+
+
+def test_a_stretch_that_failed_is_filled_when_it_is_asked_for_again():
+    rows, fill = Counted(), Counted.fill
+    rows.fill = lambda stretch: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        rows[:2]
+    rows.fill = lambda stretch: fill(rows, stretch)
+    np.testing.assert_array_equal(rows[:2], X[:2])
+
+
+def test_threads_that_ask_together_fill_every_stretch_once():
+    class Slow(Counted):
+        def fill(self, stretch):
+            other.wait(0.01)  # until which all have asked
+            super().fill(stretch)
+
+    other, rows = threading.Event(), Slow(np.arange(11))
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(rows[2:8].copy())) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert rows.filled == [2, 3, 4, 5, 6, 7]
+    for part in found:
+        np.testing.assert_array_equal(part, X[2:8])
+
+
+def test_a_table_asks_for_the_rows_it_gives():
+    rows = Counted()
+    table = check_tables({"a": rows})["a"]
+    assert (table.n_rows, table.n_columns, table.container) == (10, 3, "numpy")
+    assert table.is_array
+    assert rows.filled == []
+    np.testing.assert_array_equal(table.rows(np.array([5, 4])), X[[5, 4]])
+    assert rows.filled == [2]
+    table.touch(slice(7, 9))
+    assert rows.filled == [2, 3]
+    np.testing.assert_array_equal(table.rows(slice(0, 9)), X[:9])
+
+
+def test_a_process_that_looks_at_its_own_rows_fills_these_only(monkeypatch):
+    from hotview.training import columns
+
+    monkeypatch.setattr(columns, "_CHUNK", 6)  # two rows at a time
+    rows = Counted(np.arange(0, 11, 2))
+    scanner = columns._Scanner("a")
+    scanner.look_at(check_tables([rows])["view_0"], columns.own_rows(10, 1, 2))
+    assert rows.filled == [2, 3, 4]  # rows 5 to 9
+
+
+def test_means_are_those_of_the_array_to_the_last_bit(monkeypatch):
+    from hotview.training import columns
+
+    monkeypatch.setattr(columns, "_CHUNK", 3)
+    monkeypatch.setattr(columns, "_FITTING", 6)
+    how = {"standardize": True, "impute": None}
+    found, expected = (
+        scan_tables("a", list(check_tables([one]).values()), **how).columns
+        for one in (Counted(), X)
+    )
+    np.testing.assert_array_equal(found.mean, expected.mean)
+    np.testing.assert_array_equal(found.scale, expected.scale)
