@@ -215,3 +215,15 @@ def test_missing_cells_must_be_treated_alike(tmp_path):
     given = Trained(tmp_path, own, rounds=1)
     with pytest.raises(ValueError, match="missing cells alike: impute"):
         join_parts(list(given.parts.values()), tmp_path / "a.hotview")
+
+
+def test_a_joined_model_has_the_plan_of_the_last_round(trained, tmp_path):
+    model = hv.load(join_parts(list(trained.parts.values()), tmp_path / "all.hotview"))
+    np.testing.assert_allclose(model.plan_.W.numpy(), trained.joint.W, atol=1e-5)
+    np.testing.assert_allclose(model.plan_.C.numpy(), trained.joint.C, rtol=1e-6)
+    assert len(model.view_labels_) == 3
+
+
+def test_of_some_views_there_is_no_plan(trained, tmp_path):
+    some = list(trained.parts.values())[:2]
+    assert hv.load(join_parts(some, tmp_path / "some.hotview")).plan_ is None

@@ -17,9 +17,11 @@ from hotview.federated.learner import Learner
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
 from hotview.federated.state import Standing
+from hotview.losses import Planner
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.persistence import check_model_path, load_model, save_model
 from hotview.training.history import History
+from hotview.training.planning import ViewPlan
 
 __all__ = ["join_parts", "save_part"]
 
@@ -123,6 +125,8 @@ def join_parts(paths: Sequence[str | Path], out: str | Path) -> Path:
     _give_views(model, shapes, columns, _join_networks(parts, head))
     model.history_, model.histories_ = first.history_, first.histories_
     model.references_ = first.references_
+    if (plan := _plan(note["plan"], names, settings)) is not None:
+        model._keep_plans([plan])
     if classes:
         pool = _pool(note, names)
         _give_judgment(model, classes, len(names), pool, joint=head is not None)
@@ -237,6 +241,15 @@ def _joint_head(parts: Sequence[Any], names: Sequence[str]) -> torch.nn.Linear |
     return head
 
 
+def _plan(told: Any, names: Sequence[str], settings: Settings) -> ViewPlan | None:
+    """The plan of the last round, solved for once more, if it was over just these views."""
+    if told is None or told["names"] != list(names):
+        return None
+    planner = Planner(settings.entropy, True, settings.sinkhorn_max_iter)
+    found = planner.solve(torch.tensor(told["C"]), pairwise=settings.coupling == "hot-pairwise")
+    return ViewPlan(**vars(found), null=None)
+
+
 def _pool(note: Any, names: Sequence[str]) -> Pool | None:
     told = note["pool"]
     if told is None:
@@ -254,6 +267,8 @@ def _join_recipes(recipes: Sequence[Any]) -> dict[str, Any]:
     first = dict(recipes[0])
     columns = {recipe["id_column"] for recipe in recipes}
     first["views"] = [view for recipe in recipes for view in recipe["views"]]
+    labels = [recipe["label_column"] for recipe in recipes]
+    first["label_column"] = next((column for column in labels if column is not None), None)
     first["id_column"] = recipes[0]["id_column"] if len(columns) == 1 else None
     first["drop"] = sorted({name for recipe in recipes for name in recipe["drop"]})
     return first
