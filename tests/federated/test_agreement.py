@@ -46,6 +46,8 @@ def test_no_two_trainings_have_the_same_name():
     (
         ({"y": {"digest": "e"}}, "agreed on the same linked ids"),
         ({"y": {"name": "z"}}, "'y' to say hello, but its name is z"),
+        ({"x": {"digest": ["d"]}}, "agreed on the same linked ids"),
+        ({"x": {"n_linked": 10**12}}, "count their linked ids, but {'x': 1000000000000, 'y': 4}"),
         ({"x": {"n_linked": "four"}, "y": {"n_linked": "four"}}, "count their linked ids"),
     ),
 )
@@ -73,11 +75,30 @@ def test_labels_travel_only_where_all_agreed_to_share_them():
     ask, seen = exchange(codes=codes)
     agree(ask, ["x", "y"], Settings(label_holder="y", share_labels=True))
     assert [set(m.arrays) for m in seen] == [{"codes"}] * 2
-    with pytest.raises(ValueError, match="and nothing else"):
+    with pytest.raises(ValueError, match=r"it holds \['codes'\], and \[\] were asked for"):
         agree(ask, ["x", "y"], Settings(label_holder="y"))
-    short, _ = exchange(codes=codes[:3])
-    with pytest.raises(ValueError, match="and nothing else"):
-        agree(short, ["x", "y"], Settings(label_holder="y", share_labels=True))
+    for wrong in (codes[:3], codes + 2, codes.astype(np.float32), None):
+        strange, _ = exchange(codes=wrong)
+        with pytest.raises(ValueError, match="no classes of the linked people"):
+            agree(strange, ["x", "y"], Settings(label_holder="y", share_labels=True))
+
+
+def test_who_answers_something_else_has_not_begun():
+    ask, _ = exchange()
+
+    def strange(messages):
+        found = ask(messages)
+        begins = any("classes" in m.facts for m in messages.values())
+        return {**found, "x": Message("hello", {"name": "x"})} if begins else found
+
+    with pytest.raises(ValueError, match="'x' to begin, but it is about 'hello'"):
+        agree(strange, ["x", "y"], Settings())
+
+
+def test_classes_that_cannot_be_are_refused():
+    ask, _ = exchange(classes=("a", "a"))
+    with pytest.raises(ValueError, match="'y' to tell the classes, but its classes are not diff"):
+        agree(ask, ["x", "y"], Settings(label_holder="y"))
 
 
 def test_who_is_not_there_is_named():

@@ -4,7 +4,9 @@ import pytest
 from hotview.federated.answers import (
     RefusedError,
     check_answer,
+    check_classes,
     check_codes,
+    check_judgment,
     check_pool,
     check_quantiles,
 )
@@ -80,7 +82,7 @@ def pool(**more):
 
 
 def test_weights_of_views_are_numbers_and_as_many_as_there_are_views():
-    check_pool(pool(), 2)
+    check_pool(pool(), ["a", "b"])
     wrong = (
         None,
         [],
@@ -92,12 +94,35 @@ def test_weights_of_views_are_numbers_and_as_many_as_there_are_views():
         pool(complete=[1.0, 2.0]),
         pool(names=["a"]),
         pool(complete=[1.0, 2.0, [3.0]]),
+        pool(partial=["1", "2"]),
+        pool(complete="123"),
+        pool(power=10**400),
+        pool(names=["a", "c"]),
+        pool(more="x" * 10**5),
     )
     for told in wrong:
         with pytest.raises(RefusedError, match="no weights of the views"):
-            check_pool(told, 2)
+            check_pool(told, ["a", "b"])
     with pytest.raises(RefusedError, match="no weights of the views"):
-        check_pool(pool(), 3)
+        check_pool(pool(), ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    "more", ({"loss": 1}, {"loss": -1.0}, {"curvature": 1e300}, {"curvature": None})
+)
+def test_a_judgment_is_of_numbers_that_can_be(more):
+    told = {"loss": 0.5, "curvature": 0.0}
+    check_judgment(Message("judge", told))
+    with pytest.raises(RefusedError, match=f"its {next(iter(more))} is no number from 0 to 1e"):
+        check_judgment(Message("judge", {**told, **more}))
+
+
+def test_classes_are_different_texts_or_numbers():
+    for classes in (["ill", "well"], [0, 1, 2], [False, True], [0.5], []):
+        assert check_classes(classes) == classes
+    for wrong in (None, "ab", {"a": 1}, ["a", "a"], [1, 1.0], ["a", None], [["a"], ["b"]]):
+        with pytest.raises(RefusedError, match="not different texts or numbers"):
+            check_classes(wrong)
 
 
 @pytest.mark.parametrize(

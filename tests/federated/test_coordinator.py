@@ -259,6 +259,28 @@ def test_who_fails_is_left_out_of_the_round_and_may_come_back(tmp_path, fault, c
     assert np.isfinite(joint.history["loss"]).all()
 
 
+def test_what_others_write_does_not_fill_the_checkpoint(tmp_path):
+    class Chatty(InProcess):
+        def exchange(self, messages, timeout):
+            answers = super().exchange(messages, timeout)
+            for name, message in messages.items():
+                if name == "imaging" and message.kind == "round":
+                    answers[name] = Message("round", {}, {"x" * 10**5: np.zeros(1, np.float32)})
+                elif name == "imaging" and message.kind == "finish":
+                    answers[name] = Message("hello", {"name": name})
+                elif message.kind == "round":
+                    answers[name] = Failure("y" * 10**5) if name == "lab" else answers[name]
+            return answers
+
+    path = tmp_path / "c.federated"
+    joint = Coordinator(Chatty(organizations(tmp_path)), settings(rounds=2), checkpoint=path).run()
+    assert {d["name"] for d in joint.dropped} == {"imaging", "lab"}
+    assert max(len(d["reason"]) for d in joint.dropped) <= 500
+    assert path.stat().st_size < 10**5
+    # Who answers the end with something else has not saved its part, for all that is known.
+    assert joint.finished == ["clinical", "genetic", "lab"]
+
+
 def test_the_plan_is_over_those_who_are_there(tmp_path):
     given = settings(rounds=2)
     carrier = Faulty(organizations(tmp_path), {("imaging", 2): "nan"})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hotview._types import Array
-from hotview.federated.answers import RefusedError, check_answer
+from hotview.federated.answers import RefusedError, check_answer, check_classes, check_codes
 from hotview.federated.carrier import Failure
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
@@ -72,8 +72,10 @@ def agree(exchange: Exchange, names: Sequence[str], settings: Settings) -> Agree
         "federation": federation,
     }
     for name, answer in exchange({name: Message("start", told, codes) for name in names}).items():
-        if isinstance(answer, Failure):
-            raise ValueError(f"Expected {name!r} to begin, but {answer.reason}")
+        try:
+            check_answer(answer, "start", {"name": name}, {})
+        except RefusedError as refused:
+            raise ValueError(f"Expected {name!r} to begin, but {refused}") from None
     return Agreement(federation, n_linked, classes)
 
 
@@ -92,13 +94,14 @@ def _greet(exchange: Exchange, names: Sequence[str]) -> dict[str, Message]:
 
 def _check_links(greeted: Mapping[str, Message]) -> int:
     counts = {name: answer.facts.get("n_linked") for name, answer in greeted.items()}
-    if len({answer.facts.get("digest") for answer in greeted.values()}) > 1:
+    if len({str(answer.facts.get("digest")) for answer in greeted.values()}) > 1:
         raise ValueError(
             "Expected all organizations to have agreed on the same linked ids in the same order, "
             f"but their lists differ (numbers of ids: {counts}). Agree again."
         )
     n_linked = next(iter(counts.values()))
-    if type(n_linked) is not int or n_linked < 0:
+    differ = any(count != n_linked for count in counts.values())
+    if type(n_linked) is not int or n_linked < 0 or differ:
         raise ValueError(f"Expected organizations to count their linked ids, but {counts} came.")
     return n_linked
 
@@ -109,13 +112,16 @@ def _ask_for_classes(
     """The classes and, where labels are shared, those of linked individuals."""
     ask = Message("start", {"settings": settings.to_json()})
     answer = exchange({holder: ask})[holder]
-    if isinstance(answer, Failure):
-        raise ValueError(f"Expected {holder!r} to tell the classes, but {answer.reason}")
-    classes = answer.facts.get("classes")
-    if not isinstance(classes, list) or len(classes) < 2:
+    try:
+        if isinstance(answer, Failure):
+            raise RefusedError(answer.reason)
+        classes = check_classes(answer.facts.get("classes"))
+        if settings.share_labels:
+            check_codes(answer, n_linked, len(classes))
+        else:
+            check_answer(answer, "start", {}, {})
+    except RefusedError as refused:
+        raise ValueError(f"Expected {holder!r} to tell the classes, but {refused}") from None
+    if len(classes) < 2:
         raise ValueError(f"Expected {holder!r} to know two classes or more, not {classes!r}.")
-    wanted = {"codes"} if settings.share_labels else set()
-    fits = set(answer.arrays) == wanted
-    if not fits or any(x.shape != (n_linked,) for x in answer.arrays.values()):
-        raise ValueError(f"Expected {holder!r} to tell what was asked for, and nothing else.")
     return classes, answer.arrays

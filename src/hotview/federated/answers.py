@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,15 @@ import numpy as np
 from hotview.federated.carrier import Failure
 from hotview.federated.messages import Message
 
-__all__ = ["RefusedError", "check_answer", "check_codes", "check_pool", "check_quantiles"]
+__all__ = [
+    "RefusedError",
+    "check_answer",
+    "check_classes",
+    "check_codes",
+    "check_judgment",
+    "check_pool",
+    "check_quantiles",
+]
 
 _MOST = 1e6  # of anything that is sent: latents have variances below 1, scores are logarithms
 _SLACK = 1e-5  # by which sorted numbers may fall, having been rounded
@@ -78,26 +86,71 @@ def _check_array(name: str, x: Any, shape: tuple[int, ...]) -> None:
         raise RefusedError(f"its {name} are as large as {largest:.3g}")
 
 
-def check_pool(pool: Any, n_views: int) -> None:
+def check_judgment(answer: Message) -> None:
+    """Refuse a loss and a curvature that cannot be.
+
+    Parameters
+    ----------
+    answer : Message
+        From the label holder.
+    """
+    for name in ("loss", "curvature"):
+        told = answer.facts.get(name)
+        if not isinstance(told, float) or not 0 <= told <= _MOST:
+            raise RefusedError(f"its {name} is no number from 0 to {_MOST:g}")
+
+
+def check_pool(pool: Any, names: Sequence[str]) -> None:
     """Refuse what cannot be weights of the views.
 
     Parameters
     ----------
     pool : object
-        What the label holder said.
-    n_views : int
+        What the label holder said, which all are told.
+    names : sequence of str
         Views that it was told of.
     """
-    try:
-        numbers = [*pool["complete"], *pool["partial"], pool["power"]]
-        lengths = len(pool["names"]), len(pool["partial"]), len(pool["complete"])
-        fits = lengths == (n_views, n_views, n_views + 1) and bool(
-            np.isfinite(np.array(numbers, dtype=np.float64)).all()
-        )
-    except (KeyError, TypeError, ValueError):
-        fits = False
+    n = len(names)
+    lengths = {"complete": n + 1, "partial": n}
+    fits = (
+        isinstance(pool, dict)
+        and pool.keys() == {"names", "power", *lengths}
+        and pool["names"] == list(names)
+        and all(isinstance(pool[k], list) and len(pool[k]) == m for k, m in lengths.items())
+        and all(map(_is_number, (*pool["complete"], *pool["partial"], pool["power"])))
+    )
     if not fits:
         raise RefusedError("it tells no weights of the views")
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, float | int) and -_MOST <= x <= _MOST
+
+
+def check_classes(classes: Any) -> list[Any]:
+    """Refuse what cannot be the classes of labels.
+
+    Parameters
+    ----------
+    classes : object
+        What somebody said.
+
+    Returns
+    -------
+    list
+        The same.
+
+    Examples
+    --------
+    >>> from hotview.federated.answers import check_classes
+    >>> check_classes(["ill", "ill"])
+    Traceback (most recent call last):
+    hotview.federated.answers.RefusedError: its classes are not different texts or numbers
+    """
+    fits = isinstance(classes, list) and all(isinstance(x, str | float | int) for x in classes)
+    if not fits or len(set(classes)) < len(classes):
+        raise RefusedError("its classes are not different texts or numbers")
+    return list(classes)
 
 
 def check_codes(answer: Message, n_linked: int, n_classes: int) -> None:

@@ -15,6 +15,7 @@ from hotview.federated.answers import (
     RefusedError,
     check_answer,
     check_codes,
+    check_judgment,
     check_pool,
     check_quantiles,
 )
@@ -31,6 +32,7 @@ from hotview.training.progress import ProgressBar
 __all__ = ["Coordinator"]
 
 _TRIES = 3  # at a round with too few answers
+_MOST_REASON = 500  # characters; what others write must not fill the log and the checkpoint
 _log = logging.getLogger(__name__)
 
 
@@ -213,10 +215,7 @@ class Coordinator:
         try:
             answer = self._exchange({holder: message})[holder]
             judged = check_answer(answer, "judge", {"round": self.stage.round}, shapes)
-            for key in ("loss", "curvature"):
-                told = judged.facts.get(key)
-                if not isinstance(told, float) or told < 0:
-                    raise RefusedError(f"its {key} is no number of at least 0")
+            check_judgment(judged)
         except RefusedError as refused:
             self._drop(holder, self.stage.round, f"as label holder, {refused}")
             return None
@@ -251,6 +250,7 @@ class Coordinator:
             self.stage.joint.present = coupled.names
 
     def _drop(self, name: str, round: int, reason: str) -> None:
+        reason = reason[:_MOST_REASON]
         _log.warning("round %d goes on without %r: %s", round, name, reason)
         self.stage.joint.dropped.append({"round": round, "name": name, "reason": reason})
 
@@ -287,10 +287,11 @@ class Coordinator:
             for name in self.stage.joint.names
         }
         for name, answer in self._exchange(messages).items():
-            if isinstance(answer, Failure):
-                self._drop(name, self.stage.round + 1, answer.reason)
-            else:
+            try:
+                check_answer(answer, "finish", {"name": name}, {})
                 self.stage.joint.finished.append(name)
+            except RefusedError as refused:
+                self._drop(name, self.stage.round + 1, str(refused))
 
     def _ask_for_head(self, reports: Mapping[str, Report]) -> dict[str, Array]:
         """What the label holder makes of all features, if they are shared; for itself alone."""
@@ -316,22 +317,27 @@ class Coordinator:
         }
         answer = self._exchange({holder: Message("fuse", facts, arrays)})[holder]
         try:
-            return _check_fused(answer, self.settings, agreement, len(reports), last=last)
+            return _check_fused(answer, self.settings, agreement, list(reports), last=last)
         except RefusedError as refused:
             self._drop(holder, self.stage.round, f"as label holder, {refused}")
             return None
 
 
 def _check_fused(
-    answer: Message | Failure, settings: Settings, agreement: Agreement, n_views: int, *, last: bool
+    answer: Message | Failure,
+    settings: Settings,
+    agreement: Agreement,
+    names: list[str],
+    *,
+    last: bool,
 ) -> Message:
     if isinstance(answer, Failure):
         raise RefusedError(answer.reason)
     n = len(agreement.classes)
     if last:  # there is no head where a class was never seen
-        shapes = {"weight": (n, n_views * settings.n_features), "bias": (n,)}
+        shapes = {"weight": (n, len(names) * settings.n_features), "bias": (n,)}
         return check_answer(answer, "fuse", {}, shapes if answer.arrays else {})
-    check_pool(answer.facts.get("pool"), n_views)
+    check_pool(answer.facts.get("pool"), names)
     if settings.share_labels:
         check_codes(answer, agreement.n_linked, n)
         return answer
