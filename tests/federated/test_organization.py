@@ -1,5 +1,6 @@
 from dataclasses import replace
 from functools import cache
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -19,9 +20,10 @@ from small_federation import (
 
 from hotview.federated import Message, Organization, Privacy, hold
 from hotview.federated import organization as module
+from hotview.federated.alone import alone_in
 from hotview.federated.labels import split_linked
 from hotview.federated.learner import Learner
-from hotview.federated.privacy import spent
+from hotview.federated.privacy import spent, spent_by
 
 
 def one(folder, name="clinical", own=None, **more):
@@ -259,23 +261,30 @@ def test_no_more_is_released_than_there_is_noise_for(spending):
 def test_privacy_stays_what_it_was_at_the_beginning(spending):
     folder, _, _, carrier = spending
     message = carrier.to("clinical")[-1][0]
-    with pytest.raises(ValueError, match="as it began, with privacy, but now it is without"):
+    with pytest.raises(
+        ValueError, match=r"as it began, with epsilon = 50.0 and .* now it is without"
+    ):
         one(folder).answer(message)
+    with pytest.raises(ValueError, match=r"with epsilon = 50.0 and .* now it is with .* = 8.0"):
+        one(folder, privacy=Privacy(8.0)).answer(message)
     message = carrier.to("imaging")[-1][0]
-    with pytest.raises(ValueError, match="as it began, without privacy, but now it is with"):
+    with pytest.raises(ValueError, match=r"without privacy, but now it is with epsilon = 1.0"):
         one(folder, "imaging", privacy=Privacy(1.0)).answer(message)
 
 
 def test_noise_hides_what_is_sent(tmp_path):
     plain = first_report(tmp_path / "plain")
-    noisy = [first_report(tmp_path / "noisy", Privacy(e, seed=1)) for e in (1e4, 1e3, 1e2)]
+    noisy = [first_report(tmp_path / f"{e}", Privacy(e, seed=1)) for e in (1e4, 1e3, 1e2)]
     errors = [np.abs(Q - plain).mean() for Q in noisy]
     assert 0 < errors[0] < errors[1] < errors[2]
 
 
 def test_noise_has_its_seed_or_none(tmp_path):
     seeds = (1, 1, 2, None, None)
-    sent = [first_report(tmp_path, Privacy(10.0, seed=seed)).tobytes() for seed in seeds]
+    sent = [
+        first_report(tmp_path / str(i), Privacy(10.0, seed=seed)).tobytes()
+        for i, seed in enumerate(seeds)
+    ]
     assert sent[0] == sent[1]
     assert len(set(sent)) == 4
 
@@ -283,6 +292,48 @@ def test_noise_has_its_seed_or_none(tmp_path):
 def test_moments_have_no_noise_and_are_not_sent_in_private(tmp_path):
     with pytest.raises(ValueError, match="'hot-pairwise' sends second moments"):
         begin(one(tmp_path, privacy=Privacy(1.0)), coupling="hot-pairwise")
+
+
+def test_who_begins_anew_gets_no_second_budget(spending):
+    folder, *_ = spending
+    state = (folder / "clinical" / "state.federated").read_bytes()
+    with pytest.raises(
+        ValueError, match=r"spent: earlier trainings took epsilon = \d+ of 50. Raise"
+    ):
+        begin(one(folder, privacy=Privacy(50.0)))
+    assert (folder / "clinical" / "state.federated").read_bytes() == state
+
+
+def test_what_is_left_is_for_the_training_that_follows(tmp_path):
+    first_report(tmp_path, Privacy(10.0))
+    begin(one(tmp_path))  # not even without noise in between is it forgotten
+    member = one(tmp_path, privacy=Privacy(10.0))
+    begin(member)
+    before, now = member.standing.releases
+    assert (before.times, now.times) == (1, 0)
+    assert now.noise > 1.05 * before.noise
+    assert 9.9 < spent_by([before, now._replace(times=3)], 1e-5) <= 10
+    G = np.zeros((2, 8, 3), np.float32)
+    message = Message("round", {"round": 1, "federation": "one"}, {"references": G})
+    told = member.answer(message).facts["privacy"]["epsilon"]
+    assert told == pytest.approx(spent_by([before, now._replace(times=1)], 1e-5))
+
+
+def test_two_messages_at_once_are_answered_one_after_the_other(tmp_path):
+    begin(one(tmp_path, privacy=Privacy(50.0)))
+    G = np.zeros((2, 8, 3), np.float32)
+    found, end = [], Event()
+
+    def ask():
+        message = Message("round", {"round": 1, "federation": "one"}, {"references": G})
+        found.append(one(tmp_path, privacy=Privacy(50.0)).answer(message))
+        end.set()
+
+    with alone_in(tmp_path / "clinical"):
+        Thread(target=ask, daemon=True).start()
+        assert not end.wait(0.5)
+    assert end.wait(60)
+    assert found[0].arrays.keys() == {"quantiles", "scores"}
 
 
 # nothing of any row

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from hotview._types import Array
 from hotview.estimators.parameters import pick_device
+from hotview.federated.alone import alone_in
 from hotview.federated.holdings import Holdings
 from hotview.federated.labels import JointHead, asked_in, fuse, judge, split_linked
 from hotview.federated.learner import Learner, Lesson
 from hotview.federated.messages import Message
 from hotview.federated.parts import save_part
-from hotview.federated.privacy import Privacy, Release, spent
+from hotview.federated.privacy import Privacy, Release, Releases, spent_by
 from hotview.federated.settings import Settings
 from hotview.federated.state import Standing, read_standing, write_standing
 
@@ -128,14 +129,20 @@ class Organization:
             classes = self.holdings.classes if is_holder else []
             return Message("start", {"classes": classes}, self._labels_to_share(settings, classes))
         self.folder.mkdir(parents=True, exist_ok=True)
+        with alone_in(self.folder):
+            return self._begin(message, settings)
+
+    def _begin(self, message: Message, settings: Settings) -> Message:
         standing = Standing(
             settings.to_json(), list(message.facts["classes"]), list(message.facts["names"])
         )
         standing.shared = message.arrays.get("codes")
         standing.federation = str(message.facts["federation"])
         standing.table = self.holdings.fingerprint
+        standing.releases = self._released_before()
         if self.privacy is not None:
-            standing.noise = self._calibrate(settings)
+            now = self._calibrate(settings, standing.releases)
+            standing.releases, standing.budget = [*standing.releases, now], self._budget
         self.learner = self._make_learner(standing)
         self._keep(standing)
         return Message("start", {"name": self.holdings.name})
@@ -163,7 +170,24 @@ class Organization:
         codes[held] = -1
         return {"codes": codes}
 
-    def _calibrate(self, settings: Settings) -> float:
+    def _released_before(self) -> list[Releases]:
+        """What earlier trainings have told: who begins anew gets no second budget."""
+        path = self.folder / _STATE
+        if not path.is_file():
+            return []
+        try:
+            standing, _ = read_standing(path)
+        except ValueError:
+            if self.privacy is None:  # nothing counts
+                return []
+            raise
+        return [one for one in standing.releases if one.times > 0]
+
+    @property
+    def _budget(self) -> list[float] | None:
+        return None if self.privacy is None else [self.privacy.epsilon, self.privacy.delta]
+
+    def _calibrate(self, settings: Settings, before: list[Releases]) -> Releases:
         assert self.privacy is not None
         if settings.coupling == "hot-pairwise":
             raise ValueError(
@@ -171,7 +195,8 @@ class Organization:
                 "'hot-pairwise' sends second moments, which have no noise."
             )
         n = self.holdings.table.n_rows
-        return self.privacy.calibrate(n, settings.batch_size, settings.rounds)
+        noise = self.privacy.calibrate(n, settings.batch_size, settings.rounds, before)
+        return Releases(noise, n, settings.batch_size, 0)
 
     def _make_learner(self, standing: Standing) -> Learner:
         settings = Settings.from_json(standing.settings)
@@ -212,6 +237,10 @@ class Organization:
         self.standing = standing
 
     def _take_part(self, message: Message) -> Message:
+        with alone_in(self.folder):
+            return self._take_round(message)
+
+    def _take_round(self, message: Message) -> Message:
         learner, standing = self._stand()
         self._check_federation(message, standing)
         round = int(message.facts["round"])
@@ -237,17 +266,12 @@ class Organization:
         arrays: dict[str, Array] = {name: x.numpy() for name, x in report.sent.items()}
         facts: dict[str, Any] = {"name": self.holdings.name, "round": round}
         if self.privacy is not None and "quantiles" in arrays:
-            standing.n_releases += 1
-            facts["privacy"] = self._privacy(settings, standing)
+            standing.count_release()
+            epsilon = spent_by(standing.releases, self.privacy.delta)
+            facts["privacy"] = {"epsilon": epsilon, "delta": self.privacy.delta}
         standing.answer, standing.asked = Message("round", facts, arrays), asked
         self._keep(standing)
         return standing.answer
-
-    def _privacy(self, settings: Settings, standing: Standing) -> dict[str, float]:
-        assert self.privacy is not None
-        n, delta = self.holdings.table.n_rows, self.privacy.delta
-        epsilon = spent(standing.noise, n, settings.batch_size, standing.n_releases, delta)
-        return {"epsilon": epsilon, "delta": delta}
 
     def _check_end(self, round: int, learner: Learner) -> None:
         """Refuse rounds that nobody agreed on, and for which noise would not be enough."""
@@ -261,11 +285,16 @@ class Organization:
 
     def _check_privacy(self, standing: Standing) -> None:
         """Refuse to go on with noise that was never chosen, or without what was."""
-        if (self.privacy is None) != (standing.noise == 0):
-            then, now = ("without", "with") if standing.noise == 0 else ("with", "without")
+        if standing.budget != self._budget:
+            then, now = (
+                "without privacy"
+                if budget is None
+                else "with epsilon = {} and delta = {}".format(*budget)
+                for budget in (standing.budget, self._budget)
+            )
             raise ValueError(
-                f"Expected {self.holdings.name!r} to go on as it began, {then} privacy, but now it "
-                f"is {now}. Set it back, or begin the training anew."
+                f"Expected {self.holdings.name!r} to go on as it began, {then}, but now it is "
+                f"{now}. Set it back, or begin the training anew."
             )
 
     def _check_table(self, standing: Standing) -> None:

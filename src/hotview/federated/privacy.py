@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,11 +14,29 @@ from torch import Tensor
 from hotview._types import IntArray
 from hotview._validation import check_positive
 
-__all__ = ["Privacy", "Release", "spent"]
+__all__ = ["Privacy", "Release", "Releases", "spent", "spent_by"]
 
 _NOISES = (1e-2, 1e4)  # multipliers that are tried
+_SPENT = 0.99  # of epsilon: what is left then would buy nothing but noise
 _TOLERANCE = 1e-3  # of a multiplier, relative; more noise rather than less
 _FLOOR = 0.01  # of the variance with noise that is taken for the rows' own, at least
+
+
+class Releases(NamedTuple):
+    """What was released in one training, as far as an accountant must know.
+
+    Attributes
+    ----------
+    noise : float
+        As of `Release`.
+    n_rows, sample, times : int
+        Rows of the table, of a release, and releases.
+    """
+
+    noise: float
+    n_rows: int
+    sample: int
+    times: int
 
 
 @dataclass(frozen=True)
@@ -32,7 +51,7 @@ class Privacy:
     Parameters
     ----------
     epsilon : float
-        ε of all rounds together.
+        ε of all rounds together, and of all trainings that the organization's folder remembers.
     delta : float, default=1e-5
         δ.
     clip : float, default=2.0
@@ -65,7 +84,9 @@ class Privacy:
                 f"{self.seed!r}. Leave it out where privacy matters."
             )
 
-    def calibrate(self, n_rows: int, sample: int, n_releases: int) -> float:
+    def calibrate(
+        self, n_rows: int, sample: int, n_releases: int, before: Sequence[Releases] = ()
+    ) -> float:
         """Noise that is enough for a number of releases.
 
         Parameters
@@ -76,6 +97,8 @@ class Privacy:
             Rows that one release is about.
         n_releases : int
             How many there will be.
+        before : sequence of Releases, default=()
+            Earlier ones, which count as well.
 
         Returns
         -------
@@ -84,11 +107,17 @@ class Privacy:
         """
         import dp_accounting
 
+        if (gone := spent_by(before, self.delta)) > _SPENT * self.epsilon:
+            raise ValueError(
+                f"the privacy budget is spent: earlier trainings took epsilon = {gone:.3g} of "
+                f"{self.epsilon:.3g}. Raise epsilon, which is of all of them together; or, if "
+                "nothing of them was told to anybody, delete the state in the organization's folder"
+            )
         sample = min(sample, n_rows)
         try:  # among logarithms, where half as many tries are enough
             found = dp_accounting.calibrate_dp_mechanism(
                 _accountant,
-                lambda log: _event(math.exp(log), n_rows, sample, n_releases),
+                lambda log: _events([*before, Releases(math.exp(log), n_rows, sample, n_releases)]),
                 self.epsilon,
                 self.delta,
                 dp_accounting.ExplicitBracketInterval(*map(math.log, _NOISES)),
@@ -96,7 +125,8 @@ class Privacy:
             )
         except ValueError as error:
             least, most = (
-                spent(noise, n_rows, sample, n_releases, self.delta) for noise in _NOISES[::-1]
+                spent_by([*before, Releases(noise, n_rows, sample, n_releases)], self.delta)
+                for noise in _NOISES[::-1]
             )
             raise ValueError(
                 f"Expected epsilon between {least:.3g} and {most:.3g}, which {n_releases} releases "
@@ -208,10 +238,28 @@ def spent(noise: float, n_rows: int, sample: int, n_releases: int, delta: float)
     >>> spent(1.0, 2000, 200, 20, 1e-5) < spent(1.0, 2000, 2000, 20, 1e-5)
     True
     """
-    if n_releases == 0:
+    return spent_by([Releases(noise, n_rows, sample, n_releases)], delta)
+
+
+def spent_by(releases: Sequence[Releases], delta: float) -> float:
+    """ε of releases of several trainings together.
+
+    Parameters
+    ----------
+    releases : sequence of Releases
+        Of each.
+    delta : float
+        δ.
+
+    Returns
+    -------
+    float
+        ε, as of `spent`.
+    """
+    if sum(one.times for one in releases) == 0:
         return 0.0
     accountant = _accountant()
-    accountant.compose(_event(noise, n_rows, min(sample, n_rows), n_releases))
+    accountant.compose(_events(releases))
     return float(accountant.get_epsilon(delta))
 
 
@@ -223,10 +271,16 @@ def _accountant() -> Any:
     return rdp.RdpAccountant(neighboring_relation=relation)
 
 
-def _event(noise: float, n_rows: int, sample: int, n_releases: int) -> Any:
+def _events(releases: Sequence[Releases]) -> Any:
     import dp_accounting
 
-    event = dp_accounting.GaussianDpEvent(noise)
-    if sample < n_rows:
-        event = dp_accounting.SampledWithoutReplacementDpEvent(n_rows, sample, event)
-    return dp_accounting.SelfComposedDpEvent(event, n_releases)
+    return dp_accounting.ComposedDpEvent([_event(one) for one in releases if one.times > 0])
+
+
+def _event(one: Releases) -> Any:
+    import dp_accounting
+
+    event = dp_accounting.GaussianDpEvent(one.noise)
+    if one.sample < one.n_rows:
+        event = dp_accounting.SampledWithoutReplacementDpEvent(one.n_rows, one.sample, event)
+    return dp_accounting.SelfComposedDpEvent(event, one.times)

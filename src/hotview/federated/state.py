@@ -15,6 +15,7 @@ from hotview._archive import Kind, read_archive, write_archive
 from hotview._types import Array, IntArray
 from hotview.federated.learner import Learner, Report
 from hotview.federated.messages import Message
+from hotview.federated.privacy import Releases
 from hotview.training.checkpoint import optimizer_state, set_optimizer
 
 __all__ = ["Standing", "read_standing", "write_standing"]
@@ -47,10 +48,10 @@ class Standing:
         Digest of the last message of a round.
     answer : Message or None
         What was answered.
-    noise : float
-        Multiplier of the noise, where there is any.
-    n_releases : int
-        How often projections were sent.
+    releases : list of Releases
+        How often projections were sent with noise, in earlier trainings and in this one.
+    budget : list of float, or None
+        ε and δ that this training was begun with, if any.
     shared : ndarray of int64 or None
         Classes of linked individuals, where the label holder shares them.
     table : str
@@ -66,10 +67,25 @@ class Standing:
     history: list[dict[str, float]] = field(default_factory=list)
     asked: str = ""
     answer: Message | None = None
-    noise: float = 0.0
-    n_releases: int = 0
+    releases: list[Releases] = field(default_factory=list)
+    budget: list[float] | None = None
     shared: IntArray | None = None
     table: str = ""
+
+    @property
+    def noise(self) -> float:
+        """Multiplier of the noise; 0 without."""
+        return 0.0 if self.budget is None else self.releases[-1].noise
+
+    @property
+    def n_releases(self) -> int:
+        """How often projections were sent with noise in this training."""
+        return 0 if self.budget is None else self.releases[-1].times
+
+    def count_release(self) -> None:
+        """Projections are sent once more."""
+        last = self.releases[-1]
+        self.releases = [*self.releases[:-1], last._replace(times=last.times + 1)]
 
     def put_back(self, learner: Learner, tensors: Mapping[str, Tensor]) -> None:
         """Let a learner stand where it stood.
@@ -128,8 +144,8 @@ def write_standing(path: Path, standing: Standing, learner: Learner) -> None:
         "history": standing.history,
         "asked": standing.asked,
         "answer": None if answer is None else answer.facts,
-        "noise": standing.noise,
-        "n_releases": standing.n_releases,
+        "releases": standing.releases,
+        "budget": standing.budget,
         "table": standing.table,
         "random": learner.random.bit_generator.state,
     }
@@ -171,8 +187,8 @@ def read_standing(path: Path) -> tuple[Standing, dict[str, Tensor]]:
             facts["history"],
             facts["asked"],
             answer,
-            facts["noise"],
-            facts["n_releases"],
+            [Releases(*told) for told in facts["releases"]],
+            facts["budget"],
             tensors["shared"].numpy() if "shared" in tensors else None,
             facts["table"],
         )
