@@ -106,7 +106,8 @@ def test_a_table_asks_for_the_rows_it_gives():
     rows = Counted()
     table = check_tables({"a": rows})["a"]
     assert (table.n_rows, table.n_columns, table.container) == (10, 3, "numpy")
-    assert table.is_array
+    assert table.is_lazy
+    assert not table.is_array
     assert rows.filled == []
     np.testing.assert_array_equal(table.rows(np.array([5, 4])), X[[5, 4]])
     assert rows.filled == [2]

@@ -62,8 +62,13 @@ class Table:
 
     @property
     def is_array(self) -> bool:
-        """Whether rows lie in an array, be it in a file, so that few are had as fast as many."""
-        return isinstance(self.data, np.ndarray | LazyRows)
+        """Whether rows lie in an array, be it in a file, of which each can be read by itself."""
+        return isinstance(self.data, np.ndarray)
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether rows will lie in an array, but the first one read brings all around it there."""
+        return isinstance(self.data, LazyRows)
 
     def rows(self, rows: Array | slice) -> Array:
         """Return some rows, written out where they are sparse."""

@@ -136,7 +136,14 @@ def read_source(
     how: dict[str, Any] = {"standardize": standardize, "impute": impute, "ranks": ranks}
     scans = {name: scan_tables(name, source.tables(name), **how) for name in source.names}
     views = [
-        ViewRows(source.tables(name), scans[name].columns, device, scans[name].present, often=True)
+        ViewRows(
+            source.tables(name),
+            scans[name].columns,
+            device,
+            scans[name].present,
+            often=True,
+            ranks=ranks,
+        )
         for name in source.names
     ]
     return Reading(scans, views)

@@ -168,7 +168,7 @@ class Fit:
         """Latents of some rows of every view, as the network encodes them now."""
         rows = [self.random.numpy.permutation(len(view))[:_WATCHED] for view in data.views]
         with torch.no_grad():
-            Xs = [view.take(r) for view, r in zip(data.views, rows, strict=True)]
+            Xs = [view.take_together(r) for view, r in zip(data.views, rows, strict=True)]
             return network.embed(network.encode(Xs))
 
     def _remark(

@@ -67,7 +67,8 @@ def start_references(
     n_references, n_points, _ = coupling.references.shape
     network.eval()  # the user's own encoders must not learn from this
     with torch.no_grad():
-        Xs = [view.take(Stream(len(view), n_points, random.numpy).next()) for view in data.views]
+        rows = [Stream(len(view), n_points, random.numpy).next() for view in data.views]
+        Xs = [view.take_together(r) for view, r in zip(data.views, rows, strict=True)]
         Zs = network.embed(network.encode(Xs))
         groups = _group(Zs, min(n_references, len(Zs)), random)
         for k in range(n_references):
@@ -75,8 +76,8 @@ def start_references(
                 Z for Z, group in zip(Zs, groups, strict=True) if group == k % (groups.max() + 1)
             ]
             pool = torch.cat(members)
-            rows = torch.from_numpy(random.numpy.integers(len(pool), size=n_points))
-            coupling.references[k] = pool[rows.to(pool.device)]
+            points = torch.from_numpy(random.numpy.integers(len(pool), size=n_points))
+            coupling.references[k] = pool[points.to(pool.device)]
 
 
 def _group(Zs: Sequence[Tensor], n_groups: int, random: Randomness) -> IntArray:

@@ -152,7 +152,8 @@ def chunks(table: Table, within: slice | None = None) -> Iterator[tuple[int, Arr
     """Rows of a table, or those of a slice, a few at a time, with the number of the first."""
     within = within or slice(0, table.n_rows)
     # What is stored elsewhere, or sparse, is slow to read in small pieces.
-    is_large = table.is_array and table.n_rows * table.n_columns > _LARGE * _CHUNK
+    is_array = table.is_array or table.is_lazy
+    is_large = is_array and table.n_rows * table.n_columns > _LARGE * _CHUNK
     step = max(1, (min(_FITTING, _CHUNK) if is_large else _CHUNK) // table.n_columns)
     for start in range(within.start, within.stop, step):
         yield start, table.rows(slice(start, min(start + step, within.stop)))

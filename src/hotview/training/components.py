@@ -112,5 +112,5 @@ def _sample(rows: ViewRows, random: np.random.Generator) -> Array:
     sample = np.arange(n)
     if n > _N_SAMPLE:
         sample = np.sort(random.choice(n, _N_SAMPLE, replace=False))
-    X: Array = rows.take(sample).cpu().numpy()
+    X: Array = rows.take_together(sample).cpu().numpy()
     return X

@@ -129,7 +129,7 @@ def draw_null(
 def _sample(view: ViewRows, random: np.random.Generator) -> Array:
     rows = random.permutation(len(view))[:_ROWS]
     columns = np.sort(random.permutation(view.n_columns)[:_COLUMNS])
-    X: Array = view.take(rows).cpu().numpy()[:, columns].astype(np.float64)
+    X: Array = view.take_together(rows).cpu().numpy()[:, columns].astype(np.float64)
     return X
 
 

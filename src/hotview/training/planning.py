@@ -159,7 +159,7 @@ def match_columns(plan: ViewPlan, first: ViewPlan) -> IntArray:
 def _rounds(data: TrainingRows, size: int, random: np.random.Generator) -> Iterator[list[Tensor]]:
     streams = [Stream(len(view), size, random) for view in data.views]
     while True:
-        yield [view.take(s.next()) for view, s in zip(data.views, streams, strict=True)]
+        yield [view.take_together(s.next()) for view, s in zip(data.views, streams, strict=True)]
 
 
 def _latents(network: MultiViewNetwork, coupling: Coupling, Xs: list[Tensor]) -> Sequence[Tensor]:

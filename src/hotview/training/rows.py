@@ -11,6 +11,8 @@ from torch import Tensor
 from hotview._types import IntArray
 from hotview._validation import Table
 from hotview.training.columns import Columns, n_present
+from hotview.training.ranks import Ranks
+from hotview.training.share import Deal, Share
 
 __all__ = ["ViewRows"]
 
@@ -36,6 +38,9 @@ class ViewRows:
         Whether rows are taken again and again, so that a small table is standardized only once.
     once : bool, default=False
         Whether every row is taken only once, so that an accelerator does not get all of them.
+    ranks : Ranks or None, default=None
+        The processes that all have these rows and take the same samples of them; None is this one
+        alone.
     """
 
     def __init__(
@@ -47,8 +52,10 @@ class ViewRows:
         *,
         often: bool = False,
         once: bool = False,
+        ranks: Ranks | None = None,
     ) -> None:
         self.tables, self.columns, self.device = list(tables), columns, device
+        self.ranks = ranks or Ranks()
         # Where no row is left out, a row's number is its place, and no list is needed.
         self.present = present or [None] * len(self.tables)
         self.starts = np.cumsum([0, *map(n_present, self.tables, self.present)])
@@ -77,6 +84,22 @@ class ViewRows:
             return torch.index_select(self.ready, 0, where, out=out)
         X = self._gather(rows).to(self.device)
         return X if out is None else out.copy_(X)
+
+    def take_together(self, rows: IntArray) -> Tensor:
+        """Rows as of `take`, the same in all processes, which have to ask for them together.
+
+        Where a row costs as much as all around it, as in a parquet file, each process takes those
+        that it trains on, and they tell each other.
+        """
+        is_lazy = any(table.is_lazy for table in self.tables)
+        if self.ready is not None or not (self.ranks.is_shared and is_lazy):
+            return self.take(rows)
+        share = Share.of([self.starts], self.ranks.rank, self.ranks.size)
+        deal = Deal.of(share.owners(0, rows), share.size)
+        own = self._gather(rows[deal.places[share.rank]]).to(self.device)
+        sizes = [len(places) * self.n_columns for places in deal.places]
+        every = torch.cat(self.ranks.gather(own.reshape(-1), sizes))
+        return every.view(-1, self.n_columns)[torch.from_numpy(deal.back).to(self.device)]
 
     def part(self, start: int, stop: int) -> Tensor:
         """Rows one after the other, as of `take`, but to be read only; they are not picked out."""
