@@ -22,6 +22,16 @@ from hotview.federated.parts import save_part
 from hotview.federated.privacy import Privacy, Release, Releases, spent_by
 from hotview.federated.settings import Settings
 from hotview.federated.state import Standing, read_standing, write_standing
+from hotview.federated.terms import (
+    check_beginning,
+    check_federation,
+    check_finite,
+    check_holder,
+    check_round,
+    check_same,
+    check_shared,
+    check_willing,
+)
 
 __all__ = ["Organization"]
 
@@ -118,12 +128,7 @@ class Organization:
 
     def _start(self, message: Message) -> Message:
         settings = Settings.from_json(message.facts["settings"])
-        if settings.label_holder == self.holdings.name and not self.holdings.classes:
-            raise ValueError(
-                f"Expected {self.holdings.name!r} to hold the labels, but none of its rows has "
-                "one. Say which column holds them: label_column."
-            )
-        self._check_willing(settings)
+        check_willing(self.holdings, self.shares, settings)
         if "classes" not in message.facts:  # first everybody is asked what there is to learn
             is_holder = settings.label_holder == self.holdings.name
             classes = self.holdings.classes if is_holder else []
@@ -133,10 +138,10 @@ class Organization:
             return self._begin(message, settings)
 
     def _begin(self, message: Message, settings: Settings) -> Message:
-        standing = Standing(
-            settings.to_json(), list(message.facts["classes"]), list(message.facts["names"])
-        )
-        standing.shared = message.arrays.get("codes")
+        classes, names = check_beginning(self.holdings, message)
+        standing = Standing(settings.to_json(), classes, names)
+        if "codes" in message.arrays:
+            standing.shared = check_shared(self.holdings, message, len(classes))
         standing.federation = str(message.facts["federation"])
         standing.table = self.holdings.fingerprint
         standing.releases = self._released_before()
@@ -146,19 +151,6 @@ class Organization:
         self.learner = self._make_learner(standing)
         self._keep(standing)
         return Message("start", {"name": self.holdings.name})
-
-    def _check_willing(self, settings: Settings) -> None:
-        """Refuse to send what nobody here agreed to: settings are the coordinator's."""
-        is_holder = settings.label_holder == self.holdings.name
-        asked = {"features"} if settings.share_features else set()
-        if settings.share_labels and is_holder:
-            asked |= {"labels"}
-        if refused := sorted(asked - self.shares):
-            raise ValueError(
-                f"{self.holdings.name!r} is asked to send {refused[0]} of linked people, and has "
-                f"not agreed to. Write share = {refused} into its configuration, or set "
-                f"share_{refused[0]} to false"
-            )
 
     def _labels_to_share(self, settings: Settings, classes: list[Any]) -> dict[str, Array]:
         """Classes of the linked individuals who teach, if that is what all agreed on."""
@@ -224,8 +216,8 @@ class Organization:
                     "the training anew."
                 )
             standing, tensors = read_standing(path)
-            self._check_privacy(standing)
-            self._check_table(standing)
+            check_same(self.holdings, self._budget, standing)
+            check_willing(self.holdings, self.shares, Settings.from_json(standing.settings))
             learner = self._make_learner(standing)
             standing.put_back(learner, tensors)
             self.learner, self.standing = learner, standing
@@ -242,23 +234,19 @@ class Organization:
 
     def _take_round(self, message: Message) -> Message:
         learner, standing = self._stand()
-        self._check_federation(message, standing)
+        check_federation(self.holdings, message, standing)
         round = int(message.facts["round"])
         asked = hashlib.sha256(message.to_bytes()).hexdigest()
         if asked == standing.asked and standing.answer is not None:
             return standing.answer  # which got lost
-        if round <= standing.report.round:
-            raise ValueError(
-                f"round {round} is over: {self.holdings.name!r} has answered round "
-                f"{standing.report.round}"
-            )
-        self._check_end(round, learner)
+        check_round(self.holdings, round, standing)
         lesson = self._lesson(message, standing)
         if "codes" in message.arrays and standing.shared is not None:
-            standing.shared = message.arrays["codes"]
+            standing.shared = check_shared(self.holdings, message, learner.n_classes)
             learner.hear(standing.shared)
         if round > 1:
             row = learner.learn(standing.report, lesson, round)
+            check_finite(learner)
             standing.history.append({"epoch": round - 1, "loss": sum(row.values()), **row})
         settings = learner.settings
         report = learner.report(round, asked_in(round, settings, len(self.holdings.linked)))
@@ -272,45 +260,6 @@ class Organization:
         standing.answer, standing.asked = Message("round", facts, arrays), asked
         self._keep(standing)
         return standing.answer
-
-    def _check_end(self, round: int, learner: Learner) -> None:
-        """Refuse rounds that nobody agreed on, and for which noise would not be enough."""
-        n = learner.settings.rounds
-        if round > n + 1:  # the one after the last tells what was learned in it
-            spent = "" if learner.release is None else "the privacy budget is spent: "
-            raise ValueError(
-                f"{spent}round {round} is past the end that {self.holdings.name!r} agreed on, "
-                f"{n} rounds. Begin a training of more rounds"
-            )
-
-    def _check_privacy(self, standing: Standing) -> None:
-        """Refuse to go on with noise that was never chosen, or without what was."""
-        if standing.budget != self._budget:
-            then, now = (
-                "without privacy"
-                if budget is None
-                else "with epsilon = {} and delta = {}".format(*budget)
-                for budget in (standing.budget, self._budget)
-            )
-            raise ValueError(
-                f"Expected {self.holdings.name!r} to go on as it began, {then}, but now it is "
-                f"{now}. Set it back, or begin the training anew."
-            )
-
-    def _check_table(self, standing: Standing) -> None:
-        if standing.table != self.holdings.fingerprint:
-            raise ValueError(
-                f"Expected the table of {self.holdings.name!r} to stay as it was when the training "
-                "began, but it has changed. Put it back, or begin the training anew."
-            )
-
-    def _check_holder(self, learner: Learner) -> None:
-        """What labels say is told by the one organization that was chosen for it."""
-        if learner.settings.label_holder != self.holdings.name:
-            raise ValueError(
-                f"{self.holdings.name!r} is asked for what labels say, but label_holder is "
-                f"{learner.settings.label_holder!r}"
-            )
 
     def _lesson(self, message: Message, standing: Standing) -> Lesson:
         arrays = {name: torch.from_numpy(x) for name, x in message.arrays.items()}
@@ -337,8 +286,8 @@ class Organization:
 
     def _judge(self, message: Message) -> Message:
         learner, standing = self._stand()
-        self._check_federation(message, standing)
-        self._check_holder(learner)
+        check_federation(self.holdings, message, standing)
+        check_holder(self.holdings, learner.settings)
         settings = learner.settings
         round = int(message.facts["round"])
         linked = asked_in(round, settings, len(self.holdings.linked)).scores
@@ -353,8 +302,8 @@ class Organization:
     def _fuse(self, message: Message) -> Message:
         """How much each view counts, halfway; and a joint head, in the end."""
         learner, standing = self._stand()
-        self._check_federation(message, standing)
-        self._check_holder(learner)
+        check_federation(self.holdings, message, standing)
+        check_holder(self.holdings, learner.settings)
         s, n = learner.settings, len(self.holdings.linked)
         teaching, held = split_linked(n, s.fusion_share, s.random_state)
         is_last = bool(message.facts.get("last"))
@@ -382,15 +331,9 @@ class Organization:
 
     def _finish(self, message: Message) -> Message:
         learner, standing = self._stand()
-        self._check_federation(message, standing)
+        check_federation(self.holdings, message, standing)
         save_part(self.part, learner, standing, message)
         return Message("finish", {"name": self.holdings.name})
-
-    def _check_federation(self, message: Message, standing: Standing) -> None:
-        if message.facts.get("federation") != standing.federation:
-            raise ValueError(
-                f"it is of another training than {self.holdings.name!r} began; begin anew"
-            )
 
 
 def _named(message: Message, start: str) -> dict[str, Tensor]:
