@@ -11,6 +11,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import hotview as hv
@@ -48,6 +49,26 @@ def fit_watched(seen, **settings):
     return fit_classifier(callbacks=[watch], **settings)
 
 
+def fit_what_differs():
+    """What is said of data that every process draws for itself, and where a generator stands."""
+    rank = torch.distributed.get_rank()
+    drawn = np.random.default_rng(rank)
+    unlike = {name: drawn.normal(size=X.shape) for name, X in LOOSE.items()}
+    said = {}
+    for name, views, max_epochs in (("data", unlike, 1), ("length", LOOSE, 1 + rank)):
+        try:
+            hv.MultiViewEncoder(max_epochs=max_epochs, **SMALL, **TWO).fit(views)
+        except ValueError as error:
+            said[name] = str(error)
+    random_state = np.random.default_rng(0)
+    model = hv.MultiViewEncoder(max_epochs=1, random_state=random_state, **SMALL, **TWO).fit(LOOSE)
+    return {
+        **said,
+        "generator": int(random_state.integers(1000)),
+        "loss": model.history_[0]["loss"],
+    }
+
+
 def main(folder):
     """Fit in two processes."""
     rank_of = torch.distributed.get_rank
@@ -65,7 +86,7 @@ def main(folder):
         fit_encoder(1, strategy="ddp", devices=3)
     except ValueError as error:
         refused = str(error)
-    told = {"seen": seen, "refused": refused, "remarks": free.remarks_}
+    told = {"seen": seen, "refused": refused, "remarks": free.remarks_, **fit_what_differs()}
     (folder / f"told-{rank_of()}.json").write_text(json.dumps(told))
 
 

@@ -109,6 +109,14 @@ def test_processes_are_started_once(folder):
         assert "Expected devices=2, as in the first fit" in told["refused"]
 
 
+def test_a_generator_moves_on_in_all_processes_alike(folder):
+    told = [json.loads((folder / f"told-{rank}.json").read_text()) for rank in (0, 1)]
+    expected = np.random.default_rng(0)
+    expected.integers(2**63)  # the one draw of a fit
+    assert [one["generator"] for one in told] == [expected.integers(1000)] * 2
+    assert told[0]["loss"] == told[1]["loss"]
+
+
 def test_this_process_was_not_started_by_torchrun():
     assert not under_torchrun()
 
@@ -123,3 +131,11 @@ def test_a_prompt_cannot_be_run_again(script, monkeypatch):
     monkeypatch.delattr(sys.modules["__main__"], "__file__")
     with pytest.raises(RuntimeError, match="Expected a script"):
         script["fit_encoder"](1, strategy="ddp", devices=2)
+
+
+def test_what_processes_drew_for_themselves_is_refused_in_all_of_them(folder, script):
+    for rank in (0, 1):
+        told = json.loads((folder / f"told-{rank}.json").read_text())
+        for name in script["LOOSE"]:
+            assert f"rows of view {name!r}" in told["data"]
+        assert "rank 1 has other max_epochs than rank 0" in told["length"]

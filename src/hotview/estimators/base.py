@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 import hotview
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import Table, check_choice, check_known_tables
+from hotview.estimators.agreeing import check_same_everywhere
 from hotview.estimators.fitting import fit_views
 from hotview.estimators.frames import CONTAINERS, output_container, wrap_rows
 from hotview.estimators.inference import encode_rows
@@ -98,6 +99,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             if checkpoint is not None:
                 start -= checkpoint.seconds
             tasks = self._tasks(**arguments, parameters=parameters)
+            check_same_everywhere(tasks[0], ranks)
             ranks.first(lambda: check_same_fit(checkpoint, tasks))
             found = fit_views(tasks, checkpoint=checkpoint, ranks=ranks)
             self._keep(tasks, found, start)

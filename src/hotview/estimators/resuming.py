@@ -60,6 +60,8 @@ def begin_fit(
             return seed
         return _draw_seed(parameters["random_state"]) if ranks.is_shared else None
 
+    if not ranks.is_first:
+        entropy_of(parameters["random_state"])  # a generator moves on in all of them
     seed = ranks.first(open_it)
     told: dict[str, Any] = {} if seed is None else {"random_state": seed}
     if ranks.device is not None:
