@@ -30,8 +30,28 @@ SMALL = {"hidden": (16,), "n_features": 6, "n_components": 4, "device": "cpu", "
 
 def encoder(**settings):
     """An encoder of rows without correspondence."""
-    model = hv.MultiViewEncoder(batch_size=32, **SMALL, **settings)
+    model = hv.MultiViewEncoder(**{"batch_size": 32, **SMALL, **settings})
     return lambda: start(model, LOOSE.views)
+
+
+class Pairs(torch.nn.Module):
+    """An encoder that no table without rows can go through."""
+
+    def __init__(self, n_columns):
+        super().__init__()
+        self.map = torch.nn.Linear(n_columns, 6)
+
+    def forward(self, X):
+        """Features that a reshape has seen."""
+        F = self.map(X)
+        return F.reshape(len(X), 3, -1).flatten(1)
+
+
+def few_rows():
+    """Batches so small that a process often has no row of a view, if it has one of any."""
+    torch.manual_seed(3)
+    encoders = {name: Pairs(X.shape[1]) for name, X in list(LOOSE.views.items())[:2]}
+    return encoder(batch_size=2, encoders=encoders)()
 
 
 def classifier(**settings):
@@ -59,9 +79,11 @@ CASES = {
     "pairwise": encoder(coupling="hot-pairwise"),
     "manifold": encoder(view_regularizer="manifold"),
     "uncoupled": encoder(coupling="none"),
+    "few rows": few_rows,
     "lessons": classifier(),
     "lessons, decoded": classifier(view_regularizer="autoencoder"),
     "labels": classifier(pseudo_labels=False, class_weight="balanced"),
+    "sums": classifier(pseudo_labels=False, scale="sum"),
 }
 
 

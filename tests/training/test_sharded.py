@@ -18,9 +18,11 @@ CASES = (
     "pairwise",
     "manifold",
     "uncoupled",
+    "few rows",
     "lessons",
     "lessons, decoded",
     "labels",
+    "sums",
 )
 
 

@@ -137,12 +137,26 @@ class _Gathering(MultiViewNetwork):
 
     def encode(self, Xs: Sequence[Tensor]) -> list[Tensor]:
         """Features F_s of the rows of every view, those of other processes among them."""
-        own = self._inner[0].encode(Xs)
+        own = self._encode_own(Xs)
         error = [self._own_error(Xs, own).view(1, 1)] if self._decodes else []
         every = _Gather.apply(self._ranks, self._deals, *own, *error)  # type: ignore[no-untyped-call]
         if self._decodes:
             self.error = every[-1].sum()
         return list(every[: len(own)])
+
+    def _encode_own(self, Xs: Sequence[Tensor]) -> list[Tensor]:
+        """Features of this process's rows; where it has none, encoders get a row that is dropped.
+
+        Not all modules take a table without rows; a reshape, say, cannot tell how wide it is.
+        """
+        if all(len(X) > 0 for X in Xs):
+            return self._inner[0].encode(Xs)
+        Fs = self._inner[0].encode([X if len(X) > 0 else X.new_zeros(1, X.shape[1]) for X in Xs])
+        # Detached, for a gradient of nothing may be 0 · ∞.
+        return [
+            F if len(X) > 0 else F[:0].detach().requires_grad_(F.requires_grad)
+            for X, F in zip(Xs, Fs, strict=True)
+        ]
 
     def _own_error(self, Xs: Sequence[Tensor], Fs: Sequence[Tensor]) -> Tensor:
         """What this process adds to the mean squared error of decoded rows."""
