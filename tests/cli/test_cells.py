@@ -5,6 +5,7 @@ from scipy import sparse
 from hotview.cli.cells import check_cells, count_missing
 from hotview.datasets.people.columns import Column, ViewColumns
 from hotview.datasets.people.recipe import People, Recipe
+from hotview.training.ranks import Ranks
 
 COLUMNS = ViewColumns((Column("iron"), Column("sex", ("F", "M"))), 3)
 NAN = np.nan
@@ -20,6 +21,28 @@ def test_missing_cells_have_the_names_of_their_columns():
     assert count_missing(X, COLUMNS) == {"iron": 1, "sex": 1}
     assert count_missing(X, ViewColumns(None, 3)) == {"column 1": 1, "column 2": 1, "column 3": 1}
     assert count_missing(sparse.csr_array(np.eye(3)), COLUMNS) == {}
+
+
+def test_several_processes_count_in_their_own_rows_and_add_up():
+    class Ours(Ranks):
+        def collect(self, array):
+            sent.append(array)
+            return sent
+
+    X, sent = np.full((5, 3), NAN), []
+    X[:, 1:] = 1.0
+    looked_at = []
+
+    class Watched:
+        shape = X.shape
+
+        def __getitem__(self, rows):
+            looked_at.append((rows.start, rows.stop))
+            return X[rows]
+
+    count_missing(Watched(), COLUMNS, Ours(0, 2))
+    assert count_missing(Watched(), COLUMNS, Ours(1, 2)) == {"iron": 5}
+    assert looked_at == [(0, 2), (2, 5)]
 
 
 def test_missing_cells_are_refused_unless_something_fills_them():

@@ -11,13 +11,15 @@ from hotview._types import Array
 from hotview.datasets.people.columns import ViewColumns
 from hotview.datasets.people.recipe import People, Recipe
 from hotview.datasets.readers.errors import listed
+from hotview.training.ranks import Ranks
+from hotview.training.share import own_rows
 
 __all__ = ["check_cells", "count_missing"]
 
 _ROWS = 100_000  # looked at at once
 
 
-def count_missing(X: Any, columns: ViewColumns) -> dict[str, int]:
+def count_missing(X: Any, columns: ViewColumns, ranks: Ranks | None = None) -> dict[str, int]:
     """How many cells of every column are missing, in rows that are not missing as a whole.
 
     Parameters
@@ -26,16 +28,20 @@ def count_missing(X: Any, columns: ViewColumns) -> dict[str, int]:
         Rows of a view.
     columns : ViewColumns
         Its columns.
+    ranks : Ranks or None, default=None
+        The processes that share the counting, each in its own rows; None is this one alone.
 
     Returns
     -------
     dict of str to int
         Columns with missing cells.
     """
-    counts = np.zeros(columns.n_columns, dtype=np.int64)
-    for start in range(0, 0 if sparse.issparse(X) else X.shape[0], _ROWS):
-        missing = np.isnan(X[start : start + _ROWS])
+    ranks, counts = ranks or Ranks(), np.zeros(columns.n_columns, dtype=np.int64)
+    own = own_rows(0 if sparse.issparse(X) else X.shape[0], ranks.rank, ranks.size)
+    for start in range(own.start, own.stop, _ROWS):
+        missing = np.isnan(X[start : min(start + _ROWS, own.stop)])
         counts += missing[~missing.all(axis=1)].sum(axis=0)
+    counts = np.sum(ranks.collect(counts), axis=0)
     if columns.columns is None:
         names = [f"column {j + 1}" for j in range(columns.n_columns)]
     else:

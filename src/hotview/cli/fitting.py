@@ -110,7 +110,7 @@ def _run_fit(job: Job, ranks: Ranks) -> int:
     estimator = make_estimator(study, job.flags)
     with as_usage():
         check_parameters(estimator.get_params(deep=False))
-    facts = describe_study(study, type(estimator).__name__, held)
+    facts = describe_study(study, type(estimator).__name__, held, ranks)
     if not job.as_json:
         print_study(facts, make_console())
     if job.dry_run:

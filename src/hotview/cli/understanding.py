@@ -13,13 +13,16 @@ from hotview.datasets.people.columns import RULE
 from hotview.datasets.people.holding_out import HeldOut
 from hotview.datasets.people.opening import OpenView
 from hotview.datasets.people.study import Study
+from hotview.training.ranks import Ranks
 
 __all__ = ["check_missing", "describe_study", "print_study"]
 
 _LISTED = 4
 
 
-def describe_study(study: Study, estimator: str, held: HeldOut | None) -> dict[str, Any]:
+def describe_study(
+    study: Study, estimator: str, held: HeldOut | None, ranks: Ranks | None = None
+) -> dict[str, Any]:
     """Everything that was understood, in plain values.
 
     Parameters
@@ -30,6 +33,8 @@ def describe_study(study: Study, estimator: str, held: HeldOut | None) -> dict[s
         What will learn.
     held : HeldOut or None
         Rows that will judge it.
+    ranks : Ranks or None, default=None
+        The processes that will learn together; None is this one alone.
 
     Returns
     -------
@@ -39,7 +44,7 @@ def describe_study(study: Study, estimator: str, held: HeldOut | None) -> dict[s
     counts = study.label_counts
     return {
         "estimator": estimator,
-        "views": [_describe_view(view, study) for view in study.opened],
+        "views": [_describe_view(view, study, ranks) for view in study.opened],
         "linked_rows": len(study.ids),
         "linked_rows_with_label": sum(label is not None for label in study.target),
         "rows_held_out": 0 if held is None else len(held.ids),
@@ -53,7 +58,7 @@ def _order(label: Any) -> tuple[bool, Any]:
     return isinstance(label, str), label
 
 
-def _describe_view(view: OpenView, study: Study) -> dict[str, Any]:
+def _describe_view(view: OpenView, study: Study, ranks: Ranks | None) -> dict[str, Any]:
     columns = study.recipe.views[view.name]
     used = [column.name for column in columns.columns or ()]
     names = [] if view.table is None else view.table.names
@@ -66,7 +71,7 @@ def _describe_view(view: OpenView, study: Study) -> dict[str, Any]:
         "columns": columns.n_columns,
         "categorical": {c.name: list(c.categories or ()) for c in columns.categorical},
         "left_out": [name for name in names if name not in used],
-        "missing": count_missing(study.rows[view.name], columns),
+        "missing": count_missing(study.rows[view.name], columns, ranks),
         "unaligned_rows": 0 if unaligned is None else int(unaligned.shape[0]),
         "unaligned_rows_with_label": sum(label is not None for label in target),
     }

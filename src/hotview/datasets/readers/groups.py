@@ -151,11 +151,10 @@ def _reserve(stream: IO[bytes], n_bytes: int, path: Path) -> None:
     except OSError as error:
         if error.errno in _CANNOT:
             return
-        raise OSError(
-            error.errno,
+        raise OSError(  # without the number, for which others have a text of their own
             f"Expected room for {n_bytes / 1e9:.1f} GB in {tempfile.gettempdir()}, to unpack "
             f"{path} there, but the system says: {error.strerror}. Choose a folder on a larger "
-            "disk with the environment variable TMPDIR.",
+            "disk with the environment variable TMPDIR."
         ) from error
 
 
