@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from hotview.federated import privacy
-from hotview.federated.privacy import Privacy, Release, spent
+from hotview.federated.privacy import Privacy, Release, Releases, spent, spent_by
 from hotview.federated.quantiles import directions_of
 
 D, M, CLIP = 3, 12, 2.0
@@ -184,6 +184,23 @@ def test_every_release_costs():
 def test_noise_is_enough_and_not_much_more(epsilon):
     noise = Privacy(epsilon).calibrate(100, 100, 21)
     assert 0.99 * epsilon < spent(noise, 100, 100, 21, 1e-5) <= epsilon
+
+
+def test_releases_of_several_trainings_add_up():
+    parts = [Releases(2.0, 100, 100, 3), Releases(2.0, 80, 200, 4), Releases(9.0, 100, 10, 0)]
+    assert spent_by(parts, 1e-5) == pytest.approx(spent(2.0, 100, 100, 7, 1e-5))
+    assert spent_by([], 1e-5) == spent_by(parts[2:], 1e-5) == 0
+
+
+def test_noise_is_enough_for_what_was_before_as_well():
+    before = [Releases(2.0, 100, 100, 3)]
+    gone = spent_by(before, 1e-5)
+    noise = Privacy(2 * gone).calibrate(100, 100, 3, before)
+    total = spent_by([*before, Releases(noise, 100, 100, 3)], 1e-5)
+    assert 1.98 * gone < total <= 2 * gone
+    for epsilon in (gone, gone / 2):
+        with pytest.raises(ValueError, match="privacy budget is spent: earlier trainings took"):
+            Privacy(epsilon).calibrate(100, 100, 3, before)
 
 
 def test_samples_need_less_noise(monkeypatch):
