@@ -1,10 +1,12 @@
 import contextlib
 import json
+import multiprocessing
 import os
 import runpy
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +133,53 @@ def test_a_prompt_cannot_be_run_again(script, monkeypatch):
     monkeypatch.delattr(sys.modules["__main__"], "__file__")
     with pytest.raises(RuntimeError, match="Expected a script"):
         script["fit_encoder"](1, strategy="ddp", devices=2)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "<stdin>", raising=False)
+    with pytest.raises(RuntimeError, match="Expected a script"):
+        script["fit_encoder"](1, strategy="ddp", devices=2)
+
+
+def test_a_worker_of_a_search_is_not_the_script(script, monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "name", "LokyProcess-1")
+    with pytest.raises(RuntimeError, match=r"this is LokyProcess-1, a worker of it\. Use n_jobs=1"):
+        script["fit_encoder"](1, strategy="ddp", devices=2)
+
+
+LONG = """
+import hotview as hv
+from hotview.datasets import make_views
+
+if __name__ == "__main__":
+    views = make_views(60, n_views=2, random_state=0).views
+    model = hv.MultiViewEncoder(
+        hidden=(8,), max_epochs=10**6, checkpoint="fit.checkpoint", checkpoint_every=1,
+        strategy="ddp", devices=2, device="cpu", random_state=0, verbose=False,
+    )
+    model.fit(views)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_says_which_process_was_killed(tmp_path):
+    """However soon after the start, when Fabric, too, looks whether all are there."""
+    (tmp_path / "long.py").write_text(LONG)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "long.py"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, start_new_session=True, stderr=subprocess.PIPE
+    ) as job:
+        try:
+            while not (tmp_path / "fit.checkpoint").exists():
+                assert job.poll() is None
+                time.sleep(0.1)
+            children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+            os.kill(int(children[0]), signal.SIGKILL)
+            _, err = job.communicate(timeout=120)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+    assert job.returncode == 1
+    assert "RankLostError: Expected all processes" in err.decode()
+    assert "rank 1 of 2 is gone. The checkpoint fit.checkpoint holds epoch" in err.decode()
 
 
 def test_what_processes_drew_for_themselves_is_refused_in_all_of_them(folder, script):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import logging
+import multiprocessing
 import os
 import signal
 import sys
@@ -108,20 +109,36 @@ def _launch(device: torch.device, devices: int | str) -> tuple[torch.device, int
     )
     fabric.launch()
     for thread in threading.enumerate():
-        if thread.name == "child-process-observer" and hasattr(thread, "_sleep_period"):
+        if thread.name == "child-process-observer" and hasattr(thread, "_terminate_all"):
             # Fabric's, which kills all processes when one is gone: not before we can say which.
-            thread._sleep_period = _LAST_RESORT
+            thread._terminate_all = _after_a_while(thread._terminate_all)
     return fabric.device, fabric.global_rank, fabric.world_size
 
 
+def _after_a_while(act: Callable[[], None]) -> Callable[[], None]:
+    def wait_and_act() -> None:
+        time.sleep(_LAST_RESORT)
+        act()
+
+    return wait_and_act
+
+
 def _check_script(devices: int | str) -> None:
-    main = sys.modules.get("__main__")
-    if devices == 1 or getattr(main, "__file__", None) is not None:
+    if devices == 1:
         return
-    raise RuntimeError(
-        "Expected a script, because strategy='ddp' starts other processes by running it again, but "
-        "this is a prompt or a notebook. Write a script, or leave strategy out."
-    )
+    process = multiprocessing.current_process().name
+    if process != "MainProcess":
+        raise RuntimeError(
+            "Expected the first process of a script, because strategy='ddp' starts other processes "
+            f"by running it again, but this is {process}, a worker of it. Use n_jobs=1, or leave "
+            "strategy out: fits side by side use several processes, too."
+        )
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    if script is None or not os.path.isfile(script):  # "<stdin>" is none
+        raise RuntimeError(
+            "Expected a script, because strategy='ddp' starts other processes by running it again, "
+            "but this is a prompt or a notebook. Write a script, or leave strategy out."
+        )
 
 
 class SeveralRanks(Ranks):
