@@ -111,7 +111,7 @@ class Privacy:
             raise ValueError(
                 f"the privacy budget is spent: earlier trainings took epsilon = {gone:.3g} of "
                 f"{self.epsilon:.3g}. Raise epsilon, which is of all of them together; or, if "
-                "nothing of them was told to anybody, delete the state in the organization's folder"
+                "they told nobody, as in a simulation, delete state.federated in its folder"
             )
         sample = min(sample, n_rows)
         try:  # among logarithms, where half as many tries are enough
