@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from hotview._lazy import LazyRows
 from hotview.datasets import make_views
-from hotview.estimators import MultiViewClassifier
+from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.agreeing import check_same_everywhere
 from hotview.training.ranks import Ranks
 
@@ -79,3 +80,21 @@ def changed(name, row):
 def test_what_differs_is_refused_by_name(ours, what):
     with pytest.raises(ValueError, match=f"rank 1 has other {what} than rank 0. Seed whatever"):
         check_same_everywhere(task(**ours), Second(task()))
+
+
+class Packed(LazyRows):
+    """Rows that nobody is to unpack before they are trained on."""
+
+    def fill(self, stretch):
+        raise AssertionError(f"stretch {stretch} was unpacked")
+
+
+def test_of_rows_that_must_be_unpacked_the_number_is_compared():
+    def packed(n):
+        views = [Packed(np.zeros((n, 3)), np.array([0, 5, n])) for _ in range(2)]
+        model = MultiViewEncoder(random_state=0)
+        return model._tasks(Xs=views, parameters=model.get_params(deep=False))[0]
+
+    check_same_everywhere(packed(9), Second(packed(9)))
+    with pytest.raises(ValueError, match=r"rank 1 has other rows of view 'view_0'; rows of"):
+        check_same_everywhere(packed(9), Second(packed(8)))

@@ -23,7 +23,8 @@ _FIRST = ("random_state", "device", "verbose", "callbacks", "checkpoint", "encod
 def check_same_everywhere(task: Task, ranks: Ranks) -> None:
     """Refuse tables, labels or parameters that are not those of the first process.
 
-    Of every table a few rows are looked at: what was drawn without a seed differs in all of them.
+    Of every table a few rows are looked at, if that is cheap: what was drawn without a seed differs
+    in all of them.
 
     Parameters
     ----------
@@ -71,8 +72,10 @@ def _tell_tables(kind: str, tables: Mapping[str, Table]) -> dict[str, str]:
 
 
 def _look_at(table: Table) -> Array:
-    """Rows from everywhere, or, where single ones are slow to read, the first."""
+    """Rows from everywhere, or, where single ones are slow to read, the first or none."""
     n = min(_LOOKED_AT, table.n_rows)
+    if table.is_lazy:  # a file of which every process unpacks its own stretch, and no more
+        return np.empty((0, table.n_columns))
     if not table.is_array:
         return table.rows(slice(0, n))
     return table.rows(np.linspace(0, table.n_rows - 1, n).astype(np.int64))
