@@ -18,8 +18,8 @@ step waits for its rows is the time within `Sampler.draw`, with and without read
 same steps, in turns. The first step, for which nothing can be read ahead, is told apart.
 
 The classifier learns without pseudo-labels, one replica, all rows linked and labeled. Parquet has
-1.2 million rows: it is unpacked once into a mapped file, by row groups, and then is as any other. On
-a GPU with room for them the views are copied there at once, so that nobody waits for rows.
+1.2 million rows: it is unpacked once into a mapped file, by row groups, and then is as any other.
+On a GPU with room for them the views are copied there at once, so that nobody waits for rows.
 """
 
 from __future__ import annotations

@@ -129,8 +129,8 @@ def test_a_process_that_looks_at_its_own_rows_fills_these_only(monkeypatch):
 def test_means_are_those_of_the_array_to_the_last_bit(monkeypatch):
     from hotview.training import columns
 
-    monkeypatch.setattr(columns, "_CHUNK", 3)
-    monkeypatch.setattr(columns, "_FITTING", 6)
+    for name, value in (("_LARGE", 1), ("_CHUNK", 15), ("_FITTING", 6)):
+        monkeypatch.setattr(columns, name, value)  # two rows at a time of an array, else five
     how = {"standardize": True, "impute": None}
     found, expected = (
         scan_tables("a", list(check_tables([one]).values()), **how).columns
