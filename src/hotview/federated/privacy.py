@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,35 +106,8 @@ class Privacy:
         float
             Its standard deviation, as a multiple of what replacing one row can change.
         """
-        import dp_accounting
-
-        if (gone := spent_by(before, self.delta)) > _SPENT * self.epsilon:
-            raise ValueError(
-                f"the privacy budget is spent: earlier trainings took epsilon = {gone:.3g} of "
-                f"{self.epsilon:.3g}. Raise epsilon, which is of all of them together; or, if "
-                "they told nobody, as in a simulation, delete state.federated in its folder"
-            )
-        sample = min(sample, n_rows)
-        try:  # among logarithms, where half as many tries are enough
-            found = dp_accounting.calibrate_dp_mechanism(
-                _accountant,
-                lambda log: _events([*before, Releases(math.exp(log), n_rows, sample, n_releases)]),
-                self.epsilon,
-                self.delta,
-                dp_accounting.ExplicitBracketInterval(*map(math.log, _NOISES)),
-                tol=_TOLERANCE,
-            )
-        except ValueError as error:
-            least, most = (
-                spent_by([*before, Releases(noise, n_rows, sample, n_releases)], self.delta)
-                for noise in _NOISES[::-1]
-            )
-            raise ValueError(
-                f"Expected epsilon between {least:.3g} and {most:.3g}, which {n_releases} releases "
-                f"of {sample} of {n_rows} rows can have, but it is {self.epsilon:.3g}. Leave "
-                "privacy out to have none."
-            ) from error
-        return math.exp(found)
+        told = (self.epsilon, self.delta, n_rows, min(sample, n_rows))
+        return _find_noise(*told, n_releases, tuple(before))
 
 
 class Release:
@@ -261,6 +235,45 @@ def spent_by(releases: Sequence[Releases], delta: float) -> float:
     accountant = _accountant()
     accountant.compose(_events(releases))
     return float(accountant.get_epsilon(delta))
+
+
+@cache  # some seconds of an accountant's work, the same for organizations of the same size
+def _find_noise(
+    epsilon: float,
+    delta: float,
+    n_rows: int,
+    sample: int,
+    n_releases: int,
+    before: tuple[Releases, ...],
+) -> float:
+    import dp_accounting
+
+    if (gone := spent_by(before, delta)) > _SPENT * epsilon:
+        raise ValueError(
+            f"the privacy budget is spent: earlier trainings took epsilon = {gone:.3g} of "
+            f"{epsilon:.3g}. Raise epsilon, which is of all of them together; or, if "
+            "they told nobody, as in a simulation, delete state.federated in its folder"
+        )
+    try:  # among logarithms, where half as many tries are enough
+        found = dp_accounting.calibrate_dp_mechanism(
+            _accountant,
+            lambda log: _events([*before, Releases(math.exp(log), n_rows, sample, n_releases)]),
+            epsilon,
+            delta,
+            dp_accounting.ExplicitBracketInterval(*map(math.log, _NOISES)),
+            tol=_TOLERANCE,
+        )
+    except ValueError as error:
+        least, most = (
+            spent_by([*before, Releases(noise, n_rows, sample, n_releases)], delta)
+            for noise in _NOISES[::-1]
+        )
+        raise ValueError(
+            f"Expected epsilon between {least:.3g} and {most:.3g}, which {n_releases} releases "
+            f"of {sample} of {n_rows} rows can have, but it is {epsilon:.3g}. Leave "
+            "privacy out to have none."
+        ) from error
+    return math.exp(found)
 
 
 def _accountant() -> Any:
