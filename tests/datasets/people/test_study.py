@@ -4,6 +4,7 @@ import pytest
 from pyarrow import parquet
 
 from hotview.datasets.people.study import Files, read_study
+from hotview.datasets.readers import parquet as readers_parquet
 
 
 @pytest.fixture
@@ -152,3 +153,31 @@ def test_files_are_not_changed(folder):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     read_study(Files((*BOTH, "genes.npy"), "labels.csv", "y", "id"))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_large_parquet_file_stays_on_disk_and_few_rows_of_it_are_looked_at(tmp_path, monkeypatch):
+    random = np.random.default_rng(0)
+    columns = {"x": random.normal(size=5000), "n": np.arange(5000.0) % 7}
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=1000)
+    asked, read = [], parquet.ParquetFile.iter_batches
+
+    def noted(self, **how):
+        asked.extend(how["row_groups"])
+        return read(self, **how)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", noted)
+    monkeypatch.setattr(readers_parquet, "_LARGE", 0)
+    study = read_study(Files([str(tmp_path / "a.parquet")]))
+    assert not isinstance(study.rows["a"], np.ndarray)
+    assert study.unaligned["a"] is study.rows["a"]
+    assert study.remarks == []
+    assert asked == [0]
+    np.testing.assert_array_equal(study.rows["a"][:], np.column_stack(list(columns.values())))
+
+
+def test_a_column_like_an_id_is_told_of_in_a_large_parquet_file_too(tmp_path, monkeypatch):
+    columns = {"who": np.arange(5000.0), "nearly": np.minimum(np.arange(5000.0), 4998)}
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=1000)
+    monkeypatch.setattr(readers_parquet, "_LARGE", 0)
+    (remark,) = read_study(Files([str(tmp_path / "a.parquet")])).remarks
+    assert remark.startswith("'who' of a: whole numbers, all different")
