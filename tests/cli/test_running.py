@@ -142,8 +142,17 @@ def fail():
 run_command(fail)
 """.replace("SPEAKS", str(speaks))
     ranks = {"TORCHELASTIC_RUN_ID": "x", "RANK": str(rank)}
-    command, environment = [sys.executable, "-c", program], {**os.environ, **ranks}
+    command, environment = [sys.executable, "-c", program, "fit"], {**os.environ, **ranks}
     found = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert found.returncode == 1
     assert found.stdout == ("working\n" if rank == 0 else "")
     assert found.stderr == ("hotview: rank 0 is gone\n" if rank == 0 or speaks else "")
+
+
+@pytest.mark.parametrize("rank", (0, 1))
+def test_what_is_not_shared_out_is_done_by_the_first_process_alone(rank):
+    program = "from hotview.cli.running import run_command; run_command(lambda: print('done'))"
+    ranks = {"TORCHELASTIC_RUN_ID": "x", "RANK": str(rank)}
+    command, environment = [sys.executable, "-c", program, "predict"], {**os.environ, **ranks}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout == ("done\n" if rank == 0 else "")

@@ -248,7 +248,8 @@ def _make_room(job: Job, config: RunConfig, members: Mapping[str, Organization])
             f"{there[0]} is there, of an earlier training. Go on from it with --resume, or begin "
             "anew with --force."
         )
-    for path in (checkpoint, outcome):
+    # What was released in a simulation, nobody has seen: it does not count any more.
+    for path in (checkpoint, outcome, *(one.state for one in members.values())):
         path.unlink(missing_ok=True)
 
 

@@ -82,6 +82,8 @@ def run_command(command: Callable[[], Any]) -> None:
     """Run the command line; whatever goes wrong is told in a line or two on stderr."""
     warnings.showwarning = show_warning
     if _has_a_spokesman():
+        if sys.argv[1:2] != ["fit"]:
+            return  # what is not shared out is the first one's work alone
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it ends with the program)
     try:
         command()

@@ -82,6 +82,11 @@ class Organization:
         self.standing: Standing | None = None
 
     @property
+    def state(self) -> Path:
+        """Where it is written down how far it has come, and what was released."""
+        return self.folder / _STATE
+
+    @property
     def part(self) -> Path:
         """Where its part of the model is in the end."""
         return self.folder / _PART
@@ -164,7 +169,7 @@ class Organization:
 
     def _released_before(self) -> list[Releases]:
         """What earlier trainings have told: who begins anew gets no second budget."""
-        path = self.folder / _STATE
+        path = self.state
         if not path.is_file():
             return []
         try:
@@ -209,7 +214,7 @@ class Organization:
     def _stand(self) -> tuple[Learner, Standing]:
         """Where it stands: in memory, or from its file."""
         if self.learner is None or self.standing is None:
-            path = self.folder / _STATE
+            path = self.state
             if not path.is_file():
                 raise ValueError(
                     f"Expected {self.holdings.name!r} to have begun, but there is no {path}. Begin "
@@ -225,7 +230,7 @@ class Organization:
 
     def _keep(self, standing: Standing) -> None:
         assert self.learner is not None
-        write_standing(self.folder / _STATE, standing, self.learner)
+        write_standing(self.state, standing, self.learner)
         self.standing = standing
 
     def _take_part(self, message: Message) -> Message:
