@@ -4,8 +4,11 @@ from importlib.util import find_spec
 
 import pytest
 import torch
+from hypothesis import settings
 
 collect_ignore = [] if find_spec("triton") else ["src/hotview/ot/kernels.py"]
+settings.register_profile("untimed", deadline=None)  # a machine may be busy
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)
