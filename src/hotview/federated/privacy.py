@@ -232,12 +232,18 @@ def spent_by(releases: Sequence[Releases], delta: float) -> float:
     """
     if sum(one.times for one in releases) == 0:
         return 0.0
+    return _add_up(tuple(releases), delta)
+
+
+# An accountant works for seconds, and organizations of the same size ask it for the same.
+@cache
+def _add_up(releases: tuple[Releases, ...], delta: float) -> float:
     accountant = _accountant()
     accountant.compose(_events(releases))
     return float(accountant.get_epsilon(delta))
 
 
-@cache  # some seconds of an accountant's work, the same for organizations of the same size
+@cache
 def _find_noise(
     epsilon: float,
     delta: float,
