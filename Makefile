@@ -20,7 +20,8 @@ test-federated: $(VENV)/.test-ready
 
 # Processes of torchrun, one of them killed in the middle and all started again: two minutes.
 test-distributed: $(VENV)/.test-ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cli/test_fitting.py tests/training/test_distributed.py -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cli/test_fitting.py tests/training/test_distributed.py \
+	    tests/model_selection -m slow
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check

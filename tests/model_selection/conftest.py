@@ -92,7 +92,10 @@ def threads():
         yield
 
 
-@pytest.fixture(params=(threads, processes, machines), ids=lambda make: make.__name__)
+@pytest.fixture(
+    params=(threads, processes, pytest.param(machines, marks=pytest.mark.slow)),
+    ids=lambda make: make.__name__,
+)
 def elsewhere(request):
     """Where joblib may run fits."""
     return request.param
