@@ -34,7 +34,7 @@ format: $(VENV)/.test-ready
 
 # How fast, on this machine's CPU: an hour and a half, and 20 GB of disk for tables larger than memory.
 BENCHMARKS := start_up ot_core paper_training against_cca_zoo against_gromov_wasserstein \
-    predict_rows precision growth larger_than_memory
+    predict_rows precision growth larger_than_memory distributed
 bench: $(VENV)/.bench-ready
 	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py; done
 

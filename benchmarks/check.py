@@ -32,6 +32,7 @@ BENCHMARKS = {
         "paper_training",
         "against_cca_zoo",
         "against_gromov_wasserstein",
+        "distributed",
         "growth",
         "precision",
         "predict_rows",

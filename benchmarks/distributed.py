@@ -1,9 +1,9 @@
 """Steps of one process with the whole batch against two processes with a half each.
 
 ``python benchmarks/distributed.py`` (CPU; some minutes) writes ``results/bench/distributed.json``.
-Every process has one thread, and a core to itself where there are two. It starts itself again by
-torchrun, with one process (what the strategy itself costs) and with two; in each, steps without and
-with the strategy take turns, and the best turn counts.
+It starts itself again by torchrun, with one process (what the strategy itself costs) and with two.
+In each, steps with the strategy (one thread a process) and without it (one thread, and two) take
+turns, and the best turn counts. Two threads are the rival of two processes on one machine.
 
 - ``default``: the default encoder on six views of Handwritten, batches of 400 rows;
 - ``wide``: four views of 256 columns, two hidden layers of 512, batches of 2,048 rows.
@@ -47,19 +47,27 @@ CASES = {"default": (default_training, 20), "wide": (wide_training, 1)}
 
 
 def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
-    """Seconds of a step without and with the strategy, as the first process sees them."""
+    """Seconds of a step with the strategy and without it, as the first process sees them."""
     make, burst = CASES[name]
     alone, shared = Alone(make(), 0.001), Sharded(make(), 0.001, "float32", ranks)
 
-    def by_oneself() -> None:
+    def by_oneself(threads: int) -> None:
         if ranks.is_first:
+            torch.set_num_threads(threads)
             alone.step()
 
-    for _ in range(2):  # the first steps make what later ones find
-        by_oneself()
+    def together() -> None:
+        torch.set_num_threads(1)
         shared.step()
-    contestants = {"without": by_oneself, "with": lambda: shared.step()}
-    times = {"without": float("inf"), "with": float("inf")}
+
+    contestants = {
+        "one thread": lambda: by_oneself(1),
+        "two threads": lambda: by_oneself(2),
+        "shared": together,
+    }
+    for work in [*contestants.values()] * 2:  # the first steps make what later ones find
+        work()
+    times = dict.fromkeys(contestants, float("inf"))
     for _ in range(rounds):
         for how, work in contestants.items():
             ranks.first(lambda: None)  # all begin at once
@@ -75,7 +83,6 @@ def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
 
 
 def run_as_rank(out: Path, rounds: int) -> None:
-    torch.set_num_threads(1)
     ranks = launch_ranks(torch.device("cpu"), 1)
     found = {name: measure(name, ranks, rounds) for name in CASES}
     if ranks.is_first:
@@ -109,7 +116,8 @@ def main() -> None:
     for name in CASES:
         for n, cases in found.items():
             seconds = cases[name]["seconds"]
-            ratios[f"{name}: {n} shared, against none"] = seconds["without"] / seconds["with"]
+            for how in ("one thread", "two threads"):
+                ratios[f"{name}: {n} shared, against {how}"] = seconds[how] / seconds["shared"]
     cases = {name: {str(n): found[n][name] for n in found} for name in CASES}
     write_part(options.out, "cpu", "lightning-fabric", ratios=ratios, cases=cases, rounds=rounds)
 

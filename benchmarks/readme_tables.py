@@ -29,7 +29,7 @@ from hotview.experiments.statistics import paired_difference
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 #: controls of the table of accuracies, by what the README calls them
 CONTROLS = {
     "logistic regression": "logistic regression on the linked rows",

@@ -247,8 +247,26 @@ def memory(record: Record) -> str:
     return _table(["rows of every view", "seconds an epoch", "memory of its own, MB"], rows)
 
 
+def ranks(record: Record) -> str:
+    """Steps shared by two processes of one thread each, against one process of the same run."""
+    titles = {
+        "default": "six views, the default network, 400 rows",
+        "wide": "four views of 256 columns, hidden layers of 512, 2,048 rows",
+    }
+    rows = []
+    for name, title in titles.items():
+        shared = (f"{name}: 2 shared, against {how}" for how in ("one thread", "two threads"))
+        sent = record["cpu"]["cases"][name]["2"]
+        floats = sent["floats_of_features"] // 2 + sent["floats_of_gradients"]
+        ratios = [_times(record["cpu"]["ratios"][key]) for key in shared]
+        rows.append([title, f"{floats:,}", *ratios])
+    header = ["a step of", "floats a process sends", "speed against one process, one thread"]
+    return _table([*header, "against one process, two threads"], rows)
+
+
 #: table → record, and what makes it
 TABLES = {
+    "ranks": ("bench/distributed.json", ranks),
     "targets": ("bench/ot_core.json", targets),
     "sliced-gpu": ("bench/ot_core.json", sliced_gpu),
     "paper-training": ("bench/paper_training.json", paper_training),
