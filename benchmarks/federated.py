@@ -10,10 +10,9 @@ head per view and no joint one, all labels teaching, the views' judgments averag
 default `MultiViewClassifier`, which spreads labels and has five networks, and with the control
 without coupling. All runs on the same splits and seeds.
 
-What a round costs through Flower itself is measured by ``make test-federated``, which starts a
-SuperLink and SuperNodes, and puts its record into the same file.
+What a round costs through Flower itself is measured by ``benchmarks/federated_flower.py``.
 
-Ten minutes on two cores (--jobs 2); --quick takes a minute (one split, the first ways).
+Half an hour on two cores (--jobs 2); --quick takes a minute (one split, the first ways).
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from hotview.federated import (
 
 HOLDER = "pix"
 MOST_BYTES = 64 * 1024
-SPLITS = 3
+SPLITS = 10
 
 
 @dataclass(frozen=True)

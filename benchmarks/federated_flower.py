@@ -28,36 +28,15 @@ from rich.console import Console
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tests" / "federated"))
 from loopback import run_on_loopback
+from sample_tables import FAULTS, SMALL, write_tables
 from sample_tables import NAMES as SMALL_NAMES
-from sample_tables import write_tables
 
 from hotview.cli.sample_federation import NAMES, write_sample_federation
 from hotview.federated import Coordinator, InProcess, Settings
 from hotview.federated.configuration import open_organization
 from hotview.federated.new_app import write_app
 
-#: what happens, by organization and round
-FAULTS = {
-    "genetic 2": "nan",
-    "imaging 3": "shape",
-    "genetic 4": "older",
-    "imaging 5": "garbage",
-    "genetic 6": "error",
-    "imaging 7": "killed",
-    "genetic 9": "late",
-}
 TIMEOUT = 120.0
-SMALL = {
-    "rounds": 10,
-    "local_steps": 1,
-    "quantiles": 24,
-    "batch_size": 24,
-    "n_components": 3,
-    "n_features": 6,
-    "hidden": (8,),
-    "n_references": 2,
-    "n_projections": 6,
-}
 
 
 def sample(folder: Path, rounds: int) -> dict[str, Any]:
@@ -102,7 +81,7 @@ def fail(folder: Path) -> dict[str, Any]:
     logs.mkdir()
     write_tables(home)
     (home / "faults.json").write_text(json.dumps({**FAULTS, "seconds": TIMEOUT + 10}))
-    write_app(app, SMALL_NAMES, Settings(**SMALL))
+    write_app(app, SMALL_NAMES, Settings(**{**SMALL, "rounds": 10}))
     client = ROOT / "tests" / "federated" / "faulty_client.py"
     shutil.copy(client, app / "federation" / "client_app.py")
     paths = {name: home / f"{name}.toml" for name in SMALL_NAMES}

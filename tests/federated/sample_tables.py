@@ -1,4 +1,4 @@
-"""Three organizations' tables and configurations, in one folder."""
+"""A small federation: three organizations' tables and configurations, and what may go wrong."""
 
 import csv
 from pathlib import Path
@@ -8,6 +8,28 @@ import numpy as np
 from hotview.datasets import make_views
 
 NAMES = ("clinical", "genetic", "imaging")
+SMALL = {
+    "rounds": 3,
+    "local_steps": 1,
+    "quantiles": 24,
+    "batch_size": 24,
+    "n_components": 3,
+    "n_features": 6,
+    "hidden": (8,),
+    "n_references": 2,
+    "n_projections": 6,
+    "linked_batch": 12,
+}
+#: what happens in ten rounds, by organization and round; `faulty_client` lets it
+FAULTS = {
+    "genetic 2": "nan",
+    "imaging 3": "shape",
+    "genetic 4": "older",
+    "imaging 5": "garbage",
+    "genetic 6": "error",
+    "imaging 7": "killed",
+    "genetic 9": "late",
+}
 
 
 def write_tables(folder: Path, n: int = 60, n_linked: int = 24) -> None:

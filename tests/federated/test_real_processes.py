@@ -14,25 +14,13 @@ import torch
 from credentials import write_certificates, write_node_key
 from loopback import exchanges, loopback, wait_until
 from safetensors.torch import load_file
-from sample_tables import NAMES, write_tables
+from sample_tables import FAULTS, NAMES, SMALL, write_tables
 
 from hotview.federated import Coordinator, InProcess, Settings
 from hotview.federated.configuration import open_organization
 from hotview.federated.new_app import write_app
 
 pytestmark = pytest.mark.slow
-SMALL = {
-    "rounds": 3,
-    "local_steps": 1,
-    "quantiles": 24,
-    "batch_size": 24,
-    "n_components": 3,
-    "n_features": 6,
-    "hidden": (8,),
-    "n_references": 2,
-    "n_projections": 6,
-    "linked_batch": 12,
-}
 LONG = 900  # seconds in which a whole training must be over
 
 
@@ -128,16 +116,7 @@ def test_a_killed_coordinator_and_a_killed_node_go_on(federation, home, tmp_path
 
 def test_whoever_fails_is_left_out_of_the_round_and_comes_back(federation, home, tmp_path):
     timeout = 120
-    faults = {
-        "genetic 2": "nan",
-        "imaging 3": "shape",
-        "genetic 4": "older",
-        "imaging 5": "garbage",
-        "genetic 6": "error",
-        "imaging 7": "killed",
-        "genetic 9": "late",
-    }
-    (home / "faults.json").write_text(json.dumps({**faults, "seconds": timeout + 10}))
+    (home / "faults.json").write_text(json.dumps({**FAULTS, "seconds": timeout + 10}))
     settings = Settings(**{**SMALL, "rounds": 10})
     client = Path(__file__).with_name("faulty_client.py")
     start(federation, tmp_path, settings, client, timeout=float(timeout))
@@ -152,7 +131,7 @@ def test_whoever_fails_is_left_out_of_the_round_and_comes_back(federation, home,
         "killed": "gone|late",
         "late": "late",
     }
-    for when, fault in faults.items():
+    for when, fault in FAULTS.items():
         assert re.search(wanted[fault], reasons[when]), (when, reasons)
     present = [row["present"] for row in told["history"]]
     assert present == [2 if i in (2, 3, 4, 5, 6, 7, 9) else 3 for i in range(1, 11)], reasons

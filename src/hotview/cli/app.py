@@ -128,7 +128,7 @@ for _command, _lines in (
 app.add_typer(
     federated,
     name="federated",
-    help="Train with other organizations: rows, labels and features stay with whoever owns them.",
+    help="Train with other organizations: rows and features stay with whoever owns them.",
     epilog=_example(
         "hotview federated new study --sample",
         "hotview federated simulate study",
