@@ -306,6 +306,26 @@ def test_without_the_label_holder_a_round_teaches_no_labels(tmp_path):
     assert [("view_heads" in row) for row in joint.history] == [True, False, True]
 
 
+@pytest.mark.parametrize("n_lost", (2, 3))
+def test_how_much_views_count_is_asked_three_times(tmp_path, n_lost):
+    class Forgetful(InProcess):
+        n_asked = 0
+
+        def exchange(self, messages, timeout):
+            answers = super().exchange(messages, timeout)
+            if "genetic" in messages and messages["genetic"].kind == "fuse":
+                self.n_asked += 1
+                if self.n_asked <= n_lost:
+                    answers["genetic"] = Failure("no answer in time")
+            return answers
+
+    coordinator = Coordinator(Forgetful(organizations(tmp_path)), settings(rounds=3))
+    joint = coordinator.run()
+    assert (coordinator.stage.pool is None) == (n_lost == 3)
+    assert [d["name"] for d in joint.dropped] == ["genetic"] * n_lost
+    assert joint.finished == list(NAMES)
+
+
 def test_with_fewer_than_two_it_ends_and_says_so(tmp_path):
     alone = {(name, 2): "late" for name in NAMES[1:]}
     coordinator = Coordinator(

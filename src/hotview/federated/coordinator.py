@@ -31,7 +31,7 @@ from hotview.training.progress import ProgressBar
 
 __all__ = ["Coordinator"]
 
-_TRIES = 3  # at a round with too few answers
+_TRIES = 3  # at what cannot be done without an answer
 _MOST_REASON = 500  # characters; what others write must not fill the log and the checkpoint
 _log = logging.getLogger(__name__)
 
@@ -315,12 +315,13 @@ class Coordinator:
             for name, report in reports.items()
             if what in report.sent
         }
-        answer = self._exchange({holder: Message("fuse", facts, arrays)})[holder]
-        try:
-            return _check_fused(answer, self.settings, agreement, list(reports), last=last)
-        except RefusedError as refused:
-            self._drop(holder, self.stage.round, f"as label holder, {refused}")
-            return None
+        for _ in range(_TRIES):  # no later round asks for it again
+            answer = self._exchange({holder: Message("fuse", facts, arrays)})[holder]
+            try:
+                return _check_fused(answer, self.settings, agreement, list(reports), last=last)
+            except RefusedError as refused:
+                self._drop(holder, self.stage.round, f"as label holder, {refused}")
+        return None
 
 
 def _check_fused(
