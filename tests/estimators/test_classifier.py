@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain, combinations
 
@@ -651,6 +652,19 @@ def test_votes_are_right_in_all_views_and_in_each(voters):
     assert voters.score(LINKED, Y) > 0.9
     for name in NAMES:
         assert voters.score({name: UNALIGNED[name]}, DATA.target[name]) > 0.8
+
+
+def test_one_model_serves_several_threads(voters):
+    many = {name: np.tile(X, (40, 1)) for name, X in LINKED.items()}
+    calls = [voters.predict_proba, voters.transform] * 4
+    expected = [call(many) for call in calls[:2]]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda call: call(many), calls))
+    for one in found[::2]:
+        np.testing.assert_array_equal(one, expected[0])
+    for one in found[1::2]:
+        for name, Z in one.items():
+            np.testing.assert_array_equal(Z, expected[1][name])
 
 
 def test_without_votes_and_weights_it_is_the_plain_network():

@@ -78,6 +78,14 @@ def test_exact_features_are_those_of_the_doubled_network():
     torch.testing.assert_close(found, copy.deepcopy(encoder).double()(X.double()), rtol=0, atol=0)
 
 
+def test_exact_features_of_layers_in_layers_some_of_which_come_twice():
+    relu, square = nn.ReLU(), nn.Linear(5, 5, bias=False)
+    encoder = nn.Sequential(nn.Sequential(square, relu), nn.Sequential(square, relu), square)
+    X = torch.randn(20, 5)
+    expected = copy.deepcopy(encoder).double()(X.double())
+    torch.testing.assert_close(encode_exactly(encoder, X), expected, rtol=0, atol=0)
+
+
 def test_encoders_of_other_makes_compute_as_they_do():
     class Own(torch.nn.Linear):
         def forward(self, X):

@@ -305,3 +305,13 @@ def test_extreme_values_are_counted_as_they_are_found_one_by_one(dtype):
     with pytest.raises(ValueError, match=message):
         check_finite("age", Table(X), None, known)
     assert check_finite("age", Table(X), None).tolist() == [*range(30)]  # for who knows no better
+
+
+def test_what_is_extreme_in_one_column_may_be_ordinary_in_another():
+    X = make_rows()
+    X[:, 1] *= 1e25
+    known = scan(X).columns
+    assert check_finite("age", Table(X), None, known).tolist() == [*range(30)]
+    X[4, 0] = 1e25
+    with pytest.raises(ValueError, match="extreme values in 1 entry, the first in row 4, column 0"):
+        check_finite("age", Table(X), None, known)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.nn.functional import linear
 
 __all__ = ["encode_exactly", "make_linear", "make_perceptron"]
 
@@ -61,6 +61,16 @@ def encode_exactly(encoder: nn.Module, X: Tensor) -> Tensor:
     if not all(type(module) in ours for module in encoder.modules()):
         Y: Tensor = encoder(X.clone())  # which it may change, and voters look at after
         return Y.double()
-    doubled = {name: p.double() for name, p in encoder.named_parameters()}
-    F: Tensor = functional_call(encoder, doubled, (X.double(),))
-    return F
+    return _in_float64(encoder, X.double())
+
+
+def _in_float64(module: nn.Module, X: Tensor) -> Tensor:
+    """Layer by layer: functional_call would put its weights into the module, for all threads."""
+    if isinstance(module, nn.Sequential):
+        for layer in module:
+            X = _in_float64(layer, X)
+        return X
+    if isinstance(module, nn.Linear):
+        bias = None if module.bias is None else module.bias.double()
+        return linear(X, module.weight.double(), bias)
+    return X.relu()

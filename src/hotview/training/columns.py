@@ -264,12 +264,17 @@ class _Scanner:
     def _is_ordinary(self, X: Array) -> bool:
         """Whether all entries are finite, and none is extreme."""
         with np.errstate(all="ignore"):
-            # The smallest and the largest of some numbers are NaN where any is.
-            ends = np.stack([X.min(axis=0), X.max(axis=0)]).astype(np.float64)
-            if self.columns is not None:
-                size = np.abs((ends - self.columns.mean) / self.columns.scale)
-                return bool((size <= EXTREME).all())
-        return bool((np.abs(ends) < np.inf).all())
+            # The smallest and the largest of some numbers are NaN where any is. Those of all
+            # columns together are found several times faster, and hardly ever leave a doubt.
+            return self._is_within(np.array([[X.min()], [X.max()]], dtype=np.float64)) or (
+                self._is_within(np.stack([X.min(axis=0), X.max(axis=0)]).astype(np.float64))
+            )
+
+    def _is_within(self, ends: Array) -> bool:
+        if self.columns is None:
+            return bool((np.abs(ends) < np.inf).all())
+        size = np.abs((ends - self.columns.mean) / self.columns.scale)
+        return bool((size <= EXTREME).all())
 
     def _look_closely(self, start: int, exact: Array) -> IntArray:
         holes = np.isnan(exact)
