@@ -76,7 +76,8 @@ def _linear_layers(module: nn.Module) -> list[Any]:
         and all(type(layer) is nn.ReLU for layer in others)
         and not any(getattr(layer, name) for layer in (module, *layers) for name in _HOOKS)
         and not any("forward" in vars(layer) for layer in (module, *layers))  # replaced
-        and all(p.requires_grad for p in module.parameters())
+        and all(layer.weight.requires_grad for layer in linears)
+        and all(layer.bias is None or layer.bias.requires_grad for layer in linears)
     )
     return linears if is_perceptron else []
 
