@@ -5,6 +5,8 @@ from __future__ import annotations
 from statistics import median, stdev
 from typing import Any
 
+from speed_tables import table
+
 Record = dict[str, Any]
 FAULTS = {
     "nan": "sends NaN",
@@ -16,11 +18,6 @@ FAULTS = {
     "late": "is late",
 }
 SETTINGS = {"rounds": "rounds", "local_steps": "local steps", "quantiles": "quantiles"}
-
-
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    ends = ["---", *["--:"] * (len(header) - 1)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, ends, *rows))
 
 
 def _accuracy(row: Record) -> str:
@@ -43,7 +40,7 @@ def ways(record: Record) -> str:
     for row in _of(record, "ways"):
         seconds = f"{row['seconds_per_round']:.2f}" if "seconds_per_round" in row else "–"
         rows.append([row["name"], _accuracy(row), _bytes(row), seconds])
-    return _table(["", "accuracy, %", "largest message, kB", "seconds a round, in process"], rows)
+    return table(["", "accuracy, %", "largest message, kB", "seconds a round, in process"], rows)
 
 
 def settings(record: Record) -> str:
@@ -56,7 +53,7 @@ def settings(record: Record) -> str:
         for n, row in sorted(found, key=lambda pair: pair[0]):
             mark = " (usual)" if row is usual else ""
             rows.append([f"{title}: {n}{mark}", _accuracy(row), _bytes(row)])
-    return _table(["", "accuracy, %", "largest message, kB"], rows)
+    return table(["", "accuracy, %", "largest message, kB"], rows)
 
 
 def epsilon(record: Record) -> str:
@@ -70,7 +67,7 @@ def epsilon(record: Record) -> str:
         told = row["privacy"]
         rows.append([f"{told['epsilon']:.2f}", f"{told['delta']:g}", _accuracy(row)])
     rows += [["no noise", "", _accuracy(usual)], ["without coupling", "", _accuracy(control)]]
-    return _table(["ε", "δ", "accuracy, %"], rows)
+    return table(["ε", "δ", "accuracy, %"], rows)
 
 
 def flower(record: Record) -> str:
@@ -83,7 +80,7 @@ def flower(record: Record) -> str:
         [f"seconds of {told['rounds']} rounds, with beginning and end", f"{told['seconds']:.0f}"],
         ["largest message, kB", f"{told['largest_message'] / 1000:.1f}"],
     ]
-    return _table(["three organizations, labels with one of them", ""], rows)
+    return table(["three organizations, labels with one of them", ""], rows)
 
 
 def faults(record: Record) -> str:

@@ -11,7 +11,8 @@ DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 Record = dict[str, Any]
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """Markdown: words in the first column, numbers in the others."""
     ends = ["---", *["--:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, ends, *rows))
 
@@ -35,7 +36,7 @@ def targets(record: Record) -> str:
                 met = "yes" if ratio >= target else "**no**"
                 where = f"`{path.stem}`"
                 rows.append([name, where, title, f"{target:.3g}", f"{ratio:.3g}", met])
-    return _table(["what", "benchmark", "on", "at least", "is", "met"], rows)
+    return table(["what", "benchmark", "on", "at least", "is", "met"], rows)
 
 
 def sliced_gpu(record: Record) -> str:
@@ -46,7 +47,7 @@ def sliced_gpu(record: Record) -> str:
         times = [f"{r['ours_both_ms']:.2f}", f"{r['sort_ms']:.2f}"]
         rows.append([r["name"], *times, f"{r['over_sort']:.2f}×", pot, hand])
     header = ["clouds, points, directions", "ours, ms", "the sort, ms", "ours over the sort"]
-    return _table([*header, "POT over ours", "pairs by hand over ours"], rows)
+    return table([*header, "POT over ours", "pairs by hand over ours"], rows)
 
 
 def paper_training(record: Record) -> str:
@@ -80,7 +81,7 @@ def paper_training(record: Record) -> str:
         "steps, s",
         "the plain loop over it",
     ]
-    return _table([*header, "test accuracy, %"], rows)
+    return table([*header, "test accuracy, %"], rows)
 
 
 def cca_zoo(record: Record) -> str:
@@ -96,7 +97,7 @@ def cca_zoo(record: Record) -> str:
             over = _times(found["seconds"] / ours)
             rows.append([name, who, f"{found['ms_per_step']:.1f}", over, *quality])
     header = ["data", "who", "ms a step", "over hotview's", "correlation (of 10)", "accuracy"]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def gromov(record: Record) -> str:
@@ -114,7 +115,7 @@ def gromov(record: Record) -> str:
             cells.append(f"{x['seconds']:.1f} s, {accuracy}" if x else "")
         rows.append([name, "5 %" if linked else "none", *cells])
     header = ["who", "linked", *(f"{c['pair']}, {c['rows']:,} rows" for c in cases)]
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def growth(record: Record) -> str:
@@ -132,7 +133,7 @@ def growth(record: Record) -> str:
         for name, title in titles.items()
         if name in record["cpu"]["slopes"]
     ]
-    return _table(["what grows", *(f"slope, {DEVICES[d]}" for d in devices)], rows)
+    return table(["what grows", *(f"slope, {DEVICES[d]}" for d in devices)], rows)
 
 
 def start_up(record: Record) -> str:
@@ -142,7 +143,7 @@ def start_up(record: Record) -> str:
     for name, seconds in part["best_seconds"].items():
         allowed = part["allowed_seconds"].get(name)
         rows.append([f"`{name}`", f"{seconds:.2f}", "" if allowed is None else f"{allowed:.2f}"])
-    return _table(["process", "seconds", "allowed"], rows)
+    return table(["process", "seconds", "allowed"], rows)
 
 
 def predict(record: Record) -> str:
@@ -157,7 +158,7 @@ def predict(record: Record) -> str:
             cells = [f"{times['ours']:.1f}", *over, f"{100 * busy:.0f} %"]
             rows.append([f"{name}, {DEVICES[device]}", *cells])
     header = ["model", "µs a row", "the floor over ours", "plain torch over ours"]
-    return _table([*header, "scikit-learn over ours", "products and memory traffic"], rows)
+    return table([*header, "scikit-learn over ours", "products and memory traffic"], rows)
 
 
 def predict_all(record: Record) -> str:
@@ -177,7 +178,7 @@ def predict_all(record: Record) -> str:
         for one in record[device]["all_rows"]
     ]
     header = ["model", "rows from", "rows", "seconds", "rows a second", "memory, MB"]
-    return _table([*header, "of which the output"], rows)
+    return table([*header, "of which the output"], rows)
 
 
 def precision(record: Record) -> str:
@@ -196,7 +197,7 @@ def precision(record: Record) -> str:
                         f"{told['first_seconds']:.1f}",
                     ]
                 rows.append([f"{size}, {DEVICES[device]}", name, *cells])
-    return _table(["size", "precision", "ms a step", "times faster", "first 5 steps, s"], rows)
+    return table(["size", "precision", "ms a step", "times faster", "first 5 steps, s"], rows)
 
 
 def rounding(record: Record) -> str:
@@ -214,7 +215,7 @@ def rounding(record: Record) -> str:
                 difference = f"{mean} [{low}, {high}]"
                 rows.append([f"{training}, {DEVICES[device]}", name, accuracy, difference, same])
     header = ["training", "precision", "test accuracy, %", "minus float32, points"]
-    return _table([*header, "same predictions"], rows)
+    return table([*header, "same predictions"], rows)
 
 
 def larger(record: Record) -> str:
@@ -235,7 +236,7 @@ def larger(record: Record) -> str:
             ]
         )
     header = ["fit", "rows", "steps", "ms a step", "waiting for rows", "seconds"]
-    return _table([*header, "memory of its own, MB"], rows)
+    return table([*header, "memory of its own, MB"], rows)
 
 
 def memory(record: Record) -> str:
@@ -244,7 +245,7 @@ def memory(record: Record) -> str:
         [f"{point['size']:,}", f"{point['seconds']:.3g}", f"{point['peak_bytes'] / 1e6:,.0f}"]
         for point in record["cpu"]["lines"]["rows"]
     ]
-    return _table(["rows of every view", "seconds an epoch", "memory of its own, MB"], rows)
+    return table(["rows of every view", "seconds an epoch", "memory of its own, MB"], rows)
 
 
 def ranks(record: Record) -> str:
@@ -261,7 +262,7 @@ def ranks(record: Record) -> str:
         ratios = [_times(record["cpu"]["ratios"][key]) for key in shared]
         rows.append([title, f"{floats:,}", *ratios])
     header = ["a step of", "floats a process sends", "speed against one process, one thread"]
-    return _table([*header, "against one process, two threads"], rows)
+    return table([*header, "against one process, two threads"], rows)
 
 
 #: table → record, and what makes it
