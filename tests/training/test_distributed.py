@@ -1,10 +1,8 @@
-import contextlib
 import json
 import multiprocessing
 import os
 import runpy
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -25,20 +23,13 @@ def script():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, script):
+def folder(tmp_path_factory, script, started):
     """What a script left behind that has started a second process by itself."""
     folder = tmp_path_factory.mktemp("fits")
     began = folder / "began-in-one.checkpoint"
     script["fit_encoder"](4, checkpoint=str(began))
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(SCRIPT), str(folder)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=environment, start_new_session=True, **pipes) as job:
-        try:
-            out, err = job.communicate(timeout=300)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(job.pid, signal.SIGKILL)  # the process that it has started, too
+    with started(SCRIPT, folder) as job:
+        out, err = job.communicate(timeout=300)
     assert job.returncode == 0, err
     assert out + err == ""  # nobody says hello
     return folder
@@ -159,27 +150,19 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_a_script_says_which_process_was_killed(tmp_path):
+def test_a_script_says_which_process_was_killed(tmp_path, started):
     """However soon after the start, when Fabric, too, looks whether all are there."""
     (tmp_path / "long.py").write_text(LONG)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "long.py"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, start_new_session=True, stderr=subprocess.PIPE
-    ) as job:
-        try:
-            while not (tmp_path / "fit.checkpoint").exists():
-                assert job.poll() is None
-                time.sleep(0.1)
-            children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
-            os.kill(int(children[0]), signal.SIGKILL)
-            _, err = job.communicate(timeout=120)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(job.pid, signal.SIGKILL)
+    with started("long.py", cwd=tmp_path) as job:
+        while not (tmp_path / "fit.checkpoint").exists():
+            assert job.poll() is None
+            time.sleep(0.1)
+        children = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGKILL)
+        _, err = job.communicate(timeout=120)
     assert job.returncode == 1
-    assert "RankLostError: Expected all processes" in err.decode()
-    assert "rank 1 of 2 is gone. The checkpoint fit.checkpoint holds epoch" in err.decode()
+    assert "RankLostError: Expected all processes" in err
+    assert "rank 1 of 2 is gone. The checkpoint fit.checkpoint holds epoch" in err
 
 
 def test_what_processes_drew_for_themselves_is_refused_in_all_of_them(folder, script):

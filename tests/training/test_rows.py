@@ -1,10 +1,5 @@
-import contextlib
 import json
-import os
 import runpy
-import signal
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -179,19 +174,12 @@ def parquet_script():
 
 
 @pytest.fixture(scope="module")
-def parquet_fits(tmp_path_factory, parquet_script):
+def parquet_fits(tmp_path_factory, parquet_script, started):
     """What two processes left behind that have read parquet files."""
     folder = tmp_path_factory.mktemp("parquet")
     parquet_script["write"](folder)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(PARQUET), str(folder)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=environment, start_new_session=True, **pipes) as job:
-        try:
-            _, err = job.communicate(timeout=300)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(job.pid, signal.SIGKILL)  # the process that it has started, too
+    with started(PARQUET, folder) as job:
+        _, err = job.communicate(timeout=300)
     assert job.returncode == 0, err
     return folder
 
