@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 
-.PHONY: demo test test-federated test-distributed lint format bench bench-gpu bench-check bench-tables docs docs-serve wheel clean
+.PHONY: demo test test-federated test-distributed lint format bench bench-gpu bench-check bench-tables paper docs docs-serve wheel clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo --force
@@ -20,7 +20,7 @@ test-federated: $(VENV)/.test-ready
 
 # Processes of torchrun, one of them killed in the middle and all started again: two minutes.
 test-distributed: $(VENV)/.test-ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cli/test_fitting.py tests/training/test_distributed.py \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cli/test_fit.py tests/training/test_distributed.py \
 	    tests/model_selection -m slow
 
 lint: $(VENV)/.test-ready
@@ -50,8 +50,12 @@ bench-check: $(VENV)/.bench-ready
 
 # Tables of the README and the docs, and the page on the paper, from the result files.
 bench-tables: $(VENV)/.demo-ready
-	$(BIN)/hotview report --paper --force
+	$(BIN)/python -m paper report --force
 	$(BIN)/python benchmarks/readme_tables.py
+
+# The paper's evaluation: everything, or a part by ARGS="table2 --dataset handwritten".
+paper: $(VENV)/.test-ready
+	$(BIN)/python -m paper run $(ARGS)
 
 # The site, whole: a broken link or a docstring that cannot be read fails.
 docs: $(VENV)/.test-ready

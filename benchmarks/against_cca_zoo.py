@@ -141,7 +141,7 @@ def train_ours(case: Case, device: str, seed: int) -> Callable[[list[Any]], list
         "dgcca",
         "none",
         hidden=(HIDDEN,),
-        n_features=N_FEATURES,
+        encoder_dim=N_FEATURES,
         n_components=N_COMPONENTS,
         initialization="random",
         coupling_weight=1.0,

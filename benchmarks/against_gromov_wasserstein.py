@@ -206,7 +206,7 @@ CONTESTANTS: dict[str, tuple[Callable[[Pair], Any], bool]] = {
     "POT, Euclidean": (gromov, False),
     "moscot": (moscot, False),
     DEFAULT: (classifier, True),
-    ONE_REPLICA: (partial(classifier, n_replicas=1), True),
+    ONE_REPLICA: (partial(classifier, n_estimators=1), True),
     "POT, fused": (fused_gromov, True),
     "logistic regression on linked rows": (linked_alone, True),
 }

@@ -37,7 +37,7 @@ from hotview.evaluation import (
     PerViewLabelPropagation,
     expected_calibration_error,
 )
-from hotview.experiments.paper import PLAIN
+from paper.models import PLAIN
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "accuracy.jsonl"
 TRIALS, TRIALS_OF_OTHERS = 20, 10  # with 5 % labels, and with others
@@ -55,19 +55,19 @@ PARTS: dict[str, dict[str, Any]] = {
     "heads not taught": {"head_weight": 0.0},
     "without pseudo-labels": {"pseudo_labels": False},
     "without stacking": {"fusion": "average"},
-    "one replica": {"n_replicas": 1},
+    "one replica": {"n_estimators": 1},
     "plain network": {"coupling": "none", **PLAIN},
 }
 ENCODERS: dict[str, dict[str, Any]] = {
     "features, default": {},
     "features, diffusion": {
         "view_regularizer": "diffusion",
-        "view_weight": 1.0,
+        "regularizer_weight": 1.0,
         "learning_rate": 0.003,
     },
     "features, diffusion, without coupling": {
         "view_regularizer": "diffusion",
-        "view_weight": 1.0,
+        "regularizer_weight": 1.0,
         "learning_rate": 0.003,
         "coupling": "none",
     },

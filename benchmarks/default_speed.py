@@ -22,15 +22,15 @@ from machine import machine
 
 from hotview import MultiViewClassifier
 from hotview.datasets import load_handwritten, unalign
-from hotview.experiments.json_files import write_json
-from hotview.experiments.paper import PLAIN
+from paper.json_files import write_json
+from paper.models import PLAIN
 
 OUT = Path(__file__).parent.parent / "results" / "bench" / "default_speed.json"
 CONTESTANTS: dict[str, dict[str, Any]] = {
     "plain network": {"coupling": "none", "view_regularizer": "none", **PLAIN},
     "default": {},
     "without coupling": {"coupling": "none"},
-    "one replica": {"n_replicas": 1},
+    "one replica": {"n_estimators": 1},
 }
 
 

@@ -24,23 +24,23 @@ from measuring import RESULTS, best_times, write_part
 
 from hotview import MultiViewEncoder
 from hotview.datasets import load_handwritten, make_views
-from hotview.estimators.single_fit import Fit
-from hotview.training.distributed import launch_ranks
-from hotview.training.sharded import Sharded
-from hotview.training.team import Alone, Training
+from hotview.estimators.network_fit import NetworkFit
+from hotview.training.ddp import DDPTrainer
+from hotview.training.distributed import launch_processes
+from hotview.training.trainer import SingleTrainer, Training
 
 OUT = RESULTS / "distributed.json"
 
 
 def default_training() -> Training:
     model = MultiViewEncoder(device="cpu", random_state=0)
-    return Fit(model._tasks(load_handwritten().views)[0], null=False).prepare({})
+    return NetworkFit(model._tasks(load_handwritten().views)[0], null=False).prepare({})
 
 
 def wide_training() -> Training:
     model = MultiViewEncoder(hidden=(512, 512), batch_size=2048, device="cpu", random_state=0)
     views = make_views(4096, n_views=4, n_columns=256, random_state=0).views
-    return Fit(model._tasks(views)[0], null=False).prepare({})
+    return NetworkFit(model._tasks(views)[0], null=False).prepare({})
 
 
 CASES = {"default": (default_training, 20), "wide": (wide_training, 1)}
@@ -49,7 +49,7 @@ CASES = {"default": (default_training, 20), "wide": (wide_training, 1)}
 def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
     """Seconds of a step with the strategy and without it, as the first process sees them."""
     make, burst = CASES[name]
-    alone, shared = Alone(make(), 0.001), Sharded(make(), 0.001, "float32", ranks)
+    alone, shared = SingleTrainer(make(), 0.001), DDPTrainer(make(), 0.001, "float32", ranks)
 
     def by_oneself(threads: int) -> None:
         if ranks.is_first:
@@ -73,17 +73,17 @@ def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
             ranks.first(lambda: None)  # all begin at once
             times[how] = min(times[how], best_times({how: work}, 1, burst)[how])
     batch = alone.members[0].sampler.pick()
-    n_features = alone.network.maps[0].in_features
+    encoder_dim = alone.network.maps[0].in_features
     parameters = sum(p.numel() for m in alone.members[0].modules for p in m.parameters())
     return {
         "seconds": times,
-        "floats_of_features": sum(map(len, batch.rows)) * int(n_features),
+        "floats_of_features": sum(map(len, batch.rows)) * int(encoder_dim),
         "floats_of_gradients": parameters,
     }
 
 
 def run_as_rank(out: Path, rounds: int) -> None:
-    ranks = launch_ranks(torch.device("cpu"), 1)
+    ranks = launch_processes(torch.device("cpu"), 1)
     found = {name: measure(name, ranks, rounds) for name in CASES}
     if ranks.is_first:
         out.write_text(json.dumps(found))

@@ -23,7 +23,7 @@ from measuring import RESULTS, write_part
 from rich.progress import track
 
 from hotview import load
-from hotview.cli.federating import Job, run_simulation
+from hotview.cli.federated_jobs import Job, run_simulation
 from hotview.cli.sample_federation import NAMES, write_sample_federation
 from hotview.federated import join_parts
 

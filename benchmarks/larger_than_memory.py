@@ -70,7 +70,7 @@ def fit_classifier(views: list[np.memmap], device: str, steps: int | None) -> An
     from hotview import MultiViewClassifier
 
     y = (views[0][:, 0] > 0).astype(np.int8)
-    model = MultiViewClassifier(pseudo_labels=False, n_replicas=1, **options(device, steps))
+    model = MultiViewClassifier(pseudo_labels=False, n_estimators=1, **options(device, steps))
     return model.fit(views, y)
 
 

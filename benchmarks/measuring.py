@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from machine import machine
 
-from hotview.experiments.json_files import write_json
+from paper.json_files import write_json
 
 RESULTS = Path(__file__).parent.parent / "results" / "bench"
 

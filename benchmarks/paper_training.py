@@ -30,11 +30,11 @@ it: no page is touched for the first time after the first steps. What took time 
 products, in some 800 calls, and this is what was done about it:
 
 - the perceptrons of all views are one function with a gradient of its own
-  (``nn/perceptrons.py``): in place, and four steps of the gradient instead of about 150;
+  (``nn/fused_mlp.py``): in place, and four steps of the gradient instead of about 150;
 - Adam looked up and counted its 69 tensors in every step, for longer than it updated them
   (``training/adam.py``);
 - the heads of all views have one loss, and the reconstruction torch's own mean;
-- on two cores two views are worked on at a time (``nn/workers.py``);
+- on two cores two views are worked on at a time (``nn/thread_pool.py``);
 - on a GPU a step is one recorded graph, in which the views run side by side.
 
 Twice as fast as the plain loop was the aim on the CPU, and is missed: the products alone, from
@@ -63,8 +63,8 @@ from rich.table import Table
 
 from hotview import MultiViewClassifier
 from hotview.datasets import load_handwritten, unalign
-from hotview.estimators import fitting
-from hotview.experiments.paper import PLAIN, SETTINGS
+from hotview.estimators import fit
+from paper.models import PLAIN, SETTINGS
 
 OUT = RESULTS / "paper_training.json"
 EPOCHS, N_STEPS = 100, 300
@@ -135,12 +135,12 @@ def run_ours_with_every_thread(split: Any, device: str) -> Found:
 @contextmanager
 def every_thread() -> Iterator[None]:
     """Let steps take all threads that torch has, whatever their size."""
-    usual = fitting.suited_threads
-    fitting.suited_threads = lambda *_: nullcontext()
+    usual = fit.suited_threads
+    fit.suited_threads = lambda *_: nullcontext()
     try:
         yield
     finally:
-        fitting.suited_threads = usual
+        fit.suited_threads = usual
 
 
 def timed(work: Callable[[], object], device: str) -> float:

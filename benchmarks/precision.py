@@ -48,13 +48,13 @@ from rich.table import Table
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import load_handwritten, unalign
-from hotview.estimators.fitting import _team
-from hotview.estimators.single_fit import Fit
-from hotview.estimators.together import fit_together
-from hotview.experiments.paper import PLAIN, SETTINGS
-from hotview.experiments.statistics import paired_difference
+from hotview.estimators.batched_fit import fit_batched
+from hotview.estimators.fit import _team
+from hotview.estimators.network_fit import NetworkFit
 from hotview.training.precision import in_precision
 from hotview.training.threads import suited_threads
+from paper.models import PLAIN, SETTINGS
+from paper.statistics import paired_difference
 
 PAPER, LARGE = "paper size", "large"
 #: rounds and steps of a round, by device
@@ -110,7 +110,7 @@ class Contestant:
     """A training that takes steps as a fit would, its passes compiled or not."""
 
     def __init__(self, size: str, device: str, precision: str, compiled: bool) -> None:
-        fit = Fit(SIZES[size](device, precision), null=False)
+        fit = NetworkFit(SIZES[size](device, precision), null=False)
         self.team = _team([fit.prepare({})], fit)
         self.device, self.batch_size = fit.device, self.team.members[0].sampler.batch_size
         self.legacy = compiled and precision == "tf32"
@@ -196,7 +196,7 @@ def predict(training: str, device: str, precision: str, first_seed: int) -> tupl
     models = [
         MultiViewClassifier(**parameters, random_state=first_seed + t) for t in range(N_SPLITS)
     ]
-    fit_together(
+    fit_batched(
         [
             (model, {"Xs": data.linked, "y": data.target, "unaligned": data.unaligned})
             for model, data in zip(models, splits, strict=True)

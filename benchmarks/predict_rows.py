@@ -59,7 +59,7 @@ from hotview.estimators import base
 from hotview.training.columns import Columns
 
 N_VIEWS, N_COLUMNS, N_CLASSES, N_FIT, N_LABELED = 6, 64, 10, 10_000, 200
-PLAIN: dict[str, Any] = {"pseudo_labels": False, "n_replicas": 1, "fusion": "average"}
+PLAIN: dict[str, Any] = {"pseudo_labels": False, "n_estimators": 1, "fusion": "average"}
 CLASSES = {
     "products": "mm addmm bmm baddbmm",
     "moves": "copy_ clone cat stack gather index index_select index_put_ _index_put_impl_ fill_ "
@@ -99,11 +99,11 @@ def make_views(n: int, seed: int) -> tuple[Views, np.ndarray]:
     return views, y
 
 
-def fit_models(device: str, n_replicas: int) -> dict[str, Any]:
+def fit_models(device: str, n_estimators: int) -> dict[str, Any]:
     views, y = make_views(N_FIT, 0)
     y[N_LABELED:] = -1
     common: dict[str, Any] = {"max_epochs": 1, "random_state": 0, "device": device}
-    default = MultiViewClassifier(**common, verbose=False, n_replicas=n_replicas).fit(views, y)
+    default = MultiViewClassifier(**common, verbose=False, n_estimators=n_estimators).fit(views, y)
     plain = MultiViewClassifier(**common, verbose=False, **PLAIN).fit(views, y)
     encoder = MultiViewEncoder(**common, verbose=False).fit(views)
     return {"default": default, "plain": plain, "encoder": encoder}
@@ -192,7 +192,7 @@ class Floor:
     def __init__(self, model: Any, rows: int) -> None:
         self.device, self.rows = model._device, rows
         self.votes = isinstance(model, MultiViewClassifier) and model._judges[0] is not None
-        self.n_replicas = len(model.networks_)
+        self.n_estimators = len(model.networks_)
         dtype = torch.float64 if self.votes else torch.float32
         chunk = 4096 if self.device.type == "cpu" else 65536
         self.X, self.A, self.B, self.P = (
@@ -209,7 +209,7 @@ class Floor:
         """Compute them, and forget them."""
         for X in views.values():
             torch.from_numpy(X).sum()
-        for _ in range(N_VIEWS * self.n_replicas):
+        for _ in range(N_VIEWS * self.n_estimators):
             for _ in range(0, self.rows, len(self.X)):
                 (self.X @ self.A) @ self.B
                 if self.votes:

@@ -24,8 +24,8 @@ from typing import Any
 import federated_tables
 import speed_tables
 
-from hotview.experiments.published import PUBLISHED
-from hotview.experiments.statistics import paired_difference
+from paper.published import PUBLISHED
+from paper.statistics import paired_difference
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"

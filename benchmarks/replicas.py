@@ -25,10 +25,10 @@ import torch
 import hotview
 from hotview import MultiViewClassifier
 from hotview.datasets import load_handwritten, unalign
-from hotview.estimators import fitting
-from hotview.estimators.together import fit_together
-from hotview.experiments.paper import SETTINGS
-from hotview.training.loop import Alone
+from hotview.estimators import fit
+from hotview.estimators.batched_fit import fit_batched
+from hotview.training.loop import SingleTrainer
+from paper.models import SETTINGS
 
 OUT = Path(__file__).parent.parent / "results" / "bench" / "replicas.json"
 SEQUENTIAL = 5  # trainings that stand for all that come one after another
@@ -49,25 +49,25 @@ def make_fits(n: int, device: str, regularizer: str) -> list[Any]:
 
 def eager(trainings: Any, fit: Any, ranks: Any) -> Any:
     """A team of one that calls every operation from Python, on a GPU too."""
-    return Alone(trainings[0], fit["learning_rate"])
+    return SingleTrainer(trainings[0], fit["learning_rate"])
 
 
 def one_by_one(fits: list[Any]) -> None:
-    for fit in fits:
-        fit_together([fit], null=False)
+    for one in fits:
+        fit_batched([one], null=False)
 
 
 def one_by_one_eagerly(fits: list[Any]) -> None:
-    usual = fitting._team
-    fitting._team = eager
+    usual = fit._team
+    fit._team = eager
     try:
         one_by_one(fits)
     finally:
-        fitting._team = usual
+        fit._team = usual
 
 
 def together(fits: list[Any]) -> None:
-    fit_together(fits, null=False)
+    fit_batched(fits, null=False)
 
 
 def measure(run: Callable[[list[Any]], None], fits: list[Any], device: str) -> dict[str, float]:

@@ -54,13 +54,13 @@ from torch.nn.functional import cross_entropy
 from hotview import MultiViewEncoder
 from hotview._types import Array, IntArray
 from hotview.datasets import load_handwritten, unalign
-from hotview.experiments.paper import SETTINGS
 from hotview.losses import LSCCA, Coupling, NoCoupling, SWPairwise, Terms
 from hotview.losses.orthogonality import orthogonality
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import draw_directions, sliced_cost
-from hotview.training.components import agree_on_signs
-from hotview.training.rank import effective_rank
+from hotview.training.effective_rank import effective_rank
+from hotview.training.pca import agree_on_signs
+from paper.models import SETTINGS
 
 RESULTS = Path(__file__).parent.parent / "results" / "bench" / "sliced_against_exact.json"
 #: directions of the sliced cost: how many, and how they are drawn
@@ -460,7 +460,7 @@ class Arm:
 
 def sliced_pairwise(name: str) -> Callable[[float], Coupling]:
     n, kind = SLICED[name]
-    return lambda alpha: SWPairwise(alpha, n_projections=n, projections=kind, scale="sum")
+    return lambda alpha: SWPairwise(alpha, n_projections=n, projections=kind, reduction="sum")
 
 
 ARMS = {
@@ -469,11 +469,11 @@ ARMS = {
     "sliced, 3 iid": Arm(sliced_pairwise("3 iid")),
     "sliced, 50 orthogonal": Arm(sliced_pairwise("50 orthogonal")),
     "exact": Arm(AssignedPairwise),
-    "aligned (LSCCA)": Arm(lambda alpha: LSCCA(alpha, scale="sum")),
+    "aligned (LSCCA)": Arm(lambda alpha: LSCCA(alpha, reduction="sum")),
     "sliced, 3 iid, × 100": Arm(sliced_pairwise("3 iid"), 100.0),
     "sliced, 50 orthogonal, × 100": Arm(sliced_pairwise("50 orthogonal"), 100.0),
     "exact, × 100": Arm(AssignedPairwise, 100.0),
-    "aligned (LSCCA), × 100": Arm(lambda alpha: LSCCA(alpha, scale="sum"), 100.0),
+    "aligned (LSCCA), × 100": Arm(lambda alpha: LSCCA(alpha, reduction="sum"), 100.0),
 }
 #: whose test accuracies are compared
 DIFFERENCES = (
@@ -486,7 +486,7 @@ DIFFERENCES = (
 
 
 def new_network(columns: Sequence[int], names: Sequence[str], seed: int) -> MultiViewNetwork:
-    widths = Widths(columns, [HIDDEN] * len(columns), SETTINGS["n_features"], D, 10, False)
+    widths = Widths(columns, [HIDDEN] * len(columns), SETTINGS["encoder_dim"], D, 10, False)
     generator = torch.Generator().manual_seed(seed)
     return make_network(widths, generator, [None] * len(columns), names)
 

@@ -29,9 +29,9 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
 from hotview.datasets import read_views
-from hotview.experiments.json_files import write_json
 from hotview.ot import sinkhorn
-from hotview.training.components import agree_on_signs
+from hotview.training.pca import agree_on_signs
+from paper.json_files import write_json
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "without_links.json"
 DATASETS = ("snareseq", "scgem")

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import hotview
 from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
-from hotview.cli.app import app
+from hotview.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -122,7 +122,7 @@ def test_every_name_at_the_top_is_in_the_table():
 
 #: What makes the guide's commands quick, and nothing else different.
 QUICK = {
-    "fit": ("--max-epochs", "1", "--n-replicas", "2"),
+    "fit": ("--max-epochs", "1", "--n-estimators", "2"),
     "report": ("--no-umap", "--no-baselines"),
 }
 

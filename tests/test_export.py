@@ -16,11 +16,11 @@ onnxruntime = pytest.importorskip("onnxruntime")
 DATA = make_views(80, n_views=3, labeled=0.5, random_state=0)
 LINKED = {name: 1e4 + 50 * X.astype(float) for name, X in DATA.linked.items()}
 UNALIGNED = {name: 1e4 + 50 * X.astype(float) for name, X in DATA.views.items()}
-SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
+SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
 
 
 def classifier(**parameters):
-    model = hv.MultiViewClassifier(**{**SMALL, "n_replicas": 2, "device": "cpu", **parameters})
+    model = hv.MultiViewClassifier(**{**SMALL, "n_estimators": 2, "device": "cpu", **parameters})
     return model.fit(LINKED, DATA.linked_target, unaligned=UNALIGNED)
 
 
@@ -61,7 +61,7 @@ def test_probabilities_are_the_estimators(tmp_path, parameters):
 
 
 def test_one_view_judges_alone(tmp_path):
-    model = classifier(n_replicas=1)
+    model = classifier(n_estimators=1)
     path = to_onnx(model, tmp_path / "m.onnx", view="view_1")
     (found,) = run(path, LINKED)
     alone = model.predict_proba({"view_1": LINKED["view_1"]})
@@ -69,7 +69,7 @@ def test_one_view_judges_alone(tmp_path):
 
 
 def test_what_the_estimator_refuses_is_nan(tmp_path):
-    model = classifier(n_replicas=1, pseudo_labels=False, fusion="average")
+    model = classifier(n_estimators=1, pseudo_labels=False, fusion="average")
     path = to_onnx(model, tmp_path / "m.onnx")
     views = {name: X[:5].copy() for name, X in LINKED.items()}
     views["view_0"][0, 0] = np.nan  # a single cell, without impute
@@ -91,7 +91,7 @@ def test_names_that_mean_something_else_in_onnx_are_refused(tmp_path):
 
 @pytest.mark.parametrize("part", ("features", "common"))
 def test_encoders_are_the_estimators(tmp_path, part):
-    model = hv.MultiViewEncoder(**SMALL, n_replicas=2, device="cpu").fit(UNALIGNED)
+    model = hv.MultiViewEncoder(**SMALL, n_estimators=2, device="cpu").fit(UNALIGNED)
     sizes = {"view_0": 1, "view_1": 5, "view_2": 30}
     views = {name: X[: sizes[name]].copy() for name, X in UNALIGNED.items()}
     views["view_1"][2] = np.nan
@@ -110,7 +110,7 @@ def test_encoders_are_the_estimators(tmp_path, part):
 
 def test_metadata_tell_views_and_classes(tmp_path):
     names = np.array(["a", "b", "d", "ç"])
-    model = hv.MultiViewClassifier(**SMALL, n_replicas=1, pseudo_labels=False, fusion="average")
+    model = hv.MultiViewClassifier(**SMALL, n_estimators=1, pseudo_labels=False, fusion="average")
     model.fit(LINKED, names[DATA.linked_target])
     session = onnxruntime.InferenceSession(str(to_onnx(model, tmp_path / "m.onnx")))
     told = session.get_modelmeta().custom_metadata_map
@@ -146,7 +146,7 @@ def test_encoders_of_ones_own_are_written_where_onnx_can_express_them(tmp_path):
 
 
 def test_a_model_is_not_changed_and_nothing_is_said(tmp_path, capfd):
-    model = classifier(n_replicas=1)
+    model = classifier(n_estimators=1)
     before = model.predict_proba(LINKED)
     level = logging.getLogger("torch.onnx").level
     to_onnx(model, tmp_path / "m.onnx", part="features", view="view_0")

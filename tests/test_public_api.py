@@ -26,7 +26,7 @@ PUBLIC_MODULES = (
     "hotview.federated",
     "hotview.omics",
     "hotview.tracking",
-    "hotview.experiments.paper",
+    "paper.models",
     "hotview.report.tables",
     "hotview.report.figures",
 )

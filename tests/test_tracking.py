@@ -14,13 +14,13 @@ from hotview.model_selection import GridSearch
 from hotview.tracking import MLflowLogger, TensorBoardLogger
 
 DATA = make_views(60, n_views=2, n_groups=1, labeled=0.5, random_state=0)
-SMALL = {"hidden": (4,), "n_features": 4, "n_components": 4, "n_projections": 4, "random_state": 0}
+SMALL = {"hidden": (4,), "encoder_dim": 4, "n_components": 4, "n_projections": 4, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
 
-def fit(logger, *, n_replicas=1, max_epochs=3):
+def fit(logger, *, n_estimators=1, max_epochs=3):
     model = MultiViewEncoder(
-        **SMALL, n_replicas=n_replicas, max_epochs=max_epochs, callbacks=[logger]
+        **SMALL, n_estimators=n_estimators, max_epochs=max_epochs, callbacks=[logger]
     )
     return model.fit(DATA.views)
 
@@ -48,7 +48,7 @@ def assert_same(found, expected):
 
 def test_tensorboard_has_every_term_of_every_replica(tmp_path):
     with TensorBoardLogger(tmp_path / "made" / "here") as logger:
-        model = fit(logger, n_replicas=2)
+        model = fit(logger, n_estimators=2)
     assert "effective_rank_view_0" in recorded(model.history_)
     for replica, history in enumerate(model.histories_):
         found = events(tmp_path / "made" / "here" / "run_1" / f"replica_{replica}")
@@ -79,9 +79,9 @@ def test_every_fit_is_a_run_of_its_own(tmp_path):
 def test_a_search_logs_all_its_fits(tmp_path):
     logger = TensorBoardLogger(tmp_path)
     model = MultiViewClassifier(
-        **SMALL, n_replicas=1, pseudo_labels=False, max_epochs=1, callbacks=[logger]
+        **SMALL, n_estimators=1, pseudo_labels=False, max_epochs=1, callbacks=[logger]
     )
-    GridSearch(model, {"n_features": [2, 4]}, cv=2).fit(DATA.linked, DATA.linked_target)
+    GridSearch(model, {"encoder_dim": [2, 4]}, cv=2).fit(DATA.linked, DATA.linked_target)
     assert len(list(tmp_path.iterdir())) == 2 * 2 + 1
 
 
@@ -110,7 +110,7 @@ def runs_of(store, experiment="hotview"):
 
 def test_mlflow_has_every_term_of_every_replica(mlflow_store):
     with MLflowLogger(tracking_uri=mlflow_store, run_name="trial", tags={"by": "me"}) as logger:
-        model = fit(logger, n_replicas=2)
+        model = fit(logger, n_estimators=2)
         client, runs = runs_of(mlflow_store)
         assert {run.info.status for run in runs} == {"RUNNING"}
     client, runs = runs_of(mlflow_store)
@@ -146,7 +146,7 @@ from hotview.datasets import make_views
 from hotview.tracking import MLflowLogger
 logger = MLflowLogger(tracking_uri={mlflow_store!r})
 views = make_views(60, n_views=2, random_state=0).views
-MultiViewEncoder(hidden=(4,), n_features=4, max_epochs=1, callbacks=[logger]).fit(views)
+MultiViewEncoder(hidden=(4,), encoder_dim=4, max_epochs=1, callbacks=[logger]).fit(views)
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Traceback" not in ended.stderr

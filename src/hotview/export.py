@@ -21,12 +21,12 @@ from hotview._files import check_output_path, whole_file
 from hotview._validation import check_choice
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import Fusion, combine, encode, judge_tensors
-from hotview.estimators.judging import Judge, LinearScores
-from hotview.estimators.pooling import Pool
+from hotview.estimators.inference import Fusion, combine, encode, log_probs_by_view
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.semisupervised.fusion import LogOpinionPool
+from hotview.semisupervised.knn import Basis, KNNPredictor
+from hotview.semisupervised.predictors import RidgePredictor, ViewPredictors
 from hotview.training.columns import EXTREME, Columns
-from hotview.training.voting import Basis, Voters
 
 __all__ = ["to_onnx"]
 
@@ -151,7 +151,7 @@ def _check_size(module: nn.Module) -> None:
     if n > _MOST:
         raise ValueError(
             f"Expected a model of at most {_MOST} bytes, because ONNX files cannot be larger, but "
-            f"it has {n}. Lower n_replicas, or write part='features' view by view."
+            f"it has {n}. Lower n_estimators, or write part='features' view by view."
         )
 
 
@@ -259,10 +259,10 @@ class _Prediction(nn.Module):
 
     def __init__(
         self,
-        replicas: Sequence[tuple[MultiViewNetwork, Fusion, Judge | None]],
+        replicas: Sequence[tuple[MultiViewNetwork, Fusion, ViewPredictors | None]],
         readers: Sequence[_Reader],
         numbers: Sequence[int],
-        pool: Pool | None,
+        pool: LogOpinionPool | None,
     ) -> None:
         super().__init__()
         self.networks = nn.ModuleList(network for network, _, _ in replicas)
@@ -280,14 +280,14 @@ class _Prediction(nn.Module):
         views = {s: X for s, (X, _) in zip(self.numbers, read, strict=True)}
         each = []
         for network, fusion, judge in self.replicas:
-            said, speaks, has = judge_tensors(network, views, fusion, judge)
+            said, speaks, has = log_probs_by_view(network, views, fusion, judge)
             each.append(combine(said, speaks, has, fusion, self.pool).exp())
         wrong = torch.stack([wrong for _, wrong in read]).any(0)
         return torch.stack(each).mean(0).masked_fill(wrong, torch.nan)
 
 
-class _AllAtOnce(Voters):
-    """Voters who look at all rows at once, and in one way, however many there are."""
+class _AllAtOnce(KNNPredictor):
+    """KNNPredictor who look at all rows at once, and in one way, however many there are."""
 
     def nearest(self, Y: Tensor) -> Tensor:
         # torch.cdist has a way of its own for few rows, and a graph has one for all.
@@ -297,8 +297,8 @@ class _AllAtOnce(Voters):
         return squares.topk(k, dim=1, largest=False).indices
 
 
-def _portable(judge: Judge) -> Judge:
-    voters: list[Voters] = [
+def _portable(judge: ViewPredictors) -> ViewPredictors:
+    voters: list[KNNPredictor] = [
         _AllAtOnce(
             Basis(one.basis.mean.cpu(), one.basis.directions.cpu()),
             one.unit,
@@ -308,7 +308,7 @@ def _portable(judge: Judge) -> Judge:
         )
         for one in judge.voters
     ]
-    ridge = judge.ridge and LinearScores(
+    ridge = judge.ridge and RidgePredictor(
         [B.cpu() for B in judge.ridge.weights], judge.ridge.intercept.cpu()
     )
-    return Judge(voters, ridge)
+    return ViewPredictors(voters, ridge)

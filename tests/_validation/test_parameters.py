@@ -47,15 +47,15 @@ def test_the_smallest_count_is_named(count):
 
 @pytest.mark.parametrize("weight", (0, 0.1, 7, np.float32(0.5), np.int64(2), 1e300))
 def test_a_weight_is_at_least_0(weight):
-    checked = check_weight("view_weight", weight)
+    checked = check_weight("regularizer_weight", weight)
     assert checked == weight
     assert type(checked) is float
 
 
 @pytest.mark.parametrize("weight", (-1e-9, -1, math.nan, math.inf, -math.inf, *NOT_NUMBERS))
 def test_what_is_no_weight_is_refused(weight):
-    with pytest.raises(ValueError, match=r"view_weight to be a finite .* 0.*view_weight=0 to swi"):
-        check_weight("view_weight", weight)
+    with pytest.raises(ValueError, match=r"regularizer_weight to be a finite .* 0.*=0 to swi"):
+        check_weight("regularizer_weight", weight)
 
 
 @pytest.mark.parametrize("number", (1e-300, 0.1, 7, np.float32(0.5), np.int64(2)))

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from hotview.cli import main
-from hotview.cli.writing import write_table
+from hotview.cli.output_files import write_table
 from hotview.datasets import make_views
 
-QUICK = ("--max-epochs", "2", "--n-replicas", "2", "--hidden", "8", "--device", "cpu")
+QUICK = ("--max-epochs", "2", "--n-estimators", "2", "--hidden", "8", "--device", "cpu")
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def hotview(monkeypatch, capsys):
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["hotview", *map(str, arguments)])
-        monkeypatch.setattr("hotview.cli.running._debug", False)
+        monkeypatch.setattr("hotview.cli.runner._debug", False)
         code = 0
         try:
             main()

@@ -14,8 +14,8 @@ import pytest
 from typer.main import get_command
 
 import hotview as hv
-from hotview.cli.app import app as commands
-from hotview.cli.federating import Counting, Job, open_members, read_app
+from hotview.cli.federated_jobs import Counting, Job, open_members, read_app
+from hotview.cli.main import app as commands
 from hotview.federated import Coordinator, Settings
 
 from .test_federating import NAMES, write_small_app
@@ -123,7 +123,7 @@ class Watching(Counting):
 
 @pytest.mark.parametrize(
     "more",
-    ({}, {"coupling": "hot-pairwise"}, {"share_labels": True}, {"share_features": True}),
+    ({}, {"coupling": "hot-pairwise"}, {"propagate_labels": True}, {"share_features": True}),
     ids=lambda more: next(iter(more), "default"),
 )
 def test_every_array_that_crosses_is_on_the_page(fresh, more):
@@ -152,7 +152,7 @@ def test_bytes_on_the_page_are_those_of_the_defaults():
         "references": s.n_references * s.quantiles * s.n_components,
         "weights": s.n_references,
         "gradient.scores": s.linked_batch * n_classes,
-        "features": s.n_features,
+        "features": s.encoder_dim,
     }
     for name, count in truth.items():
         row = re.search(rf"^\| `{re.escape(name)}` \|.*$", page, re.MULTILINE)[0]

@@ -1,5 +1,31 @@
 import json
 
+from hotview import MultiViewEncoder
+from hotview.cli.inspect import describe_model, result_lines
+from hotview.datasets import make_views
+from hotview.persistence import load_model
+
+
+def test_what_a_model_tells_can_be_json(model):
+    facts = describe_model(load_model(model))
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["changed_parameters"]["hidden"] == "(8,)"
+    assert "verbose" not in facts["changed_parameters"]  # which says nothing about the model
+    assert facts["plan"]["groups"] == load_model(model).view_labels_.tolist()
+
+
+def test_results_are_sentences(model):
+    lines = result_lines(load_model(model))
+    assert lines[0].startswith("2 networks, 2 epochs")
+    assert lines[1].startswith("Groups of views by the plan: ")
+
+
+def test_without_a_coupling_there_are_no_groups():
+    views = make_views([20, 30], n_views=2, random_state=0).views
+    encoder = MultiViewEncoder("none", max_epochs=1, hidden=(4,), random_state=0).fit(views)
+    assert describe_model(encoder)["plan"] is None
+    assert len(result_lines(encoder)) == 1
+
 
 def test_people_see_what_a_model_is(hotview, model):
     result = hotview("inspect", model)

@@ -50,7 +50,7 @@ def test_files_may_be_written_otherwise_than_those_of_the_fit(model, new_files, 
 
 def test_notes_that_make_no_sense_are_refused(model, tmp_path):
     loaded = load_model(model)
-    loaded.notes_ = {"recipe": {"views": 7}}
+    loaded.metadata_ = {"recipe": {"views": 7}}
     loaded.save(tmp_path / "m.hotview")
     with pytest.raises(ValueError, match="cannot be understood"):
         open_model(tmp_path / "m.hotview")

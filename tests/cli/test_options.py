@@ -1,7 +1,7 @@
 import pytest
 
 from hotview.cli.options import by_view, written
-from hotview.cli.running import UsageError
+from hotview.cli.runner import UsageError
 
 
 def test_files_have_the_views_they_are_given_for():

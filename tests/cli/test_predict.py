@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.csv
@@ -6,6 +7,49 @@ import pyarrow.parquet
 import pytest
 
 import hotview as hv
+from hotview.cli.models import open_model
+from hotview.cli.predict import feature_columns, prediction_columns
+
+
+def test_predictions_are_the_models(model, new_files):
+    opened = open_model(model)
+    people = opened.read_people([str(f) for f in new_files], {}).people
+    columns = prediction_columns(opened, people)
+    P = opened.estimator.predict_proba(people.views)
+    assert list(columns)[:3] == ["id", "predicted", "probability"]
+    np.testing.assert_array_equal(columns["probability_odd"], P[:, 1])
+    np.testing.assert_array_equal(
+        columns["disagreement"], opened.estimator.predict_disagreement(people.views)
+    )
+
+
+def test_rows_are_judged_once_and_counted(model, new_files, monkeypatch):
+    opened = open_model(model)
+    people = opened.read_people([str(f) for f in new_files], {}).people
+    reads, told = [], []
+    once = opened.estimator._rows
+    monkeypatch.setattr(opened.estimator, "_rows", lambda t: reads.append(1) or once(t))
+    prediction_columns(opened, people, told.append)
+    assert len(reads) == 1
+    assert sum(told) == len(people.ids)
+
+
+def test_features_are_the_models(model, new_files):
+    opened = open_model(model)
+    [scan] = opened.read_rows([str(new_files[1])], {}).values()
+    columns = feature_columns(opened, "scan", scan, "features")
+    assert columns["id"] == scan.ids
+    Z = opened.estimator.transform_view(scan.X, "scan")
+    np.testing.assert_array_equal(columns["scan_0"], Z[:, 0])
+    assert len(columns) == 1 + Z.shape[1]
+
+
+def test_ids_do_not_give_way_to_results(model, new_files):
+    opened = open_model(model)
+    people = opened.read_people([str(f) for f in new_files], {}).people
+    opened = replace(opened, recipe=replace(opened.recipe, id_column="n_views"))
+    with pytest.raises(ValueError, match="The column of ids is called 'n_views'"):
+        prediction_columns(opened, people)
 
 
 @pytest.mark.parametrize("ending", ("csv", "parquet"))
@@ -88,7 +132,7 @@ def test_what_is_wrong_is_said(
 def test_a_model_from_python_takes_files_too(hotview, study, tmp_path):
     rng = np.random.default_rng(0)
     views = {"a": rng.normal(size=(40, 3)), "b": rng.normal(size=(40, 2))}
-    model = hv.MultiViewClassifier(max_epochs=1, n_replicas=1, hidden=(4,), random_state=0)
+    model = hv.MultiViewClassifier(max_epochs=1, n_estimators=1, hidden=(4,), random_state=0)
     model.fit(views, rng.integers(0, 2, 40)).save(tmp_path / "m.hotview")
     np.save(tmp_path / "a.npy", views["a"])
     (tmp_path / "b.csv").write_text("who,x,y\n" + "".join(f"p{i},{i},1\n" for i in range(40)))

@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,18 +64,3 @@ def test_what_is_wrong_is_said(hotview, tmp_path, monkeypatch, arguments, code, 
     result = hotview("report", *arguments)
     assert result.code == code
     assert message in result.err
-
-
-def test_the_papers_page_takes_results_and_replaces_nothing(hotview, tmp_path, monkeypatch):
-    asked = []
-    page = "hotview.report.reproduction.write_page"
-    monkeypatch.setattr(page, lambda results, page: asked.append((results, page)))
-    monkeypatch.chdir(tmp_path)
-    assert hotview("report", "--paper").out.strip() == "Page written to docs/reproduction.md"
-    hotview("report", "--paper", "elsewhere/paper", "--out", "page.md")
-    (tmp_path / "page.md").touch()
-    assert "--force" in hotview("report", "--paper", "--out", "page.md").err
-    assert asked == [
-        (Path("results/paper"), Path("docs/reproduction.md")),
-        (Path("elsewhere/paper"), Path("page.md")),
-    ]

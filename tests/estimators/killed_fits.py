@@ -21,7 +21,7 @@ from hotview.datasets import make_views
 
 KILLS = 6
 DATA = make_views(120, n_views=3, labeled=0.3, random_state=0)
-SMALL = {"hidden": (16,), "n_features": 5, "n_components": 4, "device": "cpu", "random_state": 5}
+SMALL = {"hidden": (16,), "encoder_dim": 5, "n_components": 4, "device": "cpu", "random_state": 5}
 
 
 def fit(kind, checkpoint=None):
@@ -31,7 +31,7 @@ def fit(kind, checkpoint=None):
     if kind == "encoder":
         model = hv.MultiViewEncoder(max_epochs=60, batch_size=60, **SMALL, **keeps)
         return model.fit(DATA.views, resume=resume)
-    model = hv.MultiViewClassifier(max_epochs=40, batch_size=40, n_replicas=3, **SMALL, **keeps)
+    model = hv.MultiViewClassifier(max_epochs=40, batch_size=40, n_estimators=3, **SMALL, **keeps)
     return model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views, resume=resume)
 
 

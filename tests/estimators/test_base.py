@@ -26,12 +26,12 @@ from hotview.datasets import make_views
 BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
 SMALL = {
     "hidden": (8,),
-    "n_features": 4,
+    "encoder_dim": 4,
     "n_components": 3,
     "n_projections": 6,
     "batch_size": 16,
     "max_epochs": 2,
-    "n_replicas": 1,
+    "n_estimators": 1,
     "device": "cpu",
     "random_state": 0,
 }
@@ -81,11 +81,11 @@ def test_all_but_two_parameters_are_keywords_with_defaults(kind):
 
 @BOTH
 def test_parameters_are_set_and_cloned(kind):
-    model = small(kind).set_params(n_features=3, hidden={"a": (2,)}, coupling="dgcca")
+    model = small(kind).set_params(encoder_dim=3, hidden={"a": (2,)}, coupling="dgcca")
     copied = clone(model)
     assert copied is not model
     assert copied.get_params() == model.get_params()
-    assert copied.n_features == 3
+    assert copied.encoder_dim == 3
     with pytest.raises(ValueError, match="Invalid parameter 'n_latent'"):
         model.set_params(n_latent=3)
 
@@ -280,7 +280,7 @@ def test_scikit_learn_does_not_split_the_list_of_views(kind):
     with pytest.raises(ValueError, match=r"split the list of views.*hotview\.model_selection"):
         cross_val_score(small(kind), views, y, **how)
     with pytest.raises(ValueError, match="would split the list of views"):
-        GridSearchCV(small(kind), {"n_features": [2, 3]}, **how).fit(views, y)
+        GridSearchCV(small(kind), {"encoder_dim": [2, 3]}, **how).fit(views, y)
 
 
 # any container
@@ -417,7 +417,7 @@ def peak_of(run):
 @BOTH
 def test_memory_is_needed_for_a_batch_and_not_for_a_copy(kind, tmp_path):
     # Both are larger than what is looked at together; what is left to grow is a few numbers a row.
-    plain = {"view_regularizer": "none", "n_features": 2}
+    plain = {"view_regularizer": "none", "encoder_dim": 2}
     if kind is MultiViewClassifier:  # to ask neighbors about so many rows takes minutes
         plain["pseudo_labels"] = False
     peaks, sizes = [], []

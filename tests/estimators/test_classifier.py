@@ -12,20 +12,20 @@ from sklearn.metrics import accuracy_score
 from hotview import MultiViewClassifier
 from hotview.datasets import make_views
 from hotview.estimators.couplings import COUPLINGS
-from hotview.estimators.fitting import fit_views
+from hotview.estimators.fit import fit_views
 from hotview.losses.objective import VIEW_REGULARIZERS
 
 SMALL = {
     "coupling": "none",
     "view_regularizer": "none",
     "hidden": (8,),
-    "n_features": 4,
+    "encoder_dim": 4,
     "n_components": 3,
     "n_projections": 6,
     "n_references": 2,
     "max_epochs": 2,
     "learning_rate": 0.01,
-    "n_replicas": 1,
+    "n_estimators": 1,
     "device": "cpu",
     "random_state": 0,
 }
@@ -596,15 +596,15 @@ def test_a_callback_may_leave_the_network_in_evaluation_mode():
 def test_ctrl_c_in_the_last_pass_does_not_lose_what_was_learned(monkeypatch):
     import signal
 
-    from hotview.training import planning
+    from hotview.training import view_plan
 
-    draw = planning.draw_null
+    draw = view_plan.draw_null
 
     def pressed(*arguments):
         signal.raise_signal(signal.SIGINT)
         return draw(*arguments)
 
-    monkeypatch.setattr(planning, "draw_null", pressed)
+    monkeypatch.setattr(view_plan, "draw_null", pressed)
     with pytest.warns(UserWarning, match="interrupted"):
         model = small(coupling="hot-reference").fit(LINKED, Y, unaligned=UNALIGNED)
     assert model.plan_ is not None
@@ -626,8 +626,8 @@ def test_heads_count_by_default_but_not_with_the_papers_sums():
         return small(**settings).fit(LINKED, Y).history_["loss"]
 
     assert losses() == losses(head_weight=1.0)
-    assert losses(scale="sum") == losses(scale="sum", head_weight=0.0)
-    assert losses(scale="sum") != losses(scale="sum", head_weight=1.0)
+    assert losses(reduction="sum") == losses(reduction="sum", head_weight=0.0)
+    assert losses(reduction="sum") != losses(reduction="sum", head_weight=1.0)
 
 
 # labels that spread, and judgments that are weighed
@@ -635,7 +635,7 @@ def test_heads_count_by_default_but_not_with_the_papers_sums():
 
 def voting(**parameters):
     """The default, with fewer and smaller networks."""
-    return MultiViewClassifier(**{**SMALL, "n_replicas": 3, "max_epochs": 5, **parameters})
+    return MultiViewClassifier(**{**SMALL, "n_estimators": 3, "max_epochs": 5, **parameters})
 
 
 def rows_of(model):
@@ -668,7 +668,7 @@ def test_one_model_serves_several_threads(voters):
 
 
 def test_without_votes_and_weights_it_is_the_plain_network():
-    plain = voting(pseudo_labels=False, fusion="average", n_replicas=1)
+    plain = voting(pseudo_labels=False, fusion="average", n_estimators=1)
     plain.fit(LINKED, Y, unaligned=UNALIGNED)
     with torch.no_grad():
         Fs = [torch.from_numpy(Z) for Z in plain.transform(LINKED).values()]
@@ -739,7 +739,7 @@ def test_labels_that_are_left_out_do_not_influence_who_left_them_out():
     assert not np.allclose(*shares, atol=1e-3)
 
 
-@pytest.mark.parametrize("parameters", ({"fusion": "average"}, {"n_replicas": 1}), ids=str)
+@pytest.mark.parametrize("parameters", ({"fusion": "average"}, {"n_estimators": 1}), ids=str)
 def test_nothing_is_left_out_by_one_or_where_all_count_alike(parameters):
     tasks = voting(**parameters)._tasks(LINKED, Y, unaligned=UNALIGNED)
     assert all(len(task.held) == 0 for task in tasks)
@@ -792,7 +792,7 @@ def test_each_row_is_judged_by_votes_of_the_views_that_it_has(voters):
 @pytest.mark.parametrize("n_classes", (3, 5))
 def test_a_view_without_labels_is_taught_by_another(n_classes):
     data = make_views(150, n_views=2, n_groups=1, n_classes=n_classes, labeled=0.2, random_state=1)
-    model = voting(n_replicas=2).fit(
+    model = voting(n_estimators=2).fit(
         data.linked,
         np.full(len(data.linked_target), -1),
         unaligned=data.views,
@@ -851,7 +851,7 @@ def test_labels_in_another_order_than_their_rows_are_refused_everywhere():
     ids = [f"p{i}" for i in range(40)]
     views = {name: pd.DataFrame(rng.normal(size=(40, 3)), index=ids) for name in ("a", "b")}
     y = pd.Series(rng.integers(0, 2, 40), index=ids)
-    model = MultiViewClassifier(max_epochs=1, n_replicas=1, hidden=(4,), random_state=0)
+    model = MultiViewClassifier(max_epochs=1, n_estimators=1, hidden=(4,), random_state=0)
     with pytest.raises(ValueError, match="row labels of view 'a' and of y differ"):
         model.fit(views, y, unaligned=views, unaligned_y={"a": y[::-1]})
     model.fit(views, y, unaligned=views, unaligned_y={"a": y})
@@ -865,7 +865,7 @@ def test_callbacks_are_told_the_replica_whatever_team_it_is_in():
     linked = {name: X.astype(float) for name, X in data.linked.items()}
     linked["view_0"][::3] = np.nan  # so that networks differ in shape
     seen = []
-    model = MultiViewClassifier(max_epochs=2, n_replicas=4, pseudo_labels=False, random_state=0)
+    model = MultiViewClassifier(max_epochs=2, n_estimators=4, pseudo_labels=False, random_state=0)
     model.set_params(callbacks=[lambda epoch: seen.append((epoch.replica, epoch.number))])
     model.fit(linked, data.linked_target, unaligned=data.views)
     assert sorted(seen) == [(r, number) for r in range(4) for number in (1, 2)]

@@ -28,7 +28,7 @@ def settings(**changes):
         "n_projections": 6,
         "projections": "iid",
         "orthogonality_weight": 0.3,
-        "scale": "sum",
+        "reduction": "sum",
         "planner": losses.Planner(0.7, max_iter=12),
         "generator": torch.Generator().manual_seed(0),
     }
@@ -45,7 +45,7 @@ def test_every_name_makes_its_coupling_and_passes_its_settings_on(name):
     assert type(coupling) is CLASSES[name]
     expected = {
         "orthogonality_weight": 0.3,
-        "scale": "sum",
+        "reduction": "sum",
         "n_projections": 6,
         "projections": "iid",
         "planner": losses.Planner(0.7, max_iter=12),
@@ -78,7 +78,7 @@ def test_references_are_drawn_from_the_generator(name):
 
 def test_settings_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        settings().scale = "mean"
+        settings().reduction = "mean"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

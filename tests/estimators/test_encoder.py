@@ -11,7 +11,7 @@ from hotview.losses.objective import VIEW_REGULARIZERS
 
 SMALL = {
     "hidden": (8,),
-    "n_features": 4,
+    "encoder_dim": 4,
     "n_components": 3,
     "n_projections": 6,
     "n_references": 2,
@@ -160,7 +160,7 @@ def test_scikit_learn_sees_a_transformer():
 def test_weights_multiply_their_terms():
     plain = small("sw-pairwise", "autoencoder", max_epochs=1).fit(PAIRED).history_[0]
     weighted = small(
-        "sw-pairwise", "autoencoder", max_epochs=1, coupling_weight=0.3, view_weight=0.05
+        "sw-pairwise", "autoencoder", max_epochs=1, coupling_weight=0.3, regularizer_weight=0.05
     )
     heavy = weighted.fit(PAIRED).history_[0]
     assert heavy["transport"] == pytest.approx(3 * plain["transport"])
@@ -172,7 +172,7 @@ def test_weights_multiply_their_terms():
 def test_sums_over_rows_are_means_times_rows():
     how = {"max_epochs": 1, "initialization": "random", "orthogonality_weight": 0.0}
     mean = small("sw-pairwise", **how).fit(PAIRED).history_["transport"][0]
-    total = small("sw-pairwise", scale="sum", **how).fit(PAIRED).history_["transport"][0]
+    total = small("sw-pairwise", reduction="sum", **how).fit(PAIRED).history_["transport"][0]
     assert total == pytest.approx(40 * mean, rel=1e-4)
 
 
@@ -200,7 +200,7 @@ def test_planted_groups_of_views_are_found(coupling, seed):
 
 
 def fit_briefly(views, seed):
-    small_net = {"hidden": (8,), "n_features": 4, "max_epochs": 1}
+    small_net = {"hidden": (8,), "encoder_dim": 4, "max_epochs": 1}
     return MultiViewEncoder("hot-reference", random_state=seed, **PLANTED, **small_net).fit(views)
 
 

@@ -6,12 +6,12 @@ from torch import nn
 from hotview._validation import Table
 from hotview.estimators import inference
 from hotview.estimators.inference import (
+    EnsembleMember,
     Fusion,
-    Replica,
-    ask_replicas,
     check_some_view,
     class_log_probabilities,
     encode_rows,
+    predict_ensemble,
 )
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.columns import Columns
@@ -181,8 +181,8 @@ def test_parts_are_concluded_from_one_by_one(monkeypatch, size):
         seen.append(log_p.shape)
         return log_p.sum(0)
 
-    replicas = [Replica(make_network(), fusion, None) for fusion in fusions]
-    found = ask_replicas(replicas, views, None, conclude, told.append)
+    replicas = [EnsembleMember(make_network(), fusion, None) for fusion in fusions]
+    found = predict_ensemble(replicas, views, None, conclude, told.append)
     expected = sum(judge(tables, fusion) for fusion in fusions)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert all(shape[0] == 2 and shape[1] <= size for shape in seen)

@@ -9,7 +9,7 @@ from hotview.estimators.parameters import (
     encoders_of,
     hidden_of,
     pick_device,
-    pick_ranks,
+    pick_processes,
 )
 
 NAMES = ["a", "b", "c"]
@@ -27,7 +27,7 @@ def test_the_defaults_are_accepted_and_not_changed(kind):
 @pytest.mark.parametrize(
     "change",
     (
-        {"n_features": np.int64(3)},
+        {"encoder_dim": np.int64(3)},
         {"coupling_weight": 0},
         {"head_weight": 0.0},
         {"learning_rate": np.float32(0.1)},
@@ -72,7 +72,7 @@ def test_what_may_be_said_otherwise(change):
         ({"max_epochs": "auto"}, ValueError, "max_epochs"),
         ({"head_weight": -1.0}, ValueError, "head_weight"),
         ({"coupling_weight": True}, ValueError, "coupling_weight"),
-        ({"n_features": 2.0}, ValueError, "n_features"),
+        ({"encoder_dim": 2.0}, ValueError, "encoder_dim"),
         ({"patience": 1.5}, ValueError, "patience"),
         ({"cost_decay": 1}, ValueError, "cost_decay below 1"),
         ({"cost_decay": -0.1}, ValueError, "cost_decay to be a share"),
@@ -195,9 +195,9 @@ def test_processes_are_asked_for_by_name_and_number(change, message):
 
 
 def test_without_a_strategy_there_is_one_process():
-    assert not pick_ranks(DEFAULTS).is_shared
+    assert not pick_processes(DEFAULTS).is_shared
 
 
 def test_every_process_gets_a_device_of_its_own():
     with pytest.raises(ValueError, match="gives every process a device of its own"):
-        pick_ranks({**DEFAULTS, "strategy": "ddp", "device": "cpu:0"})
+        pick_processes({**DEFAULTS, "strategy": "ddp", "device": "cpu:0"})

@@ -14,7 +14,7 @@ SMALL = {
     "quantiles": 24,
     "batch_size": 24,
     "n_components": 3,
-    "n_features": 6,
+    "encoder_dim": 6,
     "hidden": (8,),
     "n_references": 2,
     "n_projections": 6,

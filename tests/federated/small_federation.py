@@ -21,7 +21,7 @@ def settings(**more):
             "local_steps": 2,
             "quantiles": 8,
             "n_components": 3,
-            "n_features": 4,
+            "encoder_dim": 4,
             "hidden": (6,),
             "n_references": 2,
             "n_projections": 4,

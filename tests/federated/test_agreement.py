@@ -73,14 +73,14 @@ def test_labels_of_one_class_teach_nothing(classes):
 def test_labels_travel_only_where_all_agreed_to_share_them():
     codes = np.zeros(4, dtype=np.int64)
     ask, seen = exchange(codes=codes)
-    agree(ask, ["x", "y"], Settings(label_holder="y", share_labels=True))
+    agree(ask, ["x", "y"], Settings(label_holder="y", propagate_labels=True))
     assert [set(m.arrays) for m in seen] == [{"codes"}] * 2
     with pytest.raises(ValueError, match=r"it holds \['codes'\], and \[\] were asked for"):
         agree(ask, ["x", "y"], Settings(label_holder="y"))
     for wrong in (codes[:3], codes + 2, codes.astype(np.float32), None):
         strange, _ = exchange(codes=wrong)
         with pytest.raises(ValueError, match="no classes of the linked people"):
-            agree(strange, ["x", "y"], Settings(label_holder="y", share_labels=True))
+            agree(strange, ["x", "y"], Settings(label_holder="y", propagate_labels=True))
 
 
 def test_who_answers_something_else_has_not_begun():

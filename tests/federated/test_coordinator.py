@@ -19,7 +19,7 @@ from hotview.federated import (
 from hotview.losses import HOTPairwise, HOTReference, Planner
 from hotview.losses.objective import Batch, Objective
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.training.team import make_optimizer, train_step
+from hotview.training.trainer import make_optimizer, train_step
 
 NAMES = ("clinical", "genetic", "imaging", "lab")
 BOTH = ("features", "labels")  # that may be shared, if the settings say so
@@ -28,7 +28,7 @@ SETTINGS = {
     "local_steps": 2,
     "quantiles": 16,
     "n_components": 3,
-    "n_features": 6,
+    "encoder_dim": 6,
     "hidden": (8,),
     "n_references": 2,
     "n_projections": 6,
@@ -93,7 +93,7 @@ class Central:
             None,
             [g for n in nets for g in n.view_heads],
         )
-        planner = Planner(given.entropy, True, given.sinkhorn_max_iter, given.cost_decay)
+        planner = Planner(given.reg, True, given.sinkhorn_max_iter, given.cost_decay)
         if given.coupling == "hot-reference":
             coupling = HOTReference(
                 given.n_components,
@@ -109,7 +109,7 @@ class Central:
             coupling,
             given.view_regularizer,
             coupling_weight=given.coupling_weight,
-            view_weight=given.view_weight,
+            regularizer_weight=given.regularizer_weight,
             head_weight=given.head_weight,
         ).train()
         self.optimizer = make_optimizer([self.network, self.objective], given.learning_rate)
@@ -401,7 +401,7 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path):
 # choices
 
 
-@pytest.mark.parametrize("more", ({"share_labels": True}, {"share_features": True}))
+@pytest.mark.parametrize("more", ({"propagate_labels": True}, {"share_features": True}))
 def test_what_is_shared_by_choice(tmp_path, more):
     members = organizations(tmp_path)
     joint, _ = run(members, settings(rounds=2, **more))

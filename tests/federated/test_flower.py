@@ -8,9 +8,9 @@ from near_grid import NearGrid
 from sample_tables import NAMES, write_tables
 
 from hotview.federated import Coordinator, InProcess, Message, Settings
+from hotview.federated.codec import pack, read_name, read_reply, unpack
 from hotview.federated.configuration import open_organization
 from hotview.federated.flower import make_client_app, make_server_app
-from hotview.federated.parcels import pack, read_name, read_reply, unpack
 from hotview.federated.run_config import told_run_config
 
 SMALL = Settings(
@@ -18,7 +18,7 @@ SMALL = Settings(
     local_steps=2,
     quantiles=16,
     n_components=3,
-    n_features=6,
+    encoder_dim=6,
     hidden=(8,),
     n_references=2,
     n_projections=6,

@@ -7,7 +7,7 @@ import torch
 from hotview.federated import Joint, Message, Settings
 from hotview.federated.agreement import Agreement
 from hotview.federated.joint import Stage, read_stage, write_stage
-from hotview.training.history import History
+from hotview.training.recorder import History
 
 W = np.full((2, 3), 1 / 6, dtype=np.float32)
 CODES = np.array([1, -1, 0])
@@ -32,8 +32,8 @@ def test_what_is_written_is_read_again(tmp_path):
     np.testing.assert_array_equal(found.joint.C, 2 * W)
     assert found.joint.names == ["x", "y"]  # in the order of then
     assert (found.round, found.joint.dropped, found.joint.privacy) == (1, [{"round": 1}], {"x": {}})
-    np.testing.assert_array_equal(found.lessons["x"].arrays["weights"], W[0])
-    assert found.lessons["x"].facts == {"about": 1}
+    np.testing.assert_array_equal(found.soft_labels["x"].arrays["weights"], W[0])
+    assert found.soft_labels["x"].facts == {"about": 1}
     assert found.pool == {"power": 1.0}
     np.testing.assert_array_equal(found.shared["codes"], CODES)
     assert center.keys() == {"mean_cost"}
@@ -41,14 +41,14 @@ def test_what_is_written_is_read_again(tmp_path):
 
 def test_names_with_points_keep_their_lessons_apart(tmp_path):
     path, given = tmp_path / "c.federated", stage()
-    given.lessons = {
+    given.soft_labels = {
         name: Message("round", {}, {"weights": np.full(3, i, np.float32)})
         for i, name in enumerate(("st", "st.mary", "st.mary.weights"))
     }
     write_stage(path, given, Settings(), {})
-    found = read_stage(path, Settings(), ["x", "y"])[0].lessons
+    found = read_stage(path, Settings(), ["x", "y"])[0].soft_labels
     assert {k: m.to_bytes() for k, m in found.items()} == {
-        k: m.to_bytes() for k, m in given.lessons.items()
+        k: m.to_bytes() for k, m in given.soft_labels.items()
     }
 
 

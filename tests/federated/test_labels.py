@@ -4,9 +4,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy, log_softmax
 
-from hotview.estimators.pooling import fit_pool
 from hotview.federated.labels import asked_in, fuse, judge, split_linked
 from hotview.federated.settings import Settings
+from hotview.semisupervised.fusion import fit_pool
 
 CODES = np.array([1, -1, 0, 2, -1, 2])
 
@@ -84,7 +84,7 @@ def test_features_are_asked_for_when_views_are_weighed_and_in_the_end():
 
 
 def test_shared_labels_make_scores_unnecessary_but_of_those_held_out():
-    found = [asked(round, share_labels=True) for round in range(1, 7)]
+    found = [asked(round, propagate_labels=True) for round in range(1, 7)]
     assert not any(len(one.scores) for one in found)
     assert [len(one.held) for one in found] == [0, 0, 10, 0, 0, 0]
 

@@ -268,12 +268,12 @@ def test_shared_labels_are_learned_by_who_has_none():
     told = codes.copy()
     told[held] = -1
     one = learner("clinical", CLASSES, shared=told, coupling="none", local_steps=100)
-    assert one.lessons.shape == (N_ROWS, 3)
+    assert one.soft_labels.shape == (N_ROWS, 3)
     linked = holdings()["clinical"].linked
     taught = np.setdiff1d(np.arange(N_LINKED), held)
-    assert (one.lessons[linked[taught]].argmax(1).numpy() == codes[taught]).all()
-    first = one.learn(one.report(1, asked()), Lesson(), 2)["lessons"]
-    assert one.learn(one.report(2, asked()), Lesson(), 3)["lessons"] < first
+    assert (one.soft_labels[linked[taught]].argmax(1).numpy() == codes[taught]).all()
+    first = one.learn(one.report(1, asked()), Lesson(), 2)["soft_labels"]
+    assert one.learn(one.report(2, asked()), Lesson(), 3)["soft_labels"] < first
 
 
 def test_labels_that_are_held_out_do_not_teach_even_the_holder():
@@ -286,5 +286,5 @@ def test_labels_that_are_held_out_do_not_teach_even_the_holder():
     other[own.linked[held]] = [CLASSES[(k + 1) % 3] for k in codes[held]]
     own.labels[:] = other
     changed = Learner(settings(), own, CLASSES, 3, CPU, None, told)
-    assert torch.equal(one.lessons, changed.lessons)
+    assert torch.equal(one.soft_labels, changed.soft_labels)
     assert not np.array_equal(one.linked_codes, changed.linked_codes)  # which tell of views

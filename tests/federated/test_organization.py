@@ -74,7 +74,7 @@ def test_labels_are_told_only_if_that_was_agreed_and_only_of_those_who_teach(tmp
     own = holdings()[HOLDER]
     truth = own.codes(CLASSES)[own.linked]
     teaching, held = split_linked(N_LINKED, 0.25, 0)
-    ask = Message("start", {"settings": settings(share_labels=True).to_json()})
+    ask = Message("start", {"settings": settings(propagate_labels=True).to_json()})
     codes = one(tmp_path, HOLDER).answer(ask).arrays["codes"]
     np.testing.assert_array_equal(codes[teaching], truth[teaching])
     assert (codes[held] == -1).all()
@@ -380,7 +380,7 @@ def floats(seen):
         {},
         {"coupling": "hot-pairwise", "view_regularizer": "autoencoder"},
         {"share_features": True},
-        {"share_labels": True},
+        {"propagate_labels": True},
     ),
 )
 def test_no_row_crosses(crossed, more):
@@ -422,7 +422,7 @@ def test_features_cross_only_if_that_was_agreed_and_only_of_linked_people(crosse
 
 def test_labels_cross_only_if_that_was_agreed(crossed):
     for share in (False, True):
-        members, seen = crossed(**({"share_labels": True} if share else {}))
+        members, seen = crossed(**({"propagate_labels": True} if share else {}))
         messages = [Message.from_bytes(data) for data in seen]
         arrays = [
             (m.kind, name) for m in messages for name, x in m.arrays.items() if x.dtype.kind == "i"
@@ -461,7 +461,7 @@ def test_nothing_else_crosses(crossed):
     (
         ("clinical", {"share_features": True}, ["features"]),
         (HOLDER, {"share_features": True}, ["features"]),
-        (HOLDER, {"share_labels": True}, ["labels"]),
+        (HOLDER, {"propagate_labels": True}, ["labels"]),
     ),
 )
 def test_settings_alone_do_not_let_anything_be_shared(tmp_path, name, asked, willing):
@@ -472,7 +472,7 @@ def test_settings_alone_do_not_let_anything_be_shared(tmp_path, name, asked, wil
 
 
 def test_who_has_no_labels_to_share_need_not_agree(tmp_path):
-    begin(one(tmp_path, "clinical", shares=()), share_labels=True)
+    begin(one(tmp_path, "clinical", shares=()), propagate_labels=True)
 
 
 def test_there_is_nothing_else_to_share(tmp_path):

@@ -44,9 +44,9 @@ def test_what_estimators_have_is_called_and_means_the_same():
     theirs = inspect.signature(MultiViewClassifier).parameters
     ours = {field.name: field.default for field in fields(Settings)}
     own = {"rounds", "local_steps", "quantiles", "label_holder", "linked_batch", "fusion_share"}
-    own |= {"share_features", "share_labels", "least"}
+    own |= {"share_features", "propagate_labels", "least"}
     assert set(ours) - set(theirs) == own
-    same = ("n_components", "n_features", "n_projections", "projections", "entropy", "cost_decay")
+    same = ("n_components", "encoder_dim", "n_projections", "projections", "reg", "cost_decay")
     for name in (*same, "sinkhorn_max_iter", "hidden", "coupling", "n_references"):
         assert ours[name] == theirs[name].default, name
 
@@ -56,9 +56,12 @@ def test_what_estimators_have_is_called_and_means_the_same():
     (
         *((name, 0) for name in ("rounds", "local_steps", "quantiles", "batch_size", "least")),
         *((name, 2.0) for name in ("rounds", "n_components", "n_references", "linked_batch")),
-        *((name, True) for name in ("rounds", "n_features")),
-        *((name, -1.0) for name in ("coupling_weight", "view_weight", "orthogonality_weight")),
-        *((name, 0.0) for name in ("learning_rate", "entropy")),
+        *((name, True) for name in ("rounds", "encoder_dim")),
+        *(
+            (name, -1.0)
+            for name in ("coupling_weight", "regularizer_weight", "orthogonality_weight")
+        ),
+        *((name, 0.0) for name in ("learning_rate", "reg")),
         *((name, float("nan")) for name in ("learning_rate", "head_weight", "cost_decay")),
         *((name, 1.0) for name in ("cost_decay", "fusion_share")),
         *((name, "sliced") for name in ("coupling", "view_regularizer", "projections")),
@@ -68,7 +71,7 @@ def test_what_estimators_have_is_called_and_means_the_same():
         ("least", 1),
         ("label_holder", 3),
         ("share_features", "no"),
-        ("share_labels", 1),
+        ("propagate_labels", 1),
         *(("random_state", value) for value in (None, -1, 1.0, True)),
     ),
 )

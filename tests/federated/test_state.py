@@ -21,7 +21,7 @@ def fresh(folder, name, **more):
     (
         {},
         {"coupling": "hot-pairwise", "view_regularizer": "autoencoder"},
-        {"share_features": True, "share_labels": True},
+        {"share_features": True, "propagate_labels": True},
         {"label_holder": None},
     ),
 )

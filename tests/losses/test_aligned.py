@@ -7,7 +7,7 @@ from scipy.linalg import polar
 
 from hotview.losses import DGCCA, LSCCA
 
-SCALES = ("mean", "sum")
+REDUCTIONS = ("mean", "sum")
 
 
 def latents(S=4, n=9, d=3, seed=0):
@@ -21,71 +21,71 @@ def latents(S=4, n=9, d=3, seed=0):
     return [common + 0.5 * draw() for _ in range(S)]
 
 
-def slow_distance(Z, other, scale):
+def slow_distance(Z, other, reduction):
     """‖Z − Z'‖², row by row and entry by entry."""
     total = 0.0
     for row, other_row in zip(np.asarray(Z), np.asarray(other), strict=True):
         for x, y in zip(row, other_row, strict=True):
             total += (x - y) ** 2
-    return total if scale == "sum" else total / len(Z)
+    return total if reduction == "sum" else total / len(Z)
 
 
-def slow_penalty(Zs, scale):
-    moments = [Z.numpy().T @ Z.numpy() / (1 if scale == "sum" else len(Z)) for Z in Zs]
+def slow_penalty(Zs, reduction):
+    moments = [Z.numpy().T @ Z.numpy() / (1 if reduction == "sum" else len(Z)) for Z in Zs]
     return np.square(sum(moments) - np.eye(Zs[0].shape[1])).sum()
 
 
-def slow_dgcca(Zs, scale):
+def slow_dgcca(Zs, reduction):
     """The minimum over G, which the polar factor of the mean latents attains."""
-    radius = 1.0 if scale == "sum" else len(Zs[0]) ** 0.5
+    radius = 1.0 if reduction == "sum" else len(Zs[0]) ** 0.5
     G = polar(np.mean([Z.numpy() for Z in Zs], axis=0))[0] * radius
-    return np.mean([slow_distance(Z, G, scale) for Z in Zs])
+    return np.mean([slow_distance(Z, G, reduction) for Z in Zs])
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("S", (2, 3, 5))
-def test_lscca_is_equation_1(S, scale):
+def test_lscca_is_equation_1(S, reduction):
     Zs = latents(S)
-    terms = LSCCA(0.25, scale=scale)(Zs)
-    pairs = [slow_distance(Z, other, scale) for Z, other in combinations(Zs, 2)]
+    terms = LSCCA(0.25, reduction=reduction)(Zs)
+    pairs = [slow_distance(Z, other, reduction) for Z, other in combinations(Zs, 2)]
     assert len(pairs) == S * (S - 1) / 2
     assert terms["agreement"].item() == pytest.approx(np.mean(pairs))
-    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Zs, scale))
+    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Zs, reduction))
     assert list(terms.parts) == ["agreement", "orthogonality"]
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("S", (1, 2, 5))
-def test_dgcca_is_equation_2(S, scale):
+def test_dgcca_is_equation_2(S, reduction):
     Zs = latents(S)
-    terms = DGCCA(scale=scale)(Zs)
-    assert terms["agreement"].item() == pytest.approx(slow_dgcca(Zs, scale))
+    terms = DGCCA(reduction=reduction)(Zs)
+    assert terms["agreement"].item() == pytest.approx(slow_dgcca(Zs, reduction))
     assert list(terms.parts) == ["agreement"]
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_no_shared_g_gives_dgcca_a_lower_value(scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_no_shared_g_gives_dgcca_a_lower_value(reduction):
     Zs = latents()
-    value = DGCCA(scale=scale)(Zs).total.item()
+    value = DGCCA(reduction=reduction)(Zs).total.item()
     random = np.random.default_rng(0)
-    radius = 1.0 if scale == "sum" else 3.0
+    radius = 1.0 if reduction == "sum" else 3.0
     for _ in range(300):
         G = np.linalg.qr(random.normal(size=(9, 3)))[0] * radius
-        assert np.mean([slow_distance(Z, G, scale) for Z in Zs]) > value
+        assert np.mean([slow_distance(Z, G, reduction) for Z in Zs]) > value
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("coupling", (LSCCA, DGCCA))
-def test_gradient(coupling, scale):
+def test_gradient(coupling, reduction):
     # For DGCCA these are finite differences of the whole minimum, G found anew in each.
     Zs = [Z.requires_grad_() for Z in latents(3, n=5)]
-    assert torch.autograd.gradcheck(lambda *Zs: coupling(scale=scale)(Zs).total, Zs)
+    assert torch.autograd.gradcheck(lambda *Zs: coupling(reduction=reduction)(Zs).total, Zs)
 
 
 def test_the_gradient_is_finite_where_that_of_a_decomposition_is_not():
     # The directions of equal singular values are arbitrary, and have no derivative.
     Zs = [torch.eye(3, dtype=torch.float64).mul(c).requires_grad_() for c in (2.0, 3.0)]
-    DGCCA(scale="sum")(Zs).total.backward()
+    DGCCA(reduction="sum")(Zs).total.backward()
     # Half of the squared distance from G = I, in each of two views.
     torch.testing.assert_close(Zs[0].grad, torch.eye(3, dtype=torch.float64))
     torch.testing.assert_close(Zs[1].grad, 2 * torch.eye(3, dtype=torch.float64))
@@ -95,17 +95,17 @@ def test_views_that_agree_cost_nothing():
     (Z,) = latents(1)
     assert LSCCA(0.0)([Z, Z, Z]).total.item() == 0
     G = torch.linalg.qr(Z).Q
-    assert DGCCA(scale="sum")([G, G]).total.item() == pytest.approx(0, abs=1e-12)
-    assert DGCCA(scale="mean")([G * 3, G * 3]).total.item() == pytest.approx(0, abs=1e-12)
+    assert DGCCA(reduction="sum")([G, G]).total.item() == pytest.approx(0, abs=1e-12)
+    assert DGCCA(reduction="mean")([G * 3, G * 3]).total.item() == pytest.approx(0, abs=1e-12)
     # Half the size is half of the radius away from G in each of the three columns.
-    assert DGCCA(scale="sum")([G / 2, G / 2]).total.item() == pytest.approx(3 / 4)
+    assert DGCCA(reduction="sum")([G / 2, G / 2]).total.item() == pytest.approx(3 / 4)
 
 
 def test_moving_one_view_by_v_costs_its_square():
     (Z,) = latents(1)
     v = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
     assert LSCCA(0.0)([Z, Z + v]).total.item() == pytest.approx((v @ v).item())
-    assert LSCCA(0.0, scale="sum")([Z, Z + v]).total.item() == pytest.approx(9 * (v @ v).item())
+    assert LSCCA(0.0, reduction="sum")([Z, Z + v]).total.item() == pytest.approx(9 * (v @ v).item())
     # Of three pairs, two have the moved view in them.
     assert LSCCA(0.0)([Z, Z + v, Z]).total.item() == pytest.approx(2 / 3 * (v @ v).item())
 
@@ -124,5 +124,5 @@ def test_one_view_has_nothing_to_agree_with():
 
 @pytest.mark.parametrize("coupling", (LSCCA, DGCCA))
 def test_an_unknown_scale_is_refused(coupling):
-    with pytest.raises(ValueError, match=r"scale to be one of 'mean', 'sum'.*mean 'sum'\?"):
-        coupling(scale="Sum")
+    with pytest.raises(ValueError, match=r"reduction to be one of 'mean', 'sum'.*mean 'sum'\?"):
+        coupling(reduction="Sum")

@@ -12,6 +12,7 @@ from hotview.losses import (
     NoCoupling,
     SWPairwise,
     SWReference,
+    Terms,
 )
 from hotview.ot import draw_directions
 
@@ -22,25 +23,25 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def reference(kind, scale, **options):
-    return kind(D, **options, n_points=N, n_projections=7, scale=scale, generator=seeded(1))
+def reference(kind, reduction, **options):
+    return kind(D, **options, n_points=N, n_projections=7, reduction=reduction, generator=seeded(1))
 
 
 MAKE = {
-    "none": lambda scale: NoCoupling(),
-    "lscca": lambda scale: LSCCA(0.3, scale=scale),
-    "dgcca": lambda scale: DGCCA(scale=scale),
-    "sw-pairwise": lambda scale: SWPairwise(0.3, n_projections=7, scale=scale),
-    "sw-reference": lambda scale: reference(SWReference, scale, orthogonality_weight=0.3),
-    "hot-pairwise": lambda scale: HOTPairwise(0.3, n_projections=7, scale=scale),
-    "hot-reference": lambda scale: reference(HOTReference, scale, orthogonality_weight=0.3),
+    "none": lambda reduction: NoCoupling(),
+    "lscca": lambda reduction: LSCCA(0.3, reduction=reduction),
+    "dgcca": lambda reduction: DGCCA(reduction=reduction),
+    "sw-pairwise": lambda reduction: SWPairwise(0.3, n_projections=7, reduction=reduction),
+    "sw-reference": lambda reduction: reference(SWReference, reduction, orthogonality_weight=0.3),
+    "hot-pairwise": lambda reduction: HOTPairwise(0.3, n_projections=7, reduction=reduction),
+    "hot-reference": lambda reduction: reference(HOTReference, reduction, orthogonality_weight=0.3),
 }
 ALIGNED = ("lscca", "dgcca")
 UNALIGNED = tuple(name for name in MAKE if name not in (*ALIGNED, "none"))
 
 
-def make(name, scale="mean"):
-    return MAKE[name](scale).double()
+def make(name, reduction="mean"):
+    return MAKE[name](reduction).double()
 
 
 def latents(sizes=(N,) * 5, seed=0):
@@ -206,3 +207,50 @@ def test_one_view_has_nothing_to_be_compared_with(name):
 @pytest.mark.parametrize("name", ("sw-reference", "hot-reference", "dgcca"))
 def test_one_view_can_be_compared_with_a_reference(name):
     assert torch.isfinite(value(make(name), latents()[:1]))
+
+
+def make_terms():
+    x = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64, requires_grad=True)
+    return x, Terms({"transport": 2 * x[0], "orthogonality": x[1] * x[2]})
+
+
+def test_the_total_is_the_sum_of_the_parts():
+    _, terms = make_terms()
+    assert terms.total.item() == 2 + 8
+    assert terms["transport"].item() == 2
+    assert terms["orthogonality"].item() == 8
+
+
+def test_the_total_carries_the_gradient_of_every_part():
+    x, terms = make_terms()
+    terms.total.backward()
+    assert x.grad.tolist() == [2, 4, 2]
+
+
+def test_no_part_adds_up_to_nothing():
+    total = Terms({}).total
+    assert total.item() == 0
+    assert total.shape == ()
+    assert not total.requires_grad
+
+
+def test_a_weight_multiplies_every_part_and_leaves_the_terms_alone():
+    x, terms = make_terms()
+    weighted = terms.times(0.5)
+    assert {name: part.item() for name, part in weighted.parts.items()} == {
+        "transport": 1,
+        "orthogonality": 4,
+    }
+    assert terms.total.item() == 10
+    weighted.total.backward()
+    assert x.grad.tolist() == [1, 2, 1]
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+def test_the_total_keeps_the_precision_of_the_parts(dtype):
+    assert Terms({"a": torch.tensor(0.1, dtype=dtype)}).total.dtype == dtype
+
+
+def test_a_part_that_is_not_there():
+    with pytest.raises(KeyError, match="agreement"):
+        make_terms()[1]["agreement"]

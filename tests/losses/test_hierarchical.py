@@ -9,7 +9,7 @@ import torch
 from hotview.losses import HOTPairwise, HOTReference, Planner, SWPairwise, SWReference
 from hotview.ot import draw_directions
 
-SCALES = ("mean", "sum")
+REDUCTIONS = ("mean", "sum")
 SIZES = ((12,) * 5, (12, 8, 5, 20, 12))
 D, M, N = 3, 7, 12
 ONE_STEP = Planner(decay=0)
@@ -27,17 +27,17 @@ def latents(sizes=(N,) * 5, seed=0):
     ]
 
 
-def pairwise(planner=None, scale="mean"):
-    return HOTPairwise(0.25, planner, n_projections=M, scale=scale)
+def pairwise(planner=None, reduction="mean"):
+    return HOTPairwise(0.25, planner, n_projections=M, reduction=reduction)
 
 
-def reference(planner=None, scale="mean", K=3):
+def reference(planner=None, reduction="mean", K=3):
     return HOTReference(
-        D, K, 0.25, planner, n_points=N, n_projections=M, scale=scale, generator=seeded(1)
+        D, K, 0.25, planner, n_points=N, n_projections=M, reduction=reduction, generator=seeded(1)
     ).double()
 
 
-def slow_cost(Z, other, theta, scale):
+def slow_cost(Z, other, theta, reduction):
     """Equation (7). Clouds of different size are repeated until they have the same."""
     Z, other = Z.detach().numpy(), other.detach().numpy()
     n = lcm(len(Z), len(other))
@@ -46,12 +46,12 @@ def slow_cost(Z, other, theta, scale):
         x = np.repeat(np.sort(Z @ direction), n // len(Z))
         y = np.repeat(np.sort(other @ direction), n // len(other))
         total += np.mean((x - y) ** 2)
-    return total / len(theta) * (min(len(Z), len(other)) if scale == "sum" else 1)
+    return total / len(theta) * (min(len(Z), len(other)) if reduction == "sum" else 1)
 
 
-def slow_costs(Zs, others, scale, seed=4):
+def slow_costs(Zs, others, reduction, seed=4):
     theta = draw_directions(M, D, generator=seeded(seed), dtype=torch.float64)
-    return np.array([[slow_cost(Z, other, theta, scale) for other in others] for Z in Zs])
+    return np.array([[slow_cost(Z, other, theta, reduction) for other in others] for Z in Zs])
 
 
 def slow_plan(C, beta, pairwise):
@@ -67,9 +67,9 @@ def slow_plan(C, beta, pairwise):
     return u[:, None] * kernel * v
 
 
-def slow_penalty(clouds, scale):
+def slow_penalty(clouds, reduction):
     clouds = [Z.detach().numpy() for Z in clouds]
-    moments = [Z.T @ Z / (1 if scale == "sum" else len(Z)) for Z in clouds]
+    moments = [Z.T @ Z / (1 if reduction == "sum" else len(Z)) for Z in clouds]
     return np.square(sum(moments) - np.eye(D)).sum()
 
 
@@ -78,36 +78,36 @@ def off_diagonal(C):
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("relative", (True, False))
-def test_hot_pairwise_is_equation_10(sizes, scale, relative):
+def test_hot_pairwise_is_equation_10(sizes, reduction, relative):
     Zs = latents(sizes)
-    C = slow_costs(Zs, Zs, scale)
+    C = slow_costs(Zs, Zs, reduction)
     beta = 0.3 * off_diagonal(C).mean()
-    coupling = pairwise(Planner(0.3 if relative else beta, relative, 5000), scale)
+    coupling = pairwise(Planner(0.3 if relative else beta, relative, 5000), reduction)
     terms = coupling(Zs, generator=seeded(4))
     W = slow_plan(C, beta, pairwise=True)
     np.testing.assert_allclose(coupling.plan.W, W, rtol=1e-4, atol=1e-6)
     assert terms["transport"].item() == pytest.approx(np.sum(W * C), rel=1e-5)
-    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Zs, scale))
+    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Zs, reduction))
     assert list(terms.parts) == ["transport", "orthogonality"]
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("relative", (True, False))
-def test_hot_reference_is_equation_11(sizes, scale, relative):
+def test_hot_reference_is_equation_11(sizes, reduction, relative):
     Zs = latents(sizes)
-    coupling = reference(scale=scale)
+    coupling = reference(reduction=reduction)
     Gs = list(coupling.references)
-    C = slow_costs(Zs, Gs, scale)
+    C = slow_costs(Zs, Gs, reduction)
     beta = 0.3 * C.mean()
     coupling.planner = Planner(0.3 if relative else beta, relative, 5000)
     terms = coupling(Zs, generator=seeded(4))
     W = slow_plan(C, beta, pairwise=False)
     np.testing.assert_allclose(coupling.plan.W, W, rtol=1e-4, atol=1e-6)
     assert terms["transport"].item() == pytest.approx(np.sum(W * C), rel=1e-5)
-    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Gs, scale))
+    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Gs, reduction))
     assert list(terms.parts) == ["transport", "orthogonality"]
 
 
@@ -143,13 +143,13 @@ def test_the_planners_iterations_are_limited():
     assert plan.n_iter == 20
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_one_reference_is_sw_reference(scale, sizes):
+def test_one_reference_is_sw_reference(reduction, sizes):
     Zs = latents(sizes)
-    hot = reference(scale=scale, K=1)
+    hot = reference(reduction=reduction, K=1)
     sw = SWReference(
-        D, 0.25, n_points=N, n_projections=M, scale=scale, generator=seeded(1)
+        D, 0.25, n_points=N, n_projections=M, reduction=reduction, generator=seeded(1)
     ).double()
     assert torch.equal(hot.references, sw.references)
     expected = sw(Zs, generator=seeded(4))
@@ -162,14 +162,14 @@ def test_one_reference_is_sw_reference(scale, sizes):
     torch.testing.assert_close(*grads)
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_with_a_uniform_plan_it_is_sw_pairwise(scale, sizes):
+def test_with_a_uniform_plan_it_is_sw_pairwise(reduction, sizes):
     Zs = latents(sizes)
-    expected = SWPairwise(0.25, n_projections=M, scale=scale)(Zs, generator=seeded(4))
-    found = pairwise(Planner(1e9), scale)(Zs, generator=seeded(4))
+    expected = SWPairwise(0.25, n_projections=M, reduction=reduction)(Zs, generator=seeded(4))
+    found = pairwise(Planner(1e9), reduction)(Zs, generator=seeded(4))
     torch.testing.assert_close(found.total, expected.total)
-    free = pairwise(scale=scale)(Zs, generator=seeded(4))
+    free = pairwise(reduction=reduction)(Zs, generator=seeded(4))
     assert free["transport"] < 0.99 * expected["transport"]
 
 
@@ -307,14 +307,14 @@ def test_state_can_be_saved_loaded_and_copied(make):
     assert trained.mean_cost is None
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("K", (2, 5))
-def test_references_begin_where_the_constraint_holds_on_average(scale, K):
+def test_references_begin_where_the_constraint_holds_on_average(reduction, K):
     moments = []
     for seed in range(200):
-        coupling = HOTReference(D, K, n_points=30, scale=scale, generator=seeded(seed))
+        coupling = HOTReference(D, K, n_points=30, reduction=reduction, generator=seeded(seed))
         G = coupling.references.detach().reshape(-1, D)
-        moments.append(G.T @ G / (1 if scale == "sum" else 30))
+        moments.append(G.T @ G / (1 if reduction == "sum" else 30))
     # At worst 200 × 30 × 2 squares of Gaussians: a standard deviation of √(2 / 12,000) = 0.013.
     torch.testing.assert_close(torch.stack(moments).mean(0), torch.eye(D), rtol=0, atol=0.06)
 

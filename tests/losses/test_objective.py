@@ -59,7 +59,7 @@ def tell(batch, n_columns):
 
 
 def evaluate(network, batch, coupling=None, regularizer="none", **options):
-    options = {"coupling_weight": 0.1, "view_weight": 0.01} | options
+    options = {"coupling_weight": 0.1, "regularizer_weight": 0.01} | options
     objective = Objective(coupling or NoCoupling(), regularizer, **options).double()
     return objective(network, batch, generator=seeded(2))
 
@@ -75,10 +75,10 @@ def slow_cross_entropy(scores, target, weight=None):
     return sum(losses) / sum(weights)
 
 
-def slow_cross_entropy_of_probabilities(scores, lessons, weight):
-    scores, lessons = scores.detach().numpy(), lessons.detach().numpy()
+def slow_cross_entropy_of_probabilities(scores, soft_labels, weight):
+    scores, soft_labels = scores.detach().numpy(), soft_labels.detach().numpy()
     total = 0.0
-    for row, lesson in zip(scores, lessons, strict=True):
+    for row, lesson in zip(scores, soft_labels, strict=True):
         p = np.exp(row) / np.exp(row).sum()
         total -= sum(w * q * np.log(x) for w, q, x in zip(weight, lesson, p, strict=True))
     return total / len(scores)
@@ -175,15 +175,18 @@ def test_teachers_teach_pupils_only(teachers):
 @pytest.mark.parametrize("head_weight", (0.5, 2.0))
 def test_lessons_teach_the_head_of_every_view(head_weight):
     network, batch = make(), make_batch("rows")
-    lessons = [told.softmax(1) for told in tell(batch, N_CLASSES)]
+    soft_labels = [told.softmax(1) for told in tell(batch, N_CLASSES)]
     weight = torch.tensor([0.5, 3.0, 1.5], dtype=torch.float64)  # a lesson is not a label
     terms = evaluate(
-        network, replace(batch, lessons=lessons), head_weight=head_weight, class_weight=weight
+        network,
+        replace(batch, soft_labels=soft_labels),
+        head_weight=head_weight,
+        class_weight=weight,
     ).terms
     losses = [
         slow_cross_entropy_of_probabilities(g(f(X)), lesson, np.ones(N_CLASSES))
         for g, f, X, lesson in zip(
-            network.view_heads, network.encoders, batch.Xs, lessons, strict=True
+            network.view_heads, network.encoders, batch.Xs, soft_labels, strict=True
         )
     ]
     assert list(terms.parts) == ["view_heads"]
@@ -196,17 +199,17 @@ def test_certain_lessons_are_labels():
     network, batch = make(), make_batch("rows")
     codes = [torch.arange(n) % N_CLASSES for n in batch.sizes["rows"]]
     certain = [torch.eye(N_CLASSES, dtype=torch.float64)[y] for y in codes]
-    lessons = evaluate(network, replace(batch, lessons=certain), head_weight=1.0).terms
+    soft_labels = evaluate(network, replace(batch, soft_labels=certain), head_weight=1.0).terms
     own = Batch(batch.Xs, {"own": batch.sizes["rows"]}, batch.target, codes)
     labels = evaluate(network, own, head_weight=1.0).terms
-    torch.testing.assert_close(lessons["view_heads"], labels["view_heads"])
+    torch.testing.assert_close(soft_labels["view_heads"], labels["view_heads"])
 
 
 def test_diffusion_is_weighted_by_tau_and_draws_features_to_coordinates():
     network, batch = make(), make_batch("labeled", "rows")
     coordinates = tell(batch, 5)
     batch = replace(batch, coordinates=coordinates)
-    terms = evaluate(network, batch, regularizer="diffusion", view_weight=0.3).terms
+    terms = evaluate(network, batch, regularizer="diffusion", regularizer_weight=0.3).terms
     Fs = batch.split(network.encode(batch.Xs))["rows"]
     errors = [((F - Y) ** 2).mean() for F, Y in zip(Fs, coordinates, strict=True)]
     torch.testing.assert_close(terms["diffusion"], 0.3 * sum(errors))
@@ -261,7 +264,7 @@ def test_the_coupling_sees_the_latents_of_rows_and_is_weighted_by_gamma(coupling
 
 def test_the_autoencoder_is_weighted_by_tau():
     network, batch = make(), make_batch("labeled", "rows")
-    terms = evaluate(network, batch, regularizer="autoencoder", view_weight=0.3).terms
+    terms = evaluate(network, batch, regularizer="autoencoder", regularizer_weight=0.3).terms
     rows = batch.split(batch.Xs)["rows"]
     decoded = [g(f(X)) for g, f, X in zip(network.decoders, network.encoders, rows, strict=True)]
     torch.testing.assert_close(terms["reconstruction"], 0.3 * reconstruction_error(rows, decoded))
@@ -270,7 +273,7 @@ def test_the_autoencoder_is_weighted_by_tau():
 @pytest.mark.parametrize("n_classes", (0, N_CLASSES))
 def test_the_manifold_is_weighted_by_tau_and_smooths_scores_where_there_are_heads(n_classes):
     network, batch = make(n_classes=n_classes), make_batch("rows", "neighbors")
-    terms = evaluate(network, batch, regularizer="manifold", view_weight=0.3).terms
+    terms = evaluate(network, batch, regularizer="manifold", regularizer_weight=0.3).terms
     Fs = batch.split(network.encode(batch.Xs))
     here, there = (network.embed(Fs[name]) for name in ("rows", "neighbors"))
     torch.testing.assert_close(terms["smoothness"], 0.3 * roughness(here, there, relative=True))
@@ -328,7 +331,11 @@ def test_every_encoder_runs_once():
 
 def test_the_references_of_the_coupling_are_parameters_of_the_objective():
     objective = Objective(
-        HOTReference(2, 2), "none", coupling_weight=1.0, view_weight=1.0, class_weight=torch.ones(3)
+        HOTReference(2, 2),
+        "none",
+        coupling_weight=1.0,
+        regularizer_weight=1.0,
+        class_weight=torch.ones(3),
     )
     assert isinstance(objective, nn.Module)
     assert [name for name, _ in objective.named_parameters()] == ["coupling.references"]
@@ -337,4 +344,4 @@ def test_the_references_of_the_coupling_are_parameters_of_the_objective():
 
 def test_an_unknown_regularizer():
     with pytest.raises(KeyError):
-        Objective(NoCoupling(), "ridge", coupling_weight=1.0, view_weight=1.0)
+        Objective(NoCoupling(), "ridge", coupling_weight=1.0, regularizer_weight=1.0)

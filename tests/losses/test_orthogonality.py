@@ -11,7 +11,7 @@ from hotview.losses.orthogonality import (
     second_moment,
 )
 
-SCALES = ("mean", "sum")
+REDUCTIONS = ("mean", "sum")
 
 
 def clouds(sizes, d=3, seed=0):
@@ -19,27 +19,27 @@ def clouds(sizes, d=3, seed=0):
     return [torch.randn(n, d, generator=generator, dtype=torch.float64) for n in sizes]
 
 
-def slow_second_moment(Z, scale):
+def slow_second_moment(Z, reduction):
     total = sum(np.outer(z, z) for z in Z.numpy())
-    return total if scale == "sum" else total / len(Z)
+    return total if reduction == "sum" else total / len(Z)
 
 
 def distance(G, Z):
     return np.square(Z.numpy() - G).sum()
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_second_moment_adds_or_averages_over_rows(scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_the_second_moment_adds_or_averages_over_rows(reduction):
     (Z,) = clouds((7,))
-    np.testing.assert_allclose(second_moment(Z, scale), slow_second_moment(Z, scale))
+    np.testing.assert_allclose(second_moment(Z, reduction), slow_second_moment(Z, reduction))
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_penalty_is_the_squared_distance_of_the_sum_over_clouds_from_the_identity(scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_the_penalty_is_the_squared_distance_of_the_sum_over_clouds_from_the_identity(reduction):
     Zs = clouds((7, 4, 9))
-    gap = sum(slow_second_moment(Z, scale) for Z in Zs) - np.eye(3)
+    gap = sum(slow_second_moment(Z, reduction) for Z in Zs) - np.eye(3)
     expected = sum(gap[i, j] ** 2 for i in range(3) for j in range(3))
-    assert orthogonality(Zs, scale).item() == pytest.approx(expected)
+    assert orthogonality(Zs, reduction).item() == pytest.approx(expected)
 
 
 def test_closed_forms():
@@ -51,26 +51,26 @@ def test_closed_forms():
     assert orthogonality([torch.eye(3), torch.zeros(4, 3)], "sum").item() == 0
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_gradient_of_the_penalty(scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_the_gradient_of_the_penalty(reduction):
     Zs = [Z.requires_grad_() for Z in clouds((5, 3))]
-    assert torch.autograd.gradcheck(lambda *Zs: orthogonality(Zs, scale), Zs)
+    assert torch.autograd.gradcheck(lambda *Zs: orthogonality(Zs, reduction), Zs)
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("n", (3, 4, 40))
-def test_the_nearest_orthonormal_meets_the_constraint_exactly(scale, n):
+def test_the_nearest_orthonormal_meets_the_constraint_exactly(reduction, n):
     (Z,) = clouds((n,))
-    G = nearest_orthonormal(Z, scale)
+    G = nearest_orthonormal(Z, reduction)
     assert G.shape == Z.shape
-    torch.testing.assert_close(second_moment(G, scale), torch.eye(3, dtype=torch.float64))
+    torch.testing.assert_close(second_moment(G, reduction), torch.eye(3, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_no_other_orthonormal_is_nearer(scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_no_other_orthonormal_is_nearer(reduction):
     (Z,) = clouds((8,))
-    G = nearest_orthonormal(Z, scale).numpy()
-    radius = 1.0 if scale == "sum" else 8**0.5
+    G = nearest_orthonormal(Z, reduction).numpy()
+    radius = 1.0 if reduction == "sum" else 8**0.5
     random = np.random.default_rng(0)
     others = [np.linalg.qr(random.normal(size=(8, 3)))[0] * radius for _ in range(2000)]
     # Far from Z nothing comes close; small turns of G itself are the harder rivals.
@@ -80,12 +80,12 @@ def test_no_other_orthonormal_is_nearer(scale):
     assert min(distance(other, Z) for other in others) > distance(G, Z)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_what_is_orthonormal_is_its_own_nearest_at_any_size(scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_what_is_orthonormal_is_its_own_nearest_at_any_size(reduction):
     (Z,) = clouds((8,))
-    G = nearest_orthonormal(Z, scale)
-    torch.testing.assert_close(nearest_orthonormal(G, scale), G)
-    torch.testing.assert_close(nearest_orthonormal(0.01 * G, scale), G)
+    G = nearest_orthonormal(Z, reduction)
+    torch.testing.assert_close(nearest_orthonormal(G, reduction), G)
+    torch.testing.assert_close(nearest_orthonormal(0.01 * G, reduction), G)
 
 
 def test_with_fewer_rows_than_columns_the_rows_are_orthonormal():
@@ -94,11 +94,11 @@ def test_with_fewer_rows_than_columns_the_rows_are_orthonormal():
     torch.testing.assert_close(G @ G.T, torch.eye(2, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_constrained_clouds_meet_the_constraint_and_are_the_same_linear_map(scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_constrained_clouds_meet_the_constraint_and_are_the_same_linear_map(reduction):
     Zs = clouds((40, 25, 30))
-    found = constrain(Zs, scale)
-    assert orthogonality(found, scale) < 1e-12
+    found = constrain(Zs, reduction)
+    assert orthogonality(found, reduction) < 1e-12
     A = torch.linalg.lstsq(Zs[0], found[0]).solution
     for Z, mapped in zip(Zs, found, strict=True):
         torch.testing.assert_close(Z @ A, mapped)

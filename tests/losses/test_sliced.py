@@ -8,7 +8,7 @@ import torch
 from hotview.losses import SWPairwise, SWReference
 from hotview.ot import draw_directions
 
-SCALES = ("mean", "sum")
+REDUCTIONS = ("mean", "sum")
 KINDS = ("orthogonal", "iid", "qmc")
 SIZES = ((12, 12, 12, 12), (12, 8, 5, 20))
 D, M = 3, 7
@@ -30,7 +30,7 @@ def directions(kind="orthogonal", seed=4):
     return draw_directions(M, D, kind=kind, generator=seeded(seed), dtype=torch.float64).numpy()
 
 
-def slow_cost(Z, other, theta, scale):
+def slow_cost(Z, other, theta, reduction):
     """Equation (7). Clouds of different size are repeated until they have the same."""
     Z, other = Z.detach().numpy(), other.detach().numpy()
     n = lcm(len(Z), len(other))
@@ -39,57 +39,63 @@ def slow_cost(Z, other, theta, scale):
         x = np.repeat(np.sort(Z @ direction), n // len(Z))
         y = np.repeat(np.sort(other @ direction), n // len(other))
         total += np.mean((x - y) ** 2)
-    return total / len(theta) * (min(len(Z), len(other)) if scale == "sum" else 1)
+    return total / len(theta) * (min(len(Z), len(other)) if reduction == "sum" else 1)
 
 
-def slow_penalty(clouds, scale):
+def slow_penalty(clouds, reduction):
     clouds = [Z.detach().numpy() for Z in clouds]
-    moments = [Z.T @ Z / (1 if scale == "sum" else len(Z)) for Z in clouds]
+    moments = [Z.T @ Z / (1 if reduction == "sum" else len(Z)) for Z in clouds]
     return np.square(sum(moments) - np.eye(D)).sum()
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("scale", SCALES)
-def test_sw_pairwise_is_equation_8(sizes, kind, scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_sw_pairwise_is_equation_8(sizes, kind, reduction):
     Zs, theta = latents(sizes), directions(kind)
-    coupling = SWPairwise(0.25, n_projections=M, projections=kind, scale=scale)
+    coupling = SWPairwise(0.25, n_projections=M, projections=kind, reduction=reduction)
     terms = coupling(Zs, generator=seeded(4))
-    pairs = [slow_cost(Z, other, theta, scale) for Z, other in combinations(Zs, 2)]
+    pairs = [slow_cost(Z, other, theta, reduction) for Z, other in combinations(Zs, 2)]
     assert len(pairs) == 6
     assert terms["transport"].item() == pytest.approx(np.mean(pairs))
-    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Zs, scale))
+    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty(Zs, reduction))
     assert list(terms.parts) == ["transport", "orthogonality"]
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("scale", SCALES)
-def test_sw_reference_is_equation_9(sizes, kind, scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_sw_reference_is_equation_9(sizes, kind, reduction):
     Zs, theta = latents(sizes), directions(kind)
     coupling = SWReference(
-        D, 0.25, n_points=12, n_projections=M, projections=kind, scale=scale, generator=seeded()
+        D,
+        0.25,
+        n_points=12,
+        n_projections=M,
+        projections=kind,
+        reduction=reduction,
+        generator=seeded(),
     ).double()
     terms = coupling(Zs, generator=seeded(4))
     (G,) = coupling.references
-    costs = [slow_cost(Z, G, theta, scale) for Z in Zs]
+    costs = [slow_cost(Z, G, theta, reduction) for Z in Zs]
     assert terms["transport"].item() == pytest.approx(np.mean(costs))
-    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty([G], scale))
+    assert terms["orthogonality"].item() == pytest.approx(0.25 * slow_penalty([G], reduction))
     assert list(terms.parts) == ["transport", "orthogonality"]
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("sizes", ((5, 5, 5), (5, 3, 4)))
-def test_gradient_of_sw_pairwise(sizes, scale):
+def test_gradient_of_sw_pairwise(sizes, reduction):
     Zs = [Z.requires_grad_() for Z in latents(sizes)]
-    coupling = SWPairwise(0.25, n_projections=4, scale=scale)
+    coupling = SWPairwise(0.25, n_projections=4, reduction=reduction)
     assert torch.autograd.gradcheck(lambda *Zs: coupling(Zs, generator=seeded()).total, Zs)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_gradient_of_sw_reference_reaches_the_reference(scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_gradient_of_sw_reference_reaches_the_reference(reduction):
     Zs = [Z.requires_grad_() for Z in latents((5, 3))]
-    options = {"n_points": 4, "n_projections": 4, "scale": scale, "generator": seeded()}
+    options = {"n_points": 4, "n_projections": 4, "reduction": reduction, "generator": seeded()}
     coupling = SWReference(D, 0.25, **options).double()
     start = coupling.references.detach().clone().requires_grad_()
 
@@ -109,12 +115,16 @@ def test_moving_one_view_by_v():
     assert total == pytest.approx(2 / 3 * (v @ v).item() / D)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_references_begin_where_the_constraint_holds_on_average(scale):
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_references_begin_where_the_constraint_holds_on_average(reduction):
     moments = []
     for seed in range(300):
-        G = SWReference(D, n_points=40, scale=scale, generator=seeded(seed)).references[0].detach()
-        moments.append(G.T @ G / (1 if scale == "sum" else 40))
+        G = (
+            SWReference(D, n_points=40, reduction=reduction, generator=seeded(seed))
+            .references[0]
+            .detach()
+        )
+        moments.append(G.T @ G / (1 if reduction == "sum" else 40))
     # A mean of 300 × 40 squares of Gaussians has a standard deviation of √(2 / 12,000) = 0.013.
     torch.testing.assert_close(torch.stack(moments).mean(0), torch.eye(D), rtol=0, atol=0.06)
 
@@ -151,4 +161,4 @@ def test_weights_add_up_to_one():
 
 def test_an_unknown_scale_is_refused():
     with pytest.raises(ValueError, match="'mean', 'sum'"):
-        SWPairwise(scale="max")(latents((5, 5)))
+        SWPairwise(reduction="max")(latents((5, 5)))

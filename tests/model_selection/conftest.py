@@ -31,9 +31,9 @@ def make_views():
 @pytest.fixture
 def small():
     def small(**parameters):
-        settings = {"hidden": (8,), "n_features": 4, "n_components": 4, "n_projections": 8}
+        settings = {"hidden": (8,), "encoder_dim": 4, "n_components": 4, "n_projections": 8}
         settings |= {"max_epochs": 20, "learning_rate": 0.03, "random_state": 0, "device": "cpu"}
-        settings |= {"n_replicas": 1}
+        settings |= {"n_estimators": 1}
         return MultiViewClassifier(**settings | parameters)
 
     return small

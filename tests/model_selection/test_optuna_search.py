@@ -114,7 +114,7 @@ class PressingKeys:
 def test_ctrl_c_keeps_what_was_found(make_views, small):
     views, y = make_views()
     model = small(max_epochs=3, callbacks=(press := [PressingKeys(when=14)]))
-    space = {"n_features": IntDistribution(2, 8)}
+    space = {"encoder_dim": IntDistribution(2, 8)}
     search = OptunaSearch(model, space, n_trials=10, cv=2, random_state=0)
     with pytest.warns(UserWarning, match="interrupted after 2 of 10 trials"):
         search.fit(views, y)
@@ -128,7 +128,7 @@ def test_ctrl_c_before_anything_was_found(make_views, small):
     views, y = make_views()
     model = small(max_epochs=3, callbacks=[PressingKeys(when=2)])
     with pytest.raises(KeyboardInterrupt):
-        OptunaSearch(model, {"n_features": IntDistribution(2, 8)}, cv=2).fit(views, y)
+        OptunaSearch(model, {"encoder_dim": IntDistribution(2, 8)}, cv=2).fit(views, y)
 
 
 def test_no_trial_begins_after_the_timeout(make_views):

@@ -9,8 +9,8 @@ from hotview.model_selection import GridSearch
 from hotview.omics import annotate, fit
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
-SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "n_projections": 6, "max_epochs": 3}
-SMALL |= {"n_replicas": 1, "random_state": 0, "device": "cpu"}
+SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "n_projections": 6, "max_epochs": 3}
+SMALL |= {"n_estimators": 1, "random_state": 0, "device": "cpu"}
 COLUMNS = ["hotview_class", "hotview_confidence"]
 
 
@@ -85,7 +85,7 @@ def test_without_coupling_there_is_no_plan(cells):
 
 
 def test_some_modalities_new_cells_and_a_search(cells, mdata):
-    search = GridSearch(MultiViewClassifier(**SMALL), {"n_features": [2]}, cv=2, random_state=0)
+    search = GridSearch(MultiViewClassifier(**SMALL), {"encoder_dim": [2]}, cv=2, random_state=0)
     fit(search, mdata, "kind")
     new = {"atac": cells["atac"][:7].copy()}
     annotate(search, new)

@@ -177,7 +177,7 @@ def test_scale(sizes):
     torch.testing.assert_close(sliced_cost([3 * Z for Z in Zs], directions=theta), 9 * C)
     n = torch.tensor(sizes, dtype=torch.float64)
     points = torch.minimum(n.unsqueeze(1), n)
-    torch.testing.assert_close(sliced_cost(Zs, directions=theta, scale="sum"), points * C)
+    torch.testing.assert_close(sliced_cost(Zs, directions=theta, reduction="sum"), points * C)
 
 
 def test_sum_scale_is_the_paper_formula():
@@ -185,7 +185,7 @@ def test_sum_scale_is_the_paper_formula():
     theta = directions()
     sorted_gap = (theta @ X.T).sort().values - (theta @ Y.T).sort().values
     expected = sorted_gap.square().sum(1).mean()
-    C = sliced_cost([X], [Y], directions=theta, scale="sum")
+    C = sliced_cost([X], [Y], directions=theta, reduction="sum")
     torch.testing.assert_close(C[0, 0], expected)
 
 

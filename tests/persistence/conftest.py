@@ -10,13 +10,13 @@ from hotview.datasets import make_views
 from hotview.persistence.models import _MODEL, load_model, save_model
 
 DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
-SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
+SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
 
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory):
     """The path of a model whose replicas vote."""
-    model = hv.MultiViewClassifier(**SMALL, n_replicas=2, device="cpu")
+    model = hv.MultiViewClassifier(**SMALL, n_estimators=2, device="cpu")
     model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
     return save_model(model, tmp_path_factory.mktemp("model") / "m.hotview")
 

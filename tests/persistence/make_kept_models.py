@@ -38,10 +38,10 @@ def make_inputs():
 
 def make_models(version):
     linked, target, unaligned = read_inputs()
-    small = {"hidden": (6,), "n_features": 4, "n_components": 3, "max_epochs": 3}
+    small = {"hidden": (6,), "encoder_dim": 4, "n_components": 3, "max_epochs": 3}
     small |= {"random_state": 0, "device": "cpu"}
     if version > 1:
-        small["n_replicas"] = 2
+        small["n_estimators"] = 2
     classifier = hv.MultiViewClassifier(**small).fit(linked, target, unaligned=unaligned)
     classifier.save(MODELS / f"classifier-{version}.hotview")
     encoder = hv.MultiViewEncoder(**small).fit(unaligned)

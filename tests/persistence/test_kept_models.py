@@ -42,7 +42,7 @@ def test_a_kept_encoder_says_what_it_said(version):
 
 def test_models_from_before_do_not_tell_what_they_were_trained_on():
     old = hv.load(MODELS / "classifier-3.hotview")
-    assert (old.trained_on_, old.remarks_, old.notes_) == ({}, [], {})
+    assert (old.trained_on_, old.fit_warnings_, old.metadata_) == ({}, [], {})
     assert hv.load(MODELS / "classifier-4.hotview").trained_on_["linked"] == 40
 
 

@@ -15,8 +15,8 @@ from hotview.datasets import load_handwritten, make_views, unalign
 from hotview.persistence import load_model, save_model
 
 DATA = make_views(60, n_views=4, labeled=0.5, random_state=0)
-SMALL = {"hidden": (8,), "n_features": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
-SMALL |= {"n_replicas": 1}
+SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
+SMALL |= {"n_estimators": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -39,12 +39,12 @@ def classifier(**parameters):
         {"coupling": "hot-pairwise", "view_regularizer": "autoencoder", "impute": "mean"},
         {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0, 3: 1.0}, "n_references": 2},
         {"hidden": dict.fromkeys(DATA.views, (8,)), "standardize": False},
-        {"n_replicas": 3},
-        {"n_replicas": 2, "coupling": "none"},
+        {"n_estimators": 3},
+        {"n_estimators": 2, "coupling": "none"},
         {"orthogonality_weight": float("inf")},
         {"pseudo_labels": False, "fusion": "average"},
-        {"pseudo_labels": False, "n_replicas": 3},
-        {"fusion": "average", "n_replicas": 2},
+        {"pseudo_labels": False, "n_estimators": 3},
+        {"fusion": "average", "n_estimators": 2},
         {"view_regularizer": "diffusion"},
     ),
     ids=(
@@ -97,9 +97,9 @@ def test_a_model_that_has_no_joint_judgment_says_the_same_bits(tmp_path):
         np.testing.assert_array_equal(loaded.predict_proba(views), model.predict_proba(views))
 
 
-@pytest.mark.parametrize(("version", "n_replicas"), ((1, 1), (2, 3)))
-def test_a_model_from_before_there_were_votes_is_a_plain_network(tmp_path, version, n_replicas):
-    plain = {"pseudo_labels": False, "fusion": "average", "n_replicas": n_replicas}
+@pytest.mark.parametrize(("version", "n_estimators"), ((1, 1), (2, 3)))
+def test_a_model_from_before_there_were_votes_is_a_plain_network(tmp_path, version, n_estimators):
+    plain = {"pseudo_labels": False, "fusion": "average", "n_estimators": n_estimators}
     model = classifier(**plain)
     new, old = save_model(model, tmp_path / "new.hotview"), tmp_path / "old.hotview"
     with safe_open(new, framework="pt") as file:
@@ -222,12 +222,12 @@ def test_what_cannot_be_loaded_again_is_not_saved(tmp_path):
 
 def test_what_a_model_was_trained_on_and_notes_survive(tmp_path):
     model = classifier()
-    model.notes_ = {"columns": {"view_0": ["a", None, 1.5]}, "ok": True}
-    model.remarks_ = ["careful"]
+    model.metadata_ = {"columns": {"view_0": ["a", None, 1.5]}, "ok": True}
+    model.fit_warnings_ = ["careful"]
     loaded = load_model(save_model(model, tmp_path / "m.hotview"))
     assert loaded.trained_on_ == model.trained_on_
-    assert loaded.notes_ == model.notes_
-    assert loaded.remarks_ == ["careful"]
+    assert loaded.metadata_ == model.metadata_
+    assert loaded.fit_warnings_ == ["careful"]
 
 
 @pytest.mark.parametrize(
@@ -235,8 +235,8 @@ def test_what_a_model_was_trained_on_and_notes_survive(tmp_path):
 )
 def test_notes_that_json_cannot_hold_are_refused(tmp_path, value):
     model = classifier()
-    model.notes_["mine"] = value
-    with pytest.raises(TypeError, match=r"Expected notes_\['mine'\].*JSON can hold"):
+    model.metadata_["mine"] = value
+    with pytest.raises(TypeError, match=r"Expected metadata_\['mine'\].*JSON can hold"):
         save_model(model, tmp_path / "m.hotview")
     assert list(tmp_path.iterdir()) == []
 
@@ -248,7 +248,7 @@ def test_the_container_of_transform_survives(tmp_path):
 
 
 def test_another_process_loads_the_same_bits_and_saves_the_same_bytes(tmp_path):
-    model = classifier(n_replicas=2)
+    model = classifier(n_estimators=2)
     path = save_model(model, tmp_path / "m.hotview")
     np.savez(tmp_path / "linked.npz", **DATA.linked)
     code = """
@@ -276,7 +276,7 @@ def test_parameters_that_json_cannot_hold_are_refused(tmp_path):
         save_model(model, tmp_path / "m.hotview")
 
 
-@pytest.mark.parametrize("change", ({"n_features": 7}, {"hidden": (3, 3)}, {"max_epochs": -1}))
+@pytest.mark.parametrize("change", ({"encoder_dim": 7}, {"hidden": (3, 3)}, {"max_epochs": -1}))
 def test_parameters_that_were_changed_after_fit_are_refused(tmp_path, change):
     model = hv.MultiViewEncoder(**SMALL, device="cpu").fit(DATA.views)
     model.set_params(**change)

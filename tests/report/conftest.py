@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hotview.evaluation.record.contents import (
+from hotview.evaluation.record.schema import (
     Bin,
     Change,
     Curve,
@@ -10,19 +10,19 @@ from hotview.evaluation.record.contents import (
     NullFacts,
     NumberScore,
     PlanFacts,
+    Proportion,
     Rank,
     Record,
     Rival,
     Scores,
     Setting,
-    Share,
     Space,
     ViewScore,
 )
 
 
 def shared(value, n=50):
-    return Share(value, max(value - 0.1, 0.0), min(value + 0.1, 1.0), n)
+    return Proportion(value, max(value - 0.1, 0.0), min(value + 0.1, 1.0), n)
 
 
 def changed(value):
@@ -87,7 +87,7 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
         ranks=[Rank(view, 4.5, 0.3, 10) for view in views],
         settings=[
             Setting("hidden", "(64,)", "(128,)", True),
-            Setting("entropy", "0.1", "0.1", False),
+            Setting("reg", "0.1", "0.1", False),
         ],
         trained_on=trained,
         remarks=["few rows"],

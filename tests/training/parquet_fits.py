@@ -22,7 +22,7 @@ from hotview.datasets.readers import parquet
 from hotview.training import rows
 
 VIEWS = make_views([600, 1000], n_views=2, random_state=0).views
-SMALL = {"hidden": (16,), "n_features": 6, "n_components": 4, "device": "cpu", "batch_size": 64}
+SMALL = {"hidden": (16,), "encoder_dim": 6, "n_components": 4, "device": "cpu", "batch_size": 64}
 GROUP = 100
 
 

@@ -19,7 +19,7 @@ from hotview.datasets import make_views
 
 LOOSE = make_views([50, 70, 60], n_views=3, random_state=0).views
 PEOPLE = make_views(60, n_views=3, labeled=0.5, random_state=1)
-SMALL = {"hidden": (16,), "n_features": 6, "n_components": 4, "device": "cpu", "batch_size": 32}
+SMALL = {"hidden": (16,), "encoder_dim": 6, "n_components": 4, "device": "cpu", "batch_size": 32}
 TWO = {"strategy": "ddp", "devices": 2}
 
 
@@ -31,7 +31,7 @@ def fit_encoder(max_epochs, *, resume=False, **settings):
 
 def fit_classifier(**settings):
     """The default classifier, with two replicas, on rows without and with labels."""
-    settings = {"n_replicas": 2, "max_epochs": 5, "random_state": 5, **SMALL, **settings}
+    settings = {"n_estimators": 2, "max_epochs": 5, "random_state": 5, **SMALL, **settings}
     model = hv.MultiViewClassifier(**settings)
     return model.fit(PEOPLE.linked, PEOPLE.linked_target, unaligned=LOOSE)
 
@@ -45,7 +45,7 @@ def fit_watched(seen, **settings):
             next(iter(epoch.network.parameters())).mul_(0.9)
         epoch.stop = epoch.number == 3
 
-    settings = {"n_replicas": 1, "patience": 50, "validation_fraction": 0.3, **settings}
+    settings = {"n_estimators": 1, "patience": 50, "validation_fraction": 0.3, **settings}
     return fit_classifier(callbacks=[watch], **settings)
 
 
@@ -86,7 +86,7 @@ def main(folder):
         fit_encoder(1, strategy="ddp", devices=3)
     except ValueError as error:
         refused = str(error)
-    told = {"seen": seen, "refused": refused, "remarks": free.remarks_, **fit_what_differs()}
+    told = {"seen": seen, "refused": refused, "remarks": free.fit_warnings_, **fit_what_differs()}
     (folder / f"told-{rank_of()}.json").write_text(json.dumps(told))
 
 

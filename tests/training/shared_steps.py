@@ -17,15 +17,15 @@ import torch
 import hotview as hv
 from hotview._validation import check_tables
 from hotview.datasets import make_views
-from hotview.estimators.single_fit import Fit
+from hotview.estimators.network_fit import NetworkFit
 from hotview.training.columns import scan_tables
+from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
-from hotview.training.sharded import Sharded
 
 N_STEPS = 50
 LOOSE = make_views([50, 70, 60, 45], n_views=4, random_state=0)
 PEOPLE = make_views(60, n_views=4, labeled=0.3, random_state=1)
-SMALL = {"hidden": (16,), "n_features": 6, "n_components": 4, "device": "cpu", "random_state": 5}
+SMALL = {"hidden": (16,), "encoder_dim": 6, "n_components": 4, "device": "cpu", "random_state": 5}
 
 
 def encoder(**settings):
@@ -56,20 +56,20 @@ def few_rows():
 
 def classifier(**settings):
     """A classifier of some labeled, some linked and many other rows."""
-    model = hv.MultiViewClassifier(batch_size=32, n_replicas=1, **SMALL, **settings)
+    model = hv.MultiViewClassifier(batch_size=32, n_estimators=1, **SMALL, **settings)
     # Nobody is there twice: whose of two equal points comes first is a matter of rounding.
     return lambda: start(model, PEOPLE.linked, PEOPLE.linked_target, unaligned=LOOSE.views)
 
 
 def start(model, *data, **more):
     """What an estimator would train, in float64."""
-    training = Fit(model._tasks(*data, **more)[0], null=False).prepare({})
+    training = NetworkFit(model._tasks(*data, **more)[0], null=False).prepare({})
     for module in training.modules:
         module.double()
     data = training.sampler.data
     for view in data.views:
         view.ready = view.ready.double()
-    data.lessons[:] = [lesson.double() for lesson in data.lessons]
+    data.soft_labels[:] = [lesson.double() for lesson in data.soft_labels]
     data.coordinates[:] = [place.double() for place in data.coordinates]
     return training
 
@@ -80,10 +80,10 @@ CASES = {
     "manifold": encoder(view_regularizer="manifold"),
     "uncoupled": encoder(coupling="none"),
     "few rows": few_rows,
-    "lessons": classifier(),
-    "lessons, decoded": classifier(view_regularizer="autoencoder"),
+    "soft_labels": classifier(),
+    "soft_labels, decoded": classifier(view_regularizer="autoencoder"),
     "labels": classifier(pseudo_labels=False, class_weight="balanced"),
-    "sums": classifier(pseudo_labels=False, scale="sum"),
+    "sums": classifier(pseudo_labels=False, reduction="sum"),
 }
 
 
@@ -129,7 +129,7 @@ def stop_in_one(ranks):
         return pick()
 
     training.sampler.pick = count
-    team = Sharded(training, 0.003, "float32", ranks)
+    team = DDPTrainer(training, 0.003, "float32", ranks)
     (outcome,) = train(team, Schedule(100, 10), ranks=ranks)
     return [n[0], len(outcome.history), outcome.interrupted]
 
@@ -148,12 +148,12 @@ def fail_in_first(ranks):
 
 def main(folder):
     """Take all steps, and ask the other processes about this and that."""
-    from hotview.training.distributed import launch_ranks
+    from hotview.training.distributed import launch_processes
 
-    ranks = launch_ranks(torch.device("cpu"), 1)
+    ranks = launch_processes(torch.device("cpu"), 1)
     found = {}
     for name, make in CASES.items():
-        team = Sharded(make(), 0.003, "float32", ranks)
+        team = DDPTrainer(make(), 0.003, "float32", ranks)
         found |= {f"{name}.{k}": x for k, x in take_steps(team).items()}
     found["scan"], present = scan(ranks)
     mixed = {"a": torch.arange(3) == 1, "b": torch.tensor(2.5), "c": torch.zeros(0, 4)}

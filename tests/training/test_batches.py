@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from hotview._validation import Table
-from hotview.training import batches, streams
+from hotview.training import batches, row_streams
 from hotview.training import rows as training_rows
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.columns import Columns
+from hotview.training.row_sharding import RowShard, ShardAssignment, own_rows
 from hotview.training.rows import ViewRows
-from hotview.training.share import Deal, Share, own_rows
 
 
 class CountingTable(Table):
@@ -218,12 +218,14 @@ def tell(sizes, width):
 
 @pytest.mark.parametrize("aligned", (False, True))
 def test_what_is_told_about_rows_comes_with_them(aligned):
-    lessons, coordinates = tell((50, 30, 20), 3), tell((50, 30, 20), 4)
-    data = replace(with_aligned(target=[0, 1] * 6), lessons=lessons, coordinates=coordinates)
+    soft_labels, coordinates = tell((50, 30, 20), 3), tell((50, 30, 20), 4)
+    data = replace(
+        with_aligned(target=[0, 1] * 6), soft_labels=soft_labels, coordinates=coordinates
+    )
     drawn = sampler(data, 10, aligned=aligned)
     for _ in range(5):
         batch = drawn.draw()
-        for told, width in ((batch.lessons, 3), (batch.coordinates, 4)):
+        for told, width in ((batch.soft_labels, 3), (batch.coordinates, 4)):
             assert [t.shape[1] for t in told] == [width] * 3
             numbers = [t[:, 0].long().tolist() for t in told]
             assert numbers == row_numbers(batch)["rows"]
@@ -238,7 +240,7 @@ def test_with_lessons_rows_with_a_label_are_not_taught_apart():
         own_target=[np.arange(45) % 2, nobody, nobody],
     )
     assert list(sampler(data).draw().sizes) == ["own", "taught", "rows"]
-    taught = sampler(replace(data, lessons=tell((50, 30, 20), 2)), couples=False)
+    taught = sampler(replace(data, soft_labels=tell((50, 30, 20), 2)), couples=False)
     batch = taught.draw()
     assert list(batch.sizes) == ["rows"]  # also where nothing is coupled
     assert len(batch.target) == len(batch.own_targets) == 0
@@ -250,7 +252,7 @@ def test_coordinates_alone_change_no_draw():
     plain = sampler(data).draw()
     told = sampler(replace(data, coordinates=tell((50, 30, 20), 2))).draw()
     assert row_numbers(told) == row_numbers(plain)
-    assert plain.lessons == plain.coordinates == told.lessons == []
+    assert plain.soft_labels == plain.coordinates == told.soft_labels == []
 
 
 def test_the_longest_part_decides_on_the_length_of_an_epoch():
@@ -305,9 +307,9 @@ def _far(monkeypatch):
     """Small tables are read as large ones are: in windows, and ahead."""
     for module, name, value in (
         (training_rows, "_SMALL", 0),
-        (streams, "_LARGE", 0),
-        (streams, "_LEAST", 0),
-        (streams, "_BLOCKS", 4),
+        (row_streams, "_LARGE", 0),
+        (row_streams, "_LEAST", 0),
+        (row_streams, "_BLOCKS", 4),
     ):
         monkeypatch.setattr(module, name, value)
 
@@ -380,7 +382,7 @@ def test_an_error_of_the_reader_is_raised_in_the_step_that_needs_the_rows():
 @pytest.mark.usefixtures("_far")
 @pytest.mark.parametrize("aligned", (False, True))
 def test_rows_are_touched_before_they_are_taken(aligned, monkeypatch):
-    monkeypatch.setattr(streams, "_BLOCKS", 8)
+    monkeypatch.setattr(row_streams, "_BLOCKS", 8)
     touched = {s: set() for s in range(2)}
     data = TrainingRows(make_rows((400, 400)), np.stack([np.arange(400)] * 2, axis=1))
     for s, view in enumerate(data.views):
@@ -431,8 +433,8 @@ class ReadTable(Table):
 def test_processes_read_their_own_rows_and_together_all_of_a_batch(far, monkeypatch):
     if far:  # then rows are read ahead, and pages of those that come later
         monkeypatch.setattr(training_rows, "_SMALL", 0)
-        monkeypatch.setattr(streams, "_LARGE", 0)
-        monkeypatch.setattr(streams, "_LEAST", 8 * 20)
+        monkeypatch.setattr(row_streams, "_LARGE", 0)
+        monkeypatch.setattr(row_streams, "_LEAST", 8 * 20)
     sizes = (300, 200)
 
     def sampler(rank, n_ranks):
@@ -441,7 +443,7 @@ def test_processes_read_their_own_rows_and_together_all_of_a_batch(far, monkeypa
         one = Sampler(
             TrainingRows(views, aligned), 40, random_numbers(), couples=True, aligned=False
         )
-        one.share = Share.of([view.starts for view in views], rank, n_ranks)
+        one.share = RowShard.of([view.starts for view in views], rank, n_ranks)
         return one
 
     whole, *parts = sampler(0, 1), sampler(0, 2), sampler(1, 2)
@@ -450,7 +452,7 @@ def test_processes_read_their_own_rows_and_together_all_of_a_batch(far, monkeypa
         Xs = whole.fetch(picks).Xs
         dealt = [one.fetch(one.pick()).Xs for one in parts]
         for s, X in enumerate(Xs):
-            deal = Deal.of(parts[0].share.owners(s, picks.rows[s]), 2)
+            deal = ShardAssignment.of(parts[0].share.owners(s, picks.rows[s]), 2)
             torch.testing.assert_close(torch.cat([part[s] for part in dealt])[deal.back], X)
     for rank, one in enumerate(parts):
         one.close()

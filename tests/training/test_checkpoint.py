@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from hotview._archive import read_archive, write_archive
-from hotview.training import rows, streams
-from hotview.training.checkpoint import _CHECKPOINT, Checkpoint, Place, read_checkpoint
-from hotview.training.loop import Alone, Schedule, Training, train
-from hotview.training.replicas import Replicas
+from hotview.training import row_streams, rows
+from hotview.training.batched import BatchedTrainer
+from hotview.training.checkpoint import _CHECKPOINT, Checkpoint, CheckpointSlot, read_checkpoint
+from hotview.training.loop import Schedule, SingleTrainer, Training, train
 
 MAKE = runpy.run_path(str(Path(__file__).parent / "test_loop.py"))
 NAMES, weights_of, N_EPOCHS = MAKE["NAMES"], MAKE["weights_of"], 6
@@ -57,7 +57,7 @@ def make_training(seed, coupling="hot-reference", *, drops=False, score=False):
 def make_team(n, **options):
     trainings = [make_training(seed, **options) for seed in range(n)]
     torch.manual_seed(99)
-    return Alone(trainings[0], 0.01) if n == 1 else Replicas(trainings, 0.01)
+    return SingleTrainer(trainings[0], 0.01) if n == 1 else BatchedTrainer(trainings, 0.01)
 
 
 def results(team, outcomes):
@@ -90,17 +90,17 @@ def test_going_on_from_any_epoch_gives_the_same_bits(tmp_path, n, options):
     for stop in (1, 4, N_EPOCHS):
         path = tmp_path / f"{stop}.checkpoint"
         first = Checkpoint(path, {"seed": 0})
-        train(make_team(n, **options), Schedule(stop, view_names=NAMES), Place(first, 0))
+        train(make_team(n, **options), Schedule(stop, view_names=NAMES), CheckpointSlot(first, 0))
         team = make_team(n, **options)
-        place = Place(read_checkpoint(path), 0)
+        place = CheckpointSlot(read_checkpoint(path), 0)
         assert_same(results(team, train(team, schedule, place)), whole)
 
 
 @pytest.mark.parametrize("n", (1, 2))
 def test_what_is_drawn_in_windows_and_read_ahead_is_gone_on_with(tmp_path, n, monkeypatch):
-    for module, name in ((rows, "_SMALL"), (streams, "_LARGE"), (streams, "_LEAST")):
+    for module, name in ((rows, "_SMALL"), (row_streams, "_LARGE"), (row_streams, "_LEAST")):
         monkeypatch.setattr(module, name, 0)
-    monkeypatch.setattr(streams, "_BLOCKS", 4)
+    monkeypatch.setattr(row_streams, "_BLOCKS", 4)
     test_going_on_from_any_epoch_gives_the_same_bits(tmp_path, n, {})
     # Not by chance: in windows the order is another.
     found = results(team := make_team(n), train(team, Schedule(1, view_names=NAMES)))
@@ -118,9 +118,9 @@ def test_the_best_weights_and_patience_are_gone_on_with(tmp_path, n):
     for stop in (2, 4, 40):
         first = Checkpoint(tmp_path / "a.checkpoint", {})
         shorter = Schedule(stop, view_names=NAMES, patience=3)
-        train(make_team(n, score=True), shorter, Place(first, 0))
+        train(make_team(n, score=True), shorter, CheckpointSlot(first, 0))
         team = make_team(n, score=True)
-        place = Place(read_checkpoint(first.path), 0)
+        place = CheckpointSlot(read_checkpoint(first.path), 0)
         assert_same(results(team, train(team, schedule, place)), whole)
 
 
@@ -140,10 +140,10 @@ def test_what_was_interrupted_within_an_epoch_is_gone_on_with(tmp_path, n, step)
         return taken[-1]
 
     team.step = interrupted
-    assert all(outcome.interrupted for outcome in train(team, schedule, Place(first, 0)))
+    assert all(outcome.interrupted for outcome in train(team, schedule, CheckpointSlot(first, 0)))
     assert len(taken) == step
     team = make_team(n)
-    place = Place(read_checkpoint(first.path), 0)
+    place = CheckpointSlot(read_checkpoint(first.path), 0)
     assert_same(results(team, train(team, schedule, place)), whole)
 
 
@@ -153,15 +153,15 @@ def test_nothing_is_written_twice(tmp_path):
     written = []
     write = first.write
     first.write = lambda: (written.append(first.teams[0].facts["epoch"]), write())
-    train(make_team(1), schedule, Place(first, 0))
+    train(make_team(1), schedule, CheckpointSlot(first, 0))
     assert written == [2, 4]
 
 
 def test_teams_are_kept_side_by_side(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {"why": "so"})
     schedule = Schedule(2, view_names=NAMES)
-    train(make_team(1), schedule, Place(checkpoint, 0))
-    train(make_team(2), schedule, Place(checkpoint, 1))
+    train(make_team(1), schedule, CheckpointSlot(checkpoint, 0))
+    train(make_team(2), schedule, CheckpointSlot(checkpoint, 1))
     found = read_checkpoint(checkpoint.path)
     assert found.facts["why"] == "so"
     assert [len(state.facts["members"]) for state in found.teams] == [1, 2]
@@ -174,7 +174,7 @@ def test_teams_are_kept_side_by_side(tmp_path):
 def test_a_checkpoint_does_not_change_while_training_goes_on(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
     team = make_team(2)
-    train(team, Schedule(2, view_names=NAMES), Place(checkpoint, 0))
+    train(team, Schedule(2, view_names=NAMES), CheckpointSlot(checkpoint, 0))
     before = copy.deepcopy(checkpoint.teams[0].tensors)
     train(team, Schedule(2, view_names=NAMES))
     assert all(torch.equal(x, before[name]) for name, x in checkpoint.teams[0].tensors.items())
@@ -182,14 +182,14 @@ def test_a_checkpoint_does_not_change_while_training_goes_on(tmp_path):
 
 def test_fewer_epochs_than_were_made_are_refused(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
-    train(make_team(1), Schedule(3, view_names=NAMES), Place(checkpoint, 0))
+    train(make_team(1), Schedule(3, view_names=NAMES), CheckpointSlot(checkpoint, 0))
     with pytest.raises(ValueError, match=r"Expected max_epochs to be at least 3.* but it is 2"):
-        train(make_team(1), Schedule(2, view_names=NAMES), Place(checkpoint, 0))
+        train(make_team(1), Schedule(2, view_names=NAMES), CheckpointSlot(checkpoint, 0))
 
 
 def test_what_was_left_half_written_is_cleared_away(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
-    train(make_team(1), Schedule(1, view_names=NAMES), Place(checkpoint, 0))
+    train(make_team(1), Schedule(1, view_names=NAMES), CheckpointSlot(checkpoint, 0))
     draft, other = tmp_path / ".a-12345678.checkpoint", tmp_path / ".a-2-12345678.checkpoint"
     draft.write_bytes(b"half")
     other.write_bytes(b"of another")
@@ -217,20 +217,20 @@ def lose_weights(tensors, facts):
 @pytest.mark.parametrize("change", (change_team, change_streams, change_random, lose_weights))
 def test_a_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, change):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
-    train(make_team(1), Schedule(1, view_names=NAMES), Place(checkpoint, 0))
+    train(make_team(1), Schedule(1, view_names=NAMES), CheckpointSlot(checkpoint, 0))
     archive = read_archive(checkpoint.path, _CHECKPOINT)
     change(archive.tensors, archive.facts)
     write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, archive.facts)
-    place = Place(read_checkpoint(checkpoint.path), 0)
+    place = CheckpointSlot(read_checkpoint(checkpoint.path), 0)
     with pytest.raises(ValueError, match=r"a checkpoint that hotview saved, but its parts do not"):
         train(make_team(1), Schedule(2, view_names=NAMES), place)
 
 
 def test_replicas_that_take_turns_do_not_go_on_together(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
-    train(make_team(1), Schedule(1, view_names=NAMES), Place(checkpoint, 0))
+    train(make_team(1), Schedule(1, view_names=NAMES), CheckpointSlot(checkpoint, 0))
     with pytest.raises(ValueError, match="trains 2 at a time, but it is of one that trains 1"):
-        train(make_team(2), Schedule(2, view_names=NAMES), Place(checkpoint, 0))
+        train(make_team(2), Schedule(2, view_names=NAMES), CheckpointSlot(checkpoint, 0))
 
 
 def test_another_file_is_refused(tmp_path):

@@ -161,7 +161,7 @@ def test_a_script_says_which_process_was_killed(tmp_path, started):
         os.kill(int(children[0]), signal.SIGKILL)
         _, err = job.communicate(timeout=120)
     assert job.returncode == 1
-    assert "RankLostError: Expected all processes" in err
+    assert "ProcessLostError: Expected all processes" in err
     assert "rank 1 of 2 is gone. The checkpoint fit.checkpoint holds epoch" in err
 
 

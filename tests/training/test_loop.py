@@ -20,8 +20,15 @@ from hotview.losses.objective import Objective
 from hotview.nn.multiview import Widths, make_network
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.columns import Columns
-from hotview.training.loop import Alone, Schedule, Training, make_optimizer, train, train_step
-from hotview.training.rank import effective_rank
+from hotview.training.effective_rank import effective_rank
+from hotview.training.loop import (
+    Schedule,
+    SingleTrainer,
+    Training,
+    make_optimizer,
+    train,
+    train_step,
+)
 from hotview.training.rows import ViewRows
 
 COLUMNS, N = (4, 3, 5), 40
@@ -58,7 +65,7 @@ def make_network_of_views(n_classes=2):
 
 def make_objective(coupling="hot-reference", weight=1.0, **options):
     torch.manual_seed(0)
-    options = {"coupling_weight": weight, "view_weight": 0.0} | options
+    options = {"coupling_weight": weight, "regularizer_weight": 0.0} | options
     return Objective(COUPLINGS[coupling](), "none", **options)
 
 
@@ -72,7 +79,7 @@ def run(max_epochs=3, *, network=None, objective=None, sampler=None, rate=0.01, 
     score = options.pop("score", None)
     schedule = Schedule(max_epochs, view_names=NAMES, **options)
     training = Training(network, objective, sampler or make_sampler(), seeded(2), score)
-    (outcome,) = train(Alone(training, rate), schedule)
+    (outcome,) = train(SingleTrainer(training, rate), schedule)
     return outcome, network, objective
 
 

@@ -5,8 +5,8 @@ from torch.nn.functional import linear, relu
 
 import hotview as hv
 from hotview.datasets import make_views
+from hotview.nn.batched import stack_networks
 from hotview.nn.multiview import Widths, make_network
-from hotview.nn.stacked import stack_networks
 from hotview.training import precision as module
 from hotview.training.precision import PRECISIONS, in_precision, used_precision
 
@@ -173,11 +173,11 @@ def test_a_gpu_rounds_as_told(precision, most):
 
 
 @needs_gpu
-@pytest.mark.parametrize("n_replicas", (1, 3))
+@pytest.mark.parametrize("n_estimators", (1, 3))
 @pytest.mark.parametrize("precision", ("tf32", "bfloat16"))
-def test_rounded_steps_are_recorded(precision, n_replicas):
+def test_rounded_steps_are_recorded(precision, n_estimators):
     views = make_views(120, n_views=4, random_state=0).views
-    few = {"max_epochs": 15, "n_replicas": n_replicas, "device": "cuda", "random_state": 0}
+    few = {"max_epochs": 15, "n_estimators": n_estimators, "device": "cuda", "random_state": 0}
     exact = hv.MultiViewEncoder(**few).fit(views).history_
     rounded = hv.MultiViewEncoder(**few, precision=precision).fit(views).history_
     assert rounded[-1]["loss"] != exact[-1]["loss"]

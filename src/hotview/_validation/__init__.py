@@ -16,8 +16,7 @@ from hotview._validation.tables import (
     check_known_tables,
     check_tables,
 )
-from hotview._validation.target import check_target
-from hotview._validation.views import check_views
+from hotview._validation.views import check_target, check_views
 
 __all__ = [
     "Table",

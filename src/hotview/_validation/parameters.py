@@ -87,7 +87,7 @@ def check_weight(name: str, weight: Any) -> float:
     Examples
     --------
     >>> from hotview._validation import check_weight
-    >>> check_weight("view_weight", 0)
+    >>> check_weight("regularizer_weight", 0)
     0.0
     """
     if not _is_number(weight) or not 0 <= float(weight) < math.inf:
@@ -147,7 +147,7 @@ def check_choice(name: str, choice: Any, choices: Iterable[str]) -> str:
     Examples
     --------
     >>> from hotview._validation import check_choice
-    >>> check_choice("scale", "mean", ("mean", "sum"))
+    >>> check_choice("reduction", "mean", ("mean", "sum"))
     'mean'
     """
     words = list(choices)

@@ -1,5 +1,5 @@
 """The command line. Nothing heavy is imported until a command runs."""
 
-from hotview.cli.app import main
+from hotview.cli.main import main
 
 __all__ = ["main"]

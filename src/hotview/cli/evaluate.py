@@ -20,7 +20,7 @@ from hotview.cli.options import (
     by_view,
     written,
 )
-from hotview.cli.running import make_console, print_json, tell_notes
+from hotview.cli.runner import make_console, print_json, tell_notes
 
 __all__ = ["LabelColumn", "LabelTable", "evaluate"]
 
@@ -49,12 +49,12 @@ def evaluate(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Judge a model: accuracy, balanced accuracy, macro-F1, calibration and confusion.
+    """ViewPredictors a model: accuracy, balanced accuracy, macro-F1, calibration and confusion.
 
     Rows whose labels the model was trained on do not count, so that given the files of the fit it
     takes those that --hold-out left out. (Without ids, rows are known by their file only.)
     """
-    from hotview.cli.judged import labeled, read_judged
+    from hotview.cli.evaluation_data import labeled, read_judged
     from hotview.cli.models import open_model
     from hotview.evaluation import assess
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hotview.cli.options import Debug, Force, Json, Model
-from hotview.cli.running import UsageError, check_new_file, print_json
+from hotview.cli.runner import UsageError, check_new_file, print_json
 
 __all__ = ["export"]
 

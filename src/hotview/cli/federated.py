@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hotview.cli.options import Debug, Force, Json
-from hotview.cli.running import UsageError, as_usage, check_new_file, print_json
+from hotview.cli.runner import UsageError, as_usage, check_new_file, print_json
 
 __all__ = ["federated"]
 
@@ -105,7 +105,7 @@ def simulate(
     coupling: Annotated[str | None, _flag("hot-reference, hot-pairwise or none.")] = None,
     view_regularizer: Annotated[str | None, _flag("none or autoencoder.")] = None,
     label_holder: Annotated[str | None, _flag("Whose labels teach all.", metavar="NAME")] = None,
-    share_labels: Annotated[
+    propagate_labels: Annotated[
         bool | None,
         _flag("Send the labels of linked rows to all, who spread them.", "--share-labels"),
     ] = None,
@@ -152,7 +152,7 @@ def simulate(
 and --resume goes on from there with the same settings.
     """
     given = dict(locals())
-    from hotview.cli.federating import Job, run_simulation
+    from hotview.cli.federated_jobs import Job, run_simulation
     from hotview.federated import Privacy
     from hotview.federated.settings import Settings
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hotview.cli.cells import check_cells
-from hotview.datasets.people.columns import Column, ViewColumns
-from hotview.datasets.people.labels import LabelSource, find_labels, match_classes, merge_labels
-from hotview.datasets.people.opening import open_table
-from hotview.datasets.people.recipe import People, Recipe, ViewRows, gather_people, read_rows
+from hotview.cli.missing import check_cells
 from hotview.estimators import MultiViewClassifier
+from hotview.ingest.columns import Column, ViewColumns
+from hotview.ingest.labels import LabelSource, find_labels, match_classes, merge_labels
+from hotview.ingest.preprocessing import People, Recipe, TableRows, gather_people, read_rows
+from hotview.ingest.tables import open_table
 from hotview.persistence import load_model
 
 __all__ = ["OpenModel", "fingerprint", "open_model"]
@@ -42,7 +42,7 @@ class OpenModel:
     @property
     def notes(self) -> Mapping[str, Any]:
         """What `hotview fit` noted; nothing for a model from Python."""
-        notes: Mapping[str, Any] = self.estimator.notes_
+        notes: Mapping[str, Any] = self.estimator.metadata_
         return notes
 
     def check_classifies(self) -> None:
@@ -53,7 +53,7 @@ class OpenModel:
                 "--labels and --label-column to predict."
             )
 
-    def read_rows(self, specs: Sequence[str], id_files: Mapping[str, str]) -> dict[str, ViewRows]:
+    def read_rows(self, specs: Sequence[str], id_files: Mapping[str, str]) -> dict[str, TableRows]:
         """Rows of every view that is given, as they are in its file."""
         return read_rows(self.recipe, specs, id_files)
 
@@ -94,7 +94,7 @@ class Read:
     """Individuals, the rows they come from, and what a user should know about these."""
 
     people: People
-    rows: dict[str, ViewRows]
+    rows: dict[str, TableRows]
     remarks: list[str]
 
 
@@ -125,7 +125,7 @@ def open_model(
         The model.
     """
     estimator = load_model(path, device=device)
-    facts = estimator.notes_.get("recipe")
+    facts = estimator.metadata_.get("recipe")
     recipe = _plain_recipe(estimator) if facts is None else _recipe(path, facts)
     recipe = replace(recipe, text={**recipe.text, **(text or {})})
     if id_column is not None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hotview.cli.running import UsageError, set_debug
+from hotview.cli.runner import UsageError, set_debug
 
 __all__ = [
     "Debug",

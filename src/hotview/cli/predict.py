@@ -1,12 +1,15 @@
-"""``hotview predict`` and ``hotview transform``: what a model says about new rows."""
+"""What a model says about rows, as columns of a table."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from hotview.cli.models import OpenModel
 from hotview.cli.options import (
     Debug,
     Decimal,
@@ -22,9 +25,81 @@ from hotview.cli.options import (
     by_view,
     written,
 )
-from hotview.cli.running import check_new_file, print_json, tell_notes
+from hotview.cli.runner import check_new_file, print_json, tell_notes
+from hotview.ingest.preprocessing import People, TableRows
 
-__all__ = ["predict", "transform"]
+__all__ = ["feature_columns", "predict", "prediction_columns", "transform"]
+
+
+def prediction_columns(
+    model: OpenModel, people: People, tell: Callable[[int], object] = lambda n: None
+) -> dict[str, Any]:
+    """Predictions for individuals.
+
+    Parameters
+    ----------
+    model : OpenModel
+        A classifier.
+    people : People
+        The individuals.
+    tell : callable
+        Called with the number of individuals of every part that is done.
+
+    Returns
+    -------
+    dict of str to sequence
+        Columns: ids, ``predicted``, ``probability``, ``probability_<class>`` for every class,
+        ``disagreement`` and ``n_views``.
+    """
+    estimator = model.estimator
+    P, disagreement = estimator._predict_both(people.views, tell)
+    columns: dict[str, Any] = {}
+    columns["predicted"] = estimator.classes_[P.argmax(axis=1)]
+    columns["probability"] = P.max(axis=1)
+    for j, name in enumerate(estimator.classes_.tolist()):
+        columns[f"probability_{name}"] = P[:, j]
+    if len(estimator.networks_) > 1:
+        columns["disagreement"] = disagreement
+    columns["n_views"] = np.sum(list(people.present.values()), axis=0)
+    return {**_id_column(model, people.ids.tolist(), columns, known=people.has_ids), **columns}
+
+
+def feature_columns(model: OpenModel, name: str, view: TableRows, space: str) -> dict[str, Any]:
+    """Features of the rows of a view.
+
+    Parameters
+    ----------
+    model : OpenModel
+        The model.
+    name : str
+        The view.
+    view : TableRows
+        Its rows.
+    space : {"features", "common"}
+        Which features.
+
+    Returns
+    -------
+    dict of str to sequence
+        Columns: ids and features.
+    """
+    Z = model.estimator.transform_view(view.X, name, space)
+    ids = view.ids if view.ids is not None else list(range(1, len(Z) + 1))
+    columns = {f"{name}_{j}": Z[:, j] for j in range(Z.shape[1])}
+    return {**_id_column(model, ids, columns, known=view.ids is not None), **columns}
+
+
+def _id_column(
+    model: OpenModel, ids: list[Any], others: Collection[str], *, known: bool
+) -> dict[str, list[Any]]:
+    """Ids under the name they came with, or rows counted from 1."""
+    name = (model.recipe.id_column or "row") if known else "row"
+    if name in others:
+        raise ValueError(
+            f"The column of ids is called {name!r}, as is one of the result. Rename it in your "
+            "files, and say so: --id-column."
+        )
+    return {name: ids}
 
 
 def predict(
@@ -49,10 +124,9 @@ def predict(
     The table has their ids, the most probable class, its probability, those of all classes, how
     much the networks disagree, and in how many views they are. Any views may be missing.
     """
-    from hotview.cli.counting import RowsBar
     from hotview.cli.models import open_model
-    from hotview.cli.tables import prediction_columns
-    from hotview.cli.writing import check_table_path, write_table
+    from hotview.cli.output_files import check_table_path, write_table
+    from hotview.cli.progress import RowsBar
 
     check_table_path(out)
     check_new_file(out, force=force)
@@ -103,9 +177,8 @@ def transform(
 ) -> None:
     """Encode the rows of every view, in the order of its file, with their ids."""
     from hotview.cli.models import open_model
-    from hotview.cli.running import UsageError
-    from hotview.cli.tables import feature_columns
-    from hotview.cli.writing import make_folder, write_table
+    from hotview.cli.output_files import make_folder, write_table
+    from hotview.cli.runner import UsageError
 
     if space not in ("features", "common"):
         raise UsageError(f"Expected --space to be features or common, but it is {space!r}.")

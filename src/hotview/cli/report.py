@@ -1,4 +1,4 @@
-"""``hotview report``: a page about a model, or about the paper's evaluation."""
+"""``hotview report``: a page about a model."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ from hotview.cli.options import (
     by_view,
     written,
 )
-from hotview.cli.running import UsageError, check_new_file, print_json, tell_notes
+from hotview.cli.runner import UsageError, check_new_file, print_json, tell_notes
 
 __all__ = ["report"]
-
-_PAPER_RESULTS, _PAPER_PAGE = Path("results/paper"), Path("docs/reproduction.md")
 
 
 def report(
@@ -34,7 +32,7 @@ def report(
         Path | None,
         typer.Argument(
             metavar="MODEL",
-            help="A model that was saved (.hotview); with --paper, the folder of the results.",
+            help="A model that was saved (.hotview).",
             show_default=False,
         ),
     ] = None,
@@ -68,9 +66,6 @@ def report(
         bool, typer.Option(help="Lay the common space out by UMAP too, where it is installed.")
     ] = True,
     device: Device = "auto",
-    paper: Annotated[
-        bool, typer.Option("--paper", help="The page on the paper's evaluation instead.")
-    ] = False,
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
@@ -80,9 +75,6 @@ def report(
     With tables it also shows how good the model is, what every view adds, and the space that the
     views share.
     """
-    if paper:
-        _report_paper(model or _PAPER_RESULTS, out or _PAPER_PAGE, force=force)
-        return
     if model is None:
         raise UsageError("Say which model, as in hotview report model.hotview -o report.html.")
     if out is None:
@@ -119,7 +111,7 @@ def _rows(
     opened: Any, specs: list[str], labels: str | None, id_files: dict[str, str], baselines: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Rows to look at, and those of the fit, as `make_record` takes them."""
-    from hotview.cli.judged import read_judged, training_study
+    from hotview.cli.evaluation_data import read_judged, training_study
     from hotview.estimators import MultiViewClassifier
 
     if not isinstance(opened.estimator, MultiViewClassifier):
@@ -147,11 +139,3 @@ def _rows(
                 "unaligned_y": study.unaligned_target or None,
             }
     return arguments, remarks
-
-
-def _report_paper(folder: Path, out: Path, *, force: bool) -> None:
-    check_new_file(out, force=force)
-    from hotview.report.reproduction import write_page
-
-    write_page(folder, out)
-    typer.echo(f"Page written to {out}")

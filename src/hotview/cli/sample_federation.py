@@ -11,7 +11,7 @@ import numpy as np
 
 from hotview._files import whole_file
 from hotview._types import Array, IntArray
-from hotview.cli.writing import write_table
+from hotview.cli.output_files import write_table
 from hotview.datasets import load_handwritten
 from hotview.federated.new_app import write_app
 from hotview.federated.settings import Settings

@@ -10,7 +10,7 @@ import numpy as np
 
 from hotview._types import Array, IntArray
 from hotview.cli.demo import load_digits
-from hotview.cli.writing import make_folder, write_table
+from hotview.cli.output_files import make_folder, write_table
 
 __all__ = ["write_sample_files"]
 

@@ -2,6 +2,6 @@
 
 from hotview.estimators.classifier import MultiViewClassifier
 from hotview.estimators.encoder import MultiViewEncoder
-from hotview.estimators.stacked import StackedViews
+from hotview.estimators.stacked_views import StackedViews
 
 __all__ = ["MultiViewClassifier", "MultiViewEncoder", "StackedViews"]

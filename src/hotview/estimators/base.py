@@ -17,23 +17,23 @@ from sklearn.utils.validation import check_is_fitted
 import hotview
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import Table, check_choice, check_known_tables
-from hotview.estimators.agreeing import check_same_everywhere
-from hotview.estimators.fitting import fit_views
-from hotview.estimators.frames import CONTAINERS, output_container, wrap_rows
+from hotview.estimators.checkpointing import begin_fit, check_same_fit, explained_loss
+from hotview.estimators.distributed_checks import check_same_everywhere
+from hotview.estimators.fit import fit_views
 from hotview.estimators.inference import encode_rows
-from hotview.estimators.parameters import check_parameters, pick_ranks
+from hotview.estimators.inputs import FitInputs, FitResult
+from hotview.estimators.output_containers import CONTAINERS, output_container, wrap_rows
+from hotview.estimators.parameters import check_parameters, pick_processes
+from hotview.estimators.provenance import describe_training
 from hotview.estimators.randomness import replica_states
-from hotview.estimators.resuming import begin_fit, check_same_fit, explained_loss
-from hotview.estimators.task import Fitted, Task
-from hotview.estimators.trained_on import tell_training
 from hotview.losses import Coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan
 from hotview.training.columns import Columns, check_finite
-from hotview.training.history import History
-from hotview.training.planning import ViewPlan, average_plans, match_columns
+from hotview.training.recorder import History
 from hotview.training.rows import ViewRows
+from hotview.training.view_plan import ViewPlan, average_plans, match_columns
 
 __all__ = ["MultiViewEstimator"]
 
@@ -68,8 +68,8 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     references_: Array | None
     batch_size_: int
     trained_on_: dict[str, Any]
-    remarks_: list[str]
-    notes_: dict[str, Any]
+    fit_warnings_: list[str]
+    metadata_: dict[str, Any]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -78,13 +78,13 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return tags
 
     @abstractmethod
-    def _tasks(self, *args: Any, **arguments: Any) -> list[Task]:
+    def _tasks(self, *args: Any, **arguments: Any) -> list[FitInputs]:
         """Check what `fit` got; return what to train, one task per replica."""
 
-    def _per_replica(self, task: Task) -> list[Task]:
+    def _per_replica(self, task: FitInputs) -> list[FitInputs]:
         """The same fit with the random state of every replica."""
         parameters = task.parameters
-        states = replica_states(parameters["random_state"], parameters["n_replicas"])
+        states = replica_states(parameters["random_state"], parameters["n_estimators"])
         return [
             replace(task, parameters={**parameters, "random_state": state}, replica=r)
             for r, state in enumerate(states)
@@ -93,7 +93,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
         start = time.perf_counter()
         given = self._parameters()
-        ranks = pick_ranks(given)
+        ranks = pick_processes(given)
         with ranks.telling(), explained_loss(given["checkpoint"]):
             checkpoint, parameters = begin_fit(given, resume=resume, ranks=ranks)
             if checkpoint is not None:
@@ -110,7 +110,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_parameters(parameters)
         return parameters
 
-    def _keep(self, tasks: Sequence[Task], found: Sequence[Fitted], start: float) -> None:
+    def _keep(self, tasks: Sequence[FitInputs], found: Sequence[FitResult], start: float) -> None:
         """Set the attributes of a fit that began at `start`."""
         source, fitted = tasks[0].source, found[0]
         tables = {name: source.tables(name)[0] for name in source.names}
@@ -125,10 +125,10 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.references_ = _references([one.coupling for one in found], self.plans_)
         self._shapes = {name: (table.n_columns, table.columns) for name, table in tables.items()}
         self._columns: dict[str, Columns] = fitted.columns
-        self.remarks_ = list(dict.fromkeys(remark for one in found for remark in one.remarks))
-        self.notes_ = {}
+        self.fit_warnings_ = list(dict.fromkeys(remark for one in found for remark in one.remarks))
+        self.metadata_ = {}
         seconds = time.perf_counter() - start
-        self.trained_on_ = tell_training(tasks[0], seconds, self._device)
+        self.trained_on_ = describe_training(tasks[0], seconds, self._device)
 
     def _keep_plans(self, plans: list[ViewPlan]) -> None:
         self.plans_ = plans or None

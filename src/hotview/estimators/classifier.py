@@ -22,8 +22,8 @@ from hotview._validation import (
     check_share,
 )
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.gathering import Source, check_source
-from hotview.estimators.inference import Replica, ask_replicas, check_some_view
+from hotview.estimators.inference import EnsembleMember, check_some_view, predict_ensemble
+from hotview.estimators.inputs import FitInputs, FitResult, Source, Validation, check_source
 from hotview.estimators.labels import (
     Labels,
     check_all_known,
@@ -32,9 +32,8 @@ from hotview.estimators.labels import (
     number_labels,
     read_labels,
 )
-from hotview.estimators.pooling import Pool, fit_pool
 from hotview.estimators.randomness import entropy_of
-from hotview.estimators.task import Fitted, Task, Validation
+from hotview.semisupervised.fusion import LogOpinionPool, fit_pool
 from hotview.training.columns import check_finite
 from hotview.training.loop import Epoch
 
@@ -62,7 +61,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ``"manifold"`` (its neighbors stay neighbors).
     n_components : int, default=10
         Dimension of the common space.
-    n_features : int, default=20
+    encoder_dim : int, default=20
         Features of every view.
     hidden : tuple of int or dict of str to tuple, default=(128,)
         Widths of the hidden layers of all encoders, or by view; ``()`` makes them linear.
@@ -79,20 +78,21 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         How directions are drawn.
     coupling_weight : float, default=0.1
         γ, the weight of the coupling.
-    view_weight : float, default=1.0
+    regularizer_weight : float, default=1.0
         τ, the weight of the view regularizer.
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint inside the coupling; ``inf`` meets it exactly, by a linear
         map of the latents or references of every batch.
-    entropy : float, default=0.1
-        β, the entropy of the plan: relative to the mean cost, or, with ``scale="sum"``, as it
+    reg : float, default=0.1
+        β, the entropic regularization of the plan: relative to the mean
+        cost, or, with ``reduction="sum"``, as it
         stands.
     cost_decay : float, default=0.9
         Costs are averaged over steps with this decay before the plan is solved for; 0 takes each
         step alone.
     sinkhorn_max_iter : int, default=1000
         Most iterations for the plan; up to 100 they are Sinkhorn's and nothing else.
-    scale : {"mean", "sum"}, default="mean"
+    reduction : {"mean", "sum"}, default="mean"
         Whether costs and constraints are means or, as in the paper, sums over rows.
     n_neighbors : int, default=10
         Neighbors of every row, for ``view_regularizer="manifold"``.
@@ -125,7 +125,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Weight of the views' own heads in the objective. With 0 they are trained beside it, on
         features held fixed; the objective is the paper's, and rows that have all views are judged
         by the joint layer alone. Otherwise all heads that can see a row are averaged. None takes 1,
-        and 0 with ``scale="sum"``, so that the paper's settings give the paper's objective.
+        and 0 with ``reduction="sum"``, so that the paper's settings give the paper's objective.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     unlabeled_marker : object, default=-1
@@ -136,7 +136,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     patience : int or None, default=None
         Epochs without a better validation score after which training stops and goes back to the
         best weights; None trains to the end.
-    n_replicas : int, default=5
+    n_estimators : int, default=5
         Networks to train, on the same rows from different seeds: a deep ensemble. Probabilities
         are their mean, `predict_disagreement` tells where they differ, and `plan_` is their mean
         plan. Encoders of one's own begin alike in all, and what is random in them is not the same
@@ -176,7 +176,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         The classes, sorted.
     plan_, view_labels_, references_, history_, network_, networks_, histories_, plans_ : object
         As for :class:`MultiViewEncoder`; the history also has the validation score.
-    view_names_, n_views_, n_features_per_view_, batch_size_, remarks_, notes_ : object
+    view_names_, n_views_, n_features_per_view_, batch_size_, fit_warnings_, metadata_ : object
         As for :class:`MultiViewEncoder`.
     trained_on_ : dict of str to object
         As for :class:`MultiViewEncoder`, and the number of labels of every class.
@@ -200,7 +200,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         view_regularizer: str = "none",
         *,
         n_components: int = 10,
-        n_features: int = 20,
+        encoder_dim: int = 20,
         hidden: Any = (128,),
         encoders: Any = None,
         initialization: str = "pca",
@@ -208,12 +208,12 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         n_projections: int = 50,
         projections: str = "orthogonal",
         coupling_weight: float = 0.1,
-        view_weight: float = 1.0,
+        regularizer_weight: float = 1.0,
         orthogonality_weight: float = 0.01,
-        entropy: float = 0.1,
+        reg: float = 0.1,
         cost_decay: float = 0.9,
         sinkhorn_max_iter: int = 1000,
-        scale: str = "mean",
+        reduction: str = "mean",
         n_neighbors: int = 10,
         max_epochs: int | None = None,
         steps_per_epoch: int | None = None,
@@ -228,7 +228,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         unlabeled_marker: Any = -1,
         validation_fraction: float | None = None,
         patience: int | None = None,
-        n_replicas: int = 5,
+        n_estimators: int = 5,
         device: Any = "auto",
         strategy: str | None = None,
         devices: int | str = 1,
@@ -242,7 +242,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.coupling = coupling
         self.view_regularizer = view_regularizer
         self.n_components = n_components
-        self.n_features = n_features
+        self.encoder_dim = encoder_dim
         self.hidden = hidden
         self.encoders = encoders
         self.initialization = initialization
@@ -250,12 +250,12 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.n_projections = n_projections
         self.projections = projections
         self.coupling_weight = coupling_weight
-        self.view_weight = view_weight
+        self.regularizer_weight = regularizer_weight
         self.orthogonality_weight = orthogonality_weight
-        self.entropy = entropy
+        self.reg = reg
         self.cost_decay = cost_decay
         self.sinkhorn_max_iter = sinkhorn_max_iter
-        self.scale = scale
+        self.reduction = reduction
         self.n_neighbors = n_neighbors
         self.max_epochs = max_epochs
         self.steps_per_epoch = steps_per_epoch
@@ -270,7 +270,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.unlabeled_marker = unlabeled_marker
         self.validation_fraction = validation_fraction
         self.patience = patience
-        self.n_replicas = n_replicas
+        self.n_estimators = n_estimators
         self.device = device
         self.strategy = strategy
         self.devices = devices
@@ -334,7 +334,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
         validation: tuple[Views, npt.ArrayLike] | None = None,
         parameters: dict[str, Any] | None = None,
-    ) -> list[Task]:
+    ) -> list[FitInputs]:
         """Check what `fit` got; return what to train, one task per replica."""
         parameters = parameters or self._parameters()
         source = check_source(Xs, y, unaligned)
@@ -343,10 +343,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
             given, source.n_linked, unaligned_y, source.unaligned, self.unlabeled_marker
         )
         judge = self._check_validation(source, labels.classes, validation)
-        task = Task(source, labels, parameters, self._weigh_classes, judge)
+        task = FitInputs(source, labels, parameters, self._weigh_classes, judge)
         return self._leave_out(self._per_replica(task))
 
-    def _leave_out(self, tasks: list[Task]) -> list[Task]:
+    def _leave_out(self, tasks: list[FitInputs]) -> list[FitInputs]:
         """Let every replica leave out the labels of other rows, so that these can judge it."""
         labels = tasks[0].labels
         if self.fusion != "stacked" or len(tasks) == 1 or labels is None:
@@ -354,13 +354,13 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         hands = deal_out(labels, len(tasks), _dealer(tasks))
         return [replace(task, held=held) for task, held in zip(tasks, hands, strict=True)]
 
-    def _keep(self, tasks: Sequence[Task], found: Sequence[Fitted], start: float) -> None:
+    def _keep(self, tasks: Sequence[FitInputs], found: Sequence[FitResult], start: float) -> None:
         super()._keep(tasks, found, start)
         assert tasks[0].labels is not None
         self.classes_ = tasks[0].labels.classes
         self._fusions = [one.fusion for one in found if one.fusion is not None]
         self._judges = [one.judge for one in found]
-        self._pool: Pool | None = None
+        self._pool: LogOpinionPool | None = None
         if self.fusion == "stacked":
             held = [one.held for one in found if one.held is not None]
             # A Generator of the user's is moved on by what needs it alone.
@@ -487,11 +487,11 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         conclude: Callable[[Tensor], Tensor],
         tell: Callable[[int], object] = lambda n: None,
     ) -> Array:
-        """What follows from the probabilities of all replicas, as of `ask_replicas`."""
+        """What follows from the probabilities of all replicas, as of `predict_ensemble`."""
         tables = self._check(Xs)
         n_rows = check_aligned_tables(tables)
-        replicas = map(Replica, self.networks_, self._fusions, self._judges)
-        found = ask_replicas(list(replicas), self._rows(tables), self._pool, conclude, tell)
+        replicas = map(EnsembleMember, self.networks_, self._fusions, self._judges)
+        found = predict_ensemble(list(replicas), self._rows(tables), self._pool, conclude, tell)
         nowhere = np.flatnonzero(np.isnan(found.reshape(n_rows, -1)[:, 0]))
         check_some_view(nowhere, self.view_names_)
         return found
@@ -551,6 +551,6 @@ def _disagreement(log_p: Tensor) -> Tensor:
     return between.clamp_min(0.0)
 
 
-def _dealer(tasks: Sequence[Task]) -> np.random.Generator:
+def _dealer(tasks: Sequence[FitInputs]) -> np.random.Generator:
     """Source of which labels are left out, and which views, that is the same for the same fit."""
     return np.random.default_rng(entropy_of(tasks[0].parameters["random_state"]))

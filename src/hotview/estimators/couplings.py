@@ -33,13 +33,17 @@ class CouplingSettings:
     n_projections: int
     projections: str
     orthogonality_weight: float
-    scale: str
+    reduction: str
     planner: Planner
     generator: torch.Generator
 
 
 def _sliced(s: CouplingSettings) -> dict[str, Any]:
-    return {"n_projections": s.n_projections, "projections": s.projections, "scale": s.scale}
+    return {
+        "n_projections": s.n_projections,
+        "projections": s.projections,
+        "reduction": s.reduction,
+    }
 
 
 def _references(s: CouplingSettings) -> dict[str, Any]:
@@ -49,8 +53,8 @@ def _references(s: CouplingSettings) -> dict[str, Any]:
 #: R_M by name
 COUPLINGS: dict[str, Callable[[CouplingSettings], Coupling]] = {
     "none": lambda s: NoCoupling(),
-    "lscca": lambda s: LSCCA(s.orthogonality_weight, scale=s.scale),
-    "dgcca": lambda s: DGCCA(scale=s.scale),
+    "lscca": lambda s: LSCCA(s.orthogonality_weight, reduction=s.reduction),
+    "dgcca": lambda s: DGCCA(reduction=s.reduction),
     "sw-pairwise": lambda s: SWPairwise(s.orthogonality_weight, **_sliced(s)),
     "sw-reference": lambda s: SWReference(s.n_components, s.orthogonality_weight, **_references(s)),
     "hot-pairwise": lambda s: HOTPairwise(s.orthogonality_weight, s.planner, **_sliced(s)),

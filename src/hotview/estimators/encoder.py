@@ -11,8 +11,7 @@ from sklearn.base import TransformerMixin
 from hotview._types import Views
 from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.gathering import Source
-from hotview.estimators.task import Task
+from hotview.estimators.inputs import FitInputs, Source
 from hotview.training.loop import Epoch
 
 __all__ = ["MultiViewEncoder"]
@@ -35,7 +34,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         ``"manifold"`` (its neighbors stay neighbors).
     n_components : int, default=10
         Dimension of the common space.
-    n_features : int, default=20
+    encoder_dim : int, default=20
         Features of every view.
     hidden : tuple of int or dict of str to tuple, default=(128,)
         Widths of the hidden layers of all encoders, or by view; ``()`` makes them linear.
@@ -52,20 +51,21 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         How directions are drawn.
     coupling_weight : float, default=0.1
         γ, the weight of the coupling.
-    view_weight : float, default=0.01
+    regularizer_weight : float, default=0.01
         τ, the weight of the view regularizer.
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint inside the coupling; ``inf`` meets it exactly, by a linear
         map of the latents or references of every batch.
-    entropy : float, default=0.1
-        β, the entropy of the plan: relative to the mean cost, or, with ``scale="sum"``, as it
+    reg : float, default=0.1
+        β, the entropic regularization of the plan: relative to the mean
+        cost, or, with ``reduction="sum"``, as it
         stands.
     cost_decay : float, default=0.9
         Costs are averaged over steps with this decay before the plan is solved for; 0 takes each
         step alone.
     sinkhorn_max_iter : int, default=1000
         Most iterations for the plan; up to 100 they are Sinkhorn's and nothing else.
-    scale : {"mean", "sum"}, default="mean"
+    reduction : {"mean", "sum"}, default="mean"
         Whether costs and constraints are means or, as in the paper, sums over rows.
     n_neighbors : int, default=10
         Neighbors of every row, for ``view_regularizer="manifold"``.
@@ -83,7 +83,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     impute : {None, "mean"}, default=None
         What to do with NaN in a row that has other values in the view: refuse it, or fill in the
         column's training mean. A row that is NaN throughout a view is absent from it.
-    n_replicas : int, default=1
+    n_estimators : int, default=1
         Networks to train, on the same rows from different seeds; `transform` puts their features
         side by side, and `plan_` is their mean plan. Encoders of one's own begin alike in all, and
         what is random in them is not the same as alone.
@@ -140,9 +140,9 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     trained_on_ : dict of str to object
         What the model was trained on: numbers of rows and labels, seconds, versions, the device,
         the precision.
-    remarks_ : list of str
+    fit_warnings_ : list of str
         The warnings of the fit.
-    notes_ : dict of str to object
+    metadata_ : dict of str to object
         Empty after `fit`; what is put in is saved with the model, if JSON can hold it.
 
     Examples
@@ -163,7 +163,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         view_regularizer: str = "autoencoder",
         *,
         n_components: int = 10,
-        n_features: int = 20,
+        encoder_dim: int = 20,
         hidden: Any = (128,),
         encoders: Any = None,
         initialization: str = "pca",
@@ -171,12 +171,12 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         n_projections: int = 50,
         projections: str = "orthogonal",
         coupling_weight: float = 0.1,
-        view_weight: float = 0.01,
+        regularizer_weight: float = 0.01,
         orthogonality_weight: float = 0.01,
-        entropy: float = 0.1,
+        reg: float = 0.1,
         cost_decay: float = 0.9,
         sinkhorn_max_iter: int = 1000,
-        scale: str = "mean",
+        reduction: str = "mean",
         n_neighbors: int = 10,
         max_epochs: int = 100,
         steps_per_epoch: int | None = None,
@@ -184,7 +184,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         learning_rate: float = 0.001,
         standardize: bool = True,
         impute: str | None = None,
-        n_replicas: int = 1,
+        n_estimators: int = 1,
         device: Any = "auto",
         strategy: str | None = None,
         devices: int | str = 1,
@@ -198,7 +198,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.coupling = coupling
         self.view_regularizer = view_regularizer
         self.n_components = n_components
-        self.n_features = n_features
+        self.encoder_dim = encoder_dim
         self.hidden = hidden
         self.encoders = encoders
         self.initialization = initialization
@@ -206,12 +206,12 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.n_projections = n_projections
         self.projections = projections
         self.coupling_weight = coupling_weight
-        self.view_weight = view_weight
+        self.regularizer_weight = regularizer_weight
         self.orthogonality_weight = orthogonality_weight
-        self.entropy = entropy
+        self.reg = reg
         self.cost_decay = cost_decay
         self.sinkhorn_max_iter = sinkhorn_max_iter
-        self.scale = scale
+        self.reduction = reduction
         self.n_neighbors = n_neighbors
         self.max_epochs = max_epochs
         self.steps_per_epoch = steps_per_epoch
@@ -219,7 +219,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.learning_rate = learning_rate
         self.standardize = standardize
         self.impute = impute
-        self.n_replicas = n_replicas
+        self.n_estimators = n_estimators
         self.device = device
         self.strategy = strategy
         self.devices = devices
@@ -269,7 +269,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         *,
         paired: bool = False,
         parameters: dict[str, Any] | None = None,
-    ) -> list[Task]:
+    ) -> list[FitInputs]:
         """Check what `fit` got; return what to train, one task per replica."""
         parameters = parameters or self._parameters()
         if not isinstance(paired, bool | np.bool_):
@@ -280,4 +280,4 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         tables = check_tables(Xs, aligned=paired, at_least=2)
         names = list(tables)
         source = Source(names, tables, {}) if paired else Source(names, {}, tables)
-        return self._per_replica(Task(source, None, parameters))
+        return self._per_replica(FitInputs(source, None, parameters))

@@ -12,19 +12,19 @@ import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.estimators.judging import Judge
-from hotview.estimators.pooling import Pool
+from hotview.nn.mlp import encode_exactly
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.nn.networks import encode_exactly
+from hotview.semisupervised.fusion import LogOpinionPool
+from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.rows import ViewRows
 
 __all__ = [
+    "EnsembleMember",
     "Fusion",
-    "Replica",
-    "ask_replicas",
     "class_log_probabilities",
     "encode_rows",
-    "judge_rows",
+    "member_log_probs",
+    "predict_ensemble",
 ]
 
 _CHUNK = {"cpu": 4096, "cuda": 65536}  # rows at a time: few for caches, many to fill a GPU
@@ -52,12 +52,12 @@ class Fusion:
     log_prior: tuple[float, ...]
 
 
-class Replica(NamedTuple):
+class EnsembleMember(NamedTuple):
     """A trained network, whom to listen to, and who judges instead of its heads, if anybody."""
 
     network: MultiViewNetwork
     fusion: Fusion
-    judge: Judge | None
+    judge: ViewPredictors | None
 
 
 def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, space: str) -> Array:
@@ -79,10 +79,10 @@ def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, sp
         return _gather((encode_part(Xs[s]) for Xs in _parts({s: rows})), len(rows))
 
 
-def ask_replicas(
-    replicas: Sequence[Replica],
+def predict_ensemble(
+    replicas: Sequence[EnsembleMember],
     views: Mapping[int, ViewRows],
-    pool: Pool | None,
+    pool: LogOpinionPool | None,
     conclude: Callable[[Tensor], Tensor],
     tell: Callable[[int], object] = lambda n: None,
 ) -> Array:
@@ -90,11 +90,11 @@ def ask_replicas(
 
     Parameters
     ----------
-    replicas : sequence of Replica
+    replicas : sequence of EnsembleMember
         Whom to ask.
     views : dict of int to ViewRows
         The views that are present, by number; the same number of rows in each.
-    pool : Pool or None
+    pool : LogOpinionPool or None
         How much each judgment counts.
     conclude : callable
         Makes (rows, ...) of logarithms of probabilities, (replicas, rows, classes), which are NaN
@@ -111,7 +111,7 @@ def ask_replicas(
     def ask(Xs: dict[int, Tensor]) -> Tensor:
         found = []
         for network, fusion, judge in replicas:
-            said, speaks, has = judge_tensors(network, Xs, fusion, judge)
+            said, speaks, has = log_probs_by_view(network, Xs, fusion, judge)
             found.append(combine(said, speaks, has, fusion, pool))
         return conclude(torch.stack(found))
 
@@ -123,8 +123,8 @@ def class_log_probabilities(
     network: MultiViewNetwork,
     views: Mapping[int, ViewRows],
     fusion: Fusion,
-    judge: Judge | None = None,
-    pool: Pool | None = None,
+    judge: ViewPredictors | None = None,
+    pool: LogOpinionPool | None = None,
 ) -> Array:
     """Logarithms of class probabilities of aligned rows, (rows, classes), float64.
 
@@ -141,9 +141,9 @@ def class_log_probabilities(
         The views that are present, by number; the same number of rows in each.
     fusion : Fusion
         Whom to listen to.
-    judge : Judge or None, default=None
+    judge : ViewPredictors or None, default=None
         Who judges instead of the heads of the network.
-    pool : Pool or None, default=None
+    pool : LogOpinionPool or None, default=None
         How much each judgment counts.
 
     Returns
@@ -151,11 +151,15 @@ def class_log_probabilities(
     ndarray of float64
         Rows without any view are NaN.
     """
-    return ask_replicas([Replica(network, fusion, judge)], views, pool, lambda found: found[0])
+    return predict_ensemble(
+        [EnsembleMember(network, fusion, judge)], views, pool, lambda found: found[0]
+    )
 
 
-def combine(said: Tensor, speaks: Tensor, has: Tensor, fusion: Fusion, pool: Pool | None) -> Tensor:
-    """Logarithms of probabilities from what `judge_tensors` returns; NaN without any view."""
+def combine(
+    said: Tensor, speaks: Tensor, has: Tensor, fusion: Fusion, pool: LogOpinionPool | None
+) -> Tensor:
+    """Logarithms of probabilities from what `log_probs_by_view` returns; NaN without any view."""
     if pool is None:
         scores = _average(said, speaks, fusion)
     else:
@@ -165,11 +169,11 @@ def combine(said: Tensor, speaks: Tensor, has: Tensor, fusion: Fusion, pool: Poo
     return scores.masked_fill(~has.any(1, keepdim=True), torch.nan)
 
 
-def judge_rows(
+def member_log_probs(
     network: MultiViewNetwork,
     views: Mapping[int, ViewRows],
     fusion: Fusion,
-    judge: Judge | None,
+    judge: ViewPredictors | None,
 ) -> tuple[Array, Array]:
     """What every view, and last all jointly, say about rows of all views, and whether they do.
 
@@ -181,7 +185,7 @@ def judge_rows(
         Which of them count.
     """
     with torch.inference_mode():
-        found = [judge_tensors(network, Xs, fusion, judge) for Xs in _parts(views)]
+        found = [log_probs_by_view(network, Xs, fusion, judge) for Xs in _parts(views)]
     said = torch.cat([said.log_softmax(2) for said, _, _ in found]).cpu().numpy()
     speaks = torch.cat([speaks for _, speaks, _ in found]).cpu().numpy()
     missing = len(network.encoders) + 1 - said.shape[1]  # of the joint judgment, there may be none
@@ -235,8 +239,8 @@ def _gather(
     return room
 
 
-def judge_tensors(
-    network: MultiViewNetwork, Xs: dict[int, Tensor], fusion: Fusion, judge: Judge | None
+def log_probs_by_view(
+    network: MultiViewNetwork, Xs: dict[int, Tensor], fusion: Fusion, judge: ViewPredictors | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What is said about standardized rows of some views, who speaks, and which views they have.
 
@@ -263,7 +267,7 @@ def judge_tensors(
 
 
 def _judge_view(
-    network: MultiViewNetwork, s: int, X: Tensor, F: Tensor, judge: Judge | None
+    network: MultiViewNetwork, s: int, X: Tensor, F: Tensor, judge: ViewPredictors | None
 ) -> Tensor:
     if judge is None:
         head: Tensor = network.view_heads[s](F)
@@ -272,7 +276,10 @@ def _judge_view(
 
 
 def _judge_jointly(
-    network: MultiViewNetwork, Xs: dict[int, Tensor], Fs: dict[int, Tensor], judge: Judge | None
+    network: MultiViewNetwork,
+    Xs: dict[int, Tensor],
+    Fs: dict[int, Tensor],
+    judge: ViewPredictors | None,
 ) -> Tensor:
     every = range(len(Fs))
     if judge is None:

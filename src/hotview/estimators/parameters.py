@@ -23,34 +23,34 @@ from hotview._validation import (
 from hotview.estimators.couplings import COUPLINGS
 from hotview.losses.objective import VIEW_REGULARIZERS
 from hotview.training.precision import PRECISIONS
-from hotview.training.ranks import Ranks
+from hotview.training.process_group import ProcessGroup
 
-__all__ = ["check_parameters", "encoders_of", "hidden_of", "pick_device", "pick_ranks"]
+__all__ = ["check_parameters", "encoders_of", "hidden_of", "pick_device", "pick_processes"]
 
 _CHOICES = {
     "coupling": tuple(COUPLINGS),
     "view_regularizer": tuple(VIEW_REGULARIZERS),
     "projections": ("orthogonal", "iid", "qmc"),
-    "scale": ("mean", "sum"),
+    "reduction": ("mean", "sum"),
     "initialization": ("pca", "random"),
     "precision": PRECISIONS,
 }
 _COUNTS = (
     "n_components",
-    "n_features",
+    "encoder_dim",
     "n_references",
     "n_projections",
     "n_neighbors",
     "sinkhorn_max_iter",
     "batch_size",
-    "n_replicas",
+    "n_estimators",
     "checkpoint_every",
 )
 _OPTIONAL_COUNTS = ("max_epochs", "steps_per_epoch", "patience")
-_WEIGHTS = ("coupling_weight", "view_weight")
+_WEIGHTS = ("coupling_weight", "regularizer_weight")
 _OPTIONAL_WEIGHTS = ("head_weight",)
 STRATEGIES = ("ddp",)  # of sharing a fit out among processes
-_POSITIVE = ("entropy", "learning_rate")
+_POSITIVE = ("reg", "learning_rate")
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -148,19 +148,19 @@ def pick_device(device: Any) -> torch.device:
     return picked
 
 
-def pick_ranks(parameters: Mapping[str, Any]) -> Ranks:
+def pick_processes(parameters: Mapping[str, Any]) -> ProcessGroup:
     """The processes to train in: this one, or those that the strategy starts."""
     if parameters.get("strategy") is None:
-        return Ranks()
+        return ProcessGroup()
     device = pick_device(parameters["device"])
     if ":" in str(device):
         raise ValueError(
             "Expected device to be 'auto' or a kind of device, as 'cuda', because strategy='ddp' "
             f"gives every process a device of its own, but it is {parameters['device']!r}."
         )
-    from hotview.training.distributed import launch_ranks  # which few need
+    from hotview.training.distributed import launch_processes  # which few need
 
-    return launch_ranks(device, parameters["devices"])
+    return launch_processes(device, parameters["devices"])
 
 
 def hidden_of(hidden: Any, names: Sequence[str]) -> list[tuple[int, ...]]:

@@ -11,8 +11,8 @@ from sklearn.metrics import f1_score, log_loss
 
 from hotview._types import Array
 from hotview.evaluation.metrics import expected_calibration_error
-from hotview.evaluation.record.contents import Share
 from hotview.evaluation.record.intervals import share
+from hotview.evaluation.record.schema import Proportion
 
 __all__ = ["Assessment", "assess"]
 
@@ -23,7 +23,7 @@ class Assessment:
 
     Parameters
     ----------
-    accuracy : Share
+    accuracy : Proportion
         Share of rows that are right, with its 95 % interval.
     balanced_accuracy : float
         The same for every class that occurs, averaged over classes.
@@ -45,7 +45,7 @@ class Assessment:
     1.0
     """
 
-    accuracy: Share
+    accuracy: Proportion
     balanced_accuracy: float
     macro_f1: float
     calibration_error: float
@@ -66,7 +66,7 @@ class Assessment:
 
 
 def assess(y: npt.ArrayLike, probabilities: npt.ArrayLike, classes: npt.ArrayLike) -> Assessment:
-    """Judge probabilities by the truth.
+    """ViewPredictors probabilities by the truth.
 
     Parameters
     ----------

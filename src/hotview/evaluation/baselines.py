@@ -27,7 +27,7 @@ _COMPONENTS_C = 10.0
 #: Views of so many times as many rows and columns as components are decomposed in part.
 _WIDE = 5
 
-#: Share of a row's score that comes from its neighbors in every step of label spreading.
+#: Proportion of a row's score that comes from its neighbors in every step of label spreading.
 _SPREADING = 0.95
 
 #: Spreading forgets its start as 0.95ⁿ, so that it is always done long before so many steps.

@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 
 from hotview._types import Array
-from hotview.federated.answers import RefusedError, check_answer, check_classes, check_codes
-from hotview.federated.carrier import Failure
+from hotview.federated.channel import Failure
 from hotview.federated.messages import Message
+from hotview.federated.response_validation import (
+    RefusedError,
+    check_answer,
+    check_classes,
+    check_codes,
+)
 from hotview.federated.settings import Settings
 
 __all__ = ["Agreement", "agree"]
@@ -116,7 +121,7 @@ def _ask_for_classes(
         if isinstance(answer, Failure):
             raise RefusedError(answer.reason)
         classes = check_classes(answer.facts.get("classes"))
-        if settings.share_labels:
+        if settings.propagate_labels:
             check_codes(answer, n_linked, len(classes))
         else:
             check_answer(answer, "start", {}, {})

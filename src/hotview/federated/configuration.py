@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hotview.datasets.people.study import Files, read_study
-from hotview.federated.holdings import hold
+from hotview.federated.client_data import hold
 from hotview.federated.organization import Organization
 from hotview.federated.privacy import Privacy
+from hotview.ingest.dataset import Files, read_study
 
 __all__ = ["Configuration", "open_organization", "read_configuration", "read_linked"]
 

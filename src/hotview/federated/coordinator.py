@@ -11,7 +11,12 @@ import torch
 
 from hotview._types import Array
 from hotview.federated.agreement import Agreement, agree
-from hotview.federated.answers import (
+from hotview.federated.channel import Carrier, Failure
+from hotview.federated.joint import Joint, Stage, read_stage, write_stage
+from hotview.federated.labels import asked_in
+from hotview.federated.learner import Report
+from hotview.federated.messages import Message
+from hotview.federated.response_validation import (
     RefusedError,
     check_answer,
     check_codes,
@@ -19,14 +24,9 @@ from hotview.federated.answers import (
     check_pool,
     check_quantiles,
 )
-from hotview.federated.carrier import Carrier, Failure
-from hotview.federated.center import Center, Coupled
-from hotview.federated.joint import Joint, Stage, read_stage, write_stage
-from hotview.federated.labels import asked_in
-from hotview.federated.learner import Report
-from hotview.federated.messages import Message
+from hotview.federated.server_coupling import Center, Coupled
 from hotview.federated.settings import Settings
-from hotview.training.interrupt import Interrupt
+from hotview.training.process_group import Interrupt
 from hotview.training.progress import ProgressBar
 
 __all__ = ["Coordinator"]
@@ -133,7 +133,7 @@ class Coordinator:
             parts["view_heads"] = float(judged.facts["loss"])
         if self.stage.round == self.settings.weighing_round:
             self._weigh(reports)
-        self.stage.lessons = {
+        self.stage.soft_labels = {
             name: self._lesson(name, coupled, judged if name in reports else None)
             for name in self.stage.joint.names
         }
@@ -163,7 +163,7 @@ class Coordinator:
         )
 
     def _message(self, name: str, round: int) -> Message:
-        before = self.stage.lessons.get(name, Message("round"))
+        before = self.stage.soft_labels.get(name, Message("round"))
         facts = {**before.facts, "round": round, "federation": self.stage.agreement.federation}
         arrays = {**before.arrays, **self.stage.shared}
         if (G := self.center.references) is not None:
@@ -183,7 +183,7 @@ class Coordinator:
         widths = {"scores": len(agreement.classes), "held": len(agreement.classes)}
         for what, who in vars(asked).items():
             if len(who) > 0:
-                shapes[what] = (len(who), widths.get(what, s.n_features))
+                shapes[what] = (len(who), widths.get(what, s.encoder_dim))
         checked = check_answer(answer, "round", {"name": name, "round": round}, shapes)
         check_quantiles(checked)
         self._note_privacy(name, checked.facts.get("privacy"))
@@ -336,10 +336,10 @@ def _check_fused(
         raise RefusedError(answer.reason)
     n = len(agreement.classes)
     if last:  # there is no head where a class was never seen
-        shapes = {"weight": (n, len(names) * settings.n_features), "bias": (n,)}
+        shapes = {"weight": (n, len(names) * settings.encoder_dim), "bias": (n,)}
         return check_answer(answer, "fuse", {}, shapes if answer.arrays else {})
     check_pool(answer.facts.get("pool"), names)
-    if settings.share_labels:
+    if settings.propagate_labels:
         check_codes(answer, agreement.n_linked, n)
         return answer
     return check_answer(answer, "fuse", {}, {})

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from hotview.federated.carrier import Answering
+from hotview.federated.channel import Answering
+from hotview.federated.codec import pack, tell_name, unpack
 from hotview.federated.configuration import open_organization, read_configuration
 from hotview.federated.coordinator import Coordinator
-from hotview.federated.grid import GridCarrier
+from hotview.federated.flower_channel import GridCarrier
 from hotview.federated.outcome import write_outcome
-from hotview.federated.parcels import pack, tell_name, unpack
 from hotview.federated.run_config import read_run_config
 
 from flwr.app import Context  # isort: skip; after ours, which tell it to be quiet

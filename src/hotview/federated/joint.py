@@ -15,7 +15,7 @@ from hotview._types import Array
 from hotview.federated.agreement import Agreement
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
-from hotview.training.history import History
+from hotview.training.recorder import History
 
 __all__ = ["Joint", "Stage", "read_stage", "write_stage"]
 
@@ -73,7 +73,7 @@ class Stage:
         What is known by now.
     round : int, default=0
         Rounds that are over.
-    lessons : dict of str to Message
+    soft_labels : dict of str to Message
         What each organization is to be told of its last report.
     pool : dict of str to object, or None, default=None
         How much each view counts, once that is known.
@@ -84,7 +84,7 @@ class Stage:
     agreement: Agreement
     joint: Joint
     round: int = 0
-    lessons: dict[str, Message] = field(default_factory=dict)
+    soft_labels: dict[str, Message] = field(default_factory=dict)
     pool: dict[str, Any] | None = None
     shared: dict[str, Array] = field(default_factory=dict)
 
@@ -105,7 +105,7 @@ def write_stage(path: Path, stage: Stage, settings: Settings, center: Mapping[st
     """
     joint, agreement = stage.joint, stage.agreement
     tensors = {f"center.{k}": x for k, x in center.items()}
-    for i, lesson in enumerate(stage.lessons.values()):  # by number: names may have points
+    for i, lesson in enumerate(stage.soft_labels.values()):  # by number: names may have points
         for k, x in lesson.arrays.items():
             tensors[f"lesson.{i}.{k}"] = torch.from_numpy(x)
     tensors |= {f"shared.{k}": torch.from_numpy(x) for k, x in stage.shared.items()}
@@ -116,7 +116,7 @@ def write_stage(path: Path, stage: Stage, settings: Settings, center: Mapping[st
         "agreement": vars(agreement),
         "names": joint.names,
         "round": stage.round,
-        "lessons": [[name, lesson.facts] for name, lesson in stage.lessons.items()],
+        "soft_labels": [[name, lesson.facts] for name, lesson in stage.soft_labels.items()],
         "history": list(joint.history),
         "present": joint.present,
         "dropped": joint.dropped,
@@ -158,17 +158,17 @@ def read_stage(path: Path, settings: Settings, names: list[str]) -> tuple[Stage,
             facts["dropped"],
             facts["privacy"],
         )
-        lessons = {
+        soft_labels = {
             name: Message(
                 "round", told, {k: x.numpy() for k, x in _part(tensors, f"lesson.{i}.").items()}
             )
-            for i, (name, told) in enumerate(facts["lessons"])
+            for i, (name, told) in enumerate(facts["soft_labels"])
         }
         stage = Stage(
             Agreement(**facts["agreement"]),
             joint,
             facts["round"],
-            lessons,
+            soft_labels,
             facts["pool"],
             {k: x.numpy() for k, x in _part(tensors, "shared.").items()},
         )

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 
 from hotview._types import Array, IntArray
-from hotview.estimators.pooling import Held, Pool, fit_pool
 from hotview.federated.settings import Settings
+from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold, fit_pool
 
 __all__ = ["Asked", "JointHead", "Judgment", "asked_in", "fuse", "judge", "split_linked"]
 
@@ -154,7 +154,7 @@ def asked_in(round: int, settings: Settings, n_linked: int) -> Asked:
     teaching, held = split_linked(n_linked, settings.fusion_share, seed)
     if round > settings.weighing_round:
         teaching = everybody
-    if round > settings.rounds or settings.share_labels:
+    if round > settings.rounds or settings.propagate_labels:
         teaching = nobody
     if len(teaching) > settings.linked_batch:
         order = np.random.default_rng([seed, 2, round]).permutation(teaching)
@@ -188,7 +188,7 @@ def fuse(
     held: Sequence[int] | IntArray,
     n_classes: int,
     seed: int,
-) -> tuple[Pool, JointHead | None]:
+) -> tuple[LogOpinionPool, JointHead | None]:
     """Weights of the views' judgments, from linked individuals who did not teach them.
 
     Parameters
@@ -199,7 +199,7 @@ def fuse(
         What every view says of those who were held out; empty where nobody was.
     codes : ndarray of int64
         Classes of all linked individuals, −1 where unknown.
-    features : dict of str to Tensor of shape (n_linked, n_features)
+    features : dict of str to Tensor of shape (n_linked, encoder_dim)
         Of all linked individuals; empty where features stay at home.
     teaching, held : sequence of int
         From `split_linked`.
@@ -210,7 +210,7 @@ def fuse(
 
     Returns
     -------
-    Pool
+    LogOpinionPool
         The weights.
     JointHead or None
         What features say jointly; None without.
@@ -226,7 +226,7 @@ def fuse(
     speaks = np.ones((len(known), len(names) + 1), dtype=bool)
     speaks[:, -1] = head is not None
     target = codes[held[known]]
-    judged = [Held(np.stack([*said, joint], axis=1), speaks, target)] if len(known) else []
+    judged = [OutOfFold(np.stack([*said, joint], axis=1), speaks, target)] if len(known) else []
     return fit_pool(judged, len(names), np.random.default_rng(seed)), head
 
 

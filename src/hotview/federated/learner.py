@@ -12,15 +12,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from hotview._types import IntArray
-from hotview.estimators.starting import start_at_principal_components
-from hotview.estimators.teaching import (
-    N_COMPONENTS,
-    Known,
-    lay_ground,
-    make_lessons,
-    share_labels,
-)
-from hotview.federated.holdings import Holdings
+from hotview.estimators.initialization import start_at_principal_components
+from hotview.federated.client_data import Holdings
 from hotview.federated.labels import Asked
 from hotview.federated.privacy import Release
 from hotview.federated.quantiles import directions_of, summarize
@@ -29,11 +22,18 @@ from hotview.losses import reconstruction_error
 from hotview.losses.orthogonality import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import sliced_cost
+from hotview.semisupervised.graph import (
+    N_COMPONENTS,
+    Known,
+    build_graph,
+    make_soft_labels,
+    propagate_labels,
+)
 from hotview.training.batches import TrainingRows
-from hotview.training.components import principal_components
+from hotview.training.pca import principal_components
+from hotview.training.row_streams import Stream
 from hotview.training.rows import ViewRows
-from hotview.training.streams import Stream
-from hotview.training.team import make_optimizer
+from hotview.training.trainer import make_optimizer
 
 __all__ = ["Learner", "Lesson", "Pull", "Report"]
 
@@ -163,18 +163,18 @@ class Learner:
         seed = [settings.random_state, zlib.crc32(holdings.name.encode())]
         self.random = np.random.default_rng(seed)
         self.view = ViewRows([holdings.table], holdings.columns, device, often=True)
-        n = max(settings.n_features, settings.n_components, N_COMPONENTS)
+        n = max(settings.encoder_dim, settings.n_components, N_COMPONENTS)
         (self.pca,) = principal_components([self.view], n, np.random.default_rng(seed))
         self.network = self._make_network(seed, n_views).to(device)
         self.optimizer = make_optimizer([self.network], settings.learning_rate)
         codes = holdings.codes(classes) if classes else np.full(len(self.view), -1)
         self.codes = codes
-        self.lessons = None if shared is None else self._spread(codes, shared)
+        self.soft_labels = None if shared is None else self._spread(codes, shared)
         own = np.setdiff1d(np.flatnonzero(codes >= 0), holdings.linked)
         self.own, self.own_codes = own, torch.from_numpy(codes[own]).to(device)
         self.linked_codes: IntArray = codes[holdings.linked]
-        if self.lessons is not None:
-            self.own = own = own[:0]  # which are among the lessons
+        if self.soft_labels is not None:
+            self.own = own = own[:0]  # which are among the soft_labels
         size = settings.batch_size
         self.streams = [Stream(len(self.view), size, self.random)]
         if len(own) > 0:
@@ -186,7 +186,7 @@ class Learner:
         widths = Widths(
             [table.n_columns],
             [settings.hidden],
-            settings.n_features,
+            settings.encoder_dim,
             settings.n_components,
             self.n_classes,
             decodes,
@@ -207,7 +207,7 @@ class Learner:
         shared : ndarray of int64
             Classes of all linked individuals, −1 where unknown.
         """
-        self.lessons = self._spread(self.codes, shared)
+        self.soft_labels = self._spread(self.codes, shared)
 
     def _spread(self, codes: IntArray, shared: IntArray) -> Tensor:
         """Labels of its own, and those shared by the holder, spread among all rows."""
@@ -217,10 +217,10 @@ class Learner:
         rows = np.flatnonzero(known >= 0)
         nobody = np.empty((0, 1), dtype=np.int64)
         data = TrainingRows([self.view], nobody, own=[rows], own_target=[known[rows]])
-        ground = lay_ground(data, 0, self.pca, _N_NEIGHBORS, random)
+        ground = build_graph(data, 0, self.pca, _N_NEIGHBORS, random)
         told = Known.of(data, np.ones(self.n_classes))
-        (shares,) = share_labels([ground], told, random)
-        return make_lessons(ground, shares, known)
+        (shares,) = propagate_labels([ground], told, random)
+        return make_soft_labels(ground, shares, known)
 
     def report(self, round: int, asked: Asked) -> Report:
         """What to send in a round: see `Report`.
@@ -316,11 +316,11 @@ class Learner:
         if len(self.network.decoders) > 0:
             decoded = self.network.reconstruct([F])
             error = reconstruction_error([X], decoded)
-            parts["reconstruction"] = self.settings.view_weight * error
-        if self.lessons is not None:
-            told = self.lessons[torch.from_numpy(rows).to(self.device)]
+            parts["reconstruction"] = self.settings.regularizer_weight * error
+        if self.soft_labels is not None:
+            told = self.soft_labels[torch.from_numpy(rows).to(self.device)]
             loss = cross_entropy(self.network.score_views([F])[0], told)
-            parts["lessons"] = self.settings.head_weight * loss
+            parts["soft_labels"] = self.settings.head_weight * loss
         if len(own) > 0:
             scores = self._score_rows(self.own[own])
             loss = cross_entropy(scores, self.own_codes[torch.from_numpy(own)])

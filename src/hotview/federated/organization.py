@@ -14,15 +14,8 @@ from torch import Tensor
 from hotview._types import Array
 from hotview.estimators.parameters import pick_device
 from hotview.federated.alone import alone_in
-from hotview.federated.holdings import Holdings
-from hotview.federated.labels import JointHead, asked_in, fuse, judge, split_linked
-from hotview.federated.learner import Learner, Lesson
-from hotview.federated.messages import Message
-from hotview.federated.parts import save_part
-from hotview.federated.privacy import Privacy, Release, Releases, spent_by
-from hotview.federated.settings import Settings
-from hotview.federated.state import Standing, read_standing, write_standing
-from hotview.federated.terms import (
+from hotview.federated.client_data import Holdings
+from hotview.federated.client_policy import (
     check_beginning,
     check_federation,
     check_finite,
@@ -32,6 +25,13 @@ from hotview.federated.terms import (
     check_shared,
     check_willing,
 )
+from hotview.federated.labels import JointHead, asked_in, fuse, judge, split_linked
+from hotview.federated.learner import Learner, Lesson
+from hotview.federated.messages import Message
+from hotview.federated.partial_models import save_part
+from hotview.federated.privacy import Privacy, Release, Releases, spent_by
+from hotview.federated.settings import Settings
+from hotview.federated.state import Standing, read_standing, write_standing
 
 __all__ = ["Organization"]
 
@@ -159,7 +159,7 @@ class Organization:
 
     def _labels_to_share(self, settings: Settings, classes: list[Any]) -> dict[str, Array]:
         """Classes of the linked individuals who teach, if that is what all agreed on."""
-        if not settings.share_labels or not classes:
+        if not settings.propagate_labels or not classes:
             return {}
         n = len(self.holdings.linked)
         codes = self.holdings.codes(classes)[self.holdings.linked]
@@ -331,7 +331,7 @@ class Organization:
             "power": float(pool.power),
         }
         return Message(
-            "fuse", {"pool": told}, {"codes": learner.linked_codes} if s.share_labels else {}
+            "fuse", {"pool": told}, {"codes": learner.linked_codes} if s.propagate_labels else {}
         )
 
     def _finish(self, message: Message) -> Message:

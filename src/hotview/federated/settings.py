@@ -18,11 +18,11 @@ from hotview._validation import (
 __all__ = ["Settings"]
 
 _COUNTS = (
-    *("rounds", "local_steps", "quantiles", "n_components", "n_features", "n_references"),
+    *("rounds", "local_steps", "quantiles", "n_components", "encoder_dim", "n_references"),
     *("n_projections", "batch_size", "linked_batch", "sinkhorn_max_iter", "least"),
 )
 _MOST = 2**24  # numbers in what a round sends or trains: 64 MiB, of the 256 that a message may have
-_WEIGHTS = ("coupling_weight", "view_weight", "orthogonality_weight", "head_weight")
+_WEIGHTS = ("coupling_weight", "regularizer_weight", "orthogonality_weight", "head_weight")
 _CHOICES = {
     "coupling": ("hot-reference", "hot-pairwise", "none"),
     "view_regularizer": ("none", "autoencoder"),
@@ -49,7 +49,7 @@ class Settings:
         What keeps each view itself.
     n_components : int, default=10
         Dimension of the common space.
-    n_features : int, default=20
+    encoder_dim : int, default=20
         Features of every view.
     hidden : tuple of int, default=(128,)
         Hidden layers of every encoder.
@@ -65,14 +65,14 @@ class Settings:
         Of Adam.
     coupling_weight : float, default=0.1
         γ, the weight of the coupling.
-    view_weight : float, default=1.0
+    regularizer_weight : float, default=1.0
         τ, the weight of the view regularizer.
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint inside the coupling.
     head_weight : float, default=1.0
         Weight of the views' own heads.
-    entropy : float, default=0.1
-        β, the entropy of the plan, relative to the mean cost.
+    reg : float, default=0.1
+        β, the entropic regularization of the plan, relative to the mean cost.
     cost_decay : float, default=0.9
         Costs are averaged over rounds with this decay before the plan is solved for.
     sinkhorn_max_iter : int, default=1000
@@ -86,7 +86,7 @@ class Settings:
         how much each view counts.
     share_features : bool, default=False
         Whether the label holder is sent the features of linked rows in the end, for a joint head.
-    share_labels : bool, default=False
+    propagate_labels : bool, default=False
         Whether the label holder sends the labels of linked rows to all, who then spread them among
         their own rows; otherwise it is sent scores, and answers by gradients.
     least : int, default=2
@@ -110,7 +110,7 @@ class Settings:
     coupling: str = "hot-reference"
     view_regularizer: str = "none"
     n_components: int = 10
-    n_features: int = 20
+    encoder_dim: int = 20
     hidden: tuple[int, ...] = (128,)
     n_references: int = 3
     n_projections: int = 50
@@ -118,17 +118,17 @@ class Settings:
     batch_size: int = 200
     learning_rate: float = 0.003
     coupling_weight: float = 0.1
-    view_weight: float = 1.0
+    regularizer_weight: float = 1.0
     orthogonality_weight: float = 0.01
     head_weight: float = 1.0
-    entropy: float = 0.1
+    reg: float = 0.1
     cost_decay: float = 0.9
     sinkhorn_max_iter: int = 1000
     label_holder: str | None = None
     linked_batch: int = 128
     fusion_share: float = 0.25
     share_features: bool = False
-    share_labels: bool = False
+    propagate_labels: bool = False
     least: int = 2
     random_state: int = 0
 
@@ -139,7 +139,7 @@ class Settings:
             check_count(name, getattr(self, name))
         for name in _WEIGHTS:
             check_weight(name, getattr(self, name))
-        for name in ("learning_rate", "entropy"):
+        for name in ("learning_rate", "reg"):
             check_positive(name, getattr(self, name))
         for name in ("cost_decay", "fusion_share"):
             if check_share(name, getattr(self, name)) == 1:
@@ -148,7 +148,7 @@ class Settings:
             raise ValueError(f"Expected hidden to be a tuple, as in (128,), not {self.hidden!r}.")
         for width in self.hidden:
             check_count("hidden", width)
-        for name in ("share_features", "share_labels"):
+        for name in ("share_features", "propagate_labels"):
             if not isinstance(given := getattr(self, name), bool):
                 raise ValueError(f"Expected {name} to be True or False, but it is {given!r}.")
         if not isinstance(self.label_holder, str | None):
@@ -167,7 +167,7 @@ class Settings:
 
     def _check_sizes(self) -> None:
         """Refuse what nobody could send or hold, before anybody tries."""
-        widths = pairwise((*self.hidden, self.n_features, self.n_components))
+        widths = pairwise((*self.hidden, self.encoder_dim, self.n_components))
         M, q, d = self.n_projections, self.quantiles, self.n_components
         for what, size in (
             ("n_projections × quantiles", M * q),

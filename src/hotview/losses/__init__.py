@@ -1,11 +1,10 @@
 """Losses for anyone's own training loop: what couples views, and what keeps each view itself."""
 
 from hotview.losses.aligned import DGCCA, LSCCA
-from hotview.losses.coupling import Coupling, NoCoupling
+from hotview.losses.coupling import Coupling, NoCoupling, Terms
 from hotview.losses.hierarchical import HOTPairwise, HOTReference, Planner
 from hotview.losses.sliced import SWPairwise, SWReference
-from hotview.losses.terms import Terms
-from hotview.losses.view import reconstruction_error, roughness
+from hotview.losses.view_regularizers import reconstruction_error, roughness
 
 __all__ = [
     "DGCCA",

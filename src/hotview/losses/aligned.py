@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from hotview._validation import check_choice
-from hotview.losses.coupling import Coupling, check_pairs
+from hotview.losses.coupling import Coupling, Terms, check_pairs
 from hotview.losses.orthogonality import constrain, nearest_orthonormal, orthogonality
-from hotview.losses.terms import Terms
 
 __all__ = ["DGCCA", "LSCCA"]
 
@@ -26,7 +25,7 @@ class LSCCA(Coupling):
     ----------
     orthogonality_weight : float, default=0.01
         α, with which the constraint is met; infinity meets it exactly in every batch.
-    scale : {"mean", "sum"}, default="mean"
+    reduction : {"mean", "sum"}, default="mean"
         Whether sums over rows are means.
 
     Examples
@@ -40,10 +39,10 @@ class LSCCA(Coupling):
 
     needs_alignment = True
 
-    def __init__(self, orthogonality_weight: float = 0.01, *, scale: str = "mean") -> None:
+    def __init__(self, orthogonality_weight: float = 0.01, *, reduction: str = "mean") -> None:
         super().__init__()
         self.orthogonality_weight: float | Tensor = orthogonality_weight
-        self.scale = check_choice("scale", scale, ("mean", "sum"))
+        self.reduction = check_choice("reduction", reduction, ("mean", "sum"))
 
     def forward(
         self,
@@ -55,11 +54,11 @@ class LSCCA(Coupling):
         """Mean squared distance between the views' latents of one row, and the constraint."""
         check_pairs(Zs)
         _check_rows_match(Zs)
-        Zs = constrain(Zs, self.scale) if self.exact else Zs
-        pairs = [_squares(Z - other, self.scale) for Z, other in combinations(Zs, 2)]
+        Zs = constrain(Zs, self.reduction) if self.exact else Zs
+        pairs = [_squares(Z - other, self.reduction) for Z, other in combinations(Zs, 2)]
         parts = {"agreement": torch.stack(pairs).mean(0)}
         if not self.exact:
-            parts["orthogonality"] = self.orthogonality_weight * orthogonality(Zs, self.scale)
+            parts["orthogonality"] = self.orthogonality_weight * orthogonality(Zs, self.reduction)
         return Terms(parts)
 
 
@@ -73,7 +72,7 @@ class DGCCA(Coupling):
 
     Parameters
     ----------
-    scale : {"mean", "sum"}, default="mean"
+    reduction : {"mean", "sum"}, default="mean"
         Whether sums over rows, in the distance and in GᵀG, are means.
 
     Examples
@@ -87,9 +86,9 @@ class DGCCA(Coupling):
 
     needs_alignment = True
 
-    def __init__(self, *, scale: str = "mean") -> None:
+    def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__()
-        self.scale = check_choice("scale", scale, ("mean", "sum"))
+        self.reduction = check_choice("reduction", reduction, ("mean", "sum"))
 
     def forward(
         self,
@@ -101,16 +100,18 @@ class DGCCA(Coupling):
         """Mean squared distance of the views' latents from their shared G."""
         _check_rows_match(Zs)
         G = self.hold_fixed(self._shared, torch.stack(list(Zs)).mean(0))
-        return Terms({"agreement": torch.stack([_squares(Z - G, self.scale) for Z in Zs]).mean(0)})
+        return Terms(
+            {"agreement": torch.stack([_squares(Z - G, self.reduction) for Z in Zs]).mean(0)}
+        )
 
     def _shared(self, Z: Tensor) -> Tensor:
-        return nearest_orthonormal(Z, self.scale)
+        return nearest_orthonormal(Z, self.reduction)
 
 
-def _squares(difference: Tensor, scale: str) -> Tensor:
+def _squares(difference: Tensor, reduction: str) -> Tensor:
     """Squared distance of two clouds whose rows correspond, added or averaged over rows."""
     total = difference.square().sum((-2, -1))
-    return total if scale == "sum" else total / difference.shape[-2]
+    return total if reduction == "sum" else total / difference.shape[-2]
 
 
 def _check_rows_match(Zs: Sequence[Tensor]) -> None:

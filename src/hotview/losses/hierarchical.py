@@ -10,8 +10,8 @@ from torch import Tensor
 
 from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
 from hotview.ot import Plan, sinkhorn
-from hotview.ot.accelerated import is_recorded
-from hotview.ot.unwatched import needs_no_watching, unwatched_sinkhorn
+from hotview.ot._backend import is_recorded
+from hotview.ot.sinkhorn_cuda import sinkhorn_cuda, supports_sinkhorn_cuda
 
 __all__ = ["HOTPairwise", "HOTReference", "Planner"]
 
@@ -22,7 +22,7 @@ class Planner:
 
     Parameters
     ----------
-    entropy : float, default=0.1
+    reg : float, default=0.1
         β, relative to the mean cost.
     relative : bool, default=True
         Whether it is; otherwise β is taken as it stands, as in the paper.
@@ -40,7 +40,7 @@ class Planner:
             [0.5000, 0.0000]])
     """
 
-    entropy: float = 0.1
+    reg: float = 0.1
     relative: bool = True
     max_iter: int = 1000
     decay: float = 0.9
@@ -61,17 +61,15 @@ class Planner:
             With marginals 1/S and 1/K.
         """
         if self.can_solve_at_once(C):
-            return unwatched_sinkhorn(
+            return sinkhorn_cuda(
                 C,
-                reg=self.entropy,
+                reg=self.reg,
                 relative=self.relative,
                 max_iter=self.max_iter,
                 pairwise=pairwise,
             )
         mask = torch.eye(C.shape[-1], dtype=torch.bool, device=C.device) if pairwise else None
-        return sinkhorn(
-            C, reg=self.entropy, relative=self.relative, max_iter=self.max_iter, mask=mask
-        )
+        return sinkhorn(C, reg=self.reg, relative=self.relative, max_iter=self.max_iter, mask=mask)
 
     def can_solve_at_once(self, C: Tensor) -> bool:
         """Whether a plan over these costs can be found without waiting for a GPU.
@@ -86,7 +84,7 @@ class Planner:
         bool
             Never on the CPU, where nothing is waited for.
         """
-        return needs_no_watching(C, self.max_iter)
+        return supports_sinkhorn_cuda(C, self.max_iter)
 
 
 class _Hierarchical(SlicedCoupling):
@@ -146,7 +144,7 @@ class HOTPairwise(_Hierarchical):
         Directions drawn in every step.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
         How they are drawn.
-    scale : {"mean", "sum"}, default="mean"
+    reduction : {"mean", "sum"}, default="mean"
         Whether sums over rows are means; the paper's are sums.
 
     Examples
@@ -176,9 +174,9 @@ class HOTPairwise(_Hierarchical):
         *,
         n_projections: int = 50,
         projections: str = "orthogonal",
-        scale: str = "mean",
+        reduction: str = "mean",
     ) -> None:
-        super().__init__(orthogonality_weight, n_projections, projections, scale)
+        super().__init__(orthogonality_weight, n_projections, projections, reduction)
         self._plan_with(planner)
 
 
@@ -206,7 +204,7 @@ class HOTReference(ReferenceCoupling, _Hierarchical):
         Directions drawn in every step.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
         How they are drawn.
-    scale : {"mean", "sum"}, default="mean"
+    reduction : {"mean", "sum"}, default="mean"
         Whether sums over rows are means; the paper's are sums.
     generator : torch.Generator or None, default=None
         Source of the initial references.
@@ -231,7 +229,7 @@ class HOTReference(ReferenceCoupling, _Hierarchical):
         n_points: int = 400,
         n_projections: int = 50,
         projections: str = "orthogonal",
-        scale: str = "mean",
+        reduction: str = "mean",
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -241,7 +239,7 @@ class HOTReference(ReferenceCoupling, _Hierarchical):
             orthogonality_weight,
             n_projections,
             projections,
-            scale,
+            reduction,
             generator,
         )
         self._plan_with(planner)

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, softmax
 
-from hotview.losses.coupling import Coupling
-from hotview.losses.terms import Terms
-from hotview.losses.view import reconstruction_error, roughness
+from hotview.losses.coupling import Coupling, Terms
+from hotview.losses.view_regularizers import reconstruction_error, roughness
+from hotview.nn.fused_mlp import run_modules
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.nn.perceptrons import run_modules
 
 __all__ = ["VIEW_REGULARIZERS", "Batch", "Evaluation", "Objective"]
 
@@ -36,7 +35,7 @@ class Batch:
         Classes of the ``labeled`` rows.
     own_targets : list of Tensor
         Classes of each view's ``own`` rows.
-    lessons : list of Tensor
+    soft_labels : list of Tensor
         Shares of the classes in each view's ``rows``; empty where nobody teaches them.
     coordinates : list of Tensor
         What the features of each view's ``rows`` are to be; empty where they are free.
@@ -48,7 +47,7 @@ class Batch:
     sizes: dict[str, list[int]]
     target: Tensor
     own_targets: list[Tensor] = field(default_factory=list)
-    lessons: list[Tensor] = field(default_factory=list)
+    soft_labels: list[Tensor] = field(default_factory=list)
     coordinates: list[Tensor] = field(default_factory=list)
     directions: Tensor | None = None
 
@@ -118,7 +117,7 @@ class Objective(nn.Module):
         R_S, one of `VIEW_REGULARIZERS`.
     coupling_weight : float or Tensor
         γ, or that of every replica.
-    view_weight : float or Tensor
+    regularizer_weight : float or Tensor
         τ, or that of every replica.
     head_weight : float
         h. With 0 the heads of the views are trained on features that are held fixed, so that
@@ -135,7 +134,7 @@ class Objective(nn.Module):
         view_regularizer: str,
         *,
         coupling_weight: float | Tensor,
-        view_weight: float | Tensor,
+        regularizer_weight: float | Tensor,
         head_weight: float = 0.0,
         class_weight: Tensor | None = None,
         teachers: Sequence[int] = (),
@@ -144,7 +143,7 @@ class Objective(nn.Module):
         self.coupling = coupling
         self.view_regularizer = view_regularizer
         self.regularizer = VIEW_REGULARIZERS[view_regularizer]
-        self.coupling_weight, self.view_weight = coupling_weight, view_weight
+        self.coupling_weight, self.regularizer_weight = coupling_weight, regularizer_weight
         self.head_weight, self.teachers = head_weight, list(teachers)
         self.register_buffer("class_weight", class_weight)
 
@@ -159,7 +158,7 @@ class Objective(nn.Module):
             Zs = network.embed(Fs["rows"])
             coupled = self.coupling(Zs, generator=generator, directions=batch.directions)
             coupled = coupled.times(self.coupling_weight)
-            kept = self.regularizer(network, batch, Fs).times(self.view_weight)
+            kept = self.regularizer(network, batch, Fs).times(self.regularizer_weight)
             parts |= {**coupled.parts, **kept.parts}
         return Evaluation(Terms(parts), Zs)
 
@@ -190,12 +189,12 @@ class Objective(nn.Module):
         if "taught" in Fs:
             taught = Fs["taught"]
             with torch.no_grad():
-                lessons = [softmax(heads[s](taught[s]), dim=-1) for s in self.teachers]
-                lesson = torch.stack(lessons).mean(0)
+                soft_labels = [softmax(heads[s](taught[s]), dim=-1) for s in self.teachers]
+                lesson = torch.stack(soft_labels).mean(0)
             pupils = [s for s in range(len(heads)) if s not in self.teachers]
             tasks += [(heads[s], taught[s], lesson) for s in pupils]
-        if batch.lessons:
-            tasks += list(zip(heads, Fs["rows"], batch.lessons, strict=True))
+        if batch.soft_labels:
+            tasks += list(zip(heads, Fs["rows"], batch.soft_labels, strict=True))
         return tasks
 
     def _for_heads(self, F: Tensor) -> Tensor:

@@ -12,28 +12,28 @@ __all__ = ["constrain", "nearest_orthonormal", "orthogonality", "second_moment"]
 _FLOOR, _TINY = 1e-9, 1e-30  # of the mean second moment, and where there is none
 
 
-def second_moment(Z: Tensor, scale: str) -> Tensor:
-    """ZᵀZ, added over rows (``scale="sum"``) or averaged (``"mean"``)."""
+def second_moment(Z: Tensor, reduction: str) -> Tensor:
+    """ZᵀZ, added over rows (``reduction="sum"``) or averaged (``"mean"``)."""
     M = Z.mT @ Z
-    return M if scale == "sum" else M / Z.shape[-2]
+    return M if reduction == "sum" else M / Z.shape[-2]
 
 
-def orthogonality(Zs: Sequence[Tensor], scale: str) -> Tensor:
+def orthogonality(Zs: Sequence[Tensor], reduction: str) -> Tensor:
     r"""Squared distance of the clouds' total second moment from the identity.
 
     .. math:: \Big\|\sum_s Z_s^\top Z_s - I\Big\|_F^2
     """
-    M = torch.stack([second_moment(Z, scale) for Z in Zs]).sum(0)
+    M = torch.stack([second_moment(Z, reduction) for Z in Zs]).sum(0)
     eye = torch.eye(M.shape[-1], dtype=M.dtype, device=M.device)
     return (M - eye).square().sum((-2, -1))
 
 
-def constrain(Zs: Sequence[Tensor], scale: str) -> list[Tensor]:
+def constrain(Zs: Sequence[Tensor], reduction: str) -> list[Tensor]:
     """Map clouds linearly, all alike, such that `orthogonality` is 0.
 
     In float64; latents without spread in some direction are mapped as well as can be.
     """
-    M = torch.stack([second_moment(Z.double(), scale) for Z in Zs]).sum(0)
+    M = torch.stack([second_moment(Z.double(), reduction) for Z in Zs]).sum(0)
     eye = torch.eye(M.shape[-1], dtype=M.dtype, device=M.device)
     floor = _FLOOR * M.detach().diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     L = torch.linalg.cholesky_ex(M + (floor + _TINY) * eye).L
@@ -41,12 +41,12 @@ def constrain(Zs: Sequence[Tensor], scale: str) -> list[Tensor]:
     return [torch.linalg.solve_triangular(L, Z.double().mT, upper=False).mT.to(Z) for Z in Zs]
 
 
-def nearest_orthonormal(Z: Tensor, scale: str) -> Tensor:
-    """The G nearest to Z among those with ``second_moment(G, scale) = I``.
+def nearest_orthonormal(Z: Tensor, reduction: str) -> Tensor:
+    """The G nearest to Z among those with ``second_moment(G, reduction) = I``.
 
     With fewer rows than columns there is none: then the nearest of full row rank.
     """
     # A small decomposition is sooner made on the CPU than begun on a GPU.
     A, _, Bt = torch.linalg.svd(Z.cpu(), full_matrices=False)
     G: Tensor = (A @ Bt).to(Z.device)
-    return G if scale == "sum" else G * Z.shape[-2] ** 0.5
+    return G if reduction == "sum" else G * Z.shape[-2] ** 0.5

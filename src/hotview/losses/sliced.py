@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from hotview.losses.coupling import Coupling, Generators, check_pairs
+from hotview.losses.coupling import Coupling, Generators, Terms, check_pairs
 from hotview.losses.orthogonality import constrain, orthogonality
-from hotview.losses.terms import Terms
 from hotview.ot import draw_directions, sliced_cost
 
 __all__ = ["ReferenceCoupling", "SWPairwise", "SWReference", "SlicedCoupling"]
@@ -24,11 +23,11 @@ class SlicedCoupling(Coupling):
         orthogonality_weight: float,
         n_projections: int,
         projections: str,
-        scale: str,
+        reduction: str,
     ) -> None:
         super().__init__()
         self.orthogonality_weight: float | Tensor = orthogonality_weight
-        self.n_projections, self.projections, self.scale = n_projections, projections, scale
+        self.n_projections, self.projections, self.reduction = n_projections, projections, reduction
 
     def clouds(self) -> list[Tensor] | None:
         """References to compare with; None compares the views with each other."""
@@ -36,7 +35,7 @@ class SlicedCoupling(Coupling):
 
     def constrain(self, Zs: Sequence[Tensor]) -> Sequence[Tensor]:
         """The latents as they are compared: those that meet the constraint, where it is exact."""
-        return constrain(Zs, self.scale) if self.exact and not self.reference_based else Zs
+        return constrain(Zs, self.reduction) if self.exact and not self.reference_based else Zs
 
     def draw(self, d: int, generator: Generators) -> Tensor:
         """Draw the directions of one step."""
@@ -55,7 +54,9 @@ class SlicedCoupling(Coupling):
             check_pairs(Zs)
         if directions is None:
             directions = self.draw(Zs[0].shape[-1], generator)
-        return sliced_cost(Zs, self.clouds(), directions=directions.to(Zs[0]), scale=self.scale)
+        return sliced_cost(
+            Zs, self.clouds(), directions=directions.to(Zs[0]), reduction=self.reduction
+        )
 
     def weigh(self, C: Tensor) -> Tensor:
         """Weights of the entries of C, constants that add up to 1.
@@ -84,7 +85,7 @@ class SlicedCoupling(Coupling):
         C = self.cost(Zs, generator, directions)
         parts = {"transport": (self.weigh(C) * C).sum((-2, -1))}
         if not self.exact:
-            penalty = orthogonality(self.clouds() or Zs, self.scale)
+            penalty = orthogonality(self.clouds() or Zs, self.reduction)
             parts["orthogonality"] = self.orthogonality_weight * penalty
         return Terms(parts)
 
@@ -102,7 +103,7 @@ class SWPairwise(SlicedCoupling):
         Directions drawn in every step.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
         How they are drawn.
-    scale : {"mean", "sum"}, default="mean"
+    reduction : {"mean", "sum"}, default="mean"
         Whether sums over rows are means; the paper's are sums.
 
     Examples
@@ -121,9 +122,9 @@ class SWPairwise(SlicedCoupling):
         *,
         n_projections: int = 50,
         projections: str = "orthogonal",
-        scale: str = "mean",
+        reduction: str = "mean",
     ) -> None:
-        super().__init__(orthogonality_weight, n_projections, projections, scale)
+        super().__init__(orthogonality_weight, n_projections, projections, reduction)
 
     def weigh(self, C: Tensor) -> Tensor:
         """The same weight for every pair."""
@@ -144,22 +145,22 @@ class ReferenceCoupling(SlicedCoupling):
         orthogonality_weight: float,
         n_projections: int,
         projections: str,
-        scale: str,
+        reduction: str,
         generator: torch.Generator | None,
     ) -> None:
-        super().__init__(orthogonality_weight, n_projections, projections, scale)
+        super().__init__(orthogonality_weight, n_projections, projections, reduction)
         G = torch.randn(
             n_references, n_points, n_components, generator=generator, dtype=torch.float32
         )
         # So that the constraint, Σ G_kᵀ G_k = I, holds on average to begin with.
         self.references = nn.Parameter(
-            G / math.sqrt(n_references * (n_points if scale == "sum" else 1))
+            G / math.sqrt(n_references * (n_points if reduction == "sum" else 1))
         )
 
     def clouds(self) -> list[Tensor]:
         """The reference clouds."""
         Gs = list(self.references.unbind(-3))
-        return constrain(Gs, self.scale) if self.exact else Gs
+        return constrain(Gs, self.reduction) if self.exact else Gs
 
 
 class SWReference(ReferenceCoupling):
@@ -179,7 +180,7 @@ class SWReference(ReferenceCoupling):
         Directions drawn in every step.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
         How they are drawn.
-    scale : {"mean", "sum"}, default="mean"
+    reduction : {"mean", "sum"}, default="mean"
         Whether sums over rows are means; the paper's are sums.
     generator : torch.Generator or None, default=None
         Source of the initial reference.
@@ -202,7 +203,7 @@ class SWReference(ReferenceCoupling):
         n_points: int = 400,
         n_projections: int = 50,
         projections: str = "orthogonal",
-        scale: str = "mean",
+        reduction: str = "mean",
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -212,7 +213,7 @@ class SWReference(ReferenceCoupling):
             orthogonality_weight,
             n_projections,
             projections,
-            scale,
+            reduction,
             generator,
         )
 

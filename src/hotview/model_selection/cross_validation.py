@@ -10,8 +10,8 @@ from sklearn import model_selection
 from sklearn.utils import Bunch
 
 from hotview._types import RandomState, Views
-from hotview.model_selection.by_row import OnRows, Rows, scoring_on_rows
 from hotview.model_selection.problem import read_problem
+from hotview.model_selection.row_estimator import OnRows, Rows, scoring_on_rows
 
 __all__ = ["cross_validate"]
 

@@ -10,8 +10,8 @@ from sklearn import model_selection
 
 from hotview._types import RandomState, Views
 from hotview.model_selection.base import Search
-from hotview.model_selection.by_row import OnRows, Rows, scoring_on_rows
 from hotview.model_selection.problem import read_problem
+from hotview.model_selection.row_estimator import OnRows, Rows, scoring_on_rows
 
 __all__ = ["GridSearch"]
 
@@ -58,7 +58,7 @@ class GridSearch(Search):
     >>> from hotview.datasets import make_views
     >>> from hotview.model_selection import GridSearch
     >>> data = make_views(100, n_views=3, n_groups=1, labeled=0.4, random_state=0)
-    >>> model = MultiViewClassifier(pseudo_labels=False, n_replicas=1, random_state=0)
+    >>> model = MultiViewClassifier(pseudo_labels=False, n_estimators=1, random_state=0)
     >>> search = GridSearch(model, {"max_epochs": [1, 40]}, cv=2, random_state=0)
     >>> search = search.fit(data.linked, data.linked_target, unaligned=data.views)
     >>> search.best_params_

@@ -16,8 +16,8 @@ from sklearn.exceptions import FitFailedWarning
 from hotview._types import RandomState, Views
 from hotview._validation import check_count
 from hotview.model_selection.base import Search
-from hotview.model_selection.by_row import OnRows, Rows, scoring_on_rows
 from hotview.model_selection.problem import Problem, read_problem
+from hotview.model_selection.row_estimator import OnRows, Rows, scoring_on_rows
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -75,7 +75,7 @@ class OptunaSearch(Search):
     >>> from hotview.datasets import make_views
     >>> from hotview.model_selection import OptunaSearch
     >>> data = make_views(100, n_views=3, n_groups=1, labeled=0.4, random_state=0)
-    >>> model = MultiViewClassifier(pseudo_labels=False, n_replicas=1, random_state=0)
+    >>> model = MultiViewClassifier(pseudo_labels=False, n_estimators=1, random_state=0)
     >>> space = {"max_epochs": IntDistribution(1, 40, log=True)}
     >>> search = OptunaSearch(model, space, n_trials=4, cv=2, random_state=0)
     >>> search = search.fit(data.linked, data.linked_target, unaligned=data.views)
@@ -213,7 +213,7 @@ def _check_space(space: Any) -> None:
     if not kinds or not all(isinstance(kind, BaseDistribution) for kind in kinds):
         raise TypeError(
             "Expected space to be a dict of Optuna's distributions by parameter, but it is "
-            f"{space!r}. Write, say, {{'n_features': optuna.distributions.IntDistribution(8, 64)}}."
+            f"{space!r}. Write {{'encoder_dim': optuna.distributions.IntDistribution(8, 64)}}."
         )
 
 

@@ -25,7 +25,7 @@ from hotview._validation import (
 )
 from hotview._validation.views import name_views
 from hotview.estimators.labels import encode_labels
-from hotview.model_selection.splitting import Numbering, RowKFold, take_rows
+from hotview.model_selection.row_splits import Numbering, RowKFold, take_rows
 
 __all__ = ["Problem", "read_problem"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from hotview.nn.networks import make_linear, make_perceptron
-from hotview.nn.perceptrons import run_modules
+from hotview.nn.fused_mlp import run_modules
+from hotview.nn.mlp import make_linear, make_perceptron
 
 __all__ = ["MultiViewNetwork", "make_network"]
 
@@ -79,7 +79,7 @@ class Widths:
         Columns of every view.
     hidden : sequence of sequences of int
         Hidden layers of every view's encoder.
-    n_features : int
+    encoder_dim : int
         Features of every view.
     n_components : int
         Dimension of the common space.
@@ -91,7 +91,7 @@ class Widths:
 
     columns: Sequence[int]
     hidden: Sequence[Sequence[int]]
-    n_features: int
+    encoder_dim: int
     n_components: int
     n_classes: int
     decoders: bool
@@ -123,22 +123,22 @@ def make_network(
     """
     shapes = list(zip(widths.columns, widths.hidden, strict=True))
     made = [
-        make_perceptron(D, hidden, widths.n_features, generator) if given is None else given
+        make_perceptron(D, hidden, widths.encoder_dim, generator) if given is None else given
         for given, (D, hidden) in zip(encoders, shapes, strict=True)
     ]
-    n_features = [
+    encoder_dim = [
         count_features(f, D, name) for f, D, name in zip(made, widths.columns, names, strict=True)
     ]
     return MultiViewNetwork(
         made,
-        [make_linear(n, widths.n_components, generator, bias=False) for n in n_features],
+        [make_linear(n, widths.n_components, generator, bias=False) for n in encoder_dim],
         [
             make_perceptron(n, hidden[::-1], D, generator)
-            for n, (D, hidden) in zip(n_features, shapes, strict=True)
+            for n, (D, hidden) in zip(encoder_dim, shapes, strict=True)
             if widths.decoders
         ],
-        make_linear(sum(n_features), widths.n_classes, generator) if widths.n_classes else None,
-        [make_linear(n, widths.n_classes, generator) for n in n_features if widths.n_classes],
+        make_linear(sum(encoder_dim), widths.n_classes, generator) if widths.n_classes else None,
+        [make_linear(n, widths.n_classes, generator) for n in encoder_dim if widths.n_classes],
     )
 
 
@@ -148,7 +148,7 @@ def count_features(encoder: nn.Module, n_columns: int, name: str) -> int:
     encoder.eval()
     expected = (
         f"Expected the encoder of view {name!r} to turn float32 rows of shape (2, {n_columns}) "
-        "into float32 of shape (2, n_features)"
+        "into float32 of shape (2, encoder_dim)"
     )
     try:
         with torch.no_grad():

@@ -6,6 +6,6 @@ others are unaligned, and keep their label if they have one.
 
 from hotview.omics.annotation import annotate
 from hotview.omics.cells import Cells, read_cells
-from hotview.omics.fitting import fit
+from hotview.omics.fit import fit
 
 __all__ = ["Cells", "annotate", "fit", "read_cells"]

@@ -57,7 +57,7 @@ def annotate(
     >>> data = make_views(60, n_views=2, n_groups=1, labeled=1.0, random_state=0)
     >>> cells = {name: anndata.AnnData(X) for name, X in data.linked.items()}
     >>> cells["view_0"].obs["kind"] = data.linked_target
-    >>> model = MultiViewClassifier(max_epochs=2, n_replicas=1, random_state=0)
+    >>> model = MultiViewClassifier(max_epochs=2, n_estimators=1, random_state=0)
     >>> omics.annotate(omics.fit(model, cells, "kind"), cells)
     >>> sorted(cells["view_1"].obs)
     ['hotview_class', 'hotview_confidence']

@@ -6,9 +6,8 @@ which views belong together.
 """
 
 from hotview.ot.directions import draw_directions
-from hotview.ot.entropic import sinkhorn
-from hotview.ot.grouping import ViewGroups
-from hotview.ot.plan import Plan
+from hotview.ot.plan import Plan, ViewGroups
+from hotview.ot.sinkhorn import sinkhorn
 from hotview.ot.sliced import sliced_cost
 
 __all__ = ["Plan", "ViewGroups", "draw_directions", "sinkhorn", "sliced_cost"]

@@ -2,7 +2,7 @@
 
 A step of training compares small clouds, where calls cost more than arithmetic: each kernel is one
 call. Large clouds are bound by memory, which each kernel touches once. Triton comes with torch
-where torch has CUDA; this module is imported by `hotview.ot.accelerated`, which looks for it.
+where torch has CUDA; this module is imported by `hotview.ot._backend`, which looks for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hotview.ot.scaling import BLOCK, MASKED
+from hotview.ot.sinkhorn_iterations import BLOCK, MASKED
 
 __all__ = ["balance", "scatter_rows", "sort_short_rows", "square_sums"]
 

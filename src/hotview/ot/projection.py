@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from hotview.ot.accelerated import kernels_for
-from hotview.ot.memory import empty
+from hotview.ot._backend import empty, kernels_for
 
 __all__ = ["project", "unproject"]
 

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hotview.ot.accelerated import is_recorded
-from hotview.ot.checks import check_clouds, check_weights, explain_not_finite
-from hotview.ot.pairs import Group, Task, pair_costs, pair_grads, sort_clouds
+from hotview.ot._backend import is_recorded
+from hotview.ot._checks import check_clouds, check_weights, explain_not_finite
+from hotview.ot.pairwise import CloudGroup, PairProblem, pair_costs, pair_grads, sort_clouds
 from hotview.ot.projection import unproject
 
 __all__ = ["sliced_cost"]
 
-_SCALES = ("mean", "sum")
+_REDUCTIONS = ("mean", "sum")
 
 
 def sliced_cost(
@@ -27,7 +27,7 @@ def sliced_cost(
     directions: Tensor,
     weights: Sequence[Tensor | None] | None = None,
     p: float = 2,
-    scale: str = "mean",
+    reduction: str = "mean",
 ) -> Tensor:
     r"""Matrix of sliced Wasserstein costs, :math:`C_{st} = \frac1M \sum_m W_p^p(θ_m Z_s, θ_m Z_t)`.
 
@@ -51,7 +51,7 @@ def sliced_cost(
         non-negative, of any positive sum; None means equal. They are constants, not differentiated.
     p : float, default=2
         Exponent of the distance, at least 1.
-    scale : {"mean", "sum"}, default="mean"
+    reduction : {"mean", "sum"}, default="mean"
         ``"mean"`` gives every cloud mass 1. ``"sum"`` is the paper's, which adds over the points:
         the mean times the number of points (of the smaller cloud where the two differ).
 
@@ -83,20 +83,20 @@ def sliced_cost(
     n_columns = None if Gs is None else len(Gs)
     check_clouds(len(Zs), n_columns, clouds, directions)
     if directions.ndim > 2 and not _are_alike(clouds, weights):
-        return _one_by_one(Zs, Gs, directions, weights, p, scale)
+        return _one_by_one(Zs, Gs, directions, weights, p, reduction)
     check_weights(weights, clouds)
     if not p >= 1:
         raise ValueError(f"p must be at least 1, got {p!r}.")
-    if scale not in _SCALES:
-        raise ValueError(f"scale must be one of {_SCALES}, got {scale!r}.")
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"reduction must be one of {_REDUCTIONS}, got {reduction!r}.")
     fixed = [None] * len(clouds) if weights is None else [_copy(w) for w in weights]
-    task = Task(len(Zs), n_columns, float(p), tuple(fixed))
+    task = PairProblem(len(Zs), n_columns, float(p), tuple(fixed))
     C: Tensor = _SlicedCost.apply(task, directions, *clouds)  # type: ignore[no-untyped-call]
     # A cloud with nothing to compare, or a point without weight, can hide what is not finite.
     unseen = len(clouds) == 1 or weights is not None
     if not is_recorded(C) and (unseen or not math.isfinite(C.detach().sum().item())):
         explain_not_finite(C, len(Zs), clouds, directions)
-    return C if scale == "mean" else C * _points(task, clouds, C)
+    return C if reduction == "mean" else C * _points(task, clouds, C)
 
 
 def _are_alike(clouds: Sequence[Tensor], weights: Sequence[Tensor | None] | None) -> bool:
@@ -109,7 +109,7 @@ def _one_by_one(
     directions: Tensor,
     weights: Sequence[Tensor | None] | None,
     p: float,
-    scale: str,
+    reduction: str,
 ) -> Tensor:
     """Solve the problems of the first dimension in turn: merged quantile grids are per pair."""
     costs = [
@@ -119,7 +119,7 @@ def _one_by_one(
             directions=theta,
             weights=None if weights is None else [None if w is None else w[r] for w in weights],
             p=p,
-            scale=scale,
+            reduction=reduction,
         )
         for r, theta in enumerate(directions)
     ]
@@ -135,7 +135,7 @@ class _SlicedCost(torch.autograd.Function):
     """Projection, sort and pair stage in one, because autograd would keep every pair."""
 
     @staticmethod
-    def forward(ctx: Any, task: Task, theta: Tensor, *clouds: Tensor) -> Tensor:
+    def forward(ctx: Any, task: PairProblem, theta: Tensor, *clouds: Tensor) -> Tensor:
         shift = clouds[0].mean(-2, keepdim=True)
         groups = sort_clouds(task, theta, clouds, shift, with_origin=any(ctx.needs_input_grad))
         ctx.task, ctx.ids = task, [group.ids for group in groups]
@@ -148,7 +148,7 @@ class _SlicedCost(torch.autograd.Function):
         theta, shift, *saved = ctx.saved_tensors
         n_clouds = len(saved) - 2 * len(ctx.ids)
         clouds, tensors = saved[:n_clouds], iter(saved[n_clouds:])
-        groups = [Group(ids, next(tensors), next(tensors)) for ids in ctx.ids]
+        groups = [CloudGroup(ids, next(tensors), next(tensors)) for ids in ctx.ids]
         grad_theta = torch.zeros_like(theta) if ctx.needs_input_grad[1] else None
         grad_clouds: list[Tensor | None] = [None] * n_clouds
         for group, grad in zip(groups, pair_grads(ctx.task, groups, *grads), strict=True):
@@ -162,7 +162,7 @@ class _SlicedCost(torch.autograd.Function):
         return None, grad_theta, *grad_clouds
 
 
-def _points(task: Task, clouds: Sequence[Tensor], C: Tensor) -> int | Tensor:
+def _points(task: PairProblem, clouds: Sequence[Tensor], C: Tensor) -> int | Tensor:
     sizes = [Z.shape[-2] for Z in clouds]
     if len(set(sizes)) == 1:  # a number, for nothing is to be sent to the device
         return sizes[0]

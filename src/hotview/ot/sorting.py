@@ -20,8 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hotview.ot.accelerated import kernels_for
-from hotview.ot.memory import empty
+from hotview.ot._backend import empty, kernels_for
 
 __all__ = ["SortedRows", "sort_rows_"]
 

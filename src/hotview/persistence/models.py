@@ -11,10 +11,10 @@ from hotview._archive import Kind, read_archive, write_archive
 from hotview._files import check_output_path
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.parameters import encoders_of
-from hotview.persistence.facts import check_facts
-from hotview.persistence.layout import check_layout
-from hotview.persistence.putting_together import CLASSES, make_estimator, put_together
-from hotview.persistence.taking_apart import take_apart
+from hotview.persistence.deserialize import CLASSES, make_estimator, put_together
+from hotview.persistence.schema import check_facts
+from hotview.persistence.serialize import take_apart
+from hotview.persistence.tensor_schema import check_layout
 
 __all__ = ["check_model_path", "load_model", "save_model"]
 

@@ -15,7 +15,7 @@ __all__ = ["plot_matrix"]
 
 #: What fits below a panel without the names touching each other.
 _CHARACTERS_BELOW = 40
-#: Share of the scale of the colors from which on a cell is dark.
+#: Proportion of the scale of the colors from which on a cell is dark.
 _DARK = 0.6
 
 

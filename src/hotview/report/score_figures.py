@@ -12,7 +12,7 @@ from hotview.report.palette import VIEW_COLORS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hotview.evaluation.record.contents import Record, Scores
+    from hotview.evaluation.record.schema import Record, Scores
 
 __all__ = [
     "plot_calibration",
@@ -46,7 +46,7 @@ def plot_importance(record: Record, *, ax: Axes) -> Axes:
     >>> from hotview.evaluation.record import make_record
     >>> from hotview.report.figures import new_figure, plot_importance
     >>> data = make_views(60, n_views=3, labeled=0.5, random_state=0)
-    >>> model = MultiViewClassifier(max_epochs=1, n_replicas=1, random_state=0)
+    >>> model = MultiViewClassifier(max_epochs=1, n_estimators=1, random_state=0)
     >>> model = model.fit(data.linked, data.linked_target)
     >>> record = make_record(model, data.linked, data.linked_target, seen=True, umap=False)
     >>> figure, (ax,) = new_figure()
@@ -88,7 +88,7 @@ def plot_number_of_views(record: Record, *, ax: Axes) -> Axes:
     >>> from hotview.evaluation.record import make_record
     >>> from hotview.report.figures import new_figure, plot_number_of_views
     >>> data = make_views(60, n_views=3, labeled=0.5, random_state=0)
-    >>> model = MultiViewClassifier(max_epochs=1, n_replicas=1, random_state=0)
+    >>> model = MultiViewClassifier(max_epochs=1, n_estimators=1, random_state=0)
     >>> model = model.fit(data.linked, data.linked_target)
     >>> record = make_record(model, data.linked, data.linked_target, seen=True, umap=False)
     >>> figure, (ax,) = new_figure()
@@ -127,7 +127,7 @@ def plot_confusion(record: Record, *, ax: Axes) -> Axes:
     >>> from hotview.evaluation.record import make_record
     >>> from hotview.report.figures import new_figure, plot_confusion
     >>> data = make_views(60, n_views=3, labeled=0.5, random_state=0)
-    >>> model = MultiViewClassifier(max_epochs=1, n_replicas=1, random_state=0)
+    >>> model = MultiViewClassifier(max_epochs=1, n_estimators=1, random_state=0)
     >>> model = model.fit(data.linked, data.linked_target)
     >>> record = make_record(model, data.linked, data.linked_target, seen=True, umap=False)
     >>> figure, (ax,) = new_figure()
@@ -164,7 +164,7 @@ def plot_calibration(record: Record, *, ax: Axes) -> Axes:
     >>> from hotview.evaluation.record import make_record
     >>> from hotview.report.figures import new_figure, plot_calibration
     >>> data = make_views(60, n_views=3, labeled=0.5, random_state=0)
-    >>> model = MultiViewClassifier(max_epochs=1, n_replicas=1, random_state=0)
+    >>> model = MultiViewClassifier(max_epochs=1, n_estimators=1, random_state=0)
     >>> model = model.fit(data.linked, data.linked_target)
     >>> record = make_record(model, data.linked, data.linked_target, seen=True, umap=False)
     >>> figure, (ax,) = new_figure()

@@ -13,7 +13,7 @@ from hotview.report.plans import place_views, similarity
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hotview.evaluation.record.contents import Layout, PlanFacts, Record, Space
+    from hotview.evaluation.record.schema import Layout, PlanFacts, Record, Space
 
 __all__ = ["plot_graph", "plot_learning", "plot_plan", "plot_space"]
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from hotview._types import IntArray
 from hotview.losses.objective import Batch
-from hotview.training.ahead import Ahead
+from hotview.training.prefetch import Ahead
+from hotview.training.row_sharding import RowShard
+from hotview.training.row_streams import Stream, window_for
 from hotview.training.rows import ViewRows
-from hotview.training.share import Share
-from hotview.training.streams import Stream, window_for
 
 __all__ = ["Picks", "Sampler", "Stream", "TrainingRows"]
 
@@ -42,10 +42,10 @@ class TrainingRows:
         Their classes.
     neighbors : list of ndarray of int64
         Neighbors of every row of every view, empty where they are not needed.
-    lessons : list of Tensor of shape (n_rows, n_classes)
+    soft_labels : list of Tensor of shape (n_rows, n_classes)
         Shares of the classes in every row of every view, from which its head learns; with them
         rows with a label are not taught apart. Empty where labels alone teach.
-    coordinates : list of Tensor of shape (n_rows, n_features)
+    coordinates : list of Tensor of shape (n_rows, encoder_dim)
         What the features of every row of every view are to be; empty where they are free.
     """
 
@@ -55,7 +55,7 @@ class TrainingRows:
     own: list[IntArray] = field(default_factory=list)
     own_target: list[IntArray] = field(default_factory=list)
     neighbors: list[IntArray] = field(default_factory=list)
-    lessons: list[Tensor] = field(default_factory=list)
+    soft_labels: list[Tensor] = field(default_factory=list)
     coordinates: list[Tensor] = field(default_factory=list)
 
     @property
@@ -146,8 +146,8 @@ class Sampler:
     ) -> None:
         self.data, self.random, self.aligned = data, random, aligned
         few = np.empty(0, dtype=np.int64)
-        taught, self.labeled = (few, few) if data.lessons else (data.taught, data.labeled)
-        own = [few] * len(data.own) if data.lessons else data.own
+        taught, self.labeled = (few, few) if data.soft_labels else (data.taught, data.labeled)
+        own = [few] * len(data.own) if data.soft_labels else data.own
         n_coupled = [len(data.aligned)] if aligned else [len(view) for view in data.views]
         # Whatever is coupled or not, an epoch is as long: a control must be trained as much.
         longest = max(len(self.labeled), *map(len, own), len(taught), *n_coupled)
@@ -159,12 +159,12 @@ class Sampler:
         self.labeled_stream = self._stream(len(self.labeled), widest)
         self.taught_stream = self._stream(len(taught), widest)
         self.own_streams = list(map(self._stream, map(len, own), widths))
-        couples = couples or bool(data.lessons)
+        couples = couples or bool(data.soft_labels)
         each = map(self._stream, n_coupled, [widest] if aligned else widths)
         self.row_streams = list(each) if couples else []
         self._ahead: Ahead[_Plan, list[Tensor]] | None = None
         #: the rows that this process reads, where there are several; None reads all
-        self.share: Share | None = None
+        self.share: RowShard | None = None
 
     def _stream(self, n: int, width: int) -> Stream | None:
         if n == 0:
@@ -191,7 +191,7 @@ class Sampler:
             picks.sizes,
             torch.from_numpy(picks.target).to(device),
             [torch.from_numpy(y).to(device) for y in picks.own_targets],
-            _take_all(self.data.lessons, rows),
+            _take_all(self.data.soft_labels, rows),
             _take_all(self.data.coordinates, rows),
         )
 

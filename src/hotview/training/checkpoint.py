@@ -14,16 +14,15 @@ from torch import Tensor
 
 from hotview._archive import Kind, read_archive, write_archive
 from hotview.training.batches import Sampler
-from hotview.training.course import Course, Sums
-from hotview.training.history import History
-from hotview.training.ranks import Ranks
-from hotview.training.team import Team
+from hotview.training.process_group import ProcessGroup
+from hotview.training.recorder import History, Recorder, RunningMeans
+from hotview.training.trainer import Trainer
 
 __all__ = [
     "Checkpoint",
-    "Place",
-    "Progress",
+    "CheckpointSlot",
     "State",
+    "TrainingState",
     "optimizer_state",
     "read_checkpoint",
     "set_optimizer",
@@ -34,28 +33,28 @@ _CHECKPOINT = Kind("hotview checkpoint", 1, "a checkpoint", "Delete it to begin 
 
 
 @dataclass
-class Progress:
+class TrainingState:
     """How far a team has come.
 
     Parameters
     ----------
-    team : Team
+    team : Trainer
         Who is trained.
-    courses : list of Course
+    courses : list of Recorder
         What is recorded of every member.
     epoch : int, default=0
         Epochs that are over.
     step : int, default=0
         Steps that were taken since.
-    sums : Sums
+    sums : RunningMeans
         What these found.
     """
 
-    team: Team
-    courses: list[Course]
+    team: Trainer
+    courses: list[Recorder]
     epoch: int = 0
     step: int = 0
-    sums: Sums = field(default_factory=Sums)
+    sums: RunningMeans = field(default_factory=RunningMeans)
 
     @property
     def is_over(self) -> bool:
@@ -136,13 +135,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 @dataclass(frozen=True)
-class Place:
+class CheckpointSlot:
     """The place of one team in a checkpoint."""
 
     checkpoint: Checkpoint
     number: int
 
-    def save(self, progress: Progress) -> None:
+    def save(self, progress: TrainingState) -> None:
         """Write down where the team stands, unless that is written already."""
         teams, n = self.checkpoint.teams, self.number
         if len(teams) > n:
@@ -152,7 +151,7 @@ class Place:
         teams[n:] = [_take_down(progress)]
         self.checkpoint.write()
 
-    def restore(self, progress: Progress) -> None:
+    def restore(self, progress: TrainingState) -> None:
         """Let the team stand where it stood, if it had begun."""
         if len(self.checkpoint.teams) <= self.number:
             return
@@ -163,7 +162,7 @@ class Place:
             reason = f"its parts do not fit ({str(error).splitlines()[0][:200]})"
             raise _CHECKPOINT.refuse(self.checkpoint.path, reason) from error
 
-    def _check_members(self, progress: Progress) -> None:
+    def _check_members(self, progress: TrainingState) -> None:
         then = self.checkpoint.teams[self.number].facts.get("members")
         now = len(progress.team.members)
         if isinstance(then, list) and len(then) not in (0, now):
@@ -175,14 +174,14 @@ class Place:
             )
 
 
-def share_progress(progress: Progress, ranks: Ranks) -> None:
+def share_progress(progress: TrainingState, ranks: ProcessGroup) -> None:
     """Let all processes stand where the first one stands, to the bit.
 
     Parameters
     ----------
-    progress : Progress
+    progress : TrainingState
         How far they have come.
-    ranks : Ranks
+    ranks : ProcessGroup
         The processes.
     """
     state = _take_down(progress) if ranks.is_first else State({}, {})
@@ -190,7 +189,7 @@ def share_progress(progress: Progress, ranks: Ranks) -> None:
     _put_back(progress, State(tensors, facts))
 
 
-def _take_down(progress: Progress) -> State:
+def _take_down(progress: TrainingState) -> State:
     team, sums = progress.team, progress.sums
     tensors = {
         **_named("network", team.network.state_dict()),
@@ -211,7 +210,7 @@ def _take_down(progress: Progress) -> State:
     return State(own, {**facts, "members": members})
 
 
-def _put_back(progress: Progress, state: State) -> None:
+def _put_back(progress: TrainingState, state: State) -> None:
     team, tensors, facts = progress.team, state.tensors, state.facts
     device = _device(team)
     team.network.load_state_dict(_part(tensors, "network"))
@@ -242,7 +241,7 @@ def _part(
     return {name[n:]: x.to(device) for name, x in tensors.items() if name.startswith(f"{start}.")}
 
 
-def _tell(course: Course) -> dict[str, Any]:
+def _tell(course: Recorder) -> dict[str, Any]:
     return {
         "history": list(course.outcome.history),
         "is_over": course.is_over,
@@ -252,7 +251,7 @@ def _tell(course: Course) -> dict[str, Any]:
     }
 
 
-def _set_course(course: Course, told: Mapping[str, Any], kept: list[dict[str, Tensor]]) -> None:
+def _set_course(course: Recorder, told: Mapping[str, Any], kept: list[dict[str, Tensor]]) -> None:
     course.outcome.history = History(told["history"])
     course.last_row = told["history"][-1] if told["history"] else {}
     course.is_over, course.best, course.n_worse = told["is_over"], told["best"], told["n_worse"]
@@ -295,7 +294,7 @@ def _set_streams(sampler: Sampler, tensors: Mapping[str, Tensor]) -> None:
             stream.state = {"": tensors[str(j)].numpy(), **{k: x.numpy() for k, x in more.items()}}
 
 
-def _global_generators(team: Team) -> dict[str, Tensor]:
+def _global_generators(team: Trainer) -> dict[str, Tensor]:
     """States of torch's own generators, which dropout draws from."""
     states = {"cpu": torch.get_rng_state()}
     if (device := _device(team)).type == "cuda":
@@ -303,13 +302,13 @@ def _global_generators(team: Team) -> dict[str, Tensor]:
     return states
 
 
-def _set_global_generators(team: Team, states: Mapping[str, Tensor]) -> None:
+def _set_global_generators(team: Trainer, states: Mapping[str, Tensor]) -> None:
     torch.set_rng_state(states["cpu"])
     if (device := _device(team)).type == "cuda":
         torch.cuda.set_rng_state(states["cuda"], device)
 
 
-def _device(team: Team) -> torch.device:
+def _device(team: Trainer) -> torch.device:
     views: Sequence[Any] = team.members[0].sampler.data.views
     device: torch.device = views[0].device
     return device

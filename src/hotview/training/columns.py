@@ -11,8 +11,8 @@ from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview._validation import Table
-from hotview.training.ranks import Ranks
-from hotview.training.share import own_rows
+from hotview.training.process_group import ProcessGroup
+from hotview.training.row_sharding import own_rows
 
 __all__ = ["Columns", "Scan", "check_finite", "scan_tables"]
 
@@ -80,7 +80,7 @@ def scan_tables(
     *,
     standardize: bool,
     impute: str | None,
-    ranks: Ranks | None = None,
+    ranks: ProcessGroup | None = None,
 ) -> Scan:
     """Look at all rows of a view once: means, scales, what is missing and what is not finite.
 
@@ -94,7 +94,7 @@ def scan_tables(
         Whether columns are to have mean 0 and variance 1.
     impute : {None, "mean"}
         What to do with NaN in a row that is not NaN throughout.
-    ranks : Ranks or None, default=None
+    ranks : ProcessGroup or None, default=None
         The processes that share the looking, each at its own rows; None is this one alone.
 
     Returns
@@ -102,7 +102,7 @@ def scan_tables(
     Scan
         What was found.
     """
-    ranks, scanner = ranks or Ranks(), _Scanner(name)
+    ranks, scanner = ranks or ProcessGroup(), _Scanner(name)
     own = [own_rows(table.n_rows, ranks.rank, ranks.size) for table in tables]
     absent = [scanner.look_at(table, rows) for table, rows in zip(tables, own, strict=True)]
     if ranks.is_shared:
@@ -224,7 +224,7 @@ class _Scanner:
         absent = [self._look_at_rows(start, X) for start, X in chunks(table, rows)]
         return np.concatenate([np.empty(0, dtype=np.int64), *absent])
 
-    def hear_of_others(self, ranks: Ranks, n_columns: int) -> None:
+    def hear_of_others(self, ranks: ProcessGroup, n_columns: int) -> None:
         """Take in what other processes have seen in other rows."""
         seen = (self.statistics.n, self.statistics.mean, self.statistics.squares)
         mine = np.concatenate([np.broadcast_to(x, n_columns) for x in seen])

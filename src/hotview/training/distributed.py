@@ -22,11 +22,10 @@ from torch import Tensor
 from torch import distributed as dist
 
 from hotview._types import Array
-from hotview.training.interrupt import AgreedInterrupt
-from hotview.training.meeting import meet_at_agent
-from hotview.training.ranks import RankLostError, Ranks, Told
+from hotview.training.process_group import AgreedInterrupt, ProcessGroup, ProcessLostError, Told
+from hotview.training.rendezvous import meet_at_agent
 
-__all__ = ["SeveralRanks", "launch_ranks", "under_torchrun"]
+__all__ = ["DistributedGroup", "launch_processes", "under_torchrun"]
 
 # A process that is gone closes its connections, which the others notice at once. This is for those
 # who wait while the first one reads, scores or writes.
@@ -35,7 +34,7 @@ _ROLL_CALL = 3.0  # seconds in which those who are left report
 _LAST_RESORT = 30  # seconds
 _KEY = "hotview"
 
-_launched: SeveralRanks | None = None
+_launched: DistributedGroup | None = None
 
 
 def under_torchrun() -> bool:
@@ -50,7 +49,7 @@ def under_torchrun() -> bool:
     return dist.is_available() and dist.is_torchelastic_launched()
 
 
-def launch_ranks(device: torch.device, devices: int | str) -> SeveralRanks:
+def launch_processes(device: torch.device, devices: int | str) -> DistributedGroup:
     """Let other processes run this program, too, and wait for them; once for all fits of it.
 
     Parameters
@@ -62,14 +61,14 @@ def launch_ranks(device: torch.device, devices: int | str) -> SeveralRanks:
 
     Returns
     -------
-    SeveralRanks
+    DistributedGroup
         All of them.
     """
     global _launched
     if _launched is None:
-        _launched = SeveralRanks(*_launch(device, devices))
+        _launched = DistributedGroup(*_launch(device, devices))
     elif _launched.is_broken:
-        raise RankLostError(
+        raise ProcessLostError(
             "Expected all processes of the first fit to be here, but some are gone. Start the "
             "program again."
         )
@@ -141,7 +140,7 @@ def _check_script(devices: int | str) -> None:
         )
 
 
-class SeveralRanks(Ranks):
+class DistributedGroup(ProcessGroup):
     """All processes of a training, as one of them sees them.
 
     What they send each other is tensors, and text that JSON reads; nothing is unpickled.
@@ -235,7 +234,7 @@ class SeveralRanks(Ranks):
         """Let the others know what went wrong inside, before this process is gone."""
         try:
             yield
-        except RankLostError:
+        except ProcessLostError:
             raise
         except Exception as error:
             with suppress(RuntimeError):
@@ -266,7 +265,7 @@ class SeveralRanks(Ranks):
         except RuntimeError as error:
             raise self._lost(error) from error
 
-    def _lost(self, error: RuntimeError) -> RankLostError:
+    def _lost(self, error: RuntimeError) -> ProcessLostError:
         self.is_broken = True
         if dist.get_backend() == "gloo":
             # Who waits for this process, not for the one that is gone, would wait on.
@@ -276,7 +275,7 @@ class SeveralRanks(Ranks):
         gone = [r for r in range(self.size) if r not in here]
         lost = [f"rank {r} of {self.size} is gone{self._reason(r)}" for r in gone]
         said = " and ".join(lost) or f"they cannot reach each other ({str(error)[:200]})"
-        return RankLostError(
+        return ProcessLostError(
             f"Expected all processes to take every step together, but {said}.",
             speaks=self.rank == min(here),
         )

@@ -9,22 +9,27 @@ from contextlib import ExitStack
 import torch
 
 from hotview.losses.objective import Evaluation, Objective
-from hotview.training.checkpoint import Place, Progress, share_progress
-from hotview.training.course import Course, Sums, diverged
-from hotview.training.interrupt import Interrupt
+from hotview.training.checkpoint import CheckpointSlot, TrainingState, share_progress
+from hotview.training.effective_rank import effective_ranks
+from hotview.training.process_group import Interrupt, ProcessGroup
 from hotview.training.progress import ProgressBar
-from hotview.training.rank import effective_ranks
-from hotview.training.ranks import Ranks
-from hotview.training.schedule import Epoch, Outcome, Schedule
-from hotview.training.team import Alone, Team, Training, make_optimizer, train_step
+from hotview.training.recorder import (
+    Epoch,
+    Recorder,
+    RunningMeans,
+    Schedule,
+    TrainingResult,
+    diverged,
+)
+from hotview.training.trainer import SingleTrainer, Trainer, Training, make_optimizer, train_step
 
 __all__ = [
-    "Alone",
     "Epoch",
-    "Outcome",
     "Schedule",
-    "Team",
+    "SingleTrainer",
+    "Trainer",
     "Training",
+    "TrainingResult",
     "make_optimizer",
     "train",
     "train_step",
@@ -35,39 +40,39 @@ _TOO_FEW = "more than 1 value per channel"  # of torch's batch norm
 
 
 def train(
-    team: Team,
+    team: Trainer,
     schedule: Schedule,
-    place: Place | None = None,
+    place: CheckpointSlot | None = None,
     replicas: Sequence[int] | None = None,
-    ranks: Ranks | None = None,
-) -> list[Outcome]:
+    ranks: ProcessGroup | None = None,
+) -> list[TrainingResult]:
     """Train until the epochs are over, callbacks or patience end it, or Ctrl-C is pressed.
 
     Parameters
     ----------
-    team : Team
+    team : Trainer
         What is trained. A member that is to stop keeps the weights that it has then.
     schedule : Schedule
         How long, and who is told.
-    place : Place or None, default=None
+    place : CheckpointSlot or None, default=None
         The team's place in a checkpoint, to go on from and to save to; None makes none.
     replicas : sequence of int or None, default=None
         Which replica of its estimator every member is; None counts them.
-    ranks : Ranks or None, default=None
+    ranks : ProcessGroup or None, default=None
         The processes that take every step together, of which the first one saves, scores and calls
         back; None is this one alone.
 
     Returns
     -------
-    list of Outcome
+    list of TrainingResult
         One per member, whose network is then in evaluation mode.
     """
-    ranks = ranks or Ranks()
+    ranks = ranks or ProcessGroup()
     n_steps = schedule.steps(team.members[0].sampler.n_steps)
     numbers = range(len(team.members)) if replicas is None else replicas
     pairs = zip(numbers, team.members, strict=True)
-    courses = [Course(number, member, schedule, ranks) for number, member in pairs]
-    progress = Progress(team, courses)
+    courses = [Recorder(number, member, schedule, ranks) for number, member in pairs]
+    progress = TrainingState(team, courses)
     ranks.first(lambda: _go_on(progress, place, schedule))
     if ranks.is_shared:
         share_progress(progress, ranks)
@@ -100,7 +105,7 @@ def train(
     return [course.outcome for course in courses]
 
 
-def _go_on(progress: Progress, place: Place | None, schedule: Schedule) -> None:
+def _go_on(progress: TrainingState, place: CheckpointSlot | None, schedule: Schedule) -> None:
     """Stand where the checkpoint stands, if there is one."""
     if place is None:
         return
@@ -113,7 +118,7 @@ def _go_on(progress: Progress, place: Place | None, schedule: Schedule) -> None:
 
 
 def _take_steps(
-    progress: Progress, n_steps: int, interrupt: Interrupt, bar: ProgressBar
+    progress: TrainingState, n_steps: int, interrupt: Interrupt, bar: ProgressBar
 ) -> Evaluation:
     """The steps of an epoch, or those that are left of it; the last of them is returned."""
     if not progress.team.network.training:  # which validation, or a callback, may have ended
@@ -128,7 +133,7 @@ def _take_steps(
 
 
 def _end_epoch(
-    progress: Progress, schedule: Schedule, evaluation: Evaluation, start: float
+    progress: TrainingState, schedule: Schedule, evaluation: Evaluation, start: float
 ) -> None:
     """Record an epoch, and show it to those who look."""
     team, courses = progress.team, progress.courses
@@ -137,14 +142,14 @@ def _end_epoch(
     seconds = (time.perf_counter() - start) / len(courses)
     if any(course.is_watched for course in courses):
         team.write_back()
-    progress.epoch, progress.step, progress.sums = progress.epoch + 1, 0, Sums()
+    progress.epoch, progress.step, progress.sums = progress.epoch + 1, 0, RunningMeans()
     for course, row, more in zip(courses, rows, watched, strict=True):
         course.end_epoch({"epoch": progress.epoch, **row, **more}, seconds)
     if schedule.callbacks:
         team.take_over()
 
 
-def _explained_step(team: Team, epoch: int) -> Evaluation:
+def _explained_step(team: Trainer, epoch: int) -> Evaluation:
     """Take a step; where it fails because something has become too large, say so."""
     try:
         return team.step()

@@ -11,8 +11,8 @@ from torch import Tensor
 from hotview._types import IntArray
 from hotview._validation import Table
 from hotview.training.columns import Columns, n_present
-from hotview.training.ranks import Ranks
-from hotview.training.share import Deal, Share
+from hotview.training.process_group import ProcessGroup
+from hotview.training.row_sharding import RowShard, ShardAssignment
 
 __all__ = ["ViewRows"]
 
@@ -38,7 +38,7 @@ class ViewRows:
         Whether rows are taken again and again, so that a small table is standardized only once.
     once : bool, default=False
         Whether every row is taken only once, so that an accelerator does not get all of them.
-    ranks : Ranks or None, default=None
+    ranks : ProcessGroup or None, default=None
         The processes that all have these rows and take the same samples of them; None is this one
         alone.
     """
@@ -52,10 +52,10 @@ class ViewRows:
         *,
         often: bool = False,
         once: bool = False,
-        ranks: Ranks | None = None,
+        ranks: ProcessGroup | None = None,
     ) -> None:
         self.tables, self.columns, self.device = list(tables), columns, device
-        self.ranks = ranks or Ranks()
+        self.ranks = ranks or ProcessGroup()
         # Where no row is left out, a row's number is its place, and no list is needed.
         self.present = present or [None] * len(self.tables)
         self.starts = np.cumsum([0, *map(n_present, self.tables, self.present)])
@@ -94,8 +94,8 @@ class ViewRows:
         is_lazy = any(table.is_lazy for table in self.tables)
         if self.ready is not None or not (self.ranks.is_shared and is_lazy):
             return self.take(rows)
-        share = Share.of([self.starts], self.ranks.rank, self.ranks.size)
-        deal = Deal.of(share.owners(0, rows), share.size)
+        share = RowShard.of([self.starts], self.ranks.rank, self.ranks.size)
+        deal = ShardAssignment.of(share.owners(0, rows), share.size)
         own = self._gather(rows[deal.places[share.rank]]).to(self.device)
         sizes = [len(places) * self.n_columns for places in deal.places]
         every = torch.cat(self.ranks.gather(own.reshape(-1), sizes))

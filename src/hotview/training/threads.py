@@ -10,7 +10,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from hotview.nn.workers import several_workers
+from hotview.nn.thread_pool import several_workers
 
 __all__ = ["one_thread", "suited_threads"]
 

@@ -1,13 +1,240 @@
-"""Parquet files as tables."""
+"""Parquet files that are unpacked by row groups."""
 
 import decimal
+import os
+import pickle
+import resource
+import tempfile
+import threading
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import hotview as hv
+from hotview._validation import check_tables
 from hotview.datasets import read_views
+from hotview.datasets.readers import parquet
+from hotview.datasets.readers.parquet import ParquetRows
+from hotview.training.row_sharding import own_rows
+
+random = np.random.default_rng(0)
+SINGLE = {f"c{j}": random.normal(size=100).astype(np.float32) for j in range(3)}
+MIXED = {
+    **SINGLE,
+    "whole": pa.array([None, *range(99)]),
+    "yes": pa.array([True, None] * 50),
+    "half": pa.array(np.arange(100, dtype=np.float16)),
+    "never": pa.nulls(100),
+}
+
+
+@pytest.fixture(autouse=True)
+def small(tmp_path, monkeypatch):
+    """Everything counts as large, a few rows at a time, unpacked in a folder of its own."""
+    monkeypatch.setattr(parquet, "_LARGE", 0)
+    monkeypatch.setattr(parquet, "_TOGETHER", 150)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "there"))
+    (tmp_path / "there").mkdir()
+
+
+@pytest.fixture
+def unpacked(monkeypatch):
+    """Row groups that pyarrow is asked for, one after the other."""
+    asked, read = [], pq.ParquetFile.iter_batches
+
+    def noted(self, **how):
+        asked.extend(how["row_groups"])
+        return read(self, **how)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
+    return asked
+
+
+def write(path, columns=SINGLE, group=10):
+    pq.write_table(pa.table(columns), path, row_group_size=group)
+    return path
+
+
+@pytest.mark.parametrize("group", (1, 7, 1000))
+@pytest.mark.parametrize("columns", (SINGLE, MIXED), ids=("float32", "mixed"))
+def test_a_large_file_is_mapped_and_the_same(tmp_path, group, columns):
+    path = write(tmp_path / "a.parquet", columns, group)
+    expected = read_views(path)["a"]
+    assert isinstance(expected, np.ndarray)
+    found = read_views(path, mmap=True)["a"]
+    assert isinstance(found, ParquetRows)
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype == (np.float32 if columns is SINGLE else np.float64)
+    for rows in (slice(12, 31), np.array([99, 3, 50]), slice(None)):
+        np.testing.assert_array_equal(found[rows], expected[rows])
+    assert isinstance(found[:], np.memmap)
+    assert not found[:].flags.writeable
+    assert list((tmp_path / "there").iterdir()) == []  # nothing is left behind
+
+
+def test_a_small_file_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "_LARGE", 100 * 3 * 4)
+    path = write(tmp_path / "a.parquet")
+    assert isinstance(read_views(path, mmap=True)["a"], np.ndarray)
+
+
+def test_columns_are_in_the_order_asked_for(tmp_path):
+    path = write(tmp_path / "a.parquet", MIXED)
+    columns = ["whole", "c2", "c0"]
+    found = read_views(path, mmap=True, columns=columns)["a"]
+    np.testing.assert_array_equal(found[:], read_views(path, columns=columns)["a"])
+
+
+def test_opening_unpacks_nothing_and_a_row_its_group_once(tmp_path, unpacked):
+    X = read_views(write(tmp_path / "a.parquet"), mmap=True)["a"]
+    assert unpacked == []
+    X[np.array([55, 9])]
+    assert unpacked == [0, 5]
+    X[50:60]
+    X[59:61]
+    assert unpacked == [0, 5, 6]
+    assert isinstance(np.asarray(X), np.ndarray)
+    assert sorted(unpacked) == list(range(10))
+
+
+@pytest.mark.parametrize("rank", (0, 1, 2))
+def test_a_process_unpacks_the_groups_of_its_own_rows(tmp_path, unpacked, rank):
+    path = write(tmp_path / "a.parquet")
+    table = check_tables(read_views(path, mmap=True))["a"]
+    own = own_rows(100, rank, 3)
+    table.touch(own)
+    for start in range(own.start, own.stop, 5):
+        table.rows(slice(start, min(start + 5, own.stop)))
+        table.rows(np.arange(own.start, own.stop)[::-3])
+    assert unpacked == list(range(own.start // 10, (own.stop - 1) // 10 + 1))
+
+
+def test_threads_unpack_every_group_once(tmp_path, unpacked):
+    path = write(tmp_path / "a.parquet", MIXED, group=5)
+    expected, X = read_views(path)["a"], read_views(path, mmap=True)["a"]
+    numbers = [np.random.default_rng(i).permutation(100) for i in range(4)]
+    found = [None] * 4
+
+    def read(i):
+        found[i] = np.concatenate([X[part] for part in np.array_split(numbers[i], 25)])
+
+    threads = [threading.Thread(target=read, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(unpacked) == list(range(20))
+    for part, rows in zip(found, numbers, strict=True):
+        np.testing.assert_array_equal(part, expected[rows])
+
+
+def test_a_fit_is_the_same_to_the_last_bit(tmp_path):
+    paths = [write(tmp_path / f"{name}.parquet", group=7) for name in "ab"]
+    few = {"max_epochs": 2, "batch_size": 16, "hidden": (4,), "encoder_dim": 3, "n_components": 2}
+    fits = [
+        hv.MultiViewEncoder(**few, device="cpu", random_state=0).fit(read_views(paths, mmap=mmap))
+        for mmap in (True, False)
+    ]
+    mapped, whole = (fit.transform_view(read_views(paths)["a"], "a") for fit in fits)
+    np.testing.assert_array_equal(mapped, whole)
+    np.testing.assert_array_equal(fits[0].plan_.W, fits[1].plan_.W)
+
+
+def test_what_the_schema_tells_is_refused_when_the_file_is_opened(tmp_path):
+    path = write(tmp_path / "a.parquet", {"x": ["a", "b"]})
+    with pytest.raises(ValueError, match=r"a\.parquet: column 'x' holds string, not numbers"):
+        read_views(path, mmap=True)
+
+
+def test_what_values_tell_is_refused_when_they_are_asked_for(tmp_path):
+    path = write(tmp_path / "a.parquet", {"x": [1, 2, 3, 2**60 + 1]}, group=2)
+    with pytest.raises(ValueError, match="'x' holds the whole number") as whole:
+        read_views(path)
+    X = read_views(path, mmap=True)["a"]
+    np.testing.assert_array_equal(X[:2], [[1], [2]])
+    for _ in range(2):  # it does not become right by being asked for again
+        with pytest.raises(ValueError, match="'x' holds the whole number") as found:
+            X[3]
+        assert str(found.value) == str(whole.value)
+
+
+def test_a_file_that_changes_underneath_is_refused(tmp_path):
+    path = write(tmp_path / "a.parquet")
+    X = read_views(path, mmap=True)["a"]
+    first = X[:10].copy()
+    with open(path, "r+b") as stream:
+        stream.write(b"PAR1")
+    os.utime(path, ns=(0, 0))  # whatever the clock of the disk can tell apart
+    with pytest.raises(ValueError, match=r"a\.parquet was changed while it was being read"):
+        X[10:20]
+    np.testing.assert_array_equal(X[:10], first)
+
+
+@pytest.mark.parametrize("is_replaced", (True, False))
+def test_a_file_that_is_replaced_or_gone_is_read_on(tmp_path, is_replaced):
+    path = write(tmp_path / "a.parquet")
+    expected, X = read_views(path)["a"], read_views(path, mmap=True)["a"]
+    path.unlink()
+    if is_replaced:
+        other = write(tmp_path / "b.parquet", {name: column + 1 for name, column in SINGLE.items()})
+        other.rename(path)
+    np.testing.assert_array_equal(X[:], expected)
+
+
+def test_a_damaged_group_is_named_when_it_is_asked_for(tmp_path):
+    path = write(tmp_path / "a.parquet")
+    start = pq.read_metadata(path).row_group(5).column(0).data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start : start + 20] = b"\xff" * 20
+    path.write_bytes(content)
+    X = read_views(path, mmap=True)["a"]
+    np.testing.assert_array_equal(X[:50, 0], SINGLE["c0"][:50])
+    with pytest.raises(ValueError, match=r"a\.parquet cannot be read as a parquet file"):
+        X[50]
+
+
+def test_no_room_is_an_error_before_anything_is_read(tmp_path):
+    path = write(tmp_path / "a.parquet")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+    try:
+        with pytest.raises(OSError, match=r"room for 0\.0 GB in .*there, to unpack .*TMPDIR"):
+            read_views(path, mmap=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_the_room_is_reserved(tmp_path):
+    X = read_views(write(tmp_path / "a.parquet"), mmap=True)["a"]
+    about = os.fstat(X._stream.fileno())
+    assert about.st_size == 100 * 3 * 4
+    assert about.st_blocks > 0
+
+
+def test_another_process_opens_it_again_and_reads_what_it_needs(tmp_path, unpacked):
+    path = write(tmp_path / "a.parquet", MIXED)
+    X = read_views(path, mmap=True)["a"]
+    again = pickle.loads(pickle.dumps(X))
+    assert unpacked == []
+    np.testing.assert_array_equal(again[20:30], read_views(path)["a"][20:30])
+    assert unpacked == [2]
+    write(path, {name: column[:50] for name, column in MIXED.items()})
+    with pytest.raises(ValueError, match=r"to have 100 rows, as where it was read first, .* 50"):
+        pickle.loads(pickle.dumps(X))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="tells what is open")
+def test_files_are_closed_when_the_view_is_gone(tmp_path):
+    open_now = len(os.listdir("/proc/self/fd"))
+    X = read_views(write(tmp_path / "a.parquet"), mmap=True)["a"]
+    part = X[:10]
+    assert len(os.listdir("/proc/self/fd")) > open_now
+    del X
+    np.testing.assert_array_equal(part[:, 0], SINGLE["c0"][:10])  # whoever has rows keeps them
+    del part
+    assert len(os.listdir("/proc/self/fd")) == open_now
 
 
 @pytest.fixture

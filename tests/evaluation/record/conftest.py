@@ -28,7 +28,7 @@ def test(data):
 
 @pytest.fixture(scope="session")
 def classifier(train):
-    return MultiViewClassifier(n_replicas=2, **SMALL).fit(*train)
+    return MultiViewClassifier(n_estimators=2, **SMALL).fit(*train)
 
 
 @pytest.fixture(scope="session")

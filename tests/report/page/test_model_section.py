@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from hotview.evaluation.record.contents import Setting
+from hotview.evaluation.record.schema import Setting
 from hotview.report.page.markup import join
 from hotview.report.page.model_section import learning_section, origin_section
 

@@ -1,7 +1,7 @@
 import math
 from dataclasses import replace
 
-from hotview.evaluation.record.contents import Rival
+from hotview.evaluation.record.schema import Rival
 from hotview.report.page.markup import join
 from hotview.report.page.score_section import rival_figure, score_figures, view_figures
 from hotview.report.page.sentences import percent

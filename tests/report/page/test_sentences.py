@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from hotview.evaluation.record.contents import Change, Rival
+from hotview.evaluation.record.schema import Change, Rival
 from hotview.report.page import sentences as s
 
 

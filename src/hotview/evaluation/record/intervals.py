@@ -7,14 +7,14 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hotview.evaluation.record.contents import Change, Share
+from hotview.evaluation.record.schema import Change, Proportion
 
 __all__ = ["compare", "share"]
 
 _Z = 1.959963984540054  # of a 95 % interval
 
 
-def share(right: npt.ArrayLike) -> Share:
+def share(right: npt.ArrayLike) -> Proportion:
     r"""Share of rows that are right, with Wilson's interval.
 
     .. math:: \frac{p + z^2/2n \pm z \sqrt{p (1 - p)/n + z^2/4n^2}}{1 + z^2/n}
@@ -26,7 +26,7 @@ def share(right: npt.ArrayLike) -> Share:
 
     Returns
     -------
-    Share
+    Proportion
         The share and the ends of its interval.
 
     Examples
@@ -42,7 +42,7 @@ def share(right: npt.ArrayLike) -> Share:
     scale = 1 + _Z**2 / n
     low = (center - width) / scale if p > 0 else 0.0  # exactly, where rounding would be off
     high = (center + width) / scale if p < 1 else 1.0
-    return Share(p, low, high, n)
+    return Proportion(p, low, high, n)
 
 
 def compare(right: npt.ArrayLike, other: npt.ArrayLike) -> Change:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hotview.evaluation.record.contents import Learning, Record
-from hotview.report.page.dots import Dot, dot_plot
-from hotview.report.page.drawing import figure
-from hotview.report.page.lines import curve_chart
+from hotview.evaluation.record.schema import Learning, Record
+from hotview.report.page.dot_plot import Dot, dot_plot
+from hotview.report.page.line_charts import curve_chart
 from hotview.report.page.markup import Markup, join, numbers, table, tag
 from hotview.report.page.sentences import NOT_RECORDED
+from hotview.report.page.svg import figure
 
 __all__ = ["learning_section", "origin_section"]
 
@@ -34,7 +34,7 @@ def learning_section(record: Record) -> list[Markup]:
 
 
 def _curves(learning: Learning) -> Markup:
-    n = learning.n_replicas
+    n = learning.n_estimators
     band = (
         f"Mean of {n} networks, in a band of one standard deviation." if n > 1 else "One network."
     )

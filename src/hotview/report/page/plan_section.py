@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from hotview.evaluation.record.contents import PlanFacts, Record
-from hotview.report.page.dots import Dot, dot_plot
-from hotview.report.page.drawing import figure
-from hotview.report.page.graph import view_graph
+from hotview.evaluation.record.schema import PlanFacts, Record
+from hotview.report.page.dot_plot import Dot, dot_plot
+from hotview.report.page.heat_map import heat_map
 from hotview.report.page.markup import Markup, join, numbers, table, tag
-from hotview.report.page.matrix import heat_map
 from hotview.report.page.sentences import say_null, say_view
+from hotview.report.page.svg import figure
+from hotview.report.page.view_graph import view_graph
 from hotview.report.plans import similarity
 
 __all__ = ["plan_section"]

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from hotview.evaluation.record.contents import NumberScore, Record, Rival, Scores, Share
-from hotview.report.markdown import signed
-from hotview.report.page.dots import Dot, dot_plot
-from hotview.report.page.drawing import figure
-from hotview.report.page.lines import calibration_chart, number_chart
+from hotview.evaluation.record.schema import NumberScore, Proportion, Record, Rival, Scores
+from hotview.report.numbers import signed
+from hotview.report.page.dot_plot import Dot, dot_plot
+from hotview.report.page.heat_map import heat_map
+from hotview.report.page.line_charts import calibration_chart, number_chart
 from hotview.report.page.markup import Markup, numbers, table, tag
-from hotview.report.page.matrix import heat_map
 from hotview.report.page.sentences import count, interval, percent, points, say_fall, say_rival
+from hotview.report.page.svg import figure
 
 __all__ = ["rival_figure", "score_figures", "view_figures"]
 
@@ -75,7 +75,7 @@ def _alone(record: Record, scores: Scores) -> Markup:
     return figure("With one view only", note, drawing, numbers(behind))
 
 
-def _dot(found: Share) -> Dot:
+def _dot(found: Proportion) -> Dot:
     said = f"{percent(found.value)}, {interval(found)}, {found.n:,} rows"
     return Dot(found.value, found.low, found.high, said=said)
 

@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from hotview.evaluation.record.contents import (
+from hotview.evaluation.record.schema import (
     Change,
     PlanFacts,
+    Proportion,
     Record,
     Rival,
-    Share,
     ViewScore,
 )
-from hotview.report.markdown import number, signed
+from hotview.report.numbers import number, signed
 from hotview.report.page.markup import Markup, join, tag
 
 __all__ = [
@@ -47,9 +47,9 @@ def points(x: float) -> str:
     return number(100 * x)
 
 
-def interval(found: Share | Change) -> str:
+def interval(found: Proportion | Change) -> str:
     """The 95 % interval of a share or a difference, in percent or points."""
-    if isinstance(found, Share):
+    if isinstance(found, Proportion):
         return f"{100 * found.low:.1f} to {100 * found.high:.1f}\N{NO-BREAK SPACE}%"
     return f"{signed(100 * found.low)} to {signed(100 * found.high)} points"
 
@@ -97,7 +97,7 @@ def _say_rows(told: dict[str, Any]) -> str:
 
 
 def _say_time(record: Record) -> str:
-    told, n = record.trained_on, record.learning.n_replicas if record.learning else 0
+    told, n = record.trained_on, record.learning.n_estimators if record.learning else 0
     if "seconds" not in told:
         return ""
     what = f"Training {count(n, 'network')}" if n else "Training"

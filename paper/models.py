@@ -1,0 +1,135 @@
+"""The settings and the models of Luo, Xu and Carin (2020), and what ours add, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+__all__ = [
+    "CONTROLS",
+    "DEFAULT",
+    "MODELS",
+    "PLAIN",
+    "ROBUST",
+    "SETTINGS",
+    "TRAINED",
+    "UNCOUPLED",
+    "Model",
+]
+
+#: Parameters of the estimators that give the paper's literal objective; the classifier needs
+#: `PLAIN`, too.
+SETTINGS: Mapping[str, Any] = MappingProxyType(
+    {
+        "encoder_dim": 20,
+        "n_components": 10,
+        "initialization": "random",
+        "n_references": 3,
+        "n_projections": 3,
+        "projections": "iid",
+        "coupling_weight": 0.1,
+        "regularizer_weight": 0.01,
+        "orthogonality_weight": 0.01,
+        "reg": 0.1,
+        "sinkhorn_max_iter": 20,
+        "cost_decay": 0.0,
+        "reduction": "sum",
+        "max_epochs": 100,
+        "batch_size": 400,
+        "learning_rate": 0.001,
+    }
+)
+
+#: What turns our classifier into a plain network: rows of the paper's tables are these.
+PLAIN: Mapping[str, Any] = MappingProxyType(
+    {
+        "pseudo_labels": False,
+        "fusion": "average",
+        "n_estimators": 1,
+        "max_epochs": 100,
+        "batch_size": 400,
+        "learning_rate": 0.001,
+    }
+)
+
+#: Our robust settings for what the paper varies, by task, so that a point of a figure that changes
+#: nothing is known to be a cell of a table.
+ROBUST: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        task: MappingProxyType(
+            {
+                "n_references": 3,
+                "n_projections": 50,
+                "coupling_weight": 0.1,
+                "regularizer_weight": regularizer_weight,
+                "orthogonality_weight": 0.01,
+                "batch_size": 400,
+            }
+        )
+        for task, regularizer_weight in (("semi-supervised", 1.0), ("unsupervised", 0.01))
+    }
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """One row of the paper's tables.
+
+    Parameters
+    ----------
+    name : str
+        What the paper calls it.
+    coupling : str
+        R_M.
+    view_regularizer : str
+        R_S.
+
+    Examples
+    --------
+    >>> from paper.models import MODELS
+    >>> MODELS[-1]
+    Model(name='HOT (11) + AE', coupling='hot-reference', view_regularizer='autoencoder')
+    """
+
+    name: str
+    coupling: str
+    view_regularizer: str
+
+
+#: The rows of the paper's tables, in its order.
+MODELS = (
+    Model("LSCCA", "lscca", "none"),
+    Model("DGCCA", "dgcca", "none"),
+    Model("AECCA", "lscca", "autoencoder"),
+    Model("SW (8)", "sw-pairwise", "none"),
+    Model("SW (9)", "sw-reference", "none"),
+    Model("HOT (10)", "hot-pairwise", "none"),
+    Model("HOT (11)", "hot-reference", "none"),
+    Model("SW (8) + AE", "sw-pairwise", "autoencoder"),
+    Model("SW (9) + AE", "sw-reference", "autoencoder"),
+    Model("HOT (10) + AE", "hot-pairwise", "autoencoder"),
+    Model("HOT (11) + AE", "hot-reference", "autoencoder"),
+)
+
+#: The control that the paper leaves out, with and without the autoencoders.
+UNCOUPLED = (
+    Model("no coupling", "none", "none"),
+    Model("no coupling + AE", "none", "autoencoder"),
+)
+
+#: All rows that train networks with a coupling and a view regularizer of their own, by name.
+TRAINED: Mapping[str, Model] = MappingProxyType({m.name: m for m in (*MODELS, *UNCOUPLED)})
+
+#: Our classifier as it is.
+DEFAULT = "hotview default"
+
+#: Plain methods of scikit-learn, which train no networks and know neither task nor settings.
+CONTROLS = (
+    "logistic regression",
+    "PCA + logistic regression",
+    "label propagation per view",
+    "label propagation, aligned",
+    "logistic regression, all labels",
+)

@@ -1,0 +1,277 @@
+"""The work of ``hotview federated simulate``: all organizations in one process."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hotview.cli.federated_output import (
+    describe_members,
+    describe_outcome,
+    print_members,
+    print_outcome,
+)
+from hotview.cli.runner import INTERRUPTED, as_usage, make_console, print_json
+from hotview.federated import Coordinator, Failure, InProcess, Joint, Message, Organization, Privacy
+from hotview.federated.configuration import open_organization
+from hotview.federated.outcome import write_outcome
+from hotview.federated.run_config import RunConfig, read_run_config
+
+__all__ = ["Counting", "Job", "open_members", "read_app", "run_simulation"]
+
+CHECKPOINT, OUTCOME = "checkpoint.federated", "outcome.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What was asked for.
+
+    Parameters
+    ----------
+    app : Path
+        The folder that ``hotview federated new`` wrote.
+    settings : dict of str to object
+        Settings to use instead of those of the app; None where not given.
+    privacy : Privacy or None
+        What all organizations ask for, instead of what their configurations say.
+    dry_run : bool
+        Whether to stop before training.
+    resume : bool
+        Whether to go on from a checkpoint.
+    force : bool
+        Whether to begin anew where a training is.
+    as_json : bool
+        Whether to print JSON.
+    """
+
+    app: Path
+    settings: Mapping[str, Any]
+    privacy: Privacy | None
+    dry_run: bool
+    resume: bool
+    force: bool
+    as_json: bool
+
+    @property
+    def flags(self) -> list[str]:
+        """What has to be said again to go on."""
+        given = {name: value for name, value in self.settings.items() if value is not None}
+        if self.privacy is not None:
+            given |= {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
+        words = [str(self.app)]
+        for name, value in given.items():
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+        return words
+
+
+class Counting(InProcess):
+    """Organizations in this process; counts what passes.
+
+    Parameters
+    ----------
+    organizations : dict of str to Organization
+        Who answers.
+
+    Attributes
+    ----------
+    largest : dict of str to dict of str to int
+        Bytes of the largest message ``to`` and ``from`` each organization.
+    total : dict of str to int
+        Bytes of all messages to and from each.
+    """
+
+    def __init__(self, organizations: Mapping[str, Organization]) -> None:
+        super().__init__(organizations)
+        self.largest = {name: {"to": 0, "from": 0} for name in organizations}
+        self.total = dict.fromkeys(organizations, 0)
+
+    def exchange(
+        self, messages: Mapping[str, Message], timeout: float
+    ) -> dict[str, Message | Failure]:
+        """Let everybody answer in turn, and count."""
+        answers = super().exchange(messages, timeout)
+        for way, passed in (("to", messages), ("from", answers)):
+            for name, message in passed.items():
+                if isinstance(message, Message):
+                    size = len(message.to_bytes())
+                    self.largest[name][way] = max(size, self.largest[name][way])
+                    self.total[name] += size
+        return answers
+
+
+def run_simulation(job: Job) -> int:
+    """Run an app without a network.
+
+    Parameters
+    ----------
+    job : Job
+        What was asked for.
+
+    Returns
+    -------
+    int
+        0, 1 if an organization could not save its part, or 130 if Ctrl-C ended the training, which
+        goes on from there with ``--resume``.
+    """
+    config = read_app(job.app, job.settings)
+    members = open_members(job, config)
+    if not job.dry_run:
+        _make_room(job, config, members)
+    facts = describe_members(members, config.settings)
+    if not job.as_json:
+        print_members(facts, make_console())
+    if job.dry_run:
+        if job.as_json:
+            print_json(facts)
+        return 0
+    config.folder.mkdir(parents=True, exist_ok=True)
+    carrier = Counting(members)
+    coordinator = Coordinator(
+        carrier,
+        config.settings,
+        checkpoint=config.folder / CHECKPOINT,
+        verbose=sys.stderr.isatty(),
+    )
+    start = time.perf_counter()
+    with _telling_log():
+        joint = _run(coordinator)
+    write_outcome(config.folder / OUTCOME, joint)
+    stopped = len(joint.history) < config.settings.rounds
+    facts |= describe_outcome(joint, config.settings, carrier.largest, carrier.total)
+    facts |= {"seconds": time.perf_counter() - start, "interrupted": stopped}
+    facts["resume"] = shlex.join(["hotview", "federated", "simulate", *job.flags, "--resume"])
+    facts["parts"] = {name: str(members[name].part) for name in joint.finished}
+    facts["outcome"] = str(config.folder / OUTCOME)
+    if job.as_json:
+        print_json(facts)
+    else:
+        print_outcome(facts, make_console())
+    if stopped:
+        return INTERRUPTED
+    return 0 if len(joint.finished) == len(members) else 1
+
+
+def _run(coordinator: Coordinator) -> Joint:
+    try:
+        return coordinator.run()
+    except RuntimeError as error:  # too few are left: which is no fault of the program
+        raise ValueError(str(error)) from error
+
+
+def read_app(folder: Path, given: Mapping[str, Any]) -> RunConfig:
+    """What an app's ``pyproject.toml`` says, with other settings where some are given.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the app.
+    given : dict of str to object
+        Settings by name; None where not given.
+
+    Returns
+    -------
+    RunConfig
+        Whose folder is that of the coordinator, in `folder`.
+    """
+    path = folder / "pyproject.toml"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"Expected {folder} to be a federation, but there is no {path}. Write one: "
+            "hotview federated new."
+        )
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]["config"]
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"Expected {path} to be TOML, but {error}.") from error
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"Expected [tool.flwr.app.config] in {path}, but it is not there. Write a federation: "
+            "hotview federated new."
+        ) from None
+    more = {k.replace("_", "-"): value for k, value in given.items() if value is not None}
+    with as_usage():
+        config = read_run_config({**told, **more})
+    return replace(config, folder=folder / config.folder)
+
+
+def open_members(job: Job, config: RunConfig) -> dict[str, Organization]:
+    """Read the tables of all organizations.
+
+    Parameters
+    ----------
+    job : Job
+        What was asked for.
+    config : RunConfig
+        Of the app.
+
+    Returns
+    -------
+    dict of str to Organization
+        By name.
+    """
+    members = {}
+    for name in config.organizations:
+        path = job.app / "organizations" / f"{name}.toml"
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"Expected {path}, which says what {name} has, but it is not there. A simulation "
+                "needs those of all organizations; between machines each has its own."
+            )
+        # Whoever simulates plays all sides, and agrees for them.
+        member = open_organization(path, shares=("features", "labels"))
+        if member.holdings.name != name:
+            raise ValueError(f"Expected {path} to be of {name!r}, not {member.holdings.name!r}.")
+        if job.privacy is not None:
+            member.privacy = job.privacy
+        members[name] = member
+    return members
+
+
+def _make_room(job: Job, config: RunConfig, members: Mapping[str, Organization]) -> None:
+    """Refuse to begin where a training is, unless told to."""
+    checkpoint, outcome = config.folder / CHECKPOINT, config.folder / OUTCOME
+    if job.resume:
+        return
+    there = [
+        path for path in (checkpoint, *(one.part for one in members.values())) if path.exists()
+    ]
+    if there and not job.force:
+        raise FileExistsError(
+            f"{there[0]} is there, of an earlier training. Go on from it with --resume, or begin "
+            "anew with --force."
+        )
+    # What was released in a simulation, nobody has seen: it does not count any more.
+    for path in (checkpoint, outcome, *(one.state for one in members.values())):
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _telling_log() -> Iterator[None]:
+    """Show what the coordinator logs as other lines on stderr are shown, each of them once."""
+    seen: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        new = text not in seen
+        seen.add(text)
+        return new
+
+    logger = logging.getLogger("hotview.federated")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("hotview: %(message)s"))
+    handler.addFilter(is_new)
+    logger.addHandler(handler)
+    before, logger.propagate = logger.propagate, False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before

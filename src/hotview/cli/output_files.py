@@ -1,0 +1,92 @@
+"""Tables that commands write, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hotview._files import check_output_path, whole_file
+from hotview.cli.runner import check_new_file
+
+__all__ = ["check_table_path", "make_folder", "write_table"]
+
+_SUFFIXES = (".csv", ".parquet")
+
+
+def check_table_path(path: Path) -> Path:
+    """Refuse a path that no table can be written to.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is to go.
+
+    Returns
+    -------
+    Path
+        The same.
+    """
+    return check_output_path(path, _SUFFIXES)
+
+
+def make_folder(folder: Path, names: Sequence[str], *, force: bool) -> list[Path]:
+    """Make a folder for files, none of which is to be there yet.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder; its parent has to exist.
+    names : sequence of str
+        What the files will be called.
+    force : bool
+        Whether files may be replaced.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; give the name of a folder.")
+    for name in names:
+        if os.path.basename(name) != name or name.startswith("."):
+            raise ValueError(f"No file can be called {name!r}. Rename that view.")
+        check_new_file(folder / name, force=force)
+    try:
+        folder.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"the folder {folder.parent} does not exist; make it first."
+        ) from None
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"the folder {folder} cannot be written to; choose another.")
+    return [folder / name for name in names]
+
+
+def write_table(columns: Mapping[str, Any], path: Path) -> Path:
+    """Write columns as csv or parquet.
+
+    Parameters
+    ----------
+    columns : dict of str to sequence or 1-D array
+        The columns, of equal lengths.
+    path : Path
+        Where to; its end says which.
+
+    Returns
+    -------
+    Path
+        The same.
+    """
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    with whole_file(path) as draft:
+        if path.suffix.lower() == ".parquet":
+            parquet.write_table(table, draft)
+        else:
+            csv.write_csv(table, draft)
+    return path

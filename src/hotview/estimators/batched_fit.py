@@ -1,0 +1,63 @@
+"""Many fits at once: what each alone would find, in less time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from hotview.estimators.base import MultiViewEstimator
+from hotview.estimators.fit import fit_views
+
+__all__ = ["fit_batched"]
+
+
+def fit_batched(
+    fits: Sequence[tuple[MultiViewEstimator, Mapping[str, Any]]],
+    *,
+    null: bool = True,
+    training: AbstractContextManager[None] | None = None,
+) -> None:
+    """Fit estimators, each on its own data, as their own ``fit(**arguments)`` would.
+
+    Those of equal shape and equal parameters (but for the random state and the weights of the
+    coupling, of the views and of the constraint) are trained in one set of tensors, on a GPU as one
+    CUDA graph.
+
+    Parameters
+    ----------
+    fits : sequence of (estimator, dict of str to object)
+        Estimators, and what their `fit` takes; checkpoints are refused.
+    null : bool, default=True
+        Whether plans get a null to be read against, which takes as long as a small training.
+    training : context manager or None, default=None
+        Entered while networks are trained, not while tables are read and plans are found.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.datasets import make_views
+    >>> from hotview.estimators.batched_fit import fit_batched
+    >>> views = make_views(60, n_views=4, random_state=0).views
+    >>> encoders = [MultiViewEncoder(max_epochs=2, random_state=seed) for seed in (0, 1)]
+    >>> fit_batched([(encoder, {"Xs": views}) for encoder in encoders])
+    >>> [len(encoder.history_) for encoder in encoders]
+    [2, 2]
+    """
+    start = time.perf_counter()
+    if any(estimator.get_params()["checkpoint"] is not None for estimator, _ in fits):
+        raise ValueError(
+            "Expected estimators without a checkpoint, because these fits are trained in one set "
+            "of tensors, but some have one. Set checkpoint=None, or fit them one by one."
+        )
+    if any(estimator.get_params()["strategy"] is not None for estimator, _ in fits):
+        raise ValueError(
+            "Expected estimators without a strategy, because these fits are trained together in "
+            "this process, but some have one. Set strategy=None, or fit them one by one."
+        )
+    tasks = [estimator._tasks(**arguments) for estimator, arguments in fits]
+    every = [task for several in tasks for task in several]
+    found = iter(fit_views(every, null=null, training=training))
+    for (estimator, _), several in zip(fits, tasks, strict=True):
+        estimator._keep(several, [next(found) for _ in several], start)

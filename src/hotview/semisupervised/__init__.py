@@ -1,0 +1,1 @@
+"""What the default classifier adds to the network: graphs, propagation, predictors, fusion."""

@@ -1,0 +1,123 @@
+"""A training step as CUDA graphs: recorded once, then played without calls from Python."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from hotview.losses.coupling import Coupling
+from hotview.losses.objective import Batch, Evaluation
+
+__all__ = ["GraphedStep"]
+
+_WARM_UP = 3  # steps that are taken as usual, while libraries and memory get ready
+
+
+class GraphedStep:
+    """Takes a step as `step` does, and after a few times by playing it back.
+
+    What a coupling solves for in the middle (a plan, a shared G) needs an answer before the step
+    can go on: there the recording ends, and a second one begins.
+
+    Parameters
+    ----------
+    step : callable
+        From a batch to what was found on it; always the same operations on tensors of one shape.
+    coupling : Coupling
+        Whose `outside` tells where the recording must be interrupted.
+    """
+
+    def __init__(self, step: Callable[[Batch], Evaluation], coupling: Coupling) -> None:
+        self.step, self.coupling = step, coupling
+        self.n_taken = 0
+        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self.graphs: list[torch.cuda.CUDAGraph] = []
+        self.batch: Batch | None = None
+        self.solve: Callable[[Tensor], Tensor] | None = None
+        self.question, self.answer = torch.empty(0), torch.empty(0)
+
+    def __call__(self, batch: Batch) -> Evaluation:
+        """Take a step."""
+        if self.n_taken < _WARM_UP:
+            self.n_taken += 1
+            return self._warm_up(batch)
+        if not self.graphs:
+            self._record(batch)
+        assert self.batch is not None
+        _copy(batch, self.batch)
+        self.graphs[0].replay()
+        if self.solve is not None:
+            self.answer.copy_(self.solve(self.question))
+            self.graphs[1].replay()
+        return self.evaluation
+
+    def _warm_up(self, batch: Batch) -> Evaluation:
+        self.coupling.outside = self._remember
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            evaluation = self.step(_to_device(batch))
+        torch.cuda.current_stream().wait_stream(self.stream)
+        self.coupling.outside = None
+        return evaluation
+
+    def _remember(self, solve: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        self.answer = solve(x)
+        return self.answer
+
+    def _record(self, batch: Batch) -> None:
+        self.batch = _to_device(batch)
+        self.answer = self.answer.clone()  # a place of its own, which both recordings know
+        self.graphs = [torch.cuda.CUDAGraph()]
+        self.coupling.outside = self._interrupt
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.stream), _without_collection():
+            self.graphs[0].capture_begin()
+            try:
+                self.evaluation = self.step(self.batch)
+            finally:
+                self.graphs[-1].capture_end()
+                self.coupling.outside = None
+        torch.cuda.current_stream().wait_stream(self.stream)
+
+    def _interrupt(self, solve: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        self.graphs[0].capture_end()
+        self.solve, self.question = solve, x
+        self.graphs.append(torch.cuda.CUDAGraph())
+        self.graphs[1].capture_begin(pool=self.graphs[0].pool())
+        return self.answer
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keep Python from collecting garbage: a graph of an earlier fit, freed, ends a recording."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _to_device(batch: Batch) -> Batch:
+    if batch.directions is None:
+        return batch
+    return replace(batch, directions=batch.directions.to(batch.Xs[0], non_blocking=True))
+
+
+def _copy(batch: Batch, to: Batch) -> None:
+    """Overwrite what a recording reads with the numbers of another batch."""
+    for new, old in zip(
+        [*batch.Xs, batch.target, *batch.own_targets, *batch.soft_labels, *batch.coordinates],
+        [*to.Xs, to.target, *to.own_targets, *to.soft_labels, *to.coordinates],
+        strict=True,
+    ):
+        if new is not old:
+            old.copy_(new, non_blocking=True)
+    if to.directions is not None and batch.directions is not None:
+        to.directions.copy_(batch.directions, non_blocking=True)

@@ -1,0 +1,158 @@
+import errno
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from hotview.cli.runner import UsageError, as_usage, check_new_file, explain, run_command
+
+COMMAND = (sys.executable, "-c", "from hotview.cli import main; main()")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    (
+        (ValueError("bad file"), 1),
+        (OSError("no disk"), 1),
+        (ImportError("no onnx"), 1),
+        (UsageError("bad flags"), 2),
+        (KeyboardInterrupt(), 130),
+        (SystemExit(130), 130),
+        (ZeroDivisionError("division"), 1),
+    ),
+)
+def test_every_end_has_its_code_and_a_line(error, code, capsys, monkeypatch):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+
+    def fail():
+        raise error
+
+    with pytest.raises(SystemExit) as end:
+        run_command(fail)
+    assert end.value.code == code
+    said = capsys.readouterr().err
+    assert said.startswith("hotview: ")
+    assert isinstance(error, SystemExit) or str(error) in said
+
+
+def test_what_nobody_expected_asks_for_a_report(capsys, monkeypatch):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+
+    def fail():
+        raise KeyError("oops")
+
+    with pytest.raises(SystemExit):
+        run_command(fail)
+    said = capsys.readouterr().err
+    assert "KeyError: 'oops'" in said
+    assert "--debug" in said
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    done = subprocess.run(
+        [*COMMAND, "inspect", "nope.hotview", "--debug"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "FileNotFoundError: there is no model at nope.hotview" in done.stderr
+
+
+def test_warnings_are_one_line(capsys, monkeypatch):
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        run_command(lambda: warnings.warn("Pass impute='mean'.", UserWarning, stacklevel=1))
+    assert capsys.readouterr().err == "hotview: warning: Pass --impute mean.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    (
+        ("pass delimiter=';'.", "pass --delimiter ;."),
+        ("Train on with max_epochs=20.", "Train on with --max-epochs 20."),
+        ("as in max_epochs=20, say", "as in --max-epochs 20, say"),
+        ("a view of blood_impute=x.csv", "a view of blood_impute=x.csv"),
+        ("Pass header=False if", "Pass --no-header if"),
+        ("Use view_regularizer='autoencoder', or", "Use --view-regularizer autoencoder, or"),
+        ("Leave it out with drop=['a b'].", "Leave it out with --drop 'a b'."),
+    ),
+)
+def test_parameters_become_flags(text, expected):
+    assert explain(ValueError(text)) == expected
+
+
+def test_a_full_disk_is_told_as_such():
+    assert "No space is left" in explain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+
+def test_values_can_be_wrong_usage():
+    with pytest.raises(UsageError, match="bad"), as_usage():
+        raise ValueError("bad")
+
+
+def test_files_are_not_replaced_unless_told_to(tmp_path):
+    path = tmp_path / "a.txt"
+    check_new_file(path, force=False)
+    path.touch()
+    with pytest.raises(FileExistsError, match="--force"):
+        check_new_file(path, force=False)
+    check_new_file(path, force=True)
+
+
+def test_a_closed_pipe_ends_a_command_quietly(model):
+    process = subprocess.Popen(
+        [*COMMAND, "inspect", str(model), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()
+    with process.stderr as stderr:
+        said = stderr.read().decode()
+    process.wait(timeout=60)
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_full_disk_behind_the_output_is_an_error(model):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "inspect", str(model), "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("rank", "speaks"), ((0, False), (1, False), (1, True)))
+def test_of_several_processes_one_speaks(rank, speaks):
+    program = """
+from hotview.cli.runner import run_command
+from hotview.training.process_group import ProcessLostError
+
+def fail():
+    print("working")
+    raise ProcessLostError("rank 0 is gone", speaks=SPEAKS)
+
+run_command(fail)
+""".replace("SPEAKS", str(speaks))
+    ranks = {"TORCHELASTIC_RUN_ID": "x", "RANK": str(rank)}
+    command, environment = [sys.executable, "-c", program, "fit"], {**os.environ, **ranks}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert found.returncode == 1
+    assert found.stdout == ("working\n" if rank == 0 else "")
+    assert found.stderr == ("hotview: rank 0 is gone\n" if rank == 0 or speaks else "")
+
+
+@pytest.mark.parametrize("rank", (0, 1))
+def test_what_is_not_shared_out_is_done_by_the_first_process_alone(rank):
+    program = "from hotview.cli.runner import run_command; run_command(lambda: print('done'))"
+    ranks = {"TORCHELASTIC_RUN_ID": "x", "RANK": str(rank)}
+    command, environment = [sys.executable, "-c", program, "predict"], {**os.environ, **ranks}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout == ("done\n" if rank == 0 else "")

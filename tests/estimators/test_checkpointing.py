@@ -1,0 +1,310 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+import hotview as hv
+from hotview.datasets import make_views
+from hotview.estimators.batched_fit import fit_batched
+from hotview.estimators.checkpointing import explained_loss
+from hotview.estimators.fit import fit_views
+from hotview.training.checkpoint import Checkpoint, read_checkpoint
+from hotview.training.process_group import ProcessLostError
+
+DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
+SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "random_state": 0, "device": "cpu"}
+
+
+def encoder(max_epochs=6, **parameters):
+    return hv.MultiViewEncoder(**{**SMALL, "max_epochs": max_epochs, **parameters})
+
+
+def classifier(max_epochs=6, **parameters):
+    return hv.MultiViewClassifier(**{**SMALL, "max_epochs": max_epochs, **parameters})
+
+
+def fit_classifier(model, **arguments):
+    return model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views, **arguments)
+
+
+def assert_same(a, b):
+    for x, y in zip(a.networks_, b.networks_, strict=True):
+        pairs = zip(x.state_dict().items(), y.state_dict().items(), strict=True)
+        assert all(k == name and torch.equal(v, w) for (k, v), (name, w) in pairs)
+    assert [[{**row, "seconds": 0} for row in history] for history in a.histories_] == [
+        [{**row, "seconds": 0} for row in history] for history in b.histories_
+    ]
+    assert torch.equal(a.plan_.W, b.plan_.W)
+    assert torch.equal(a.plan_.null.W, b.plan_.null.W)
+    for name, Z in a.transform(DATA.views).items():
+        np.testing.assert_array_equal(Z, b.transform(DATA.views)[name])
+    if hasattr(a, "predict_proba"):
+        for views in (DATA.linked, {"view_1": DATA.linked["view_1"]}):
+            np.testing.assert_array_equal(a.predict_proba(views), b.predict_proba(views))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+def test_fits_that_are_killed_and_gone_on_with_end_with_the_same_bits(tmp_path):
+    script = Path(__file__).parent / "killed_fits.py"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    found = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), "0"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    told = json.loads(found.stdout)
+    assert told["classifier"]["writing"] + told["encoder"]["writing"] >= 1
+    for kind in ("classifier", "encoder"):
+        assert told[kind]["killed"] >= 1
+        whole, killed = (hv.load(tmp_path / f"{kind}-{end}.hotview") for end in ("whole", "killed"))
+        assert_same_models(whole, killed)
+        assert not list(tmp_path.glob(f".{kind}-*.checkpoint"))  # drafts of those who were killed
+
+
+def assert_same_models(whole, killed):
+    views = {name: np.random.default_rng(0).normal(size=(20, 20)) for name in whole.view_names_}
+    for x, y in zip(whole.networks_, killed.networks_, strict=True):
+        pairs = zip(x.state_dict().values(), y.state_dict().values(), strict=True)
+        assert all(torch.equal(v, w) for v, w in pairs)
+    for x, y in zip(whole.histories_, killed.histories_, strict=True):
+        assert [{**row, "seconds": 0} for row in x] == [{**row, "seconds": 0} for row in y]
+    assert torch.equal(whole.plan_.W, killed.plan_.W)
+    if isinstance(whole, hv.MultiViewClassifier):
+        np.testing.assert_array_equal(whole.predict_proba(views), killed.predict_proba(views))
+
+
+@pytest.mark.parametrize("n_estimators", (1, 3))
+def test_an_encoder_is_trained_on_for_more_epochs(tmp_path, n_estimators):
+    path = tmp_path / "fit.checkpoint"
+    whole = encoder(9, n_estimators=n_estimators).fit(DATA.views)
+    encoder(4, n_estimators=n_estimators, checkpoint=path).fit(DATA.views)
+    more = encoder(9, n_estimators=n_estimators, checkpoint=path).fit(DATA.views, resume=True)
+    assert_same(more, whole)
+    again = encoder(9, n_estimators=n_estimators, checkpoint=path).fit(DATA.views, resume=True)
+    assert_same(again, whole)  # only the last pass is made again
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    (
+        {"n_estimators": 3},
+        {"n_estimators": 1, "pseudo_labels": False},
+        {"n_estimators": 2, "patience": 2, "validation_fraction": 0.3},
+        {"n_estimators": 2, "view_regularizer": "manifold", "coupling": "hot-pairwise"},
+    ),
+    ids=("default", "plain", "patience", "manifold"),
+)
+@pytest.mark.filterwarnings("ignore:With 3 views the plan:UserWarning")
+@pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+def test_a_classifier_is_trained_on_for_more_epochs(tmp_path, parameters):
+    path = str(tmp_path / "fit.checkpoint")
+    whole = fit_classifier(classifier(8, **parameters))
+    fit_classifier(classifier(3, **parameters, checkpoint=path))
+    more = fit_classifier(classifier(8, **parameters, checkpoint=path), resume=True)
+    assert_same(more, whole)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("n_estimators", (1, 3))
+@pytest.mark.parametrize("make", (encoder, classifier))
+def test_on_a_gpu_recorded_steps_are_gone_on_with(tmp_path, make, n_estimators):
+    few = {"n_estimators": n_estimators, "device": "cuda", "batch_size": 30}
+
+    def fit(model, **arguments):
+        if make is encoder:
+            return model.fit(DATA.views, **arguments)
+        return fit_classifier(model, **arguments)
+
+    whole = fit(make(9, **few))
+    fit(make(4, **few, checkpoint=tmp_path / "a.checkpoint"))
+    more = fit(make(9, **few, checkpoint=tmp_path / "a.checkpoint"), resume=True)
+    for x, y in zip(whole.networks_, more.networks_, strict=True):
+        for v, w in zip(x.state_dict().values(), y.state_dict().values(), strict=True):
+            torch.testing.assert_close(v, w, rtol=1e-3, atol=1e-4)  # kernels add in any order
+    assert len(more.history_) == 9
+
+
+def test_a_checkpoint_changes_nothing_in_the_result(tmp_path):
+    kept = encoder(checkpoint=tmp_path / "a.checkpoint", checkpoint_every=1).fit(DATA.views)
+    assert_same(kept, encoder().fit(DATA.views))
+    assert (tmp_path / "a.checkpoint").exists()
+
+
+def test_without_a_file_a_fit_begins_at_the_beginning(tmp_path):
+    new = encoder(checkpoint=tmp_path / "a.checkpoint").fit(DATA.views, resume=True)
+    assert_same(new, encoder().fit(DATA.views))
+
+
+def test_without_resume_a_checkpoint_is_overwritten(tmp_path):
+    path = tmp_path / "a.checkpoint"
+    encoder(3, checkpoint=path, random_state=1).fit(DATA.views)
+    fresh = encoder(6, checkpoint=path).fit(DATA.views)
+    assert_same(fresh, encoder(6).fit(DATA.views))
+
+
+@pytest.mark.parametrize("n_estimators", (1, 2))
+def test_without_a_random_state_the_seed_of_then_is_used(tmp_path, n_estimators):
+    path, few = tmp_path / "a.checkpoint", {"random_state": None, "n_estimators": n_estimators}
+    encoder(6, checkpoint=path, **few).fit(DATA.views)
+    first = encoder(6, checkpoint=path, **few).fit(DATA.views, resume=True)
+    second = encoder(6, checkpoint=path, **few).fit(DATA.views, resume=True)
+    assert_same(first, second)
+    anew = encoder(6, checkpoint=path, **few).fit(DATA.views)
+    assert not torch.equal(anew.plan_.W, first.plan_.W)
+
+
+def test_a_generator_gives_what_it_gives_without_a_checkpoint(tmp_path):
+    path = tmp_path / "a.checkpoint"
+    kept = encoder(checkpoint=path, random_state=np.random.default_rng(3)).fit(DATA.views)
+    assert_same(kept, encoder(random_state=np.random.default_rng(3)).fit(DATA.views))
+
+
+def changed(views):
+    views = {name: X.copy() for name, X in views.items()}
+    views["view_1"][17, 3] = np.nextafter(views["view_1"][17, 3], np.float32(9))
+    return views
+
+
+@pytest.mark.parametrize(
+    ("parameters", "views", "match"),
+    (
+        ({"learning_rate": 0.5}, DATA.views, r"parameter learning_rate \(0\.001 then, 0\.5 now\)"),
+        ({"precision": "bfloat16"}, DATA.views, r"precision \('float32' then, 'bfloat16' now\)"),
+        ({"random_state": 7}, DATA.views, r"parameter random_state \(0 then, 7 now\)"),
+        ({}, changed(DATA.views), "differ: unaligned rows of view 'view_1'"),
+        ({}, {name: X[::-1] for name, X in DATA.views.items()}, "unaligned rows of view 'view_0'"),
+        ({}, dict(reversed(DATA.views.items())), "names of the views"),
+        ({"encoders": {"view_0": torch.nn.Linear(20, 4)}}, DATA.views, "parameter encoders"),
+    ),
+    ids=("rate", "precision", "seed", "value", "order", "views", "encoders"),
+)
+def test_other_data_and_parameters_are_refused_by_name(tmp_path, parameters, views, match):
+    path = tmp_path / "a.checkpoint"
+    encoder(checkpoint=path).fit(DATA.views)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=match):
+        encoder(checkpoint=path, **parameters).fit(views, resume=True)
+    assert path.read_bytes() == before
+
+
+def test_other_labels_are_refused(tmp_path):
+    model = classifier(2, n_estimators=1, checkpoint=tmp_path / "a.checkpoint")
+    fit_classifier(model)
+    other = DATA.linked_target.copy()
+    other[0] = (other[0] + 1) % 2
+    with pytest.raises(ValueError, match=r"these differ: y\. Pass the same"):
+        model.fit(DATA.linked, other, unaligned=DATA.views, resume=True)
+    pair = (DATA.linked, DATA.linked_target)
+    with pytest.raises(ValueError, match="these differ: validation"):
+        fit_classifier(model, resume=True, validation=pair)
+
+
+def test_fewer_epochs_are_refused(tmp_path):
+    path = tmp_path / "a.checkpoint"
+    encoder(6, checkpoint=path).fit(DATA.views)
+    with pytest.raises(ValueError, match="Expected max_epochs to be at least 6"):
+        encoder(5, checkpoint=path).fit(DATA.views, resume=True)
+
+
+def test_ctrl_c_leaves_a_checkpoint_from_which_the_same_follows(tmp_path):
+    path = tmp_path / "a.checkpoint"
+
+    def interrupt(epoch):
+        if epoch.number == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.warns(UserWarning, match="Training was interrupted"):
+        encoder(6, checkpoint=path, callbacks=[interrupt]).fit(DATA.views)
+    assert_same(
+        encoder(6, checkpoint=path).fit(DATA.views, resume=True), encoder(6).fit(DATA.views)
+    )
+
+
+def test_teams_of_different_shape_are_gone_on_with(tmp_path):
+    def tasks(max_epochs):
+        models = [encoder(max_epochs, batch_size=size) for size in (60, 30)]
+        return [task for model in models for task in model._tasks(DATA.views)]
+
+    whole = fit_views(tasks(6))
+    checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
+    fit_views(tasks(4), checkpoint=checkpoint)
+    del checkpoint.teams[1]  # as if the second had not begun
+    checkpoint.write()
+    found = fit_views(tasks(6), checkpoint=read_checkpoint(checkpoint.path))
+    for a, b in zip(whole, found, strict=True):
+        pairs = zip(a.network.parameters(), b.network.parameters(), strict=True)
+        assert all(torch.equal(x, y) for x, y in pairs)
+
+
+@pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+def test_encoders_of_ones_own_that_draw_are_gone_on_with(tmp_path):
+    own = {"view_0": torch.nn.Sequential(torch.nn.Linear(20, 4), torch.nn.Dropout(0.3))}
+    few = {"encoders": own, "n_estimators": 2, "checkpoint_every": 1}
+    whole = encoder(6, **few).fit(DATA.views)
+    path = tmp_path / "a.checkpoint"
+    encoder(2, **few, checkpoint=path).fit(DATA.views)
+    assert_same(encoder(6, **few, checkpoint=path).fit(DATA.views, resume=True), whole)
+
+
+def test_time_before_counts(tmp_path):
+    path = tmp_path / "a.checkpoint"
+    encoder(6, checkpoint=path).fit(DATA.views)
+    before = read_checkpoint(path).seconds
+    again = encoder(6, checkpoint=path).fit(DATA.views, resume=True)
+    assert again.trained_on_["seconds"] > before > 0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "resume", "error", "match"),
+    (
+        ({}, True, ValueError, "Expected a checkpoint to resume from"),
+        ({"checkpoint": "a.pt"}, False, ValueError, r"must end in \.checkpoint"),
+        ({"checkpoint": "nowhere/a.checkpoint"}, False, FileNotFoundError, "does not exist"),
+        ({"checkpoint": 3}, False, TypeError, "Expected checkpoint to be the path"),
+        ({"checkpoint_every": 0}, False, ValueError, "checkpoint_every"),
+        ({}, "yes", TypeError, "Expected resume to be True or False"),
+    ),
+)
+def test_wrong_parameters_are_refused(parameters, resume, error, match):
+    with pytest.raises(error, match=match):
+        encoder(**parameters).fit(DATA.views, resume=resume)
+
+
+def test_fits_at_once_refuse_checkpoints(tmp_path):
+    model = encoder(checkpoint=tmp_path / "a.checkpoint")
+    with pytest.raises(ValueError, match="Expected estimators without a checkpoint"):
+        fit_batched([(model, {"Xs": DATA.views})])
+
+
+def test_checkpoints_are_cloned_but_not_saved(tmp_path):
+    model = encoder(2, checkpoint=tmp_path / "a.checkpoint").fit(DATA.views)
+    assert clone(model).checkpoint == tmp_path / "a.checkpoint"
+    assert hv.load(model.save(tmp_path / "m.hotview")).checkpoint is None
+
+
+def lose(path):
+    """What is said when a process of a fit with this checkpoint is gone."""
+    with pytest.raises(ProcessLostError) as caught, explained_loss(path):
+        raise ProcessLostError("Rank 1 is gone.", speaks=False)
+    assert not caught.value.speaks
+    return str(caught.value)
+
+
+def test_after_a_loss_it_is_said_what_is_left(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    assert lose(None).startswith("Rank 1 is gone. Nothing is left")
+    assert "no checkpoint yet" in lose(path)
+    encoder(3, checkpoint=path).fit(DATA.views)
+    assert lose(path) == (
+        f"Rank 1 is gone. The checkpoint {path} holds epoch 3: fit with resume=True to go on from "
+        "there."
+    )

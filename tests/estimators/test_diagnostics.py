@@ -1,0 +1,248 @@
+"""Warnings: once, at the caller's line, with the remedy; and none where there is nothing to say."""
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
+from hotview.datasets import make_views
+from hotview.estimators.diagnostics import (
+    noted,
+    remark_on_collapse,
+    remark_on_interrupt,
+    remark_on_plan,
+    tell_interrupt,
+)
+from hotview.ot import sinkhorn
+
+BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
+SMALL = {
+    "coupling": "none",
+    "hidden": (8,),
+    "encoder_dim": 4,
+    "n_components": 4,
+    "n_projections": 8,
+    "n_references": 2,
+    "max_epochs": 2,
+    "n_estimators": 1,
+    "device": "cpu",
+    "random_state": 0,
+}
+DATA = make_views(40, n_views=4, n_columns=6, n_classes=3, labeled=1.0, random_state=0)
+VIEWS, Y = DATA.linked, DATA.linked_target
+
+
+def small(kind, **parameters):
+    return kind(**{**SMALL, **parameters})
+
+
+def warned(model, views=VIEWS, y=Y, category=UserWarning, **more):
+    """The one warning of a fit, which must be for the line below."""
+    line = inspect.currentframe().f_lineno + 2
+    with pytest.warns(category) as caught:
+        model.fit(views, y, **more)
+    assert [(w.category, w.filename, w.lineno) for w in caught] == [(category, __file__, line)]
+    return str(caught[0].message)
+
+
+@BOTH
+@pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise", "sw-pairwise"))
+def test_an_ordinary_fit_says_nothing(kind, coupling):
+    small(kind, coupling=coupling).fit(VIEWS, Y)  # warnings are errors here
+
+
+# columns
+
+
+@BOTH
+def test_constant_columns_are_mentioned_once(kind):
+    views = {name: X.copy() for name, X in VIEWS.items()}
+    views["view_0"][:, [1, 4]] = 7.0
+    views["view_2"] = np.hstack([views["view_2"], np.ones((40, 8), np.float32)])
+    model = small(kind)
+    text = warned(model, views)
+    assert "'view_0': 1, 4; 'view_2': 6, 7, 8, 9, 10 and 3 more" in text
+    assert "kept and become 0" in text
+    assert "Drop them" in text
+    assert model.n_features_per_view_["view_2"] == 14
+    other = {name: X.copy() for name, X in views.items()}
+    other["view_0"][:, 1] = 9.0  # two more than in training: no division by 0
+    assert np.isfinite(model.transform(other)["view_0"]).all()
+    small(kind, standardize=False).fit(views, Y)  # where nothing becomes 0
+
+
+# few views
+
+
+@BOTH
+@pytest.mark.parametrize("n_views", (2, 3))
+def test_few_views_leave_the_plan_no_freedom(kind, n_views):
+    views = dict(list(VIEWS.items())[:n_views])
+    model = small(kind, coupling="hot-pairwise")
+    text = warned(model, views)
+    assert f"With {n_views} views the plan of 'hot-pairwise' has no freedom" in text
+    assert "coupling='hot-reference'" in text
+    weights = model.plan_.W[~torch.eye(n_views, dtype=torch.bool)]
+    torch.testing.assert_close(weights, torch.full_like(weights, 1 / len(weights)))
+    small(kind, coupling="sw-pairwise").fit(views, Y)
+    small(kind, coupling="hot-reference").fit(views, Y)
+
+
+# collapse
+
+
+@BOTH
+def test_a_view_along_one_line_is_named(kind):
+    line = np.outer(np.arange(40.0), np.ones(6)) * [1, 2, 3, 4, 5, 6]
+    text = warned(small(kind, coupling="sw-reference"), {**VIEWS, "view_2": line})
+    assert "latents of 'view_2' (effective rank 1.0) have collapsed" in text
+    assert ("use view_regularizer='autoencoder'" in text) == (
+        kind().get_params()["view_regularizer"] != "autoencoder"
+    )
+    assert "raise orthogonality_weight" in text
+    assert "lower coupling_weight" in text
+    small(kind, coupling="none").fit({**VIEWS, "view_2": line}, Y)  # where nothing can collapse
+
+
+@BOTH
+def test_a_coupling_without_its_constraint_collapses(kind):
+    model = small(
+        kind,
+        coupling="sw-pairwise",
+        coupling_weight=1000.0,
+        orthogonality_weight=0.0,
+        view_regularizer="none",
+        hidden=(),
+        learning_rate=0.02,
+        max_epochs=200,
+    )
+    text = warned(model)
+    # All views shrink together, so that none stands out beside the others.
+    assert all(f"'{name}'" in text for name in VIEWS)
+    spreads = [Z.var(0).sum() ** 0.5 for Z in model.transform(VIEWS, space="common").values()]
+    assert max(spreads) < 0.1  # where the constraint would make it 1
+    assert max(spreads) < 1.2 * min(spreads)
+    with_constraint = model.set_params(orthogonality_weight=0.1, coupling_weight=0.1)
+    with_constraint.fit(VIEWS, Y)
+
+
+REMEDIES = ["this", "", "that"]
+
+
+def cloud(*scales, n=200):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(n, len(scales), generator=generator) * torch.tensor(scales)
+
+
+@pytest.mark.parametrize(
+    ("latents", "named"),
+    (
+        ([cloud(1.0, 1.0, 1.0), cloud(1.0, 0.9, 0.8)], []),
+        ([cloud(1.0, 1.0, 1.0), cloud(1.0, 0.1, 0.1)], ["b"]),
+        ([cloud(1.0, 1.0, 1.0), cloud(1e-3, 1e-3, 1e-3), cloud(1.0, 1.0, 1.0)], ["b"]),
+        ([cloud(0.04, 0.04, 0.04), cloud(0.06, 0.06, 0.06)], ["a"]),
+        ([cloud(0.0, 0.0, 0.0), cloud(0.0, 0.0, 0.0)], ["a", "b"]),
+        ([cloud(1.0, 0.0, 0.0, n=3), cloud(1.0, 1.0, 1.0)], []),  # three rows tell nothing
+    ),
+    ids=("round", "line", "small", "all small", "points", "few"),
+)
+def test_which_latents_have_collapsed(latents, named):
+    names = ["a", "b", "c"][: len(latents)]
+    widths = [5] * len(latents)
+    if not named:
+        remark_on_collapse(names, latents, widths, 3**0.5, REMEDIES)
+        return
+    with pytest.warns(UserWarning, match="have collapsed") as caught:
+        remark_on_collapse(names, latents, widths, 3**0.5, REMEDIES)
+    assert "To prevent it, this, or that." in str(caught[0].message)
+    assert [name for name in names if f"'{name}'" in str(caught[0].message)] == named
+
+
+def test_a_view_of_two_columns_is_allowed_to_be_a_line():
+    remark_on_collapse(
+        ["a", "b"], [cloud(1.0, 0.0, 0.0), cloud(1.0, 1.0, 1.0)], [2, 5], 1.0, REMEDIES
+    )
+    remark_on_collapse(["a", "b"], [cloud(1.0, 0.05), cloud(1.0, 1.0)], [5, 5], 1.0, REMEDIES)
+
+
+# plans
+
+
+@BOTH
+def test_a_plan_that_has_not_converged(kind):
+    model = small(kind, coupling="hot-reference", sinkhorn_max_iter=1, n_references=3)
+    text = warned(model, category=ConvergenceWarning)
+    assert not model.plan_.converged
+    assert f"off by {float(model.plan_.marginal_error):.1e} of the mass after 1 iter" in text
+    assert "Raise sinkhorn_max_iter or reg" in text
+    assert model.history_["marginal_error"][-1] > 1e-6
+
+
+# labels
+
+
+def test_classes_without_a_linked_label():
+    y = np.where(Y == 1, -1, Y)
+    more = {"unaligned": {"view_3": VIEWS["view_3"]}, "unaligned_y": {"view_3": Y}}
+    text = warned(small(MultiViewClassifier), VIEWS, y, **more)
+    assert "1 of the 3 classes have no linked row with a label (1)" in text
+    assert "Link and label a few rows of every class" in text
+
+
+def test_without_any_linked_label_there_is_nothing_to_complain_of():
+    more = {"unaligned": {"view_3": VIEWS["view_3"]}, "unaligned_y": {"view_3": Y}}
+    small(MultiViewClassifier).fit(VIEWS, np.full(40, -1), **more)
+
+
+def test_many_classes_are_not_all_named():
+    y = np.where(np.arange(40) < 20, 0, 1)
+    more = {"unaligned": {"view_3": VIEWS["view_3"]}, "unaligned_y": {"view_3": np.arange(40) % 9}}
+    text = warned(small(MultiViewClassifier), VIEWS, y, **more)
+    assert "7 of the 9 classes" in text
+    assert "(2, 3, 4, 5, 6 and 2 more)" in text
+
+
+# where they point
+
+
+def test_every_door_points_at_the_caller():
+    views = dict(list(VIEWS.items())[:2])
+    X = np.hstack(list(views.values()))
+    stacked = StackedViews(
+        small(MultiViewEncoder, coupling="hot-pairwise"), [range(6), range(6, 12)]
+    )
+    for call in (
+        lambda: small(MultiViewEncoder, coupling="hot-pairwise").fit_transform(views),
+        lambda: stacked.fit(X),
+        lambda: stacked.fit_transform(X),
+    ):
+        with pytest.warns(UserWarning, match="no freedom") as caught:
+            call()
+        assert [w.filename for w in caught] == [__file__]
+
+
+def test_plans_of_couplings_are_judged_by_their_own_tolerance():
+    C = torch.rand(4, 3, generator=torch.Generator().manual_seed(0))
+    remark_on_plan(sinkhorn(C, reg=0.1))
+    with pytest.warns(ConvergenceWarning, match="after 2 iterations"):
+        remark_on_plan(sinkhorn(C, reg=0.01, max_iter=2))
+
+
+def test_an_interrupt_is_known_by_its_remark():
+    with pytest.warns(UserWarning, match="in epoch 3") as told:
+        remark_on_interrupt(3)
+    assert tell_interrupt([str(one.message) for one in told])
+    assert not tell_interrupt(["Columns with a single value tell nothing."])
+
+
+def test_processes_that_do_not_speak_take_notes():
+    notes = []
+    with noted(notes, aloud=False):
+        remark_on_interrupt(3)
+    assert tell_interrupt(notes)
+    with pytest.warns(UserWarning, match="in epoch 4"), noted(notes):
+        remark_on_interrupt(4)
+    assert len(notes) == 2

@@ -1,0 +1,646 @@
+"""A fit from end to end: what it records, who is told, encoders of one's own, bad input."""
+
+import copy
+import signal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from scipy import sparse
+from torch import nn
+
+from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.datasets import make_views
+from hotview.training.loop import Epoch
+
+BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
+SMALL = {
+    "coupling": "none",
+    "hidden": (8,),
+    "encoder_dim": 4,
+    "n_components": 3,
+    "n_projections": 6,
+    "max_epochs": 3,
+    "n_estimators": 1,
+    "device": "cpu",
+    "random_state": 0,
+}
+PLAIN = {"pseudo_labels": False, "fusion": "average"}
+DATA = make_views(24, n_views=3, n_columns=[5, 6, 4], n_classes=2, labeled=1.0, random_state=0)
+VIEWS, Y = DATA.linked, DATA.linked_target
+FRAMES = {name: pd.DataFrame(X).add_prefix("c") for name, X in VIEWS.items()}
+
+
+def small(kind, **parameters):
+    plain = PLAIN if kind is MultiViewClassifier else {}
+    return kind(**{**SMALL, **plain, **parameters})
+
+
+def fit(model, views=VIEWS, y=Y):
+    return model.fit(views, y)  # an encoder does not use y
+
+
+# history
+
+
+@BOTH
+def test_the_history_has_a_row_per_epoch_and_becomes_a_frame(kind):
+    model = fit(small(kind, coupling="hot-reference", view_regularizer="autoencoder"))
+    history = model.history_
+    assert history["epoch"] == [1, 2, 3]
+    assert all(seconds > 0 for seconds in history["seconds"])
+    assert all(0 <= error < 1e-3 for error in history["marginal_error"])
+    frame = history.to_pandas()
+    assert frame.shape == (3, len(history.names))
+    parts = {"classification", "view_heads", "transport", "orthogonality", "reconstruction"}
+    parts &= set(frame.columns)
+    assert len(parts) == (5 if kind is MultiViewClassifier else 3)
+    np.testing.assert_allclose(frame[sorted(parts)].sum(axis=1), frame["loss"], rtol=1e-12)
+
+
+@BOTH
+def test_the_effective_rank_is_that_of_the_latents_of_the_last_step(kind):
+    ranks = fit(small(kind, coupling="sw-pairwise", max_epochs=1, learning_rate=1e-12))
+    Z = ranks.transform(VIEWS, space="common")
+    for name in VIEWS:
+        eigenvalues = np.linalg.eigvalsh(np.cov(Z[name].astype(float).T))
+        shares = eigenvalues / eigenvalues.sum()
+        expected = np.exp(-np.sum(shares * np.log(shares)))
+        assert ranks.history_[f"effective_rank_{name}"] == [pytest.approx(expected, rel=1e-3)]
+
+
+# precision
+
+
+@BOTH
+@pytest.mark.parametrize("n_estimators", (1, 2))
+def test_bfloat16_learns_nearly_the_same_and_is_not_used_after(kind, n_estimators):
+    parameters = {"coupling": "hot-reference", "view_regularizer": "autoencoder"}
+    parameters |= {"n_estimators": n_estimators, "max_epochs": 30}
+    exact = fit(small(kind, **parameters))
+    rounded, again = (fit(small(kind, **parameters, precision="bfloat16")) for _ in range(2))
+    assert rounded.history_["loss"] == again.history_["loss"] != exact.history_["loss"]
+    np.testing.assert_allclose(rounded.history_["loss"], exact.history_["loss"], rtol=0.03)
+    columns = rounded._columns["view_0"]
+    X = torch.as_tensor((VIEWS["view_0"] - columns.mean) / columns.scale)
+    with torch.no_grad():
+        F = [
+            copy.deepcopy(network.encoders[0]).double()(X.double()) for network in rounded.networks_
+        ]
+    found = rounded.transform_view(VIEWS["view_0"], "view_0")
+    np.testing.assert_allclose(found, torch.cat(F, dim=1), rtol=1e-4, atol=1e-5)
+
+
+@BOTH
+def test_on_a_cpu_tf32_is_float32(kind):
+    exact, rounded = (fit(small(kind, precision=name)) for name in ("float32", "tf32"))
+    assert rounded.history_["loss"] == exact.history_["loss"]
+
+
+def test_encoders_of_ones_own_are_rounded_too():
+    own = {"view_0": nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.LayerNorm(6))}
+    parameters = {"coupling": "hot-reference", "encoders": own}
+    exact, rounded = (
+        fit(small(MultiViewEncoder, **parameters, precision=name))
+        for name in ("float32", "bfloat16")
+    )
+    name = "effective_rank_view_0"
+    assert rounded.history_[name] != exact.history_[name]
+    np.testing.assert_allclose(rounded.history_[name], exact.history_[name], rtol=0.05)
+
+
+# callbacks, progress, Ctrl-C
+
+
+@BOTH
+def test_callbacks_are_told_and_can_stop(kind):
+    seen, weights = [], []
+
+    def look(epoch):
+        assert isinstance(epoch, Epoch)
+        seen.append((epoch.number, dict(epoch.row)))
+        weights.append(epoch.network.maps[0].weight.detach().clone())
+        epoch.row.clear()  # a copy: the history stays
+        epoch.stop = epoch.number == 2
+
+    def count(epoch):
+        seen.append(epoch.number)
+
+    model = fit(small(kind, coupling="sw-reference", callbacks=(look, count), max_epochs=9))
+    assert len(model.history_) == 2
+    assert seen == [(1, model.history_[0]), 1, (2, model.history_[1]), 2]
+    torch.testing.assert_close(weights[-1], model.network_.maps[0].weight)
+    assert not torch.equal(weights[0], weights[1])
+
+
+@BOTH
+def test_an_error_in_a_callback_is_the_users(kind):
+    def fail(epoch):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fit(small(kind, callbacks=[fail]))
+
+
+@BOTH
+def test_progress_goes_to_stderr_when_asked(kind, capfd):
+    fit(small(kind, verbose=True))
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "epoch 3, step 3/3: loss" in err
+
+
+@BOTH
+@pytest.mark.parametrize("verbose", ("auto", False))
+def test_scripts_are_silent(kind, verbose, capfd):
+    fit(small(kind, verbose=verbose))
+    assert capfd.readouterr() == ("", "")
+
+
+@BOTH
+def test_ctrl_c_leaves_a_usable_model(kind):
+    def interrupt(epoch):
+        if epoch.number == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    model = small(kind, coupling="hot-reference", max_epochs=50, callbacks=[interrupt])
+    with pytest.warns(UserWarning, match=r"interrupted in epoch 2.*fitted.*fit again") as caught:
+        fit(model)
+    assert len(caught) == 1
+    assert signal.getsignal(signal.SIGINT) is before
+    assert len(model.history_) == 2
+    assert model.plan_.converged
+    assert np.isfinite(model.transform(VIEWS)["view_0"]).all()
+    same = fit(small(kind, coupling="hot-reference", max_epochs=2))
+    np.testing.assert_array_equal(same.transform(VIEWS)["view_1"], model.transform(VIEWS)["view_1"])
+    if kind is MultiViewClassifier:
+        assert set(model.predict(VIEWS)) <= {0, 1}
+
+
+@BOTH
+def test_ctrl_c_in_the_middle_of_an_epoch_stops_after_the_step(kind):
+    steps = []
+
+    class Counting(nn.Linear):
+        def forward(self, X):
+            if self.training:
+                steps.append(len(X))
+                if len(steps) == 2:
+                    signal.raise_signal(signal.SIGINT)
+            return super().forward(X)
+
+    model = small(kind, encoders={"view_0": Counting(5, 4)}, batch_size=4)  # 6 steps an epoch
+    with pytest.warns(UserWarning, match="interrupted in epoch 1"):
+        fit(model)
+    assert len(steps) == 2
+    assert len(model.history_) == 1
+
+
+# encoders of one's own
+
+
+def identity_encoders():
+    torch.manual_seed(0)
+    return {name: nn.Linear(X.shape[1], 2 + s) for s, (name, X) in enumerate(VIEWS.items())}
+
+
+@BOTH
+@pytest.mark.parametrize("holder", (list, dict, tuple, nn.ModuleList))
+def test_encoders_of_ones_own_are_copied_and_trained(kind, holder):
+    given = identity_encoders()
+    encoders = given if holder is dict else holder(given.values())
+    before = {name: f.weight.detach().clone() for name, f in given.items()}
+    model = fit(small(kind, encoders=encoders, view_regularizer="autoencoder"))
+    for s, (name, module) in enumerate(given.items()):
+        assert torch.equal(module.weight, before[name])
+        assert module.training
+        assert module.weight.grad is None
+        trained = model.network_.encoders[s]
+        assert trained is not module
+        assert not torch.equal(trained.weight, before[name])
+        assert 0 < (trained.weight - before[name]).abs().max() < 0.01  # three steps of Adam
+        assert model.transform(VIEWS)[name].shape == (24, 2 + s)
+
+
+@BOTH
+@pytest.mark.parametrize("as_list", (False, True))
+def test_views_without_an_encoder_of_ones_own_get_the_usual(kind, as_list):
+    torch.manual_seed(0)
+    own = nn.Sequential(nn.Linear(6, 7), nn.Tanh())
+    encoders = [None, own, None] if as_list else {"view_1": own}
+    model = fit(small(kind, encoders=encoders, coupling="hot-reference"))
+    Z = model.transform(VIEWS)
+    assert [z.shape[1] for z in Z.values()] == [4, 7, 4]
+    assert np.abs(Z["view_1"]).max() <= 1
+
+
+@BOTH
+def test_an_encoder_may_have_no_weights_and_may_behave_otherwise_in_training(kind):
+    encoders = {"view_0": nn.Identity(), "view_1": nn.BatchNorm1d(6)}
+    model = fit(small(kind, encoders=encoders, view_regularizer="none"))
+    X = VIEWS["view_0"].astype(float)
+    np.testing.assert_allclose(
+        model.transform(VIEWS)["view_0"], (X - X.mean(0)) / X.std(0), rtol=1e-4, atol=1e-5
+    )
+    one = model.transform({"view_1": VIEWS["view_1"][:1]})["view_1"]  # as in evaluation: one row
+    np.testing.assert_allclose(one, model.transform(VIEWS)["view_1"][:1], rtol=1e-5)
+
+
+class Fails(nn.Module):
+    def forward(self, X):
+        raise RuntimeError("no such layer")
+
+
+class Doubles(nn.Linear):
+    def forward(self, X):
+        return super().forward(X).double()
+
+
+class Pairs(nn.Linear):
+    def forward(self, X):
+        return super().forward(X), None
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("encoders", "error", "message"),
+    (
+        (nn.Linear(5, 4), TypeError, r"a list or dict of torch modules.*Linear"),
+        ([nn.Linear(5, 4)], ValueError, r"each of the 3 views, but it holds 1\. Write None"),
+        (
+            {"other": nn.Linear(5, 4)},
+            ValueError,
+            r"among \['view_0', 'view_1', 'view_2'\].*'other'",
+        ),
+        ({"view_1": torch.relu}, TypeError, "encoder of view 'view_1' to be a torch module"),
+        ({"view_1": nn.Linear}, TypeError, "encoder of view 'view_1' to be a torch module.*type"),
+        (
+            {"view_1": nn.Linear(5, 4)},
+            ValueError,
+            r"'view_1' .* \(2, 6\).*it failed.*cannot be mul",
+        ),
+        ({"view_1": Fails()}, ValueError, "'view_1'.*it failed: RuntimeError: no such layer"),
+        ({"view_1": nn.Unflatten(1, (2, 3))}, ValueError, r"'view_1'.*shape \(2, 2, 3\).*Flatten"),
+        (
+            {"view_1": nn.Flatten(0)},
+            ValueError,
+            r"'view_1'.*it gave torch.float32 of shape \(12,\)",
+        ),
+        ({"view_1": Pairs(6, 2)}, ValueError, "'view_1'.*it gave tuple"),
+        ({"view_1": Doubles(6, 2)}, ValueError, "'view_1'.*it gave torch.float64.*make it float32"),
+        ({"view_1": nn.Linear(6, 2).double()}, ValueError, "'view_1'.*it failed.*Double"),
+    ),
+)
+def test_encoders_that_cannot_be_used(kind, encoders, error, message):
+    with pytest.raises(error, match=message):
+        fit(small(kind, encoders=encoders))
+
+
+@BOTH
+def test_an_encoder_that_makes_no_features(kind):
+    with pytest.warns(UserWarning, match="zero-element"):
+        module = nn.Linear(6, 0)
+    with pytest.raises(ValueError, match=r"'view_1'.*shape \(2, 0\)"):
+        fit(small(kind, encoders={"view_1": module}))
+
+
+@BOTH
+def test_hidden_layers_by_view(kind):
+    hidden = {"view_2": (), "view_0": (7, 5), "view_1": [3]}
+    network = fit(small(kind, hidden=hidden)).network_
+    widths = [
+        [layer.out_features for layer in encoder if isinstance(layer, nn.Linear)]
+        for encoder in network.encoders
+    ]
+    assert widths == [[7, 5, 4], [3, 4], [4]]
+
+
+@BOTH
+@pytest.mark.parametrize("view_regularizer", ("none", "autoencoder"))
+def test_decoders_are_made_where_they_are_needed(kind, view_regularizer):
+    network = fit(small(kind, view_regularizer=view_regularizer)).network_
+    assert len(network.decoders) == (3 if view_regularizer == "autoencoder" else 0)
+
+
+# divergence
+
+
+@BOTH
+def test_a_loss_that_is_not_finite_is_explained(kind):
+    wild = small(kind, coupling="sw-pairwise", learning_rate=1e30, max_epochs=5)
+    with pytest.raises(FloatingPointError, match=r"no longer finite in epoch 2.*learning_rate"):
+        fit(wild)
+
+
+# bad input
+
+
+def with_entries(view, *entries):
+    """Views with some entries of one replaced."""
+    views = {name: X.copy() for name, X in VIEWS.items()}
+    for row, column, value in entries:
+        views[view][row, column] = value
+    return views
+
+
+class Twice(dict):
+    """A mapping that names one view twice, as readers of files can."""
+
+    def items(self):
+        return [*super().items(), *list(super().items())[:1]]
+
+
+NAN, INF = np.nan, np.inf
+BAD_VIEWS = {
+    "NaN": (
+        with_entries("view_1", (4, 2, NAN), (9, 0, NAN)),
+        ValueError,
+        r"'view_1'.*NaN in 2 entries, the first in row 4, column 2.*impute='mean'",
+    ),
+    "infinity": (
+        with_entries("view_2", (7, 1, -INF)),
+        ValueError,
+        r"'view_2'.*infinity in 1 entry, the first in row 7, column 1",
+    ),
+    "sparse NaN": (
+        {**VIEWS, "view_0": sparse.csr_matrix(with_entries("view_0", (3, 1, NAN))["view_0"])},
+        ValueError,
+        "'view_0'.*NaN in 1 entry, the first in row 3, column 1",
+    ),
+    "no rows": ({**VIEWS, "view_0": np.zeros((0, 5))}, ValueError, "'view_0'.*at least one row"),
+    "one row": (
+        {**VIEWS, "view_0": np.vstack([VIEWS["view_0"][:1], np.full((23, 5), NAN)])},
+        ValueError,
+        "'view_0' to have at least 2 rows with values, but it has 1",
+    ),
+    "no values": (
+        {**VIEWS, "view_1": np.full((24, 6), NAN)},
+        ValueError,
+        "'view_1' to have at least 2 rows with values, but it has 0",
+    ),
+    "one view": ({"a": VIEWS["view_0"]}, ValueError, "at least 2 views, but 1 came"),
+    "one view in a list": ([VIEWS["view_0"]], ValueError, "at least 2 views, but 1 came"),
+    "no view": ({}, ValueError, "at least one view"),
+    "not a collection": (VIEWS["view_0"], TypeError, "dict, list or tuple.*single ndarray"),
+    "a frame": (FRAMES["view_0"], TypeError, "dict, list or tuple.*single DataFrame"),
+    "no columns": ({**VIEWS, "view_2": np.zeros((24, 0))}, ValueError, "'view_2'.*one column"),
+    "1-D": ({**VIEWS, "view_2": np.zeros(24)}, ValueError, "'view_2' to be 2-D"),
+    "3-D": ({**VIEWS, "view_2": np.zeros((24, 2, 2))}, ValueError, r"'view_2' to be 2-D.*reshape"),
+    "ragged": ({**VIEWS, "view_2": [[1.0], [1.0, 2.0]]}, ValueError, "'view_2'.*rectangular"),
+    "None": ({**VIEWS, "view_2": None}, TypeError, "'view_2' to hold real numbers"),
+    "text": (
+        {**VIEWS, "view_1": np.full((24, 6), "a")},
+        TypeError,
+        r"'view_1' to hold real numbers, but its dtype is <U1.*astype\(float\)",
+    ),
+    "objects": ({**VIEWS, "view_1": VIEWS["view_1"].astype(object)}, TypeError, "'view_1'.*object"),
+    "text column": (
+        {**FRAMES, "view_1": FRAMES["view_1"].assign(city="Paris")},
+        TypeError,
+        "'view_1'.*not numeric: 'city'",
+    ),
+    "polars text column": (
+        {**FRAMES, "view_1": pl.DataFrame({"age": [1.0] * 24, "city": ["Paris"] * 24})},
+        TypeError,
+        "'view_1'.*not numeric: 'city'",
+    ),
+    "complex": ({**VIEWS, "view_0": VIEWS["view_0"] + 1j}, TypeError, "'view_0'.*complex"),
+    "masked": (
+        {**VIEWS, "view_0": np.ma.masked_less(VIEWS["view_0"], 0)},
+        TypeError,
+        "'view_0'.*masked array",
+    ),
+    "huge": (
+        {**VIEWS, "view_0": np.where(VIEWS["view_0"] > 0, 1e300, -1e300)},
+        ValueError,
+        "'view_0'.*too large",
+    ),
+    "name twice": (Twice(VIEWS), ValueError, r"\['view_0'\] came more than once"),
+    "name not text": ({0: VIEWS["view_0"], 1: VIEWS["view_1"]}, TypeError, "name.*0 .int"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", BAD_VIEWS)
+def test_bad_views(kind, case):
+    views, error, message = BAD_VIEWS[case]
+    model = small(kind)
+    with pytest.raises(error, match=message):
+        fit(model, views)
+    assert not hasattr(model, "network_")
+
+
+def test_one_row():
+    views = {name: X[:1] for name, X in VIEWS.items()}
+    for paired in (False, True):
+        with pytest.raises(
+            ValueError, match=r"'view_0' to have at least 2 rows with values.*has 1"
+        ):
+            small(MultiViewEncoder).fit(views, paired=paired)
+    with pytest.raises(ValueError, match="two classes, but all are of one class"):
+        small(MultiViewClassifier).fit(views, Y[:1])
+    with pytest.raises(ValueError, match=r"'view_0' to have at least 2 rows with values.*has 1"):
+        small(MultiViewClassifier).fit(
+            views, [0], unaligned={"view_1": VIEWS["view_1"]}, unaligned_y={"view_1": Y}
+        )
+
+
+@BOTH
+def test_unequal_numbers_of_linked_rows(kind):
+    views = {**VIEWS, "view_1": VIEWS["view_1"][:20]}
+    message = r"numbers of rows differ \('view_0': 24, 'view_1': 20, 'view_2': 24\)"
+    if kind is MultiViewClassifier:
+        with pytest.raises(ValueError, match=message):
+            small(kind).fit(views, Y)
+        with pytest.raises(ValueError, match="one label for each of the 24 rows, but it holds 20"):
+            small(kind).fit(VIEWS, Y[:20])
+    else:
+        with pytest.raises(ValueError, match=message):
+            small(kind).fit(views, paired=True)
+
+
+@BOTH
+def test_gaps_can_be_filled(kind):
+    views = with_entries("view_1", (4, 2, NAN), (9, 0, NAN))
+    filled = {name: X.copy() for name, X in views.items()}
+    for row, column in ((4, 2), (9, 0)):
+        filled["view_1"][row, column] = np.nanmean(views["view_1"][:, column])
+    model = fit(small(kind, impute="mean", standardize=False), views)
+    expected = fit(small(kind, standardize=False), filled)
+    np.testing.assert_allclose(model.history_["loss"], expected.history_["loss"], rtol=1e-5)
+    with pytest.raises(ValueError, match="infinity"):
+        fit(small(kind, impute="mean"), with_entries("view_1", (4, 2, INF)))
+    empty = with_entries("view_1", *((row, 2, NAN) for row in range(24)))
+    with pytest.raises(ValueError, match=r"'view_1'.*column 2 is NaN in all rows.*Drop the column"):
+        fit(small(kind, impute="mean"), empty)
+
+
+@BOTH
+def test_a_linked_row_that_no_view_has(kind):
+    views = {name: X.copy() for name, X in VIEWS.items()}
+    for X in views.values():
+        X[[6, 11]] = NAN
+    linked = {"y": Y} if kind is MultiViewClassifier else {"paired": True}
+    with pytest.raises(ValueError, match="2 are NaN throughout all of them, the first being row 6"):
+        small(kind).fit(views, **linked)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("views", "error", "message"),
+    (
+        ({"other": VIEWS["view_1"]}, ValueError, r"got \['other'\]"),
+        (list(VIEWS.values())[:2], ValueError, "3 views, as at fit, but 2 came. Write None"),
+        ({"view_0": VIEWS["view_1"]}, ValueError, "'view_0' to have 5 columns.*it has 6"),
+        ({"view_0": VIEWS["view_0"].astype(str)}, TypeError, "'view_0' to hold real numbers"),
+        (with_entries("view_0", (3, 3, NAN)), ValueError, "'view_0'.*NaN in 1 entry.*row 3"),
+        (with_entries("view_0", (3, 3, INF)), ValueError, "'view_0'.*infinity"),
+        (VIEWS["view_0"], TypeError, "dict, list or tuple"),
+        ({}, ValueError, "at least one of the views"),
+        (
+            {"view_0": FRAMES["view_0"].rename(columns={"c3": "age"})},
+            ValueError,
+            "'view_0'.*column 3 is 'age' instead of 'c3'.*Rename",
+        ),
+        (
+            {"view_0": FRAMES["view_0"][["c1", "c0", "c2", "c3", "c4"]]},
+            ValueError,
+            "'view_0'.*column 0 is 'c1' instead of 'c0'.*another order",
+        ),
+    ),
+    ids=range(10),
+)
+def test_bad_views_after_fit(kind, views, error, message):
+    model = fit(small(kind), FRAMES)
+    with pytest.raises(error, match=message):
+        model.transform(views)
+    if kind is MultiViewClassifier:
+        with pytest.raises(error, match=message):
+            model.predict(views)
+
+
+def test_bad_unaligned_rows():
+    model = small(MultiViewClassifier)
+    for unaligned, error, message in (
+        ({"other": VIEWS["view_0"]}, ValueError, "'other'"),
+        ({"view_0": VIEWS["view_0"][:, :3]}, ValueError, "'view_0' to have 5 columns"),
+        ({"view_0": FRAMES["view_0"].add_prefix("d")}, ValueError, "column 0 is 'dc0'"),
+        (with_entries("view_1", (3, 0, NAN)), ValueError, "'view_1'.*NaN in 1 entry.*row 3"),
+        ({"view_0": None}, ValueError, "all are absent"),
+        (VIEWS["view_0"], TypeError, "dict, list or tuple"),
+    ):
+        with pytest.raises(error, match=message):
+            model.fit(FRAMES, Y, unaligned=unaligned)
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    (
+        (None, ValueError, "y to hold a label for every row, but it is None.*MultiViewEncoder"),
+        (np.zeros(24), ValueError, r"at least two classes, but all are of one class, 0\.0"),
+        (["only"] * 24, ValueError, "all are of one class, 'only'"),
+        (np.full(24, -1), ValueError, "no row has a label"),
+        (np.full(24, NAN), ValueError, "no row has a label"),
+        (Y + 0.25, ValueError, r"fractions such as 0\.25\. Regression is not offered"),
+        (np.where(Y == 0, INF, 1.0), ValueError, "infinity"),
+        (np.where(Y == 0, -1, 1), ValueError, "only -1 and 1.*unlabeled_marker"),
+        (Y[:, None], ValueError, r"1-D.*\(24, 1\)"),
+        (Y + 1j, ValueError, "complex"),
+        (["a", "b"] * 11 + [None, 2], ValueError, "mixes text with 2"),
+        (pd.date_range("2020", periods=24), ValueError, "numbers or text.*dtype is datetime"),
+    ),
+    ids=range(12),
+)
+def test_bad_labels(y, error, message):
+    with pytest.raises(error, match=message):
+        small(MultiViewClassifier).fit(VIEWS, y)
+
+
+BAD_PARAMETERS = {
+    "unknown coupling": (
+        {"coupling": "hot-referense"},
+        r"coupling to be one of 'none', 'lscca', 'dgcca', 'sw-pairwise', 'sw-reference', "
+        r"'hot-pairwise', 'hot-reference'.*Did you mean 'hot-reference'\?",
+    ),
+    "no coupling": ({"coupling": None}, "coupling.*Did you mean 'none'"),
+    "unknown regularizer": ({"view_regularizer": "autoencode"}, "Did you mean 'autoencoder'"),
+    "unknown projections": ({"projections": "random"}, "'orthogonal', 'iid', 'qmc'"),
+    "unknown reduction": ({"reduction": "total"}, "'mean', 'sum'"),
+    "unknown initialization": ({"initialization": "zero"}, "'pca', 'random'"),
+    "unknown impute": ({"impute": "median"}, "impute to be one of 'mean'"),
+    "standardize not a bool": ({"standardize": "no"}, "standardize to be True or False.*'no'"),
+    "unknown verbose": ({"verbose": "loud"}, "verbose to be True, False or 'auto'"),
+    "coupling_weight": ({"coupling_weight": -0.1}, "coupling_weight.*at least 0.*-0.1"),
+    "regularizer_weight": ({"regularizer_weight": -1}, "regularizer_weight.*at least 0"),
+    "orthogonality_weight": ({"orthogonality_weight": NAN}, "orthogonality_weight.*finite"),
+    "infinite weight": ({"regularizer_weight": INF}, "regularizer_weight.*finite"),
+    "text as weight": ({"regularizer_weight": "1"}, "regularizer_weight"),
+    "reg": ({"reg": 0.0}, "reg to be a positive"),
+    "learning_rate": ({"learning_rate": 0}, "learning_rate to be a positive"),
+    "cost_decay": ({"cost_decay": 1.0}, "cost_decay below 1"),
+    "cost_decay too large": ({"cost_decay": 2.0}, "cost_decay to be a share"),
+    "n_components": ({"n_components": 0}, "n_components to be a whole number of at least 1"),
+    "encoder_dim": ({"encoder_dim": 2.5}, "encoder_dim to be a whole number"),
+    "n_references": ({"n_references": 0}, "n_references"),
+    "n_projections": ({"n_projections": -3}, "n_projections"),
+    "n_neighbors": ({"n_neighbors": 0}, "n_neighbors"),
+    "sinkhorn_max_iter": ({"sinkhorn_max_iter": 0}, "sinkhorn_max_iter"),
+    "max_epochs": ({"max_epochs": 0}, "max_epochs"),
+    "steps_per_epoch": ({"steps_per_epoch": 0}, "steps_per_epoch"),
+    "batch_size": ({"batch_size": None}, "batch_size"),
+    "random_state": ({"random_state": "0"}, "random_state to be None, a whole number.*'0'"),
+    "negative random_state": ({"random_state": -1}, "random_state.*-1"),
+    "no such device": ({"device": "warp"}, "device.*'warp'.*Use device='cpu'"),
+    "device of nothing": ({"device": "meta"}, "device.*'meta'.*Use device='cpu'"),
+    "no device": ({"device": None}, "device.*None"),
+    "hidden": ({"hidden": 128}, r"hidden to be a tuple.*128.*hidden=\(128,\)"),
+    "hidden of no units": ({"hidden": (8, 0)}, r"hidden.*at least 1.*\(8, 0\)"),
+    "hidden as text": ({"hidden": "8"}, "hidden to be a tuple"),
+    "hidden of some views": ({"hidden": {"view_0": (8,)}}, r"lacks \['view_1', 'view_2'\]"),
+    "hidden of no view": ({"hidden": {"x": (8,)}}, r"hidden to name views.*\['x'\]"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", BAD_PARAMETERS)
+def test_bad_parameters(kind, case):
+    parameters, message = BAD_PARAMETERS[case]
+    with pytest.raises(ValueError, match=message):
+        fit(small(kind, **parameters))
+
+
+@BOTH
+@pytest.mark.parametrize("callbacks", (print, [3], "print", {"a": print}))
+def test_bad_callbacks(kind, callbacks):
+    with pytest.raises(TypeError, match=r"callbacks to be a list of functions.*\[function\]"):
+        fit(small(kind, callbacks=callbacks))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device here")
+@BOTH
+@pytest.mark.parametrize("device", ("cuda", "cuda:1", torch.device("cuda"), 0))
+def test_devices_that_are_not_here(kind, device):
+    with pytest.raises(ValueError, match=r"a device that torch can use here.*Use device='cpu'"):
+        fit(small(kind, device=device))
+    assert fit(small(kind, device="auto")).network_.maps[0].weight.device.type == "cpu"
+
+
+@BOTH
+def test_a_batch_larger_than_the_data_shrinks(kind):
+    model = fit(small(kind, coupling="hot-reference", batch_size=10_000))
+    assert model.batch_size_ == 24
+    assert model.references_.shape == (3, 24, 3)
+    same = fit(small(kind, coupling="hot-reference", batch_size=24))
+    assert same.history_["loss"] == model.history_["loss"]
+
+
+@BOTH
+def test_the_least_that_can_be_trained_on(kind):
+    views = {"a": np.array([[0.0], [1.0]]), "b": np.array([[1.0], [5.0]])}
+    model = small(kind, coupling="hot-reference", view_regularizer="manifold")
+    model.fit(views, [0, 1])
+    assert np.isfinite(model.history_["loss"]).all()
+    assert model.transform(views)["a"].shape == (2, 4)

@@ -1,0 +1,246 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from hotview._validation import Table
+from hotview.datasets import make_views
+from hotview.estimators.initialization import (
+    start_at_components,
+    start_at_principal_components,
+    start_encoder,
+    start_references,
+)
+from hotview.estimators.randomness import Randomness
+from hotview.losses import HOTReference, SWReference
+from hotview.nn.mlp import make_perceptron
+from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
+from hotview.training.batches import TrainingRows
+from hotview.training.columns import Columns
+from hotview.training.pca import principal_components
+from hotview.training.rows import ViewRows
+
+HIDDEN, N_FEATURES, N_COMPONENTS = (16,), 6, 4
+
+
+def as_rows(X):
+    D = X.shape[1]
+    return ViewRows([Table(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
+
+
+def make_data(tables):
+    return TrainingRows([as_rows(X) for X in tables], np.empty((0, len(tables)), dtype=np.int64))
+
+
+def make_net(tables):
+    columns = [X.shape[1] for X in tables]
+    widths = Widths(columns, [HIDDEN] * len(columns), N_FEATURES, N_COMPONENTS, 0, False)
+    names = [f"view_{s}" for s in range(len(columns))]
+    return make_network(widths, torch.Generator().manual_seed(0), [None] * len(columns), names)
+
+
+def started(tables, variance=0.25):
+    network, data = make_net(tables), make_data(tables)
+    found = principal_components(data.views, N_FEATURES, np.random.default_rng(0))
+    for s, pca in enumerate(found):
+        start_at_principal_components(network, s, pca, N_COMPONENTS, variance)
+    return network, data, found
+
+
+def encode(network, s, X):
+    with torch.no_grad():
+        F = network.encoders[s](torch.from_numpy(X))
+        return F.numpy(), network.maps[s](F).numpy()
+
+
+TABLES = list(make_views(120, n_views=4, n_columns=10, random_state=0).views.values())
+
+
+@pytest.mark.parametrize("variance", (0.25, 1.0, 1e-4))
+def test_features_and_latents_begin_as_components_of_the_right_size(variance):
+    network, _, found = started(TABLES, variance)
+    for s, (X, pca) in enumerate(zip(TABLES, found, strict=True)):
+        F, Z = encode(network, s, X)
+        Y = pca.transform(X)
+        np.testing.assert_allclose(F.var(0, ddof=1).mean(), 1, rtol=1e-3)
+        np.testing.assert_allclose(Z.var(0, ddof=1).mean(), variance, rtol=1e-3)
+        np.testing.assert_allclose(F / F.std(), Y / Y.std(), atol=1e-3)  # one factor for all
+        np.testing.assert_allclose(Z / Z.std(), Y[:, :4] / Y[:, :4].std(), atol=1e-3)
+
+
+def test_rows_that_are_all_alike_change_nothing():
+    tables = [np.ones((20, 5), np.float32), TABLES[0]]
+    network, untouched = started(tables)[0], make_net(tables)
+    for before, after in zip(
+        untouched.encoders[0].parameters(), network.encoders[0].parameters(), strict=True
+    ):
+        assert torch.equal(before, after)
+    assert torch.equal(network.maps[0].weight, untouched.maps[0].weight)
+
+
+def test_few_rows_make_fewer_components():
+    tables = [TABLES[0][:3], TABLES[1]]
+    network, _, found = started(tables)
+    assert len(found[0].components_) == 3
+    _, Z = encode(network, 0, tables[0])
+    assert np.isfinite(Z).all()
+    np.testing.assert_allclose(Z.var(0, ddof=1).mean(), 0.25, rtol=1e-3)
+    assert 0 < np.abs(Z[:, 3]).max() < 0.1  # near zero, not at it: there nothing would move
+
+
+# references
+
+
+def in_cloud(points, cloud):
+    """Whether every point is one of a cloud."""
+    return torch.cdist(points.double(), cloud.double()).min(1).values.max() < 1e-5
+
+
+def latents(network):
+    return [torch.from_numpy(encode(network, s, X)[1]) for s, X in enumerate(TABLES)]
+
+
+def test_every_reference_begins_in_one_group_of_views():
+    network, data, _ = started(TABLES)
+    coupling = HOTReference(N_COMPONENTS, 2, n_points=50)
+    before = coupling.references.detach().clone()
+    start_references(network, coupling, data, Randomness(0))
+    assert not torch.equal(coupling.references, before)
+    assert coupling.references.requires_grad
+    Zs = latents(network)
+    groups = [torch.cat(Zs[:2]), torch.cat(Zs[2:])]  # as they were planted
+    found = [[in_cloud(G, group) for group in groups] for G in coupling.references.detach()]
+    assert found in ([[True, False], [False, True]], [[False, True], [True, False]])
+
+
+def test_one_reference_begins_among_all_views():
+    network, data, _ = started(TABLES)
+    coupling = SWReference(N_COMPONENTS, n_points=100)
+    start_references(network, coupling, data, Randomness(0))
+    G = coupling.references.detach()[0]
+    assert in_cloud(G, torch.cat(latents(network)))
+    assert not any(in_cloud(G, Z) for Z in latents(network))
+
+
+def test_more_references_than_views_share_them():
+    network, data, _ = started(TABLES)
+    coupling = HOTReference(N_COMPONENTS, 9, n_points=20)
+    start_references(network, coupling, data, Randomness(0))
+    G, Zs = coupling.references.detach(), latents(network)
+    homes = [[in_cloud(points, Z) for Z in Zs].index(True) for points in G]
+    assert set(homes) == {0, 1, 2, 3}
+    assert homes[:4] == homes[4:8]
+    assert len({tuple(points.flatten().tolist()) for points in G}) == 9
+
+
+def test_references_follow_the_seed():
+    network, data, _ = started(TABLES)
+    found = []
+    for seed in (0, 0, 1):
+        coupling = HOTReference(N_COMPONENTS, 2, n_points=20)
+        start_references(network, coupling, data, Randomness(seed))
+        found.append(coupling.references.detach())
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+D, R = 6, 3
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def make_components(r=R):
+    Q, _ = torch.linalg.qr(torch.randn(D, D, generator=seeded(1)))
+    return Q[:r], torch.randn(D, generator=seeded(2))
+
+
+def make_rows(n=50):
+    return torch.randn(n, D, generator=seeded(3)) * 3 + 1
+
+
+@pytest.mark.parametrize("hidden", ((), (6,), (8,), (10, 6), (7, 9, 12)))
+def test_a_perceptron_begins_as_the_linear_map(hidden):
+    encoder = make_perceptron(D, hidden, 5, seeded())
+    V, mean = make_components()
+    assert start_encoder(encoder, V, mean) == R
+    X = make_rows()
+    torch.testing.assert_close(encoder(X)[:, :R], (X - mean) @ V.T, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "encoder_dim", "r", "expected"),
+    (
+        ((), 5, 3, 3),
+        ((), 2, 3, 2),
+        ((4,), 5, 3, 2),
+        ((5,), 5, 3, 2),
+        ((20, 2), 5, 3, 1),
+        ((1,), 5, 3, 0),
+    ),
+)
+def test_as_many_features_as_there_is_room_for(hidden, encoder_dim, r, expected):
+    encoder = make_perceptron(D, hidden, encoder_dim, seeded())
+    V, mean = make_components(r)
+    assert start_encoder(encoder, V, mean) == expected
+    X = make_rows()
+    found = encoder(X)[:, :expected]
+    torch.testing.assert_close(found, ((X - mean) @ V.T)[:, :expected], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("hidden", ((), (10,)))
+def test_other_weights_stay_random_and_become_small(hidden):
+    encoder, before = (make_perceptron(D, hidden, 5, seeded()) for _ in range(2))
+    start_encoder(encoder, *make_components())
+    first = 2 * R if hidden else R
+    torch.testing.assert_close(encoder[0].weight[first:], 0.1 * before[0].weight[first:])
+    torch.testing.assert_close(encoder[-1].weight[R:], 0.1 * before[-1].weight[R:])
+    torch.testing.assert_close(encoder[-1].bias[R:], 0.1 * before[-1].bias[R:])
+
+
+@pytest.mark.parametrize("hidden", ((), (8,), (10, 6)))
+def test_every_weight_can_still_learn(hidden):
+    encoder = make_perceptron(D, hidden, 5, seeded())
+    start_encoder(encoder, *make_components())
+    encoder(make_rows()).square().sum().backward()
+    for parameter in encoder.parameters():
+        assert parameter.requires_grad
+        assert (parameter.grad != 0).any()
+
+
+def make_two_views(hidden=(8,), encoder_dim=5, n_components=4) -> MultiViewNetwork:
+    widths = Widths([D, D], [hidden, hidden], encoder_dim, n_components, 0, False)
+    return make_network(widths, seeded(), [None, None], ["a", "b"])
+
+
+def test_latents_begin_as_scaled_components():
+    network, untouched = make_two_views(), make_two_views()
+    V, mean = make_components()
+    start_at_components(network, 1, V, mean, 0.5)
+    X = make_rows()
+    Z = network.maps[1](network.encoders[1](X))
+    torch.testing.assert_close(Z[:, :R], 0.5 * (X - mean) @ V.T, rtol=1e-4, atol=1e-5)
+    rest = Z[:, R:].std() / Z[:, :R].std()
+    assert 0 < rest < 0.2  # near zero, but not at it: there nothing would move it
+    for before, after in zip(
+        untouched.encoders[0].parameters(), network.encoders[0].parameters(), strict=True
+    ):
+        assert torch.equal(before, after)
+    assert torch.equal(network.maps[0].weight, untouched.maps[0].weight)
+
+
+def test_more_components_than_dimensions_are_left_out():
+    network = make_two_views(hidden=(), n_components=2)
+    V, mean = make_components()
+    start_at_components(network, 0, V, mean, 2.0)
+    X = make_rows()
+    Z = network.maps[0](network.encoders[0](X))
+    torch.testing.assert_close(Z, 2 * (X - mean) @ V[:2].T, rtol=1e-4, atol=1e-5)
+
+
+def test_latents_are_not_all_zero_where_nothing_could_be_set():
+    network = make_two_views(hidden=(1,))
+    start_at_components(network, 0, *make_components(), 1.0)
+    assert isinstance(network.maps[0], nn.Linear)
+    assert (network.maps[0].weight != 0).all()

@@ -1,0 +1,381 @@
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks, get_tags
+
+from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
+
+# Small networks of widths that are multiples of 4: then torch computes a row in the same way
+# wherever it stands, as some checks ask to seven digits.
+SMALL = {
+    "hidden": (8,),
+    "encoder_dim": 4,
+    "n_components": 4,
+    "n_projections": 8,
+    "n_estimators": 1,
+    "random_state": 0,
+    "device": "cpu",
+}
+CLASSIFIER = MultiViewClassifier(
+    max_epochs=5, learning_rate=0.1, unlabeled_marker=None, impute="mean", **SMALL
+)
+ENCODER = MultiViewEncoder(max_epochs=2, impute="mean", **SMALL)
+VIEWS = {"a": slice(0, 1), "b": slice(1, None)}
+BOTH = [StackedViews(CLASSIFIER, VIEWS), StackedViews(ENCODER, VIEWS)]
+
+#: Checks that scikit-learn has, but runs on its own estimators only.
+FURTHER_CHECKS = (
+    "check_dataframe_column_names_consistency",
+    "check_global_output_transform_pandas",
+    "check_global_set_output_transform_polars",
+    "check_inplace_ensure_writeable",
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_set_output_transform_polars",
+    "check_transformer_get_feature_names_out",
+    "check_transformer_get_feature_names_out_pandas",
+)
+
+# Networks this small on data this simple do collapse, and some checks have constant columns.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The latents of .* have collapsed:UserWarning",
+    "ignore:Columns with a single value:UserWarning",
+)
+
+
+def make_stacked(n=60, seed=0):
+    """Two views of three and four columns side by side, whose classes are blobs in both."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % 2)
+    centers = np.repeat([[2.0] * 7, [-2.0] * 7], [1, 1], axis=0)
+    return centers[y] + rng.normal(size=(n, 7)), y
+
+
+SLICES = {"first": slice(0, 3), "second": slice(3, None)}
+
+
+def small(kind=MultiViewClassifier, **parameters):
+    return kind(**{"max_epochs": 5, "learning_rate": 0.03, **SMALL, **parameters})
+
+
+def stacked(kind=MultiViewClassifier, **parameters):
+    return StackedViews(small(kind, **parameters), SLICES)
+
+
+@estimator_checks.parametrize_with_checks(BOTH)
+def test_scikit_learns_checks(estimator, check, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # or one would be skipped
+    check(estimator)
+
+
+# They fit frames and transform arrays, of which scikit-learn warns.
+@pytest.mark.filterwarnings("ignore:X (has|does not have) .*feature names:UserWarning")
+@pytest.mark.parametrize("name", FURTHER_CHECKS)
+def test_checks_that_scikit_learn_makes_of_its_own(name):
+    getattr(estimator_checks, name)("StackedViews", StackedViews(ENCODER, VIEWS))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrapped", "message"),
+    (
+        ("check_estimators_pickle", small(impute=None), "NaN in 8 entries.*impute='mean'"),
+        ("check_estimators_pickle", small(MultiViewEncoder, impute=None), "impute='mean'"),
+        ("check_classifiers_classes", small(), "only -1 and 1.*unlabeled_marker=None"),
+    ),
+)
+def test_checks_that_the_usual_settings_refuse_as_the_docs_say(name, wrapped, message):
+    with pytest.raises(ValueError, match=message):
+        getattr(estimator_checks, name)("StackedViews", StackedViews(wrapped, VIEWS))
+
+
+def test_the_columns_are_the_views():
+    X, y = make_stacked()
+    views = {"first": X[:, :3], "second": X[:, 3:]}
+    model, plain = stacked().fit(X, y), small().fit(views, y)
+    np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(views))
+    np.testing.assert_array_equal(model.predict_log_proba(X), plain.predict_log_proba(views))
+    np.testing.assert_array_equal(model.predict(X), plain.predict(views))
+    assert model.score(X, y) == plain.score(views, y)
+    weights = np.arange(len(y))
+    assert model.score(X, y, weights) == plain.score(views, y, weights)
+    Z = plain.transform(views)
+    np.testing.assert_array_equal(model.transform(X), np.hstack([Z["first"], Z["second"]]))
+    np.testing.assert_array_equal(model.classes_, [0, 1])
+    assert {name: c.tolist() for name, c in model.view_columns_.items()} == {
+        "first": [0, 1, 2],
+        "second": [3, 4, 5, 6],
+    }
+
+
+def test_columns_of_no_view_are_not_used():
+    X, y = make_stacked()
+    junk = np.random.default_rng(1).normal(size=(len(y), 1))
+    views = [[1, 2, 3], [5, 6, 7, 4]]
+    model = StackedViews(small(), views).fit(np.hstack([junk, X]), y)
+    other = model.predict_proba(np.hstack([junk[::-1], X]))
+    plain = small().fit([X[:, :3], X[:, [4, 5, 6, 3]]], y)
+    np.testing.assert_array_equal(other, plain.predict_proba([X[:, :3], X[:, [4, 5, 6, 3]]]))
+
+
+@pytest.mark.parametrize("container", (sparse.csr_matrix, sparse.csc_array, sparse.coo_array))
+def test_sparse_tables(container):
+    X, y = make_stacked()
+    X = np.where(np.abs(X) < 1, 0.0, X)
+    expected = stacked().fit(X, y).predict_proba(X)
+    model = stacked().fit(container(X), y)
+    np.testing.assert_allclose(model.predict_proba(container(X)), expected, rtol=1e-5)
+
+
+def make_blocks():
+    """Complete rows, then rows of the second view alone, then rows of the first alone."""
+    X, y = make_stacked()
+    A, B = X[:, :3].copy(), X[:, 3:].copy()
+    A[30:45] = B[45:] = np.nan
+    return A, B, y
+
+
+def test_rows_of_one_view_are_unaligned_rows_that_keep_their_labels():
+    A, B, y = make_blocks()
+    heads = {"pseudo_labels": False}  # votes are sure of these rows with few labels already
+    model = stacked(**heads).fit(np.hstack([A, B]), y)
+    plain = small(**heads).fit(
+        {"first": A[:30], "second": B[:30]},
+        y[:30],
+        unaligned={"first": A[45:], "second": B[30:45]},
+        unaligned_y={"first": y[45:], "second": y[30:45]},
+    )
+    found, expected = (
+        model.predict_proba(np.hstack([A, B])),
+        plain.predict_proba({"first": A, "second": B}),
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    # The labels of the incomplete rows have been used: without them the model is another.
+    hidden = np.where(np.arange(60) < 30, y, -1)
+    other = stacked(**heads).fit(np.hstack([A, B]), hidden).predict_proba(np.hstack([A, B]))
+    assert np.abs(other - expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("paired", (False, True))
+def test_the_encoder_learns_from_rows_of_one_view(paired):
+    A, B, _ = make_blocks()
+    model = stacked(MultiViewEncoder).fit(np.hstack([A, B]))
+    plain = small(MultiViewEncoder)
+    if paired:
+        plain.fit({"first": A, "second": B}, paired=True)
+    else:
+        plain.fit({"first": np.delete(A, range(30, 45), 0), "second": B[:45]})
+    X, _ = make_stacked()
+    Z = plain.transform({"first": X[:, :3], "second": X[:, 3:]})
+    np.testing.assert_array_equal(model.transform(X), np.hstack([Z["first"], Z["second"]]))
+
+
+@pytest.mark.parametrize("kind", (MultiViewClassifier, MultiViewEncoder))
+def test_features_of_absent_views_are_nan(kind):
+    A, B, y = make_blocks()
+    Z = stacked(kind).fit(np.hstack([A, B]), y).transform(np.hstack([A, B]))
+    expected = np.zeros((60, 8), dtype=bool)
+    expected[30:45, :4] = expected[45:, 4:] = True
+    np.testing.assert_array_equal(np.isnan(Z), expected)
+
+
+def test_all_rows_may_lack_a_view():
+    A, B, y = make_blocks()
+    X = np.hstack([A, B])[30:]
+    model = stacked(max_epochs=40).fit(X, y[30:])
+    assert model.score(X, y[30:]) > 0.8
+
+
+@pytest.mark.parametrize("coupling", ("lscca", "dgcca"))
+@pytest.mark.parametrize("kind", (MultiViewClassifier, MultiViewEncoder))
+def test_couplings_of_aligned_rows_use_the_complete_ones_and_need_some(kind, coupling):
+    A, B, y = make_blocks()
+    X = np.hstack([A, B])
+    with pytest.warns(UserWarning, match="30 linked rows lack a view"):
+        model = stacked(kind, coupling=coupling).fit(X, y)
+    assert model.transform(X).shape == (60, 8)
+    with pytest.raises(ValueError, match=rf"aligned rows for coupling='{coupling}'.*0 have all"):
+        stacked(kind, coupling=coupling).fit(X[30:], y[30:])
+
+
+def test_rows_without_any_view_cannot_be_predicted_but_can_be_encoded():
+    X, y = make_stacked()
+    model = stacked().fit(X, y)
+    X[3] = np.nan
+    with pytest.raises(ValueError, match=r"at least one of the views.*1 have none.*row 3"):
+        model.predict(X)
+    assert np.isnan(model.transform(X)).all(axis=1).nonzero()[0].tolist() == [3]
+
+
+def test_missing_labels_and_text():
+    X, y = make_stacked()
+    words = np.array(["no", "yes"], dtype=object)[y]
+    words[40:] = None
+    model = stacked(max_epochs=40).fit(X, words)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.score(X[40:], np.array(["no", "yes"])[y[40:]]) > 0.8
+
+
+def test_pipeline():
+    X, y = make_stacked()
+    model = make_pipeline(StandardScaler(), stacked(MultiViewEncoder), LogisticRegression())
+    assert model.fit(X, y).score(X, y) > 0.8
+    last = make_pipeline(StandardScaler(), stacked(max_epochs=40)).fit(X, y)
+    assert last.score(X, y) > 0.8
+    assert last.classes_.tolist() == [0, 1]
+
+
+def test_grid_search_over_nested_parameters():
+    X, y = make_stacked()
+    grid = {"estimator__max_epochs": [1, 40], "estimator__hidden": [(8,)]}
+    model = stacked(learning_rate=0.01, pseudo_labels=False)
+    search = GridSearchCV(model, grid, cv=2).fit(X, y)
+    assert search.best_params_ == {"estimator__max_epochs": 40, "estimator__hidden": (8,)}
+    assert search.best_estimator_.estimator_.max_epochs == 40
+    assert search.best_score_ > 0.8
+
+
+def test_cross_validation_and_calibration():
+    X, y = make_stacked()
+    assert cross_val_score(stacked(max_epochs=40), X, y, cv=2).min() > 0.8
+    model = CalibratedClassifierCV(stacked(max_epochs=40), cv=2).fit(X, y)
+    assert model.score(X, y) > 0.8
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("kind", (MultiViewClassifier, MultiViewEncoder))
+def test_pickled_and_cloned(kind):
+    X, y = make_stacked()
+    model = stacked(kind).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    fresh = clone(model)
+    with pytest.raises(NotFittedError):
+        fresh.transform(X)
+    np.testing.assert_array_equal(fresh.fit(X, y).transform(X), model.transform(X))
+
+
+def test_the_wrapped_estimator_is_not_changed():
+    X, y = make_stacked()
+    wrapped = small()
+    before = dict(vars(wrapped))
+    model = StackedViews(wrapped, SLICES).fit(X, y)
+    assert vars(wrapped) == before
+    assert model.estimator is wrapped
+    assert model.estimator_ is not wrapped
+
+
+def test_none_is_the_default_classifier():
+    assert is_classifier(StackedViews())
+    assert hasattr(StackedViews(), "predict_proba")
+    assert repr(StackedViews()._template) == repr(MultiViewClassifier())
+
+
+def test_methods_are_those_of_the_wrapped_estimator():
+    methods = ("predict", "predict_proba", "predict_log_proba", "score")
+    assert all(hasattr(stacked(), name) for name in methods)
+    assert not any(hasattr(stacked(MultiViewEncoder), name) for name in (*methods, "classes_"))
+    assert all(hasattr(stacked(MultiViewEncoder), name) for name in ("transform", "fit_transform"))
+    X, y = make_stacked()
+    assert not hasattr(stacked(MultiViewEncoder).fit(X), "classes_")
+    assert hasattr(stacked().fit(X, y), "classes_")
+
+
+@pytest.mark.parametrize(
+    ("kind", "estimator_type", "required"),
+    ((MultiViewClassifier, "classifier", True), (MultiViewEncoder, None, False)),
+)
+def test_tags(kind, estimator_type, required):
+    tags = get_tags(stacked(kind))
+    assert tags.estimator_type == estimator_type
+    assert tags.target_tags.required == required
+    assert (tags.classifier_tags is not None) == (estimator_type == "classifier")
+    assert tags.transformer_tags.preserves_dtype == []
+    assert tags.input_tags.allow_nan
+    assert tags.input_tags.sparse
+    assert tags.input_tags.two_d_array
+
+
+def make_frame():
+    X, y = make_stacked()
+    columns = ["age", "sex", "bmi", "g1", "g2", "g3", "g4"]
+    return pd.DataFrame(X, columns=columns, index=np.arange(len(y)) + 100), y
+
+
+def test_columns_by_name():
+    frame, y = make_frame()
+    views = {"second": ["g1", "g2", "g3", "g4"], "first": ["bmi", "age", "sex"]}
+    model = StackedViews(small(), views).fit(frame, y)
+    assert model.view_columns_["first"].tolist() == [2, 0, 1]
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    X = frame.to_numpy()
+    plain = small().fit({"second": X[:, 3:], "first": X[:, [2, 0, 1]]}, y)
+    np.testing.assert_array_equal(
+        model.predict_proba(frame),
+        plain.predict_proba({"second": X[:, 3:], "first": X[:, [2, 0, 1]]}),
+    )
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[frame.columns[::-1]])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("kind", (MultiViewClassifier, MultiViewEncoder))
+def test_frames_out(kind):
+    frame, y = make_frame()
+    model = stacked(kind).fit(frame, y)
+    Z = model.transform(frame)
+    names = [f"{view}_{j}" for view in ("first", "second") for j in range(4)]
+    assert model.get_feature_names_out().tolist() == names
+    found = model.set_output(transform="pandas").transform(frame)
+    assert found.columns.tolist() == names
+    assert found.index.equals(frame.index)
+    np.testing.assert_array_equal(found.to_numpy(), Z)
+    with config_context(transform_output="polars"):
+        fresh = stacked(kind).fit_transform(frame, y)
+    assert fresh.columns == names
+    np.testing.assert_array_equal(fresh.to_numpy(), Z)
+
+
+def test_a_wrapped_estimator_with_frames_of_its_own_changes_nothing():
+    X, y = make_stacked()
+    wrapped = small().set_output(transform="pandas")
+    Z = StackedViews(wrapped, SLICES).fit(X, y).transform(X)
+    np.testing.assert_array_equal(Z, stacked().fit(X, y).transform(X))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    (
+        ({"estimator": LogisticRegression()}, TypeError, "MultiViewClassifier or a MultiView"),
+        ({"estimator": MultiViewClassifier}, TypeError, "Pass an instance"),
+        ({"view_slices": None}, ValueError, "view_slices to be a dict or list"),
+        ({"view_slices": {"a": [0], "b": [7]}}, ValueError, "it names 7"),
+        ({"view_slices": {"a": ["age"], "b": ["sex"]}}, ValueError, "X to be a data frame"),
+        ({"view_slices": {0: [0], 1: [1]}}, TypeError, "name to be a non-empty string"),
+    ),
+)
+def test_what_cannot_be_fitted_is_refused(change, error, message):
+    X, y = make_stacked()
+    with pytest.raises(error, match=message):
+        StackedViews(**{"estimator": small(), "view_slices": SLICES, **change}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"), ((np.inf, "infinity"), (np.nan, "'first' to hold finite numbers"))
+)
+def test_infinity_and_holes_in_a_row_are_refused(value, message):
+    X, y = make_stacked()
+    X[5, 1] = value
+    with pytest.raises(ValueError, match=message):
+        stacked().fit(X, y)

@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import accuracy_score, confusion_matrix
+
+from hotview.evaluation import expected_calibration_error
+from hotview.evaluation.record import scores as scores_module
+from hotview.evaluation.record.scores import Judgments, score_rows
+
+
+def every(things, _):
+    return things
+
+
+def judge(model, X, y, present=None):
+    there = present or {name: np.ones(len(y), dtype=bool) for name in X}
+    return Judgments(model, X, there, np.searchsorted(model.classes_, y))
+
+
+@pytest.fixture(scope="module")
+def scores(classifier, test):
+    return score_rows(judge(classifier, *test), every)
+
+
+def test_accuracies_are_those_of_predict(classifier, test, scores):
+    X, y = test
+    assert scores.accuracy.value == accuracy_score(y, classifier.predict(X))
+    assert scores.accuracy.value < 1
+    for score in scores.views:
+        rest = {name: view for name, view in X.items() if name != score.view}
+        assert score.without.value == accuracy_score(y, classifier.predict(rest))
+        alone = classifier.predict({score.view: X[score.view]})
+        assert score.alone.value == accuracy_score(y, alone)
+        assert score.fall.value == pytest.approx(scores.accuracy.value - score.without.value)
+
+
+def test_mistakes_are_scikit_learns(classifier, test, scores):
+    X, y = test
+    truth = confusion_matrix(y, classifier.predict(X), labels=classifier.classes_)
+    np.testing.assert_array_equal(scores.confusion, truth)
+
+
+def test_the_calibration_error_and_its_bins_are_those_of_the_metric(classifier, test, scores):
+    X, y = test
+    P = classifier.predict_proba(X)
+    error = expected_calibration_error(P, y, classifier.classes_)
+    assert scores.calibration_error == pytest.approx(error)
+    truth = expected_calibration_error(P, y, classifier.classes_, 10)  # as many as are drawn
+    gaps = [b.accuracy.n * abs(b.accuracy.value - b.confidence) for b in scores.bins]
+    assert sum(gaps) / 80 == pytest.approx(truth)
+    assert sum(b.accuracy.n for b in scores.bins) == 80
+
+
+def test_numbers_of_views(scores):
+    assert [(n.n_views, n.n_subsets, n.n_possible) for n in scores.numbers] == [
+        (1, 4, 4), (2, 6, 6), (3, 4, 4), (4, 1, 1),
+    ]  # fmt: skip
+    alone = [score.alone.value for score in scores.views]
+    first, last = scores.numbers[0], scores.numbers[-1]
+    assert (first.mean, first.low, first.high) == (np.mean(alone), min(alone), max(alone))
+    assert last.mean == scores.accuracy.value
+
+
+def test_many_subsets_are_sampled(monkeypatch, classifier, test):
+    monkeypatch.setattr(scores_module, "_SUBSETS", 3)
+    found = score_rows(judge(classifier, *test), every).numbers
+    assert [(n.n_subsets, n.n_possible) for n in found] == [(3, 4), (3, 6), (3, 4), (1, 1)]
+    assert found == score_rows(judge(classifier, *test), every).numbers
+
+
+def test_every_prediction_is_made_once(test):
+    class Counting:
+        classes_ = np.arange(2)
+        asked: list = []  # noqa: RUF012
+
+        def predict_proba(self, views):
+            self.asked.append(tuple(views))
+            return np.full((len(next(iter(views.values()))), 2), 0.5)
+
+    X, y = test
+    score_rows(judge(Counting(), X, y % 2), every)
+    assert len(Counting.asked) == len(set(Counting.asked)) == 15  # subsets of four views
+
+
+def test_rows_that_lack_views(classifier, test):
+    X, y = test
+    first, *rest = X
+    holes = {name: view.copy() for name, view in X.items()}
+    holes[first][:30] = np.nan
+    for name in rest:
+        holes[name][30:50] = np.nan
+    present = {name: ~np.isnan(view).all(1) for name, view in holes.items()}
+    found = {s.view: s for s in score_rows(judge(classifier, holes, y, present), every).views}
+    assert (found[first].n_present, found[first].alone.n, found[first].fall.n) == (50, 50, 30)
+    assert (found[rest[0]].alone.n, found[rest[0]].fall.n) == (60, 60)
+    truth = classifier.predict({name: X[name][50:] for name in rest})
+    assert found[first].without.value == accuracy_score(y[50:], truth)
+
+
+def test_classes_that_were_never_seen_are_mistakes(classifier, test):
+    X, y = test
+    judgments = judge(classifier, X, y)
+    judgments.truth[:10] = len(classifier.classes_)
+    found = score_rows(judgments, every)
+    assert found.truths[-1] == "any other class"
+    assert sum(found.confusion[-1]) == 10
+    right = classifier.predict(X)[10:] == y[10:]
+    assert found.accuracy.value == right.sum() / 80
+
+
+def test_sparse_views_are_taken_apart_by_rows(classifier, test):
+    X, y = test
+    present = {name: np.arange(80) >= 20 for name in X}
+    dense = judge(classifier, X, y, present).probabilities(X)
+    thin = judge(classifier, {s: sparse.coo_array(v) for s, v in X.items()}, y, present)
+    np.testing.assert_allclose(thin.probabilities(X), dense, rtol=1e-4)
+    assert np.isnan(dense[:20]).all()

@@ -1,0 +1,106 @@
+import hashlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hotview.federated.client_data import digest_of_ids, hold
+
+X = np.random.default_rng(0).normal(size=(5, 3))
+IDS = ["ann", "bob", "eve", "joe", "kim"]
+
+
+def test_linked_rows_come_in_the_agreed_order():
+    own = hold("a", X, ids=IDS, linked_ids=["joe", "ann", "kim"])
+    assert own.linked.tolist() == [3, 0, 4]
+    assert own.linked.dtype == np.int64
+
+
+def test_ids_are_compared_as_texts():
+    assert hold("a", X, ids=[1, 2, 3, 4, 5], linked_ids=["4", "1"]).linked.tolist() == [3, 0]
+
+
+def test_nobody_need_be_linked():
+    own = hold("a", X)
+    assert len(own.linked) == 0
+    assert own.labels.tolist() == [None] * 5
+    assert own.classes == []
+    assert own.codes([]).tolist() == [-1] * 5
+
+
+def test_the_digest_tells_whether_ids_and_their_order_agree():
+    ids = ["joe", "ann"]
+    assert digest_of_ids(ids) == hashlib.sha256(b"joe\nann").hexdigest()
+    told = {hold("a", X, ids=IDS, linked_ids=ids).digest, hold("b", X[:4], ids=IDS[:4]).digest}
+    assert told == {digest_of_ids(ids), digest_of_ids([])}
+    others = (["ann", "joe"], ["joe"], ["joe", "ann", "kim"], ["joean", "n"])
+    assert all(digest_of_ids(other) != digest_of_ids(ids) for other in others)
+
+
+def test_columns_are_standardized_by_the_own_table_alone():
+    table = pd.DataFrame(X * [1, 10, 100] + 5, columns=["x", "y", "z"])
+    own = hold("a", table)
+    assert (own.table.n_rows, own.table.n_columns) == (5, 3)
+    np.testing.assert_allclose(own.columns.mean, table.mean())
+    np.testing.assert_allclose(own.columns.scale, table.std(ddof=0))
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "codes"),
+    (
+        (["b", None, "a", "b", "a"], ["a", "b"], [1, -1, 0, 1, 0]),
+        ([2, 0, None, 0, 2], [0, 2], [1, 0, -1, 0, 1]),
+        ([0.5, 1.5, 0.5, None, None], [0.5, 1.5], [0, 1, 0, -1, -1]),
+        ([True, False, None, True, True], [False, True], [1, 0, -1, 1, 1]),
+        (np.array([3, 1, 1, 3, 1]), [1, 3], [1, 0, 0, 1, 0]),
+        (np.array(["b", "a", "a", "b", "a"]), ["a", "b"], [1, 0, 0, 1, 0]),
+    ),
+)
+def test_classes_are_sorted_and_numbered(labels, classes, codes):
+    own = hold("a", X, labels=labels)
+    assert own.classes == classes
+    assert own.codes(classes).tolist() == codes
+    assert own.codes([*classes, "more"]).dtype == np.int64
+
+
+def test_a_label_that_the_holder_does_not_know_is_refused():
+    with pytest.raises(ValueError, match=r"of 'a' to be among .*\['x', 'y'\], but there is 'z'"):
+        hold("a", X, labels=["x", "z", None, None, "x"]).codes(["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    (
+        ({"labels": [1, 2]}, "for each of the 5 rows of 'a', but 2 came"),
+        ({"labels": [1, 2, np.nan, 1, 1]}, "None where there is none, but there is nan"),
+        ({"labels": [1, "2", None, 1, 1]}, "all texts or all numbers"),
+        ({"labels": [(1, 2), None, None, None, None]}, r"texts or numbers.*\(1, 2\)"),
+        ({"linked_ids": ["ann"]}, "because some are linked, but none came.*id_column"),
+        ({"linked_ids": ["ann"], "ids": IDS[:4]}, "because some are linked, but 4 came"),
+        ({"linked_ids": ["ann"], "ids": ["ann", *IDS[:4]]}, "tell the rows of 'a' apart"),
+        ({"linked_ids": ["ann", "ann"], "ids": IDS}, "agreed ids to be different"),
+        ({"linked_ids": ["ann", "max", "tom"], "ids": IDS}, "but 2 are not, the first .* 'max'"),
+        ({"impute": "median"}, "impute"),
+    ),
+)
+def test_what_does_not_fit_is_refused(more, why):
+    with pytest.raises(ValueError, match=why):
+        hold("a", X, **more)
+
+
+def test_rows_without_values_and_missing_cells_are_refused():
+    empty, gap = X.copy(), X.copy()
+    empty[1], gap[2, 0] = np.nan, np.nan
+    with pytest.raises(ValueError, match="every row of view 'a' to have values, but 1 have none"):
+        hold("a", empty, impute="mean")
+    with pytest.raises(ValueError, match="impute"):
+        hold("a", gap)
+    assert hold("a", gap, impute="mean").impute == "mean"
+
+
+def test_what_is_given_stays():
+    x, labels, ids = X.copy(), ["b", None, "a", "b", "a"], list(IDS)
+    hold("a", x, ids=ids, linked_ids=["joe"], labels=labels).labels[0] = "changed"
+    np.testing.assert_array_equal(x, X)
+    assert labels[0] == "b"
+    assert ids == IDS

@@ -1,0 +1,181 @@
+import logging
+
+import flwr.app
+import pytest
+from flwr.app import Error
+from loopback import exchanges
+from near_grid import NearGrid
+
+from hotview.federated import Failure, Message
+from hotview.federated.codec import pack, tell_name, unpack
+from hotview.federated.flower_channel import GridCarrier
+
+
+def echo(name):
+    def answer(asked):
+        if asked.metadata.message_type == "query.who":
+            return flwr.app.Message(tell_name(name), reply_to=asked)
+        return flwr.app.Message(pack(unpack(asked.content)[1], name), reply_to=asked)
+
+    return answer
+
+
+pytestmark = pytest.mark.usefixtures("in_a_run")
+NAMES = ["clinical", "genetic", "imaging"]
+MESSAGES = {name: Message("round", {"to": name}) for name in NAMES}
+
+
+def carrier_of(nodes, registered=None):
+    names = dict(enumerate(NAMES, 1)) if registered is None else registered
+    return GridCarrier(NearGrid(nodes, names), NAMES)
+
+
+def everybody():
+    return {i: echo(name) for i, name in enumerate(NAMES, 1)}
+
+
+def kinds_asked(carrier):
+    return [message.metadata.message_type for message in carrier._grid.sent]
+
+
+def test_every_organization_gets_its_own_message():
+    carrier = carrier_of(everybody())
+    answers = carrier.exchange(MESSAGES, 1)
+    assert {name: answer.facts["to"] for name, answer in answers.items()} == {n: n for n in NAMES}
+    assert kinds_asked(carrier) == ["train"] * 3
+
+
+def test_it_shows_how_far_it_is(caplog):
+    silent = {**everybody(), 2: lambda asked: None}
+    with caplog.at_level(logging.INFO):
+        carrier_of(silent).exchange({n: Message("round", {"round": 4}) for n in NAMES}, 0.05)
+        carrier_of(everybody()).exchange({"genetic": Message("hello")}, 1)
+    told = exchanges("\n".join(f" {record.getMessage()}" for record in caplog.records))
+    assert [(e["kind"], e["round"], e["answered"], e["asked"]) for e in told] == [
+        ("round", 4, 2, 3),
+        ("hello", None, 1, 1),
+    ]
+
+
+def test_only_those_spoken_to_answer():
+    assert list(carrier_of(everybody()).exchange({"genetic": Message("judge")}, 1)) == ["genetic"]
+
+
+def test_names_are_those_under_which_keys_were_registered():
+    swapped = {1: echo("genetic"), 2: echo("clinical"), 3: echo("imaging")}
+    answers = carrier_of(swapped).exchange(MESSAGES, 1)
+    assert answers["clinical"] == Failure("garbage: it calls itself 'genetic'")
+    assert answers["imaging"].facts["to"] == "imaging"
+
+
+def test_nodes_without_a_name_are_asked_once():
+    carrier = carrier_of(everybody(), registered={})
+    for _ in range(2):
+        answers = carrier.exchange(MESSAGES, 1)
+        assert all(answers[name].facts["to"] == name for name in NAMES)
+    assert kinds_asked(carrier) == ["query.who"] * 3 + ["train"] * 6
+
+
+def test_a_node_that_does_not_say_who_it_is_holds_up_one_round_only(monkeypatch):
+    monkeypatch.setattr("hotview.federated.flower_channel._WHO_TIMEOUT", 0.01)
+    carrier = carrier_of({**everybody(), 9: lambda asked: None})
+    for _ in range(2):
+        assert all(carrier.exchange(MESSAGES, 1)[name].facts["to"] == name for name in NAMES)
+    assert kinds_asked(carrier).count("query.who") == 1
+
+
+def test_others_are_left_alone_and_named_in_the_log_once(caplog):
+    carrier = carrier_of({**everybody(), 9: echo("dental")}, registered={})
+    with caplog.at_level(logging.WARNING):
+        carrier.exchange(MESSAGES, 1)
+        carrier.exchange(MESSAGES, 1)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"a node called 'dental' is none of {NAMES}: it is left alone"
+    ]
+    trained = [m for m in carrier._grid.sent if m.metadata.message_type == "train"]
+    assert 9 not in {message.metadata.dst_node_id for message in trained}
+
+
+def test_two_nodes_with_one_name_are_refused():
+    carrier = carrier_of({**everybody(), 9: echo("genetic")}, {1: "clinical", 3: "imaging"})
+    answers = carrier.exchange(MESSAGES, 1)
+    assert answers["genetic"] == Failure("refused: 2 nodes have its name")
+    assert answers["clinical"].facts["to"] == "clinical"
+
+
+def test_a_node_that_is_not_connected_is_gone_at_once_and_may_come_back():
+    carrier = carrier_of(everybody())
+    node = carrier._grid.nodes.pop(2)
+    assert carrier.exchange(MESSAGES, 600)["genetic"] == Failure("gone: its node is not connected")
+    carrier._grid.nodes[2] = node
+    assert carrier.exchange(MESSAGES, 1)["genetic"].facts["to"] == "genetic"
+
+
+def test_who_does_not_answer_in_time_is_late():
+    carrier = carrier_of({**everybody(), 2: lambda asked: None})
+    answers = carrier.exchange(MESSAGES, 0.05)
+    assert answers["genetic"] == Failure("late: no answer in time")
+    assert answers["imaging"].facts["to"] == "imaging"
+
+
+def test_a_message_is_not_delivered_after_its_time():
+    carrier = carrier_of(everybody())
+    carrier.exchange(MESSAGES, 45.0)
+    assert {message.metadata.ttl for message in carrier._grid.sent} == {45.0}
+
+
+def test_an_error_over_there_is_a_failure_here():
+    def fail(asked):
+        return flwr.app.Message(Error(2, "<class 'X'>:<'KeyError: …'>"), reply_to=asked)
+
+    answers = carrier_of({**everybody(), 2: fail}).exchange(MESSAGES, 1)
+    assert answers["genetic"] == Failure("an error over there: KeyError: …")
+
+
+@pytest.mark.parametrize("error", (ValueError("x"), KeyError("x"), TypeError("x")))
+def test_a_reply_that_flower_cannot_read_hides_no_other(error):
+    answers = carrier_of({**everybody(), 1: lambda asked: error}).exchange(MESSAGES, 1)
+    assert answers["clinical"].reason.startswith("garbage")
+    assert answers["imaging"].facts["to"] == "imaging"
+
+
+def test_a_lost_connection_to_the_superlink_is_an_error():
+    carrier = carrier_of({**everybody(), 1: lambda asked: ConnectionError("lost")})
+    with pytest.raises(ConnectionError):
+        carrier.exchange(MESSAGES, 1)
+
+
+def test_it_waits_for_all(monkeypatch):
+    carrier = carrier_of({1: echo("clinical"), 2: echo("genetic")})
+    monkeypatch.setattr(
+        "hotview.federated.flower_channel.time.sleep",
+        lambda seconds: carrier._grid.nodes.update({3: echo("imaging")}),
+    )
+    carrier.gather(patience=60)
+    assert len(carrier._grid.nodes) == 3
+
+
+def test_it_does_not_wait_for_ever():
+    carrier = carrier_of({1: echo("clinical"), 2: echo("genetic"), 9: echo("genetic")}, {})
+    with pytest.raises(TimeoutError, match=r"genetic: refused: 2 nodes.*; imaging: gone"):
+        carrier.gather(patience=0.01)
+
+
+def test_it_goes_on_with_fewer_if_that_will_do(caplog):
+    carrier = carrier_of({1: echo("clinical"), 2: echo("genetic")})
+    carrier.gather(patience=0.01, at_least=2)
+    assert [record.getMessage() for record in caplog.records] == [
+        "goes on without all: imaging: gone: its node is not connected"
+    ]
+    with pytest.raises(TimeoutError, match="Expected 3 of"):
+        carrier.gather(patience=0.01, at_least=3)
+
+
+def test_messages_that_cannot_be_sent_are_late(monkeypatch):
+    carrier = carrier_of(everybody())
+    monkeypatch.setattr(carrier._grid, "push_messages", lambda messages: ["", "", ""])
+    assert set(carrier.exchange(MESSAGES, 0.05).values()) == {Failure("late: no answer in time")}
+
+
+def test_asking_nobody_is_asking_nothing():
+    assert carrier_of(everybody()).exchange({}, 1) == {}

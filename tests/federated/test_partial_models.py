@@ -1,0 +1,229 @@
+import numpy as np
+import pytest
+import torch
+from scipy.special import log_softmax, softmax
+from small_federation import CLASSES, HOLDER, NAMES, holdings, organizations, settings, train
+
+import hotview as hv
+from hotview.federated import Message, hold, join_parts
+from hotview.federated.partial_models import save_part
+from hotview.persistence import save_model
+
+
+class Trained:
+    """A federation at its end, its parts in a folder that stays."""
+
+    def __init__(self, folder, own=None, **more):
+        self.members = organizations(folder, own)
+        self.joint, self.carrier = train(self.members, settings(**more))
+        self.parts = {name: member.part for name, member in self.members.items()}
+        self.Xs = {
+            name: np.asarray(member.holdings.table.data)[:12]
+            for name, member in self.members.items()
+        }
+
+    def said(self, name):
+        """Logarithms of probabilities by the head of one view, from its modules."""
+        member = self.members[name]
+        X = np.asarray(member.holdings.table.data, dtype=np.float64)
+        Z = torch.from_numpy((self.Xs[name] - X.mean(0)) / X.std(0)).float()
+        network = member.learner.network
+        with torch.no_grad():
+            F = network.encoders[0](Z)
+            return F.numpy(), log_softmax(network.view_heads[0](F).double().numpy(), axis=1)
+
+    def pooled(self, names):
+        """What views say together, by the weights that the label holder found."""
+        pool = self.carrier.to(HOLDER)[-1][0].facts["pool"]
+        weights = [pool["partial"][pool["names"].index(name)] for name in names]
+        total = sum(w * self.said(name)[1] for w, name in zip(weights, names, strict=True))
+        return softmax(total / len(names) ** pool["power"], axis=1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    return Trained(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def sharing(tmp_path_factory):
+    return Trained(tmp_path_factory.mktemp("sharing"), share_features=True)
+
+
+@pytest.fixture(scope="module")
+def unlabeled(tmp_path_factory):
+    return Trained(tmp_path_factory.mktemp("unlabeled"), label_holder=None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_part_judges_by_its_view_alone(trained, name):
+    part = hv.load(trained.parts[name])
+    assert isinstance(part, hv.MultiViewClassifier)
+    assert part.view_names_ == [name]
+    assert part.classes_.tolist() == CLASSES
+    truth = np.exp(trained.said(name)[1])
+    found = part.predict_proba({name: trained.Xs[name]})
+    np.testing.assert_allclose(found, truth, atol=1e-5)
+    best = [CLASSES[k] for k in truth.argmax(1)]
+    assert part.predict({name: trained.Xs[name]}).tolist() == best
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_part_encodes_its_view(trained, unlabeled, name):
+    for given in (trained, unlabeled):
+        part = hv.load(given.parts[name])
+        network, holds = given.members[name].learner.network, given.members[name].holdings
+        X = np.asarray(holds.table.data, dtype=np.float64)
+        Z = torch.from_numpy((given.Xs[name] - X.mean(0)) / X.std(0)).float()
+        with torch.no_grad():
+            F = network.encoders[0](Z)
+            latents = network.maps[0](F)
+        np.testing.assert_allclose(part.transform({name: given.Xs[name]})[name], F, atol=1e-5)
+        np.testing.assert_allclose(
+            part.transform({name: given.Xs[name]}, space="common")[name], latents, atol=1e-5
+        )
+
+
+def test_without_labels_parts_are_encoders(unlabeled, tmp_path):
+    assert isinstance(hv.load(unlabeled.parts["imaging"]), hv.MultiViewEncoder)
+    whole = hv.load(join_parts(list(unlabeled.parts.values()), tmp_path / "whole.hotview"))
+    assert isinstance(whole, hv.MultiViewEncoder)
+    found = whole.transform(unlabeled.Xs)
+    for name in NAMES:
+        alone = hv.load(unlabeled.parts[name]).transform({name: unlabeled.Xs[name]})
+        np.testing.assert_array_equal(found[name], alone[name])
+
+
+@pytest.mark.parametrize("order", (NAMES, NAMES[::-1], (NAMES[1], NAMES[2], NAMES[0])))
+def test_joined_in_any_order_they_judge_as_pooled_by_hand(trained, tmp_path, order):
+    out = join_parts([trained.parts[name] for name in order], tmp_path / "whole.hotview")
+    assert out == tmp_path / "whole.hotview"
+    whole = hv.load(out)
+    assert whole.view_names_ == list(NAMES)
+    found = whole.predict_proba(trained.Xs)
+    np.testing.assert_allclose(found, trained.pooled(NAMES), atol=1e-5)
+
+
+def test_any_view_may_be_absent(trained, tmp_path):
+    whole = hv.load(join_parts(list(trained.parts.values()), tmp_path / "whole.hotview"))
+    some = {**trained.Xs, "genetic": None}
+    truth = trained.pooled(["clinical", "imaging"])
+    np.testing.assert_allclose(whole.predict_proba(some), truth, atol=1e-5)
+
+
+@pytest.mark.parametrize("names", (("clinical", "genetic"), ("imaging", "clinical")))
+def test_two_of_three_are_a_model_of_these(trained, tmp_path, names):
+    two = hv.load(join_parts([trained.parts[name] for name in names], tmp_path / "two.hotview"))
+    present = [name for name in NAMES if name in names]
+    assert two.view_names_ == present
+    found = two.predict_proba({name: trained.Xs[name] for name in present})
+    np.testing.assert_allclose(found, trained.pooled(present), atol=1e-5)
+
+
+def test_features_that_were_shared_judge_jointly(sharing, tmp_path):
+    pool = sharing.carrier.to(HOLDER)[-1][0].facts["pool"]
+    head = sharing.carrier.to(HOLDER)[-1][0].arrays
+    F = np.concatenate([sharing.said(name)[0] for name in NAMES], axis=1)
+    joint = log_softmax(F @ head["weight"].T + head["bias"], axis=1)
+    said = [*(sharing.said(name)[1] for name in NAMES), joint]
+    truth = softmax(sum(w * x for w, x in zip(pool["complete"], said, strict=True)), axis=1)
+    # Whichever part comes first, only the label holder's has the head.
+    for order in (NAMES, NAMES[::-1]):
+        out = join_parts([sharing.parts[n] for n in order], tmp_path / f"{order[0]}.hotview")
+        np.testing.assert_allclose(hv.load(out).predict_proba(sharing.Xs), truth, atol=1e-4)
+    assert np.abs(truth - sharing.pooled(NAMES)).max() > 1e-3
+    two = [sharing.parts[name] for name in NAMES[:2]]
+    found = hv.load(join_parts(two, tmp_path / "two.hotview")).predict_proba(
+        {name: sharing.Xs[name] for name in NAMES[:2]}
+    )
+    np.testing.assert_allclose(found, sharing.pooled(NAMES[:2]), atol=1e-5)
+
+
+def test_only_the_label_holder_is_told_the_joint_head(sharing):
+    for name in NAMES:
+        note = hv.load(sharing.parts[name]).metadata_["federated"]
+        assert (note["joint_head"] is not None) == (name == HOLDER)
+
+
+def test_of_somebody_who_was_absent_in_the_end_nothing_is_presumed(sharing, tmp_path):
+    """The head is then of fewer views than there are parts, and so are the weights."""
+    finish = sharing.carrier.to(HOLDER)[-1][0]
+    assert finish.facts["head"] == list(NAMES)
+    present = ["clinical", "genetic"]
+    facts = {**finish.facts, "head": present, "pool": {**finish.facts["pool"], "names": present}}
+    head = {"weight": finish.arrays["weight"][:, :8], "bias": finish.arrays["bias"]}
+    paths = []
+    for name, member in sharing.members.items():
+        told = Message("finish", facts, head if name == HOLDER else {})
+        paths.append(tmp_path / f"{name}.hotview")
+        save_part(paths[-1], member.learner, member.standing, told)
+    whole = hv.load(join_parts(paths, tmp_path / "whole.hotview"))
+    mean = sum(sharing.said(name)[1] for name in NAMES) / 3
+    np.testing.assert_allclose(whole.predict_proba(sharing.Xs), softmax(mean, axis=1), atol=1e-5)
+
+
+def test_a_joined_model_remembers_what_its_parts_were(trained, tmp_path):
+    note = hv.load(join_parts(list(trained.parts.values()), tmp_path / "a.hotview")).metadata_
+    assert note["federated"]["joined"] == list(NAMES)
+    assert note["federated"]["settings"] == settings().to_json()
+    assert note["federated"]["plan"]["names"] == list(NAMES)
+    np.testing.assert_allclose(note["federated"]["plan"]["W"], trained.joint.W)
+
+
+def test_joining_changes_no_part(trained, tmp_path):
+    before = {name: path.read_bytes() for name, path in trained.parts.items()}
+    join_parts(list(trained.parts.values()), tmp_path / "whole.hotview")
+    assert {name: path.read_bytes() for name, path in trained.parts.items()} == before
+
+
+def test_parts_of_different_trainings_are_refused(trained, sharing, tmp_path):
+    with pytest.raises(ValueError, match="parts of one training, but these are of several"):
+        join_parts([trained.parts["clinical"], sharing.parts["genetic"]], tmp_path / "a.hotview")
+    assert not (tmp_path / "a.hotview").exists()
+
+
+@pytest.mark.parametrize("names", ((), ("clinical",), ("clinical", "clinical")))
+def test_fewer_than_two_organizations_are_refused(trained, tmp_path, names):
+    with pytest.raises(ValueError, match="at least two different organizations"):
+        join_parts([trained.parts[name] for name in names], tmp_path / "a.hotview")
+
+
+def test_what_is_no_part_is_refused(trained, tmp_path):
+    whole = join_parts(list(trained.parts.values()), tmp_path / "whole.hotview")
+    Xs = {name: np.asarray(own.table.data) for name, own in holdings().items()}
+    central = hv.MultiViewEncoder(max_epochs=1, random_state=0).fit(Xs)
+    other = save_model(central, tmp_path / "central.hotview")
+    for path in (whole, other):
+        with pytest.raises(ValueError, match=r"the part of one organization, but .*part\.hotview"):
+            join_parts([trained.parts["genetic"], path], tmp_path / "a.hotview")
+    (tmp_path / "text.hotview").write_text("hello")
+    with pytest.raises(ValueError, match=r"text\.hotview"):
+        join_parts([trained.parts["genetic"], tmp_path / "text.hotview"], tmp_path / "a.hotview")
+    with pytest.raises(FileNotFoundError):
+        join_parts([trained.parts["genetic"], tmp_path / "none.hotview"], tmp_path / "a.hotview")
+
+
+def test_missing_cells_must_be_treated_alike(tmp_path):
+    own = holdings()
+    own["imaging"] = hold(
+        "imaging",
+        own["imaging"].table.data,
+        ids=[f"patient-{i}" for i in np.random.default_rng(2).permutation(40)],
+        linked_ids=[f"patient-{i}" for i in range(20)],
+        impute="mean",
+    )
+    given = Trained(tmp_path, own, rounds=1)
+    with pytest.raises(ValueError, match="missing cells alike: impute"):
+        join_parts(list(given.parts.values()), tmp_path / "a.hotview")
+
+
+def test_a_joined_model_has_the_plan_of_the_last_round(trained, tmp_path):
+    model = hv.load(join_parts(list(trained.parts.values()), tmp_path / "all.hotview"))
+    np.testing.assert_allclose(model.plan_.W.numpy(), trained.joint.W, atol=1e-5)
+    np.testing.assert_allclose(model.plan_.C.numpy(), trained.joint.C, rtol=1e-6)
+    assert len(model.view_labels_) == 3
+
+
+def test_of_some_views_there_is_no_plan(trained, tmp_path):
+    some = list(trained.parts.values())[:2]
+    assert hv.load(join_parts(some, tmp_path / "some.hotview")).plan_ is None

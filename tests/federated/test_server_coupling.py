@@ -1,0 +1,277 @@
+import numpy as np
+import pytest
+import torch
+
+from hotview.federated.learner import Pull, Report
+from hotview.federated.quantiles import directions_of, summarize
+from hotview.federated.server_coupling import Center, line_costs
+from hotview.federated.settings import Settings
+from hotview.losses.orthogonality import orthogonality, second_moment
+from hotview.ot import sinkhorn, sliced_cost
+
+NAMES = ("a", "b", "c", "d")
+D, M, N = 3, 6, 8
+
+
+def settings(**more):
+    return Settings(
+        **{
+            "n_components": D,
+            "n_projections": M,
+            "quantiles": N,
+            "n_references": 2,
+            "local_steps": 1,
+            "coupling_weight": 0.7,
+            "orthogonality_weight": 0.3,
+            **more,
+        }
+    )
+
+
+def cloud(seed, n=N):
+    random = np.random.default_rng(seed)
+    return torch.from_numpy(random.normal(size=(n, D)) + 2 * random.normal(size=D)).float()
+
+
+def report(Z, round=1, q=N):
+    P = Z @ directions_of(0, round, 0, M, D).T
+    return Report(round, sent={"quantiles": summarize(P, q), "moment": second_moment(Z, "mean")})
+
+
+def reports(round=1, names=NAMES, shift=0):
+    return {name: report(cloud(NAMES.index(name) + shift), round) for name in names}
+
+
+# costs
+
+
+def test_costs_of_quantiles_are_those_of_the_clouds():
+    Zs, theta = [cloud(seed).double() for seed in range(4)], directions_of(0, 1, 0, M, D).double()
+    Qs = [summarize(Z @ theta.T, N) for Z in Zs]
+    torch.testing.assert_close(line_costs(Qs), sliced_cost(Zs, directions=theta))
+    torch.testing.assert_close(
+        line_costs(Qs[:3], Qs[3:]), sliced_cost(Zs[:3], Zs[3:], directions=theta)
+    )
+
+
+def test_costs_are_mean_squared_differences():
+    Qs = [report(cloud(seed)).sent["quantiles"].double() for seed in range(3)]
+    C = line_costs(Qs)
+    truth = [[float((P - Q).square().mean()) for Q in Qs] for P in Qs]
+    np.testing.assert_allclose(C, truth, rtol=1e-12)
+    assert torch.equal(C, C.T)
+    assert (C.diag() == 0).all()
+
+
+def test_gradients_of_costs():
+    Qs = [report(cloud(seed)).sent["quantiles"].double().requires_grad_() for seed in range(3)]
+    weights = torch.rand(3, 3, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda *Qs: (weights * line_costs(Qs)).sum(), Qs)
+    R = Qs.pop()
+    assert torch.autograd.gradcheck(lambda *Qs: line_costs(Qs, [R.detach()]), Qs)
+
+
+# pairs
+
+
+def test_the_plan_is_that_of_the_costs():
+    coupled = Center(settings(coupling="hot-pairwise"), NAMES).couple(reports())
+    C = line_costs([one.sent["quantiles"] for one in reports().values()])
+    mask = torch.eye(4, dtype=torch.bool)
+    truth = sinkhorn(C, reg=0.1, relative=True, mask=mask, max_iter=1000)
+    torch.testing.assert_close(coupled.plan.W, truth.W)
+    assert coupled.parts["transport"] == pytest.approx(0.7 * float((truth.W * C).sum()))
+    Zs = [cloud(seed) for seed in range(4)]
+    assert coupled.parts["orthogonality"] == pytest.approx(
+        0.7 * 0.3 * float(orthogonality(Zs, "mean")), rel=1e-5
+    )
+
+
+def transport(W, Qs):
+    return 0.7 * float((W.double() * line_costs([Q.double() for Q in Qs])).sum())
+
+
+@pytest.mark.parametrize("names", (NAMES, ("a", "c"), ("b", "c", "d")))
+def test_what_an_organization_is_told_is_the_whole_truth_while_others_stay(names):
+    coupled = Center(settings(coupling="hot-pairwise"), NAMES).couple(reports(names=names))
+    Qs = [one.sent["quantiles"] for one in reports(names=names).values()]
+    W = coupled.plan.W
+    for s, name in enumerate(names):
+        pull = Pull(
+            Qs[s].double(),
+            coupled.gradients[name]["quantiles"].double(),
+            coupled.curvatures["quantiles"],
+        )
+        for seed in (10, 11):  # anywhere, not only nearby
+            moved = list(Qs)
+            moved[s] = report(cloud(seed)).sent["quantiles"]
+            change = transport(W, moved) - transport(W, Qs)
+            assert float(pull(moved[s].double())) == pytest.approx(change, abs=1e-4, rel=1e-4)
+
+
+def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
+    given = settings(coupling="hot-pairwise")
+    coupled = Center(given, NAMES).couple(reports())
+    before = {name: one.sent["moment"].double() for name, one in reports().items()}
+    after = {name: second_moment(cloud(seed).double(), "mean") for seed, name in enumerate("efgh")}
+    after = dict(zip(NAMES, after.values(), strict=True))
+
+    def penalty(moments):
+        excess = sum(moments.values()) - torch.eye(D, dtype=torch.float64)
+        return 0.7 * 0.3 * float(excess.square().sum())
+
+    def pulled(moments):
+        c = coupled.curvatures["moment"]
+        slopes = {name: told["moment"].double() for name, told in coupled.gradients.items()}
+        return sum(float(Pull(before[n], slopes[n], c)(x)) for n, x in moments.items())
+
+    told = pulled(after)
+    assert told >= penalty(after) - penalty(before) - 1e-4
+    # No less would do: of all going the same way it is the truth.
+    way = {name: moment + torch.eye(D, dtype=torch.float64) for name, moment in before.items()}
+    assert pulled(way) == pytest.approx(penalty(way) - penalty(before), rel=1e-4)
+    # One that moves by itself has the same slope.
+    step = 1e-5 * torch.ones(D, D, dtype=torch.float64)
+    near = {**before, "a": before["a"] + step}
+    slope = float((coupled.gradients["a"]["moment"].double() * step).sum())
+    assert penalty(near) - penalty(before) == pytest.approx(slope, rel=1e-3)
+
+
+def test_without_a_coupling_to_references_there_are_none():
+    center = Center(settings(coupling="hot-pairwise"), NAMES)
+    coupled = center.couple(reports())
+    assert center.references is None
+    assert coupled.before is None
+    assert coupled.weights == {}
+
+
+# references
+
+
+def test_rows_of_the_plan_are_told_with_the_references_to_which_they_belong():
+    center = Center(settings(), NAMES)
+    before = center.references
+    coupled = center.couple(reports())
+    assert torch.equal(coupled.before, before)
+    assert not torch.equal(center.references, before)
+    theta = directions_of(0, 1, 0, M, D)
+    Zs = [cloud(seed) for seed in range(4)]
+    C = sliced_cost(Zs, list(before.unbind(0)), directions=theta)
+    truth = sinkhorn(C, reg=0.1, relative=True, max_iter=1000)
+    torch.testing.assert_close(coupled.plan.W, truth.W, atol=1e-5, rtol=1e-4)
+    for s, name in enumerate(NAMES):
+        assert torch.equal(coupled.weights[name], coupled.plan.W[s])
+    assert coupled.gradients == {}
+
+
+def nearest(center):
+    """How far the views are from the references, each from the nearest."""
+    theta = directions_of(0, 99, 0, 20, D)
+    Zs = [cloud(seed) for seed in range(4)]
+    return float(
+        sliced_cost(Zs, list(center.references.unbind(0)), directions=theta).min(1).values.mean()
+    )
+
+
+@pytest.mark.parametrize("local_steps", (1, 5))
+def test_references_move_toward_the_views(local_steps):
+    given = settings(local_steps=local_steps, learning_rate=0.02, orthogonality_weight=0.0)
+    center = Center(given, NAMES)
+    distances = [nearest(center)]
+    for round in range(1, 6):
+        center.couple(reports(round))
+        distances.append(nearest(center))
+    assert distances[-1] < distances[0]
+    if local_steps == 1:
+        assert distances == sorted(distances, reverse=True)
+    else:  # then they begin among the views
+        assert max(distances[1:]) < 0.5 * distances[0]
+
+
+def test_no_report_is_changed():
+    given = reports()
+    before = {name: one.sent["quantiles"].clone() for name, one in given.items()}
+    for coupling in ("hot-reference", "hot-pairwise"):
+        Center(settings(coupling=coupling), NAMES).couple(given)
+    for name, one in given.items():
+        assert torch.equal(one.sent["quantiles"], before[name])
+        assert not one.sent["quantiles"].requires_grad
+
+
+# who is there
+
+
+@pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise"))
+@pytest.mark.parametrize("names", (NAMES, ("a", "b", "d"), ("d", "b")))
+def test_the_plan_is_over_those_who_are_there(coupling, names):
+    center = Center(settings(coupling=coupling), NAMES)
+    coupled = center.couple(reports(names=names))
+    assert coupled.names == sorted(names)
+    W, n = coupled.plan.W, len(names)
+    assert W.shape == (n, n if coupling == "hot-pairwise" else 2)
+    torch.testing.assert_close(W.sum(1), torch.full((n,), 1 / n), atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        W.sum(0), torch.full((W.shape[1],), 1 / W.shape[1]), atol=1e-4, rtol=0
+    )
+
+
+@pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise"))
+def test_costs_are_averaged_over_rounds_and_kept_of_those_absent(coupling):
+    center = Center(settings(coupling=coupling, cost_decay=0.75), NAMES)
+    first = center.couple(reports(1, ("a", "b", "c"))).plan.C
+    assert center.mean_cost[3].isnan().all()
+    kept = center.mean_cost.clone()
+    coupled = center.couple(reports(2, ("a", "b", "d"), shift=20))
+    np.testing.assert_array_equal(center.mean_cost[2], kept[2])
+    if coupling == "hot-pairwise":
+        sent = reports(2, ("a", "b", "d"), shift=20)
+        C = line_costs([one.sent["quantiles"] for one in sent.values()])
+        torch.testing.assert_close(coupled.plan.C[0, 1], 0.75 * first[0, 1] + 0.25 * C[0, 1])
+        torch.testing.assert_close(coupled.plan.C[0, 2], C[0, 2])  # who have not met before
+        assert center.mean_cost[2, 3].isnan()
+        assert center.mean_cost[3, 2].isnan()
+    else:
+        theta = directions_of(0, 2, 0, M, D)
+        Gs = list(coupled.before.unbind(0))
+        C = sliced_cost([cloud(20), cloud(23)], Gs, directions=theta)
+        torch.testing.assert_close(
+            coupled.plan.C[0], 0.75 * first[0] + 0.25 * C[0], atol=1e-4, rtol=1e-4
+        )
+        torch.testing.assert_close(coupled.plan.C[2], C[1], atol=1e-4, rtol=1e-4)
+
+
+# going on
+
+
+@pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise"))
+@pytest.mark.parametrize("after", (0, 1, 3))
+def test_a_restored_center_goes_on_bit_for_bit(coupling, after):
+    given = settings(coupling=coupling, local_steps=2)
+    stays = Center(given, NAMES)
+    for round in range(1, after + 1):
+        stays.couple(reports(round))
+    comes = Center(given, NAMES)
+    if after > 0:
+        comes.couple(reports(7, shift=30))  # whatever it did before
+    comes.restore(stays.state())
+    for round in (after + 1, after + 2):
+        one, other = stays.couple(reports(round)), comes.couple(reports(round))
+        assert torch.equal(one.plan.W, other.plan.W)
+        assert one.parts == other.parts
+        if coupling == "hot-reference":
+            assert torch.equal(stays.references, comes.references)
+
+
+def test_a_state_is_of_its_moment():
+    center = Center(settings(), NAMES)
+    center.couple(reports())
+    state = center.state()
+    before = {name: x.clone() for name, x in state.items()}
+    center.couple(reports(2))
+    assert all(torch.equal(state[name], before[name]) for name in state)
+
+
+def test_a_seed_gives_the_same_references():
+    one, other = Center(settings(random_state=3), NAMES), Center(settings(random_state=3), NAMES)
+    assert torch.equal(one.references, other.references)
+    assert not torch.equal(one.references, Center(settings(), NAMES).references)

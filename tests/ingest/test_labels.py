@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from hotview.ingest.labels import (
+    LabelSource,
+    find_labels,
+    match_classes,
+    merge_labels,
+    name_classes,
+)
+from hotview.ingest.tables import OpenView
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    (
+        (["1", "2"], [1, 2]),
+        (["1.0", "2.0", "-3"], [1, 2, -3]),  # as pandas saves whole numbers beside gaps
+        (["1", "x", "1"], ["1", "x", "1"]),
+        (["01", "1", "1"], ["01", "1", "1"]),  # which are not the same
+        (["1_0", "10", "10"], ["1_0", "10", "10"]),
+        (["True", "False", "True"], ["True", "False", "True"]),
+        (["12345678901234567890"] * 2, ["12345678901234567890"] * 2),
+    ),
+)
+def test_classes_are_whole_numbers_or_text(cells, expected):
+    classes = name_classes(cells)
+    assert [classes[cell] for cell in cells] == expected
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    ((["0.5", "1", "2"], "fractions"), (["a", "b", "c"], "all 3 are different")),
+)
+def test_what_is_no_class_is_refused(cells, message):
+    with pytest.raises(ValueError, match=message):
+        name_classes(cells)
+
+
+@pytest.mark.parametrize(
+    ("classes", "cells", "expected"),
+    (
+        (np.array([1, 2]), ["1", "2.0", "x", None], [1, 2, "x", None]),
+        (np.array(["1", "x"]), ["1", "1.0", "x"], ["1", "1.0", "x"]),
+        (np.array([False, True]), ["True", "False"], [True, False]),
+        (np.array([1.0, 2.0]), ["1", "2.0"], [1.0, 2.0]),
+    ),
+)
+def test_labels_are_matched_with_the_classes_of_a_model(classes, cells, expected):
+    assert match_classes(cells, classes) == expected
+
+
+def test_labels_know_whose_they_are(table):
+    source = LabelSource(table("y,id\nill,anna\n,bert\n?,carl\n"), "y", "id", marker="?")
+    found = find_labels(source, (), {})
+    assert found.by_id == {"anna": "ill", "bert": None, "carl": None}
+    assert found.known == ["ill"]
+
+
+def test_none_may_be_an_answer(table):
+    found = find_labels(LabelSource(table("id,y\na,none\nb,None\nc,NA\n"), "y", "id"), (), {})
+    assert found.by_id == {"a": "none", "b": "None", "c": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    (
+        ("id,y\nanna,1\nanna,1\n", "id 'anna' comes more than once"),
+        ("id,y\nanna,1\n,1\n", "row 2 has no id"),
+        ("who,y\nanna,1\n", "no column 'id' of ids"),
+        ("id,z\nanna,1\n", "no column 'y' of labels"),
+    ),
+)
+def test_what_cannot_be_labels_is_refused(table, text, message):
+    with pytest.raises(ValueError, match=message):
+        find_labels(LabelSource(table(text), "y", "id"), (), {})
+
+
+def test_views_have_labels_of_their_own(table):
+    a = OpenView("a", "a.csv", table("id,y\nanna,1\nbert,\n"))
+    b = OpenView("b", "b.csv", table("y\n0\n1\n", "b.csv"))
+    found = find_labels(LabelSource(None, "y", "id"), [a, b], {"a": ["anna", "bert"], "b": None})
+    assert found.by_id == {"anna": "1", "bert": None}
+    assert found.by_view == {"b": ["0", "1"]}
+    with pytest.raises(ValueError, match="id 'anna' comes more than once"):
+        find_labels(LabelSource(None, "y", "id"), [a], {"a": ["anna", "anna"]})
+
+
+def test_tables_that_contradict_each_other_are_refused():
+    with pytest.raises(ValueError, match="contradict each other about 1: 'anna'"):
+        merge_labels({"a": {"anna": "1", "bert": "2"}, "b": {"anna": "0", "bert": "2"}})

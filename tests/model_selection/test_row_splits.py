@@ -1,0 +1,237 @@
+import anndata as ad
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, check_cv
+
+from hotview import MultiViewClassifier, StackedViews
+from hotview.model_selection import RowKFold, take_rows
+from hotview.model_selection.row_splits import Numbering
+
+X = np.arange(12.0).reshape(6, 2)
+
+
+@pytest.mark.parametrize(
+    "container",
+    (
+        np.array,
+        np.ndarray.tolist,
+        torch.tensor,
+        pd.DataFrame,
+        pl.DataFrame,
+        sparse.csr_matrix,
+        sparse.csc_array,
+        sparse.coo_array,
+        sparse.bsr_array,
+    ),
+    ids=lambda c: getattr(c, "__name__", "list"),
+)
+def test_rows_of_any_container(container):
+    view = container(X)
+    taken = take_rows({"a": view, "b": X, "absent": None}, np.array([4, 0, 4]))
+    assert list(taken) == ["a", "b", "absent"]
+    assert taken["absent"] is None
+    found = taken["a"]
+    if sparse.issparse(view):
+        found = found.toarray()
+    else:
+        assert isinstance(found, type(view))
+    np.testing.assert_array_equal(np.asarray(found), X[[4, 0, 4]])
+    np.testing.assert_array_equal(taken["b"], X[[4, 0, 4]])
+
+
+def test_a_frame_keeps_its_index_and_columns():
+    frame = pd.DataFrame(X, columns=["age", "bmi"], index=list("uvwxyz"))
+    (found,) = take_rows([frame], [5, 1])
+    assert found.index.tolist() == ["z", "v"]
+    assert found.columns.tolist() == ["age", "bmi"]
+
+
+def test_arrow_tables_and_cells_keep_their_kind():
+    cells = ad.AnnData(X, obs=pd.DataFrame(index=list("uvwxyz")))
+    arrow = pa.table({"age": X[:, 0], "bmi": X[:, 1]})
+    found = take_rows({"arrow": arrow, "cells": cells}, [5, 1, 5])
+    assert found["arrow"].equals(arrow.take([5, 1, 5]))
+    assert found["cells"].obs_names.tolist() == ["z", "v", "z"]
+    np.testing.assert_array_equal(found["cells"].X, X[[5, 1, 5]])
+
+
+def test_lists_come_back_as_lists_and_rows_by_view_as_a_dict():
+    listed = take_rows([X, 2 * X, None], [1])
+    assert isinstance(listed, list)
+    np.testing.assert_array_equal(listed[1], 2 * X[[1]])
+    assert listed[2] is None
+    by_view = take_rows([X, 2 * X], {"view_1": [3]})
+    assert list(by_view) == ["view_1"]
+    np.testing.assert_array_equal(by_view["view_1"], 2 * X[[3]])
+
+
+def test_taken_rows_are_not_the_callers():
+    original = X.copy()
+    take_rows([original], np.arange(6))[0][:] = -1
+    np.testing.assert_array_equal(original, X)
+
+
+def test_no_rows_are_some():
+    assert take_rows([X], [])[0].shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    (
+        ([0, 6], IndexError, "view 'a' below 6, which it has, but they go from 0 to 6"),
+        ([-7], IndexError, "from -7"),
+        ([True] * 6, TypeError, "list of row numbers, but they are bool.*flatnonzero"),
+        ([0.0], TypeError, "list of row numbers, but they are float64"),
+        (3, TypeError, r"of shape \(\)"),
+        (slice(0, 3), TypeError, "list of row numbers"),
+    ),
+)
+def test_what_numbers_no_rows_is_refused(rows, error, message):
+    with pytest.raises(error, match=message):
+        take_rows({"a": X}, rows)
+
+
+@given(
+    labels=st.lists(st.sampled_from(["a", "b", "c", None]), min_size=20, max_size=60),
+    n_splits=st.integers(2, 4),
+    seed=st.integers(0, 100),
+)
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+def test_rows_with_a_label_are_tested_once_and_others_never(labels, n_splits, seed):
+    known = [i for i, label in enumerate(labels) if label is not None]
+    if len(known) < n_splits:
+        return
+    y = np.array(labels, dtype=object)
+    folds = list(RowKFold(n_splits, random_state=seed).split(None, y))
+    assert len(folds) == n_splits
+    assert sorted(np.concatenate([test for _, test in folds])) == known
+    for train, test in folds:
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(len(y)))
+        assert train.dtype == test.dtype == np.int64
+
+
+def test_every_class_is_in_every_fold():
+    y = np.repeat([0, 1, 2, -1], [10, 20, 5, 7])
+    for _, test in RowKFold(5, random_state=0).split(None, y):
+        np.testing.assert_array_equal(np.bincount(y[test]), [2, 4, 1])
+
+
+def test_folds_are_those_of_scikit_learn_where_every_row_has_a_label():
+    y = np.arange(30) % 3
+    ours = RowKFold(3, shuffle=False).split(None, y)
+    theirs = StratifiedKFold(3).split(np.zeros(30), y)
+    for (train, test), (expected_train, expected_test) in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(train, expected_train)
+        np.testing.assert_array_equal(test, expected_test)
+
+
+def test_classes_with_fewer_rows_than_folds_are_dealt_as_they_come():
+    y = np.array([0, 1, 2, 3, 4, -1])
+    folds = [test.tolist() for _, test in RowKFold(5, random_state=0).split(None, y)]
+    assert sorted(folds) == [[0], [1], [2], [3], [4]]
+
+
+@pytest.mark.parametrize("views", ([X, X[:, :1]], {"a": X}, X, sparse.csr_array(X)))
+def test_without_labels_all_rows_are_dealt(views):
+    folds = list(RowKFold(3, random_state=0).split(views))
+    assert sorted(np.concatenate([test for _, test in folds])) == list(range(6))
+    assert [len(test) for _, test in folds] == [2, 2, 2]
+
+
+def test_the_seed_decides():
+    y = np.arange(40) % 2
+    first, again, other = (
+        [test.tolist() for _, test in RowKFold(2, random_state=seed).split(None, y)]
+        for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first != other
+    generator = np.random.default_rng(0)
+    moved = [next(RowKFold(2, random_state=generator).split(None, y))[1] for _ in range(2)]
+    assert not np.array_equal(*moved)
+
+
+@pytest.mark.parametrize(
+    ("marker", "n_tested"), ((-1, 4), (None, 6), (1, 4)), ids=("usual", "none", "other")
+)
+def test_what_marks_a_missing_label_can_be_said(marker, n_tested):
+    y = np.array([0, 0, 1, 1, -1, -1])
+    folds = RowKFold(2, unlabeled_marker=marker, random_state=0).split(None, y)
+    assert sum(len(test) for _, test in folds) == n_tested
+
+
+def test_unaligned_views_are_dealt_view_by_view():
+    views = {"a": np.zeros((10, 1)), "b": np.zeros((7, 2)), "c": np.zeros((9, 1))}
+    y = {"a": [0] * 5 + [1] * 5, "c": ["-1", "0", "0", "1", "1", "0", "0", "1", "1"]}
+    y["c"] = [-1, 0, 0, 1, 1, 0, 0, 1, 1]
+    folds = list(RowKFold(2, random_state=0).split(views, y))
+    for name, rows in {"a": range(10), "c": range(1, 9)}.items():
+        tested = np.concatenate([test[name] for _, test in folds])
+        assert sorted(tested) == list(rows)
+    for train, test in folds:
+        assert list(train) == ["a", "b", "c"]
+        assert list(test) == ["a", "c"]
+        assert train["b"].tolist() == list(range(7))
+        for name in test:
+            together = np.concatenate([train[name], test[name]])
+            assert sorted(together) == list(range(len(views[name])))
+        np.testing.assert_array_equal(np.bincount(np.array(y["c"])[test["c"]]), [2, 2])
+    taken = take_rows(views, folds[0][0])
+    assert {name: len(part) for name, part in taken.items()} == {"a": 5, "b": 7, "c": 5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "y", "message"),
+    (
+        ({"n_splits": 1}, [0, 1], "n_splits to be a whole number of at least 2"),
+        ({"n_splits": 3}, [0, 1, -1, -1], "at least 3 rows with a label.*there are 2"),
+        ({"shuffle": False, "random_state": 0}, [0, 1] * 5, "random_state"),
+        ({}, {"z": [0]}, r"some of the views \['a'\], but there are labels of \['z'\]"),
+        ({}, {"a": [0]}, "each of the 6 rows, but it holds 1"),
+    ),
+)
+def test_what_cannot_be_dealt_is_refused(arguments, y, message):
+    with pytest.raises(ValueError, match=message):
+        list(RowKFold(**arguments).split({"a": X}, y))
+
+
+def test_it_is_one_of_scikit_learns_splitters():
+    splitter = RowKFold(3, random_state=0)
+    assert check_cv(splitter) is splitter
+    assert splitter.get_n_splits(X, None, None) == 3
+    assert "n_splits=3" in repr(splitter)
+
+
+@pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+def test_stacked_views_are_searched_with_rows_without_a_label_in_training():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    table = rng.normal(size=(60, 4)) + 4.0 * y[:, None]
+    hidden = np.where(np.arange(60) < 20, y, -1)
+    model = StackedViews(
+        MultiViewClassifier(
+            hidden=(8,), encoder_dim=4, max_epochs=20, random_state=0, device="cpu"
+        ),
+        [slice(0, 2), slice(2, 4)],
+    )
+    grid = {"estimator__learning_rate": [0.03]}
+    search = GridSearchCV(model, grid, cv=RowKFold(2, random_state=0)).fit(table, hidden)
+    assert search.best_score_ > 0.8
+
+
+def test_numbering_and_back():
+    numbering = Numbering({"x": 3, "none": 0, "y": 2})
+    assert numbering.rows.tolist() == [0, 1, 2, 3, 4]
+    found = numbering.locate(np.array([1, 2, 3]))
+    assert {name: rows.tolist() for name, rows in found.items()} == {
+        "x": [1, 2],
+        "none": [],
+        "y": [0],
+    }

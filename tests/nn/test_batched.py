@@ -1,0 +1,154 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from hotview.nn.batched import (
+    SideBySide,
+    StackedLinear,
+    restack_networks,
+    stack_networks,
+    unstack_networks,
+)
+from hotview.nn.multiview import Widths, make_network
+
+COLUMNS, R, N = (4, 7), 3, 6
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def networks(n_classes=(2, 2, 2), encoders=(None, None), decoders=True):
+    made = []
+    for r in range(R):
+        widths = Widths(COLUMNS, [(8, 5), ()], 3, 2, n_classes[r], decoders)
+        own = [copy.deepcopy(encoder) for encoder in encoders]
+        made.append(make_network(widths, seeded(r), own, ["a", "b"]))
+    return made
+
+
+def rows():
+    return [torch.randn(R, N, D, generator=seeded(9)) for D in COLUMNS]
+
+
+def outputs(network, Xs):
+    Fs = network.encode(Xs)
+    parts = [*Fs, *network.embed(Fs), *network.reconstruct(Fs)] if len(network.decoders) else [*Fs]
+    return [*parts, network.score(Fs), *network.score_views(Fs)]
+
+
+def test_a_stacked_network_is_every_network_on_its_own_rows():
+    several, Xs = networks(), rows()
+    together = outputs(stack_networks(several), Xs)
+    for r, network in enumerate(several):
+        for found, expected in zip(together, outputs(network, [X[r] for X in Xs]), strict=True):
+            torch.testing.assert_close(found[r], expected)
+
+
+def test_a_stacked_network_has_the_gradients_of_every_network():
+    several, Xs = networks(), rows()
+    stacked = stack_networks(several)
+    sum(out.square().sum() for out in outputs(stacked, Xs)).backward()
+    for r, network in enumerate(several):
+        sum(out.square().sum() for out in outputs(network, [X[r] for X in Xs])).backward()
+        expected = network.encoders[0][0].weight.grad
+        torch.testing.assert_close(stacked.encoders[0][0].weight.grad[r], expected)
+
+
+def test_classes_that_a_replica_lacks_have_no_probability_and_no_gradient():
+    several, Xs = networks(n_classes=(2, 4, 3)), rows()
+    stacked = stack_networks(several)
+    scores = stacked.score(stacked.encode(Xs))
+    assert scores.shape == (R, N, 4)
+    probabilities = scores.softmax(-1)
+    expected = several[2].score(several[2].encode([X[2] for X in Xs])).softmax(-1)
+    torch.testing.assert_close(probabilities[2, :, :3], expected)
+    assert (probabilities[0, :, 2:] == 0).all()
+    scores.logsumexp(-1).sum().backward()
+    for grad in (stacked.joint_head.weight.grad[0, 2:], stacked.joint_head.bias.grad[0, :, 2:]):
+        assert (grad == 0).all()
+
+
+def test_what_is_learned_goes_back_to_every_network():
+    several = networks(n_classes=(2, 4, 3))
+    before = [copy.deepcopy(network.state_dict()) for network in several]
+    stacked = stack_networks(several)
+    with torch.no_grad():
+        for p in stacked.parameters():
+            p += 1
+    unstack_networks(stacked, several)
+    for old, network in zip(before, several, strict=True):
+        for name, value in network.state_dict().items():
+            torch.testing.assert_close(value, old[name] + 1)
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+
+    def forward(self, X):
+        return self.inner(X).tanh()
+
+
+def hooked():
+    layer = nn.Linear(4, 3)
+    layer.register_forward_hook(lambda module, args, out: 2 * out)
+    return layer
+
+
+def frozen():
+    return nn.Linear(4, 3).requires_grad_(False)
+
+
+def tied():
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.ReLU(), layer)
+
+
+@pytest.mark.parametrize(
+    "make", (Own, hooked, frozen, tied, lambda: nn.Sequential(nn.ReLU(), Own()))
+)
+def test_modules_of_ones_own_are_applied_one_by_one(make):
+    several, Xs = networks(encoders=(make(), None)), rows()
+    before = [X.clone() for X in Xs]
+    stacked = stack_networks(several)
+    assert any(isinstance(module, SideBySide) for module in stacked.modules())
+    together = outputs(stacked, Xs)
+    for r, network in enumerate(several):
+        for found, expected in zip(together, outputs(network, [X[r] for X in Xs]), strict=True):
+            torch.testing.assert_close(found[r], expected)
+    assert all(torch.equal(X, old) for X, old in zip(Xs, before, strict=True))
+
+
+def test_rows_are_not_changed_by_a_network_that_begins_with_a_relu():
+    encoder = nn.Sequential(nn.ReLU(), nn.Linear(4, 3), nn.ReLU())
+    Xs = rows()
+    before = [X.clone() for X in Xs]
+    stack_networks(networks(encoders=(encoder, None))).encode(Xs)
+    assert all(torch.equal(X, old) for X, old in zip(Xs, before, strict=True))
+
+
+def test_a_layer_without_bias_stays_without():
+    layers = [nn.Linear(3, 2, bias=False) for _ in range(R)]
+    stacked = StackedLinear(layers)
+    assert [name for name, _ in stacked.named_parameters()] == ["weight"]
+    X = torch.randn(R, N, 3, generator=seeded(0))
+    torch.testing.assert_close(stacked(X)[1], layers[1](X[1]))
+
+
+def test_what_is_changed_in_the_networks_is_taken_over():
+    several, Xs = networks(n_classes=(2, 4, 3)), rows()
+    stacked = stack_networks(several)
+    with torch.no_grad():
+        for network in several:
+            for p in network.parameters():
+                p.mul_(0.5)
+    restack_networks(stacked, several)
+    together = stacked.score(stacked.encode(Xs))
+    for r, network in enumerate(several):
+        expected = network.score(network.encode([X[r] for X in Xs]))
+        torch.testing.assert_close(together[r, :, : expected.shape[1]], expected)
+    assert (together[0, :, 2:] < -1e20).all()

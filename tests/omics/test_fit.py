@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.model_selection import GridSearch
+from hotview.omics import fit, read_cells
+
+pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 4, "n_projections": 4, "max_epochs": 3}
+SMALL |= {"n_estimators": 1, "random_state": 0, "device": "cpu"}
+
+
+def test_a_classifier_learns_from_all_cells(mdata):
+    model = fit(MultiViewClassifier(**SMALL), mdata, "kind")
+    cells = read_cells(mdata, "kind")
+    by_hand = MultiViewClassifier(**SMALL).fit(
+        {name: np.asarray(adata.to_df()) for name, adata in cells.linked.items()},
+        cells.target,
+        unaligned={name: np.asarray(adata.to_df()) for name, adata in cells.unaligned.items()},
+        unaligned_y=cells.unaligned_target,
+    )
+    np.testing.assert_allclose(model.history_["loss"], by_hand.history_["loss"], rtol=1e-5)
+    assert model.classes_.tolist() == ["B", "T"]
+    assert model.trained_on_["linked_labeled"] == 18
+
+
+def test_linked_cells_alone(cells):
+    model = fit(MultiViewClassifier(**SMALL, coupling="lscca"), cells, "kind", paired=True)
+    assert model.trained_on_["linked"] == 30
+    same = {
+        name: adata[adata.obs_names.isin(cells["rna"].obs_names)] for name, adata in cells.items()
+    }
+    same["rna"] = cells["rna"][cells["rna"].obs_names.isin(same["atac"].obs_names)]
+    model = fit(MultiViewClassifier(**SMALL), {"rna": same["rna"], "atac": same["atac"]}, "kind")
+    assert (model.trained_on_["linked"], model.trained_on_["unaligned"]) == (30, {})
+
+
+def test_an_encoder_takes_the_cells_of_every_modality(cells):
+    model = fit(MultiViewEncoder(**SMALL), cells, obsm={"prot": "X_pca"})
+    assert model.n_features_per_view_ == {"rna": 4, "atac": 5, "prot": 3}
+    assert model.trained_on_["unaligned"] == {"rna": 40, "atac": 40, "prot": 40}
+    paired = fit(MultiViewEncoder(**SMALL, coupling="lscca"), cells, paired=True)
+    assert paired.trained_on_["linked"] == 30
+
+
+def test_a_search_is_fitted_alike(mdata):
+    search = GridSearch(MultiViewClassifier(**SMALL), {"encoder_dim": [2, 4]}, cv=2)
+    assert fit(search, mdata, "kind").best_estimator_.view_names_ == ["rna", "atac", "prot"]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "label", "message"),
+    (
+        (GridSearch(MultiViewClassifier(), {}), None, "label to name the column"),
+        (MultiViewClassifier(), None, "label to name the column.*MultiViewEncoder"),
+        (MultiViewEncoder(), "kind", "no label, because an encoder.*it is 'kind'"),
+    ),
+)
+def test_labels_are_for_classifiers(estimator, label, message, cells):
+    with pytest.raises(ValueError, match=message):
+        fit(estimator, cells, label)
+
+
+def test_cells_that_nobody_shares_cannot_be_linked(cells):
+    cells["atac"].obs_names = "x" + cells["atac"].obs_names
+    message = r"cells that all modalities have.*'cell0' in 'rna', 'xcell\d+' in 'atac'"
+    with pytest.raises(ValueError, match=message):
+        fit(MultiViewClassifier(**SMALL), cells, "kind")
+    with pytest.raises(ValueError, match=message):
+        fit(MultiViewEncoder(**SMALL), cells, paired=True)
+    assert fit(MultiViewEncoder(**SMALL), cells).n_views_ == 3

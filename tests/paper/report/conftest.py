@@ -1,0 +1,159 @@
+"""Result files made by hand: every cell of the catalog, with scores and plans drawn at random."""
+
+import copy
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from paper.catalog import EXPERIMENTS, VIEWS
+from paper.models import TRAINED
+from paper.report.load_results import read_results
+
+TRIALS = 5
+LABELS = {
+    "handwritten": "Handwritten",
+    "caltech7": "Caltech7 (re-extracted)",
+    "caltech20": "Caltech20 (re-extracted)",
+    "msrc": "MSRC-v1",
+    "synthetic": "Synthetic",
+}
+NAMES = {**VIEWS, "caltech20": VIEWS["caltech7"], "msrc": tuple("abcde"), "synthetic": "abcdef"}
+
+
+def random_plan(cell, rng):
+    """Rows of equal sums, as of HOT (10) or HOT (11)."""
+    S = len(NAMES[cell.dataset])
+    pairwise = TRAINED[cell.method].coupling == "hot-pairwise"
+    W = rng.dirichlet(np.full(S if pairwise else 3, 0.3), size=S)
+    if pairwise:
+        W = (W + W.T) * (1 - np.eye(S))
+    return (W / W.sum(1, keepdims=True) / S).round(4).tolist()
+
+
+def entry_of(cell, rng, keeps_plans):
+    def draw():
+        return rng.uniform(0.8, 0.95, TRIALS).round(4).tolist()
+
+    kinds = ["test", "validation"]
+    if not cell.is_control:
+        unsupervised = cell.task == "unsupervised"
+        kinds += (
+            ["standardized", "unpenalized", "labels_20", "all_labels"]
+            if unsupervised
+            else ["linear"]
+        )
+    entry = {"cell": cell.to_json(), "scores": {kind: draw() for kind in kinds}, "seconds": 0.5}
+    if not cell.is_control and cell.method.startswith("HOT") and keeps_plans:
+        Ws = [random_plan(cell, rng) for _ in range(TRIALS)]
+        mean, std = np.mean(Ws, axis=0).tolist(), np.std(Ws, axis=0).tolist()
+        entry |= {"W": mean, "W_std": std, "Ws": Ws}
+    return entry
+
+
+def about(dataset):
+    columns = {name: 10 + s for s, name in enumerate(NAMES[dataset])}
+    found = {"label": LABELS[dataset], "rows": 2000, "views": columns, "classes": 10}
+    return {**found, "groups": [0, 0, 1, 1, 2, 2]} if dataset == "synthetic" else found
+
+
+def make_summary(name, datasets, seed=0):
+    """What `paper.summary` would write."""
+    rng = np.random.default_rng([seed, *name.encode()])
+    experiment = EXPERIMENTS[name]
+    kept = [d for d in experiment.datasets if d in datasets]
+    entries = [entry_of(cell, rng, experiment.keeps_plans) for cell in experiment.cells(kept)]
+    return {
+        "format": 1,
+        "experiment": name,
+        "title": experiment.title,
+        "trials": TRIALS,
+        "datasets": {d: about(d) for d in kept},
+        "versions": {"hotview": "0.1", "python": "3.11.7"},
+        "devices": ["Some processor, 2 cores"],
+        "trainings": len(entries) * TRIALS,
+        "seconds_of_training": 100.0,
+        "cells": entries,
+    }
+
+
+def write_results(folder, summaries):
+    folder.mkdir(parents=True)
+    for name, summary in summaries.items():
+        (folder / f"{name}.json").write_text(json.dumps(summary))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def made():
+    """All result files as objects, by name; not to be changed."""
+    return {name: make_summary(name, tuple(LABELS)) for name in EXPERIMENTS}
+
+
+@pytest.fixture
+def summaries(made):
+    """The same, to change."""
+    return copy.deepcopy(made)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes summaries where the page looks for them, and returns the folder."""
+    return lambda summaries: write_results(tmp_path / "results" / "paper", summaries)
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads summaries back as the page does."""
+    numbers = itertools.count()
+
+    def reread(summaries):
+        return read_results(write_results(tmp_path / str(next(numbers)) / "paper", summaries))
+
+    return reread
+
+
+@pytest.fixture(scope="session")
+def made_folder(made, tmp_path_factory):
+    """All result files; not to be changed."""
+    return write_results(tmp_path_factory.mktemp("all") / "paper", made)
+
+
+@pytest.fixture(scope="session")
+def results(made_folder):
+    """All results, read back."""
+    return read_results(made_folder)
+
+
+def entries_of(summary, **wanted):
+    """Entries of a file whose cells have the values wanted; what a file leaves out is usual."""
+    usual = {"without": None, "overrides": {}, "split": None}
+    cells = [({**usual, **entry["cell"]}, entry) for entry in summary["cells"]]
+    return [e for cell, e in cells if all(cell[key] == v for key, v in wanted.items())]
+
+
+def scores_of(summary, kind="test", **wanted):
+    """Scores in percent, straight from a file."""
+    plain = {"without": None, "overrides": {}, "split": None}
+    (entry,) = entries_of(summary, **{**plain, **wanted})
+    return 100 * np.array(entry["scores"][kind])
+
+
+@pytest.fixture(scope="session")
+def scores(made):
+    """Scores in percent of an experiment's cell, straight from what was made."""
+    return lambda name, kind="test", **wanted: scores_of(made[name], kind, **wanted)
+
+
+@pytest.fixture(scope="session")
+def change():
+    """Sets the scores (in percent) of an experiment's cells that have the values wanted."""
+
+    def change_scores(summary, values, **wanted):
+        found = entries_of(summary, **wanted)
+        assert found
+        for entry in found:
+            entry["scores"]["test"] = [None if x is None else x / 100 for x in values]
+
+    return change_scores

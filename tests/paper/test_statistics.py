@@ -1,0 +1,54 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from paper.statistics import Difference, mean_score, paired_difference
+
+
+def test_mean_and_standard_deviation_over_n_minus_1():
+    values = [0.8, 0.9, 0.95]
+    score = mean_score(values)
+    assert score.mean == pytest.approx(np.mean(values))
+    assert score.std == pytest.approx(np.std(values, ddof=1))
+    assert score.n == 3
+
+
+def test_missing_trials_do_not_count():
+    assert mean_score([None, 0.5, None]).n == 1
+    assert mean_score([None, 0.5, None]).mean == 0.5
+    assert math.isnan(mean_score([0.5]).std)
+    assert math.isnan(mean_score([]).mean)
+
+
+def test_the_interval_is_scipys_of_a_paired_test():
+    rng = np.random.default_rng(0)
+    ours, control = rng.normal(0.9, 0.02, 20), rng.normal(0.88, 0.02, 20)
+    expected = stats.ttest_rel(ours, control).confidence_interval(0.95)
+    difference = paired_difference(ours.tolist(), control.tolist())
+    assert difference.low == pytest.approx(expected.low)
+    assert difference.high == pytest.approx(expected.high)
+    assert difference.mean == pytest.approx(np.mean(ours - control))
+
+
+def test_pairs_are_of_the_same_trial():
+    # Unpaired, the mean of what is there would say otherwise.
+    difference = paired_difference([0.9, None, 0.7, 0.8], [0.8, 0.1, 0.6, None])
+    assert difference.n == 2
+    assert difference.mean == pytest.approx(0.1)
+    with pytest.raises(ValueError, match="longer"):
+        paired_difference([0.9], [0.8, 0.7])
+
+
+def test_few_pairs_say_nothing_for_certain():
+    alone = paired_difference([0.9], [0.8])
+    assert (alone.low, alone.high, alone.n) == (-math.inf, math.inf, 1)
+    assert not alone.excludes_zero
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "excludes"), ((0.1, 0.2, True), (-0.2, -0.1, True), (-0.1, 0.1, False))
+)
+def test_zero_is_excluded_on_either_side(low, high, excludes):
+    assert Difference(0.0, low, high, 20).excludes_zero is excludes

@@ -1,0 +1,154 @@
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from dask.distributed import Client, LocalCluster
+from joblib import parallel_config
+from joblib.parallel import ThreadingBackend
+
+from paper import workers
+from paper.cells import Cell
+from paper.environment import default_jobs
+from paper.records import read_record, record_path
+from paper.schedule import Item
+from paper.workers import count_workers, run_item, run_items
+
+TRAINED = Cell("handwritten", "unsupervised", "HOT (11)", "paper")
+CONTROL = Cell("handwritten", "-", "logistic regression", "-")
+FEW = Cell("handwritten", "unsupervised", "HOT (11)", "paper", overrides=(("max_epochs", 1),))
+
+
+def test_one_failure_does_not_stop_the_rest(tmp_path):
+    wrong = Item(Cell("handwritten", "-", "logistic regression", "-", without="nose"), (0,))
+    bad = Item(Cell("msrc", "-", "logistic regression", "-"), (0,))
+    good = Item(CONTROL, (0,))
+    done = list(run_items([wrong, bad, good], tmp_path))
+    assert done[0].error.startswith("ValueError: handwritten has no view 'nose'")
+    assert done[1].error.startswith("FileNotFoundError: It is not in the package")
+    assert done[2].error is None
+    assert read_record(tmp_path, good.cell, 0) is not None
+    assert not record_path(tmp_path, wrong.cell, 0).exists()
+
+
+def test_an_item_writes_all_its_records(tmp_path):
+    run_item(Item(CONTROL, (1, 3)), tmp_path)
+    names = sorted(path.name for path in record_path(tmp_path, CONTROL, 0).parent.iterdir())
+    assert names == ["trial-001.json", "trial-003.json"]
+
+
+def test_one_training_that_diverges_does_not_cost_the_others_theirs(tmp_path, monkeypatch):
+    def run(cell, trials, device, data):
+        if 1 in trials:
+            raise FloatingPointError("The loss is no longer finite")
+        return [{"trial": trial, "scores": {"test": 0.5}} for trial in trials]
+
+    monkeypatch.setattr(workers, "run_cell", run)
+    done = run_item(Item(TRAINED, (0, 1, 2)), tmp_path)
+    assert done.error == "trial 1: The loss is no longer finite"
+    assert [read_record(tmp_path, TRAINED, t) is not None for t in range(3)] == [True, False, True]
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """What is trained, in place of training; threads of this process see it, too."""
+    heard = []
+
+    def run(cell, trials, device, data):
+        heard.append((trials, threading.active_count(), data))
+        return [{"trial": trial, "scores": {"test": 0.5}} for trial in trials]
+
+    monkeypatch.setattr(workers, "run_cell", run)
+    return heard
+
+
+def items(n):
+    return [Item(CONTROL, (trial,)) for trial in range(n)]
+
+
+def test_records_come_back_from_other_machines_the_same(tmp_path):
+    both = [Item(FEW, (0,)), Item(CONTROL, (0, 1))]
+    assert all(done.error is None for done in run_items(both, tmp_path / "here"))
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    )
+    with cluster, Client(cluster) as client, parallel_config("dask"):
+        assert count_workers() == 2
+        assert {d.item for d in run_items(both, tmp_path / "there")} == set(both)
+        used = client.run(lambda: "paper.runner" in sys.modules)
+    assert any(used.values())
+    for cell, trial in ((FEW, 0), (CONTROL, 0), (CONTROL, 1)):
+        here, there = (read_record(tmp_path / name, cell, trial) for name in ("here", "there"))
+        assert here.pop("seconds") > 0
+        assert there.pop("seconds") > 0
+        assert here == there
+
+
+def test_workers_are_as_many_as_joblib_is_told():
+    assert count_workers() == default_jobs()
+    assert count_workers(3) == 3
+    with parallel_config("threading", n_jobs=5):
+        assert count_workers() == 5
+        assert count_workers(2) == 2
+    with parallel_config("sequential"):
+        assert count_workers() == 1
+
+
+@pytest.mark.parametrize(("n_jobs", "jobs"), ((None, None), (None, 1), (2, None)))
+def test_items_run_where_joblib_is_told_and_else_here(n_jobs, jobs, trained, tmp_path):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with parallel_config("threading", n_jobs=n_jobs):
+            done = list(run_items(items(4), tmp_path, jobs=jobs))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert sorted(d.item.trials for d in done) == [(0,), (1,), (2,), (3,)]
+    assert sorted(trials for trials, *_ in trained) == [(0,), (1,), (2,), (3,)]
+
+
+def test_threads_of_a_process_take_turns(monkeypatch, tmp_path):
+    running, most = [], []
+
+    def run(cell, trials, device, data):
+        running.append(trials)
+        time.sleep(0.05)
+        most.append(len(running))
+        running.remove(trials)
+        return []
+
+    monkeypatch.setattr(workers, "run_cell", run)
+    with parallel_config("threading", n_jobs=4):
+        list(run_items(items(4), tmp_path))
+    assert most == [1, 1, 1, 1]
+
+
+class Late(ThreadingBackend):
+    """Like those that tell nothing before all that they were given is done."""
+
+    supports_return_generator = False
+
+
+def test_what_tells_nothing_in_between_gets_a_few_at_a_time(trained, tmp_path):
+    with parallel_config(Late(), n_jobs=2):
+        running = run_items(items(5), tmp_path)
+        next(running)
+        assert len(trained) == 2
+        assert len(list(running)) == 4
+    assert len(trained) == 5
+    assert all(read_record(tmp_path, CONTROL, trial) for trial in range(5))
+
+
+def test_workers_find_data_from_any_folder(trained, tmp_path):
+    list(run_items(items(1), tmp_path, data=Path("data")))
+    assert trained[0][2] == Path("data").absolute()
+
+
+def test_records_that_cannot_be_written_are_told(trained, tmp_path):
+    out = tmp_path / "file"
+    out.write_text("")
+    (done,) = run_items(items(1), out)
+    assert "Error" in done.error
+    assert str(out) in done.error

@@ -1,0 +1,177 @@
+import math
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from hotview.report.page import write_report
+from hotview.report.page.page import page
+
+HOSTILE = """<script>alert(1)</script><img src=x onerror=alert(2)>"&'</style>{{}}"""
+VOID = {"meta", "input", "br", "line", "rect", "circle", "path"}
+
+
+class Outline(HTMLParser):
+    """Elements, attributes and headings of a page; fails where tags do not match."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.found, self.headings, self.ids = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        self.ids += [value for key, value in attrs if key == "id"]
+        if tag in ("h1", "h2", "h3"):
+            self.headings.append(int(tag[1]))
+        if tag not in VOID or (tag in ("line", "circle", "path") and not self._closed()):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def _closed(self):
+        return self.get_starttag_text().endswith("/>")
+
+
+def check(record, **how):
+    """A page must be well formed whatever it is made of."""
+    text = page(record, **how)
+    outline = Outline(text)
+    assert len(text) < 2e6
+    assert len(outline.ids) == len(set(outline.ids))
+    assert outline.headings[0] == 1
+    assert outline.headings.count(1) == 1
+    assert max(np.diff(outline.headings)) <= 1
+    scripts = [attrs for tag, attrs in outline.found if tag == "script"]
+    assert [attrs.get("type") for attrs in scripts if attrs] in ([], ["application/json"])
+    assert sum(attrs == {} for attrs in scripts) == 1
+    for tag, attrs in outline.found:
+        assert tag not in ("img", "link", "iframe", "object")
+        assert not [key for key in attrs if key.startswith("on")]
+        assert attrs.get("href", "#").startswith("#")
+        assert "nan" not in {attrs.get(key) for key in ("x", "y", "cx", "cy", "x1", "d", "width")}
+    drawings = [attrs for tag, attrs in outline.found if tag == "svg"]
+    assert all(attrs.get("aria-label") or attrs.get("aria-hidden") for attrs in drawings)
+    return text
+
+
+def test_a_page_of_everything(record):
+    text = check(record)
+    for key in ("plan", "worth", "right", "space", "learning", "origin"):
+        assert f'<section id="{key}"' in text
+        assert f'<a href="#{key}"' in text
+    assert "<title>Report on 4 views</title>" in text
+
+
+def test_every_chart_has_its_numbers_in_a_table(record):
+    text = check(record)
+    figures = text.split("<figure>")[1:]
+    assert len(figures) == 12
+    assert all("<table>" in part.split("</figure>")[0] for part in figures)
+
+
+def test_the_same_record_gives_the_same_bytes(record, make_one, tmp_path):
+    paths = [
+        write_report(one, tmp_path / f"{i}.html") for i, one in enumerate((record, make_one()))
+    ]
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+@pytest.mark.parametrize("name", (HOSTILE, "ж中文 🙂 ́", "x" * 3000, " ", "a\x00b\udcff"))
+def test_names_of_the_users_are_only_text(make_one, name, tmp_path):
+    views, classes = [f"{name}{s}" for s in range(4)], [f"{name}{k}" for k in range(3)]
+    record = make_one(views=views, classes=classes)
+    space = replace(record.space, ids=[name] * len(record.space.ids))
+    record = replace(record, space=space, remarks=[name], notes={"command": name, "files": name})
+    text = check(record, title=name)
+    write_report(record, tmp_path / "report.html", title=name)
+    if name == HOSTILE:
+        assert "<script>alert" not in text
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+CASES = {
+    "an encoder": {"kind": "MultiViewEncoder", "classes": [], "scores": None, "rivals": None},
+    "no plan": {"plan": None, "coupling": "none"},
+    "no labels": {"scores": None, "rivals": None, "n_labeled": 0},
+    "no rows": {"scores": None, "rivals": None, "space": None, "rows": {}},
+    "no history": {"learning": None, "ranks": []},
+    "an old file": {"trained_on": {}, "remarks": None, "notes": {}},
+    "rows that were trained on": {"seen": True},
+    "no baselines": {"rivals": None},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pages_of_less(record, case):
+    check(replace(record, **CASES[case]))
+
+
+@pytest.mark.parametrize("n_views", (2, 3, 12))
+@pytest.mark.parametrize("n_classes", (2, 40))
+@pytest.mark.parametrize("replicas", (1, 3))
+def test_few_and_many(make_one, n_views, n_classes, replicas):
+    views, classes = [f"v{s}" for s in range(n_views)], [f"c{k}" for k in range(n_classes)]
+    check(make_one(views=views, classes=classes, replicas=replicas))
+
+
+def test_numbers_that_are_missing(record):
+    curves = [replace(c, mean=[math.nan] * 3, std=[math.nan] * 3) for c in record.learning.terms]
+    ranks = [replace(r, mean=math.nan, std=math.nan) for r in record.ranks]
+    scores = replace(record.scores, calibration_error=math.nan)
+    learning = replace(record.learning, terms=curves)
+    check(replace(record, learning=learning, ranks=ranks, scores=scores))
+
+
+def test_thousands_of_points_are_small(make_one):
+    text = check(make_one(n=600))
+    assert text.count(" data-i=") == 2400
+    assert "2,400 of 2,407 points" in text
+
+
+def test_rows_that_were_trained_on_are_called_so(record):
+    assert "accuracies here are too high" in page(replace(record, seen=True))
+    assert "accuracies here" not in page(record)
+
+
+def test_labels_of_one_view_are_told_beside_rivals(record):
+    told = {**record.trained_on, "unaligned_labeled": {"pix": 9}}
+    assert "no use for the labels" in page(replace(record, trained_on=told))
+    assert "no use for the labels" not in page(record)
+
+
+def test_what_data_would_add(record):
+    bare = page(replace(record, **CASES["no rows"]))
+    assert "<code>--data</code> adds accuracies" in bare
+    assert "None of the rows has a label" in page(replace(record, **CASES["no labels"]))
+
+
+def test_only_our_script_may_run(record):
+    import base64
+    import hashlib
+    import re
+
+    text = page(record)
+    script = re.findall(r"<script>(.*?)</script>", text, re.S)
+    digest = base64.b64encode(hashlib.sha256(script[0].encode()).digest()).decode()
+    assert len(script) == 1
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert f"sha256-{digest}" in policy
+    assert policy.startswith("default-src &#x27;none&#x27;")
+
+
+def test_files_are_written_whole(record, tmp_path):
+    path = tmp_path / "report.html"
+    assert write_report(record, str(path), title="Digits") == path
+    assert "<h1>Digits</h1>" in path.read_text(encoding="utf-8")
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(ValueError, match=r"must end in \.html or \.htm, got '.txt'"):
+        write_report(record, tmp_path / "report.txt")
+    with pytest.raises(FileNotFoundError, match="make it first"):
+        write_report(record, tmp_path / "none" / "report.html")

@@ -1,0 +1,282 @@
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import check_grad, minimize
+from scipy.special import log_softmax
+
+from hotview.semisupervised import fusion
+from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold, fit_pool
+
+N_VIEWS, N_CLASSES = 3, 4
+
+
+def random_numbers(seed=0):
+    return np.random.default_rng(seed)
+
+
+def make_held(n=60, right=(0.9, 0.5, 0.5, 0.7), absent=0.0, seed=0):
+    """Judges, the joint one last, who are right as often as told, and say so with noise."""
+    random = random_numbers(seed)
+    y = random.integers(N_CLASSES, size=n)
+    says = np.stack([np.where(random.random(n) < p, y, random.integers(4, size=n)) for p in right])
+    said = 2 * np.eye(N_CLASSES)[says.T] + 0.3 * random.normal(size=(n, len(right), N_CLASSES))
+    speaks = random.random((n, len(right))) >= absent
+    speaks[:, -1] = speaks[:, :-1].all(axis=1)
+    return OutOfFold(log_softmax(said, axis=2), speaks, y)
+
+
+def equal_weights(n_views=N_VIEWS):
+    joined = np.r_[np.ones(n_views), fusion._JOINT]
+    together = fusion._TOGETHER * joined / joined.sum()
+    return together, np.full(n_views, fusion._ALONE / np.sqrt(n_views))
+
+
+def slow_scores(pool, said, speaks):
+    """Row by row, judge by judge."""
+    n_views, found = len(pool.partial), []
+    for row, who in zip(said, speaks, strict=True):
+        total = np.zeros(row.shape[1])
+        if len(row) > n_views and who[-1]:  # who judges jointly has all views
+            for words, weight, heard in zip(row, pool.complete, who, strict=True):
+                total += weight * words * heard
+        else:
+            voices = [s for s in range(n_views) if who[s]]
+            for s in voices:
+                total += pool.partial[s] * row[s] / len(voices) ** pool.power
+        p = np.exp(total)
+        found.append(np.log(p / p.sum()))
+    return np.array(found)
+
+
+def scores(pool, said, speaks):
+    return pool.scores(torch.from_numpy(said), torch.from_numpy(speaks)).numpy()
+
+
+# what a pool says
+
+
+@pytest.mark.parametrize("absent", (0.0, 0.5, 1.0))
+@pytest.mark.parametrize("joint", (True, False))
+def test_scores_are_weighted_sums_of_logarithms(absent, joint):
+    pool, held = (
+        LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), 0.7),
+        make_held(absent=absent),
+    )
+    said, speaks = (held.said, held.speaks) if joint else (held.said[:, :3], held.speaks[:, :3])
+    found = scores(pool, said, speaks)
+    np.testing.assert_allclose(found, slow_scores(pool, said, speaks), rtol=1e-6)
+    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
+
+
+def test_of_what_nobody_speaks_all_classes_are_alike():
+    pool, held = LogOpinionPool((1.0,) * 4, (1.0,) * 3, 0.5), make_held(5)
+    found = scores(pool, held.said, np.zeros((5, 4), dtype=bool))
+    np.testing.assert_allclose(found, np.log(1 / N_CLASSES))
+
+
+def test_some_views_may_be_silent_beside_the_joint_judgment():
+    pool, held = LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), 0.7), make_held(5)
+    speaks = np.tile([False, True, False, True], (5, 1))
+    expected = log_softmax(0.2 * held.said[:, 1] + 2 * held.said[:, 3], axis=1)
+    np.testing.assert_allclose(scores(pool, held.said, speaks), expected)
+
+
+def test_whoever_does_not_speak_is_not_heard():
+    pool, held = LogOpinionPool((1.0,) * 4, (1.0,) * 3, 0.5), make_held()
+    speaks = held.speaks.copy()
+    speaks[:, [1, 3]] = False
+    other = held.said.copy()
+    other[:, [1, 3]] = -100.0 * random_numbers(1).random((60, 2, N_CLASSES))
+    expected = scores(pool, held.said, speaks)
+    np.testing.assert_array_equal(scores(pool, other, speaks), expected)
+    assert not np.allclose(scores(pool, other, held.speaks), expected)
+
+
+# how it is found
+
+
+def test_without_labels_weights_are_equal():
+    complete, partial = equal_weights()
+    for held in ([], [make_held(0)], [make_held(0), make_held(0)]):
+        pool = fit_pool(held, N_VIEWS, random_numbers())
+        np.testing.assert_allclose(pool.complete, complete)
+        np.testing.assert_allclose(pool.partial, partial)
+        assert pool.power == fusion._POWER
+
+
+@pytest.mark.parametrize("n", (2, 5))
+def test_equal_weights_are_worth_as_much_however_many_views_there_are(n):
+    pool = fit_pool([], n, random_numbers())
+    assert sum(pool.complete) == pytest.approx(1.5)
+    assert len(set(pool.complete[:-1])) == len(set(pool.partial)) == 1
+    assert pool.complete[-1] < pool.complete[0]
+
+
+def test_weights_of_all_judges_are_what_another_solver_finds():
+    held, (equal, _) = make_held(), equal_weights()
+    rows = np.arange(60)
+
+    def loss(x):  # labels, and a normal prior of the logarithms
+        z = np.tensordot(held.said, np.exp(x), axes=(1, 0))
+        prior = 0.5 * ((x - np.log(equal)) ** 2).sum()
+        return prior - log_softmax(z, axis=1)[rows, held.target].sum()
+
+    options = {"xatol": 1e-8, "fatol": 1e-10, "maxiter": 10_000, "maxfev": 10_000}
+    best = minimize(loss, np.zeros(4), method="Nelder-Mead", options=options)
+    pool = fit_pool([held], N_VIEWS, random_numbers())
+    np.testing.assert_allclose(pool.complete, np.exp(best.x), rtol=1e-3)
+    assert pool.complete[0] > 1.5 * max(pool.complete[1:3])
+
+
+def losses_of(held, monkeypatch):
+    """What `fit_pool` minimizes: by all judges, and by some of the views."""
+    found = []
+
+    def look(loss, start, **options):
+        found.append((loss, start))
+        return minimize(loss, start, **options)
+
+    monkeypatch.setattr(fusion, "minimize", look)
+    fit_pool([held], N_VIEWS, random_numbers())
+    return found
+
+
+def test_gradients_are_right(monkeypatch):
+    complete, partial = losses_of(make_held(absent=0.2), monkeypatch)
+    for seed in range(5):
+        for loss, start in (complete, partial):
+            x = start + random_numbers(seed).normal(size=len(start)) / 2
+            x[-1] *= start[-1] > 0  # a power of 0 stays
+            free = np.arange(len(x) - (start[-1] == 0))
+
+            def value(part, loss=loss, x=x, free=free):
+                y = x.copy()
+                y[free] = part
+                return loss(y)[0]
+
+            error = check_grad(value, lambda _, x=x, f=free, g=loss: g(x)[1][f], x[free])
+            assert error < 1e-4 * max(1, np.abs(loss(x)[1]).max())
+    assert complete[1][-1] == 0
+    assert complete[0](complete[1])[1][-1] == 0
+
+
+def test_the_minimum_is_flat(monkeypatch):
+    held = make_held(absent=0.2)
+    for loss, start in losses_of(held, monkeypatch):
+        at = minimize(loss, start, jac=True, method="L-BFGS-B")
+        assert at.success
+        assert np.abs(loss(at.x)[1]).max() < 1e-2
+        assert at.fun < loss(start)[0]
+
+
+def test_a_row_counts_once_however_often_views_are_taken_away(monkeypatch):
+    held, said = make_held(), []
+    for n in (4, 64):
+        monkeypatch.setattr(fusion, "_N_SUBSETS", n)
+        said.append(fit_pool([held], N_VIEWS, random_numbers()))
+    np.testing.assert_allclose(said[0].partial, said[1].partial, rtol=0.2)
+    assert said[0].complete == said[1].complete
+
+
+def test_who_is_right_counts_more_and_who_guesses_less():
+    pool = fit_pool([make_held(300, (0.95, 0.6, 0.0, 0.6))], N_VIEWS, random_numbers())
+    complete, partial = equal_weights()
+    assert pool.complete[0] > pool.complete[1] > pool.complete[2]
+    assert pool.partial[0] > pool.partial[1] > pool.partial[2]
+    assert pool.complete[2] < 0.6 * complete[2]
+    assert pool.partial[2] < 0.6 * partial[2]
+    assert pool.complete[0] > 1.5 * complete[0]
+
+
+def test_few_labels_leave_weights_nearly_equal():
+    equal = np.log(equal_weights()[0])
+    off = [
+        np.abs(np.log(fit_pool([make_held(n)], N_VIEWS, random_numbers()).complete) - equal).max()
+        for n in (1, 8, 500)
+    ]
+    assert off[0] < 0.5
+    assert off[0] < off[2] / 2
+
+
+def test_replicas_are_put_together():
+    held = make_held()
+    parts = [OutOfFold(held.said[i::2], held.speaks[i::2], held.target[i::2]) for i in (0, 1)]
+    one = fit_pool([held], N_VIEWS, random_numbers()).complete
+    two = fit_pool(parts, N_VIEWS, random_numbers()).complete
+    np.testing.assert_allclose(two, one, rtol=1e-3)
+
+
+def test_numbers_of_rows_views_and_classes_do_not_matter():
+    held = make_held()
+    expected = fit_pool([held], N_VIEWS, random_numbers())
+    order, views, classes = random_numbers(1).permutation(60), [2, 0, 1, 3], [1, 3, 0, 2]
+    rows = OutOfFold(held.said[order], held.speaks[order], held.target[order])
+    np.testing.assert_allclose(
+        fit_pool([rows], N_VIEWS, random_numbers()).complete, expected.complete, rtol=1e-3
+    )
+    turned = OutOfFold(held.said[:, views], held.speaks[:, views], held.target)
+    np.testing.assert_allclose(
+        fit_pool([turned], N_VIEWS, random_numbers()).complete,
+        np.array(expected.complete)[views],
+        rtol=1e-3,
+    )
+    named = OutOfFold(held.said[:, :, classes], held.speaks, np.argsort(classes)[held.target])
+    found = fit_pool([named], N_VIEWS, random_numbers())
+    np.testing.assert_allclose(found.complete, expected.complete, rtol=1e-3)
+    np.testing.assert_allclose(found.partial, expected.partial, rtol=1e-3)
+
+
+def test_where_nobody_judges_jointly_the_views_are_weighed():
+    held = make_held()
+    held.speaks[:, -1] = False
+    pool = fit_pool([held], N_VIEWS, random_numbers())
+    np.testing.assert_allclose(pool.complete, equal_weights()[0])
+    assert pool.partial[0] > max(pool.partial[1:])
+
+
+def test_rows_of_which_nobody_speaks_change_nothing():
+    held = make_held()
+    silent = OutOfFold(held.said[:10], np.zeros((10, 4), dtype=bool), held.target[:10])
+    one, two = (fit_pool(h, N_VIEWS, random_numbers()) for h in ([held], [held, silent]))
+    np.testing.assert_allclose(two.complete, one.complete, rtol=1e-6)
+    assert np.isfinite(two.partial).all()
+
+
+def test_scores_that_are_not_probabilities_are_made_such():
+    held = make_held()
+    shifted = OutOfFold(held.said + 5.0, held.speaks, held.target)
+    one, two = (fit_pool([h], N_VIEWS, random_numbers()) for h in (held, shifted))
+    np.testing.assert_allclose(two.complete, one.complete, rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_held_out_become_more_probable_than_with_equal_weights(seed):
+    train, test = make_held(200, seed=seed), make_held(1000, seed=seed + 10)
+    pool, equal = fit_pool([train], N_VIEWS, random_numbers()), fit_pool([], N_VIEWS, None)
+
+    def loss(pool, speaks):
+        return -scores(pool, test.said, speaks)[np.arange(1000), test.target].mean()
+
+    assert loss(pool, test.speaks) < loss(equal, test.speaks)
+    some = test.speaks & (random_numbers(seed).random((1000, 4)) < 0.5)
+    assert loss(pool, some) < loss(equal, some)
+
+
+# views that are taken away
+
+
+def test_every_row_keeps_some_of_its_views_and_gets_none():
+    speaks = random_numbers().random((200, 5)) < 0.6
+    some = fusion._take_away(speaks, random_numbers(1))
+    several = np.repeat(speaks, 8, axis=0)
+    assert some.shape == (1600, 5)
+    assert not (some & ~several).any()
+    np.testing.assert_array_equal(some.any(axis=1), several.any(axis=1))
+
+
+def test_any_number_of_views_is_alike_often_and_every_view_too():
+    some = fusion._take_away(np.ones((1000, 5), dtype=bool), random_numbers())
+    counts = np.bincount(some.sum(axis=1), minlength=6)
+    assert counts[0] == 0
+    np.testing.assert_allclose(counts[1:] / len(some), 0.2, atol=0.03)
+    np.testing.assert_allclose(some.mean(axis=0), 0.6, atol=0.03)

@@ -1,0 +1,237 @@
+import numpy as np
+import pytest
+from sklearn.neighbors import NearestNeighbors
+
+from hotview.semisupervised import label_transfer
+from hotview.semisupervised.label_transfer import anchor_profiles, source_weights, transfer_scores
+from hotview.semisupervised.propagation import make_graph, normalize_by_class_mass, spread
+
+N_CLASSES = 4
+
+
+def graph(X, k=8):
+    return make_graph(NearestNeighbors(n_neighbors=k).fit(X).kneighbors(return_distance=False))
+
+
+def make_pair(n=120, seed=0, classes=None, gap=6.0, columns=(6, 9), n_linked=8):
+    """Two views of different individuals, but for the first rows, which are linked.
+
+    The means of the classes are random, so that some classes are nearer to each other than others:
+    by this the views know each other's classes. Linked rows are of the given classes only.
+    """
+    random = np.random.default_rng(seed)
+    place = gap * random.normal(size=(N_CLASSES, 3))
+    linked_classes = np.arange(N_CLASSES) if classes is None else np.asarray(classes)
+    shared = linked_classes[np.arange(n_linked) % len(linked_classes)]
+    targets, graphs = [], []
+    for D in columns:
+        y = np.concatenate([shared, random.integers(N_CLASSES, size=n - n_linked)])
+        Q = np.linalg.qr(random.normal(size=(D, D)))[0]
+        graphs.append(graph(place[y] @ Q[:3] + random.normal(size=(n, D))))
+        targets.append(y)
+    linked = np.repeat(np.arange(n_linked)[:, None], 2, axis=1)
+    return graphs, targets, linked
+
+
+def soft(y, sure=0.8):
+    return np.eye(N_CLASSES)[y] * sure + (1 - sure) / N_CLASSES
+
+
+def run(graphs, scores, linked, seed=0):
+    return transfer_scores(graphs[0], scores, graphs[1], linked, random=np.random.default_rng(seed))
+
+
+def accuracy(F, y):
+    return np.mean(F.argmax(axis=1) == y)
+
+
+# profiles
+
+
+def test_profiles_are_logarithms_of_the_kernel_standardized():
+    (S, _), _, linked = make_pair(n=60)
+    K = np.linalg.inv(np.eye(60) - 0.99 * S.toarray())[:, linked[:, 0]]
+    P = np.log(np.maximum(K, 0) + 0.01 * 100 / 60)
+    P -= P.mean(axis=1, keepdims=True)
+    weight = np.where(np.arange(60) < len(linked), 11.0, 1.0) / (60 + 10 * len(linked))
+    P -= weight @ P
+    P /= np.sqrt(weight @ P**2)
+    np.testing.assert_allclose(anchor_profiles(S, linked[:, 0]), P, atol=1e-3)
+
+
+def test_profiles_tell_classes_apart_alike_in_both_views():
+    graphs, (y, truth), linked = make_pair(n=200)
+    P, Q = (anchor_profiles(S, linked[:, side]) for side, S in enumerate(graphs))
+    means = [[X[t == k].mean(axis=0) for k in range(N_CLASSES)] for X, t in ((P, y), (Q, truth))]
+    apart = np.linalg.norm(np.array(means[0])[:, None] - means[1], axis=2)
+    np.testing.assert_array_equal(apart.argmin(axis=1), np.arange(N_CLASSES))
+
+
+@pytest.mark.parametrize("n_anchors", (0, 1))
+def test_too_few_anchors_tell_no_rows_apart(n_anchors):
+    (S, _), _, _ = make_pair()
+    np.testing.assert_array_equal(anchor_profiles(S, np.arange(n_anchors)), 0)
+
+
+# scores
+
+
+@pytest.mark.parametrize("n_linked", (0, 1, 2, 3, 8))
+def test_rows_add_up_to_1_however_few_are_linked(n_linked):
+    graphs, (y, _), linked = make_pair(n_linked=n_linked)
+    F = run(graphs, soft(y), linked)
+    assert F.shape == (120, N_CLASSES)
+    assert F.min() >= 0
+    np.testing.assert_allclose(F.sum(axis=1), 1)
+
+
+def test_without_linked_rows_all_get_the_shares_of_the_teachers_classes():
+    graphs, _, _ = make_pair()
+    y = np.repeat(np.arange(N_CLASSES), (60, 30, 20, 10))
+    F = run(graphs, soft(y), np.empty((0, 2), dtype=np.int64))
+    np.testing.assert_allclose(F, np.broadcast_to(F[0], F.shape), atol=1e-4)
+    assert (np.diff(F[0]) < 0).all()
+
+
+def test_linked_rows_keep_the_teachers_classes():
+    graphs, (y, _), linked = make_pair()
+    scores = soft(np.random.default_rng(0).permutation(y))
+    F = run(graphs, scores, linked)
+    np.testing.assert_array_equal(F[linked[:, 1]].argmax(1), scores[linked[:, 0]].argmax(1))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_class_without_a_linked_row_is_found_all_the_same(seed):
+    graphs, (y, truth), linked = make_pair(n=200, seed=seed, classes=(0, 1, 2), n_linked=12)
+    F = run(graphs, soft(y), linked)
+    missing = truth == 3
+    assert accuracy(F, truth) > 0.9
+    assert accuracy(F[missing], truth[missing]) > 0.8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_no_worse_than_propagation_where_the_teacher_is_often_wrong(seed):
+    graphs, (y, truth), linked = make_pair(n=200, seed=seed, n_linked=12)
+    random = np.random.default_rng(seed)
+    wrong = random.random(200) < 0.3
+    y = np.where(wrong, random.integers(N_CLASSES, size=200), y)
+    seeds = np.zeros((200, N_CLASSES))
+    seeds[linked[:, 1], y[linked[:, 0]]] = 1
+    plain = normalize_by_class_mass(spread(graphs[1], seeds), np.maximum(seeds.sum(axis=0), 1))
+    assert accuracy(run(graphs, soft(y), linked), truth) >= accuracy(plain, truth) - 0.02
+
+
+def test_the_pupil_may_have_other_shares_of_classes():
+    graphs, (y, truth), linked = make_pair(n=300, n_linked=12)
+    random = np.random.default_rng(0)
+    kept = np.flatnonzero((np.arange(300) < 12) | (truth > 1) | (random.random(300) < 0.25))
+    S = graphs[1][kept][:, kept]
+    F = run((graphs[0], S), soft(y), linked)
+    assert accuracy(F, truth[kept]) > 0.9
+
+
+def test_the_order_of_rows_does_not_matter():
+    graphs, (y, _), linked = make_pair()
+    F = run(graphs, soft(y), linked)
+    random = np.random.default_rng(1)
+    a, b = random.permutation(120), random.permutation(120)
+    moved = np.stack([np.argsort(a)[linked[:, 0]], np.argsort(b)[linked[:, 1]]], axis=1)
+    moved = random.permutation(moved)
+    shuffled = [S[p][:, p] for S, p in zip(graphs, (a, b), strict=True)]
+    np.testing.assert_allclose(run(shuffled, soft(y)[a], moved), F[b], atol=1e-3)
+
+
+def test_the_names_of_classes_do_not_matter():
+    graphs, (y, _), linked = make_pair()
+    p = np.array([2, 0, 3, 1])
+    F = run(graphs, soft(y), linked)
+    np.testing.assert_allclose(run(graphs, soft(y)[:, p], linked), F[:, p], atol=1e-6)
+
+
+def test_a_sample_of_many_rows_is_enough(monkeypatch):
+    graphs, (y, truth), linked = make_pair(n=300, n_linked=12)
+    whole = accuracy(run(graphs, soft(y), linked), truth)
+    monkeypatch.setattr(label_transfer, "_N_SAMPLE", 80)
+    F = run(graphs, soft(y), linked)
+    assert accuracy(F, truth) > whole - 0.05
+    np.testing.assert_array_equal(run(graphs, soft(y), linked), F)
+    assert not np.array_equal(run(graphs, soft(y), linked, seed=1), F)
+
+
+def test_nothing_that_comes_in_is_changed():
+    graphs, (y, _), linked = make_pair()
+    scores = soft(y).astype(np.float32)
+    inputs = [graphs[0].data, graphs[1].data, scores, linked]
+    before = [x.copy() for x in inputs]
+    run(graphs, scores, linked)
+    for x, y in zip(inputs, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_the_transport_follows_profiles_and_holds_shares_loosely():
+    P = np.array([[0.0], [1.0]])
+    Q = np.array([[0.0], [0.0], [0.0], [1.0]])
+    moved = label_transfer._transport(P, np.eye(2), Q, np.random.default_rng(0))
+    assert (moved[:3, 0] > 0.9).all()
+    assert moved[3, 1] > 0.9
+
+
+@pytest.mark.parametrize("hold", (0.0, 0.5, 0.8, 1.0))
+def test_factors_draw_column_sums_toward_shares(monkeypatch, hold):
+    """The optimum of the relaxed problem: log factors are h / (1 − h) times the log shortfall."""
+    monkeypatch.setattr(label_transfer, "_HOLD", hold)
+    monkeypatch.setattr(label_transfer, "_SCALINGS", 500)
+    kernel = np.random.default_rng(0).random((50, 3)) * [1.0, 5.0, 1.0]
+    shares = np.array([0.5, 0.2, 0.3])
+    factors = label_transfer._relax(kernel, shares)
+    plan = kernel * factors
+    column = (plan / plan.sum(axis=1, keepdims=True)).mean(axis=0)
+    np.testing.assert_allclose(factors ** (1 - hold), (shares / column) ** hold, rtol=1e-6)
+
+
+# teachers
+
+
+def weights(pairs, seed=0):
+    teachers, pupils, linked = [], [], []
+    for (S, R), pair in pairs:
+        teachers.append(anchor_profiles(S, pair[:, 0]))
+        pupils.append(anchor_profiles(R, pair[:, 1]))
+        linked.append(pair)
+    return source_weights(teachers, pupils, linked, random=np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_teacher_of_noise_has_little_weight(seed):
+    graphs, _, linked = make_pair(seed=seed)
+    noise = graph(np.random.default_rng(seed).normal(size=(120, 6)))
+    w = weights([(graphs, linked), ((noise, graphs[1]), linked)])
+    np.testing.assert_allclose(w.sum(), 1)
+    assert w[1] < 0.1
+
+
+def test_alike_teachers_weigh_alike_and_order_does_not_matter():
+    graphs, _, linked = make_pair()
+    noise = graph(np.random.default_rng(0).normal(size=(120, 6)))
+    good, bad = (graphs, linked), ((noise, graphs[1]), linked)
+    w = weights([good, bad, good])
+    np.testing.assert_allclose(w[0], w[2], rtol=0.05)
+    np.testing.assert_allclose(weights([bad, good, good]), w[[1, 0, 2]], atol=0.02)
+
+
+def test_more_linked_rows_have_more_weight():
+    graphs, _, linked = make_pair(n_linked=40)
+    w = weights([(graphs, linked), (graphs, linked[:4])])
+    assert w[0] > w[1]
+
+
+def test_teachers_that_all_disagree_weigh_the_same():
+    Q = np.random.default_rng(0).normal(size=(30, 5))
+    pairs = np.repeat(np.arange(5)[:, None], 2, axis=1)
+    w = source_weights([-Q, -Q], [Q, Q], [pairs, pairs], random=np.random.default_rng(0))
+    np.testing.assert_allclose(w, 0.5)
+
+
+def test_a_teacher_without_linked_rows_has_no_weight():
+    graphs, _, linked = make_pair()
+    np.testing.assert_array_equal(weights([(graphs, linked), (graphs, linked[:0])]), [1, 0])

@@ -1,0 +1,342 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from hotview._validation import Table
+from hotview.losses import (
+    DGCCA,
+    LSCCA,
+    HOTPairwise,
+    HOTReference,
+    NoCoupling,
+    Planner,
+    SWPairwise,
+    SWReference,
+)
+from hotview.losses.objective import Objective
+from hotview.nn.multiview import Widths, make_network
+from hotview.training import batched
+from hotview.training.batched import BatchedTrainer, shape_of
+from hotview.training.batches import Sampler, TrainingRows
+from hotview.training.columns import Columns
+from hotview.training.loop import Schedule, SingleTrainer, Training, train
+from hotview.training.rows import ViewRows
+
+COLUMNS, NAMES, N, R = (4, 5, 3, 6), ("a", "b", "c", "d"), 60, 3
+COUPLINGS = {
+    "none": lambda g: NoCoupling(),
+    "lscca": lambda g: LSCCA(0.1),
+    "dgcca": lambda g: DGCCA(),
+    "sw-pairwise": lambda g: SWPairwise(0.1, n_projections=4),
+    "sw-reference": lambda g: SWReference(2, 0.1, n_points=20, n_projections=4, generator=g),
+    "hot-pairwise": lambda g: HOTPairwise(0.1, n_projections=4),
+    "hot-reference": lambda g: HOTReference(2, 2, 0.1, n_points=20, n_projections=4, generator=g),
+    "exact": lambda g: HOTReference(2, 2, float("inf"), n_points=20, n_projections=4, generator=g),
+    "of another size": lambda g: HOTReference(2, 2, 0.1, n_points=13, generator=g),
+    "paper": lambda g: HOTPairwise(
+        0.01, Planner(0.1, False, 20, 0.0), n_projections=3, projections="iid", reduction="sum"
+    ),
+}
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def make_training(
+    r, coupling="hot-reference", regularizer="autoencoder", device="cpu", weights=(1.0, 0.1), **own
+):
+    """One of several trainings that differ in their rows, seeds and, where told, weights."""
+    random = np.random.default_rng(r)
+    n_classes = own.get("n_classes", 2)
+    views = [
+        ViewRows(
+            [Table(random.normal(size=(N, D)).astype(np.float32))],
+            Columns(np.zeros(D), np.ones(D), None),
+            torch.device(device),
+            often=True,
+        )
+        for D in COLUMNS
+    ]
+    target = np.where(np.arange(N) < 10, np.arange(N) % n_classes, -1)
+    data = TrainingRows(
+        views,
+        np.stack([np.arange(N)] * 4, axis=1),
+        target,
+        neighbors=[random.integers(N, size=(N, 3)) for _ in COLUMNS],
+        soft_labels=own.get("soft_labels", []),
+        coordinates=own.get("coordinates", []),
+    )
+    widths = Widths(COLUMNS, [(6,)] * 4, 5, 2, n_classes, regularizer == "autoencoder")
+    network = make_network(widths, seeded(r), [None] * 4, NAMES).to(device)
+    objective = Objective(
+        COUPLINGS[coupling](seeded(r)),
+        regularizer,
+        coupling_weight=weights[0],
+        regularizer_weight=weights[1],
+        head_weight=1.0,
+        class_weight=own.get("class_weight"),
+    ).to(device)
+    sampler = Sampler(data, 20, random, couples=True, aligned=coupling in ("lscca", "dgcca"))
+    return Training(network, objective, sampler, seeded(r + 10), own.get("score"))
+
+
+def run_alone(trainings, schedule):
+    return [train(SingleTrainer(training, 0.01), schedule)[0] for training in trainings]
+
+
+def weights_of(training):
+    return {
+        f"{i}.{name}": value.detach().cpu().clone()
+        for i, module in enumerate(training.modules)
+        for name, value in module.state_dict().items()
+    }
+
+
+def check_same(together, alone, tolerance=2e-4):
+    for one, other in zip(together, alone, strict=True):
+        found, expected = weights_of(one), weights_of(other)
+        assert found.keys() == expected.keys()
+        for name in found:
+            torch.testing.assert_close(
+                found[name], expected[name], rtol=tolerance, atol=tolerance, msg=name
+            )
+
+
+def check_same_history(found, expected, tolerance=1e-3):
+    assert len(found) == len(expected) > 0
+    assert found.names == expected.names
+    for name in set(found.names) - {"seconds", "marginal_error"}:
+        np.testing.assert_allclose(
+            found[name], expected[name], rtol=tolerance, atol=1e-4, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("regularizer", ("none", "autoencoder", "manifold"))
+@pytest.mark.parametrize("coupling", COUPLINGS)
+def test_a_replica_becomes_what_it_would_alone(coupling, regularizer, device):
+    def several():
+        return [make_training(r, coupling, regularizer, device) for r in range(R)]
+
+    schedule = Schedule(4, view_names=NAMES)
+    together, alone = several(), several()
+    outcomes = train(BatchedTrainer(together, 0.01), schedule)
+    expected = run_alone(alone, schedule)
+    check_same(together, alone)
+    for found, outcome in zip(outcomes, expected, strict=True):
+        check_same_history(found.history, outcome.history)
+    assert not together[0].network.training
+
+
+def tell(r, n_columns, softmax=False, device="cpu"):
+    """What is told to a replica about the rows of every view."""
+    told = [torch.randn(N, n_columns, generator=seeded(100 * r + s)) for s in range(4)]
+    return [(t.softmax(1) if softmax else t).to(device) for t in told]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("coupling", ("none", "lscca", "hot-reference"))
+def test_a_replica_is_told_what_it_would_be_told_alone(coupling, device):
+    def several():
+        return [
+            make_training(
+                r,
+                coupling,
+                "diffusion",
+                device,
+                soft_labels=tell(r, 2, True, device),
+                coordinates=tell(r, 5, False, device),
+            )
+            for r in range(R)
+        ]
+
+    schedule = Schedule(4, view_names=NAMES)
+    together, alone = several(), several()
+    outcomes = train(BatchedTrainer(together, 0.01), schedule)
+    expected = run_alone(alone, schedule)
+    check_same(together, alone)
+    for found, outcome in zip(outcomes, expected, strict=True):
+        check_same_history(found.history, outcome.history)
+        assert {"view_heads", "diffusion"} <= set(found.history.names)
+        assert "classification" not in found.history.names
+
+
+def test_lessons_of_another_replica_would_be_noticed():
+    together, alone = (
+        [make_training(r, soft_labels=tell(r + shift, 2, True)) for r in range(R)]
+        for shift in (0, 1)
+    )
+    train(BatchedTrainer(together, 0.01), Schedule(4, view_names=NAMES))
+    run_alone(alone, Schedule(4, view_names=NAMES))
+    with pytest.raises(AssertionError):
+        check_same(together, alone)
+
+
+def test_replicas_may_be_told_of_different_numbers_of_classes():
+    def several():
+        return [
+            make_training(r, n_classes=2 + r, soft_labels=tell(r, 2 + r, softmax=True))
+            for r in range(R)
+        ]
+
+    together, alone = several(), several()
+    train(BatchedTrainer(together, 0.01), Schedule(3, view_names=NAMES))
+    run_alone(alone, Schedule(3, view_names=NAMES))
+    check_same(together, alone)
+
+
+def test_replicas_are_different_and_do_learn():
+    together = [make_training(r) for r in range(R)]
+    before = [weights_of(training) for training in together]
+    train(BatchedTrainer(together, 0.01), Schedule(2, view_names=NAMES))
+    after = [weights_of(training) for training in together]
+    name = "0.encoders.0.0.weight"
+    assert not torch.equal(after[0][name], after[1][name])
+    assert not torch.allclose(after[0][name], before[0][name])
+
+
+def test_replicas_may_differ_in_their_weights_and_numbers_of_classes():
+    def several():
+        return [
+            make_training(r, weights=(10.0**r, 0.1**r), n_classes=2 + r, class_weight=None)
+            for r in range(R)
+        ]
+
+    together, alone = several(), several()
+    for r, trainings in enumerate(zip(together, alone, strict=True)):
+        for training in trainings:
+            training.objective.coupling.orthogonality_weight = 0.1 * r
+    train(BatchedTrainer(together, 0.01), Schedule(3, view_names=NAMES))
+    run_alone(alone, Schedule(3, view_names=NAMES))
+    check_same(together, alone)
+
+
+def test_replicas_keep_their_own_class_weights():
+    def several():
+        return [
+            make_training(
+                r, class_weight=torch.tensor([1.0, 2.0 + r, 0.5][: 2 + r % 2]), n_classes=2 + r % 2
+            )
+            for r in range(R)
+        ]
+
+    together, alone = several(), several()
+    train(BatchedTrainer(together, 0.01), Schedule(3, view_names=NAMES))
+    run_alone(alone, Schedule(3, view_names=NAMES))
+    check_same(together, alone)
+
+
+@pytest.mark.parametrize("shared", (True, False))
+def test_replicas_may_share_their_rows(shared):
+    def several():
+        trainings = [make_training(r) for r in range(R)]
+        for training in trainings[1:] * shared:
+            training.sampler.data = trainings[0].sampler.data
+        return trainings
+
+    together, alone = several(), several()
+    team = BatchedTrainer(together, 0.01)
+    train(team, Schedule(2, view_names=NAMES))
+    run_alone(alone, Schedule(2, view_names=NAMES))
+    check_same(together, alone)
+
+
+def test_every_replica_stops_for_itself_and_keeps_its_best_weights():
+    def several():
+        trainings = [make_training(r) for r in range(R)]
+        for r, training in enumerate(trainings):
+            # Best after the first, second and third epoch.
+            scores = iter([*range(r + 1), *[-1.0] * 20])
+            training.score = lambda scores=scores: float(next(scores))
+        return trainings
+
+    schedule = Schedule(8, view_names=NAMES, patience=2)
+    together, alone = several(), several()
+    outcomes = train(BatchedTrainer(together, 0.01), schedule)
+    expected = run_alone(alone, schedule)
+    assert [len(outcome.history) for outcome in outcomes] == [3, 4, 5]
+    for found, outcome in zip(outcomes, expected, strict=True):
+        check_same_history(found.history, outcome.history)
+    check_same(together, alone)
+
+
+def test_a_callback_sees_every_replica_and_stops_it_alone():
+    together, alone = ([make_training(r) for r in range(R)] for _ in range(2))
+    first = together[0].network
+
+    def stop_the_first(epoch):
+        epoch.stop = epoch.network is first and epoch.number == 2
+
+    schedule = Schedule(4, view_names=NAMES, callbacks=(stop_the_first,))
+    outcomes = train(BatchedTrainer(together, 0.01), schedule)
+    assert [len(outcome.history) for outcome in outcomes] == [2, 4, 4]
+    run_alone(alone[:1], Schedule(2, view_names=NAMES))
+    run_alone(alone[1:], Schedule(4, view_names=NAMES))
+    check_same(together, alone)
+
+
+def test_shapes_tell_what_cannot_go_together():
+    same = shape_of(make_training(0))
+    assert shape_of(make_training(1)) == same
+    assert shape_of(make_training(1, n_classes=3)) == same
+    fewer = make_training(1)
+    target = copy.deepcopy(fewer.sampler.data.target)
+    target[5] = -1
+    data = TrainingRows(fewer.sampler.data.views, fewer.sampler.data.aligned, target)
+    fewer.sampler = Sampler(data, 20, np.random.default_rng(0), couples=True, aligned=False)
+    assert shape_of(fewer) != same
+
+
+@pytest.mark.parametrize("room", (2**28, 20_000, 1), ids=("all", "some", "one by one"))
+def test_what_is_drawn_ahead_is_what_would_be_drawn(room, monkeypatch):
+    monkeypatch.setattr(batched, "_AHEAD", room)
+    together, alone = ([make_training(r) for r in range(R)] for _ in range(2))
+    schedule = Schedule(4, view_names=NAMES)
+    team = BatchedTrainer(together, 0.01)
+    team.draw_ahead(4 * schedule.steps(together[0].sampler.n_steps))
+    assert len(team._ahead) == {2**28: 12, 20_000: 5, 1: 1}[room]
+    train(team, schedule)
+    assert len(team._ahead) == 0
+    run_alone(alone, schedule)
+    check_same(together, alone)
+    for one, other in zip(together, alone, strict=True):
+        assert one.sampler.random.random() == other.sampler.random.random()
+        assert torch.equal(one.generator.get_state(), other.generator.get_state())
+
+
+def test_a_callback_may_change_the_network_of_every_replica():
+    seen = []
+
+    def shrink(epoch):
+        seen.append((epoch.number, epoch.replica))
+        with torch.no_grad():
+            epoch.network.maps[0].weight.mul_(0.1)
+
+    schedule = Schedule(2, view_names=NAMES, callbacks=(shrink,))
+    together, alone = ([make_training(r) for r in range(R)] for _ in range(2))
+    train(BatchedTrainer(together, 0.01), schedule)
+    assert seen == [(number, r) for number in (1, 2) for r in range(R)]
+    run_alone(alone, schedule)
+    check_same(together, alone)
+
+
+def test_a_replica_that_has_stopped_may_diverge():
+    together = [make_training(r, "lscca") for r in range(R)]
+    first = together[0].network
+
+    def stop_and_break(epoch):
+        if epoch.network is first:
+            epoch.stop = True
+            with torch.no_grad():
+                epoch.network.maps[0].weight.fill_(torch.nan)
+
+    schedule = Schedule(3, view_names=NAMES, callbacks=(stop_and_break,))
+    try:
+        outcomes = train(BatchedTrainer(together, 0.01), schedule)
+    except (FloatingPointError, ValueError):
+        pytest.fail("a training that is over stopped the others")
+    assert [len(outcome.history) for outcome in outcomes] == [1, 3, 3]

@@ -1,0 +1,134 @@
+import math
+import pickle
+
+import pandas as pd
+import pytest
+import torch
+
+from hotview.losses import Terms
+from hotview.losses.objective import Evaluation
+from hotview.training.recorder import History, RunningMeans, Schedule, TrainingResult, diverged
+
+
+def test_sums_are_means_over_steps_of_every_member():
+    sums = RunningMeans()
+    for step in (1.0, 3.0):
+        parts = {"a": torch.tensor([step, 2 * step]), "b": torch.tensor(step)}
+        sums.add(Evaluation(Terms(parts), []))
+    assert sums.means(2) == [{"loss": 4.0, "a": 2.0, "b": 2.0}, {"loss": 6.0, "a": 4.0, "b": 2.0}]
+
+
+def test_what_is_added_is_not_changed():
+    sums, part = RunningMeans(), torch.ones(1)
+    sums.add(Evaluation(Terms({"a": part}), []))
+    sums.add(Evaluation(Terms({"a": part}), []))
+    assert part.item() == 1
+
+
+def test_the_error_names_the_epoch_and_a_remedy():
+    with pytest.raises(FloatingPointError, match=r"in epoch 3 \(x\).*Lower learning_rate"):
+        raise diverged(3, "x")
+
+
+def test_an_epoch_is_one_pass_unless_told():
+    assert Schedule(3).steps(7) == 7
+    assert Schedule(3, steps_per_epoch=2).steps(7) == 2
+
+
+def test_only_trainings_that_nobody_looks_at_are_fixed():
+    assert Schedule(3).is_fixed
+    assert not Schedule(3, patience=2).is_fixed
+    assert not Schedule(3, callbacks=(print,)).is_fixed
+    assert not Schedule(3, checkpoint_every=2).is_fixed
+
+
+def test_checkpoints_are_due_every_few_epochs():
+    assert [
+        epoch for epoch in range(1, 9) if Schedule(9, checkpoint_every=3).saves_after(epoch)
+    ] == [
+        3,
+        6,
+    ]
+    assert not Schedule(9).saves_after(3)
+
+
+def test_outcomes_share_nothing():
+    assert TrainingResult().history is not TrainingResult().history
+
+
+ROWS = [
+    {"epoch": 1, "loss": 2.0},
+    {"epoch": 2, "loss": 1.5, "validation_score": 0.5},
+    {"epoch": 3, "loss": 1.0},
+]
+
+
+def test_rows_by_number_slice_and_name():
+    history = History(ROWS)
+    assert len(history) == 3
+    assert history[0] == ROWS[0]
+    assert history[-1] == ROWS[2]
+    assert history[1:] == History(ROWS[1:])
+    assert history["loss"] == [2.0, 1.5, 1.0]
+    assert list(history) == ROWS
+    assert list(reversed(history)) == ROWS[::-1]
+    with pytest.raises(IndexError):
+        history[3]
+
+
+def test_what_was_not_recorded_in_an_epoch_is_nan():
+    scores = History(ROWS)["validation_score"]
+    assert scores[1] == 0.5
+    assert math.isnan(scores[0])
+    assert math.isnan(scores[2])
+
+
+def test_what_was_never_recorded_is_an_error_that_lists_the_names():
+    history = History(ROWS)
+    assert history.names == ["epoch", "loss", "validation_score"]
+    with pytest.raises(KeyError, match=r"'rank' was not recorded.*epoch, loss, validation_score"):
+        history["rank"]
+
+
+def test_nothing_that_is_read_or_was_given_changes_it():
+    rows = [dict(row) for row in ROWS]
+    history = History(rows)
+    rows[0]["loss"] = 9.0
+    rows.append({})
+    history[0]["loss"] = 9.0
+    next(iter(history))["loss"] = 9.0
+    history["loss"].append(9.0)
+    frame = history.to_pandas()
+    frame.loc[0, "loss"] = 9.0
+    row = {"epoch": 4}
+    history._append(row)
+    row["epoch"] = 9
+    assert list(history) == [*ROWS, {"epoch": 4}]
+    with pytest.raises(TypeError):
+        history[0] = {}
+
+
+def test_a_data_frame_of_it():
+    frame = History(ROWS).to_pandas()
+    pd.testing.assert_frame_equal(frame, pd.DataFrame(ROWS))
+    rows = [{"loss": 1.0, "epoch": 1}, {"accuracy": 0.5}]
+    assert list(History(rows).to_pandas().columns) == ["loss", "epoch", "accuracy"]
+
+
+def test_an_empty_history():
+    history = History()
+    assert len(history) == 0
+    assert history.names == []
+    assert history.to_pandas().shape == (0, 0)
+    assert not history
+
+
+def test_equality_and_copies():
+    assert History(ROWS) == History(ROWS)
+    assert History(ROWS) != History(ROWS[:2])
+    assert History(ROWS) != ROWS
+    assert pickle.loads(pickle.dumps(History(ROWS))) == History(ROWS)
+
+
+def test_it_says_what_it_holds():
+    assert repr(History(ROWS)) == "History(3 epochs: epoch, loss, validation_score)"
