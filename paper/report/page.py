@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hotview._files import check_output_path, whole_file
+from hotview._files import atomic_write, check_output_path
 from hotview.report.figures import save_figure
 from paper.report.accuracy import accuracy_part
 from paper.report.claims.listing import claims_part, list_claims
@@ -79,7 +79,7 @@ def write_page(results: Path, page: Path) -> None:
         folder.mkdir(exist_ok=True)
     for name, draw in drawings.items():
         save_figure(draw(), folder / name)
-    with whole_file(page) as draft:
+    with atomic_write(page) as draft:
         draft.write_text(_text(parts, page.stem), encoding="utf-8")
 
 

@@ -19,7 +19,7 @@ _PAGE = 4096  # bytes that are read from a file together
 
 
 @dataclass(frozen=True)
-class Table:
+class ViewTable:
     """One view, checked but not copied.
 
     Parameters
@@ -89,10 +89,10 @@ class Table:
             data[rows.start : rows.stop : step, 0].max()
 
     def _ready(self, rows: Array | slice) -> Any:
-        return self.data.ready(rows) if isinstance(self.data, LazyRows) else self.data
+        return self.data.load(rows) if isinstance(self.data, LazyRows) else self.data
 
 
-def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> dict[str, Table]:
+def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> dict[str, ViewTable]:
     """Check a collection of views without copying them; sparse ones stay sparse.
 
     Parameters
@@ -106,7 +106,7 @@ def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> d
 
     Returns
     -------
-    dict of str to Table
+    dict of str to ViewTable
         The views in the order they came.
 
     Examples
@@ -128,12 +128,12 @@ def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> d
     return tables
 
 
-def check_aligned_tables(tables: Mapping[str, Table], y: Any = None) -> int:
+def check_aligned_tables(tables: Mapping[str, ViewTable], y: Any = None) -> int:
     """Refuse tables that cannot be aligned; return their number of rows.
 
     Parameters
     ----------
-    tables : dict of str to Table
+    tables : dict of str to ViewTable
         The tables, whose row i is to be one individual.
     y : object, default=None
         Labels, whose index is looked at if they are a pandas Series.
@@ -166,7 +166,7 @@ def _is_counted(index: Any) -> bool:
 
 def check_known_tables(
     views: Views, names: Sequence[str], shapes: Mapping[str, tuple[int, tuple[str, ...] | None]]
-) -> dict[str, Table]:
+) -> dict[str, ViewTable]:
     """Check views that come after `fit`: any subset of those of then, with the same columns.
 
     Parameters
@@ -180,7 +180,7 @@ def check_known_tables(
 
     Returns
     -------
-    dict of str to Table
+    dict of str to ViewTable
         The views that are present, in the order of `fit`.
     """
     pairs = dict(_pair_with_names(views, names))
@@ -195,7 +195,7 @@ def check_known_tables(
     return tables
 
 
-def _check_table(name: str, view: Any) -> Table:
+def _check_table(name: str, view: Any) -> ViewTable:
     container = container_of(view)
     matrix: Any = matrix_of(name, view)
     if sparse.issparse(matrix):
@@ -206,12 +206,12 @@ def _check_table(name: str, view: Any) -> Table:
     else:
         matrix = check_view(name, matrix)
     if container == "anndata":
-        return Table(matrix, tuple(view.var_names), view.obs_names, container)
+        return ViewTable(matrix, tuple(view.var_names), view.obs_names, container)
     names = column_names(view)
     columns = tuple(names) if names and all(isinstance(each, str) for each in names) else None
     index = view.index if container == "pandas" else None
     device = view.device if container == "torch" else None
-    return Table(matrix, columns, index, container, device)
+    return ViewTable(matrix, columns, index, container, device)
 
 
 def _pair_with_names(views: Views, names: Sequence[str]) -> list[tuple[str, Any]]:
@@ -234,7 +234,7 @@ def _pair_with_names(views: Views, names: Sequence[str]) -> list[tuple[str, Any]
 
 
 def _check_columns(
-    name: str, table: Table, n_columns: int, columns: tuple[str, ...] | None
+    name: str, table: ViewTable, n_columns: int, columns: tuple[str, ...] | None
 ) -> None:
     if table.n_columns != n_columns:
         raise ValueError(

@@ -15,7 +15,7 @@ from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.omics import read_h5ad, read_h5mu
 from hotview.datasets.readers.parquet import open_parquet
 from hotview.datasets.readers.sources import File, Source, list_files
-from hotview.datasets.readers.tables import Table, select
+from hotview.datasets.readers.tables import TableFile, select
 
 
 def read_views(
@@ -146,10 +146,10 @@ class Options:
 
 _Named: TypeAlias = list[tuple[str, Matrix]]
 _Reader: TypeAlias = Callable[[File, Options], _Named]
-_Opener: TypeAlias = Callable[[Path, Options], Table]
+_Opener: TypeAlias = Callable[[Path, Options], TableFile]
 
 
-def _open_text(path: Path, options: Options, *, default_delimiter: str) -> Table:
+def _open_text(path: Path, options: Options, *, default_delimiter: str) -> TableFile:
     return open_delimited(
         path,
         header=options.header,

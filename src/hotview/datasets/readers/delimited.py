@@ -18,7 +18,7 @@ from hotview.datasets.readers.errors import listed, reading, unreadable
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     MISSING,
-    Table,
+    TableFile,
     clean_text,
     integer_error,
     refuse_duplicates,
@@ -46,7 +46,7 @@ def open_delimited(
     delimiter: str | None,
     decimal: str,
     default_delimiter: str,
-) -> Table:
+) -> TableFile:
     r"""Open a text table: read its first line and see that it makes sense.
 
     Parameters
@@ -65,7 +65,7 @@ def open_delimited(
 
     Returns
     -------
-    Table
+    TableFile
         Columns without a name count as a saved index. Without a header the columns are called
         ``column_0``, ``column_1``, ….
 
@@ -96,7 +96,7 @@ def open_delimited(
     names = cells if has_header else [f"column_{j}" for j in range(len(cells))]
     layout = _Layout(path, names, has_header, delimiter or default_delimiter, decimal)
     index = [name for name in names if not name.strip()]
-    return Table(
+    return TableFile(
         path,
         names,
         index,

@@ -18,7 +18,7 @@ from hotview._types import Array
 from hotview.datasets.readers.errors import reading
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
-    Table,
+    TableFile,
     clean_text,
     integer_error,
     refuse_duplicates,
@@ -185,7 +185,7 @@ def _close(*files: Any) -> None:
 _LARGE = 2**28  # bytes of a table that are read at once, also where it may be mapped
 
 
-def open_parquet(path: Path, *, mmap: bool = False) -> Table:
+def open_parquet(path: Path, *, mmap: bool = False) -> TableFile:
     """Open a parquet file as a table.
 
     Parameters
@@ -198,7 +198,7 @@ def open_parquet(path: Path, *, mmap: bool = False) -> Table:
 
     Returns
     -------
-    Table
+    TableFile
         Integer, float, decimal and boolean columns can be read, nulls become NaN.
 
     Examples
@@ -220,7 +220,7 @@ def open_parquet(path: Path, *, mmap: bool = False) -> Table:
     # An index that is only a range is described by a dict and takes no column.
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     saved = [name for name in index if isinstance(name, str) and name in schema.names]
-    return Table(
+    return TableFile(
         path,
         schema.names,
         saved,

@@ -40,7 +40,7 @@ def clean_text(cell: str | None) -> str | None:
     return trimmed
 
 
-class Table(NamedTuple):
+class TableFile(NamedTuple):
     """A table that has been opened but not read.
 
     Attributes
@@ -67,12 +67,12 @@ class Table(NamedTuple):
     read_text: Callable[[list[str]], list[list[str | None]]]
 
 
-def select(table: Table, columns: Sequence[str] | None, drop: Collection[str]) -> list[str]:
+def select(table: TableFile, columns: Sequence[str] | None, drop: Collection[str]) -> list[str]:
     """Choose the columns of a table.
 
     Parameters
     ----------
-    table : Table
+    table : TableFile
         The table.
     columns : sequence of str or None
         The columns to keep, in this order; each must exist. None keeps them all.
@@ -86,7 +86,7 @@ def select(table: Table, columns: Sequence[str] | None, drop: Collection[str]) -
 
     Examples
     --------
-    >>> table = Table(Path("a.csv"), ["id", "age", "weight"], [], print, list, print)
+    >>> table = TableFile(Path("a.csv"), ["id", "age", "weight"], [], print, list, print)
     >>> select(table, None, drop=["id"])
     ['age', 'weight']
     """
@@ -106,7 +106,7 @@ def select(table: Table, columns: Sequence[str] | None, drop: Collection[str]) -
     return kept
 
 
-def refuse_index(table: Table, drop: Collection[str]) -> None:
+def refuse_index(table: TableFile, drop: Collection[str]) -> None:
     """Refuse to read a saved row index as if it were a measurement."""
     for name in table.saved_index:
         if name not in drop:
