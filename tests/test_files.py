@@ -58,10 +58,8 @@ def test_the_file_has_the_permissions_of_an_ordinary_one(tmp_path):
     (tmp_path / "ordinary").write_text("")
     with atomic_write(tmp_path / "atomic") as draft:
         draft.write_text("")
-    permissions = [
-        stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("ordinary", "atomic")
-    ]
-    assert permissions[0] == permissions[1]
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("ordinary", "atomic")]
+    assert modes[0] == modes[1]
 
 
 HOLD_LOCK = """

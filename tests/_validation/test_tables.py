@@ -96,7 +96,7 @@ def test_views_of_different_length_are_only_refused_when_aligned():
 
 def test_fewer_views_than_needed_are_refused():
     assert list(check_tables([X, X], at_least=2)) == ["view_0", "view_1"]
-    with pytest.raises(ValueError, match=r"at least 2 views, but 1 came\. Add a view"):
+    with pytest.raises(ValueError, match=r"at least 2 views, but got 1\. Add a view"):
         check_tables({"a": X}, at_least=2)
 
 
@@ -138,9 +138,9 @@ def test_absent_views_are_left_out_and_the_order_is_that_of_fit(views):
     (
         ({"clinical": X, "x": X, "y": X}, ValueError, r"among \['clinical'.*got \['x', 'y'\]"),
         ({"Clinical": X}, ValueError, r"got \['Clinical'\].*rename"),
-        ([X, X], ValueError, r"3 views, as at fit, but 2 came.*None"),
-        ([X] * 4, ValueError, r"3 views, as at fit, but 4 came"),
-        ([], ValueError, r"3 views, as at fit, but 0 came"),
+        ([X, X], ValueError, r"3 views, as at fit, but got 2.*None"),
+        ([X] * 4, ValueError, r"3 views, as at fit, but got 4"),
+        ([], ValueError, r"3 views, as at fit, but got 0"),
         ({}, ValueError, r"at least one of the views \['clinical'.*all are absent"),
         ({"genetic": None}, ValueError, "all are absent"),
         ([None, None, None], ValueError, "all are absent"),

@@ -1,6 +1,6 @@
-"""The one gate for what users pass in.
+"""Validation of user input: parameters, views and labels.
 
-Every error says what was expected, what came (and in which view), and what to do.
+Every error states what was expected, what was passed (and in which view), and what to do.
 """
 
 from hotview._validation.parameters import (
