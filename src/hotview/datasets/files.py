@@ -1,4 +1,4 @@
-"""Views from the user's own files, whatever their format."""
+"""Read views from files of any supported format."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from hotview.datasets.readers.arrays import as_view, read_mat_views, read_npy, read_npz
-from hotview.datasets.readers.delimited import open_delimited
+from hotview.datasets.readers.delimited import TextTable
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.omics import read_h5ad, read_h5mu
-from hotview.datasets.readers.parquet import open_parquet
+from hotview.datasets.readers.parquet import ParquetTable
 from hotview.datasets.readers.sources import File, Source, list_files
 from hotview.datasets.readers.tables import TableFile, select
 
@@ -31,7 +31,7 @@ def read_views(
 ) -> dict[str, Matrix]:
     r"""Read views from files, each a table with a row per individual and a column per feature.
 
-    The end of a file's name says how it is read:
+    The end of a file's name determines its format:
 
     ========================================  ==================================================
     .csv, .tsv, .csv.gz, .tsv.gz              one view; empty cells, NA, NaN, null, … become NaN
@@ -44,8 +44,8 @@ def read_views(
     .h5ad, .h5mu (need ``hotview[omics]``)    one view, or a view per modality: its matrix ``X``
     ========================================  ==================================================
 
-    Nothing is ever unpickled or executed, no row and no column is left out unless asked for, and
-    what cannot be read as numbers is an error that names the file and the column.
+    Nothing is unpickled or executed, all rows and columns are read unless an option excludes them,
+    and values that are not numbers raise an error that names the file and the column.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def read_views(
         and refuses a first line that holds only numbers. Without names the columns are called
         ``column_0``, ``column_1``, ….
     delimiter : str or None, default=None
-        Text tables: what separates cells. None is a comma in csv and a tab in tsv.
+        Text tables: separator of cells. None is a comma in csv and a tab in tsv.
     decimal : str, default="."
         Text tables: the decimal point.
     columns : sequence of str, dict of str to sequence of str, or None, default=None
@@ -69,17 +69,16 @@ def read_views(
         Text tables and parquet: columns to leave out, such as identifiers, labels and text.
         Each has to exist in at least one of the files.
     variables : sequence of str or None, default=None
-        npz, mat and h5mu: which arrays, variables or modalities are views; the others are not
-        looked at. None reads them all, and refuses what cannot be a view: an array that is not
+        npz, mat and h5mu: which arrays, variables or modalities are views; the others are
+        ignored. None reads them all, and raises if one cannot be a view: an array that is not
         2-D or not numeric and, in a mat file, a vector.
     mmap : bool, default=False
-        Whether views may stay on disk, for those that are larger than memory. npy: map float32
-        and float64 arrays into memory, read-only, instead of reading them. parquet: unpack a table
-        of more than 256 MB into a temporary file that is mapped, where Python puts such files
-        (``TMPDIR``; it must be on a disk), and that is gone when the view is. A row group is
-        unpacked when one of its rows is first asked for, and what only its values can tell is
-        an error then. Estimators take such a view as any other; ``X[rows]`` and
-        ``np.asarray(X)`` are arrays. Other formats are read.
+        Whether views may stay on disk, for views larger than memory. npy: map float32 and float64
+        arrays into memory, read-only. parquet: decompress a table of more than 256 MB into a
+        memory-mapped temporary file (in ``TMPDIR``, which must be on a disk) that is deleted with
+        the view. A row group is decompressed, and its values are checked, on the first access to
+        one of its rows. Estimators accept such views; ``X[rows]`` and ``np.asarray(X)`` are
+        arrays. Other formats are read into memory.
 
     Returns
     -------
@@ -149,8 +148,8 @@ _Reader: TypeAlias = Callable[[File, Options], _Named]
 _Opener: TypeAlias = Callable[[Path, Options], TableFile]
 
 
-def _open_text(path: Path, options: Options, *, default_delimiter: str) -> TableFile:
-    return open_delimited(
+def _open_text(path: Path, options: Options, default_delimiter: str = ",") -> TableFile:
+    return TextTable(
         path,
         header=options.header,
         delimiter=options.delimiter,
@@ -159,16 +158,11 @@ def _open_text(path: Path, options: Options, *, default_delimiter: str) -> Table
     )
 
 
-_open_csv = partial(_open_text, default_delimiter=",")
-_open_tsv = partial(_open_text, default_delimiter="\t")
-
-#: Formats whose columns have names; they are opened first and read when all is known to be well.
+#: Formats with named columns; they are opened and checked before any of them is read.
 TABLES: dict[str, _Opener] = {
-    ".csv": _open_csv,
-    ".csv.gz": _open_csv,
-    ".tsv": _open_tsv,
-    ".tsv.gz": _open_tsv,
-    ".parquet": lambda path, options: open_parquet(path, mmap=options.mmap),
+    **dict.fromkeys((".csv", ".csv.gz"), _open_text),
+    **dict.fromkeys((".tsv", ".tsv.gz"), partial(_open_text, default_delimiter="\t")),
+    ".parquet": lambda path, options: ParquetTable(path, mmap=options.mmap),
 }
 
 
@@ -178,7 +172,7 @@ def _read_table(file: File, options: Options) -> _Named:
     return [(file.name, as_view(table.read(wanted), str(file.path)))]
 
 
-#: Every format, by the end of the file's name.
+#: Reader of every format, by the end of the file's name.
 FORMATS: dict[str, _Reader] = {
     **dict.fromkeys(TABLES, _read_table),
     ".npy": lambda file, options: [(file.name, read_npy(file.path, mmap=options.mmap))],
@@ -191,13 +185,13 @@ SEVERAL = (".npz", ".mat", ".h5mu")
 
 
 def _check_options(options: Options, files: list[File]) -> None:
-    """Refuse options that no file can follow."""
+    """Raise if an option applies to no file."""
     if options.variables is not None and not any(f.ending in SEVERAL for f in files):
         raise ValueError(f"variables= is for files of several views, {', '.join(SEVERAL)}.")
 
 
 def _check_columns(options: Options, files: list[File]) -> None:
-    """Refuse columns and views that are named in options and do not exist."""
+    """Raise if an option names a column or view that does not exist."""
     if options.columns is None and not options.drop:
         return
     tables = [file for file in files if file.ending in TABLES]
@@ -219,7 +213,7 @@ def _refuse_unknown(names: Iterable[str], known: list[str], message: str) -> Non
 
 
 def _collect(files: list[File], options: Options) -> dict[str, Matrix]:
-    """Read the files, one after the other, into views of different names."""
+    """Read the files one by one; the names of their views must differ."""
     views: dict[str, Matrix] = {}
     origin: dict[str, Path] = {}
     for file in files:
@@ -234,7 +228,7 @@ def _collect(files: list[File], options: Options) -> dict[str, Matrix]:
 
 
 def read_file(file: File, options: Options) -> _Named:
-    """Read the views of one file, under the name that the user gave it, if any."""
+    """Read the views of one file, under the user's name if it has one."""
     pairs = FORMATS[file.ending](file, options)
     if not pairs:
         raise ValueError(f"{file.path} holds no views.")
