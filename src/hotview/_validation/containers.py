@@ -124,7 +124,8 @@ class StoredRows:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the matrix."""
-        return np.dtype(self.stored.dtype)
+        dtype: np.dtype[Any] = self.stored.dtype
+        return dtype
 
     def __getitem__(self, rows: Array | slice) -> Any:
         if self.chosen is not None:

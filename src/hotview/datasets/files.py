@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from hotview.datasets.readers.arrays import as_view, read_mat_views, read_npy, read_npz
+from hotview.datasets.readers.arrays import (
+    as_view,
+    read_h5ad,
+    read_h5mu,
+    read_mat_views,
+    read_npy,
+    read_npz,
+)
 from hotview.datasets.readers.delimited import TextTable
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.omics import read_h5ad, read_h5mu
 from hotview.datasets.readers.parquet import ParquetTable
-from hotview.datasets.readers.sources import File, Source, list_files
 from hotview.datasets.readers.tables import TableFile, select
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+Source: TypeAlias = AnyPath | Sequence[AnyPath] | Mapping[str, AnyPath]
 
 
 def read_views(
@@ -110,9 +119,41 @@ def read_views(
     """
     options = Options(header, delimiter, decimal, columns, drop, variables, mmap)
     files = list_files(source, FORMATS)
-    _check_options(options, files)
+    if variables is not None and not any(file.ending in SEVERAL for file in files):
+        raise ValueError(f"variables= is for files of several views, {', '.join(SEVERAL)}.")
     _check_columns(options, files)
-    return _collect(files, options)
+    views: dict[str, Matrix] = {}
+    origin: dict[str, Path] = {}
+    for file in files:
+        for name, X in read_file(file, options):
+            if name in views:
+                raise ValueError(
+                    f"Two views are called {name!r}, from {origin[name]} and {file.path}. "
+                    f"Give them names in a dict: {{'a name': {str(file.path)!r}, …}}."
+                )
+            views[name], origin[name] = X, file.path
+    return views
+
+
+class File(NamedTuple):
+    """One file of a source.
+
+    Attributes
+    ----------
+    path : Path
+        Path of the file.
+    ending : str
+        End of its name, which determines the format: ``".csv.gz"``.
+    name : str
+        Name of its view if it holds a single one.
+    named_by_user : bool
+        Whether the user chose that name; else it is the file's name without its ending.
+    """
+
+    path: Path
+    ending: str
+    name: str
+    named_by_user: bool
 
 
 @dataclass(frozen=True)
@@ -168,8 +209,8 @@ TABLES: dict[str, _Opener] = {
 
 def _read_table(file: File, options: Options) -> _Named:
     table = TABLES[file.ending](file.path, options)
-    wanted = select(table, options.columns_of(file.name), options.drop)
-    return [(file.name, as_view(table.read(wanted), str(file.path)))]
+    names = select(table, options.columns_of(file.name), options.drop)
+    return [(file.name, as_view(table.read(names), str(file.path)))]
 
 
 #: Reader of every format, by the end of the file's name.
@@ -181,13 +222,8 @@ FORMATS: dict[str, _Reader] = {
     ".h5ad": lambda file, options: [(file.name, read_h5ad(file.path))],
     ".h5mu": lambda file, options: read_h5mu(file.path, variables=options.variables),
 }
+#: Formats of several views.
 SEVERAL = (".npz", ".mat", ".h5mu")
-
-
-def _check_options(options: Options, files: list[File]) -> None:
-    """Raise if an option applies to no file."""
-    if options.variables is not None and not any(f.ending in SEVERAL for f in files):
-        raise ValueError(f"variables= is for files of several views, {', '.join(SEVERAL)}.")
 
 
 def _check_columns(options: Options, files: list[File]) -> None:
@@ -212,21 +248,6 @@ def _refuse_unknown(names: Iterable[str], known: list[str], message: str) -> Non
             raise ValueError(f"{message} {name!r}.{did_you_mean(name, dict.fromkeys(known))}")
 
 
-def _collect(files: list[File], options: Options) -> dict[str, Matrix]:
-    """Read the files one by one; the names of their views must differ."""
-    views: dict[str, Matrix] = {}
-    origin: dict[str, Path] = {}
-    for file in files:
-        for name, X in read_file(file, options):
-            if name in views:
-                raise ValueError(
-                    f"Two views are called {name!r}, from {origin[name]} and {file.path}. "
-                    f"Give them names in a dict: {{'a name': {str(file.path)!r}, …}}."
-                )
-            views[name], origin[name] = X, file.path
-    return views
-
-
 def read_file(file: File, options: Options) -> _Named:
     """Read the views of one file, under the user's name if it has one."""
     pairs = FORMATS[file.ending](file, options)
@@ -241,3 +262,77 @@ def read_file(file: File, options: Options) -> _Named:
             f"it with variables=[…]."
         )
     return [(file.name, pairs[0][1])]
+
+
+def list_files(source: Source, endings: Collection[str]) -> list[File]:
+    """Return the files of a source, which must exist and have a known ending.
+
+    Parameters
+    ----------
+    source : path, sequence of paths, or dict of str to path
+        The user's argument.
+    endings : collection of str
+        Known endings, with their dots.
+
+    Returns
+    -------
+    list of File
+        The files, in the given order.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "Blood.CSV.GZ")
+    ...     path.touch()
+    ...     file = list_files([path], endings=[".csv", ".csv.gz"])[0]
+    >>> file.name, file.ending
+    ('Blood', '.csv.gz')
+    """
+    if isinstance(source, str | os.PathLike):
+        source = [source]
+    if not isinstance(source, Sequence | Mapping):
+        raise TypeError(
+            f"Expected a path, a list of paths or a dict of names and paths, but got "
+            f"{type(source).__name__}."
+        )
+    if not source:
+        raise ValueError("Expected at least one file to read, but there is none.")
+    if isinstance(source, Mapping):
+        files = [
+            _find_file(Path(path), endings)._replace(name=name, named_by_user=True)
+            for name, path in source.items()
+        ]
+    else:
+        files = [_find_file(Path(path), endings) for path in source]
+    for file in files:
+        if not isinstance(file.name, str) or not file.name:
+            raise TypeError(
+                f"Expected the view of {file.path} to have a name that is text, but it is "
+                f"{file.name!r}. Name it in a dict: {{'a name': {str(file.path)!r}}}."
+            )
+    return files
+
+
+def _find_file(path: Path, endings: Collection[str]) -> File:
+    known = ", ".join(endings)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder. Pass its files, which may be {known}.")
+    ending = _ending(path, endings)
+    if not path.exists():
+        raise _missing(path, endings)
+    if not ending:
+        raise ValueError(f"{path} does not end in any of {known}, so its format is not known.")
+    return File(path, ending, path.name[: -len(ending)], named_by_user=False)
+
+
+def _ending(path: Path, endings: Collection[str]) -> str:
+    """Return the known ending of a file's name, or an empty string."""
+    return next((ending for ending in endings if path.name.lower().endswith(ending)), "")
+
+
+def _missing(path: Path, endings: Collection[str]) -> FileNotFoundError:
+    if not path.parent.is_dir():
+        return FileNotFoundError(f"There is no file {path}, nor a folder {path.parent}.")
+    beside = sorted(entry.name for entry in path.parent.iterdir() if _ending(entry, endings))
+    return FileNotFoundError(f"There is no file {path}.{did_you_mean(path.name, beside)}")

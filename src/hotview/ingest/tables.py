@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotview.datasets.files import FORMATS, TABLES, Options, read_file
+from hotview.datasets.files import FORMATS, TABLES, File, Options, list_files, read_file
+from hotview.datasets.readers.arrays import read_obs_names
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.omics import read_obs_names
-from hotview.datasets.readers.sources import File, list_files
 from hotview.datasets.readers.tables import TableFile
 
 __all__ = ["OpenView", "open_table", "open_views", "row_ids", "split_name"]

@@ -210,7 +210,9 @@ class TextTable(TableFile):
         """Refuse whole numbers that float64 cannot represent, given the rows of large numbers."""
         import pyarrow as pa
 
-        table = self._convert(list(suspects), pa.string()) if suspects else None
+        if not suspects:
+            return
+        table = self._convert(list(suspects), pa.string())
         for name, rows in suspects.items():
             for cell in table.column(name).take(pa.array(rows)).to_pylist():
                 match = re.fullmatch(r"[+-]?0*(\d*)", cell.strip())
