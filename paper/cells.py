@@ -1,4 +1,4 @@
-"""One cell of a table, or point of a figure: what is trained on what, as data."""
+"""One cell of a table or point of a figure: dataset, task, method and settings, as data."""
 
 from __future__ import annotations
 

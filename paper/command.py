@@ -1,4 +1,4 @@
-"""``python -m paper run``: run the paper's evaluation, and say how it compares."""
+"""``python -m paper run``: run the paper's evaluation and compare its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON that people can read and version control can compare."""
+"""Readable JSON files with small differences under version control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file per cell and trial: where it is, what it holds, whether it is ours."""
+"""Record files, one per cell and trial: path, content and validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work in pieces of about a minute, the longest first."""
+"""Work items of about a minute, the longest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result files of `python -m paper run`, read back."""
+"""Read the result files of `python -m paper run`."""
 
 from __future__ import annotations
 

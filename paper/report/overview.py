@@ -1,4 +1,4 @@
-"""The beginning of the page: how it was made, and what came out in short."""
+"""Opening of the page: how it was made, and a summary of the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole page, from result files to text and pictures."""
+"""Render the page and its figures from result files."""
 
 from __future__ import annotations
 

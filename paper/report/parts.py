@@ -1,4 +1,4 @@
-"""Parts of the page: text, the pictures it shows, and how its numbers are written."""
+"""Parts of the page: text, figures and the format of numbers."""
 
 from __future__ import annotations
 

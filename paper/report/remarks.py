@@ -1,4 +1,4 @@
-"""What went on during training that the numbers do not show: warnings, mixed parameters."""
+"""Warnings during training, and results of different parameters."""
 
 from __future__ import annotations
 

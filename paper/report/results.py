@@ -1,4 +1,4 @@
-"""What the page is made from: experiments, their cells, and comparisons between these."""
+"""Results of experiments, their cells, and comparisons between them."""
 
 from __future__ import annotations
 

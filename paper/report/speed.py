@@ -1,4 +1,4 @@
-"""How long things took: the runs behind the page, and the records of the speed."""
+"""Durations of the runs behind the page, and records of the speed."""
 
 from __future__ import annotations
 

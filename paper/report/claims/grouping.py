@@ -1,4 +1,4 @@
-"""Claims about which views the plans hold together."""
+"""Claims about the groups of views in the transport plans."""
 
 from __future__ import annotations
 

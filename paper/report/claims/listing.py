@@ -1,4 +1,4 @@
-"""All claims, and how they stand on the page."""
+"""All claims, and their section of the page."""
 
 from __future__ import annotations
 

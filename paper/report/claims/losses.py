@@ -1,4 +1,4 @@
-"""Claims about what is lost when a view is taken away."""
+"""Claims about the accuracy lost when a view is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims about the plans as such: how sharp they are, and whether they can be had twice."""
+"""Claims about the plans: their sparsity, and their stability between trainings."""
 
 from __future__ import annotations
 

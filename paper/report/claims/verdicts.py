@@ -1,4 +1,4 @@
-"""When a claim holds: rules, and what follows from them."""
+"""Rules that decide whether a claim holds."""
 
 from __future__ import annotations
 
