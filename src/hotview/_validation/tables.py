@@ -11,8 +11,7 @@ from scipy import sparse
 
 from hotview._lazy import LazyRows
 from hotview._types import Array, Views
-from hotview._validation.columns import column_names
-from hotview._validation.containers import StoredRows, container_of, matrix_of
+from hotview._validation.containers import StoredRows, column_names, container_of, matrix_of
 from hotview._validation.views import check_aligned, check_numeric, check_view, name_views
 
 _PAGE = 4096  # bytes of a memory page

@@ -8,14 +8,14 @@ from typing import Any
 import numpy.typing as npt
 
 from hotview._types import Array, Views
-from hotview._validation.columns import (
+from hotview._validation.containers import (
     NUMERIC_KINDS,
     as_array,
     as_numbers,
     column_names,
+    matrix_of,
     text_columns,
 )
-from hotview._validation.containers import matrix_of
 
 _MAX_NAME_LENGTH = 1000
 

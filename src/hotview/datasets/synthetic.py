@@ -139,7 +139,12 @@ def make_views(
     sizes = _per_view("n_samples", n_samples, n_total)
     shares = _class_shares(class_weights, n_classes, n_total)
     members = np.array([_apportion(n, w) for n, w in zip(sizes, shares, strict=True)])
-    n_linked = _count_linked(labeled, min(sizes))
+    n_linked = round(check_share("labeled", labeled) * min(sizes))
+    if labeled > 0 and n_linked == 0:
+        raise ValueError(
+            f"Expected labeled to give at least one linked row, but {labeled} of the smallest "
+            f"view's {min(sizes)} rows is none. Use labeled=0.0 or a larger share."
+        )
 
     rng = np.random.default_rng(random_state)
     classes = _draw_classes(members.max(axis=0), rng)
@@ -287,16 +292,6 @@ def _class_shares(class_weights: npt.ArrayLike | None, n_classes: int, n_total: 
             f"{weights.tolist()}. Write 0 only for a class that a view does not have."
         )
     return np.broadcast_to(weights / weights.sum(axis=-1, keepdims=True), (n_total, n_classes))
-
-
-def _count_linked(labeled: float, smallest: int) -> int:
-    n_linked = round(check_share("labeled", labeled) * smallest)
-    if labeled > 0 and n_linked == 0:
-        raise ValueError(
-            f"Expected labeled to give at least one linked row, but {labeled} of the smallest "
-            f"view's {smallest} rows is none. Use labeled=0.0 or a larger share."
-        )
-    return n_linked
 
 
 def _per_view(

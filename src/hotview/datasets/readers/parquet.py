@@ -15,7 +15,7 @@ import numpy as np
 
 from hotview._lazy import LazyRows
 from hotview._types import Array
-from hotview._validation.columns import is_numeric_arrow
+from hotview._validation.containers import is_numeric_arrow
 from hotview.datasets.readers.errors import reading
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
@@ -79,7 +79,8 @@ class ParquetRows(LazyRows):
         shape = (int(edges[-1]), len(names))
         # Written by write(), because a full disk under a writable mapping kills the process.
         self._stream = tempfile.TemporaryFile(prefix="hotview-", buffering=0)  # noqa: SIM115
-        weakref.finalize(self, _close, self._stream, self._file)
+        weakref.finalize(self, self._stream.close)
+        weakref.finalize(self, self._file.close)
         _reserve(self._stream, shape[0] * shape[1] * dtype.itemsize, path)
         super().__init__(np.memmap(self._stream, dtype=dtype, mode="r", shape=shape), edges)
 
@@ -169,11 +170,6 @@ def _write(stream: IO[bytes], data: memoryview, at: int) -> None:
             stream.seek(at)
             n = stream.write(data)
         data, at = data[n:], at + n
-
-
-def _close(*files: Any) -> None:
-    for file in files:
-        file.close()
 
 
 class ParquetTable(TableFile):
