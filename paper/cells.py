@@ -34,7 +34,7 @@ class Cell:
     dataset : str
         One of `DATASETS`.
     task : str
-        One of `TASKS`; ``"-"`` in records of controls, which know none.
+        One of `TASKS`; ``"-"`` in records of controls, which have none.
     method : str
         A row of the paper, ``"no coupling"``, ``"no coupling + AE"``, ``"hotview default"`` or
         one of the controls.
@@ -81,7 +81,7 @@ class Cell:
 
     @property
     def essence(self) -> Cell:
-        """The same without what does not change its numbers: a control knows no task."""
+        """The cell without fields that do not affect its results: a control has no task."""
         return replace(self, task="-") if self.is_control else self
 
     @property

@@ -127,7 +127,7 @@ def read_record(out: Path, cell: Cell, trial: int, fingerprint: str | None = Non
     Raises
     ------
     ForeignRecordError
-        What is there is something else; the message says what.
+        The file is not a record of this cell and trial.
 
     Examples
     --------

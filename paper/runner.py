@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["counted_warnings", "run_cell"]
 
-_TEXT = 40  # characters of a warning that say which one it is
+_TEXT = 40  # characters that identify a warning
 
 _RANK = "effective_rank_"
 

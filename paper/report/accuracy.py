@@ -199,7 +199,7 @@ def coupling_counts(rows: Iterable[Row], settings: str) -> tuple[list[str], list
     for row in rows:
         if row.name in _OF_THE_PAPER and settings in row.differences:
             gain = row.differences[settings]
-            if gain.n < 2:  # nothing to tell an interval from
+            if gain.n < 2:  # too few for an interval
                 continue
             side = above if gain.low > 0 else below if gain.high < 0 else around
             side.append(row.name)

@@ -112,8 +112,8 @@ def _lines(results: Results, claims: Sequence[Claim]) -> Iterator[str]:
             yield from _controls(outcome, task)
     verdicts = Counter(f.verdict for claim in claims for f in claim.findings)
     if verdicts:
-        told = listed([f"{verdicts[v]} “{v}”" for v in VERDICTS])
-        yield f"Of {sum(verdicts.values())} verdicts on {len(claims)} claims: {told}."
+        counts = listed([f"{verdicts[v]} “{v}”" for v in VERDICTS])
+        yield f"Of {sum(verdicts.values())} verdicts on {len(claims)} claims: {counts}."
 
 
 def _matched(outcome: Outcome, task: str) -> Iterator[str]:

@@ -78,14 +78,14 @@ def join_parts(title: str, parts: Iterable[Part], level: int = 2) -> Part:
     return Part(section(title, *(part.text for part in parts), level=level), pictures)
 
 
-def picture(name: str, says: str) -> str:
+def picture(name: str, alt: str) -> str:
     """Write the place of a picture; its folder is put in when the page is made.
 
     Parameters
     ----------
     name : str
         Its file.
-    says : str
+    alt : str
         What it shows, for those who cannot see it.
 
     Returns
@@ -99,7 +99,7 @@ def picture(name: str, says: str) -> str:
     >>> picture("figure2.svg", "Plans")
     '![Plans]({pictures}/figure2.svg)'
     """
-    return f"![{says}]({{pictures}}/{name})"
+    return f"![{alt}]({{pictures}}/{name})"
 
 
 def not_run(experiment: str) -> str:

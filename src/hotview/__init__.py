@@ -1,8 +1,8 @@
 """Multi-view learning without correspondence, by hierarchical optimal transport.
 
-``MultiViewEncoder`` and ``MultiViewClassifier`` are the estimators, ``hotview.losses`` the losses for
-a custom training loop, ``hotview.ot`` the optimal transport, ``hotview.datasets`` the data. Every
-module is imported on first use, so that ``import hotview`` and ``hotview --help`` are fast.
+``MultiViewEncoder`` and ``MultiViewClassifier`` are the estimators, ``hotview.losses`` the losses
+for a custom training loop, ``hotview.ot`` the optimal transport, ``hotview.datasets`` the data.
+Every module is imported on first use, so that ``import hotview`` and ``hotview --help`` are fast.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ DENSER = Rule(
     _denser,
 )
 
-#: For "W says something".
+#: For "another training gives the same W".
 STABLE = Rule(
     f"holds when the whole 95 % interval (jackknife over the trials) lies above {_HALF}; does not "
     f"hold when it lies below {_HALF}; cannot be told otherwise. Noise has 0, equal plans have 1",
@@ -171,7 +171,7 @@ def _words(entry: Entry) -> str:
 
 
 def stability_claim(results: Results) -> Claim:
-    """Ask whether another training gives the same plan.
+    """Measure whether another training gives the same plan.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ def claim(*findings):
 
 def test_every_claim_has_words_a_rule_and_a_number(results):
     for found in list_claims(results):
-        for words in (found.title, found.says, found.measured, found.rule):
+        for words in (found.title, found.quote, found.measured, found.rule):
             assert words
         assert "holds" in found.rule
         assert all(f.number and f.verdict in VERDICTS for f in found.findings)
