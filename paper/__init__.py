@@ -1,1 +1,1 @@
-"""Experiments as data: what the paper ran."""
+"""Reproduction of Luo, Xu and Carin (2020): experiments, results and the page about them."""

@@ -103,7 +103,7 @@ def value_of(cell: Cell, parameter: str) -> Any:
     Returns
     -------
     object
-        Its override, or else what the settings say.
+        Its override, else the value of the settings.
 
     Examples
     --------

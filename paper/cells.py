@@ -1,4 +1,4 @@
-"""One cell of a table, or point of a figure: what is trained on what, as data."""
+"""One cell of a table or point of a figure: dataset, task, method and settings, as data."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ TASKS = ("semi-supervised", "unsupervised")
 #: The paper's settings literally, and the defaults of our estimators.
 SETTINGS_NAMES = ("paper", "robust")
 
+#: Today's names of parameters in result files that were written before they were renamed.
+_RENAMED = {"view_weight": "regularizer_weight"}
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -31,7 +34,7 @@ class Cell:
     dataset : str
         One of `DATASETS`.
     task : str
-        One of `TASKS`; ``"-"`` in records of controls, which know none.
+        One of `TASKS`; ``"-"`` in records of controls, which have none.
     method : str
         A row of the paper, ``"no coupling"``, ``"no coupling + AE"``, ``"hotview default"`` or
         one of the controls.
@@ -78,7 +81,7 @@ class Cell:
 
     @property
     def essence(self) -> Cell:
-        """The same without what does not change its numbers: a control knows no task."""
+        """The cell without fields that do not affect its results: a control has no task."""
         return replace(self, task="-") if self.is_control else self
 
     @property
@@ -99,9 +102,11 @@ class Cell:
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Cell:
         """The cell that `to_json` wrote."""
-        overrides = given.get("overrides", {}).items()
-        restored = tuple((name, math.inf if v == "inf" else v) for name, v in overrides)
-        return cls(**{**given, "overrides": restored})
+        overrides = tuple(
+            (_RENAMED.get(name, name), math.inf if value == "inf" else value)
+            for name, value in given.get("overrides", {}).items()
+        )
+        return cls(**{**given, "overrides": overrides})
 
 
 def control_of(cell: Cell) -> Cell | None:

@@ -1,4 +1,4 @@
-"""``hotview reproduce``: run the paper's evaluation, and say how it compares."""
+"""``python -m paper run``: run the paper's evaluation and compare its results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from paper.cells import DATASETS, SETTINGS_NAMES, TASKS, Cell
 from paper.rows import Row, table_rows
 from paper.statistics import Difference, Score
 
-__all__ = ["Options", "check_options", "comparison_table", "run_reproduce"]
+__all__ = ["Options", "check_options", "comparison_table", "run_experiments"]
 
 _ALL = "all"
 _TABLES = ("table2", "table3", "table4", "synthetic")
@@ -30,7 +30,7 @@ _TABLES = ("table2", "table3", "table4", "synthetic")
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for; empty tuples stand for everything.
+    """Options of a run; empty tuples mean everything.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Options:
     device : str
         Where to train.
     jobs : int or None
-        Processes; None takes what joblib's `parallel_config` says, else one per core.
+        Processes; None takes that of joblib's `parallel_config`, else one per core.
     data : Path or None
         A folder or file with the data that are not in the package.
     out : Path
@@ -66,18 +66,18 @@ class Options:
 
     @property
     def experiments(self) -> list[Experiment]:
-        """Those that were asked for."""
+        """The experiments to run."""
         names = EXPERIMENTS if _ALL in self.names else self.names
         return [EXPERIMENTS[name] for name in dict.fromkeys(names)]
 
     @property
     def possible_datasets(self) -> list[str]:
-        """Datasets of the experiments, those asked for if any were."""
+        """Datasets of the experiments, restricted to the requested ones if any."""
         used = {name for experiment in self.experiments for name in experiment.datasets}
         return [d for d in DATASETS if d in used and d in (self.datasets or DATASETS)]
 
     def cells(self, experiment: Experiment, found: Sequence[str]) -> list[Cell]:
-        """Cells of an experiment on the datasets found, in the settings asked for."""
+        """Cells of an experiment on the available datasets, in the requested settings."""
         kept = ("-", *(self.settings or SETTINGS_NAMES))
         return [cell for cell in experiment.cells(found) if cell.settings in kept]
 
@@ -100,13 +100,13 @@ def _check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
             raise ValueError(f"Expected {what} to be one of {', '.join(known)}, but got {name!r}.")
 
 
-def run_reproduce(options: Options) -> int:
+def run_experiments(options: Options) -> int:
     """Run what is missing, write result files, print tables.
 
     Parameters
     ----------
     options : Options
-        What was asked for.
+        The options.
 
     Returns
     -------
@@ -140,15 +140,15 @@ def run_reproduce(options: Options) -> int:
         )
     outcome = _train(options, inventory.missing, device, jobs)
     if outcome.interrupted:
-        return _say_how_to_go_on(options, outcome, console)
+        return _print_interrupted(options, outcome, console)
     for experiment in options.experiments:
         _summarize(experiment, options, found, console)
-    return _tell_problems(inventory.foreign, outcome.errors)
+    return _print_problems(inventory.foreign, outcome.errors)
 
 
 @dataclass
 class _Outcome:
-    """What came of the trainings."""
+    """Outcome of the trainings."""
 
     n_done: int
     errors: list[str]
@@ -156,7 +156,7 @@ class _Outcome:
 
 
 def _find_datasets(options: Options, console: Console) -> list[str]:
-    """Names of the datasets at hand; those that are not are told, or, if asked for, an error."""
+    """Return the available datasets; raise if a requested one is missing."""
     from paper.data import find_datasets
 
     if options.data is not None and not options.data.exists():
@@ -196,7 +196,7 @@ def _check_nothing_is_lost(experiment: Experiment, options: Options, found: Sequ
 
 
 def _train(options: Options, missing: Any, device: str, jobs: int) -> _Outcome:
-    """Run all items under one bar, and note the run."""
+    """Run all items under one progress bar, and log the run."""
     from paper.progress import TrainingsBar
     from paper.schedule import expected_seconds, make_items
     from paper.workers import run_items
@@ -221,18 +221,18 @@ def _train(options: Options, missing: Any, device: str, jobs: int) -> _Outcome:
         outcome.errors.append("a process was killed, perhaps for lack of memory; use fewer --jobs")
     if not items:
         return outcome
-    _note_run(options, outcome, device, jobs, n_controls, time.perf_counter() - start)
+    _record_run(options, outcome, device, jobs, n_controls, time.perf_counter() - start)
     return outcome
 
 
-def _note_run(
+def _record_run(
     options: Options, outcome: _Outcome, device: str, jobs: int, n_controls: int, seconds: float
 ) -> None:
     from paper.environment import device_name, versions
     from paper.runs import append_run
 
     run = {
-        "command": shlex.join(["hotview", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", "paper", *sys.argv[1:]]),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "seconds": round(seconds, 1),
         "jobs": jobs,
@@ -246,7 +246,7 @@ def _note_run(
     append_run(options.out, run)
 
 
-def _say_how_to_go_on(options: Options, outcome: _Outcome, console: Console) -> int:
+def _print_interrupted(options: Options, outcome: _Outcome, console: Console) -> int:
     console.print(
         f"Stopped. {outcome.n_done} trainings of this run are kept in {options.out / 'records'}; "
         f"give the same command again{', without --again,' * options.again} to go on from there.",
@@ -277,7 +277,7 @@ def _summarize(
 
 
 def _fingerprints(found: Sequence[str], data: Path | None) -> Callable[[Cell, int], str | None]:
-    """What records must be of, where the data are at hand."""
+    """Return the expected fingerprint of the data of a record, where the data are available."""
     from paper.data import load_dataset
 
     def fingerprint(cell: Cell, trial: int) -> str | None:
@@ -288,7 +288,7 @@ def _fingerprints(found: Sequence[str], data: Path | None) -> Callable[[Cell, in
     return fingerprint
 
 
-def _tell_problems(foreign: Sequence[str], failed: Sequence[str]) -> int:
+def _print_problems(foreign: Sequence[str], failed: Sequence[str]) -> int:
     problems = [*foreign, *failed]
     if not problems:
         return 0

@@ -45,7 +45,7 @@ class Dataset:
     name : str
         One of `paper.cells.DATASETS`.
     label : str
-        What to call it in a table; it says when the data are not the paper's own.
+        Its name in tables, with a remark if the data are not the paper's own.
     views : dict of str to ndarray
         Row i is the same individual in all of them.
     target : ndarray

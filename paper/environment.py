@@ -1,32 +1,24 @@
-"""What numbers depend on beside the data: versions, and the machine."""
+"""Versions, devices and threads that the results depend on."""
 
 from __future__ import annotations
 
+import getpass
 import os
 import platform
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
-from typing import IO
 
 from threadpoolctl import threadpool_limits
 
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # no file locks on this system: then nobody waits
-    fcntl = None
+from hotview._files import file_lock
 
-__all__ = ["default_jobs", "device_name", "one_thread", "pick_device", "turn_on", "versions"]
+__all__ = ["default_jobs", "device_name", "gpu_lock", "one_thread", "pick_device", "versions"]
 
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn")
-_AT_ONCE = 1  # processes that train on a GPU at a time
-_WAIT = 0.005  # seconds
 
 
 def versions() -> dict[str, str]:
@@ -151,45 +143,29 @@ def default_jobs() -> int:
     return int(cpu_count())  # as many as this process may use
 
 
-@contextmanager
-def turn_on(device: str) -> Iterator[None]:
-    """Wait until no other process of this kind trains on a GPU.
+def gpu_lock(device: str) -> AbstractContextManager[None]:
+    """Wait until no other process of this user trains on a GPU, and hold it.
 
-    A GPU gives every process that wants it a slice of time in turn. What trains there asks for
-    answers all the time, and more at once brought nothing; but what comes before and after a
-    training needs no GPU, and keeps many processes busy.
+    Processes that train on one GPU at the same time share it and gain nothing; what comes before
+    and after a training needs no GPU, and keeps several processes busy.
 
     Parameters
     ----------
     device : str
-        Where a training is to run; nobody waits for a CPU.
+        Device of a training; nothing is locked for a CPU.
+
+    Returns
+    -------
+    context manager
+        The lock.
 
     Examples
     --------
-    >>> from paper.environment import turn_on
-    >>> with turn_on("cpu"):
+    >>> from paper.environment import gpu_lock
+    >>> with gpu_lock("cpu"):
     ...     pass
     """
-    if not device.startswith("cuda") or fcntl is None:
-        yield
-        return
-    name = f"hotview-{os.getuid()}-cuda{device.partition(':')[2] or 0}"
-    places = [Path(tempfile.gettempdir()) / f"{name}-{i}.lock" for i in range(_AT_ONCE)]
-    files = [place.open("w") for place in places]
-    try:
-        while not any(_is_free(file) for file in files):
-            time.sleep(_WAIT)
-        yield
-    finally:
-        for file in files:
-            file.close()  # which lets go of the lock, as the end of a process does
-
-
-def _is_free(file: IO[str]) -> bool:
-    """Take a lock, if nobody else has it."""
-    assert fcntl is not None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    if not device.startswith("cuda"):
+        return nullcontext()
+    name = f"hotview-{getpass.getuser()}-cuda{device.partition(':')[2] or 0}.lock"
+    return file_lock(Path(tempfile.gettempdir()) / name)

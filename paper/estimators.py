@@ -1,4 +1,4 @@
-"""From a cell to an estimator and what it is fitted to."""
+"""Build the estimator of a cell and its input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done, what is missing, and what is in the way."""
+"""Finished, missing and unreadable records of an experiment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown from numbers: tables, and how a mean, a difference and a share are written."""
+"""Markdown tables, and the format of means, differences and shares."""
 
 from __future__ import annotations
 

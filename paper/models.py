@@ -125,7 +125,7 @@ TRAINED: Mapping[str, Model] = MappingProxyType({m.name: m for m in (*MODELS, *U
 #: Our classifier as it is.
 DEFAULT = "hotview default"
 
-#: Plain methods of scikit-learn, which train no networks and know neither task nor settings.
+#: Plain methods of scikit-learn, which train no networks and have neither task nor settings.
 CONTROLS = (
     "logistic regression",
     "PCA + logistic regression",

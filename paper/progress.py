@@ -40,7 +40,7 @@ class TrainingsBar:
 
     def __init__(self, n_trainings: int, work: float, console: Console | None = None) -> None:
         self.n_trainings, self.work = n_trainings, work
-        self.n_done, self.work_done, self.told = 0, 0.0, 0
+        self.n_done, self.work_done, self.printed_tenths = 0, 0.0, 0
         self.console = console or Console(stderr=True)
         self.draws = self.console.is_terminal
         self.progress = Progress(
@@ -82,9 +82,9 @@ class TrainingsBar:
         self.n_done, self.work_done = self.n_done + n_trainings, self.work_done + work
         self.progress.update(self.task, advance=work, description=self._count())
         tenths = int(_LINES * self.work_done / self.work)
-        if not self.draws and tenths > self.told:
+        if not self.draws and tenths > self.printed_tenths:
             self.console.print(f"{self._count()}, about {self._left()} left", highlight=False)
-        self.told = tenths
+        self.printed_tenths = tenths
 
     def _count(self) -> str:
         return f"{self.n_done}/{self.n_trainings} trainings"

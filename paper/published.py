@@ -1,4 +1,4 @@
-"""What the paper reports: mean and standard deviation of test accuracy, in percent."""
+"""The paper's reported mean and standard deviation of test accuracy, in percent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file per cell and trial: where it is, what it holds, whether it is ours."""
+"""Record files, one per cell and trial: path, content and validation."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def read_record(out: Path, cell: Cell, trial: int, fingerprint: str | None = Non
     Raises
     ------
     ForeignRecordError
-        What is there is something else; the message says what.
+        The file is not a record of this cell and trial.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The rows of a table: the paper's figure, ours in both settings, the difference to a control."""
+"""Rows of a table: the paper's figure, ours in both settings, the difference to a control."""
 
 from __future__ import annotations
 

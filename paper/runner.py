@@ -1,4 +1,4 @@
-"""From cells and seeds to records: fits all trials of a cell together, and scores them."""
+"""Fit all trials of a cell together, and score them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.utils import Bunch
 
 from paper.cells import Cell
 from paper.data import load_dataset, split_dataset
-from paper.environment import device_name, one_thread, turn_on, versions
+from paper.environment import device_name, gpu_lock, one_thread, versions
 from paper.estimators import fit_arguments, make_estimator
 from paper.json_files import plain
 from paper.records import Record
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["counted_warnings", "run_cell"]
 
-_TEXT = 40  # characters of a warning that say which one it is
+_TEXT = 40  # characters that identify a warning
 
 _RANK = "effective_rank_"
 
@@ -136,7 +136,7 @@ def _run_together(
     fits = [(m, fit_arguments(cell, split)) for m, split in zip(models, splits, strict=True)]
     start = time.perf_counter()
     with counted_warnings() as counts:
-        fit_batched(fits, null=False, training=turn_on(device))
+        fit_batched(fits, null=False, training=gpu_lock(device))
     seconds = (time.perf_counter() - start) / len(trials)
     share = {text: n / len(trials) for text, n in counts.items()}
     score = score_encoder if cell.task == "unsupervised" else score_classifier

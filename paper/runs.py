@@ -1,4 +1,4 @@
-"""A line for every time that experiments were run: how, and how long it took."""
+"""The log of runs: command, machine and duration."""
 
 from __future__ import annotations
 

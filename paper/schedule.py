@@ -1,4 +1,4 @@
-"""Work in pieces of about a minute, the longest first."""
+"""Work items of about a minute, the longest first."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Item:
 
 
 def expected_seconds(cell: Cell, device: str = "cpu") -> float:
-    """Guess how long one trial of a cell takes, to order the work and to tell the time left.
+    """Estimate the seconds of one trial of a cell, to order the work and show the time left.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a fitted model is worth: accuracies on rows it has not seen."""
+"""Accuracies of fitted models on validation and test rows."""
 
 from __future__ import annotations
 

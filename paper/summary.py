@@ -1,4 +1,4 @@
-"""From records to one small file per experiment, from which tables and figures are made."""
+"""Summarize records in one small file per experiment."""
 
 from __future__ import annotations
 

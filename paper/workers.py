@@ -57,7 +57,7 @@ def count_workers(jobs: int | None = None) -> int:
     Parameters
     ----------
     jobs : int or None, default=None
-        Number of processes; None takes what joblib's `parallel_config` says, and where it says
+        Number of processes; None takes that of joblib's `parallel_config`, and where it has
         nothing one per core.
 
     Returns
@@ -90,7 +90,7 @@ def run_items(
     device: str = "cpu",
     data: Path | None = None,
 ) -> Iterator[Done]:
-    """Run items and write their records, and tell of each as it is done.
+    """Run items, write their records, and yield each item when it is done.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def run_items(
         The folder of all results.
     jobs : int or None, default=None
         Number of processes, as scikit-learn's `n_jobs`: 1 runs in this one, None takes what
-        joblib's `parallel_config` says, 1 where it says nothing. A backend that it names runs the
+        joblib's `parallel_config`, else 1. A backend that it names runs the
         items, on other machines too.
     device : str, default="cpu"
         Where to train networks.
@@ -167,7 +167,7 @@ class _Outcome:
 
 
 def _run_calls(calls: Sequence[Any], jobs: int | None) -> Iterator[_Outcome]:
-    """Call workers, and yield what they say as they say it."""
+    """Call workers, and yield their results as they arrive."""
     if not calls:
         return
     from joblib import Parallel, delayed, effective_n_jobs, parallel_config
@@ -181,7 +181,7 @@ def _run_calls(calls: Sequence[Any], jobs: int | None) -> Iterator[_Outcome]:
         n = min(effective_n_jobs(jobs), len(tasks))
         how = "generator_unordered" if backend.supports_return_generator else "list"
         parallel = Parallel(n, return_as=how, batch_size=1)
-    # A backend that tells nothing before all is done gets a few at a time.
+    # A backend that returns results only when all are done gets a few items at a time.
     at_once = len(tasks) if backend.supports_return_generator else n
     for start in range(0, len(tasks), at_once):
         yield from parallel(tasks[start : start + at_once])

@@ -1,4 +1,4 @@
-"""The page on the paper: what it reports, what we found, and which of its claims hold."""
+"""The page about the paper: its results, ours, and which of its claims hold."""
 
 from paper.report.page import render_page, write_page
 

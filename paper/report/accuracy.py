@@ -75,7 +75,7 @@ def accuracy_part(results: Results, experiment: str) -> Part:
     >>> from paper.report.accuracy import accuracy_part
     >>> from paper.report.results import Results
     >>> accuracy_part(Results({}), "table2").text.splitlines()[-1]
-    'Not run; `hotview reproduce table2` runs it.'
+    'Not run; `python -m paper run table2` runs it.'
     """
     title = f"Table {experiment[-1]}: {TABLES[experiment]}"
     outcome = results.outcomes.get(experiment)
@@ -199,7 +199,7 @@ def coupling_counts(rows: Iterable[Row], settings: str) -> tuple[list[str], list
     for row in rows:
         if row.name in _OF_THE_PAPER and settings in row.differences:
             gain = row.differences[settings]
-            if gain.n < 2:  # nothing to tell an interval from
+            if gain.n < 2:  # too few for an interval
                 continue
             side = above if gain.low > 0 else below if gain.high < 0 else around
             side.append(row.name)

@@ -1,4 +1,4 @@
-"""A score against a parameter, beside a control that does not depend on it."""
+"""Plot a score against a parameter, beside a control that does not depend on it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _PARTNERS = {"exact_individual": "same individual", "exact_class": "same class"}
 
 
 def exact_part(results: Results) -> Part:
-    """Show how sliced costs follow exact ones, and whom the exact assignment takes for partners.
+    """Compare sliced with exact costs, and the partners of the exact assignment.
 
     Parameters
     ----------

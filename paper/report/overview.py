@@ -1,4 +1,4 @@
-"""The beginning of the page: how it was made, and what came out in short."""
+"""Opening of the page: how it was made, and a summary of the results."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TITLE = "The paper, run again"
 
 _WHAT = """Luo, Xu and Carin, “Hierarchical Optimal Transport for Robust Multi-View Learning” \
 (2020): every table and figure of its evaluation, with the controls that it leaves out. This page \
-is made from the files in `results/` by `hotview report --paper`, which computes every number and \
-every verdict on it; `hotview reproduce all` writes the files."""
+is made from the files in `results/` by `python -m paper report`, which computes every number and \
+every verdict on it; `python -m paper run all` writes the files."""
 
 _PROTOCOL = """Each trial splits the rows 60/20/20 into training, validation and test. 5 % of the \
 training rows are aligned and labeled; the others have no label and are shuffled in every view on \
@@ -90,7 +90,7 @@ def _size(about: Mapping[str, Any]) -> str:
 
 def _made_with(outcomes: Sequence[Outcome]) -> str:
     if not outcomes:
-        return "Nothing was run yet; `hotview reproduce all` runs everything."
+        return "Nothing was run yet; `python -m paper run all` runs everything."
     trials = sorted({outcome.trials for outcome in outcomes})
     devices = dict.fromkeys(d for o in outcomes for d in o.record.get("devices", ()))
     versions: dict[str, dict[str, None]] = {}
@@ -112,8 +112,8 @@ def _lines(results: Results, claims: Sequence[Claim]) -> Iterator[str]:
             yield from _controls(outcome, task)
     verdicts = Counter(f.verdict for claim in claims for f in claim.findings)
     if verdicts:
-        told = listed([f"{verdicts[v]} “{v}”" for v in VERDICTS])
-        yield f"Of {sum(verdicts.values())} verdicts on {len(claims)} claims: {told}."
+        counts = listed([f"{verdicts[v]} “{v}”" for v in VERDICTS])
+        yield f"Of {sum(verdicts.values())} verdicts on {len(claims)} claims: {counts}."
 
 
 def _matched(outcome: Outcome, task: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Parts of the page: text, the pictures it shows, and how its numbers are written."""
+"""Parts of the page: text, figures and the format of numbers."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def join_parts(title: str, parts: Iterable[Part], level: int = 2) -> Part:
     return Part(section(title, *(part.text for part in parts), level=level), pictures)
 
 
-def picture(name: str, says: str) -> str:
+def picture(name: str, alt: str) -> str:
     """Write the place of a picture; its folder is put in when the page is made.
 
     Parameters
     ----------
     name : str
         Its file.
-    says : str
+    alt : str
         What it shows, for those who cannot see it.
 
     Returns
@@ -99,7 +99,7 @@ def picture(name: str, says: str) -> str:
     >>> picture("figure2.svg", "Plans")
     '![Plans]({pictures}/figure2.svg)'
     """
-    return f"![{says}]({{pictures}}/{name})"
+    return f"![{alt}]({{pictures}}/{name})"
 
 
 def not_run(experiment: str) -> str:
@@ -119,9 +119,9 @@ def not_run(experiment: str) -> str:
     --------
     >>> from paper.report.parts import not_run
     >>> not_run("table2")
-    'Not run; `hotview reproduce table2` runs it.'
+    'Not run; `python -m paper run table2` runs it.'
     """
-    return f"Not run; `hotview reproduce {experiment}` runs it."
+    return f"Not run; `python -m paper run {experiment}` runs it."
 
 
 def missing_words(n: int) -> str:

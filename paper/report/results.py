@@ -1,4 +1,4 @@
-"""What the page is made from: experiments, their cells, and comparisons between these."""
+"""Results of experiments, their cells, and comparisons between them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Entry:
     missing : int, default=0
         Number of trials that are missing.
     record : mapping, default={}
-        All that the file says about it: ``W``, ``W_std``, ``Ws``, ….
+        Content of the file for it: ``W``, ``W_std``, ``Ws``, ….
 
     Examples
     --------
@@ -80,7 +80,7 @@ class Outcome:
     entries : mapping of Cell to Entry
         What was found, in the order of the file.
     record : mapping, default={}
-        All that the file says: ``versions``, ``devices``, ``trainings``, ….
+        Content of the file: ``versions``, ``devices``, ``trainings``, ….
 
     Examples
     --------
@@ -101,7 +101,7 @@ class Outcome:
         return None if cell is None else self.entries.get(cell.essence)
 
     def select(self, **wanted: Any) -> list[Entry]:
-        """Entries whose cells have the values wanted; None where ``split`` is not said."""
+        """Return the entries whose cells have the given values; ``split`` defaults to None."""
         wanted = {"split": None, **wanted}
         return [
             entry

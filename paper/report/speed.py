@@ -1,4 +1,4 @@
-"""How long things took: the runs behind the page, and the records of the speed."""
+"""Durations of the runs behind the page, and records of the speed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["distances_part", "duration", "replica_rows", "speed_part"]
 
 
 def duration(seconds: float) -> str:
-    """Write a time as people say it.
+    """Format a duration.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
 def _run(run: Mapping[str, Any]) -> list[str]:
     remarks = [f"{run.get('failed')} failed"] * bool(run.get("failed"))
     remarks += ["interrupted"] * bool(run.get("interrupted"))
-    said = f" ({', '.join(remarks)})" if remarks else ""
-    told = (run.get(key, ABSENT) for key in ("date", "device", "jobs", "trainings", "controls"))
-    return [f"`{run.get('command', ABSENT)}`{said}", *map(str, told), _time(run)]
+    suffix = f" ({', '.join(remarks)})" if remarks else ""
+    columns = (run.get(key, ABSENT) for key in ("date", "device", "jobs", "trainings", "controls"))
+    return [f"`{run.get('command', ABSENT)}`{suffix}", *map(str, columns), _time(run)]
 
 
 def _time(run: Mapping[str, Any]) -> str:
@@ -157,7 +157,7 @@ def _case(case: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def _slopes(bench: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Exponents of growth: the last doubling tells more than all, where overhead counts."""
+    """Exponents of growth, of all sizes and of the last doubling, where overhead is small."""
     header = ["grows with the power", *names]
     rows = (
         [f"of {axis}, {words}", *(_slope(found["slope"].get(name), key) for name in names)]

@@ -1,8 +1,8 @@
 """Multi-view learning without correspondence, by hierarchical optimal transport.
 
-``MultiViewEncoder`` and ``MultiViewClassifier`` are the estimators, ``hotview.losses`` their losses
-for one's own training loop, ``hotview.ot`` the transport core, ``hotview.datasets`` the data. Each
-is imported when it is first used, so that ``import hotview`` and ``hotview --help`` are quick.
+``MultiViewEncoder`` and ``MultiViewClassifier`` are the estimators, ``hotview.losses`` the losses
+for a custom training loop, ``hotview.ot`` the optimal transport, ``hotview.datasets`` the data.
+Every module is imported on first use, so that ``import hotview`` and ``hotview --help`` are fast.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hotview import estimators as estimators
     from hotview import evaluation as evaluation
     from hotview import export as export
+    from hotview import federated as federated
     from hotview import losses as losses
     from hotview import model_selection as model_selection
     from hotview import omics as omics
@@ -37,6 +38,7 @@ __all__ = [
     "estimators",
     "evaluation",
     "export",
+    "federated",
     "load",
     "losses",
     "model_selection",

@@ -1,4 +1,4 @@
-"""``python -m hotview``, which torchrun starts."""
+"""``python -m hotview``, the command line; torchrun starts it this way."""
 
 from hotview.cli import main
 

@@ -1,4 +1,4 @@
-"""The shapes of what users pass in and what travels between the folders."""
+"""Type aliases of arrays, views and random states."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -6,10 +6,10 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-#: Any numeric numpy array; which numbers it holds is checked at run time, in ``_validation``.
+#: Any numeric numpy array; its data type is checked at run time, in ``_validation``.
 Array: TypeAlias = npt.NDArray[Any]
 
-#: Row or individual numbers, and classes counted from 0.
+#: Row numbers, ids of individuals, and classes counted from 0.
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -17,7 +17,7 @@ class SparseMatrix(Protocol):
     """A scipy sparse matrix or array of any format."""
 
     def toarray(self) -> Any:
-        """Return the same matrix with its zeros written out."""
+        """Return the matrix as a dense array."""
 
 
 #: One view: a 2-D table, rows are individuals (numpy, data frame, tensor, nested lists, sparse).
@@ -26,5 +26,5 @@ View: TypeAlias = npt.ArrayLike | SparseMatrix
 #: Several views, named by a dict, or numbered ``view_0``, … in a list or tuple.
 Views: TypeAlias = Mapping[str, View] | Sequence[View]
 
-#: What every ``random_state`` takes: fresh entropy, a seed, or a generator that is moved on.
+#: A ``random_state``: None for fresh entropy, a seed, or a generator that is advanced.
 RandomState: TypeAlias = int | np.random.Generator | None

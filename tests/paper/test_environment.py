@@ -11,9 +11,9 @@ from paper import environment
 from paper.environment import (
     default_jobs,
     device_name,
+    gpu_lock,
     one_thread,
     pick_device,
-    turn_on,
     versions,
 )
 
@@ -63,7 +63,7 @@ def test_few_train_on_a_gpu_at_a_time(tmp_path, monkeypatch):
 
     def work():
         nonlocal inside, most
-        with turn_on("cuda:0"):
+        with gpu_lock("cuda:0"):
             with lock:
                 inside += 1
                 most = max(most, inside)
@@ -77,17 +77,17 @@ def test_few_train_on_a_gpu_at_a_time(tmp_path, monkeypatch):
     for thread in threads:
         thread.join(timeout=30)
     assert inside == 0
-    assert most == environment._AT_ONCE
+    assert most == 1
 
 
 def test_nobody_waits_for_a_cpu(tmp_path, monkeypatch):
     monkeypatch.setattr(environment.tempfile, "gettempdir", lambda: str(tmp_path))
-    with turn_on("cpu"), turn_on("cpu"):
+    with gpu_lock("cpu"), gpu_lock("cpu"):
         assert list(tmp_path.iterdir()) == []
 
 
 def test_a_turn_ends_with_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(environment.tempfile, "gettempdir", lambda: str(tmp_path))
-    for _ in range(environment._AT_ONCE + 1):
-        with pytest.raises(RuntimeError), turn_on("cuda"):
+    for _ in range(2):
+        with pytest.raises(RuntimeError), gpu_lock("cuda"):
             raise RuntimeError

@@ -37,7 +37,7 @@ def test_the_settings_are_those_that_the_paper_states():
     assert (SETTINGS["reg"], SETTINGS["sinkhorn_max_iter"]) == (0.1, 20)
     assert (SETTINGS["n_projections"], SETTINGS["projections"]) == (3, "iid")
     assert SETTINGS["n_references"] == 3
-    assert (SETTINGS["scale"], SETTINGS["cost_decay"]) == ("sum", 0.0)
+    assert (SETTINGS["reduction"], SETTINGS["cost_decay"]) == ("sum", 0.0)
     assert SETTINGS["initialization"] == "random"
 
 

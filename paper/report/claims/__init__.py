@@ -1,1 +1,1 @@
-"""The paper's statements one by one: what was measured, and the verdict that a rule gives."""
+"""The paper's claims: measurements, and the verdict of a rule on each."""

@@ -39,12 +39,12 @@ _TABLE_OF = {task: table for table, task in TABLES.items()}
 
 @dataclass(frozen=True)
 class Contrast:
-    """Pairs of rows, the first of which is said to be better.
+    """Pairs of rows, the first of which is claimed to be better.
 
     Parameters
     ----------
-    title, says : str
-        The claim, and what the paper says.
+    title, quote : str
+        The claim, and the paper's statement.
     rule : Rule
         When it holds.
     better, worse : tuple of str
@@ -62,7 +62,7 @@ class Contrast:
     """
 
     title: str
-    says: str
+    quote: str
     rule: Rule
     better: tuple[str, ...]
     worse: tuple[str, ...]
@@ -75,10 +75,10 @@ def _uncoupled(rows: Sequence[str]) -> tuple[str, ...]:
 
 
 def _for_both_tasks(
-    title: str, says: str, rule: Rule, better: tuple[str, ...], worse: tuple[str, ...]
+    title: str, quote: str, rule: Rule, better: tuple[str, ...], worse: tuple[str, ...]
 ) -> Iterator[Contrast]:
     for task in TASKS:
-        yield Contrast(f"{title}, {task}", says, rule, better, worse, task)
+        yield Contrast(f"{title}, {task}", quote, rule, better, worse, task)
 
 
 #: (8) is LSCCA, (9) DGCCA, and (8) + AE AECCA, with another distance: these are compared.
@@ -180,7 +180,7 @@ def contrast_claim(results: Results, contrast: Contrast) -> Claim:
     outcome = results.outcomes.get(tables[0])
     return Claim(
         contrast.title,
-        contrast.says,
+        contrast.quote,
         f"mean over {named}{tasks}, percentage points",
         contrast.rule.words,
         tuple(_findings(results, outcome, contrast)) if outcome else (),

@@ -1,4 +1,4 @@
-"""Claims about which views the plans hold together."""
+"""Claims about the groups of views in the transport plans."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ GROUPED = Rule(
 
 @dataclass(frozen=True)
 class Group:
-    """What the paper says of some views.
+    """A statement of the paper about some views.
 
     Parameters
     ----------
     words : str
-        What is said of them: "{} is closest to {}".
+        The statement: "{} is closest to {}".
     views : tuple of str
         The views.
     seen : callable
@@ -102,7 +102,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """What is said, with names."""
+        """Return the statement with the names of the views."""
         return self.words.format(listed(self.views[:-1] or self.views), self.views[-1])
 
 

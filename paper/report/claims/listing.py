@@ -1,4 +1,4 @@
-"""All claims, and how they stand on the page."""
+"""All claims, and their section of the page."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def claims_part(claims: Sequence[Claim]) -> Part:
 
 
 def written_claim(claim: Claim) -> str:
-    """Lay out one claim: what the paper says, what was measured, the rule, the verdicts.
+    """Render one claim: the paper's statement, the measurement, the rule, the verdicts.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def written_claim(claim: Claim) -> str:
     rows = [[f.data, f.how, f.number, f"**{f.verdict}**"] for f in claim.findings]
     laid = table(["data", "how", "measured", "verdict"], rows, words=2) if rows else _how(claim)
     measured = f"*Measured*: {claim.measured}. *Rule*: {claim.rule}."
-    return section(claim.title, f"> {claim.says}", measured, laid, level=3)
+    return section(claim.title, f"> {claim.quote}", measured, laid, level=3)
 
 
 def overview(claims: Sequence[Claim]) -> str:
@@ -166,5 +166,5 @@ def _link(title: str) -> str:
 
 def _how(claim: Claim) -> str:
     script = claim.needs.endswith(".py")
-    command = f"python {claim.needs}" if script else f"hotview reproduce {claim.needs}"
+    command = f"python {claim.needs}" if script else f"python -m paper run {claim.needs}"
     return f"Not run; `{command}` runs it."

@@ -1,4 +1,4 @@
-"""Claims about what is lost when a view is taken away."""
+"""Claims about the accuracy lost when a view is removed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["LOSSES", "Loss", "equal_loss_claim", "loss_claim"]
 
 @dataclass(frozen=True)
 class Loss:
-    """Views said to be missed more than others.
+    """Views whose removal is claimed to hurt more than that of others.
 
     Parameters
     ----------
     dataset : str
         Where.
-    title, says : str
-        The claim, and what the paper says.
+    title, quote : str
+        The claim, and the paper's statement.
     missed, spared : tuple of str
-        Views whose removal is said to hurt, and the others.
+        Views whose removal is claimed to hurt, and the others.
 
     Examples
     --------
@@ -39,12 +39,12 @@ class Loss:
 
     dataset: str
     title: str
-    says: str
+    quote: str
     missed: tuple[str, ...]
     spared: tuple[str, ...]
 
 
-#: What the paper says about table 4.
+#: The paper's statements about table 4.
 LOSSES = (
     Loss(
         "handwritten",
@@ -68,7 +68,7 @@ _METHODS = (*((METHOD, settings) for settings in SETTINGS_NAMES), (PLAIN, "-"))
 
 
 def loss_claim(results: Results, loss: Loss) -> Claim:
-    """Compare what two kinds of views are missed by, also by a method that knows no transport.
+    """Compare the loss without two kinds of views, also of a method without transport.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def loss_claim(results: Results, loss: Loss) -> Claim:
     outcome = results.outcomes.get("table4")
     return Claim(
         loss.title,
-        loss.says,
+        loss.quote,
         f"accuracy without one of {', '.join(loss.spared)} (mean) − accuracy without "
         f"{' or '.join(loss.missed)} (mean), percentage points; {PLAIN} beside it tells whether "
         "that is a property of the views or of the transport",

@@ -1,4 +1,4 @@
-"""Claims about hyper-parameters: that they hardly matter, and which value is the best."""
+"""Claims about hyper-parameters: robustness, and the best values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a claim holds: rules, and what follows from them."""
+"""Rules that decide whether a claim holds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 #: Percentage points that are too few to matter.
 MARGIN = 0.5
 
-#: What can be said of a claim.
+#: Possible verdicts on a claim.
 VERDICTS = ("holds", "does not hold", "not on our data", "cannot be told")
 
 
@@ -36,7 +36,7 @@ class Rule:
     words : str
         The rule, for the page.
     decide : callable
-        From what was measured to True (it holds), False (it does not) or None (cannot be told).
+        Maps the measurement to True (it holds), False (it does not) or None (cannot be told).
 
     Examples
     --------
@@ -59,11 +59,11 @@ class Finding:
     data : str
         Label of the dataset.
     how : str
-        Settings, method: whatever tells it from the other findings.
+        Settings and method, which distinguish it from the other findings.
     number : str
         What was measured, written out.
     holds : bool or None
-        What the rule says; None if it cannot be told.
+        Verdict of the rule; None if it cannot be told.
     own : bool, default=True
         Whether these are the paper's own data. On others a claim of the paper cannot fail, but
         only not be seen.
@@ -99,8 +99,8 @@ class Claim:
     ----------
     title : str
         The statement, short.
-    says : str
-        What the paper says.
+    quote : str
+        Statement of the paper.
     measured : str
         What was measured.
     rule : str
@@ -118,7 +118,7 @@ class Claim:
     """
 
     title: str
-    says: str
+    quote: str
     measured: str
     rule: str
     findings: tuple[Finding, ...]
@@ -133,7 +133,7 @@ def is_the_papers(dataset: str, about: Mapping[str, Any]) -> bool:
     dataset : str
         Its name.
     about : mapping
-        What the file says about it; a label with a remark in brackets tells that it is not.
+        Its description in the file; a remark in brackets marks data that are not the paper's.
 
     Returns
     -------

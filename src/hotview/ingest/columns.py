@@ -12,7 +12,7 @@ import numpy as np
 from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
-from hotview.datasets.readers.tables import Table, refuse_index
+from hotview.datasets.readers.tables import TableFile, refuse_index
 
 __all__ = ["RULE", "Column", "ViewColumns", "choose_columns", "encode_table"]
 
@@ -96,13 +96,13 @@ class ViewColumns:
 
 
 def choose_columns(
-    table: Table, leave_out: Collection[str], categorical: Collection[str]
+    table: TableFile, leave_out: Collection[str], categorical: Collection[str]
 ) -> ViewColumns:
     """Find out what the columns of a table are.
 
     Parameters
     ----------
-    table : Table
+    table : TableFile
         The table, opened.
     leave_out : collection of str
         Columns that are no measurements; they need not exist.
@@ -129,7 +129,7 @@ def choose_columns(
     return ViewColumns(columns, sum(column.width for column in columns))
 
 
-def _refuse_few_words(table: Table, cells: Mapping[str, Sequence[str | None]]) -> None:
+def _refuse_few_words(table: TableFile, cells: Mapping[str, Sequence[str | None]]) -> None:
     """Refuse columns of numbers in which some cells are text: these are mistakes."""
     for name, column in cells.items():
         known = [(row, cell) for row, cell in enumerate(column, start=1) if cell is not None]
@@ -144,7 +144,7 @@ def _refuse_few_words(table: Table, cells: Mapping[str, Sequence[str | None]]) -
 
 
 def _refuse_free_text(
-    table: Table, values: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str | None]]
+    table: TableFile, values: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str | None]]
 ) -> None:
     """Refuse text that is no category, all such columns at once."""
     wrong = {
@@ -188,12 +188,12 @@ class Encoded:
     unseen: dict[str, list[str]]
 
 
-def encode_table(table: Table, view: ViewColumns) -> Encoded:
+def encode_table(table: TableFile, view: ViewColumns) -> Encoded:
     """Read a table by the columns that were chosen before, in whatever order it has them.
 
     Parameters
     ----------
-    table : Table
+    table : TableFile
         The table, opened.
     view : ViewColumns
         Its columns.

@@ -11,7 +11,7 @@ import numpy as np
 
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
-from hotview.datasets.readers.tables import Table
+from hotview.datasets.readers.tables import TableFile
 from hotview.ingest.tables import OpenView
 
 __all__ = [
@@ -35,7 +35,7 @@ class LabelSource:
 
     Parameters
     ----------
-    table : Table or None
+    table : TableFile or None
         A table of their own; None for columns of the views' tables.
     label_column : str
         The column of labels.
@@ -45,12 +45,12 @@ class LabelSource:
         What stands for no label, beside empty cells.
     """
 
-    table: Table | None
+    table: TableFile | None
     label_column: str
     id_column: str | None = None
     marker: str | None = None
 
-    def read(self, table: Table) -> list[str | None]:
+    def read(self, table: TableFile) -> list[str | None]:
         """The labels of a table as text."""
         if self.label_column not in table.names:
             hint = did_you_mean(self.label_column, table.names)
@@ -115,7 +115,7 @@ def find_labels(
     return LabelCells(merge_labels(parts), alone)
 
 
-def _of_own_table(source: LabelSource, table: Table) -> dict[str, str | None]:
+def _of_own_table(source: LabelSource, table: TableFile) -> dict[str, str | None]:
     assert source.id_column is not None
     if source.id_column not in table.names:
         hint = did_you_mean(source.id_column, table.names)

@@ -13,7 +13,7 @@ from hotview.datasets.files import Options
 from hotview.datasets.linking import align_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.tables import Table
+from hotview.datasets.readers.tables import TableFile
 from hotview.ingest.columns import Column, ViewColumns, encode_table
 from hotview.ingest.tables import OpenView, open_table, open_views, row_ids
 
@@ -129,7 +129,7 @@ def read_rows(
 
 def open_id_files(
     files: Mapping[str, str], views: Sequence[str], options: Options
-) -> dict[str, Table]:
+) -> dict[str, TableFile]:
     """Open the tables that hold ids of views."""
     for name in files:
         if name not in views:
@@ -138,7 +138,7 @@ def open_id_files(
 
 
 def _read_view(
-    view: OpenView, columns: ViewColumns, recipe: Recipe, id_files: Mapping[str, Table]
+    view: OpenView, columns: ViewColumns, recipe: Recipe, id_files: Mapping[str, TableFile]
 ) -> TableRows:
     remarks = []
     if view.table is not None and columns.columns is None:
@@ -157,7 +157,7 @@ def _read_view(
 
 
 def _name_columns(
-    view: OpenView, table: Table, columns: ViewColumns, recipe: Recipe
+    view: OpenView, table: TableFile, columns: ViewColumns, recipe: Recipe
 ) -> ViewColumns:
     """Take the columns of a table in their order, where those of the fit had no names."""
     names = [name for name in table.names if name not in recipe.left_out]

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotview.datasets.files import FORMATS, TABLES, Options, read_file
+from hotview.datasets.files import FORMATS, TABLES, File, Options, list_files, read_file
+from hotview.datasets.readers.arrays import read_obs_names
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.omics import read_obs_names
-from hotview.datasets.readers.sources import File, list_files
-from hotview.datasets.readers.tables import Table
+from hotview.datasets.readers.tables import TableFile
 
 __all__ = ["OpenView", "open_table", "open_views", "row_ids", "split_name"]
 
@@ -28,7 +27,7 @@ class OpenView:
         What the view is called.
     path : Path
         Its file.
-    table : Table or None
+    table : TableFile or None
         Its columns, not read yet, where they have names.
     X : ndarray, csr_array or None
         Its numbers, where its columns have no names.
@@ -38,7 +37,7 @@ class OpenView:
 
     name: str
     path: Path
-    table: Table | None = None
+    table: TableFile | None = None
     X: Matrix | None = None
     own_ids: list[str] | None = None
 
@@ -114,7 +113,7 @@ def _open(file: File, options: Options) -> list[OpenView]:
     ]
 
 
-def open_table(path: str | Path, options: Options) -> Table:
+def open_table(path: str | Path, options: Options) -> TableFile:
     """Open a file that has to have named columns: labels, or ids.
 
     Parameters
@@ -126,7 +125,7 @@ def open_table(path: str | Path, options: Options) -> Table:
 
     Returns
     -------
-    Table
+    TableFile
         The table, not read yet.
     """
     [file] = list_files([path], FORMATS)
@@ -136,7 +135,7 @@ def open_table(path: str | Path, options: Options) -> Table:
 
 
 def row_ids(
-    view: OpenView, id_column: str | None, files: Mapping[str, Table]
+    view: OpenView, id_column: str | None, files: Mapping[str, TableFile]
 ) -> list[str | None] | None:
     """The id of every row of a view, or None where it has none.
 
@@ -146,7 +145,7 @@ def row_ids(
         The view.
     id_column : str or None
         The column of ids; None if nobody has any.
-    files : dict of str to Table
+    files : dict of str to TableFile
         Tables that hold the ids of some views, row by row.
 
     Returns

@@ -14,7 +14,7 @@ def claim(*findings):
 
 def test_every_claim_has_words_a_rule_and_a_number(results):
     for found in list_claims(results):
-        for words in (found.title, found.says, found.measured, found.rule):
+        for words in (found.title, found.quote, found.measured, found.rule):
             assert words
         assert "holds" in found.rule
         assert all(f.number and f.verdict in VERDICTS for f in found.findings)
@@ -27,7 +27,7 @@ def test_titles_differ(results):
 
 def test_what_was_not_run_says_how_to():
     text = claims_part(list_claims(Results({}))).text
-    assert "Not run; `hotview reproduce table2` runs it." in text
+    assert "Not run; `python -m paper run table2` runs it." in text
     assert "Not run; `python benchmarks/ground_distances.py` runs it." in text
 
 
