@@ -88,7 +88,7 @@ def test_numbers_are_scikit_learns(names):
     assert found.calibration_error == expected_calibration_error(P, y, names)
 
 
-def test_a_class_that_is_not_known_is_always_missed():
+def test_an_unknown_class_counts_as_an_error():
     found = assess(["a", "z"], [[0.9, 0.1], [0.2, 0.8]], ["a", "b"])
     assert found.accuracy.value == 0.5
     assert found.classes == ["a", "b", "z"]

@@ -20,21 +20,17 @@ from sklearn.utils.validation import check_is_fitted
 from hotview._types import Array, IntArray, Views
 from hotview._validation import check_count, check_target, check_views
 
-#: Inverse penalty C on principal components: blocks of unit variance have small entries, for which
-#: scikit-learn's default of 1 is too strong a penalty.
+#: Inverse penalty C of logistic regression on components: as blocks of unit variance have small
+#: entries, scikit-learn's default of 1 is too strong a penalty.
 _COMPONENTS_C = 10.0
-
+#: Maximum number of iterations; scikit-learn's default of 100 is too small for wide views.
+_LOGISTIC_ITER = 10_000
 #: PCA uses a truncated solver if a view has this many times as many rows and columns as components.
 _WIDE = 5
-
 #: Label spreading: α; it converges as αⁿ, long before the maximum number of iterations.
 _ALPHA, _MAX_ITER, _TOLERANCE = 0.95, 2000, 1e-10
-
 #: Added to the scores of each view before they are multiplied, so that no view can veto a class.
 _SCORE_FLOOR = 0.01
-
-#: scikit-learn's default of 100 iterations is too small for hundreds of columns.
-_LOGISTIC_ITER = 10_000
 
 
 class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -57,7 +53,7 @@ class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
             Rows that sum to 1.
         """
         check_is_fitted(self, "classes_")
-        views = _check_same(Xs, self._columns, aligned=True)
+        views = _check_rows(Xs, self._columns, aligned=True)
         return self._probabilities({name: views[name] for name in self._columns})
 
     def predict(self, Xs: Views) -> Array:
@@ -73,8 +69,7 @@ class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         ndarray of shape (n_rows,)
             Entries of ``classes_``.
         """
-        best: Array = self.predict_proba(Xs).argmax(axis=1)
-        return self.classes_[best]
+        return np.asarray(self.classes_[self.predict_proba(Xs).argmax(axis=1)])
 
     def score(self, Xs: Views, y: npt.ArrayLike) -> float:
         """Return the accuracy.
@@ -96,7 +91,7 @@ class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _fit(self, Xs: Views, y: npt.ArrayLike, more: Views | None, *, aligned: bool) -> Self:
         """Check the labeled rows and the optional unlabeled rows, and fit on both."""
-        linked = _check_finite(check_views(Xs, aligned=True))
+        linked = _check_rows(Xs, None, aligned=True)
         labels = check_target(y, len(next(iter(linked.values()))))
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
@@ -105,7 +100,7 @@ class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
                 f"{classes.tolist()[0]!r}. Add labeled rows of another class."
             )
         columns = {name: X.shape[1] for name, X in linked.items()}
-        rest = {} if more is None else _check_same(more, columns, aligned=aligned)
+        rest = {} if more is None else _check_rows(more, columns, aligned=aligned)
         rows = {name: np.vstack([X, rest.get(name, X[:0])]) for name, X in linked.items()}
         self._fit_rows(rows, codes.astype(np.int64, copy=False))
         self.classes_, self._columns = classes, columns
@@ -147,7 +142,7 @@ class ConcatenatedLogisticRegression(_UnalignedBaseline):
     """Logistic regression on the concatenated views of the labeled rows.
 
     Columns are standardized on all training rows of their view, linked and unaligned; the
-    regression (scikit-learn's, with its default penalty) is fitted on the linked rows only.
+    regression (with scikit-learn's default penalty) is fitted on the linked rows only.
 
     Attributes
     ----------
@@ -188,7 +183,7 @@ class PCALogisticRegression(_UnalignedBaseline):
     Parameters
     ----------
     n_components : int, default=20
-        Principal components of each view; all of them where a view has fewer.
+        Principal components of each view; all if a view has fewer.
 
     Attributes
     ----------
@@ -201,8 +196,7 @@ class PCALogisticRegression(_UnalignedBaseline):
     >>> from hotview.evaluation import PCALogisticRegression
     >>> digits = load_handwritten()
     >>> data = unalign(digits.views, digits.target, random_state=0)
-    >>> baseline = PCALogisticRegression()
-    >>> baseline = baseline.fit(data.linked, data.target, unaligned=data.unaligned)
+    >>> baseline = PCALogisticRegression().fit(data.linked, data.target, unaligned=data.unaligned)
     >>> baseline.score(data.test, data.test_target) > 0.85
     True
     """
@@ -229,18 +223,16 @@ class PerViewLabelPropagation(_UnalignedBaseline):
         p(k | x) ∝ Π_s (score_sk(x_s) + 0.01)
 
     Each view is standardized and projected on its leading principal components, estimated from all
-    its training rows, linked and unaligned. There, scikit-learn's `LabelSpreading` (α = 0.95)
-    propagates the linked rows' labels along the symmetrized k-nearest-neighbor graph, normalized
-    by class mass; the scores of a row sum to 1. A new row gets the mean score of its nearest
-    training rows. No alignment of the unlabeled rows is used, and no new row is in a graph.
+    its training rows. scikit-learn's `LabelSpreading` (α = 0.95) propagates the labels along the
+    symmetrized k-nearest-neighbor graph, normalized by class mass; scores of a row sum to 1. A new
+    row gets the mean score of its nearest training rows; it is not in the graph.
 
     Parameters
     ----------
     n_components : int, default=20
-        Principal components of each view; all of them where a view has fewer.
+        Principal components of each view; all if a view has fewer.
     n_neighbors : int, default=10
-        Neighbors of a row in the graph, and of a new row among the training rows; all of the
-        others where a view has fewer rows.
+        Neighbors of a row in the graph and of a new row; all if there are fewer training rows.
 
     Attributes
     ----------
@@ -253,8 +245,7 @@ class PerViewLabelPropagation(_UnalignedBaseline):
     >>> from hotview.evaluation import PerViewLabelPropagation
     >>> digits = load_handwritten()
     >>> data = unalign(digits.views, digits.target, random_state=0)
-    >>> baseline = PerViewLabelPropagation()
-    >>> baseline = baseline.fit(data.linked, data.target, unaligned=data.unaligned)
+    >>> baseline = PerViewLabelPropagation().fit(data.linked, data.target, unaligned=data.unaligned)
     >>> baseline.score(data.test, data.test_target) > 0.9
     True
     """
@@ -271,27 +262,23 @@ class PerViewLabelPropagation(_UnalignedBaseline):
         }
 
     def _probabilities(self, views: dict[str, Array]) -> Array:
-        scores = [
-            self._propagated[name].predict(self._projectors[name].transform(X))
-            for name, X in views.items()
-        ]
-        return np.asarray(softmax(np.log(np.array(scores) + _SCORE_FLOOR).sum(axis=0), axis=1))
+        projected = {name: self._projectors[name].transform(X) for name, X in views.items()}
+        scores = np.array([self._propagated[name].predict(Z) for name, Z in projected.items()])
+        return np.asarray(softmax(np.log(scores + _SCORE_FLOOR).sum(axis=0), axis=1))
 
 
 class ConcatenatedLabelPropagation(_Baseline):
     """Label propagation on the concatenated views; the unlabeled rows must be aligned.
 
-    Distances are those of the principal components of all views, each view scaled to unit total
-    variance as in `PCALogisticRegression`. Labels are propagated and predicted as in
-    `PerViewLabelPropagation`, in one graph instead of one per view.
+    As in `PerViewLabelPropagation`, in one graph of the concatenated principal components, each
+    view scaled to unit total variance as in `PCALogisticRegression`.
 
     Parameters
     ----------
     n_components : int, default=20
-        Principal components of each view; all of them where a view has fewer.
+        Principal components of each view; all if a view has fewer.
     n_neighbors : int, default=10
-        Neighbors of a row in the graph, and of a new row among the training rows; all of the
-        others where there are fewer rows.
+        Neighbors of a row in the graph and of a new row; all if there are fewer training rows.
 
     Attributes
     ----------
@@ -304,8 +291,7 @@ class ConcatenatedLabelPropagation(_Baseline):
     >>> from hotview.evaluation import ConcatenatedLabelPropagation
     >>> digits = load_handwritten()
     >>> data = unalign(digits.views, digits.target, random_state=0)
-    >>> baseline = ConcatenatedLabelPropagation()
-    >>> baseline = baseline.fit(data.linked, data.target, paired=data.paired)
+    >>> baseline = ConcatenatedLabelPropagation().fit(data.linked, data.target, paired=data.paired)
     >>> baseline.score(data.test, data.test_target) > 0.9
     True
     """
@@ -382,38 +368,33 @@ def _propagate_labels(Z: Array, codes: IntArray, n_neighbors: int) -> _Propagate
     A = neighbors.kneighbors_graph()  # no row is its own neighbor
     A = (A + A.T) / 2
     labels = np.concatenate([codes, np.full(len(Z) - len(codes), -1)])
-    model = LabelSpreading(
-        kernel=lambda *_: A, alpha=_ALPHA, max_iter=_MAX_ITER, tol=_TOLERANCE
-    ).fit(Z, labels)
-    mass = model.label_distributions_ / np.bincount(codes)  # each class starts with mass 1
+    model = LabelSpreading(kernel=lambda *_: A, alpha=_ALPHA, max_iter=_MAX_ITER, tol=_TOLERANCE)
+    scores = model.fit(Z, labels).label_distributions_
+    mass = scores / np.bincount(codes)  # each class starts with mass 1
     total = mass.sum(axis=1, keepdims=True)
     uniform = np.full_like(mass, 1.0 / mass.shape[1])  # for rows that no label reaches
     return _PropagatedLabels(neighbors, np.divide(mass, total, out=uniform, where=total > 0))
 
 
-def _check_finite(views: dict[str, Array]) -> dict[str, Array]:
-    """Return views as float64; raise if values are missing or infinite."""
-    for name, X in views.items():
+def _check_rows(views: Views, columns: dict[str, int] | None, *, aligned: bool) -> dict[str, Array]:
+    """Check views against the `columns` in fit: all of them if rows are aligned, else a subset."""
+    arrays = check_views(views, aligned=aligned)
+    for name, X in arrays.items():
         if not np.isfinite(X).all():
             raise ValueError(
                 f"Expected view {name!r} to hold finite numbers, but some are missing or infinite. "
                 "Fill them in, for instance with sklearn.impute.SimpleImputer."
             )
-    return {name: X.astype(np.float64, copy=False) for name, X in views.items()}
-
-
-def _check_same(views: Views, columns: dict[str, int], *, aligned: bool) -> dict[str, Array]:
-    """Check views against those in fit: all of them if rows are aligned, else a subset."""
-    arrays = _check_finite(check_views(views, aligned=aligned))
-    if not arrays.keys() <= columns.keys() or (aligned and len(arrays) < len(columns)):
+    expected = {name: X.shape[1] for name, X in arrays.items()} if columns is None else columns
+    if not arrays.keys() <= expected.keys() or (aligned and len(arrays) < len(expected)):
         raise ValueError(
             f"Expected {'all' if aligned else 'some'} of the labeled rows' views in fit, "
-            f"{list(columns)}, but got {list(arrays)}. Call a view by one name everywhere."
+            f"{list(expected)}, but got {list(arrays)}. Call a view by one name everywhere."
         )
     for name, X in arrays.items():
-        if X.shape[1] != columns[name]:
+        if X.shape[1] != expected[name]:
             raise ValueError(
-                f"Expected view {name!r} to have {columns[name]} columns like the labeled rows "
+                f"Expected view {name!r} to have {expected[name]} columns like the labeled rows "
                 f"in fit, but it has {X.shape[1]}. Pass the same columns in the same order."
             )
-    return arrays
+    return {name: X.astype(np.float64, copy=False) for name, X in arrays.items()}

@@ -16,7 +16,7 @@ def test_a_model_alone(classifier):
     json.loads(record.to_json())
 
 
-def test_a_loaded_model_tells_the_same(classifier, test, tmp_path):
+def test_a_loaded_model_gives_the_same_record(classifier, test, tmp_path):
     loaded = hotview.load(classifier.save(tmp_path / "model.hotview"))
     ours, theirs = (make_record(m, *test, umap=False) for m in (classifier, loaded))
     assert theirs.scores == ours.scores

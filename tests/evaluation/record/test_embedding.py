@@ -29,7 +29,7 @@ def test_components_are_scikit_learns():
     assert layout.axes[0] == f"component 1 ({100 * share:.0f} % of variance)"
 
 
-def test_points_know_who_they_are():
+def test_points_keep_their_ids():
     views = clouds(20)
     views[1].Z[3] = np.nan  # absent
     found = embed_views(views, linked=True, umap=False)

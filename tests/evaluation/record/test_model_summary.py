@@ -88,7 +88,7 @@ def test_long_trainings_are_thinned_but_keep_their_ends():
     assert found.n_epochs == 1000
 
 
-def test_nothing_recorded_is_nothing_told():
+def test_without_history_there_are_no_curves():
     assert summarize_learning(Recorded([])) is None
     assert summarize_ranks(Recorded([])) == []
 
@@ -106,7 +106,7 @@ def test_changed_settings_come_first():
     assert not any(setting.changed for setting in found[1:])
 
 
-def test_objects_are_told_without_addresses(train):
+def test_objects_are_described_without_addresses(train):
     import torch
 
     model = MultiViewEncoder(encoders={"view_0": torch.nn.Linear(3, 20)}, callbacks=[print])

@@ -111,7 +111,7 @@ def test_classes_that_were_never_seen_are_mistakes(classifier, test):
     assert found.accuracy.value == right.sum() / 80
 
 
-def test_sparse_views_are_taken_apart_by_rows(classifier, test):
+def test_sparse_views_are_indexed_by_rows(classifier, test):
     X, y = test
     present = {name: np.arange(80) >= 20 for name in X}
     dense = predict(classifier, X, y, present).probabilities(X)
@@ -171,7 +171,7 @@ def test_a_class_that_a_method_never_saw(classifier, train, test):
     assert found.accuracy.value <= np.mean(test[1] != classifier.classes_[0])
 
 
-def test_who_cannot_do_with_gaps_says_so(classifier, train, test):
+def test_baselines_without_support_for_gaps_give_a_reason(classifier, train, test):
     X, y = train
     holes = {name: view.copy() for name, view in X.items()}
     next(iter(holes.values()))[:5] = np.nan

@@ -84,7 +84,7 @@ def test_the_same_record_gives_the_same_bytes(record, make_one, tmp_path):
 
 
 @pytest.mark.parametrize("name", (HOSTILE, "ж中文 🙂 ́", "x" * 3000, " ", "a\x00b\udcff"))
-def test_names_of_the_users_are_only_text(make_one, name, tmp_path):
+def test_names_are_escaped(make_one, name, tmp_path):
     views, classes = [f"{name}{s}" for s in range(4)], [f"{name}{k}" for k in range(3)]
     record = make_one(views=views, classes=classes)
     embedding = replace(record.embedding, ids=[name] * len(record.embedding.ids))
@@ -137,18 +137,18 @@ def test_thousands_of_points_are_small(make_one):
     assert "2,400 of 2,407 points" in text
 
 
-def test_rows_that_were_trained_on_are_called_so(record):
+def test_training_rows_are_reported_as_biased(record):
     assert "these metrics are optimistically biased" in page(replace(record, seen=True))
     assert "biased" not in page(record)
 
 
-def test_labels_of_one_view_are_told_beside_rivals(record):
+def test_labels_that_baselines_do_not_use_are_mentioned(record):
     told = {**record.trained_on, "unaligned_labeled": {"pix": 9}}
     assert "do not use labels" in page(replace(record, trained_on=told))
     assert "do not use labels" not in page(record)
 
 
-def test_what_data_would_add(record):
+def test_missing_data_and_labels_are_mentioned(record):
     bare = page(replace(record, **CASES["no rows"]))
     assert "<code>--data</code> adds accuracies" in bare
     assert "None of the rows has a label" in page(replace(record, **CASES["no labels"]))

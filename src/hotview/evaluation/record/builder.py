@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,9 @@ from hotview.evaluation.record.model_summary import (
     summarize_plan,
     summarize_ranks,
 )
-from hotview.evaluation.record.schema import Record
+from hotview.evaluation.record.schema import Embedding, Record
 from hotview.evaluation.record.scores import (
     Predictions,
-    Track,
     name_views,
     score_baselines,
     score_rows,
@@ -98,18 +98,34 @@ def make_record(
             )
         return record
     latents = _compute_latents(estimator, views)
-    if isinstance(estimator, MultiViewClassifier):
-        given = name_views(views, record.views)
-        return _add_predictions(
-            record, estimator, given, latents, y, ids, training,
-            umap=umap, track=_make_track(wants_progress(verbose)),
-        )  # fmt: skip
-    if training is not None:
+    present = {name: np.asarray(~np.isnan(Z).all(axis=1)) for name, Z in latents.items()}
+    record = replace(record, rows={name: int(rows.sum()) for name, rows in present.items()})
+    if not isinstance(estimator, MultiViewClassifier):
+        if training is not None:
+            raise ValueError(
+                "Expected training for a classifier, but an encoder predicts nothing that could be "
+                "compared. Leave training out."
+            )
+        return _add_labeled_embedding(record, latents, y, ids, umap=umap)
+    check_aligned({name: len(Z) for name, Z in latents.items()})
+    given_views = name_views(views, record.views)
+    truth = _encode_truth(estimator, y, len(next(iter(latents.values()))))
+    predictions = Predictions(estimator, {s: given_views[s] for s in latents}, present, truth)
+    is_labeled = bool((truth >= 0).any())
+    if training is not None and not is_labeled:
         raise ValueError(
-            "Expected training for a classifier, but an encoder predicts nothing that could be "
-            "compared. Leave training out."
+            "Expected y beside training, to score all methods on, but no row has a label. Pass y, "
+            "or leave training out."
         )
-    return _add_embedding(record, latents, y, ids, umap=umap)
+    console, shown = Console(stderr=True), wants_progress(verbose)
+    track = partial(rich_track, console=console, transient=True, disable=not shown)
+    return replace(
+        record,
+        n_labeled=int((truth >= 0).sum()),
+        scores=score_rows(predictions, track) if is_labeled else None,
+        embedding=_embed_predictions(record, latents, predictions, ids, umap=umap),
+        baselines=None if training is None else score_baselines(predictions, training, track),
+    )
 
 
 def _summarize_model(estimator: Any, *, seen: bool) -> Record:
@@ -142,7 +158,7 @@ def _compute_latents(estimator: Any, views: Views) -> dict[str, Array]:
     }
 
 
-def _add_embedding(
+def _add_labeled_embedding(
     record: Record, latents: dict[str, Array], y: Any, ids: Any, *, umap: bool
 ) -> Record:
     """Add the embedding of an encoder's rows, whose labels define the classes."""
@@ -154,54 +170,23 @@ def _add_embedding(
         truth = np.array([codes[label] for label in labels[name]], dtype=np.int64)
         row_ids = _as_text("ids", ids, name, len(Z))
         rows[record.views.index(name)] = ViewLatents(Z, row_ids, truth, np.full(len(Z), -1))
-    return replace(
-        record,
-        classes=classes,
-        rows=_count_present(latents),
-        n_labeled=sum(label != "" for part in labels.values() for label in part),
-        embedding=embed_views(rows, linked=ids is not None, umap=umap),
-    )
+    n_labeled = sum(label != "" for part in labels.values() for label in part)
+    embedding = embed_views(rows, linked=ids is not None, umap=umap)
+    return replace(record, classes=classes, n_labeled=n_labeled, embedding=embedding)
 
 
-def _add_predictions(
-    record: Record,
-    estimator: Any,
-    views: dict[str, Any],
-    latents: dict[str, Array],
-    y: Any,
-    ids: Any,
-    training: Mapping[str, Any] | None,
-    *,
-    umap: bool,
-    track: Track,
-) -> Record:
-    """Add a classifier's scores, baselines and embedding of aligned rows."""
-    check_aligned({name: len(Z) for name, Z in latents.items()})
-    present = {name: _is_present(Z) for name, Z in latents.items()}
-    n = len(next(iter(latents.values())))
-    truth = _encode_truth(estimator, y, n)
-    predictions = Predictions(estimator, {name: views[name] for name in latents}, present, truth)
+def _embed_predictions(
+    record: Record, latents: dict[str, Array], predictions: Predictions, ids: Any, *, umap: bool
+) -> Embedding:
+    """Embed a classifier's rows with their true and predicted classes."""
     P = predictions.probabilities(latents)
     predicted = np.where(np.isnan(P).any(axis=1), -1, np.nan_to_num(P).argmax(axis=1))
-    row_ids = _as_text("ids", ids, "", n)
+    row_ids = _as_text("ids", ids, "", len(P))
     rows = {
-        record.views.index(name): ViewLatents(Z, row_ids, truth, predicted)
+        record.views.index(name): ViewLatents(Z, row_ids, predictions.truth, predicted)
         for name, Z in latents.items()
     }
-    is_labeled = len(predictions.labeled_rows()) > 0
-    if training is not None and not is_labeled:
-        raise ValueError(
-            "Expected y beside training, to score all methods on, but no row has a label. Pass y, "
-            "or leave training out."
-        )
-    return replace(
-        record,
-        rows=_count_present(latents),
-        n_labeled=int((truth >= 0).sum()),
-        scores=score_rows(predictions, track) if is_labeled else None,
-        embedding=embed_views(rows, linked=True, umap=umap),
-        baselines=None if training is None else score_baselines(predictions, training, track),
-    )
+    return embed_views(rows, linked=True, umap=umap)
 
 
 def _encode_truth(estimator: Any, y: Any, n: int) -> IntArray:
@@ -212,14 +197,6 @@ def _encode_truth(estimator: Any, y: Any, n: int) -> IntArray:
         codes = number_labels(labels, estimator.classes_)
         truth[known] = np.where(codes < 0, len(estimator.classes_), codes)
     return truth
-
-
-def _is_present(Z: Array) -> Array:
-    return np.asarray(~np.isnan(Z).all(axis=1))
-
-
-def _count_present(latents: Mapping[str, Array]) -> dict[str, int]:
-    return {name: int(_is_present(Z).sum()) for name, Z in latents.items()}
 
 
 def _as_text(what: str, given: Any, view: str, n_rows: int, *, gap: str | None = None) -> list[str]:
@@ -236,14 +213,3 @@ def _as_text(what: str, given: Any, view: str, n_rows: int, *, gap: str | None =
         )
     # NaN alone differs from itself.
     return [gap if gap is not None and (x is None or x != x) else str(x) for x in entries]
-
-
-def _make_track(shown: bool) -> Track:
-    console = Console(stderr=True)
-
-    def track(items: Iterable[Any], description: str) -> Iterable[Any]:
-        return rich_track(
-            list(items), description, console=console, transient=True, disable=not shown
-        )
-
-    return track

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -29,7 +30,7 @@ from hotview.evaluation.metrics import (
 )
 from hotview.evaluation.record.schema import BaselineScore, Bin, Scores, SubsetScore, ViewScore
 
-__all__ = ["Predictions", "Track", "name_views", "score_baselines", "score_rows"]
+__all__ = ["Predictions", "name_views", "score_baselines", "score_rows"]
 
 #: Maximum number of subsets of each size, and of predictions over all their rows.
 _SUBSETS, _PREDICTIONS = 10, 50_000
@@ -46,6 +47,7 @@ _CONTROL = 'the same model with coupling="none"'
 Track = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
+@dataclass(frozen=True)
 class Predictions:
     """Predictions for rows from any subset of their views, each computed once.
 
@@ -61,15 +63,11 @@ class Predictions:
         Class codes; −1 where unknown, and the number of classes for any other class.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        views: Mapping[str, View],
-        present: Mapping[str, Array],
-        truth: IntArray,
-    ) -> None:
-        self.estimator, self.views, self.present, self.truth = estimator, views, present, truth
-        self._cache: dict[frozenset[str], Array] = {}
+    estimator: Any
+    views: Mapping[str, View]
+    present: Mapping[str, Array]
+    truth: IntArray
+    _cache: dict[frozenset[str], Array] = field(default_factory=dict, init=False, repr=False)
 
     def probabilities(self, names: Iterable[str]) -> Array:
         """Return class probabilities from the named views; NaN for rows that have none of them."""
