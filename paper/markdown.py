@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hotview.report.numbers import ABSENT, number, signed
+from hotview.report.tables import ABSENT, number, signed
 
 __all__ = ["ABSENT", "listed", "number", "percent", "section", "signed", "table"]
 

@@ -50,7 +50,7 @@ def fit_on_blobs(Baseline, noise=0.1, **parameters):
 
 
 @pytest.mark.parametrize("Baseline", ALL)
-def test_separated_blobs_are_told_apart(Baseline):
+def test_separated_blobs_are_classified(Baseline):
     test, y = make_blobs(50, seed=3)
     fitted = fit_on_blobs(Baseline)
     assert fitted.score(test, y) == 1.0
@@ -177,7 +177,7 @@ def test_labels_travel_along_unlabeled_rows():
     assert ConcatenatedLogisticRegression().fit(linked, y).score(unlabeled, truth) < 0.7
 
 
-def test_rows_that_no_label_reaches_know_nothing():
+def test_rows_that_no_label_reaches_get_uniform_scores():
     rng = np.random.default_rng(0)
     blobs = [rng.normal(center, 0.1, size=(30, 2)) for center in (0, 10, 20)]
     linked = {"a": np.vstack([blobs[0][:2], blobs[1][:2]])}
@@ -377,7 +377,7 @@ def test_impossible_parameters_are_refused(baseline, message):
 
 
 @pytest.mark.parametrize("seed", (0, 1))
-def test_handwritten_digits_are_read_as_well_as_we_say(seed):
+def test_accuracies_on_handwritten_digits(seed):
     # Over seeds 0, …, 9 the means are 88.3, 92.7, 96.2 and 96.4 %.
     digits = load_handwritten()
     data = unalign(digits.views, digits.target, random_state=seed)

@@ -1,22 +1,21 @@
 import numpy as np
 import pytest
 
+from hotview.evaluation.metrics import Difference, Proportion
 from hotview.evaluation.record.schema import (
+    BaselineScore,
     Bin,
-    Change,
     Curve,
+    Embedding,
     Layout,
     Learning,
-    NullFacts,
-    NumberScore,
-    PlanFacts,
-    Proportion,
+    NullSummary,
+    PlanSummary,
     Rank,
     Record,
-    Rival,
     Scores,
     Setting,
-    Space,
+    SubsetScore,
     ViewScore,
 )
 
@@ -26,32 +25,32 @@ def shared(value, n=50):
 
 
 def changed(value):
-    return Change(value, 0.021, value - 0.04, value + 0.04, 50)
+    return Difference(value, 0.021, value - 0.04, value + 0.04, 50)
 
 
 def plan_of(views, columns, *, replicas, pairwise=False):
     random = np.random.default_rng(0)
     W = random.dirichlet(np.ones(len(columns)), len(views)) / len(views)
     groups = [s % 2 for s in range(len(views))]
-    null = NullFacts(0.05, 0.6, [0.8, 0.9, 0.95], [float(s) for s in range(len(views))])
+    null = NullSummary(0.05, 0.6, [0.8, 0.9, 0.95], [float(s) for s in range(len(views))])
     spread = (W / 10).tolist() if replicas > 1 else None
-    return PlanFacts(W.tolist(), W.tolist(), spread, list(columns), pairwise, True, groups,
+    return PlanSummary(W.tolist(), W.tolist(), spread, list(columns), pairwise, True, groups,
                      [False] * len(views), [groups] * replicas, null)  # fmt: skip
 
 
 def scores_of(views, classes):
     confusion = (np.eye(len(classes), dtype=int) * 9 + 1).tolist()
     by_view = [ViewScore(v, 50, shared(0.7), changed(0.078), shared(0.6)) for v in views]
-    numbers = [NumberScore(k + 1, 0.5 + k / 50, 0.4, 0.9, 2, 5) for k in range(len(views))]
+    numbers = [SubsetScore(k + 1, 0.5 + k / 50, 0.4, 0.9, 2, 5) for k in range(len(views))]
     bins = [Bin(0.35, shared(0.4, 5)), Bin(0.9, shared(0.85, 45))]
     return Scores(shared(0.8), by_view, numbers, bins, 0.05, list(classes), confusion)
 
 
-def space_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
+def embedding_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
     random = np.random.default_rng(0)
     count = n * len(views)
     who = np.tile(np.arange(n), len(views))
-    return Space(
+    return Embedding(
         [Layout(x, ["first", "second"] if x == "PCA" else ["", ""],
                 random.normal(size=(count, 2)).round(4).tolist()) for x in layouts],
         np.repeat(np.arange(len(views)), n).tolist(),
@@ -67,9 +66,11 @@ def space_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
 def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replicas=3, n=30):
     """A record of everything, with numbers that are easy to recognize."""
     curves = [Curve(name, [2.0, 1.5, 1.0], [0.1] * 3) for name in ("loss", "transport")]
-    rivals = [
-        Rival("label propagation in each view", shared(0.7), Change(0.1, 0.02, 0.06, 0.14, 50)),
-        Rival("logistic regression", None, None, "it cannot do with gaps"),
+    baselines = [
+        BaselineScore(
+            "label propagation in each view", shared(0.7), Difference(0.1, 0.02, 0.06, 0.14, 50)
+        ),
+        BaselineScore("logistic regression", None, None, "it cannot do with gaps"),
     ]
     trained = {
         "linked": 60, "linked_labeled": 40, "unaligned": dict.fromkeys(views, 1140),
@@ -90,13 +91,13 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
             Setting("reg", "0.1", "0.1", False),
         ],
         trained_on=trained,
-        remarks=["few rows"],
-        notes={"command": "hotview fit a.csv", "files": {v: {"path": "a.csv"} for v in views}},
+        fit_warnings=["few rows"],
+        metadata={"command": "hotview fit a.csv", "files": {v: {"path": "a.csv"} for v in views}},
         rows=dict.fromkeys(views, n),
         n_labeled=50,
         scores=scores_of(views, classes),
-        space=space_of(views, len(classes), n),
-        rivals=rivals,
+        embedding=embedding_of(views, len(classes), n),
+        baselines=baselines,
     )
 
 

@@ -33,7 +33,7 @@ def test_a_failed_drawing_leaves_what_was_there(tmp_path):
     assert os.listdir(tmp_path) == ["plan.png"]
 
 
-def test_bad_paths_say_what_to_do(tmp_path):
+def test_bad_paths_raise_helpful_errors(tmp_path):
     figure, _ = new_figure()
     with pytest.raises(ValueError, match=r"\.pdf, \.png or \.svg, got '.xyz'"):
         save_figure(figure, tmp_path / "plan.xyz")

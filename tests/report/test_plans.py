@@ -22,7 +22,7 @@ def pairwise_plan(seed=0, n=6):
     return W / W.sum()
 
 
-def test_similarity_of_references_is_the_gram_matrix_and_knows_no_order():
+def test_similarity_of_references_is_the_gram_matrix_and_permutation_invariant():
     W = np.random.default_rng(0).random((6, 3))
     off = ~np.eye(6, dtype=bool)
     np.testing.assert_allclose(similarity(W, pairwise=False)[off], (36 * W @ W.T)[off])
@@ -45,7 +45,7 @@ def test_planted_pairs_are_closest_and_most_alike():
 
 
 @pytest.mark.parametrize("noise", (0, 5e-5))
-def test_ties_say_nothing(noise):
+def test_ties_give_no_closest_view(noise):
     even = 1 / 18 + noise * np.random.default_rng(0).uniform(-1, 1, (6, 3))  # of rounded files
     S = similarity(even, pairwise=False)
     assert closest(S, 0) is None
@@ -89,7 +89,7 @@ def test_correlations_are_those_of_numpy():
     np.testing.assert_allclose(found[off], np.corrcoef(said)[off])
 
 
-def test_a_plan_that_says_nothing_correlates_with_nothing():
+def test_a_uniform_plan_has_correlation_zero():
     even = np.full((6, 3), 1 / 18)
     rounded = even + 5e-5 * np.random.default_rng(0).uniform(-1, 1, even.shape)
     found = correlations([PAIRS, even, rounded, rounded], pairwise=False)

@@ -3,7 +3,7 @@ import io
 import numpy as np
 from rich.console import Console
 
-from hotview.report.tables import matrix_table
+from hotview.report.tables import matrix_table, number, signed
 
 
 def rendered(table):
@@ -27,3 +27,8 @@ def test_nan_is_a_dot_and_the_extreme_is_bold():
     assert f"{bold}3.000" in largest
     assert f"{bold}1.000" in smallest
     assert f"{bold}1.000" not in largest
+
+
+def test_numbers_have_true_minus_signs_and_no_negative_zero():
+    assert (number(-1.25, 2), number(-0.01), number(float("nan"))) == ("−1.25", "0.0", "–")
+    assert (signed(0.25, 2), signed(-3.0), signed(-0.01)) == ("+0.25", "−3.0", "0.0")

@@ -3,9 +3,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hotview.report.figures import new_figure, plot_graph, plot_learning, plot_plan, plot_space
+from hotview.report.figures import (
+    new_figure,
+    plot_graph,
+    plot_learning,
+    plot_matrix,
+    plot_plan,
+    plot_space,
+)
 from hotview.report.palette import VIEW_COLORS
 from hotview.report.plans import similarity
+
+VALUES = np.array([[np.nan, 0.25], [0.75, np.nan]])
 
 
 @pytest.fixture
@@ -43,7 +52,7 @@ def test_points_have_the_colors_of_their_views(record, ax):
         light for light, _ in VIEW_COLORS[:4]
     ]
     drawn = np.vstack([c.get_offsets() for c in ax.collections])
-    np.testing.assert_allclose(drawn, record.space.layouts[0].places)
+    np.testing.assert_allclose(drawn, record.embedding.layouts[0].points)
 
 
 def test_points_by_class(record, ax):
@@ -52,7 +61,7 @@ def test_points_by_class(record, ax):
 
 
 def test_what_is_not_there_cannot_be_drawn(record, ax):
-    bare = replace(record, plan=None, coupling="none", learning=None, space=None)
+    bare = replace(record, plan=None, coupling="none", learning=None, embedding=None)
     for draw in (plot_plan, plot_graph):
         with pytest.raises(ValueError, match="coupling='none' solves for none"):
             draw(bare, ax=ax)
@@ -64,3 +73,32 @@ def test_what_is_not_there_cannot_be_drawn(record, ax):
         plot_space(record, ax=ax, layout="t-SNE")
     with pytest.raises(ValueError, match="Expected color to be one of"):
         plot_space(record, ax=ax, color="age")
+
+
+def test_plot_matrix_draws_every_number_once():
+    _, (ax,) = new_figure()
+    assert plot_matrix(VALUES, ["a", "b"], ["x", "y"], ax=ax, title="W", digits=2) is ax
+    assert [t.get_text() for t in ax.texts] == ["0.25", "0.75"]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["x", "y"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
+    np.testing.assert_array_equal(ax.images[0].get_array().filled(np.nan), VALUES)
+
+
+def test_numbers_stand_out_from_their_cell():
+    _, (ax,) = new_figure()
+    plot_matrix(VALUES, ["a", "b"], ["x", "y"], ax=ax)
+    assert [t.get_color() for t in ax.texts] == ["black", "white"]
+
+
+def test_spread_stands_below_the_number_and_the_scale_can_be_given():
+    _, (ax,) = new_figure()
+    plot_matrix(VALUES, "ab", "xy", ax=ax, digits=1, spread=VALUES / 5, largest=1)
+    assert [t.get_text() for t in ax.texts] == ["0.2\n±0.1", "0.8\n±0.1"]
+    assert ax.images[0].get_clim() == (0, 1)
+
+
+def test_long_names_do_not_touch():
+    _, (ax,) = new_figure()
+    names = ["Gabor", "WM", "CENTRIST", "HOG", "GIST", "LBP"]
+    plot_matrix(np.eye(6), names, names, ax=ax)
+    assert {t.get_rotation() for t in ax.get_xticklabels()} == {35}

@@ -1,1 +1,1 @@
-"""What people look at: tables and figures, made from arrays (nothing here knows torch)."""
+"""Tables, figures and HTML pages of results, made from arrays without torch."""

@@ -1,4 +1,4 @@
-"""Figures for papers and pages. Every function draws on the `ax` it is given and returns it."""
+"""Figures for papers and pages: each function draws on the given `ax` and returns it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hotview._files import atomic_write, check_output_path
-from hotview.report.matrices import plot_matrix
 from hotview.report.score_figures import (
     plot_calibration,
     plot_confusion,
     plot_importance,
     plot_number_of_views,
 )
-from hotview.report.view_figures import plot_graph, plot_learning, plot_plan, plot_space
+from hotview.report.view_figures import (
+    plot_graph,
+    plot_learning,
+    plot_matrix,
+    plot_plan,
+    plot_space,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,20 +42,20 @@ __all__ = [
 ]
 
 _SUFFIXES = (".pdf", ".png", ".svg")
-#: The same figure gives the same bytes: no random ids, no date.
+#: Without random ids and dates the same figure gives the same bytes.
 _SALT = "hotview"
-_UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+_METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
 def new_figure(n_panels: int = 1, *, panel_size: float = 4.8) -> tuple[Figure, list[Axes]]:
-    """Make a figure with panels side by side, without touching pyplot's global state.
+    """Make a figure with panels in a row, without pyplot's global state.
 
     Parameters
     ----------
     n_panels : int, default=1
         Number of panels.
     panel_size : float, default=4.8
-        Width of a panel in inches; a little less is its height, for the colors' scale.
+        Width of a panel in inches; its height is 0.85 of that.
 
     Returns
     -------
@@ -73,7 +78,7 @@ def new_figure(n_panels: int = 1, *, panel_size: float = 4.8) -> tuple[Figure, l
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Save a figure whole or not at all: it is drawn beside `path`, then moved into place.
+    """Save a figure atomically: it is written to a temporary file, then moved into place.
 
     The same figure gives the same bytes.
 
@@ -82,12 +87,12 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     figure : matplotlib.figure.Figure
         The figure.
     path : str or Path
-        Where to; the suffix chooses the format (png, svg, pdf).
+        Path of the file; the suffix selects the format (png, svg, pdf).
 
     Returns
     -------
     Path
-        Where it is.
+        The path.
 
     Examples
     --------
@@ -103,22 +108,22 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     path = check_picture_path(path)
     kind = path.suffix.lstrip(".").lower()
     with atomic_write(path) as draft, rc_context({"svg.hashsalt": _SALT}):
-        figure.savefig(draft, format=kind, dpi=150, metadata=_UNDATED[kind])
+        figure.savefig(draft, format=kind, dpi=150, metadata=_METADATA[kind])
     return path
 
 
 def check_picture_path(path: str | Path) -> Path:
-    """Refuse a path that no picture can be saved to.
+    """Check that a figure can be saved to a path.
 
     Parameters
     ----------
     path : str or Path
-        Where a picture is to go.
+        Path of the figure.
 
     Returns
     -------
     Path
-        The same.
+        The same path.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""Colors of views and of classes, for people of any color vision, on light and on dark."""
+"""Colors and shapes of views and classes, distinguishable with any color vision."""
 
 from __future__ import annotations
 
-__all__ = ["CLASS_COLORS", "VIEW_COLORS", "style_variables"]
+__all__ = ["CLASS_COLORS", "VIEW_COLORS", "style_variables", "view_style"]
 
-#: Of views: on light, on dark. After Okabe and Ito.
+#: Colors of views on a light and on a dark background, after Okabe and Ito.
 VIEW_COLORS = (
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#f08a45"),
@@ -16,7 +16,7 @@ VIEW_COLORS = (
     ("#4aa5dc", "#a9d8f7"),
 )
 
-#: Of classes, which are never shown beside views. After Tol.
+#: Colors of classes, which never share a legend with views, after Tol.
 CLASS_COLORS = (
     ("#4477aa", "#77aadd"),
     ("#ee6677", "#ff8f9c"),
@@ -30,9 +30,36 @@ CLASS_COLORS = (
     ("#117a6b", "#4cc2ae"),
 )
 
+_SHAPES = ("circle", "square", "triangle")
+
+
+def view_style(view: int) -> tuple[int, str]:
+    """Return the style of a view, the same in every chart.
+
+    Parameters
+    ----------
+    view : int
+        Index of the view.
+
+    Returns
+    -------
+    color : int
+        Index of its color in ``VIEW_COLORS``; colors repeat after the last.
+    shape : {"circle", "square", "triangle"}
+        Shape of its marks, which differs where colors repeat.
+
+    Examples
+    --------
+    >>> from hotview.report.palette import view_style
+    >>> view_style(0), view_style(8)
+    ((0, 'circle'), (0, 'square'))
+    """
+    n = len(VIEW_COLORS)
+    return view % n, _SHAPES[view // n % len(_SHAPES)]
+
 
 def style_variables() -> str:
-    """The colors as variables of a style sheet.
+    """Return the colors as variables of a style sheet.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What transport plans say about views: who is close to whom, how sharply, how reliably."""
+"""Similarity, sharpness and stability of transport plans over views."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ __all__ = [
 
 #: Similarities that differ by less are tied: files keep four decimals of a plan.
 _TIE = 2e-3
-#: Between groups on a circle, in views.
+#: Gap between groups on the circle, in distances of neighboring views.
 _GAP = 0.6
 
 
 def similarity(W: ArrayLike, *, pairwise: bool) -> NDArray[np.float64]:
-    """Say how alike a plan holds every two views: (W + Wᵀ) / 2 pairwise, else W Wᵀ.
+    """Return the similarity of each pair of views: (W + Wᵀ) / 2 if pairwise, else W Wᵀ.
 
-    W Wᵀ does not change when the references are numbered otherwise, so that plans of different
-    trainings can be compared. Either is scaled to be 1 where a view is wholly given to one other
-    view (or two views to one reference).
+    W Wᵀ is invariant to permutations of the references, so that plans of different trainings can
+    be compared. Both are scaled to 1 where all mass of a view goes to one other view (or all mass
+    of two views to one reference).
 
     Parameters
     ----------
     W : array-like of shape (S, S) or (S, K)
-        A plan, of views to views or of views to references.
+        A plan from views to views or from views to references.
     pairwise : bool
-        Whether it is of views to views.
+        Whether the plan is from views to views.
 
     Returns
     -------
@@ -55,25 +55,25 @@ def similarity(W: ArrayLike, *, pairwise: bool) -> NDArray[np.float64]:
     """
     plan = np.asarray(W, dtype=float)
     S = len(plan)
-    found: NDArray[np.float64] = S * (plan + plan.T) / 2 if pairwise else S**2 * plan @ plan.T
-    found[np.diag_indices(S)] = np.nan
-    return found
+    weights: NDArray[np.float64] = S * (plan + plan.T) / 2 if pairwise else S**2 * plan @ plan.T
+    np.fill_diagonal(weights, np.nan)
+    return weights
 
 
 def closest(similarities: NDArray[np.float64], view: int) -> int | None:
-    """Find the view that another one is most alike.
+    """Return the most similar view of a view.
 
     Parameters
     ----------
     similarities : array of shape (S, S)
         From `similarity`.
     view : int
-        Whose neighbor to find.
+        Index of the view.
 
     Returns
     -------
     int or None
-        The neighbor; None if two are equally close.
+        Index of the most similar view; None if two are equally similar.
 
     Examples
     --------
@@ -87,19 +87,19 @@ def closest(similarities: NDArray[np.float64], view: int) -> int | None:
 
 
 def most_alike(similarities: NDArray[np.float64], group: Collection[int]) -> bool:
-    """Say whether no other group of as many views is as alike among itself.
+    """Return whether a group is the most similar of all groups of its size.
 
     Parameters
     ----------
     similarities : array of shape (S, S)
         From `similarity`.
     group : collection of int
-        Views.
+        Indices of views.
 
     Returns
     -------
     bool
-        Whether the group's mean similarity is the largest of all groups' of its size.
+        Whether its mean similarity is larger than that of all other groups of its size.
 
     Examples
     --------
@@ -115,19 +115,19 @@ def most_alike(similarities: NDArray[np.float64], group: Collection[int]) -> boo
 
 
 def stands_alone(similarities: NDArray[np.float64], view: int) -> bool:
-    """Say whether every other view has a closer neighbor than this one has.
+    """Return whether a view is the least similar to its most similar view.
 
     Parameters
     ----------
     similarities : array of shape (S, S)
         From `similarity`.
     view : int
-        The view.
+        Index of the view.
 
     Returns
     -------
     bool
-        Whether its nearest neighbor is the farthest.
+        Whether every other view has a closer neighbor.
 
     Examples
     --------
@@ -141,19 +141,19 @@ def stands_alone(similarities: NDArray[np.float64], view: int) -> bool:
 
 
 def row_entropy(W: ArrayLike, *, pairwise: bool) -> float:
-    """Measure how dense a plan is: the mean over rows of −Σ p log p / log n.
+    """Return the normalized entropy of a plan: the mean over rows of −Σ p log p / log n.
 
     Parameters
     ----------
     W : array-like of shape (S, S) or (S, K)
-        A plan; p is a row of it, divided by its sum.
+        A plan; p is one of its rows divided by its sum.
     pairwise : bool
-        Whether it is of views to views; n is then S − 1, as no view goes to itself, else K.
+        Whether the plan is from views to views; n is then S − 1 (no view goes to itself), else K.
 
     Returns
     -------
     float
-        0 where every view goes to one place, 1 where it goes to all alike.
+        0 if each view goes to one place, 1 if the plan is uniform.
 
     Examples
     --------
@@ -169,20 +169,20 @@ def row_entropy(W: ArrayLike, *, pairwise: bool) -> float:
 
 
 def correlations(plans: Sequence[ArrayLike], *, pairwise: bool) -> NDArray[np.float64]:
-    """Correlate what every two plans say about the pairs of views.
+    """Return the correlation of each pair of plans over the similarities of views.
 
     Parameters
     ----------
     plans : sequence of array-like
         Plans of several trainings.
     pairwise : bool
-        Whether they are of views to views.
+        Whether the plans are from views to views.
 
     Returns
     -------
     array of shape (n, n)
-        Correlations of the similarities. A plan that holds all pairs equally alike, to the digits
-        that files keep, says nothing and correlates with nothing (0). NaN on the diagonal.
+        Correlations of the similarities, NaN on the diagonal. A plan whose similarities are all
+        equal, to the precision of files, has correlation 0.
 
     Examples
     --------
@@ -193,30 +193,30 @@ def correlations(plans: Sequence[ArrayLike], *, pairwise: bool) -> NDArray[np.fl
            [ 1., nan]])
     """
     pairs = np.triu_indices(len(np.asarray(plans[0])), k=1)
-    said = np.array([similarity(W, pairwise=pairwise)[pairs] for W in plans])
-    centered = said - said.mean(1, keepdims=True)
+    weights = np.array([similarity(W, pairwise=pairwise)[pairs] for W in plans])
+    centered = weights - weights.mean(1, keepdims=True)
     spreads = centered.std(1, keepdims=True)
     unit = np.where(spreads > _TIE, centered / np.maximum(spreads, _TIE), 0.0)
-    found: NDArray[np.float64] = unit @ unit.T / said.shape[1]
-    found[np.diag_indices(len(found))] = np.nan
-    return found
+    correlation: NDArray[np.float64] = unit @ unit.T / weights.shape[1]
+    np.fill_diagonal(correlation, np.nan)
+    return correlation
 
 
 def match_columns(plans: Sequence[ArrayLike]) -> NDArray[np.float64]:
-    """Number the references of all plans alike, so that plans can be averaged.
+    """Permute the references of all plans consistently, so that plans can be averaged.
 
-    The plan that correlates best with the others stays as it is; the columns of every other one
-    are put in the order that resembles it most. Even noise looks sharper after this.
+    The plan with the largest mean correlation is the template; the columns of each other plan are
+    matched to it. Matching makes even averages of noise look sharper.
 
     Parameters
     ----------
     plans : sequence of array-like of shape (S, K)
-        Plans of views to references, of several trainings.
+        Plans from views to references, of several trainings.
 
     Returns
     -------
     array of shape (n, S, K)
-        The plans with their columns in order.
+        The plans with matched columns.
 
     Examples
     --------
@@ -229,23 +229,23 @@ def match_columns(plans: Sequence[ArrayLike]) -> NDArray[np.float64]:
     stack = np.array(plans, dtype=float)
     if len(stack) < 2:
         return stack
-    model = stack[np.nanmean(correlations(plans, pairwise=False), axis=1).argmax()]
-    orders = [linear_sum_assignment(-model.T @ W)[1] for W in stack]
+    template = stack[np.nanmean(correlations(plans, pairwise=False), axis=1).argmax()]
+    orders = [linear_sum_assignment(-template.T @ W)[1] for W in stack]
     return np.array([W[:, order] for W, order in zip(stack, orders, strict=True)])
 
 
 def place_views(groups: Sequence[int]) -> NDArray[np.float64]:
-    """Places on a circle, group beside group, with gaps between.
+    """Return positions of views on a circle, sorted by group with gaps between groups.
 
     Parameters
     ----------
     groups : sequence of int
-        The group of every view.
+        Group of each view.
 
     Returns
     -------
     array of shape (views, 2)
-        Places at distance 1 from the middle.
+        Positions at distance 1 from the center.
 
     Examples
     --------
@@ -257,9 +257,9 @@ def place_views(groups: Sequence[int]) -> NDArray[np.float64]:
     steps = [1 + _GAP * (groups[a] != groups[b]) for a, b in pairwise(order)]
     around = sum(steps) + 1 + _GAP * (len(set(groups)) > 1)
     angles = np.r_[0.0, np.cumsum(steps)] / around * 2 * math.pi
-    places = np.empty((len(groups), 2))
-    places[order] = np.c_[np.sin(angles), -np.cos(angles)]
-    return places
+    positions = np.empty((len(groups), 2))
+    positions[order] = np.c_[np.sin(angles), -np.cos(angles)]
+    return positions
 
 
 def _only_largest(values: NDArray[np.float64]) -> int | None:

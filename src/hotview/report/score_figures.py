@@ -1,43 +1,37 @@
-"""Figures of what a classifier gets right, from a record."""
+"""Matplotlib figures of a classifier's scores, from a record."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hotview.report.matrices import plot_matrix
-from hotview.report.palette import VIEW_COLORS
+from hotview.report.chart_data import accuracy_drops, calibration_points, confusion, scores_of
+from hotview.report.palette import VIEW_COLORS, view_style
+from hotview.report.view_figures import plot_matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hotview.evaluation.record.schema import Record, Scores
+    from hotview.evaluation.record.schema import Record
 
-__all__ = [
-    "plot_calibration",
-    "plot_confusion",
-    "plot_importance",
-    "plot_number_of_views",
-]
+__all__ = ["plot_calibration", "plot_confusion", "plot_importance", "plot_number_of_views"]
 
 _LINE, _SOFT = "#1f5fa8", "#59636e"
 
 
 def plot_importance(record: Record, *, ax: Axes) -> Axes:
-    """Draw the points of accuracy that are lost when each view is hidden, with 95 % intervals.
+    """Draw the accuracy drop when each view is hidden, with 95 % intervals.
 
     Parameters
     ----------
     record : Record
-        Of a classifier, with labeled rows.
+        Record of a classifier, with labeled rows.
     ax : matplotlib.axes.Axes
-        Where to draw.
+        Axes to draw on.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The `ax` given.
+        The given `ax`.
 
     Examples
     --------
@@ -53,33 +47,33 @@ def plot_importance(record: Record, *, ax: Axes) -> Axes:
     >>> plot_importance(record, ax=ax) is ax
     True
     """
-    found = [(score.view, score.fall) for score in _scores_of(record).views if score.fall]
-    for i, (view, fall) in enumerate(found):
-        color = VIEW_COLORS[record.views.index(view) % len(VIEW_COLORS)][0]
-        ax.plot([100 * fall.low, 100 * fall.high], [i, i], color=_SOFT)
-        ax.plot(100 * fall.value, i, "o", color=color)
+    drops = accuracy_drops(record)
+    for i, (_, view, drop) in enumerate(drops):
+        color, _ = view_style(view)
+        ax.plot([100 * drop.low, 100 * drop.high], [i, i], color=_SOFT)
+        ax.plot(100 * drop.value, i, "o", color=VIEW_COLORS[color][0])
     ax.axvline(0, color=_SOFT, linestyle="--", linewidth=1)
-    ax.set_yticks(range(len(found)), [view for view, _ in found])
+    ax.set_yticks(range(len(drops)), [name for name, _, _ in drops])
     ax.invert_yaxis()
-    ax.set_xlabel("points of accuracy lost without the view")
+    ax.set_xlabel("accuracy drop without the view (percentage points)")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
 def plot_number_of_views(record: Record, *, ax: Axes) -> Axes:
-    """Draw accuracy against the number of views shown: mean over subsets, from worst to best.
+    """Draw accuracy against the number of views: mean and range over subsets.
 
     Parameters
     ----------
     record : Record
-        Of a classifier, with labeled rows.
+        Record of a classifier, with labeled rows.
     ax : matplotlib.axes.Axes
-        Where to draw.
+        Axes to draw on.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The `ax` given.
+        The given `ax`.
 
     Examples
     --------
@@ -95,30 +89,30 @@ def plot_number_of_views(record: Record, *, ax: Axes) -> Axes:
     >>> plot_number_of_views(record, ax=ax) is ax
     True
     """
-    numbers = _scores_of(record).numbers
-    x = [one.n_views for one in numbers]
-    ax.vlines(x, [one.low for one in numbers], [one.high for one in numbers], color=_SOFT)
-    ax.plot(x, [one.mean for one in numbers], "o-", color=_LINE)
-    ax.set_xticks(x)
+    subsets = scores_of(record).subsets
+    n_views = [subset.n_views for subset in subsets]
+    ax.vlines(n_views, [s.low for s in subsets], [s.high for s in subsets], color=_SOFT)
+    ax.plot(n_views, [s.mean for s in subsets], "o-", color=_LINE)
+    ax.set_xticks(n_views)
     ax.set(xlabel="number of views", ylabel="accuracy")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
 def plot_confusion(record: Record, *, ax: Axes) -> Axes:
-    """Draw which classes are taken for which, in numbers of rows.
+    """Draw the confusion matrix, in numbers of rows.
 
     Parameters
     ----------
     record : Record
-        Of a classifier, with labeled rows.
+        Record of a classifier, with labeled rows.
     ax : matplotlib.axes.Axes
-        Where to draw.
+        Axes to draw on.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The `ax` given.
+        The given `ax`.
 
     Examples
     --------
@@ -134,10 +128,8 @@ def plot_confusion(record: Record, *, ax: Axes) -> Axes:
     >>> plot_confusion(record, ax=ax) is ax
     True
     """
-    scores = _scores_of(record)
-    counts = np.array(scores.confusion, dtype=float)
-    counts[counts == 0] = np.nan  # blank, so that mistakes stand out
-    plot_matrix(counts, scores.truths, record.classes, ax=ax, digits=0)
+    counts = confusion(record)
+    plot_matrix(counts.values, counts.rows, counts.columns, ax=ax, digits=0)
     ax.set(xlabel="predicted class", ylabel="true class")
     return ax
 
@@ -148,14 +140,14 @@ def plot_calibration(record: Record, *, ax: Axes) -> Axes:
     Parameters
     ----------
     record : Record
-        Of a classifier, with labeled rows.
+        Record of a classifier, with labeled rows.
     ax : matplotlib.axes.Axes
-        Where to draw.
+        Axes to draw on.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The `ax` given.
+        The given `ax`.
 
     Examples
     --------
@@ -171,22 +163,11 @@ def plot_calibration(record: Record, *, ax: Axes) -> Axes:
     >>> plot_calibration(record, ax=ax) is ax
     True
     """
-    bins = _scores_of(record).bins
-    x, found = [one.confidence for one in bins], [one.accuracy for one in bins]
-    most = max(one.n for one in found)
     ax.plot([0, 1], [0, 1], "--", color=_SOFT, linewidth=1)
-    ax.vlines(x, [one.low for one in found], [one.high for one in found], color=_SOFT)
-    sizes = 10 + 90 * np.array([one.n for one in found]) / most
-    ax.scatter(x, [one.value for one in found], s=sizes, color=_LINE, zorder=3)
+    confidence, accuracy, weight = zip(*calibration_points(scores_of(record).bins), strict=True)
+    ax.vlines(confidence, [a.low for a in accuracy], [a.high for a in accuracy], color=_SOFT)
+    sizes = [10 + 90 * w for w in weight]
+    ax.scatter(confidence, [a.value for a in accuracy], s=sizes, color=_LINE, zorder=3)
     ax.set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1.02), ylim=(0, 1.02))
     ax.spines[["top", "right"]].set_visible(False)
     return ax
-
-
-def _scores_of(record: Record) -> Scores:
-    if record.scores is None:
-        raise ValueError(
-            "Expected a record of a classifier with labeled rows, but it has no scores. Pass views "
-            "and y to make_record."
-        )
-    return record.scores

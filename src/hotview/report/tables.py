@@ -1,4 +1,4 @@
-"""Tables for the terminal."""
+"""Tables for the terminal, and numbers as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from numpy.typing import ArrayLike
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["matrix_table"]
+__all__ = ["ABSENT", "matrix_table", "number", "signed"]
+
+#: Shown in place of a missing number.
+ABSENT = "–"
 
 
 def matrix_table(
@@ -21,27 +24,27 @@ def matrix_table(
     digits: int = 3,
     highlight: str = "max",
 ) -> Table:
-    """Lay out a matrix with names on both sides, each row's extreme in bold.
+    """Make a table of a matrix with named rows and columns, each row's extreme in bold.
 
     Parameters
     ----------
     values : array-like of shape (rows, columns)
-        Numbers to show; NaN is shown as a dot.
+        Values; NaN is shown as a dot.
     row_names : sequence of str
         One name per row.
     column_names : sequence of str
         One name per column.
     title : str
-        Heading of the table.
+        Title of the table.
     digits : int, default=3
-        Decimals to show.
+        Number of decimals.
     highlight : {"max", "min"}, default="max"
-        Which entry of each row stands out.
+        Which entry of each row is in bold.
 
     Returns
     -------
     rich.table.Table
-        For ``rich.print``.
+        Table for ``rich.print``.
 
     Examples
     --------
@@ -64,3 +67,55 @@ def matrix_table(
         ]
         table.add_row(Text(name), *cells)
     return table
+
+
+def number(x: float, digits: int = 1) -> str:
+    """Format a number with a true minus sign, and without negative zeros.
+
+    Parameters
+    ----------
+    x : float
+        The number; NaN gives a dash.
+    digits : int, default=1
+        Number of decimals.
+
+    Returns
+    -------
+    str
+        The formatted number.
+
+    Examples
+    --------
+    >>> from hotview.report.tables import number
+    >>> number(-1.25, 2), number(-0.01), number(float("nan"))
+    ('−1.25', '0.0', '–')
+    """
+    if np.isnan(x):
+        return ABSENT
+    text = f"{abs(x):.{digits}f}"
+    return f"−{text}" if x < 0 and float(text) else text
+
+
+def signed(x: float, digits: int = 1) -> str:
+    """Format a difference with its sign.
+
+    Parameters
+    ----------
+    x : float
+        The difference.
+    digits : int, default=1
+        Number of decimals.
+
+    Returns
+    -------
+    str
+        The formatted difference.
+
+    Examples
+    --------
+    >>> from hotview.report.tables import signed
+    >>> signed(0.25, 2), signed(-3.0), signed(-0.01)
+    ('+0.25', '−3.0', '0.0')
+    """
+    text = number(x, digits)
+    return f"+{text}" if x > 0 and float(text) else text

@@ -1,40 +1,113 @@
-"""Figures of the views and of the training, from a record."""
+"""Matplotlib figures of the plan, the training and the embedding of a record."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hotview.report.matrices import plot_matrix
-from hotview.report.palette import CLASS_COLORS, VIEW_COLORS
-from hotview.report.plans import place_views, similarity
+from hotview.report.chart_data import class_names, curve_band, graph_of_views, plan_matrix
+from hotview.report.palette import CLASS_COLORS, VIEW_COLORS, view_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hotview.evaluation.record.schema import Layout, PlanFacts, Record, Space
+    from hotview.evaluation.record.schema import Record
 
-__all__ = ["plot_graph", "plot_learning", "plot_plan", "plot_space"]
+__all__ = ["plot_graph", "plot_learning", "plot_matrix", "plot_plan", "plot_space"]
 
-_MARKERS = ("o", "s", "^")  # of views whose colors repeat
-_FAINT = 0.05  # edges of less are not drawn
+#: Column names with more characters in total are slanted, so that they do not overlap.
+_MAX_CHARACTERS = 40
+_DARK = 0.6  # fraction of the color scale above which text is white
+_ACCENT = "#1f5fa8"
+_MARKERS = {"circle": "o", "square": "s", "triangle": "^"}
 
 
-def plot_plan(record: Record, *, ax: Axes) -> Axes:
-    """Draw the plan W as a heat map, with its spread over replicas where there are several.
+def plot_matrix(
+    values: ArrayLike,
+    row_names: Sequence[str],
+    column_names: Sequence[str],
+    *,
+    ax: Axes,
+    title: str = "",
+    cmap: str = "Blues",
+    digits: int = 3,
+    spread: ArrayLike | None = None,
+    largest: float | None = None,
+) -> Axes:
+    """Draw a matrix as a heat map, with its values in the cells.
 
     Parameters
     ----------
-    record : Record
-        Of a model that has a plan.
+    values : array-like of shape (rows, columns)
+        Values; NaN leaves a blank cell.
+    row_names : sequence of str
+        One name per row.
+    column_names : sequence of str
+        One name per column.
     ax : matplotlib.axes.Axes
-        Where to draw.
+        Axes to draw on.
+    title : str, default=""
+        Title of the axes.
+    cmap : str, default="Blues"
+        Name of a colormap.
+    digits : int, default=3
+        Number of decimals.
+    spread : array-like of shape (rows, columns) or None, default=None
+        Standard deviations, shown below the values.
+    largest : float or None, default=None
+        Upper end of the color scale; the largest value by default.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The `ax` given.
+        The given `ax`.
+
+    Examples
+    --------
+    >>> from hotview.report.figures import new_figure, plot_matrix
+    >>> figure, (ax,) = new_figure()
+    >>> plot_matrix([[0.5, 0.0], [0.0, 0.5]], ["a", "b"], ["a", "b"], ax=ax) is ax
+    True
+    """
+    matrix = np.asarray(values, dtype=float)
+    stds = None if spread is None else np.asarray(spread, dtype=float)
+    top = float(np.nanmax(matrix)) if largest is None else largest
+    image = ax.imshow(matrix, cmap=cmap, vmin=0, vmax=top)
+    ax.set_xticks(range(len(column_names)), column_names)
+    if max(map(len, column_names)) * len(column_names) > _MAX_CHARACTERS:
+        for tick in ax.get_xticklabels():
+            tick.set(rotation=35, ha="right", rotation_mode="anchor")
+    ax.set_yticks(range(len(row_names)), row_names)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_title(title, fontsize="medium")
+    for (i, j), x in np.ndenumerate(matrix):
+        if not np.isnan(x):
+            color = "white" if x > _DARK * top else "black"
+            below = "" if stds is None else f"\n±{stds[i, j]:.{digits}f}"
+            text = f"{x:.{digits}f}{below}"
+            ax.text(j, i, text, ha="center", va="center", fontsize="small", color=color)
+    ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    return ax
+
+
+def plot_plan(record: Record, *, ax: Axes) -> Axes:
+    """Draw the plan W as a heat map, with standard deviations over the ensemble members.
+
+    Parameters
+    ----------
+    record : Record
+        Record of a model that has a plan.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The given `ax`.
 
     Examples
     --------
@@ -49,25 +122,25 @@ def plot_plan(record: Record, *, ax: Axes) -> Axes:
     >>> plot_plan(record, ax=ax) is ax
     True
     """
-    plan = _plan_of(record)
-    title = "plan W" if plan.spread is None else "plan W, mean ± std over replicas"
-    return plot_matrix(plan.W, record.views, plan.columns, ax=ax, title=title, spread=plan.spread)
+    plan = plan_matrix(record)
+    title = "plan W" if plan.spread is None else "plan W, mean ± std over members"
+    return plot_matrix(plan.values, plan.rows, plan.columns, ax=ax, title=title, spread=plan.spread)
 
 
 def plot_graph(record: Record, *, ax: Axes) -> Axes:
-    """Draw the views as a graph, joined by what the plan lets them share.
+    """Draw the views as a graph, with edges between views that the plan couples.
 
     Parameters
     ----------
     record : Record
-        Of a model that has a plan.
+        Record of a model that has a plan.
     ax : matplotlib.axes.Axes
-        Where to draw.
+        Axes to draw on.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The `ax` given.
+        The given `ax`.
 
     Examples
     --------
@@ -82,36 +155,36 @@ def plot_graph(record: Record, *, ax: Axes) -> Axes:
     >>> plot_graph(record, ax=ax) is ax
     True
     """
-    plan = _plan_of(record)
-    alike = similarity(plan.W, pairwise=plan.pairwise)
-    at = place_views(plan.groups) * [1, -1]
-    for a, b in zip(*np.triu_indices(len(at), k=1), strict=True):
-        if (x := min(float(alike[a, b]), 1.0)) > _FAINT:
-            ax.plot(*at[[a, b]].T, color="#1f5fa8", linewidth=1 + 6 * x, alpha=0.15 + 0.6 * x)
-    for s, (name, place) in enumerate(zip(record.views, at, strict=True)):
-        ax.scatter(place[0], place[1], s=120, color=_color(s), marker=_marker(s), zorder=3)
-        ax.annotate(name, place * 1.2, ha="center", va="center")
+    graph = graph_of_views(record)
+    positions = graph.positions * [1, -1]
+    for a, b, weight in graph.edges:
+        x = min(weight, 1.0)
+        ax.plot(*positions[[a, b]].T, color=_ACCENT, linewidth=1 + 6 * x, alpha=0.15 + 0.6 * x)
+    for s, (name, position) in enumerate(zip(record.views, positions, strict=True)):
+        color, marker = _view_look(s)
+        ax.scatter(position[0], position[1], s=120, color=color, marker=marker, zorder=3)
+        ax.annotate(name, position * 1.2, ha="center", va="center")
     ax.set(xlim=(-1.6, 1.6), ylim=(-1.4, 1.4), aspect="equal")
     ax.axis("off")
     return ax
 
 
 def plot_learning(record: Record, *, ax: Axes, term: str = "loss") -> Axes:
-    """Draw a term of the loss over the epochs: mean ± standard deviation over replicas.
+    """Draw a term of the loss over the epochs: mean ± standard deviation over members.
 
     Parameters
     ----------
     record : Record
-        Of a model whose history was recorded.
+        Record of a model with learning curves.
     ax : matplotlib.axes.Axes
-        Where to draw.
+        Axes to draw on.
     term : str, default="loss"
-        Its name.
+        Name of the term.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The `ax` given.
+        The given `ax`.
 
     Examples
     --------
@@ -132,10 +205,9 @@ def plot_learning(record: Record, *, ax: Axes, term: str = "loss") -> Axes:
             f"Expected term to be one of {list(curves)}, which were recorded, but it is {term!r}. "
             "Name one of them."
         )
-    mean, std = np.array(curves[term].mean), np.nan_to_num(np.array(curves[term].std))
-    epochs = record.learning.epochs
-    ax.fill_between(epochs, mean - std, mean + std, color="#1f5fa8", alpha=0.2, linewidth=0)
-    ax.plot(epochs, mean, color="#1f5fa8")
+    band, epochs = curve_band(curves[term]), record.learning.epochs
+    ax.fill_between(epochs, band.low, band.high, color=_ACCENT, alpha=0.2, linewidth=0)
+    ax.plot(epochs, band.mean, color=_ACCENT)
     ax.set(xlabel="epoch", ylabel=term.replace("_", " "))
     ax.spines[["top", "right"]].set_visible(False)
     return ax
@@ -147,18 +219,18 @@ def plot_space(record: Record, *, ax: Axes, color: str = "view", layout: str = "
     Parameters
     ----------
     record : Record
-        With rows.
+        Record with rows.
     ax : matplotlib.axes.Axes
-        Where to draw.
+        Axes to draw on.
     color : {"view", "class", "predicted"}, default="view"
-        What colors mean.
+        Quantity that colors show.
     layout : {"PCA", "UMAP"}, default="PCA"
-        How points are laid out.
+        Layout of the points.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The `ax` given.
+        The given `ax`.
 
     Examples
     --------
@@ -173,59 +245,39 @@ def plot_space(record: Record, *, ax: Axes, color: str = "view", layout: str = "
     >>> plot_space(record, ax=ax) is ax
     True
     """
-    space = record.space
-    if space is None:
+    embedding = record.embedding
+    if embedding is None:
         raise ValueError("Expected a record with rows, but it has none. Pass views to make_record.")
-    found = _layout(space, layout)
-    at, numbers = np.array(found.places), _numbers(space, color)
-    names = record.views if color == "view" else [*record.classes, "any other class"]
-    for k in np.unique(numbers):
-        x, y = at[numbers == k].T
-        color_of, marker = _look(int(k), color)
+    layouts = {each.name: each for each in embedding.layouts}
+    if layout not in layouts:
+        raise ValueError(
+            f"Expected layout to be one of {list(layouts)}, which the record has, but it is "
+            f"{layout!r}. Name one of them."
+        )
+    codes = {"view": embedding.views, "class": embedding.truth}
+    codes["predicted"] = embedding.predicted
+    if color not in codes:
+        raise ValueError(f"Expected color to be one of {list(codes)}, but it is {color!r}.")
+    points, code_of_point = np.array(layouts[layout].points), np.array(codes[color])
+    names = record.views if color == "view" else class_names(record)
+    occurring: Sequence[int] = np.unique(code_of_point).tolist()
+    for k in occurring:
+        look = "#cccccc", "o"
+        if k >= 0:
+            look = _view_look(k) if color == "view" else (_class_color(k), "o")
         name = "unknown" if k < 0 else names[k]
-        ax.scatter(x, y, s=8, color=color_of, marker=marker, alpha=0.7, linewidth=0, label=name)
-    ax.set(xlabel=found.axes[0], ylabel=found.axes[1])
-    ax.legend(fontsize="small", markerscale=2, ncols=1 + len(np.unique(numbers)) // 12)
+        x, y = points[code_of_point == k].T
+        ax.scatter(x, y, s=8, c=look[0], marker=look[1], alpha=0.7, linewidth=0, label=name)
+    ax.set(xlabel=layouts[layout].axes[0], ylabel=layouts[layout].axes[1])
+    ax.legend(fontsize="small", markerscale=2, ncols=1 + len(occurring) // 12)
     return ax
 
 
-def _plan_of(record: Record) -> PlanFacts:
-    if record.plan is None:
-        raise ValueError(
-            f"Expected a model with a plan, but coupling={record.coupling!r} solves for none. Fit "
-            "with another coupling."
-        )
-    return record.plan
+def _view_look(view: int) -> tuple[str, str]:
+    """Return color and marker of a view."""
+    color, shape = view_style(view)
+    return VIEW_COLORS[color][0], _MARKERS[shape]
 
 
-def _layout(space: Space, name: str) -> Layout:
-    found = {layout.name: layout for layout in space.layouts}
-    if name not in found:
-        raise ValueError(
-            f"Expected layout to be one of {list(found)}, which the record has, but it is {name!r}."
-        )
-    return found[name]
-
-
-def _numbers(space: Space, color: str) -> np.ndarray:
-    choices = {"view": space.views, "class": space.truth, "predicted": space.predicted}
-    if color not in choices:
-        raise ValueError(f"Expected color to be one of {list(choices)}, but it is {color!r}.")
-    return np.array(choices[color])
-
-
-def _look(k: int, color: str) -> tuple[str, str]:
-    """Color and marker."""
-    if k < 0:
-        return "#cccccc", "o"
-    if color == "view":
-        return _color(k), _marker(k)
-    return CLASS_COLORS[k % len(CLASS_COLORS)][0], "o"
-
-
-def _color(s: int) -> str:
-    return VIEW_COLORS[s % len(VIEW_COLORS)][0]
-
-
-def _marker(s: int) -> str:
-    return _MARKERS[s // len(VIEW_COLORS) % len(_MARKERS)]
+def _class_color(k: int) -> str:
+    return CLASS_COLORS[k % len(CLASS_COLORS)][0]

@@ -12,11 +12,11 @@ def test_a_model_alone(classifier):
     assert (record.kind, record.views) == ("MultiViewClassifier", classifier.view_names_)
     assert record.classes == [str(c) for c in classifier.classes_]
     assert record.rows == {}
-    assert record.scores is record.space is record.rivals is None
+    assert record.scores is record.embedding is record.baselines is None
     json.loads(record.to_json())
 
 
-def test_a_loaded_model_tells_the_same(classifier, test, tmp_path):
+def test_a_loaded_model_gives_the_same_record(classifier, test, tmp_path):
     loaded = hotview.load(classifier.save(tmp_path / "model.hotview"))
     ours, theirs = (make_record(m, *test, umap=False) for m in (classifier, loaded))
     assert theirs.scores == ours.scores
@@ -29,7 +29,7 @@ def test_rows_with_labels(classifier, test):
     record = make_record(classifier, X, y, ids=[f"id {i}" for i in range(80)], umap=False)
     assert record.scores.accuracy.value == classifier.score(X, y)
     assert (record.n_labeled, set(record.rows.values())) == (80, {80})
-    space = record.space
+    space = record.embedding
     assert space.ids[space.individuals[5]] == "id 5"
     predicted = np.searchsorted(classifier.classes_, classifier.predict(X))
     assert space.predicted[:80] == predicted.tolist()
@@ -41,7 +41,7 @@ def test_labels_may_be_missing(classifier, test):
     some = np.where(np.arange(80) < 30, y, -1)
     record = make_record(classifier, X, some, umap=False)
     assert record.scores.accuracy.n == record.n_labeled == 30
-    assert record.space.truth[79] == -1
+    assert record.embedding.truth[79] == -1
     none = make_record(classifier, X, np.full(80, np.nan), umap=False)
     assert none.scores is None
     assert make_record(classifier, X, umap=False).n_labeled == 0
@@ -52,7 +52,7 @@ def test_labels_that_were_never_seen(classifier, test):
     record = make_record(classifier, X, np.where(np.arange(80) < 5, 99, y), umap=False)
     assert record.scores.accuracy.n == 80
     assert sum(record.scores.confusion[-1]) == 5
-    assert record.space.truth[0] == len(record.classes)
+    assert record.embedding.truth[0] == len(record.classes)
 
 
 def test_lists_and_absent_views(classifier, test):
@@ -78,21 +78,21 @@ def test_an_encoders_rows(encoder, train):
     views = {name: X[: 80 - 10 * s] for s, (name, X) in enumerate(train[0].items())}
     record = make_record(encoder, views, umap=False)
     assert record.rows == {name: len(X) for name, X in views.items()}
-    assert not record.space.linked
+    assert not record.embedding.linked
     labels = {name: ["a", None] * (len(X) // 2) for name, X in views.items()}
     ids = {name: np.arange(len(X)) for name, X in views.items()}
     record = make_record(encoder, views, labels, ids=ids, umap=False)
-    assert record.space.linked
+    assert record.embedding.linked
     assert (record.classes, record.n_labeled) == (["a"], 130)
-    assert max(record.space.individuals) == 79
-    assert record.space.truth[:2] == [0, -1]
+    assert max(record.embedding.individuals) == 79
+    assert record.embedding.truth[:2] == [0, -1]
 
 
 def test_the_common_space_is_the_first_replicas(classifier, test):
     X, _ = test
-    space = make_record(classifier, X, umap=False).space
+    space = make_record(classifier, X, umap=False).embedding
     Z = np.vstack([Z[:, :10] for Z in classifier.transform(X, space="common").values()])
-    spread = np.array(space.layouts[0].places).var(axis=0)
+    spread = np.array(space.layouts[0].points).var(axis=0)
     largest = np.linalg.eigvalsh(np.cov(Z.T, bias=True))[::-1][:2]
     np.testing.assert_allclose(spread, largest, rtol=1e-2)
 
@@ -108,7 +108,7 @@ def test_old_models_recorded_nothing(classifier, tmp_path, monkeypatch):
     for name in ("trained_on_", "fit_warnings_", "metadata_"):
         monkeypatch.delattr(classifier, name, raising=False)
     record = make_record(classifier)
-    assert (record.trained_on, record.remarks, record.notes) == ({}, None, {})
+    assert (record.trained_on, record.fit_warnings, record.metadata) == ({}, None, {})
 
 
 def test_what_does_not_fit_is_refused(classifier, encoder, train, test):
@@ -131,6 +131,6 @@ def test_progress_is_shown_where_wanted(classifier, test, train, capsys):
     X, y = test
     training = {"Xs": train[0], "y": train[1]}
     record = make_record(classifier, X, y, training=training, umap=False, verbose=True)
-    assert len(record.rivals) == 4
+    assert len(record.baselines) == 4
     make_record(classifier, X, y, umap=False, verbose=False)
     assert capsys.readouterr().out == ""

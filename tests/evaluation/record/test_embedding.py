@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from hotview.evaluation.record.embedding import LatentRows, project
+from hotview.evaluation.record.embedding import ViewLatents, embed_views
 
 
 def rows(Z, prefix=""):
     none = np.full(len(Z), -1)
-    return LatentRows(Z, [f"{prefix}{i}" for i in range(len(Z))], np.arange(len(Z)) % 3, none)
+    return ViewLatents(Z, [f"{prefix}{i}" for i in range(len(Z))], np.arange(len(Z)) % 3, none)
 
 
 def clouds(n, d=4, n_views=2):
@@ -19,20 +19,20 @@ def clouds(n, d=4, n_views=2):
 
 def test_components_are_scikit_learns():
     views = clouds(50)
-    (layout,) = project(views, linked=True, umap=False).layouts
+    (layout,) = embed_views(views, linked=True, umap=False).layouts
     Z = np.vstack([one.Z for one in views.values()])
     model = PCA(2).fit(Z)
     truth = model.transform(Z)
-    signs = np.sign((truth * layout.places).sum(0))
-    np.testing.assert_allclose(layout.places, truth * signs, atol=1e-4)
+    signs = np.sign((truth * layout.points).sum(0))
+    np.testing.assert_allclose(layout.points, truth * signs, atol=1e-4)
     share = model.explained_variance_ratio_[0]
     assert layout.axes[0] == f"component 1 ({100 * share:.0f} % of variance)"
 
 
-def test_points_know_who_they_are():
+def test_points_keep_their_ids():
     views = clouds(20)
     views[1].Z[3] = np.nan  # absent
-    found = project(views, linked=True, umap=False)
+    found = embed_views(views, linked=True, umap=False)
     assert (len(found.views), found.n_points) == (39, 39)
     assert [found.ids[who] for who in found.individuals[:3]] == ["0", "1", "2"]
     assert "3" not in [found.ids[w] for w, s in zip(found.individuals, found.views, strict=True)
@@ -43,45 +43,45 @@ def test_points_know_who_they_are():
 
 
 def test_rows_without_correspondence_are_no_individuals():
-    found = project(clouds(20), linked=False, umap=False)
+    found = embed_views(clouds(20), linked=False, umap=False)
     assert sorted(found.individuals) == list(range(40))
     assert found.ids == [str(i) for i in range(20)] * 2
 
 
 def test_whole_individuals_are_sampled():
-    found = project(clouds(3000), linked=True, umap=False)
+    found = embed_views(clouds(3000), linked=True, umap=False)
     assert (len(found.views), found.n_points) == (2400, 6000)
     assert np.bincount(found.individuals).tolist() == [2] * 1200
-    assert found == project(clouds(3000), linked=True, umap=False)
+    assert found == embed_views(clouds(3000), linked=True, umap=False)
 
 
 @pytest.mark.parametrize("d", (1, 2))
 def test_few_dimensions(d):
-    (layout,) = project(clouds(10, d), linked=True, umap=False).layouts
-    places = np.array(layout.places)
+    (layout,) = embed_views(clouds(10, d), linked=True, umap=False).layouts
+    places = np.array(layout.points)
     assert places.shape == (20, 2)
     assert (places[:, 1] == 0).all() == (d == 1)
 
 
 def test_points_that_coincide():
     views = {0: rows(np.ones((5, 3)))}
-    (layout,) = project(views, linked=True, umap=False).layouts
-    np.testing.assert_array_equal(layout.places, np.zeros((5, 2)))
+    (layout,) = embed_views(views, linked=True, umap=False).layouts
+    np.testing.assert_array_equal(layout.points, np.zeros((5, 2)))
 
 
 def test_umap_where_it_is_installed():
     pytest.importorskip("umap")
-    found = project(clouds(30), linked=True, umap=True)
+    found = embed_views(clouds(30), linked=True, umap=True)
     assert [layout.name for layout in found.layouts] == ["PCA", "UMAP"]
-    assert np.isfinite(found.layouts[1].places).all()
-    assert np.shape(found.layouts[1].places) == (60, 2)
-    few = project(clouds(5), linked=True, umap=True)
+    assert np.isfinite(found.layouts[1].points).all()
+    assert np.shape(found.layouts[1].points) == (60, 2)
+    few = embed_views(clouds(5), linked=True, umap=True)
     assert len(few.layouts) == 1
     assert "more than 15 points" in few.reason
 
 
 def test_no_umap_is_not_fatal(monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
-    found = project(clouds(30), linked=True, umap=True)
+    found = embed_views(clouds(30), linked=True, umap=True)
     assert len(found.layouts) == 1
     assert found.reason == "umap-learn is not installed"

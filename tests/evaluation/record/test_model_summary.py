@@ -6,10 +6,10 @@ import pytest
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.evaluation.record.model_summary import (
-    describe_learning,
-    describe_plan,
-    describe_ranks,
     describe_settings,
+    summarize_learning,
+    summarize_plan,
+    summarize_ranks,
 )
 from hotview.training.recorder import History
 
@@ -17,7 +17,7 @@ SMALL = {"max_epochs": 2, "verbose": False, "random_state": 0}
 
 
 class Recorded:
-    """What `describe_learning` looks at."""
+    """What `summarize_learning` looks at."""
 
     def __init__(self, *histories):
         self.histories_ = [History(rows) for rows in histories]
@@ -30,21 +30,21 @@ def rows(values, name="loss"):
 
 
 def test_the_plan_is_the_estimators(classifier):
-    found, plan = describe_plan(classifier), classifier.plan_
+    found, plan = summarize_plan(classifier), classifier.plan_
     np.testing.assert_allclose(found.W, plan.W)
     np.testing.assert_allclose(found.C, plan.C)
     np.testing.assert_allclose(found.spread, plan.spread)
     assert found.groups == classifier.view_labels_.tolist()
     assert (found.pairwise, found.columns) == (False, ["G_0", "G_1", "G_2"])
     assert found.null.p_value == plan.null.p_value
-    assert len(found.replica_groups) == 2
+    assert len(found.member_groups) == 2
 
 
 def test_groups_of_replicas_are_numbered_alike(classifier):
-    found = describe_plan(classifier)
+    found = summarize_plan(classifier)
     first = classifier.plans_[0].W.argmax(1).tolist()
-    assert found.replica_groups[0] == first
-    mean = np.mean([np.eye(3)[groups] for groups in found.replica_groups], axis=0)
+    assert found.member_groups[0] == first
+    mean = np.mean([np.eye(3)[groups] for groups in found.member_groups], axis=0)
     clear = [s for s in range(4) if mean[s].max() == 1]  # views on which replicas agree
     assert all(mean[s].argmax() == found.groups[s] for s in clear)
     assert clear
@@ -55,13 +55,13 @@ def test_references_have_no_order(classifier):
     turned = replace(first, W=first.W[:, [1, 2, 0]], C=first.C[:, [1, 2, 0]])
     model = copy.copy(classifier)
     model.plans_ = [first, turned]
-    groups = describe_plan(model).replica_groups
+    groups = summarize_plan(model).member_groups
     assert groups[1] == groups[0]
 
 
 def test_pairwise_plans_name_views(train):
     model = MultiViewEncoder("hot-pairwise", **SMALL).fit(train[0])
-    found = describe_plan(model)
+    found = summarize_plan(model)
     assert found.pairwise
     assert found.columns == model.view_names_
     assert found.groups == model.view_labels_.tolist()
@@ -69,12 +69,12 @@ def test_pairwise_plans_name_views(train):
 
 
 def test_without_a_coupling_there_is_no_plan(train):
-    assert describe_plan(MultiViewEncoder("none", **SMALL).fit(train[0])) is None
+    assert summarize_plan(MultiViewEncoder("none", **SMALL).fit(train[0])) is None
 
 
 def test_curves_are_means_over_replicas():
     model = Recorded(rows([1.0, 2.0, 3.0]), rows([3.0, 6.0]))
-    found = describe_learning(model)
+    found = summarize_learning(model)
     (curve,) = found.terms
     assert (found.n_estimators, found.n_epochs, found.epochs) == (2, 3, [1, 2, 3])
     assert curve.mean == [2.0, 4.0, 3.0]
@@ -82,21 +82,21 @@ def test_curves_are_means_over_replicas():
 
 
 def test_long_trainings_are_thinned_but_keep_their_ends():
-    found = describe_learning(Recorded(rows(np.arange(1000.0))))
+    found = summarize_learning(Recorded(rows(np.arange(1000.0))))
     assert (len(found.epochs), found.epochs[0], found.epochs[-1]) == (200, 1, 1000)
     assert found.terms[0].mean[-1] == 999.0
     assert found.n_epochs == 1000
 
 
-def test_nothing_recorded_is_nothing_told():
-    assert describe_learning(Recorded([])) is None
-    assert describe_ranks(Recorded([])) == []
+def test_without_history_there_are_no_curves():
+    assert summarize_learning(Recorded([])) is None
+    assert summarize_ranks(Recorded([])) == []
 
 
 def test_ranks_are_those_of_the_last_epoch():
     name = "effective_rank_a"
-    (found,) = describe_ranks(Recorded(rows([1.0, 2.0], name), rows([1.0, 4.0], name)))
-    assert (found.view, found.mean, found.most) == ("a", 3.0, 7)
+    (found,) = summarize_ranks(Recorded(rows([1.0, 2.0], name), rows([1.0, 4.0], name)))
+    assert (found.view, found.mean, found.max_rank) == ("a", 3.0, 7)
     assert found.std == pytest.approx(np.sqrt(2))
 
 
@@ -106,7 +106,7 @@ def test_changed_settings_come_first():
     assert not any(setting.changed for setting in found[1:])
 
 
-def test_objects_are_told_without_addresses(train):
+def test_objects_are_described_without_addresses(train):
     import torch
 
     model = MultiViewEncoder(encoders={"view_0": torch.nn.Linear(3, 20)}, callbacks=[print])

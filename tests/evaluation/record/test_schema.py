@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from hotview.evaluation.record import Record, make_record
-from hotview.evaluation.record.schema import Curve, Learning, Rival
+from hotview.evaluation.record.schema import BaselineScore, Curve, Learning
 
 
 def test_a_record_survives_json(classifier, test):
@@ -16,25 +16,25 @@ def test_a_record_survives_json(classifier, test):
 def test_numbers_that_json_lacks_survive(encoder):
     curve = Curve("loss", [math.inf, -math.inf, 1.0], [math.nan, math.nan, 0.5])
     learning = Learning(1, 3, [1, 2, 3], [curve], [])
-    record = replace(make_record(encoder), learning=learning, notes={"text": "nan"})
+    record = replace(make_record(encoder), learning=learning, metadata={"text": "nan"})
     again = Record.from_json(record.to_json())
     (found,) = again.learning.terms
     assert found.mean == curve.mean
     assert math.isnan(found.std[0])
-    assert again.notes == {"text": "nan"}
+    assert again.metadata == {"text": "nan"}
 
 
 def test_what_is_no_record_is_refused(encoder):
     with pytest.raises(ValueError, match="format 1, but it is something else"):
         Record.from_json("[1]")
     text = make_record(encoder).to_json()
-    with pytest.raises(ValueError, match="parts do not fit"):
+    with pytest.raises(ValueError, match="fields do not match the schema"):
         Record.from_json(text.replace('"seen": false', '"seen": "no"'))
-    with pytest.raises(ValueError, match="parts do not fit"):
+    with pytest.raises(ValueError, match="fields do not match the schema"):
         Record.from_json(text.replace('"coupling"', '"cuopling"'))
 
 
 def test_parts_that_may_be_missing(encoder):
-    rival = Rival("x", None, None, "no rows")
-    record = replace(make_record(encoder), rivals=[rival])
-    assert Record.from_json(record.to_json()).rivals == [rival]
+    rival = BaselineScore("x", None, None, "no rows")
+    record = replace(make_record(encoder), baselines=[rival])
+    assert Record.from_json(record.to_json()).baselines == [rival]

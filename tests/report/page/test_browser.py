@@ -97,10 +97,10 @@ def test_pointing_lights_the_same_individual_everywhere(opened):
 def test_arrow_keys_go_from_individual_to_individual(opened):
     opened.page.locator(".cloud").focus()
     opened.page.keyboard.press("ArrowRight")
-    assert opened.page.locator(".told").text_content().startswith("row 0, view: pix")
+    assert opened.page.locator(".status").text_content().startswith("row 0, view: pix")
     opened.page.keyboard.press("ArrowRight")
     opened.page.keyboard.press("ArrowDown")
-    assert opened.page.locator(".told").text_content().startswith("row 1, view: mor")
+    assert opened.page.locator(".status").text_content().startswith("row 1, view: mor")
     assert opened.count(".cloud .on") == 4
     opened.page.keyboard.press("Escape")
     assert opened.count(".cloud .on") == 0
@@ -137,7 +137,7 @@ def test_layouts_move_the_points(opened):
     opened.page.locator('input[name="layout"][value="1"]').click()
     assert point.get_attribute("cx") != before
     assert (
-        "distances and directions mean nothing"
+        "distances and directions have no meaning"
         in opened.page.locator(".axes:visible").text_content()
     )
     opened.page.keyboard.press("ArrowLeft")
@@ -180,7 +180,7 @@ def test_a_phone_does_not_scroll_sideways(browser, make_one, tmp_path, name):
     record = make_one(
         views=[f"{name}{s}" for s in range(12)], classes=[f"{name}{k}" for k in range(40)]
     )
-    record = replace(record, notes={"command": "hotview fit " + "a" * 500})
+    record = replace(record, metadata={"command": "hotview fit " + "a" * 500})
     file = write_report(record, tmp_path / "report.html")
     assert file.stat().st_size < 2e6
     phone = Opened(browser, file, width=390, has_touch=True)
@@ -193,7 +193,7 @@ def test_a_phone_does_not_scroll_sideways(browser, make_one, tmp_path, name):
 
 def test_words_of_tables_stay_whole_on_a_phone(browser, file):
     phone = Opened(browser, file, width=390)
-    cells = phone.page.locator("#right figure > .scroll tbody th").all()
+    cells = phone.page.locator("#errors figure > .scroll tbody th").all()
     assert [cell.bounding_box()["width"] >= 100 for cell in cells] == [True, True]
     phone.context.close()
 

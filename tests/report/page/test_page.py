@@ -63,7 +63,7 @@ def check(record, **how):
 
 def test_a_page_of_everything(record):
     text = check(record)
-    for key in ("plan", "worth", "right", "space", "learning", "origin"):
+    for key in ("plan", "views", "errors", "space", "learning", "provenance"):
         assert f'<section id="{key}"' in text
         assert f'<a href="#{key}"' in text
     assert "<title>Report on 4 views</title>" in text
@@ -84,11 +84,13 @@ def test_the_same_record_gives_the_same_bytes(record, make_one, tmp_path):
 
 
 @pytest.mark.parametrize("name", (HOSTILE, "ж中文 🙂 ́", "x" * 3000, " ", "a\x00b\udcff"))
-def test_names_of_the_users_are_only_text(make_one, name, tmp_path):
+def test_names_are_escaped(make_one, name, tmp_path):
     views, classes = [f"{name}{s}" for s in range(4)], [f"{name}{k}" for k in range(3)]
     record = make_one(views=views, classes=classes)
-    space = replace(record.space, ids=[name] * len(record.space.ids))
-    record = replace(record, space=space, remarks=[name], notes={"command": name, "files": name})
+    embedding = replace(record.embedding, ids=[name] * len(record.embedding.ids))
+    record = replace(
+        record, embedding=embedding, fit_warnings=[name], metadata={"command": name, "files": name}
+    )
     text = check(record, title=name)
     write_report(record, tmp_path / "report.html", title=name)
     if name == HOSTILE:
@@ -97,14 +99,14 @@ def test_names_of_the_users_are_only_text(make_one, name, tmp_path):
 
 
 CASES = {
-    "an encoder": {"kind": "MultiViewEncoder", "classes": [], "scores": None, "rivals": None},
+    "an encoder": {"kind": "MultiViewEncoder", "classes": [], "scores": None, "baselines": None},
     "no plan": {"plan": None, "coupling": "none"},
-    "no labels": {"scores": None, "rivals": None, "n_labeled": 0},
-    "no rows": {"scores": None, "rivals": None, "space": None, "rows": {}},
+    "no labels": {"scores": None, "baselines": None, "n_labeled": 0},
+    "no rows": {"scores": None, "baselines": None, "embedding": None, "rows": {}},
     "no history": {"learning": None, "ranks": []},
-    "an old file": {"trained_on": {}, "remarks": None, "notes": {}},
+    "an old file": {"trained_on": {}, "fit_warnings": None, "metadata": {}},
     "rows that were trained on": {"seen": True},
-    "no baselines": {"rivals": None},
+    "no baselines": {"baselines": None},
 }
 
 
@@ -135,18 +137,18 @@ def test_thousands_of_points_are_small(make_one):
     assert "2,400 of 2,407 points" in text
 
 
-def test_rows_that_were_trained_on_are_called_so(record):
-    assert "accuracies here are too high" in page(replace(record, seen=True))
-    assert "accuracies here" not in page(record)
+def test_training_rows_are_reported_as_biased(record):
+    assert "these metrics are optimistically biased" in page(replace(record, seen=True))
+    assert "biased" not in page(record)
 
 
-def test_labels_of_one_view_are_told_beside_rivals(record):
+def test_labels_that_baselines_do_not_use_are_mentioned(record):
     told = {**record.trained_on, "unaligned_labeled": {"pix": 9}}
-    assert "no use for the labels" in page(replace(record, trained_on=told))
-    assert "no use for the labels" not in page(record)
+    assert "do not use labels" in page(replace(record, trained_on=told))
+    assert "do not use labels" not in page(record)
 
 
-def test_what_data_would_add(record):
+def test_missing_data_and_labels_are_mentioned(record):
     bare = page(replace(record, **CASES["no rows"]))
     assert "<code>--data</code> adds accuracies" in bare
     assert "None of the rows has a label" in page(replace(record, **CASES["no labels"]))
@@ -163,7 +165,7 @@ def test_only_our_script_may_run(record):
     assert len(script) == 1
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     assert f"sha256-{digest}" in policy
-    assert policy.startswith("default-src &#x27;none&#x27;")
+    assert policy.startswith("default-src 'none'")
 
 
 def test_files_are_written_whole(record, tmp_path):

@@ -1,4 +1,4 @@
-"""What a report needs to know of a fitted model, as plain numbers and text."""
+"""Records: all data of a report on a fitted model, as plain numbers and text."""
 
 from hotview.evaluation.record.builder import make_record
 from hotview.evaluation.record.schema import Record

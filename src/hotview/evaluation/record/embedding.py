@@ -1,4 +1,4 @@
-"""The common space in two dimensions."""
+"""Two-dimensional embedding of the common space."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from hotview._types import Array, IntArray
-from hotview.evaluation.record.schema import Layout, Space
+from hotview.evaluation.record.schema import Embedding, Layout
 
-__all__ = ["LatentRows", "project"]
+__all__ = ["ViewLatents", "embed_views"]
 
-_POINTS = 2400  # that a page can hold and a person can look at
+_MAX_POINTS = 2400  # keeps the page small and readable
 _DIGITS = 4
 _NEIGHBORS = 15  # of UMAP
 
 
 @dataclass(frozen=True)
-class LatentRows:
-    """Rows of one view in the common space.
+class ViewLatents:
+    """Latents of the rows of one view.
 
     Parameters
     ----------
     Z : ndarray of shape (n, d)
-        Their latents; NaN for absent rows.
+        The latents; NaN for absent rows.
     ids : list of str
-        Who they are; rows of different views with one id are one individual.
+        Ids of the rows; rows of different views with one id are one individual.
     truth, predicted : ndarray of int64
-        Their classes by number; −1 where unknown.
+        Class codes; −1 where unknown.
     """
 
     Z: Array
@@ -38,51 +38,52 @@ class LatentRows:
     predicted: IntArray
 
 
-def project(views: Mapping[int, LatentRows], *, linked: bool, umap: bool) -> Space:
-    """Lay out points of all views, by principal components of all rows and, if wanted, by UMAP.
+def embed_views(views: Mapping[int, ViewLatents], *, linked: bool, umap: bool) -> Embedding:
+    """Embed rows of all views by principal components and, optionally, by UMAP.
 
     Parameters
     ----------
-    views : dict of int to LatentRows
-        Rows by the number of their view.
+    views : dict of int to ViewLatents
+        Latents by index of their view.
     linked : bool
-        Whether equal ids mean the same individual; otherwise every row is its own.
+        Whether equal ids mean the same individual; otherwise each row is an individual.
     umap : bool
-        Whether to lay out by UMAP too, where umap-learn is installed.
+        Whether to add a UMAP layout if umap-learn is installed.
 
     Returns
     -------
-    Space
-        Up to 2,400 points; individuals are drawn at random where there are more.
+    Embedding
+        At most 2,400 points; individuals are sampled at random if there are more.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.evaluation.record.embedding import LatentRows, project
+    >>> from hotview.evaluation.record.embedding import ViewLatents, embed_views
     >>> none = np.full(3, -1)
-    >>> rows = LatentRows(np.eye(3), ["a", "b", "c"], none, none)
-    >>> space = project({0: rows, 1: rows}, linked=True, umap=False)
-    >>> space.individuals, [layout.name for layout in space.layouts]
+    >>> rows = ViewLatents(np.eye(3), ["a", "b", "c"], none, none)
+    >>> embedding = embed_views({0: rows, 1: rows}, linked=True, umap=False)
+    >>> embedding.individuals, [layout.name for layout in embedding.layouts]
     ([0, 1, 2, 0, 1, 2], ['PCA'])
     """
-    there = {s: np.flatnonzero(~np.isnan(rows.Z).any(axis=1)) for s, rows in views.items()}
-    Z = np.vstack([rows.Z[there[s]] for s, rows in views.items()]).astype(np.float64)
-    view = np.concatenate([np.full(len(kept), s) for s, kept in there.items()])
-    ids = [rows.ids[i] for s, rows in views.items() for i in there[s]]
-    truth = np.concatenate([rows.truth[there[s]] for s, rows in views.items()])
-    predicted = np.concatenate([rows.predicted[there[s]] for s, rows in views.items()])
-    who = _individuals(ids) if linked else np.arange(len(Z))
-    shown = _sample(who)
-    kept, individuals = np.unique(who[shown], return_inverse=True)
-    names = dict(zip(who.tolist(), ids, strict=True))
-    layouts, reason = [_components(Z, shown)], ""
+    present = {s: np.flatnonzero(~np.isnan(rows.Z).any(axis=1)) for s, rows in views.items()}
+    Z = np.vstack([rows.Z[present[s]] for s, rows in views.items()]).astype(np.float64)
+    view = np.concatenate([np.full(len(kept), s) for s, kept in present.items()])
+    ids = [rows.ids[i] for s, rows in views.items() for i in present[s]]
+    truth = np.concatenate([rows.truth[present[s]] for s, rows in views.items()])
+    predicted = np.concatenate([rows.predicted[present[s]] for s, rows in views.items()])
+    codes = {name: i for i, name in enumerate(dict.fromkeys(ids))}
+    individual = np.array([codes[name] for name in ids]) if linked else np.arange(len(Z))
+    shown = _sample_individuals(individual)
+    kept, renumbered = np.unique(individual[shown], return_inverse=True)
+    names = dict(zip(individual.tolist(), ids, strict=True))
+    layouts, reason = [_embed_pca(Z, shown)], ""
     if umap:
-        found, reason = _neighbors(Z[shown])
-        layouts += [found] if found else []
-    return Space(
+        layout, reason = _embed_umap(Z[shown])
+        layouts += [layout] if layout else []
+    return Embedding(
         layouts,
         view[shown].tolist(),
-        individuals.tolist(),
+        renumbered.tolist(),
         truth[shown].tolist(),
         predicted[shown].tolist(),
         [names[key] for key in kept.tolist()],
@@ -92,46 +93,37 @@ def project(views: Mapping[int, LatentRows], *, linked: bool, umap: bool) -> Spa
     )
 
 
-def _individuals(ids: list[str]) -> IntArray:
-    """Number ids in the order in which they come."""
-    numbers = {name: i for i, name in enumerate(dict.fromkeys(ids))}
-    return np.array([numbers[name] for name in ids], dtype=np.int64)
-
-
-def _sample(who: IntArray) -> IntArray:
-    """Points of as many whole individuals as there is room for."""
-    counts = np.bincount(who)
+def _sample_individuals(individual: IntArray) -> IntArray:
+    """Return the points of a random sample of whole individuals."""
+    counts = np.bincount(individual)
     order = np.random.default_rng(0).permutation(len(counts))
-    chosen = order[np.cumsum(counts[order]) <= _POINTS]
-    return np.flatnonzero(np.isin(who, chosen))
+    chosen = order[np.cumsum(counts[order]) <= _MAX_POINTS]
+    return np.flatnonzero(np.isin(individual, chosen))
 
 
-def _components(Z: Array, shown: IntArray) -> Layout:
-    """Leading principal components, signs such that the largest loading is positive."""
+def _embed_pca(Z: Array, shown: IntArray) -> Layout:
+    """Principal components of all rows, signed so that the largest loading is positive."""
     centered = Z - Z.mean(axis=0)
     values, V = np.linalg.eigh(centered.T @ centered)
-    V = np.pad(V, ((0, 0), (1, 0)))[:, :-3:-1]  # a space of one dimension gets a second of zeros
+    V = np.pad(V, ((0, 0), (1, 0)))[:, :-3:-1]  # one-dimensional spaces get a second axis of zeros
     V = V * np.where(V[np.abs(V).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
-    shares = np.r_[0.0, values].clip(min=0)[:-3:-1] / max(values.sum(), np.finfo(float).tiny)
-    axes = [f"component {k} ({100 * x:.0f} % of variance)" for k, x in enumerate(shares, start=1)]
+    ratios = np.r_[0.0, values].clip(min=0)[:-3:-1] / max(values.sum(), np.finfo(float).tiny)
+    axes = [f"component {k} ({100 * x:.0f} % of variance)" for k, x in enumerate(ratios, start=1)]
     return Layout("PCA", axes, (centered[shown] @ V).round(_DIGITS).tolist())
 
 
-def _neighbors(Z: Array) -> tuple[Layout | None, str]:
-    """A layout by UMAP, or why there is none."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of numba's compiler, and that a seed means one thread
-            from umap import UMAP  # type: ignore[import-untyped]
-    except ImportError:
-        return None, "umap-learn is not installed"
-    if len(Z) <= _NEIGHBORS:
-        return None, f"UMAP needs more than {_NEIGHBORS} points"
+def _embed_umap(Z: Array) -> tuple[Layout | None, str]:
+    """Return a UMAP layout, or None and the reason."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # numba's, and that a seed implies one thread
         try:
-            model = UMAP(n_neighbors=_NEIGHBORS, random_state=0, n_jobs=1)
-            places = model.fit_transform(Z)
-        except Exception as error:  # it is a picture: the page does without
+            from umap import UMAP  # type: ignore[import-untyped]
+        except ImportError:
+            return None, "umap-learn is not installed"
+        if len(Z) <= _NEIGHBORS:
+            return None, f"UMAP needs more than {_NEIGHBORS} points"
+        try:
+            points = UMAP(n_neighbors=_NEIGHBORS, random_state=0, n_jobs=1).fit_transform(Z)
+        except Exception as error:  # the report does without this picture
             return None, f"UMAP failed ({type(error).__name__})"
-    return Layout("UMAP", ["", ""], places.astype(float).round(_DIGITS).tolist()), ""
+    return Layout("UMAP", ["", ""], points.astype(float).round(_DIGITS).tolist()), ""

@@ -1,36 +1,35 @@
-"""What a fitted model tells of itself, without any rows."""
+"""Summaries of a fitted model that need no rows: plan, learning curves, ranks and settings."""
 
 from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from hotview._types import Array
 from hotview.evaluation.record.schema import (
     Curve,
     Learning,
-    NullFacts,
-    PlanFacts,
+    NullSummary,
+    PlanSummary,
     Rank,
     Setting,
 )
-from hotview.training.permutation_null import Null
 from hotview.training.view_plan import match_columns
 
-__all__ = ["describe_learning", "describe_plan", "describe_ranks", "describe_settings"]
+__all__ = ["describe_settings", "summarize_learning", "summarize_plan", "summarize_ranks"]
 
-_EPOCHS = 200  # that are kept of a long training
+_MAX_EPOCHS = 200  # kept of a long training
 _RANK = "effective_rank_"
-_OF_THE_MOMENT = ("device", "verbose")  # which say nothing about the model
+_RUNTIME_SETTINGS = ("device", "verbose")  # do not describe the model
 _NO_TERMS = ("epoch", "seconds", "marginal_error")
 
 
-def describe_plan(estimator: Any) -> PlanFacts | None:
-    """The plan of a fitted estimator; None where it has none.
+def summarize_plan(estimator: Any) -> PlanSummary | None:
+    """Summarize the plan of a fitted estimator.
 
     Parameters
     ----------
@@ -39,56 +38,56 @@ def describe_plan(estimator: Any) -> PlanFacts | None:
 
     Returns
     -------
-    PlanFacts or None
-        W, C and their spread, groups, and the null.
+    PlanSummary or None
+        W, C, their spread, the groups and the permutation null; None if there is no plan.
     """
     plan = estimator.plan_
     if plan is None:
         return None
-    columns = [f"G_{k}" for k in range(plan.W.shape[1])]
-    found = plan.view_labels(len(set(estimator.view_labels_.tolist())) if plan.pairwise else None)
-    return PlanFacts(
-        _rows(plan.W),
-        _rows(plan.C),
-        None if plan.spread is None else _rows(plan.spread),
-        list(estimator.view_names_) if plan.pairwise else columns,
+    references = [f"G_{k}" for k in range(plan.W.shape[1])]
+    n_groups = len(set(estimator.view_labels_.tolist())) if plan.pairwise else None
+    labels = plan.view_labels(n_groups)
+    null = None
+    if plan.null is not None:
+        C = np.asarray(plan.null.plan.C, dtype=np.float64)
+        null = NullSummary(
+            plan.null.p_value,
+            plan.null.relative_cost,
+            [float(x) for x in plan.null.relative_costs],
+            (C.sum(axis=1) / (len(C) - 1)).tolist(),
+        )
+    return PlanSummary(
+        _to_lists(plan.W),
+        _to_lists(plan.C),
+        None if plan.spread is None else _to_lists(plan.spread),
+        list(estimator.view_names_) if plan.pairwise else references,
         plan.pairwise,
         plan.converged,
         [int(k) for k in estimator.view_labels_],
-        (found.tied | found.uniform).tolist(),
-        _replica_groups(estimator),
-        None if plan.null is None else _describe_null(plan.null),
+        (labels.tied | labels.uniform).tolist(),
+        _group_by_member(estimator),
+        null,
     )
 
 
-def _replica_groups(estimator: Any) -> list[list[int]]:
-    """Groups by every replica's own plan, references in the order of the first."""
-    found = []
+def _group_by_member(estimator: Any) -> list[list[int]]:
+    """Return the groups of each member's own plan, references in the order of the first member."""
+    groups = []
     for plan in estimator.plans_:
         labels = estimator._group_views(plan)
         if not plan.pairwise:
             labels = np.argsort(match_columns(plan, estimator.plans_[0]))[labels]
-        found.append([int(k) for k in labels])
-    return found
+        groups.append([int(k) for k in labels])
+    return groups
 
 
-def _describe_null(null: Null) -> NullFacts:
-    C = null.plan.C.double().numpy()
-    return NullFacts(
-        null.p_value,
-        null.relative_cost,
-        [float(x) for x in null.relative_costs],
-        (C.sum(axis=1) / (len(C) - 1)).tolist(),
-    )
+def _to_lists(X: Any) -> list[list[float]]:
+    rows: list[list[float]] = np.asarray(X, dtype=np.float64).tolist()
+    return rows
 
 
-def _rows(X: Tensor) -> list[list[float]]:
-    found: list[list[float]] = X.double().tolist()
-    return found
-
-
-def describe_learning(estimator: Any) -> Learning | None:
-    """The course of the training, averaged over replicas; None where nothing was recorded.
+def summarize_learning(estimator: Any) -> Learning | None:
+    """Average the learning curves over ensemble members.
 
     Parameters
     ----------
@@ -98,45 +97,41 @@ def describe_learning(estimator: Any) -> Learning | None:
     Returns
     -------
     Learning or None
-        Up to 200 epochs of the terms of the loss and of the effective ranks.
+        At most 200 epochs of the loss terms and effective ranks; None if nothing was recorded.
     """
     histories = [history for history in estimator.histories_ if len(history) > 0]
     if not histories:
         return None
     n_epochs = max(map(len, histories))
-    kept = np.unique(np.linspace(0, n_epochs - 1, min(_EPOCHS, n_epochs)).round().astype(int))
+    kept = np.unique(np.linspace(0, n_epochs - 1, min(_MAX_EPOCHS, n_epochs)).round().astype(int))
     ranks = [f"{_RANK}{view}" for view in estimator.view_names_]
-    names = sorted(set(histories[0].names) - {*_NO_TERMS, *ranks}, key=lambda n: (n != "loss", n))
+    terms = sorted(set(histories[0].names) - {*_NO_TERMS, *ranks}, key=lambda n: (n != "loss", n))
 
-    def curve(name: str, title: str) -> Curve:
+    def curve(name: str) -> Curve:
         values = np.full((len(histories), n_epochs), math.nan)
         for row, history in zip(values, histories, strict=True):
             row[: len(history)] = history[name]
         mean, std = _mean_and_std(values[:, kept])
-        return Curve(title, mean.tolist(), std.tolist())
+        return Curve(name.removeprefix(_RANK), mean.tolist(), std.tolist())
 
-    there = [name for name in ranks if name in histories[0].names]
     return Learning(
         len(histories),
         n_epochs,
         [int(epoch) + 1 for epoch in kept],
-        [curve(name, name) for name in names],
-        [curve(name, name.removeprefix(_RANK)) for name in there],
+        [curve(name) for name in terms],
+        [curve(name) for name in ranks if name in histories[0].names],
     )
 
 
 def _mean_and_std(values: Array) -> tuple[Array, Array]:
-    """Over the replicas that still trained; the spread of one is not known."""
-    known = ~np.isnan(values)
-    n = known.sum(axis=0)
-    mean = np.where(known, values, 0.0).sum(axis=0) / np.where(n > 0, n, np.nan)
-    with np.errstate(invalid="ignore"):  # a loss may have become infinite
-        squares = (np.where(known, values - mean, 0.0) ** 2).sum(axis=0)
-    return mean, np.sqrt(squares / np.where(n > 1, n - 1, np.nan))
+    """Return mean and standard deviation over members that still trained; NaN of a single one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no or one value in a column, or an infinite loss
+        return np.nanmean(values, axis=0), np.nanstd(values, axis=0, ddof=1)
 
 
-def describe_ranks(estimator: Any) -> list[Rank]:
-    """The effective rank of every view's latents in the last epoch.
+def summarize_ranks(estimator: Any) -> list[Rank]:
+    """Average the effective rank of each view's latents in the last epoch.
 
     Parameters
     ----------
@@ -146,20 +141,20 @@ def describe_ranks(estimator: Any) -> list[Rank]:
     Returns
     -------
     list of Rank
-        Empty where nothing was recorded.
+        Empty if nothing was recorded.
     """
-    found = []
+    ranks = []
     for view in estimator.view_names_:
         name = f"{_RANK}{view}"
         last = [h[name][-1] for h in estimator.histories_ if len(h) > 0 and name in h.names]
         if last:
             mean, std = _mean_and_std(np.array(last)[:, None])
-            found.append(Rank(view, float(mean[0]), float(std[0]), int(estimator.n_components)))
-    return found
+            ranks.append(Rank(view, float(mean[0]), float(std[0]), int(estimator.n_components)))
+    return ranks
 
 
 def describe_settings(estimator: Any) -> list[Setting]:
-    """Parameters as text, those that differ from their defaults first.
+    """Describe the parameters as text, those that differ from their defaults first.
 
     Parameters
     ----------
@@ -171,23 +166,22 @@ def describe_settings(estimator: Any) -> list[Setting]:
     list of Setting
         One per parameter.
     """
-    signature = inspect.signature(type(estimator)).parameters
-    found = [
-        Setting(name, (text := _text(value)), (usual := _text(signature[name].default)),
-                text != usual)
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in _OF_THE_MOMENT
-    ]  # fmt: skip
-    return sorted(found, key=lambda setting: not setting.changed)
+    defaults = inspect.signature(type(estimator)).parameters
+    settings = []
+    for name, value in estimator.get_params(deep=False).items():
+        if name not in _RUNTIME_SETTINGS:
+            text, default = _describe(value), _describe(defaults[name].default)
+            settings.append(Setting(name, text, default, text != default))
+    return sorted(settings, key=lambda setting: not setting.changed)
 
 
-def _text(value: Any) -> str:
-    """A parameter in words; of objects only the class, as their text holds addresses."""
+def _describe(value: Any) -> str:
+    """Return a parameter as text; of objects only the class, as their repr holds addresses."""
     if value is None or isinstance(value, bool | int | float | str | np.generic):
         return repr(value.item() if isinstance(value, np.generic) else value)
     if isinstance(value, list | tuple):
-        inside = ", ".join(map(_text, value))
+        inside = ", ".join(map(_describe, value))
         return f"({inside},)" if isinstance(value, tuple) and len(value) == 1 else f"({inside})"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_text(k)}: {_text(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{_describe(k)}: {_describe(v)}" for k, v in value.items()) + "}"
     return str(getattr(value, "__name__", None) or type(value).__name__)

@@ -1,4 +1,4 @@
-"""The parts of a record: lists, numbers and text, which JSON can hold."""
+"""Schema of a record: dataclasses of lists, numbers and text, which JSON can hold."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import types
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
+from hotview.evaluation.metrics import Difference, Proportion
+
 __all__ = [
+    "BaselineScore",
     "Bin",
-    "Change",
     "Curve",
+    "Embedding",
     "Layout",
     "Learning",
-    "NullFacts",
-    "NumberScore",
-    "PlanFacts",
-    "Proportion",
+    "NullSummary",
+    "PlanSummary",
     "Rank",
     "Record",
-    "Rival",
     "Scores",
     "Setting",
-    "Space",
+    "SubsetScore",
     "ViewScore",
 ]
 
@@ -31,31 +31,11 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Proportion:
-    """A share of n rows, with the ends of its 95 % interval (Wilson's)."""
+class NullSummary:
+    """Permutation null of the plan: see :class:`hotview.training.permutation_null.Null`.
 
-    value: float
-    low: float
-    high: float
-    n: int
-
-
-@dataclass(frozen=True)
-class Change:
-    """A difference between two shares of the same n rows, its standard error and 95 % interval."""
-
-    value: float
-    error: float
-    low: float
-    high: float
-    n: int
-
-
-@dataclass(frozen=True)
-class NullFacts:
-    """The views before training, beside noise: see :class:`hotview.training.permutation_null.Null`.
-
-    `costs` is the mean cost from every view to the others, before training.
+    `noise` holds the relative costs of permuted tables, `costs` the mean cost from each view to the
+    others before training.
     """
 
     p_value: float
@@ -65,8 +45,8 @@ class NullFacts:
 
 
 @dataclass(frozen=True)
-class PlanFacts:
-    """The plan over views, its groups, and the groups that every replica found on its own."""
+class PlanSummary:
+    """The plan over views, its groups, and the groups of each ensemble member's own plan."""
 
     W: list[list[float]]
     C: list[list[float]]
@@ -76,13 +56,13 @@ class PlanFacts:
     converged: bool
     groups: list[int]
     unclear: list[bool]
-    replica_groups: list[list[int]]
-    null: NullFacts | None
+    member_groups: list[list[int]]
+    null: NullSummary | None
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean and standard deviation over replicas of what was recorded in the epochs."""
+    """Mean and standard deviation over ensemble members of one recorded quantity."""
 
     name: str
     mean: list[float]
@@ -91,7 +71,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Learning:
-    """The course of the training: `epochs` are those that are kept, of `n_epochs`."""
+    """Learning curves; `epochs` are the recorded epochs that are kept, of `n_epochs`."""
 
     n_estimators: int
     n_epochs: int
@@ -102,17 +82,17 @@ class Learning:
 
 @dataclass(frozen=True)
 class Rank:
-    """How many of the dimensions of the common space a view fills."""
+    """Effective rank of a view's latents in the last epoch; at most `max_rank`."""
 
     view: str
     mean: float
     std: float
-    most: int
+    max_rank: int
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A parameter, as text, and whether it differs from its default."""
+    """A parameter and its default as text, and whether they differ."""
 
     name: str
     value: str
@@ -122,18 +102,18 @@ class Setting:
 
 @dataclass(frozen=True)
 class ViewScore:
-    """Accuracy without a view, what taking it away costs, and accuracy with nothing else."""
+    """Accuracy without a view, the drop caused by hiding it, and accuracy with it alone."""
 
     view: str
     n_present: int
     without: Proportion | None
-    fall: Change | None
+    drop: Difference | None
     alone: Proportion | None
 
 
 @dataclass(frozen=True)
-class NumberScore:
-    """Accuracy with so many views: mean, least and most over subsets."""
+class SubsetScore:
+    """Accuracy with subsets of `n_views` views: mean, minimum and maximum over subsets."""
 
     n_views: int
     mean: float
@@ -145,7 +125,7 @@ class NumberScore:
 
 @dataclass(frozen=True)
 class Bin:
-    """Rows of similar confidence."""
+    """Mean confidence and accuracy of the rows in a bin of the confidence."""
 
     confidence: float
     accuracy: Proportion
@@ -153,45 +133,49 @@ class Bin:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a classifier makes of labeled rows.
+    """Scores of a classifier on labeled rows.
 
-    `confusion` has a row for every name in `truths` (the classes and, last, where there are such
-    rows, all classes that were not trained on) and a column for every class.
+    `confusion` has a row for each name in `true_classes` (the classes and, last, if such rows
+    occur, one for all classes that were not in training) and a column for each class.
     """
 
     accuracy: Proportion
     views: list[ViewScore]
-    numbers: list[NumberScore]
+    subsets: list[SubsetScore]
     bins: list[Bin]
     calibration_error: float
-    truths: list[str]
+    true_classes: list[str]
     confusion: list[list[int]]
 
 
 @dataclass(frozen=True)
-class Rival:
-    """Another method on the same rows; `difference` is the model's accuracy less its own."""
+class BaselineScore:
+    """Accuracy of a baseline; `difference` is the model's accuracy minus the baseline's.
+
+    Both are None if the baseline could not be fitted or scored, for the given `reason`.
+    """
 
     name: str
     accuracy: Proportion | None
-    difference: Change | None
+    difference: Difference | None
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of all points in two dimensions, and what the axes are."""
+    """Coordinates of all points in two dimensions, and the names of the axes."""
 
     name: str
     axes: list[str]
-    places: list[list[float]]
+    points: list[list[float]]
 
 
 @dataclass(frozen=True)
-class Space:
-    """Points of the common space: the view, the individual and the classes of each (−1: unknown).
+class Embedding:
+    """Points of the common space: view, individual and classes of each point (−1: unknown).
 
-    `ids` are those of the individuals; `linked` tells whether one can be in several views.
+    `ids` are those of the individuals; `linked` is True if an individual can be in several views;
+    `reason` explains a missing UMAP layout.
     """
 
     layouts: list[Layout]
@@ -207,46 +191,46 @@ class Space:
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that a page or a figure tells of a model.
+    """All data of a report on a model.
 
     Parameters
     ----------
     kind : str
-        The class of the estimator.
+        Class name of the estimator.
     coupling : str
-        What brought the views together.
+        Name of the coupling.
     views : list of str
         Names of the views.
     columns : list of int
-        How many columns each has.
+        Number of columns of each view.
     classes : list of str
-        Names of the classes; those of the rows' labels where the model knows none.
-    plan : PlanFacts or None
+        Names of the classes; of an encoder, the labels of the given rows.
+    plan : PlanSummary or None
         The plan over the views.
     learning : Learning or None
-        The course of the training.
+        Learning curves.
     ranks : list of Rank
-        The effective rank of every view at its end.
+        Effective rank of each view in the last epoch.
     settings : list of Setting
-        Parameters, those that were changed first.
+        Parameters, changed ones first.
     trained_on : dict
-        Rows, labels, time and versions of the fit; empty where nobody wrote them down.
-    remarks : list of str or None
-        Warnings of the fit; None where nobody wrote them down.
-    notes : dict
-        What the command line wrote down: the command, the files.
+        Rows, labels, time and versions of the fit; empty if not recorded.
+    fit_warnings : list of str or None
+        Warnings of the fit; None if not recorded.
+    metadata : dict
+        Metadata of the command line: the command and the files.
     seen : bool, default=False
-        Whether the rows that were looked at had been trained on.
+        Whether the evaluated rows were in training.
     rows : dict of str to int
-        How many rows were looked at, by view; empty without data.
+        Number of evaluated rows of each view; empty without data.
     n_labeled : int, default=0
-        How many of them have a label.
+        Number of evaluated rows with a label.
     scores : Scores or None, default=None
-        What a classifier makes of rows with labels.
-    space : Space or None, default=None
+        Scores of a classifier on labeled rows.
+    embedding : Embedding or None, default=None
         The common space in two dimensions.
-    rivals : list of Rival or None, default=None
-        Simple methods and the control; None where there was nothing to train them on.
+    baselines : list of BaselineScore or None, default=None
+        Baselines and the model without coupling; None without training rows.
 
     Examples
     --------
@@ -266,84 +250,83 @@ class Record:
     views: list[str]
     columns: list[int]
     classes: list[str]
-    plan: PlanFacts | None
+    plan: PlanSummary | None
     learning: Learning | None
     ranks: list[Rank]
     settings: list[Setting]
     trained_on: dict[str, Any]
-    remarks: list[str] | None
-    notes: dict[str, Any]
+    fit_warnings: list[str] | None
+    metadata: dict[str, Any]
     seen: bool = False
     rows: dict[str, int] = field(default_factory=dict)
     n_labeled: int = 0
     scores: Scores | None = None
-    space: Space | None = None
-    rivals: list[Rival] | None = None
+    embedding: Embedding | None = None
+    baselines: list[BaselineScore] | None = None
 
     def to_json(self) -> str:
-        """Write the record as text that `from_json` reads again.
+        """Serialize the record.
 
         Returns
         -------
         str
-            JSON; numbers that it has no word for are text ("nan").
+            JSON that `from_json` reads; NaN and infinities are text ("nan").
         """
-        return json.dumps({"format": _FORMAT, **_plain(asdict(self))}, allow_nan=False)
+        return json.dumps({"format": _FORMAT, **_to_plain(asdict(self))}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Record:
-        """Read a record.
+        """Deserialize a record.
 
         Parameters
         ----------
         text : str
-            What `to_json` wrote.
+            Output of `to_json`.
 
         Returns
         -------
         Record
             The record.
         """
-        facts = json.loads(text)
-        if not isinstance(facts, dict) or facts.pop("format", None) != _FORMAT:
+        fields = json.loads(text)
+        if not isinstance(fields, dict) or fields.pop("format", None) != _FORMAT:
             raise ValueError(
                 f"Expected a record in format {_FORMAT}, but it is something else. Make it again "
                 "with make_record."
             )
         try:
-            record: Record = _build(cls, facts)
+            record: Record = _from_plain(cls, fields)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
-                f"Expected a record that hotview wrote, but its parts do not fit ({error!r}). Make "
-                "it again with make_record."
+                "Expected a record that hotview wrote, but its fields do not match the schema "
+                f"({error!r}). Make it again with make_record."
             ) from error
         return record
 
 
-def _plain(value: Any) -> Any:
-    """The same with numbers that JSON lacks as text."""
+def _to_plain(value: Any) -> Any:
+    """Replace NaN and infinities, which JSON lacks, by text."""
     if isinstance(value, dict):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): _to_plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_to_plain(part) for part in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _build(kind: Any, value: Any) -> Any:
-    """A value of a type from what JSON made of it."""
+def _from_plain(kind: Any, value: Any) -> Any:
+    """Build a value of type `kind` from parsed JSON."""
+    if kind is Any:
+        return value
     if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
-        return kind(**{name: _build(hints[name], part) for name, part in value.items()})
-    if get_origin(kind) is types.UnionType:
-        return None if value is None else _build(get_args(kind)[0], value)
-    if get_origin(kind) is list:
-        return [_build(get_args(kind)[0], part) for part in value]
-    if get_origin(kind) is dict:
-        return {key: _build(get_args(kind)[1], part) for key, part in value.items()}
-    return value if kind is Any else _check(kind, value)
-
-
-def _check(kind: Any, value: Any) -> Any:
+        return kind(**{name: _from_plain(hints[name], part) for name, part in value.items()})
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is types.UnionType:
+        return None if value is None else _from_plain(arguments[0], value)
+    if origin is list:
+        return [_from_plain(arguments[0], part) for part in value]
+    if origin is dict:
+        return {key: _from_plain(arguments[1], part) for key, part in value.items()}
     if kind is float and (isinstance(value, int | float) or value in ("nan", "inf", "-inf")):
         return float(value)
     if not isinstance(value, kind):

@@ -1,181 +1,258 @@
-"""What a classifier makes of aligned rows when it is shown some of their views only."""
+"""Scores of a classifier on aligned rows with some views hidden, and scores of baselines."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.metrics import confusion_matrix
 from sklearn.utils import _safe_indexing
 
 from hotview._types import Array, IntArray, View
-from hotview.evaluation.metrics import expected_calibration_error
-from hotview.evaluation.record.intervals import compare, share
-from hotview.evaluation.record.schema import Bin, NumberScore, Proportion, Scores, ViewScore
+from hotview._validation import check_views
+from hotview.estimators.labels import read_labels
+from hotview.evaluation.baselines import (
+    ConcatenatedLogisticRegression,
+    PCALogisticRegression,
+    PerViewLabelPropagation,
+)
+from hotview.evaluation.metrics import (
+    accuracy_with_interval,
+    compare_accuracies,
+    expected_calibration_error,
+)
+from hotview.evaluation.record.schema import BaselineScore, Bin, Scores, SubsetScore, ViewScore
 
-__all__ = ["Judgments", "score_rows"]
+__all__ = ["Predictions", "name_views", "score_baselines", "score_rows"]
 
-#: Subsets of views of one size that are tried, and for how many rows at most.
+#: Maximum number of subsets of each size, and of predictions over all their rows.
 _SUBSETS, _PREDICTIONS = 10, 50_000
 _BINS = 10
 
-#: What may show progress while it hands on what it is given.
+_BASELINES: dict[str, type] = {
+    "logistic regression on the linked rows": ConcatenatedLogisticRegression,
+    "PCA in each view, then logistic regression": PCALogisticRegression,
+    "label propagation in each view": PerViewLabelPropagation,
+}
+_CONTROL = 'the same model with coupling="none"'
+
+#: Iterates over items and shows progress under a description.
 Track = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
-class Judgments:
-    """Predictions for labeled rows from any of their views, each made once.
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions for rows from any subset of their views, each computed once.
 
     Parameters
     ----------
     estimator : MultiViewClassifier
         The fitted classifier.
     views : dict of str to 2-D array-like
-        Aligned rows of the views that are there.
+        Aligned rows of the given views.
     present : dict of str to ndarray of bool
-        Which rows have each view.
+        Rows that have each view.
     truth : ndarray of int64
-        Their classes by number; −1 where unknown, and the number of classes for any other class.
+        Class codes; −1 where unknown, and the number of classes for any other class.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        views: Mapping[str, View],
-        present: Mapping[str, Array],
-        truth: IntArray,
-    ) -> None:
-        self.estimator, self.views, self.present, self.truth = estimator, views, present, truth
-        self._found: dict[frozenset[str], Array] = {}
+    estimator: Any
+    views: Mapping[str, View]
+    present: Mapping[str, Array]
+    truth: IntArray
+    _cache: dict[frozenset[str], Array] = field(default_factory=dict, init=False, repr=False)
 
     def probabilities(self, names: Iterable[str]) -> Array:
-        """Probabilities of the classes from these views alone; NaN for rows that have none."""
+        """Return class probabilities from the named views; NaN for rows that have none of them."""
         key = frozenset(names)
-        if key not in self._found:
-            self._found[key] = self._predict([name for name in self.views if name in key])
-        return self._found[key]
+        if key not in self._cache:
+            chosen = [name for name in self.views if name in key]
+            has = np.any([self.present[name] for name in chosen], axis=0)
+            P: Array = np.full((len(has), len(self.estimator.classes_)), math.nan)
+            if has.any():
+                P[has] = self.estimator.predict_proba(
+                    {name: _select(self.views[name], has) for name in chosen}
+                )
+            self._cache[key] = P
+        return self._cache[key]
 
-    def _predict(self, names: list[str]) -> Array:
-        has = np.any([self.present[name] for name in names], axis=0)
-        P: Array = np.full((len(has), len(self.estimator.classes_)), math.nan)
-        if has.any():
-            rows = np.flatnonzero(has)
-            views = {name: _take(self.views[name], rows, all_of_them=has.all()) for name in names}
-            P[has] = self.estimator.predict_proba(views)
-        return P
-
-    def right(self, names: Iterable[str], rows: IntArray) -> Array:
-        """Whether the most probable class is the true one, of rows that have such a view."""
+    def correct(self, names: Iterable[str], rows: IntArray) -> Array:
+        """Return whether the prediction from the named views is correct, for the given rows."""
         best: Array = self.probabilities(names)[rows].argmax(axis=1)
         return np.asarray(best == self.truth[rows])
 
-    def rows(self, *, every: Iterable[str] = (), some: Iterable[str] = ()) -> IntArray:
-        """Labeled rows that have all of some views, and at least one of others."""
+    def labeled_rows(self, *, all_of: Iterable[str] = (), any_of: Iterable[str] = ()) -> IntArray:
+        """Return labeled rows that have all views in `all_of` and at least one in `any_of`."""
         kept = self.truth >= 0
-        for name in every:
+        for name in all_of:
             kept = kept & self.present[name]
-        if others := list(some):
+        if others := list(any_of):
             kept = kept & np.any([self.present[name] for name in others], axis=0)
         return np.flatnonzero(kept)
 
 
-def _take(view: Any, rows: IntArray, *, all_of_them: bool) -> Any:
-    if all_of_them:
+def _select(view: Any, kept: Array) -> Any:
+    """Return the kept rows of a table of any kind; the table itself if all are kept."""
+    if kept.all():
         return view
     table = sparse.csr_array(view) if sparse.issparse(view) else view  # type: ignore[call-overload]
-    return _safe_indexing(table, rows)
+    return _safe_indexing(table, np.flatnonzero(kept))
 
 
-def score_rows(judgments: Judgments, track: Track) -> Scores:
-    """Accuracy with all views, without each, with each alone, and with any number of them.
+def score_rows(predictions: Predictions, track: Track) -> Scores:
+    """Score predictions with all views, without each, with each alone and with subsets of views.
 
-    Nothing is trained again: views are only hidden.
+    Views are hidden at prediction; nothing is retrained.
 
     Parameters
     ----------
-    judgments : Judgments
+    predictions : Predictions
         Predictions for rows, some of them labeled.
     track : callable
-        Takes what there is to do and what to call it, and may show progress.
+        Iterates over items and may show progress.
 
     Returns
     -------
     Scores
-        Of the labeled rows.
+        Scores on the labeled rows.
     """
-    names, rows = list(judgments.views), judgments.rows()
-    P, truth = judgments.probabilities(names)[rows], judgments.truth[rows]
-    classes = [str(c) for c in judgments.estimator.classes_]
+    names, rows = list(predictions.views), predictions.labeled_rows()
+    P, truth = predictions.probabilities(names)[rows], predictions.truth[rows]
+    confidence, predicted = P.max(axis=1), P.argmax(axis=1)
+    correct = predicted == truth
+    classes = [str(c) for c in predictions.estimator.classes_]
     others = ["any other class"] if (truth == len(classes)).any() else []
-    confusion = np.zeros((len(classes) + len(others), len(classes)), dtype=int)
-    np.add.at(confusion, (truth, P.argmax(axis=1)), 1)
+    codes = np.arange(len(classes) + len(others))
+    bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
+    inside = [bins == b for b in np.unique(bins)]
     return Scores(
-        share(P.argmax(axis=1) == truth),
-        [_score_view(judgments, name) for name in track(names, "hiding views")],
-        _score_numbers(judgments, track),
-        _bins(P, truth),
+        accuracy_with_interval(correct),
+        [_score_view(predictions, name) for name in track(names, "hiding views")],
+        _score_subsets(predictions, track),
+        [Bin(float(confidence[i].mean()), accuracy_with_interval(correct[i])) for i in inside],
         expected_calibration_error(P, truth, np.arange(len(classes))),
         classes + others,
-        confusion.tolist(),
+        confusion_matrix(truth, predicted, labels=codes)[:, : len(classes)].tolist(),
     )
 
 
-def _score_view(judgments: Judgments, view: str) -> ViewScore:
-    names = list(judgments.views)
-    rest = [name for name in names if name != view]
-    alone = judgments.rows(every=[view])
-    both = judgments.rows(every=[view], some=rest) if rest else alone[:0]
-    without, fall = None, None
-    if len(both) > 0:
-        hidden = judgments.right(rest, both)
-        without, fall = share(hidden), compare(judgments.right(names, both), hidden)
-    found = share(judgments.right([view], alone)) if len(alone) > 0 else None
-    return ViewScore(view, int(judgments.present[view].sum()), without, fall, found)
+def _score_view(predictions: Predictions, view: str) -> ViewScore:
+    names = list(predictions.views)
+    others = [name for name in names if name != view]
+    rows = predictions.labeled_rows(all_of=[view])
+    alone = accuracy_with_interval(predictions.correct([view], rows)) if len(rows) > 0 else None
+    shared = predictions.labeled_rows(all_of=[view], any_of=others) if others else rows[:0]
+    without, drop = None, None
+    if len(shared) > 0:
+        hidden = predictions.correct(others, shared)
+        without = accuracy_with_interval(hidden)
+        drop = compare_accuracies(predictions.correct(names, shared), hidden)
+    return ViewScore(view, int(predictions.present[view].sum()), without, drop, alone)
 
 
-def _score_numbers(judgments: Judgments, track: Track) -> list[NumberScore]:
-    names = list(judgments.views)
-    n_most = max(1, min(_SUBSETS, _PREDICTIONS // len(judgments.truth)))
+def _score_subsets(predictions: Predictions, track: Track) -> list[SubsetScore]:
+    """Accuracy by number of views, over all subsets or a random sample of them."""
+    names = list(predictions.views)
+    n_most = max(1, min(_SUBSETS, _PREDICTIONS // len(predictions.truth)))
     random = np.random.default_rng(0)
-    chosen = [_some_subsets(names, k, n_most, random) for k in range(1, len(names) + 1)]
-    found = {
-        subset: _score_subset(judgments, subset)
-        for subset in track([s for subsets in chosen for s in subsets], "taking subsets of views")
-    }
-    sizes = []
-    for k, subsets in enumerate(chosen, start=1):
-        values = [one.value for s in subsets if (one := found[s]) is not None]
-        if values:
-            mean, low, high = float(np.mean(values)), min(values), max(values)
-            possible = math.comb(len(names), k)
-            sizes.append(NumberScore(k, mean, low, high, len(values), possible))
-    return sizes
+    subsets = [s for k in range(len(names)) for s in _draw_subsets(names, k + 1, n_most, random)]
+    values: dict[int, list[float]] = {}
+    for subset in track(subsets, "scoring subsets of views"):
+        if len(rows := predictions.labeled_rows(all_of=subset)) > 0:
+            accuracy = float(predictions.correct(subset, rows).mean())
+            values.setdefault(len(subset), []).append(accuracy)
+    return [
+        SubsetScore(k, float(np.mean(x)), min(x), max(x), len(x), math.comb(len(names), k))
+        for k, x in values.items()
+    ]
 
 
-def _score_subset(judgments: Judgments, subset: tuple[str, ...]) -> Proportion | None:
-    rows = judgments.rows(every=subset)
-    return share(judgments.right(subset, rows)) if len(rows) > 0 else None
-
-
-def _some_subsets(
+def _draw_subsets(
     names: list[str], k: int, n_most: int, random: np.random.Generator
 ) -> list[tuple[str, ...]]:
-    """All subsets of k views, or so many of them at random, in order."""
-    n, S = math.comb(len(names), k), len(names)
-    if n <= n_most:
+    """Return all subsets of k views, or `n_most` random ones, in lexicographic order."""
+    if math.comb(len(names), k) <= n_most:
         return list(combinations(names, k))
     drawn: set[tuple[int, ...]] = set()
     while len(drawn) < n_most:
-        drawn.add(tuple(sorted(random.choice(S, k, replace=False).tolist())))
+        drawn.add(tuple(sorted(random.choice(len(names), k, replace=False).tolist())))
     return [tuple(names[s] for s in subset) for subset in sorted(drawn)]
 
 
-def _bins(P: Array, truth: IntArray) -> list[Bin]:
-    """Rows by confidence, in bins of equal width; empty ones are left out."""
-    confidence, right = P.max(axis=1), P.argmax(axis=1) == truth
-    where = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-    inside = [where == b for b in np.unique(where)]
-    return [Bin(float(confidence[rows].mean()), share(right[rows])) for rows in inside]
+def score_baselines(
+    predictions: Predictions, training: Mapping[str, Any], track: Track
+) -> list[BaselineScore]:
+    """Fit baselines and the model without coupling on the model's rows, and compare accuracies.
+
+    Parameters
+    ----------
+    predictions : Predictions
+        The model's predictions for the rows to score on.
+    training : dict
+        Arguments of the model's `fit`: ``Xs``, ``y`` and optionally ``unaligned``,
+        ``unaligned_y``.
+    track : callable
+        Iterates over items and may show progress.
+
+    Returns
+    -------
+    list of BaselineScore
+        With a reason for each that could not be fitted or scored.
+    """
+    model, names = predictions.estimator, list(predictions.views)
+    baselines = [*_BASELINES, *([_CONTROL] if model.coupling != "none" else [])]
+    rows = predictions.labeled_rows(all_of=names)
+    if len(rows) == 0 or len(names) < model.n_views_:
+        return [BaselineScore(b, None, None, "no labeled row has all views") for b in baselines]
+    views = {name: X[rows] for name, X in check_views(predictions.views).items()}
+    ours, truth = predictions.correct(names, rows), predictions.truth[rows]
+    scores = []
+    for name in track(baselines, "fitting baselines"):
+        try:
+            if name == _CONTROL:
+                fitted = _fit_control(model, training)
+            else:
+                fitted = _fit_baseline(_BASELINES[name](), model, training)
+            best = fitted.predict_proba(views).argmax(axis=1)
+        except ValueError as error:  # baselines do not support all rows, e.g. missing values
+            scores.append(BaselineScore(name, None, None, str(error)))
+            continue
+        correct = np.searchsorted(model.classes_, fitted.classes_)[best] == truth
+        difference = compare_accuracies(ours, correct)
+        scores.append(BaselineScore(name, accuracy_with_interval(correct), difference))
+    return scores
+
+
+def name_views(views: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the given views by name, without those that are None."""
+    pairs = views.items() if isinstance(views, Mapping) else zip(names, views, strict=False)
+    return {name: view for name, view in pairs if view is not None}
+
+
+def _fit_baseline(baseline: Any, model: Any, training: Mapping[str, Any]) -> Any:
+    """Fit on the labeled linked rows; all other rows are passed as unaligned."""
+    linked = check_views(name_views(training["Xs"], model.view_names_), aligned=True)
+    n = len(next(iter(linked.values())))
+    labels, known = read_labels("y", training["y"], n, model.unlabeled_marker)
+    unaligned = name_views(training.get("unaligned") or {}, model.view_names_)
+    more = check_views(unaligned) if unaligned else {}
+    others = {s: np.vstack([X[~known], more.get(s, X[:0])]) for s, X in linked.items()}
+    others = {s: X for s, X in others.items() if len(X) > 0}
+    return baseline.fit({s: X[known] for s, X in linked.items()}, labels, unaligned=others or None)
+
+
+def _fit_control(model: Any, training: Mapping[str, Any]) -> Any:
+    """Fit the model without coupling; with a fixed seed if its file stored none."""
+    control = clone(model).set_params(coupling="none", verbose=False, callbacks=None)
+    if control.random_state is None:
+        control.set_params(random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the model's own fit has warned already
+        return control.fit(**training)

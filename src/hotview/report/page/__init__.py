@@ -1,4 +1,4 @@
-"""A page about one model: everything in one HTML file."""
+"""HTML page of a record: everything in one file."""
 
 from hotview.report.page.page import write_report
 

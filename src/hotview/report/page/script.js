@@ -34,29 +34,29 @@
 
   const cloud = document.getElementById("cloud");
   if (!cloud) return;
-  const facts = JSON.parse(document.getElementById("points").textContent);
+  const data = JSON.parse(document.getElementById("points").textContent);
   const drawing = cloud.querySelector(".cloud");
   const bond = cloud.querySelector(".bond");
   const tip = cloud.querySelector(".tip");
-  const told = cloud.querySelector(".told");
+  const status = cloud.querySelector(".status");
   const marks = [];
   for (const mark of drawing.querySelectorAll("[data-i]")) marks[Number(mark.dataset.i)] = mark;
   const hidden = new Set();
-  let places = facts.layouts[0];
+  let places = data.layouts[0];
   let current = -1;
 
   function peers(i) { // points of the same individual, in views that are shown
     const found = [];
-    facts.individual.forEach(function (who, j) {
-      if (who === facts.individual[i] && !hidden.has(facts.view[j])) found.push(j);
+    data.individual.forEach(function (who, j) {
+      if (who === data.individual[i] && !hidden.has(data.view[j])) found.push(j);
     });
     return found;
   }
 
   function describe(i) {
-    const lines = [facts.ids[facts.individual[i]], "view: " + facts.views[facts.view[i]]];
-    if (facts.truth[i] >= 0) lines.push("class: " + facts.classes[facts.truth[i]]);
-    if (facts.predicted[i] >= 0) lines.push("predicted: " + facts.classes[facts.predicted[i]]);
+    const lines = [data.ids[data.individual[i]], "view: " + data.views[data.view[i]]];
+    if (data.truth[i] >= 0) lines.push("class: " + data.classes[data.truth[i]]);
+    if (data.predicted[i] >= 0) lines.push("predicted: " + data.classes[data.predicted[i]]);
     return lines;
   }
 
@@ -80,7 +80,7 @@
     }).join(""));
     const lines = describe(i);
     tip.textContent = lines.join("\n");
-    told.textContent = lines.join(", ") + (facts.linked ? ", in " + group.length + " views" : "");
+    status.textContent = lines.join(", ") + (data.linked ? ", in " + group.length + " views" : "");
     tip.hidden = false;
     const box = drawing.getBoundingClientRect();
     const unit = box.width / drawing.viewBox.baseVal.width;
@@ -95,7 +95,7 @@
     const x = (event.clientX - box.left) * unit, y = (event.clientY - box.top) * unit;
     let best = -1, least = Math.pow(14 * unit, 2);
     places.forEach(function (place, i) {
-      if (hidden.has(facts.view[i])) return;
+      if (hidden.has(data.view[i])) return;
       const far = Math.pow(place[0] - x, 2) + Math.pow(place[1] - y, 2);
       if (far < least) { least = far; best = i; }
     });
@@ -111,14 +111,14 @@
   drawing.addEventListener("pointerleave", clear);
   drawing.addEventListener("blur", clear);
 
-  const shown = function (i) { return !hidden.has(facts.view[i]); };
+  const shown = function (i) { return !hidden.has(data.view[i]); };
   function move(step, sameIndividual) {
-    const n = facts.view.length;
+    const n = data.view.length;
     let start = current < 0 ? (step > 0 ? -1 : n) : current;
     for (let k = 1; k <= n; k++) {
       const i = ((start + step * k) % n + n) % n;
-      const same = current >= 0 && facts.individual[i] === facts.individual[current];
-      const inView = current < 0 || facts.view[i] === facts.view[current];
+      const same = current >= 0 && data.individual[i] === data.individual[current];
+      const inView = current < 0 || data.view[i] === data.view[current];
       if (shown(i) && (sameIndividual ? same || current < 0 : inView)) return light(i);
     }
   }
@@ -137,9 +137,9 @@
       cloud.classList.remove("by-view", "by-class", "by-predicted");
       cloud.classList.add("by-" + input.value);
     } else if (input.name === "layout") {
-      places = facts.layouts[Number(input.value)];
-      marks.forEach(function (mark, i) { place(mark, places[i], facts.layouts[0][i]); });
-      for (const said of cloud.querySelectorAll(".axes")) said.hidden = said.dataset.layout !== input.value;
+      places = data.layouts[Number(input.value)];
+      marks.forEach(function (mark, i) { place(mark, places[i], data.layouts[0][i]); });
+      for (const note of cloud.querySelectorAll(".axes")) note.hidden = note.dataset.layout !== input.value;
     } else {
       const s = Number(input.value);
       if (input.checked) hidden.delete(s); else hidden.add(s);

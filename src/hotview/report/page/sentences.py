@@ -1,4 +1,4 @@
-"""What the numbers say, in plain words."""
+"""Sentences of the page that describe the numbers of a record."""
 
 from __future__ import annotations
 
@@ -6,207 +6,191 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from hotview.evaluation.record.schema import (
-    Change,
-    PlanFacts,
-    Proportion,
-    Record,
-    Rival,
-    ViewScore,
-)
-from hotview.report.numbers import number, signed
-from hotview.report.page.markup import Markup, join, tag
+from markupsafe import Markup
+
+from hotview.evaluation.metrics import Difference, Proportion
+from hotview.evaluation.record.schema import BaselineScore, PlanSummary, Record
+from hotview.report.tables import ABSENT, number, signed
 
 __all__ = [
     "NOT_RECORDED",
     "count",
-    "interval",
-    "names",
+    "describe_accuracy",
+    "describe_baseline",
+    "describe_drop",
+    "describe_null",
+    "describe_training",
+    "describe_view",
+    "emphasize",
+    "format_interval",
     "percent",
     "points",
-    "say_accuracy",
-    "say_fall",
-    "say_null",
-    "say_rival",
-    "say_training",
-    "say_view",
 ]
 
 NOT_RECORDED = "not recorded"
-_SURE = 0.05
-_NAMED = 3  # views of a long list
+_SIGNIFICANT = 0.05
+_MAX_NAMES = 3  # of a long list of views
 
 
 def percent(x: float) -> str:
-    """A share in percent, with one decimal."""
-    return "–" if math.isnan(x) else f"{100 * x:.1f}\N{NO-BREAK SPACE}%"
+    """Return a proportion in percent, with one decimal."""
+    return ABSENT if math.isnan(x) else f"{100 * x:.1f}\N{NO-BREAK SPACE}%"
 
 
 def points(x: float) -> str:
-    """A difference of shares in points."""
+    """Return a difference of proportions in percentage points."""
     return number(100 * x)
 
 
-def interval(found: Proportion | Change) -> str:
-    """The 95 % interval of a share or a difference, in percent or points."""
-    if isinstance(found, Proportion):
-        return f"{100 * found.low:.1f} to {100 * found.high:.1f}\N{NO-BREAK SPACE}%"
-    return f"{signed(100 * found.low)} to {signed(100 * found.high)} points"
+def format_interval(value: Proportion | Difference) -> str:
+    """Return the 95 % interval of a proportion in percent, or of a difference in points."""
+    if isinstance(value, Proportion):
+        return f"{100 * value.low:.1f} to {100 * value.high:.1f}\N{NO-BREAK SPACE}%"
+    return f"{signed(100 * value.low)} to {signed(100 * value.high)} points"
 
 
-def count(n: int, one: str, many: str | None = None) -> str:
-    """A number of things."""
-    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+def count(n: int, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun."""
+    return f"{n:,} {singular if n == 1 else plural or f'{singular}s'}"
 
 
-def names(views: Sequence[str]) -> Markup:
-    """Names as in a sentence, set apart from it."""
-    *most, last = [tag("em", name) for name in views]
-    return join([join(most, ", "), " and ", last]) if most else join([last])
+def emphasize(names: Sequence[str], *, most: int | None = None) -> Markup:
+    """Return names as an enumeration; of a long one the first names and the number of others."""
+    marked = [Markup("<em>{}</em>").format(name) for name in names]
+    if most is not None and len(names) > most + 1:
+        marked = [*marked[:most], Markup(f"{len(names) - most} more")]
+    *first, last = marked
+    return Markup("{} and {}").format(Markup(", ").join(first), last) if first else last
 
 
-def say_training(record: Record) -> Markup:
-    """Who learned what from what."""
-    from_ = [" from ", count(len(record.views), "view"), ", ", names(record.views), "."]
+def describe_training(record: Record) -> Markup:
+    """Return what was trained, on which rows and for how long."""
+    task = "learned a common space without labels"
     if record.kind == "MultiViewClassifier":
-        what = f"learned {count(len(record.classes), 'class', 'classes')}"
-    else:
-        what = "learned a common space, without labels,"
-    said = ["A ", tag("code", record.kind), f" {what}", *from_, " "]
-    told = record.trained_on
-    if not told:
-        return join([*said, "How many rows it was trained on is not recorded."])
-    return join([*said, _say_rows(told), " ", _say_time(record)])
-
-
-def _say_rows(told: dict[str, Any]) -> str:
-    parts = []
-    if told.get("linked"):
-        n_labeled = told.get("linked_labeled", 0)
-        labeled = f" ({n_labeled:,} of them labeled)" if told.get("classes") else ""
-        parts.append(f"{count(told['linked'], 'linked row')}{labeled}")
-    if sizes := list((told.get("unaligned") or {}).values()):
-        low, high = min(sizes), max(sizes)
-        many = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        each = "in each view" if len(sizes) > 1 else "in one view"
-        parts.append(f"{many} rows {each} that correspond to nothing")
-    labels = told.get("unaligned_labeled") or {}
-    n = sum(labels.values()) if isinstance(labels, dict) else int(labels)
-    more = f", {n:,} of them labeled" if n and sizes else ""
-    return f"It saw {' and '.join(parts)}{more}." if parts else ""
-
-
-def _say_time(record: Record) -> str:
-    told, n = record.trained_on, record.learning.n_estimators if record.learning else 0
-    if "seconds" not in told:
-        return ""
-    what = f"Training {count(n, 'network')}" if n else "Training"
-    return f"{what} took {told['seconds']:,.1f} seconds on {told.get('device', 'a machine')}."
-
-
-def say_accuracy(record: Record) -> Markup:
-    """How often it is right, and how sure that is."""
-    scores = record.scores
-    if scores is None:
-        return Markup("")
-    found = scores.accuracy
-    where = "rows that it was trained on" if record.seen else "rows with a known class"
-    said = [
-        f"Of {found.n:,} {where}, it gets ",
-        tag("strong", percent(found.value)),
-        f" right (95 % interval {interval(found)}). ",
-    ]
-    if record.seen:
-        said.append(tag("strong", "It has seen these rows, so all accuracies here are too high. "))
-    said.append(
-        "The interval is about more rows like these; it does not cover another training, or rows "
-        "of another kind."
+        task = f"learned {count(len(record.classes), 'class', 'classes')}"
+    sentence = Markup("A <code>{}</code> {} from {}, {}. ").format(
+        record.kind, task, count(len(record.views), "view"), emphasize(record.views)
     )
-    return join(said)
+    trained_on = record.trained_on
+    if not trained_on:
+        return sentence + "The number of training rows is not recorded."
+    sentence += _describe_rows(trained_on)
+    if "seconds" in trained_on:
+        members = count(record.learning.n_estimators, "network") if record.learning else "it"
+        device = trained_on.get("device", "an unknown device")
+        sentence += f" Training {members} took {trained_on['seconds']:,.1f} seconds on {device}."
+    return sentence
 
 
-def say_null(plan: PlanFacts, n_views: int) -> str:
-    """Whether some views are closer than noise is, and no more than that."""
+def _describe_rows(trained_on: dict[str, Any]) -> str:
+    parts = []
+    if trained_on.get("linked"):
+        n_labeled = trained_on.get("linked_labeled", 0)
+        labeled = f" ({n_labeled:,} of them labeled)" if trained_on.get("classes") else ""
+        parts.append(f"{count(trained_on['linked'], 'linked row')}{labeled}")
+    if sizes := list((trained_on.get("unaligned") or {}).values()):
+        low, high = min(sizes), max(sizes)
+        size = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        where = "in each view" if len(sizes) > 1 else "in one view"
+        labels = trained_on.get("unaligned_labeled") or {}
+        n = sum(labels.values()) if isinstance(labels, dict) else int(labels)
+        labeled = f" ({n:,} labels in total)" if n else ""
+        parts.append(f"{size} unlinked rows {where}{labeled}")
+    return f"It was trained on {' and '.join(parts)}." if parts else ""
+
+
+def describe_accuracy(record: Record) -> Markup:
+    """Return the accuracy and its interval; empty without scores."""
+    if record.scores is None:
+        return Markup("")
+    accuracy = record.scores.accuracy
+    rows = "training rows" if record.seen else "rows with a known class"
+    sentence = Markup(
+        "Of {:,} {}, it predicts <strong>{}</strong> correctly (95 % interval {}). "
+    ).format(accuracy.n, rows, percent(accuracy.value), format_interval(accuracy))
+    if record.seen:
+        sentence += Markup(
+            "<strong>These rows were in training: these metrics are optimistically biased. "
+            "</strong>"
+        )
+    return sentence + (
+        "The interval covers the sampling of rows like these; it does not cover another training "
+        "or rows of another distribution."
+    )
+
+
+def describe_null(plan: PlanSummary, n_views: int) -> str:
+    """Return whether some views are closer than in the permutation null."""
     if plan.null is None:
-        return "The plan was not compared with noise."
-    p, n = plan.null.p_value, len(plan.null.noise)
+        return "The plan was not compared with a permutation null."
     if n_views < 4:
         return (
-            "With three views or fewer all plans cost the same, so noise cannot tell whether "
-            "views belong together."
+            "With three views or fewer all plans have the same cost, so the permutation null "
+            "cannot show whether views belong together."
         )
-    if p <= _SURE:
-        least = f", the smallest that {n} draws of noise can give" if p <= 1 / (n + 1) else ""
+    p, n = plan.null.p_value, len(plan.null.noise)
+    p_value = f"p\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{p:.2f}"
+    if p <= _SIGNIFICANT:
+        smallest = f", the smallest possible with {n} permutations" if p <= 1 / (n + 1) else ""
         return (
-            f"Before any training, some of these views are closer to each other than noise is "
-            f"({_equals(p)}{least}). That says neither why, nor which."
+            "Before training, some of these views are closer to each other than permuted views "
+            f"({p_value}{smallest}). The test shows neither why, nor which."
         )
     return (
-        f"Before any training, no views are closer to each other than noise is ({_equals(p)}). The "
-        "groups below may be chance. It would look the same if all views were equally alike."
+        "Before training, no views are closer to each other than permuted views "
+        f"({p_value}). The groups below may be chance. The result would be the same if all views "
+        "were equally similar."
     )
 
 
-def _equals(p: float) -> str:
-    return f"p\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{p:.2f}"
-
-
-def say_view(record: Record, s: int) -> Markup:
-    """Where the plan puts a view, and what it is worth."""
-    said: list[str] = []
+def describe_view(record: Record, s: int) -> Markup:
+    """Return the group of a view and the accuracies without it and with it alone."""
+    parts: list[str | Markup] = []
     if record.plan is not None:
-        said.append(_say_group(record.plan, record.views, s))
+        parts.append(_describe_group(record.plan, record.views, s))
     scores = {score.view: score for score in record.scores.views} if record.scores else {}
     if score := scores.get(record.views[s]):
-        said += _say_worth(score)
-    if not said:
+        if score.drop is not None:
+            parts.append(f"without it accuracy {describe_drop(score.drop)}")
+        if score.alone is not None:
+            parts.append(f"alone it reaches {percent(score.alone.value)}")
+    if not parts:
         return Markup("")
-    return join([tag("em", record.views[s]), " ", join(said, "; "), "."])
+    return Markup("<em>{}</em> {}.").format(record.views[s], Markup("; ").join(parts))
 
 
-def _say_group(plan: PlanFacts, views: Sequence[str], s: int) -> Markup:
+def _describe_group(plan: PlanSummary, views: Sequence[str], s: int) -> Markup:
     if plan.unclear[s]:
-        return join(["belongs to no group clearly"])
-    with_it = _mates(plan.groups, s)
-    where = ["goes with ", _some([views[t] for t in with_it])] if with_it else ["stands alone"]
-    n, same = len(plan.replica_groups), [_mates(g, s) == with_it for g in plan.replica_groups]
-    often = f" (so in {sum(same)} of {n} trainings)" if n > 1 else ""
-    return join([*where, often])
+        return Markup("is in no clear group")
+
+    def others(groups: Sequence[int]) -> list[int]:
+        return [t for t, group in enumerate(groups) if group == groups[s] and t != s]
+
+    group, members = others(plan.groups), plan.member_groups
+    text = Markup("is in a group of its own")
+    if group:
+        text = Markup("is grouped with {}").format(
+            emphasize([views[t] for t in group], most=_MAX_NAMES)
+        )
+    if len(members) > 1:
+        n_same = sum(others(groups) == group for groups in members)
+        text += f" (in {n_same} of {len(members)} trainings)"
+    return text
 
 
-def _some(views: Sequence[str]) -> Markup:
-    """The first names of a long list."""
-    if len(views) <= _NAMED + 1:
-        return names(views)
-    first = join([tag("em", name) for name in views[:_NAMED]], ", ")
-    return join([first, f" and {len(views) - _NAMED} more"])
+def describe_drop(drop: Difference) -> str:
+    """Return the effect of hiding a view on the accuracy, with its standard error."""
+    error = "" if math.isnan(drop.error) else f" ± {points(drop.error)}"
+    if points(drop.value) == "0.0":
+        return f"does not change ({error[1:]} points)" if error else "does not change"
+    return f"{'drops' if drop.value > 0 else 'rises'} by {points(abs(drop.value))}{error} points"
 
 
-def _mates(groups: Sequence[int], s: int) -> list[int]:
-    return [t for t, group in enumerate(groups) if group == groups[s] and t != s]
-
-
-def _say_worth(score: ViewScore) -> list[str]:
-    said = [] if score.fall is None else [f"without it accuracy {say_fall(score.fall)}"]
-    if score.alone is not None:
-        said.append(f"alone it reaches {percent(score.alone.value)}")
-    return said
-
-
-def say_fall(change: Change) -> str:
-    """What hiding a view does to the accuracy, with its standard error."""
-    error = "" if math.isnan(change.error) else f" ± {points(change.error)}"
-    if points(change.value) == "0.0":
-        return f"does not change{f' ({error[1:]} points)' if error else ''}"
-    way = "falls" if change.value > 0 else "rises"
-    return f"{way} by {points(abs(change.value))}{error} points"
-
-
-def say_rival(rival: Rival) -> str:
-    """Whether the model and another method can be told apart."""
-    change = rival.difference
-    if change is None:
-        return f"not compared: {rival.reason}"
-    if change.low <= 0 <= change.high:
-        return "cannot be told apart on these rows"
-    return "the model is better" if change.low > 0 else "the model is worse"
+def describe_baseline(baseline: BaselineScore) -> str:
+    """Return whether the accuracies of the model and a baseline differ significantly."""
+    difference = baseline.difference
+    if difference is None:
+        return f"not compared: {baseline.reason}"
+    if difference.low <= 0 <= difference.high:
+        return "no significant difference"
+    return "the model is better" if difference.low > 0 else "the model is worse"

@@ -1,0 +1,170 @@
+"""Data of every chart of a record, shared by the HTML page and the matplotlib figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hotview.report.plans import place_views, similarity
+
+if TYPE_CHECKING:
+    from hotview.evaluation.metrics import Difference, Proportion
+    from hotview.evaluation.record.schema import Bin, Curve, PlanSummary, Record, Scores
+
+__all__ = [
+    "Band",
+    "Dot",
+    "Matrix",
+    "ViewGraph",
+    "accuracy_drops",
+    "calibration_points",
+    "class_names",
+    "confusion",
+    "curve_band",
+    "graph_of_views",
+    "make_dot",
+    "plan_matrix",
+    "plan_of",
+    "scores_of",
+]
+
+_MIN_SIMILARITY = 0.05  # of an edge that is drawn
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A heat map: values (NaN for blank cells), optional standard deviations and names."""
+
+    values: NDArray[np.float64]
+    rows: list[str]
+    columns: list[str]
+    spread: NDArray[np.float64] | None = None
+    views: list[int] | None = None  # index of the view of each row
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A value with its interval; `view` is the index of its view, if it has one."""
+
+    name: str
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    view: int | None = None
+    tooltip: str = ""
+    style: str = "dot"
+
+
+@dataclass(frozen=True)
+class Band:
+    """A curve with a band around it."""
+
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ViewGraph:
+    """Positions of the views on the unit circle, and edges (view, view, similarity)."""
+
+    positions: NDArray[np.float64]
+    edges: list[tuple[int, int, float]]
+
+
+def plan_of(record: Record) -> PlanSummary:
+    """Return the plan of a record; raise if it has none."""
+    if record.plan is None:
+        raise ValueError(
+            f"Expected a model with a plan, but coupling={record.coupling!r} solves for none. Fit "
+            "with another coupling."
+        )
+    return record.plan
+
+
+def scores_of(record: Record) -> Scores:
+    """Return the scores of a record; raise if it has none."""
+    if record.scores is None:
+        raise ValueError(
+            "Expected a record of a classifier with labeled rows, but it has no scores. Pass views "
+            "and y to make_record."
+        )
+    return record.scores
+
+
+def class_names(record: Record) -> list[str]:
+    """Return the names of the class codes: the classes, then one for any other class."""
+    return [*record.classes, "any other class"]
+
+
+def plan_matrix(record: Record, *, by_group: bool = False) -> Matrix:
+    """Return the plan W; by group, its rows sum to 1 and are sorted by group."""
+    plan = plan_of(record)
+    order, columns = list(range(len(record.views))), list(range(len(plan.columns)))
+    scale = 1
+    if by_group:
+        order.sort(key=lambda s: (plan.groups[s], s))
+        columns = order if plan.pairwise else columns
+        scale = len(record.views)
+    cells = np.ix_(order, columns)
+    W = np.array(plan.W)[cells] * scale
+    if by_group and plan.pairwise:
+        np.fill_diagonal(W, np.nan)  # no view is transported to itself
+    return Matrix(
+        W,
+        [record.views[s] for s in order],
+        [plan.columns[k] for k in columns],
+        None if plan.spread is None else np.array(plan.spread)[cells] * scale,
+        order,
+    )
+
+
+def graph_of_views(record: Record) -> ViewGraph:
+    """Return the views as a graph, with edges between views that the plan couples."""
+    plan = plan_of(record)
+    weights = similarity(plan.W, pairwise=plan.pairwise)
+    pairs = zip(*np.triu_indices(len(weights), k=1), strict=True)
+    edges = [(int(a), int(b), float(weights[a, b])) for a, b in pairs]
+    return ViewGraph(place_views(plan.groups), [e for e in edges if e[2] > _MIN_SIMILARITY])
+
+
+def curve_band(curve: Curve) -> Band:
+    """Return a learning curve in a band of one standard deviation; NaN where it is not finite."""
+    mean = np.array(curve.mean, dtype=float)
+    mean = np.where(np.isfinite(mean), mean, math.nan)
+    std = np.nan_to_num(np.array(curve.std, dtype=float), posinf=0.0)
+    return Band(mean, mean - std, mean + std)
+
+
+def make_dot(
+    name: str, value: Proportion | Difference, *, view: int | None = None, tooltip: str = ""
+) -> Dot:
+    """Return the dot of a value with its interval."""
+    return Dot(name, value.value, value.low, value.high, view, tooltip)
+
+
+def accuracy_drops(record: Record) -> list[tuple[str, int, Difference]]:
+    """Return name, index and accuracy drop of each view that can be hidden."""
+    return [
+        (score.view, record.views.index(score.view), score.drop)
+        for score in scores_of(record).views
+        if score.drop is not None
+    ]
+
+
+def confusion(record: Record) -> Matrix:
+    """Return the confusion matrix; zeros are blank, so that errors stand out."""
+    scores = scores_of(record)
+    counts = np.array(scores.confusion, dtype=float)
+    return Matrix(np.where(counts == 0, math.nan, counts), scores.true_classes, record.classes)
+
+
+def calibration_points(bins: Sequence[Bin]) -> list[tuple[float, Proportion, float]]:
+    """Return confidence, accuracy and relative number of rows of each bin."""
+    n_max = max(b.accuracy.n for b in bins)
+    return [(b.confidence, b.accuracy, b.accuracy.n / n_max) for b in bins]

@@ -1,0 +1,88 @@
+"""Jinja environment of the page."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from hotview.report.page.scales import shorten
+from hotview.report.page.sentences import describe_baseline, format_interval, percent, points
+from hotview.report.palette import view_style
+from hotview.report.tables import ABSENT, signed
+
+__all__ = ["render"]
+
+#: Corners of the marks that are not circles, in half widths.
+_CORNERS = {
+    "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    "triangle": ((0, -1.2), (1.1, 0.9), (-1.1, 0.9)),
+}
+
+
+def render(template: str, **data: Any) -> Markup:
+    """Render a template of the page; text in `data` is escaped unless it is Markup.
+
+    Parameters
+    ----------
+    template : str
+        File name of the template.
+    **data : Any
+        Variables of the template.
+
+    Returns
+    -------
+    Markup
+        HTML or SVG.
+
+    Examples
+    --------
+    >>> from hotview.report.page.rendering import render
+    >>> render("view_graph.svg", size=(9, 9), label="<a>", edges=[], nodes=[]).strip()
+    Markup('<svg viewBox="0 0 9 9" role="img" aria-label="&lt;a&gt;" class="chart"></svg>')
+    """
+    return Markup(_environment().get_template(template).render(data))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("hotview.report.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shorten_float,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    environment.filters |= {
+        "interval": format_interval,
+        "is_finite": math.isfinite,
+        "percent": percent,
+        "points": points,
+        "short": lambda x: ABSENT if math.isnan(x) else f"{x:.4g}",
+        "signed_points": lambda x: signed(100 * x),
+        "thousands": "{:,}".format,
+    }
+    environment.globals |= {
+        "describe_baseline": describe_baseline,
+        "mark_path": _mark_path,
+        "shorten": shorten,
+        "view_style": view_style,
+    }
+    return environment
+
+
+def _shorten_float(value: Any) -> Any:
+    """Return a coordinate with at most two decimals, the same on every machine."""
+    if isinstance(value, float):
+        return f"{value:.2f}".rstrip("0").rstrip(".")
+    return value
+
+
+def _mark_path(shape: str, x: float, y: float, size: float) -> str:
+    corners = [f"{x + size * a:.1f} {y + size * b:.1f}" for a, b in _CORNERS[shape]]
+    return f"M{' L'.join(corners)}Z"

@@ -1,0 +1,202 @@
+import json
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hotview.evaluation.metrics import Proportion
+from hotview.evaluation.record.schema import Bin, Curve, Layout, SubsetScore
+from hotview.report.chart_data import Dot, Matrix
+from hotview.report.page.charts import (
+    calibration_chart,
+    curve_chart,
+    dot_plot,
+    embedding_chart,
+    heat_map,
+    subset_chart,
+    view_graph,
+)
+
+
+def draw_dots(*dots, **options):
+    options = {"ends": (0.0, 1.0), "title": "t", "text": "{:.1f}".format, "label": "x", **options}
+    return dot_plot(dots, **options)
+
+
+def test_dots_are_at_their_value():
+    text = draw_dots(Dot("a", 0.0, 0.0, 0.0), Dot("a", 1.0, 0.0, 2.0))
+    left, right = (float(x) for x in re.findall(r'<circle cx="([\d.]+)" cy="25"', text))
+    assert right == 366
+    assert left < 40
+    bars = re.findall(r'x1="([\d.]+)" x2="([\d.]+)" y1="25" y2="25" class="whisker"', text)
+    assert bars[1] == (bars[0][0], "366")  # cut at the ends of the scale
+
+
+def test_missing_values_are_not_drawn():
+    text = draw_dots(Dot("a", math.nan), Dot("a", 0.5, math.nan, 1.0))
+    assert text.count("<circle") == 1
+    assert "whisker" not in text
+    assert "nan" not in text
+
+
+def test_a_view_keeps_its_color():
+    assert 'style="fill:var(--view-2)"' in draw_dots(Dot("a", 0.5, 0.4, 0.6, view=2))
+
+
+def test_long_names_stand_above_their_row():
+    name = "a very long name of a method"
+    assert f">{name}<title>" in draw_dots(Dot(name, math.nan))
+
+
+def test_a_reference_line():
+    assert 'class="reference"' in draw_dots(Dot("a", math.nan), reference=0.5)
+    assert draw_dots().startswith("<svg")
+
+
+def draw_matrix(values, rows, columns, **options):
+    matrix = Matrix(np.array(values, dtype=float), rows, columns, **options)
+    return heat_map(matrix, label="W", text="{:.2f}".format, row_title="view", column_title="to")
+
+
+def test_opacity_is_the_fraction_of_the_largest_value():
+    text = draw_matrix([[0.5, 0.25], [np.nan, 0.0]], "ab", "xy")
+    assert re.findall(r'fill-opacity="([\d.]+)"', text) == ["1", "0.5", "0"]
+
+
+def test_spread_stands_below():
+    text = draw_matrix([[0.5]], ["a"], ["x"], spread=np.array([[0.125]]))
+    assert ">±0.12</text>" in text
+    assert "<title>a, x: 0.50 ±0.12</title>" in text
+
+
+@pytest.mark.parametrize("n", (2, 12, 40))
+def test_small_cells_have_tooltips_only(n):
+    names = [f"class {k}" for k in range(n)]
+    text = draw_matrix(np.ones((n, n)), names, names)
+    assert text.count('class="heat"') == text.count("<title>class 0, ") * n
+    assert ('class="cell light"' in text) == (n < 40)
+
+
+def test_a_matrix_without_values():
+    assert "heat" not in draw_matrix([[np.nan]], ["a"], ["x"])
+    assert draw_matrix([[0.0]], ["a"], ["x"]).count('fill-opacity="0"') == 1
+
+
+def line(text):
+    return re.search(r'<path d="([^"]*)" class="line"', text)[1]
+
+
+def test_a_curve_goes_through_all_epochs():
+    text = curve_chart(Curve("loss", [3.0, 2.0, 1.0], [0.1] * 3), [1, 2, 3])
+    assert len(re.findall("[ML]", line(text))) == 3
+    assert 'class="band"' in text
+    assert "from 3 to 1" in text
+
+
+def test_gaps_interrupt_a_curve():
+    text = curve_chart(Curve("loss", [3.0, math.nan, 1.0, 2.0], [math.nan] * 4), [1, 2, 3, 4])
+    assert re.sub(r"[\d. ]", "", line(text)) == "MML"
+    assert 'class="band"' not in text
+    assert "nan" not in text
+
+
+@pytest.mark.parametrize("values", ([math.nan], [math.inf, math.nan]))
+def test_a_loss_that_was_never_finite_has_a_note(values):
+    text = curve_chart(Curve("<loss>", values, values), list(range(len(values))))
+    assert "&lt;loss&gt; was never a finite number" in text
+
+
+def test_a_constant_and_a_single_epoch():
+    for values in ([0.0], [0.0, 0.0], [5.0, 5.0]):
+        text = curve_chart(Curve("x", values, [math.nan] * len(values)), [*range(len(values))])
+        assert "nan" not in text
+
+
+def test_bins_are_at_their_confidence_and_accuracy():
+    bins = [Bin(0.0, Proportion(0.0, 0.0, 0.5, 2)), Bin(1.0, Proportion(1.0, 0.5, 1.0, 8))]
+    places = re.findall(
+        r'<circle cx="([\d.]+)" cy="([\d.]+)" r="([\d.]+)"', calibration_chart(bins)
+    )
+    (x0, y0, r0), (x1, y1, r1) = [tuple(map(float, p)) for p in places]
+    assert (x0, y0, x1, y1) == (46, 290, 370, 26)
+    assert r0 < r1
+
+
+def test_numbers_of_views_have_whole_ticks():
+    text = subset_chart([SubsetScore(k, 0.9, 0.81, 0.95, 1, 1) for k in range(1, 13)])
+    assert text.count("<circle") == 12
+    assert ">1</text>" in text
+    assert ">80%</text>" in text
+
+
+def test_edges_are_as_thick_as_views_are_similar(record):
+    W = np.array([[1, 0], [1, 0], [0.5, 0.5], [0.01, 0.99]]) / 4
+    views = ["a", "b", "<c>", "d"]
+    plan = replace(record.plan, W=W.tolist(), groups=[0, 0, 1, 1])
+    text = view_graph(replace(record, views=views, plan=plan))
+    assert text.count("<line") == 4  # similarities below 0.05 have no edge
+    assert 'stroke-width="9"' in text
+    assert 'stroke-width="5"' in text
+    assert "&lt;c&gt;" in text
+    assert "<c>" not in text
+
+
+def script_data(text):
+    script = re.search(r'<script type="application/json" id="points">(.*?)</script>', text)
+    return json.loads(script[1])
+
+
+def test_the_script_gets_every_point(record):
+    text = embedding_chart(record)
+    data = script_data(text)
+    n = len(record.embedding.views)
+    assert text.count(" data-i=") == n
+    assert data["view"] == record.embedding.views
+    assert data["ids"] == record.embedding.ids
+    assert np.shape(data["layouts"]) == (2, n, 2)
+
+
+def test_points_keep_their_shape_and_are_inside_the_drawing(record):
+    data = script_data(embedding_chart(record))
+    for layout, drawn in zip(record.embedding.layouts, data["layouts"], strict=True):
+        before, after = np.array(layout.points), np.array(drawn) * [1, -1]
+        unit = np.ptp(after, axis=0) / np.ptp(before, axis=0)
+        assert unit[0] == pytest.approx(unit[1], rel=1e-2)
+        assert np.all((np.array(drawn) >= 0) & (np.array(drawn) <= [720, 500]))
+
+
+def test_names_cannot_leave_the_data_of_the_script(record):
+    evil = "</script><script>alert(1)</script>&<!--"
+    embedding = replace(record.embedding, ids=[evil] * len(record.embedding.ids))
+    text = embedding_chart(
+        replace(record, embedding=embedding, views=[evil] * 4, classes=[evil] * 3)
+    )
+    assert text.count("<script") == 1
+    assert script_data(text)["ids"][0] == evil
+    assert script_data(text)["views"][0] == evil
+
+
+def test_only_available_options_are_offered(record):
+    n = len(record.embedding.views)
+    bare = replace(
+        record.embedding, truth=[-1] * n, predicted=[-1] * n, layouts=record.embedding.layouts[:1]
+    )
+    text = embedding_chart(replace(record, embedding=bare, classes=[]))
+    assert 'value="class"' not in text
+    assert 'name="layout"' not in text
+    assert 'legend" aria' not in text
+    assert text.count('type="checkbox"') == 4
+
+
+def test_points_that_coincide(record):
+    n = len(record.embedding.views)
+    layout = Layout("PCA", ["a", "b"], [[0.0, 0.0]] * n)
+    text = embedding_chart(replace(record, embedding=replace(record.embedding, layouts=[layout])))
+    assert np.unique(script_data(text)["layouts"]).tolist() == [250.0, 360.0]
+
+
+def test_long_legends_are_cut(make_one):
+    record = make_one(classes=[f"class {k}" for k in range(60)], n=130)
+    assert "<li>and 20 more</li>" in embedding_chart(record)

@@ -1,0 +1,77 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hotview.evaluation.metrics import Proportion
+from hotview.evaluation.record.schema import Bin, Curve
+from hotview.report.chart_data import (
+    accuracy_drops,
+    calibration_points,
+    confusion,
+    curve_band,
+    graph_of_views,
+    plan_matrix,
+)
+from hotview.report.plans import similarity
+
+
+def test_the_plan_in_the_order_of_the_views_and_by_group(record):
+    plain, grouped = plan_matrix(record), plan_matrix(record, by_group=True)
+    np.testing.assert_array_equal(plain.values, record.plan.W)
+    assert plain.rows == record.views
+    order = [0, 2, 1, 3]  # views are in groups 0, 1, 0, 1
+    assert grouped.views == order
+    assert grouped.rows == [record.views[s] for s in order]
+    np.testing.assert_allclose(grouped.values, 4 * np.array(record.plan.W)[order])
+    np.testing.assert_allclose(grouped.values.sum(axis=1), 1)
+    np.testing.assert_allclose(grouped.spread, grouped.values / 10)
+
+
+def test_a_pairwise_plan_is_sorted_on_both_sides(record):
+    W = np.arange(16.0).reshape(4, 4)
+    plan = replace(record.plan, W=W.tolist(), spread=None, pairwise=True, columns=record.views)
+    grouped = plan_matrix(replace(record, plan=plan), by_group=True)
+    assert grouped.columns == grouped.rows
+    assert np.isnan(np.diag(grouped.values)).all()
+    assert grouped.values[0, 1] == 4 * W[0, 2]
+
+
+def test_edges_are_similarities(record):
+    weights = similarity(record.plan.W, pairwise=False)
+    edges = graph_of_views(record).edges
+    assert edges
+    assert all(x == weights[a, b] > 0.05 and a < b for a, b, x in edges)
+
+
+def test_bands_have_one_standard_deviation():
+    band = curve_band(Curve("loss", [2.0, math.inf, 1.0], [0.5, 0.5, math.nan]))
+    np.testing.assert_array_equal(band.low, [1.5, math.nan, 1.0])
+    np.testing.assert_array_equal(band.high, [2.5, math.nan, 1.0])
+
+
+def test_drops_of_views_that_can_be_hidden(record):
+    first, *rest = record.scores.views
+    scores = replace(record.scores, views=[replace(first, drop=None), *rest])
+    drops = accuracy_drops(replace(record, scores=scores))
+    assert [(name, view) for name, view, _ in drops] == [("mor", 1), ("fac", 2), ("zer", 3)]
+
+
+def test_zeros_of_the_confusion_matrix_are_blank(record):
+    scores = replace(record.scores, confusion=[[9, 1, 0], [0, 9, 0], [0, 0, 9]])
+    values = confusion(replace(record, scores=scores)).values
+    np.testing.assert_array_equal(np.isnan(values), np.array(scores.confusion) == 0)
+
+
+def test_bins_are_weighted_by_their_rows():
+    bins = [Bin(0.2, Proportion(0.1, 0.0, 0.5, 2)), Bin(0.9, Proportion(1.0, 0.5, 1.0, 8))]
+    assert [weight for _, _, weight in calibration_points(bins)] == [0.25, 1.0]
+
+
+def test_records_without_plan_or_scores_are_refused(record):
+    bare = replace(record, plan=None, coupling="none", scores=None)
+    with pytest.raises(ValueError, match="coupling='none' solves for none"):
+        plan_matrix(bare)
+    with pytest.raises(ValueError, match="Pass views and y to make_record"):
+        confusion(bare)
