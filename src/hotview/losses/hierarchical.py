@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
 from hotview.ot import Plan, sinkhorn
-from hotview.ot._backend import is_recorded
+from hotview.ot._backend import is_capturing
 from hotview.ot.sinkhorn_cuda import sinkhorn_cuda, supports_sinkhorn_cuda
 
 __all__ = ["HOTPairwise", "HOTReference", "Planner"]
@@ -118,7 +118,7 @@ class _Hierarchical(SlicedCoupling):
             mean = C
         else:
             mean = torch.lerp(C, self.mean_cost, self.planner.decay)
-        if self.training and self.mean_cost is not None and is_recorded(C):
+        if self.training and self.mean_cost is not None and is_capturing(C):
             self.mean_cost.copy_(mean)  # where the recording will read it
         elif self.training:
             self.mean_cost = mean

@@ -11,8 +11,7 @@ from torch.nn.functional import cross_entropy, softmax
 
 from hotview.losses.coupling import Coupling, Terms
 from hotview.losses.view_regularizers import reconstruction_error, roughness
-from hotview.nn.fused_mlp import run_modules
-from hotview.nn.multiview import MultiViewNetwork
+from hotview.nn.multiview import MultiViewNetwork, map_views
 
 __all__ = ["VIEW_REGULARIZERS", "Batch", "Evaluation", "Objective"]
 
@@ -170,7 +169,7 @@ class Objective(nn.Module):
             parts["classification"] = self._loss(network.score(Fs["labeled"]), batch.target)
         if tasks := self._head_tasks(network, batch, Fs):
             heads, features, targets = zip(*tasks, strict=True)
-            scores = run_modules(heads, [self._for_heads(F) for F in features])
+            scores = map_views(heads, [self._for_heads(F) for F in features])
             losses = self._losses(scores, targets)
             parts["view_heads"] = (self.head_weight or 1.0) * losses.sum(0)
         return parts

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from hotview.nn.streams import apply_each
+from hotview.nn.multiview import map_views
 
 __all__ = ["reconstruction_error", "roughness"]
 
@@ -38,7 +38,7 @@ def reconstruction_error(Xs: Sequence[Tensor], decoded: Sequence[Tensor]) -> Ten
     >>> reconstruction_error([torch.zeros(2, 3)], [torch.full((2, 3), 2.0)])
     tensor(4.)
     """
-    errors = apply_each([partial(_mean_square, X) for X in Xs], decoded)
+    errors = map_views([partial(_mean_square, X) for X in Xs], decoded)
     return torch.stack(errors).sum(0)
 
 

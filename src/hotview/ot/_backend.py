@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["empty", "is_recorded", "kernels_for"]
+__all__ = ["empty", "is_capturing", "kernels_for"]
 
 
 def kernels_for(x: Tensor) -> ModuleType | None:
@@ -36,14 +36,14 @@ def _kernels() -> ModuleType | None:
     return import_module("hotview.ot.kernels")
 
 
-def is_recorded(x: Tensor) -> bool:
+def is_capturing(x: Tensor) -> bool:
     """Whether a CUDA graph is recorded, in which nothing may wait for a result.
 
     Examples
     --------
     >>> import torch
-    >>> from hotview.ot._backend import is_recorded
-    >>> is_recorded(torch.zeros(3))
+    >>> from hotview.ot._backend import is_capturing
+    >>> is_capturing(torch.zeros(3))
     False
     """
     return x.device.type == "cuda" and torch.cuda.is_current_stream_capturing()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hotview.ot._backend import is_recorded
+from hotview.ot._backend import is_capturing
 from hotview.ot._checks import check_clouds, check_weights, explain_not_finite
 from hotview.ot.pairwise import CloudGroup, PairProblem, pair_costs, pair_grads, sort_clouds
 from hotview.ot.projection import unproject
@@ -94,7 +94,7 @@ def sliced_cost(
     C: Tensor = _SlicedCost.apply(task, directions, *clouds)  # type: ignore[no-untyped-call]
     # A cloud with nothing to compare, or a point without weight, can hide what is not finite.
     unseen = len(clouds) == 1 or weights is not None
-    if not is_recorded(C) and (unseen or not math.isfinite(C.detach().sum().item())):
+    if not is_capturing(C) and (unseen or not math.isfinite(C.detach().sum().item())):
         explain_not_finite(C, len(Zs), clouds, directions)
     return C if reduction == "mean" else C * _points(task, clouds, C)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hotview.ot._backend import empty, is_recorded, kernels_for
+from hotview.ot._backend import empty, is_capturing, kernels_for
 
 __all__ = [
     "Grid",
@@ -61,7 +61,7 @@ def even_cost(A: Tensor, B: Tensor, p: float) -> Tensor:
     if A.shape[-2] * B.numel() <= (_FEW if A.device.type == "cpu" else _FEW_ON_DEVICE):
         gap = A.unsqueeze(-2) - B.unsqueeze(-3)
         return gap.abs_().pow_(p).mean(-1).to(accumulator(A))
-    C = _square_sums(A, B) if p == 2 and not is_recorded(A) else _power_sums(A, B, p)
+    C = _square_sums(A, B) if p == 2 and not is_capturing(A) else _power_sums(A, B, p)
     C = C / A.shape[-1]
     return C.triu_(1) + C.mT if B is A else C
 
