@@ -210,14 +210,6 @@ class HOTReference(ReferenceCoupling, _Hierarchical):
         reduction: str = "mean",
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            n_components,
-            n_references,
-            n_points,
-            orthogonality_weight,
-            n_projections,
-            projections,
-            reduction,
-            generator,
-        )
+        super().__init__(orthogonality_weight, n_projections, projections, reduction)
+        self._draw_references(n_references, n_points, n_components, generator)
         self._set_planner(planner)

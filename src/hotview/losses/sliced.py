@@ -43,21 +43,6 @@ class SlicedCoupling(Coupling):
             self.n_projections, d, kind=self.projections, generator=generator, dtype=torch.float64
         )
 
-    def cost(
-        self,
-        Zs: Sequence[Tensor],
-        generator: torch.Generator | None,
-        directions: Tensor | None = None,
-    ) -> Tensor:
-        """Matrix C of sliced costs; draws directions where none are given."""
-        if not self.reference_based:
-            check_pairs(Zs)
-        if directions is None:
-            directions = self.draw(Zs[0].shape[-1], generator)
-        return sliced_cost(
-            Zs, self.clouds(), directions=directions.to(Zs[0]), reduction=self.reduction
-        )
-
     def weights(self, C: Tensor) -> Tensor:
         """Weights of the entries of C, constants that sum to 1.
 
@@ -81,11 +66,15 @@ class SlicedCoupling(Coupling):
         directions: Tensor | None = None,
     ) -> Terms:
         """Weighted sum of sliced costs, and the penalty of the constraint."""
-        Zs = self.constrain(Zs)
-        C = self.cost(Zs, generator, directions)
-        parts = {"transport": (self.weights(C) * C).sum((-2, -1))}
+        if not self.reference_based:
+            check_pairs(Zs)
+        Zs, Gs = self.constrain(Zs), self.clouds()
+        if directions is None:
+            directions = self.draw(Zs[0].shape[-1], generator)
+        C = sliced_cost(Zs, Gs, directions=directions.to(Zs[0]), reduction=self.reduction)
+        parts = {"transport": (self.weights(C) * C).sum((-2, -1))}  # ⟨W, C⟩ of (8) to (11)
         if not self.exact:
-            penalty = orthogonality(self.clouds() or Zs, self.reduction)
+            penalty = orthogonality(Gs or Zs, self.reduction)
             parts["orthogonality"] = self.orthogonality_weight * penalty
         return Terms(parts)
 
@@ -136,26 +125,15 @@ class ReferenceCoupling(SlicedCoupling):
     """Base class of couplings with learned reference clouds G_k."""
 
     reference_based = True
+    references: nn.Parameter
 
-    def __init__(
-        self,
-        n_components: int,
-        n_references: int,
-        n_points: int,
-        orthogonality_weight: float,
-        n_projections: int,
-        projections: str,
-        reduction: str,
-        generator: torch.Generator | None,
+    def _draw_references(
+        self, K: int, n_points: int, n_components: int, generator: torch.Generator | None
     ) -> None:
-        super().__init__(orthogonality_weight, n_projections, projections, reduction)
-        G = torch.randn(
-            n_references, n_points, n_components, generator=generator, dtype=torch.float32
-        )
+        G = torch.randn(K, n_points, n_components, generator=generator, dtype=torch.float32)
         # Scaled so that the constraint, Σ G_kᵀ G_k = I, holds in expectation at the start.
-        self.references = nn.Parameter(
-            G / math.sqrt(n_references * (n_points if reduction == "sum" else 1))
-        )
+        n_summed = K * (n_points if self.reduction == "sum" else 1)
+        self.references = nn.Parameter(G / math.sqrt(n_summed))
 
     def clouds(self) -> list[Tensor]:
         """Reference clouds, mapped to meet the constraint where it is exact."""
@@ -206,16 +184,8 @@ class SWReference(ReferenceCoupling):
         reduction: str = "mean",
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            n_components,
-            1,
-            n_points,
-            orthogonality_weight,
-            n_projections,
-            projections,
-            reduction,
-            generator,
-        )
+        super().__init__(orthogonality_weight, n_projections, projections, reduction)
+        self._draw_references(1, n_points, n_components, generator)
 
     def weights(self, C: Tensor) -> Tensor:
         """Equal weights of all views."""
