@@ -9,21 +9,16 @@ def clouds(sizes, seed=0):
     return [torch.randn(n, 3, generator=generator, dtype=torch.float64) for n in sizes]
 
 
-def task(n_rows, n_columns=None, weights=None, p=2.0):
+def problem(n_rows, n_columns=None, weights=None, p=2.0):
     n = n_rows + (n_columns or 0)
     return PairProblem(n_rows, n_columns, p, tuple(weights or [None] * n))
-
-
-def test_pairs_are_each_unordered_pair_once():
-    assert list(task(3).pairs()) == [(0, 1), (0, 2), (1, 2)]
-    assert list(task(2, 3).pairs()) == [(0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4)]
 
 
 def test_groups_are_of_equal_size_and_weighted_clouds_stand_alone():
     weights = [None, None, torch.ones(5), None]
     Zs = clouds((5, 7, 5, 5))
     groups = sort_clouds(
-        task(4, weights=weights), torch.eye(3).double(), Zs, torch.zeros(1, 3), with_origin=True
+        problem(4, weights=weights), torch.eye(3).double(), Zs, torch.zeros(1, 3), with_origin=True
     )
     assert [group.ids for group in groups] == [[0, 3], [1], [2]]
     for group in groups:
@@ -37,7 +32,7 @@ def test_the_short_cut_for_one_group_changes_nothing(n_columns):
     n_rows = 5 - (n_columns or 0)
     results = []
     for weights in ([None] * 5, [None] * 4 + [torch.ones(6)]):
-        t = task(n_rows, n_columns, weights)
+        t = problem(n_rows, n_columns, weights)
         groups = sort_clouds(t, theta, Zs, torch.zeros(1, 3), with_origin=True)
         C = pair_costs(t, groups)
         grads = pair_grads(t, groups, torch.ones_like(C))

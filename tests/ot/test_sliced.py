@@ -290,9 +290,9 @@ def test_bad_exponent(p):
         sliced_cost(clouds((5, 5)), directions=directions(), p=p)
 
 
-def test_bad_scale():
+def test_bad_reduction():
     with pytest.raises(ValueError, match="'mean', 'sum'"):
-        sliced_cost(clouds((5, 5)), directions=directions(), scale="max")
+        sliced_cost(clouds((5, 5)), directions=directions(), reduction="max")
 
 
 def many(sizes, seed):

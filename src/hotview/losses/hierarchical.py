@@ -11,7 +11,7 @@ from torch import Tensor
 from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
 from hotview.ot import Plan, sinkhorn
 from hotview.ot._backend import is_capturing
-from hotview.ot.sinkhorn_cuda import sinkhorn_cuda, supports_sinkhorn_cuda
+from hotview.ot.sinkhorn import sinkhorn_cuda, supports_sinkhorn_cuda
 
 __all__ = ["HOTPairwise", "HOTReference", "Planner"]
 

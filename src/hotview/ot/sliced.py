@@ -1,4 +1,4 @@
-"""Sliced Wasserstein costs between all pairs of many clouds: equations (6) and (7) of the paper."""
+"""Sliced Wasserstein costs between many clouds, equations (6) and (7) of the paper."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from hotview.ot._backend import is_capturing
-from hotview.ot._checks import check_clouds, check_weights, explain_not_finite
-from hotview.ot.pairwise import CloudGroup, PairProblem, pair_costs, pair_grads, sort_clouds
+from hotview.ot._checks import check_clouds, check_finite, check_weights
+from hotview.ot.pairwise import PairProblem, SortedClouds, pair_costs, pair_grads, sort_clouds
 from hotview.ot.projection import unproject
 
 __all__ = ["sliced_cost"]
@@ -31,8 +31,8 @@ def sliced_cost(
 ) -> Tensor:
     r"""Matrix of sliced Wasserstein costs, :math:`C_{st} = \frac1M \sum_m W_p^p(θ_m Z_s, θ_m Z_t)`.
 
-    Each entry is exact one-dimensional transport, averaged over the directions θ; there is no root
-    in it, so its gradient is finite where clouds coincide. Every cloud is projected and sorted
+    Each entry is exact one-dimensional transport, averaged over the directions θ. It has no root,
+    so its gradient is finite where clouds coincide. Every cloud is projected and sorted
     once, whatever the number of pairs. Differentiable once in `Zs`, `Gs` and `directions`, by
     ``backward`` (not by ``torch.func``). On the CPU, float32 clouds of 32,768 points or more are
     sorted to within one unit in the last place.
@@ -41,24 +41,24 @@ def sliced_cost(
     ----------
     Zs : sequence of Tensor
         S clouds, each (points, d), float32 or float64. Numbers of points may differ. Leading
-        dimensions, the same in all arguments, are separate problems, solved together.
+        dimensions, the same in all arguments, are independent problems.
     Gs : sequence of Tensor or None, default=None
         K reference clouds; None compares the `Zs` with each other.
     directions : Tensor of shape (..., M, d)
         Unit vectors to project on, see :func:`draw_directions`.
     weights : sequence of (Tensor or None) or None, default=None
-        One entry per cloud, those of `Zs` first, then those of `Gs`: weights of its points,
-        non-negative, of any positive sum; None means equal. They are constants, not differentiated.
+        Weights of the points of each cloud, `Zs` first, then `Gs`: non-negative, of any positive
+        sum; None means equal weights. They are constants in the gradient.
     p : float, default=2
         Exponent of the distance, at least 1.
     reduction : {"mean", "sum"}, default="mean"
-        ``"mean"`` gives every cloud mass 1. ``"sum"`` is the paper's, which adds over the points:
-        the mean times the number of points (of the smaller cloud where the two differ).
+        ``"mean"`` gives every cloud mass 1. ``"sum"``, as in the paper, sums over points: the mean
+        times the number of points (of the smaller cloud where the two differ).
 
     Returns
     -------
     Tensor of shape (..., S, S) or (..., S, K)
-        The costs: symmetric with a zero diagonal where `Gs` is None.
+        The costs, symmetric with a zero diagonal where `Gs` is None.
 
     Examples
     --------
@@ -82,65 +82,45 @@ def sliced_cost(
     clouds = [*Zs, *(() if Gs is None else Gs)]
     n_columns = None if Gs is None else len(Gs)
     check_clouds(len(Zs), n_columns, clouds, directions)
-    if directions.ndim > 2 and not _are_alike(clouds, weights):
-        return _one_by_one(Zs, Gs, directions, weights, p, reduction)
+    is_uniform = weights is None and len({Z.shape[-2] for Z in clouds}) == 1
+    if directions.ndim > 2 and not is_uniform:  # merged quantile grids are per problem
+        costs = []
+        for r, theta in enumerate(directions):
+            Z, G, w = (_at(tensors, r) for tensors in (Zs, Gs, weights))
+            costs.append(sliced_cost(Z, G, directions=theta, weights=w, p=p, reduction=reduction))
+        return torch.stack(costs)
     check_weights(weights, clouds)
     if not p >= 1:
         raise ValueError(f"p must be at least 1, got {p!r}.")
     if reduction not in _REDUCTIONS:
         raise ValueError(f"reduction must be one of {_REDUCTIONS}, got {reduction!r}.")
-    fixed = [None] * len(clouds) if weights is None else [_copy(w) for w in weights]
-    task = PairProblem(len(Zs), n_columns, float(p), tuple(fixed))
-    C: Tensor = _SlicedCost.apply(task, directions, *clouds)  # type: ignore[no-untyped-call]
-    # A cloud with nothing to compare, or a point without weight, can hide what is not finite.
-    unseen = len(clouds) == 1 or weights is not None
-    if not is_capturing(C) and (unseen or not math.isfinite(C.detach().sum().item())):
-        explain_not_finite(C, len(Zs), clouds, directions)
-    return C if reduction == "mean" else C * _points(task, clouds, C)
+    # Copied for the backward pass, in case the caller changes them meanwhile.
+    given = [None] * len(clouds) if weights is None else weights
+    constants = [None if w is None else w.clone() for w in given]
+    problem = PairProblem(len(Zs), n_columns, float(p), tuple(constants))
+    C: Tensor = _SlicedCost.apply(problem, directions, *clouds)  # type: ignore[no-untyped-call]
+    # A single cloud, or a point of weight 0, can be non-finite while C is finite.
+    is_hidden = len(clouds) == 1 or weights is not None
+    if not is_capturing(C) and (is_hidden or not math.isfinite(C.detach().sum().item())):
+        check_finite(C, len(Zs), clouds, directions)
+    return C if reduction == "mean" else C * _n_points(problem, clouds, C)
 
 
-def _are_alike(clouds: Sequence[Tensor], weights: Sequence[Tensor | None] | None) -> bool:
-    return weights is None and len({Z.shape[-2] for Z in clouds}) == 1
-
-
-def _one_by_one(
-    Zs: Sequence[Tensor],
-    Gs: Sequence[Tensor] | None,
-    directions: Tensor,
-    weights: Sequence[Tensor | None] | None,
-    p: float,
-    reduction: str,
-) -> Tensor:
-    """Solve the problems of the first dimension in turn: merged quantile grids are per pair."""
-    costs = [
-        sliced_cost(
-            [Z[r] for Z in Zs],
-            None if Gs is None else [G[r] for G in Gs],
-            directions=theta,
-            weights=None if weights is None else [None if w is None else w[r] for w in weights],
-            p=p,
-            reduction=reduction,
-        )
-        for r, theta in enumerate(directions)
-    ]
-    return torch.stack(costs)
-
-
-def _copy(weight: Tensor | None) -> Tensor | None:
-    """What the backward pass will find, whatever happens to the caller's tensor meanwhile."""
-    return None if weight is None else weight.clone()
+def _at(tensors: Sequence[Tensor | None] | None, r: int) -> Any:
+    """The r-th problem of tensors with a leading dimension of problems."""
+    return None if tensors is None else [None if x is None else x[r] for x in tensors]
 
 
 class _SlicedCost(torch.autograd.Function):
-    """Projection, sort and pair stage in one, because autograd would keep every pair."""
+    """Projection, sort and comparison in one function; autograd would store every pair."""
 
     @staticmethod
-    def forward(ctx: Any, task: PairProblem, theta: Tensor, *clouds: Tensor) -> Tensor:
+    def forward(ctx: Any, problem: PairProblem, theta: Tensor, *clouds: Tensor) -> Tensor:
         shift = clouds[0].mean(-2, keepdim=True)
-        groups = sort_clouds(task, theta, clouds, shift, with_origin=any(ctx.needs_input_grad))
-        ctx.task, ctx.ids = task, [group.ids for group in groups]
+        groups = sort_clouds(problem, theta, clouds, shift, with_origin=any(ctx.needs_input_grad))
+        ctx.problem, ctx.ids = problem, [group.ids for group in groups]
         ctx.save_for_backward(theta, shift, *clouds, *(x for group in groups for x in group[1:]))
-        return pair_costs(task, groups).to(theta.dtype)
+        return pair_costs(problem, groups).to(theta.dtype)
 
     @staticmethod
     @once_differentiable
@@ -148,11 +128,11 @@ class _SlicedCost(torch.autograd.Function):
         theta, shift, *saved = ctx.saved_tensors
         n_clouds = len(saved) - 2 * len(ctx.ids)
         clouds, tensors = saved[:n_clouds], iter(saved[n_clouds:])
-        groups = [CloudGroup(ids, next(tensors), next(tensors)) for ids in ctx.ids]
+        groups = [SortedClouds(ids, next(tensors), next(tensors)) for ids in ctx.ids]
         grad_theta = torch.zeros_like(theta) if ctx.needs_input_grad[1] else None
         grad_clouds: list[Tensor | None] = [None] * n_clouds
-        for group, grad in zip(groups, pair_grads(ctx.task, groups, *grads), strict=True):
-            assert group.origin is not None  # kept whenever a gradient was asked for
+        for group, grad in zip(groups, pair_grads(ctx.problem, groups, *grads), strict=True):
+            assert group.origin is not None  # stored whenever a gradient is needed
             back = unproject(grad, group.origin, theta)
             for i, (grad_P, grad_Z) in zip(group.ids, back, strict=True):
                 if ctx.needs_input_grad[2 + i]:
@@ -162,10 +142,11 @@ class _SlicedCost(torch.autograd.Function):
         return None, grad_theta, *grad_clouds
 
 
-def _points(task: PairProblem, clouds: Sequence[Tensor], C: Tensor) -> int | Tensor:
+def _n_points(problem: PairProblem, clouds: Sequence[Tensor], C: Tensor) -> int | Tensor:
+    """Number of points of each pair of clouds, of the smaller one where they differ."""
     sizes = [Z.shape[-2] for Z in clouds]
-    if len(set(sizes)) == 1:  # a number, for nothing is to be sent to the device
+    if len(set(sizes)) == 1:  # no tensor, because a transfer would synchronize with the device
         return sizes[0]
     n = torch.tensor(sizes, dtype=C.dtype, device=C.device)
-    rows, columns = n[: task.n_rows], n if task.n_columns is None else n[task.n_rows :]
+    rows, columns = n[: problem.n_rows], n if problem.n_columns is None else n[problem.n_rows :]
     return torch.minimum(rows.unsqueeze(1), columns)
