@@ -303,16 +303,16 @@ def many(sizes, seed):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("scale", ("mean", "sum"))
+@pytest.mark.parametrize("reduction", ("mean", "sum"))
 @pytest.mark.parametrize("p", (1, 2, 3))
 @pytest.mark.parametrize("sizes", (*SIZES, (900, 900, 900)))
 @pytest.mark.parametrize("n_references", (None, 2))
-def test_problems_solved_together_are_as_if_alone(sizes, p, scale, n_references, device):
+def test_problems_solved_together_are_as_if_alone(sizes, p, reduction, n_references, device):
     Zs, theta = many(sizes, 0)
     Gs = None if n_references is None else many((sizes[0],) * n_references, 5)[0]
     leaves = [X.to(device).requires_grad_() for X in [*Zs, *(Gs or []), theta]]
     Zs, Gs, theta = leaves[:3], None if Gs is None else leaves[3:-1], leaves[-1]
-    options = {"p": p, "scale": scale}
+    options = {"p": p, "reduction": reduction}
     together = sliced_cost(Zs, Gs, directions=theta, **options)
     alone = [
         sliced_cost([Z[r] for Z in Zs], Gs and [G[r] for G in Gs], directions=theta[r], **options)

@@ -83,15 +83,12 @@ class _Hierarchical(SlicedCoupling):
         self.mean_cost = None if mean is None else torch.empty_like(mean)
         super()._load_from_state_dict(state, prefix, *args)
 
-    def weights(self, C: Tensor) -> Tensor:
-        """The plan W over the averaged costs."""
-        C = C.detach()
-        if self.outside is None or supports_sinkhorn_cuda(C, self.planner.max_iter):
-            return self._update_plan(C)
-        return self.outside(self._update_plan, C)
+    def synchronizes(self, C: Tensor) -> bool:
+        """Whether `weights` waits for the GPU."""
+        return not supports_sinkhorn_cuda(C, self.planner.max_iter)
 
-    def _update_plan(self, C: Tensor) -> Tensor:
-        """Average the costs over steps and solve for W (Algorithms 1 and 2)."""
+    def weights(self, C: Tensor) -> Tensor:
+        """The plan W over the costs averaged over steps (Algorithms 1 and 2)."""
         mean = C
         if self.mean_cost is not None and self.mean_cost.shape == C.shape:
             mean = torch.lerp(C, self.mean_cost, self.planner.decay)

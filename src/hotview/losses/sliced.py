@@ -43,13 +43,28 @@ class SlicedCoupling(Coupling):
             self.n_projections, d, kind=self.projections, generator=generator, dtype=torch.float64
         )
 
+    def synchronizes(self, C: Tensor) -> bool:
+        """Whether `weights` waits for the GPU, which cannot be part of a CUDA graph.
+
+        Parameters
+        ----------
+        C : Tensor of shape (..., S, S) or (..., S, K)
+            Sliced costs.
+
+        Returns
+        -------
+        bool
+            False unless a subclass solves for the weights.
+        """
+        return False
+
     def weights(self, C: Tensor) -> Tensor:
         """Weights of the entries of C, constants that sum to 1.
 
         Parameters
         ----------
         C : Tensor of shape (..., S, S) or (..., S, K)
-            Sliced costs.
+            Sliced costs, detached.
 
         Returns
         -------
@@ -72,7 +87,12 @@ class SlicedCoupling(Coupling):
         if directions is None:
             directions = self.draw(Zs[0].shape[-1], generator)
         C = sliced_cost(Zs, Gs, directions=directions.to(Zs[0]), reduction=self.reduction)
-        parts = {"transport": (self.weights(C) * C).sum((-2, -1))}  # ⟨W, C⟩ of (8) to (11)
+        fixed = C.detach()
+        if self.outside is None or not self.synchronizes(fixed):
+            W = self.weights(fixed)
+        else:
+            W = self.outside(self.weights, fixed)
+        parts = {"transport": (W * C).sum((-2, -1))}  # ⟨W, C⟩ of equations (8) to (11)
         if not self.exact:
             penalty = orthogonality(Gs or Zs, self.reduction)
             parts["orthogonality"] = self.orthogonality_weight * penalty

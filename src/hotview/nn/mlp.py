@@ -9,6 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+from torch.nn.utils import skip_init
 
 __all__ = ["encode_float64", "make_linear", "make_mlp"]
 
@@ -17,18 +18,12 @@ def make_linear(
     n_in: int, n_out: int, generator: torch.Generator, *, bias: bool = True
 ) -> nn.Linear:
     """Make a linear layer with torch's default initialization, drawn from `generator`."""
-    # The constructor would draw from torch's global generator.
-    layer = nn.Linear.__new__(nn.Linear)
-    nn.Module.__init__(layer)
-    layer.in_features, layer.out_features = n_in, n_out
+    # The plain constructor would draw from torch's global generator.
+    layer: nn.Linear = skip_init(nn.Linear, n_in, n_out, bias=bias, dtype=torch.float32)  # type: ignore[no-untyped-call]
     bound = 1 / math.sqrt(n_in)
-
-    def draw(*shape: int) -> nn.Parameter:
-        values = torch.empty(shape, dtype=torch.float32, device="cpu")
-        return nn.Parameter(values.uniform_(-bound, bound, generator=generator))
-
-    layer.weight = draw(n_out, n_in)
-    layer.register_parameter("bias", draw(n_out) if bias else None)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=generator)
     return layer
 
 

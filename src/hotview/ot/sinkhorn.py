@@ -16,7 +16,8 @@ from hotview.ot.sinkhorn_iterations import (
     PLAIN,
     LogProblem,
     Potentials,
-    find_potentials,
+    initial_potentials,
+    iterate,
     plan_from_potentials,
 )
 
@@ -121,8 +122,11 @@ def sinkhorn(
             columns if b is None else _positive(xp, columns / mass),
             symmetric,
         )
-        start = None if init is None else _warm_start(init, C, scale, xp)
-        phi, psi, n_iter = find_potentials(log_problem, max_iter, tol, start)
+        if init is None:
+            start = initial_potentials(log_problem, max_iter)
+        else:
+            start = _warm_start(init, C, scale, xp)
+        phi, psi, n_iter = iterate(log_problem, start, max_iter, tol)
         W = plan_from_potentials(xp, L, phi, psi) * mass
     if a is not None or b is not None:  # undo _positive
         W = xp.where((rows == 0) | (columns == 0).swapaxes(-1, -2), 0.0, W)

@@ -27,7 +27,8 @@ __all__ = [
     "PLAIN",
     "LogProblem",
     "Potentials",
-    "find_potentials",
+    "initial_potentials",
+    "iterate",
     "plan_from_potentials",
 ]
 
@@ -68,37 +69,34 @@ def plan_from_potentials(xp: Any, L: Any, phi: Any, psi: Any) -> Any:
     return xp.exp(L + (phi + psi.swapaxes(-1, -2)))
 
 
-def find_potentials(
-    problem: LogProblem, max_iter: int, tol: float, start: Potentials | None = None
-) -> Potentials:
-    """Find phi, psi such that ``exp(L + phi + psi)`` has the marginals of the problem.
+def initial_potentials(problem: LogProblem, max_iter: int) -> Potentials:
+    """Potentials to start from: of a plan whose largest entry is 1, or of annealed problems.
 
-    With `symmetric` (L = Lᵀ, a = b) phi and psi are kept equal, so the plan is symmetric.
+    The number of Sinkhorn iterations grows with the range of the log-kernel; with a sharpness that
+    doubles from a smooth problem to this one, it grows with the logarithm.
     """
-    if start is not None:
-        return _iterate(problem, start, max_iter, tol)
     xp, L, a, b, _ = problem
     top, low = L.max(), L.min()
     if low == MASKED:
         low = xp.where(L == MASKED, top, L).min()
-    # Start from a plan whose largest entry is 1.
     state = Potentials(0 * a - top / 2, 0 * b - top / 2)
-    # Annealing: the number of Sinkhorn iterations grows with the range of the log-kernel; with a
-    # sharpness that doubles from a smooth problem to this one, it grows with the logarithm.
     sharpness = 1.0
     while max_iter > PLAIN and (top - low).item() * sharpness > _STEEP:
         sharpness /= 2
     while sharpness < 1 and state.n_iter < max_iter // 2:
         smooth = problem._replace(L=xp.where(L == MASKED, MASKED, L * sharpness))
         scaled = state._replace(phi=state.phi * sharpness, psi=state.psi * sharpness)
-        solved = _iterate(smooth, scaled, max_iter // 2, _ROUGH)
+        solved = iterate(smooth, scaled, max_iter // 2, _ROUGH)
         state = solved._replace(phi=solved.phi / sharpness, psi=solved.psi / sharpness)
         sharpness *= 2
-    return _iterate(problem, state, max_iter, tol)
+    return state
 
 
-def _iterate(problem: LogProblem, state: Potentials, max_iter: int, tol: float) -> Potentials:
-    """Iterate until the marginals are met to `tol`."""
+def iterate(problem: LogProblem, state: Potentials, max_iter: int, tol: float) -> Potentials:
+    """Iterate until ``exp(L + phi + psi)`` has marginals `a` and `b` to within `tol`.
+
+    With `symmetric` (L = Lᵀ, a = b) phi and psi are kept equal, so the plan is symmetric.
+    """
     phi, psi, n_iter, error = *state, float("inf")
     patience = n_iter + (_PATIENCE if max_iter > PLAIN else max_iter)
     while error > tol and n_iter < max_iter:
