@@ -52,7 +52,7 @@ def test_the_joint_head_sees_the_concatenated_features():
     assert network.score(Fs).shape == (6, 3)
 
 
-def test_encoders_have_the_asked_layers_and_decoders_mirror_them():
+def test_encoders_have_the_requested_layers_and_decoders_mirror_them():
     network = make()
     assert [linear_shapes(f) for f in network.encoders] == [
         [(4, 8), (8, 5), (5, 5)],

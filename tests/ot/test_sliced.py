@@ -9,6 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from hotview.ot import draw_directions, sliced_cost
+from hotview.ot.sliced import PairProblem, pair_costs, pair_grads, sort_clouds
 
 SIZES = [(40, 40, 40), (40, 25, 40), (40, 25, 7)]
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
@@ -340,3 +341,51 @@ def test_problems_that_do_not_go_together_are_refused():
     Zs, theta = many((40, 40), 0)
     with pytest.raises(ValueError, match="leading dimensions"):
         sliced_cost([Zs[0][:2], Zs[1]], directions=theta)
+
+
+def problem(n_rows, n_columns=None, weights=None, p=2.0):
+    n = n_rows + (n_columns or 0)
+    return PairProblem(n_rows, n_columns, p, tuple(weights or [None] * n))
+
+
+def test_groups_are_of_equal_size_and_weighted_clouds_stand_alone():
+    weights = [None, None, torch.ones(5), None]
+    Zs = clouds((5, 7, 5, 5), d=3)
+    groups = sort_clouds(
+        problem(4, weights=weights), torch.eye(3).double(), Zs, torch.zeros(1, 3), with_origin=True
+    )
+    assert [group.ids for group in groups] == [[0, 3], [1], [2]]
+    for group in groups:
+        assert (group.values.diff(dim=-1) >= 0).all()
+
+
+@pytest.mark.parametrize("n_columns", (None, 2))
+def test_one_group_and_several_groups_give_the_same_costs(n_columns):
+    # A weight of ones makes the last cloud a group of its own: the same numbers the long way.
+    Zs, theta = clouds((6,) * 5, d=3), torch.eye(3, dtype=torch.float64)
+    n_rows = 5 - (n_columns or 0)
+    results = []
+    for weights in ([None] * 5, [None] * 4 + [torch.ones(6)]):
+        t = problem(n_rows, n_columns, weights)
+        groups = sort_clouds(t, theta, Zs, torch.zeros(1, 3), with_origin=True)
+        C = pair_costs(t, groups)
+        grads = pair_grads(t, groups, torch.ones_like(C))
+        results.append(
+            (
+                C,
+                torch.cat(
+                    [
+                        g
+                        for _, g in sorted(
+                            zip(  # back in the order of the clouds
+                                [i for group in groups for i in group.ids],
+                                torch.cat(grads),
+                                strict=True,
+                            ),
+                            key=lambda pair: pair[0],
+                        )
+                    ]
+                ),
+            )
+        )
+    torch.testing.assert_close(results[0], results[1])

@@ -183,7 +183,7 @@ class ViewGroups:
     >>> groups.labels.tolist(), groups.uniform.tolist()
     ([0, 1, 0], [False, False, True])
     >>> print(groups)
-    2 groups: {0, 2}, {1}; the plan says nothing of {2}
+    2 groups: {0, 2}, {1}; not determined by the plan: {2}
     """
 
     labels: NDArray[np.int64]
@@ -200,10 +200,10 @@ class ViewGroups:
         text = f"{self.n_groups} group{'s' * (self.n_groups > 1)}: "
         text += ", ".join(_braces(group) for group in members)
         if self.uniform.any():
-            text += f"; the plan says nothing of {_braces(np.flatnonzero(self.uniform))}"
+            text += f"; not determined by the plan: {_braces(np.flatnonzero(self.uniform))}"
         tied_only = self.tied & ~self.uniform
         if tied_only.any():
-            text += f"; undecided: {_braces(np.flatnonzero(tied_only))}"
+            text += f"; ambiguous: {_braces(np.flatnonzero(tied_only))}"
         return text
 
 
@@ -256,6 +256,6 @@ def _average_linkage(A: _Matrix, n_groups: int) -> NDArray[np.int64]:
     distance = A.max() - A
     np.fill_diagonal(distance, 0)
     # Not fcluster, which returns fewer groups than requested where distances tie.
-    found = cut_tree(linkage(squareform(distance), "average"), [n_groups]).ravel()
-    _, first, inverse = np.unique(found, return_index=True, return_inverse=True)
+    clusters = cut_tree(linkage(squareform(distance), "average"), [n_groups]).ravel()
+    _, first, inverse = np.unique(clusters, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
