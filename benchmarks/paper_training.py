@@ -29,13 +29,11 @@ What was found on two cores of an AMD EPYC (Zen 4), one thread: 95 GFLOP/s in th
 it: no page is touched for the first time after the first steps. What took time was between the
 products, in some 800 calls, and this is what was done about it:
 
-- the perceptrons of all views are one function with a gradient of its own
-  (``nn/fused_mlp.py``): in place, and four steps of the gradient instead of about 150;
-- Adam looked up and counted its 69 tensors in every step, for longer than it updated them
-  (``training/adam.py``);
 - the heads of all views have one loss, and the reconstruction torch's own mean;
-- on two cores two views are worked on at a time (``nn/thread_pool.py``);
-- on a GPU a step is one recorded graph, in which the views run side by side.
+- on a GPU a step is one CUDA graph, in which the views run on parallel streams.
+
+One autograd function for the perceptrons of all views, a thread pool for the views and an Adam that
+caches its tensors made the whole fit 1.03 times as fast, and were removed again.
 
 Twice as fast as the plain loop was the aim on the CPU, and is missed: the products alone, from
 caches that other work has emptied, take nearly half of the plain loop's time with one thread. What

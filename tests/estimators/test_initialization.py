@@ -13,7 +13,7 @@ from hotview.estimators.initialization import (
 )
 from hotview.estimators.randomness import Randomness
 from hotview.losses import HOTReference, SWReference
-from hotview.nn.mlp import make_perceptron
+from hotview.nn.mlp import make_mlp
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.training.batches import TrainingRows
 from hotview.training.columns import Columns
@@ -162,7 +162,7 @@ def make_rows(n=50):
 
 @pytest.mark.parametrize("hidden", ((), (6,), (8,), (10, 6), (7, 9, 12)))
 def test_a_perceptron_begins_as_the_linear_map(hidden):
-    encoder = make_perceptron(D, hidden, 5, seeded())
+    encoder = make_mlp(D, hidden, 5, seeded())
     V, mean = make_components()
     assert start_encoder(encoder, V, mean) == R
     X = make_rows()
@@ -181,7 +181,7 @@ def test_a_perceptron_begins_as_the_linear_map(hidden):
     ),
 )
 def test_as_many_features_as_there_is_room_for(hidden, encoder_dim, r, expected):
-    encoder = make_perceptron(D, hidden, encoder_dim, seeded())
+    encoder = make_mlp(D, hidden, encoder_dim, seeded())
     V, mean = make_components(r)
     assert start_encoder(encoder, V, mean) == expected
     X = make_rows()
@@ -191,7 +191,7 @@ def test_as_many_features_as_there_is_room_for(hidden, encoder_dim, r, expected)
 
 @pytest.mark.parametrize("hidden", ((), (10,)))
 def test_other_weights_stay_random_and_become_small(hidden):
-    encoder, before = (make_perceptron(D, hidden, 5, seeded()) for _ in range(2))
+    encoder, before = (make_mlp(D, hidden, 5, seeded()) for _ in range(2))
     start_encoder(encoder, *make_components())
     first = 2 * R if hidden else R
     torch.testing.assert_close(encoder[0].weight[first:], 0.1 * before[0].weight[first:])
@@ -201,7 +201,7 @@ def test_other_weights_stay_random_and_become_small(hidden):
 
 @pytest.mark.parametrize("hidden", ((), (8,), (10, 6)))
 def test_every_weight_can_still_learn(hidden):
-    encoder = make_perceptron(D, hidden, 5, seeded())
+    encoder = make_mlp(D, hidden, 5, seeded())
     start_encoder(encoder, *make_components())
     encoder(make_rows()).square().sum().backward()
     for parameter in encoder.parameters():

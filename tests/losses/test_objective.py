@@ -11,7 +11,7 @@ from hotview.losses import (
     NoCoupling,
     SWPairwise,
     reconstruction_error,
-    roughness,
+    smoothness_penalty,
 )
 from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Objective
 from hotview.nn.multiview import Widths, make_network
@@ -49,8 +49,8 @@ def make_batch(*names, sizes=None):
     return Batch(Xs, sizes, target, own)
 
 
-def tell(batch, n_columns):
-    """Random numbers about the rows of every view."""
+def random_targets(batch, n_columns):
+    """A random target of each of the ``rows`` of every view."""
     generator = seeded(3)
     return [
         torch.randn(n, n_columns, generator=generator, dtype=torch.float64)
@@ -78,9 +78,9 @@ def slow_cross_entropy(scores, target, weight=None):
 def slow_cross_entropy_of_probabilities(scores, soft_labels, weight):
     scores, soft_labels = scores.detach().numpy(), soft_labels.detach().numpy()
     total = 0.0
-    for row, lesson in zip(scores, soft_labels, strict=True):
+    for row, soft in zip(scores, soft_labels, strict=True):
         p = np.exp(row) / np.exp(row).sum()
-        total -= sum(w * q * np.log(x) for w, q, x in zip(weight, lesson, p, strict=True))
+        total -= sum(w * q * np.log(x) for w, q, x in zip(weight, soft, p, strict=True))
     return total / len(scores)
 
 
@@ -130,12 +130,12 @@ def test_class_weights():
     Fs, heads = batch.split(network.encode(batch.Xs)), network.view_heads
     expected = slow_cross_entropy(network.score(Fs["labeled"]), batch.target, weight.numpy())
     assert terms["classification"].item() == pytest.approx(expected)
-    lesson = heads[0](Fs["taught"][0]).softmax(1)
+    soft = heads[0](Fs["taught"][0]).softmax(1)
     losses = [
         *(slow_cross_entropy(heads[s](Fs["labeled"][s]), batch.target, weight) for s in range(3)),
         *(slow_cross_entropy(heads[s](Fs["own"][s]), batch.own_targets[s], weight) for s in (0, 1)),
         *(
-            slow_cross_entropy_of_probabilities(heads[s](Fs["taught"][s]), lesson, np.ones(3))
+            slow_cross_entropy_of_probabilities(heads[s](Fs["taught"][s]), soft, np.ones(3))
             for s in (1, 2)
         ),
     ]
@@ -152,31 +152,31 @@ def test_heads_that_learn_from_the_same_rows_lose_what_they_lose_apart(weight):
 
 
 @pytest.mark.parametrize("teachers", ((0,), (0, 2)))
-def test_teachers_teach_pupils_only(teachers):
+def test_source_views_give_soft_labels_to_target_views_only(teachers):
     network, batch = make(), make_batch("taught")
     value = evaluate(network, batch, head_weight=1.0, teachers=teachers).terms["view_heads"]
-    pupils = [s for s in range(3) if s not in teachers]
-    lesson = torch.stack(
+    target_views = [s for s in range(3) if s not in teachers]
+    soft = torch.stack(
         [network.view_heads[s](network.encoders[s](batch.Xs[s])).softmax(1) for s in teachers]
     ).mean(0)
     expected = sum(
         slow_cross_entropy_of_probabilities(
-            network.view_heads[s](network.encoders[s](batch.Xs[s])), lesson, [1] * N_CLASSES
+            network.view_heads[s](network.encoders[s](batch.Xs[s])), soft, [1] * N_CLASSES
         )
-        for s in pupils
+        for s in target_views
     )
     assert value.item() == pytest.approx(expected)
     for s in range(3):
         parameters = [*network.encoders[s].parameters(), *network.view_heads[s].parameters()]
         learns = [bool(g.abs().sum() > 0) for g in grads_of(value, parameters)]
-        assert learns == [s in pupils] * len(parameters)
+        assert learns == [s in target_views] * len(parameters)
 
 
 @pytest.mark.parametrize("head_weight", (0.5, 2.0))
-def test_lessons_teach_the_head_of_every_view(head_weight):
+def test_soft_labels_train_the_head_of_every_view(head_weight):
     network, batch = make(), make_batch("rows")
-    soft_labels = [told.softmax(1) for told in tell(batch, N_CLASSES)]
-    weight = torch.tensor([0.5, 3.0, 1.5], dtype=torch.float64)  # a lesson is not a label
+    soft_labels = [logits.softmax(1) for logits in random_targets(batch, N_CLASSES)]
+    weight = torch.tensor([0.5, 3.0, 1.5], dtype=torch.float64)  # of labels only
     terms = evaluate(
         network,
         replace(batch, soft_labels=soft_labels),
@@ -184,8 +184,8 @@ def test_lessons_teach_the_head_of_every_view(head_weight):
         class_weight=weight,
     ).terms
     losses = [
-        slow_cross_entropy_of_probabilities(g(f(X)), lesson, np.ones(N_CLASSES))
-        for g, f, X, lesson in zip(
+        slow_cross_entropy_of_probabilities(g(f(X)), soft, np.ones(N_CLASSES))
+        for g, f, X, soft in zip(
             network.view_heads, network.encoders, batch.Xs, soft_labels, strict=True
         )
     ]
@@ -195,7 +195,7 @@ def test_lessons_teach_the_head_of_every_view(head_weight):
     assert all(g.abs().sum() > 0 for g in grads)
 
 
-def test_certain_lessons_are_labels():
+def test_soft_labels_with_one_certain_class_are_labels():
     network, batch = make(), make_batch("rows")
     codes = [torch.arange(n) % N_CLASSES for n in batch.sizes["rows"]]
     certain = [torch.eye(N_CLASSES, dtype=torch.float64)[y] for y in codes]
@@ -207,7 +207,7 @@ def test_certain_lessons_are_labels():
 
 def test_diffusion_is_weighted_by_tau_and_draws_features_to_coordinates():
     network, batch = make(), make_batch("labeled", "rows")
-    coordinates = tell(batch, 5)
+    coordinates = random_targets(batch, 5)
     batch = replace(batch, coordinates=coordinates)
     terms = evaluate(network, batch, regularizer="diffusion", regularizer_weight=0.3).terms
     Fs = batch.split(network.encode(batch.Xs))["rows"]
@@ -276,20 +276,22 @@ def test_the_manifold_is_weighted_by_tau_and_smooths_scores_where_there_are_head
     terms = evaluate(network, batch, regularizer="manifold", regularizer_weight=0.3).terms
     Fs = batch.split(network.encode(batch.Xs))
     here, there = (network.embed(Fs[name]) for name in ("rows", "neighbors"))
-    torch.testing.assert_close(terms["smoothness"], 0.3 * roughness(here, there, relative=True))
+    torch.testing.assert_close(
+        terms["smoothness"], 0.3 * smoothness_penalty(here, there, relative=True)
+    )
     assert ("score_smoothness" in terms.parts) == (n_classes > 0)
     if n_classes > 0:
         here, there = (
             [g(F).softmax(1) for g, F in zip(network.view_heads, Fs[name], strict=True)]
             for name in ("rows", "neighbors")
         )
-        torch.testing.assert_close(terms["score_smoothness"], 0.3 * roughness(here, there))
+        torch.testing.assert_close(terms["score_smoothness"], 0.3 * smoothness_penalty(here, there))
 
 
 @pytest.mark.parametrize("regularizer", VIEW_REGULARIZERS)
 def test_all_terms_add_up_to_the_total(regularizer):
     network, batch = make(), make_batch(*PARTS)
-    batch = replace(batch, coordinates=tell(batch, 5))
+    batch = replace(batch, coordinates=random_targets(batch, 5))
     terms = evaluate(network, batch, SWPairwise(), regularizer, head_weight=0.5, teachers=[0]).terms
     kept = {
         "none": [],

@@ -153,10 +153,10 @@ def test_a_reference_learns_to_be_the_mean_of_distributions():
 
 def test_weights_add_up_to_one():
     C = torch.rand(4, 4)
-    W = SWPairwise().weigh(C)
+    W = SWPairwise().weights(C)
     assert W.sum().item() == pytest.approx(1)
     assert W.diagonal().tolist() == [0, 0, 0, 0]
-    assert SWReference(D).weigh(C[:, :1]).flatten().tolist() == [0.25] * 4
+    assert SWReference(D).weights(C[:, :1]).flatten().tolist() == [0.25] * 4
 
 
 def test_an_unknown_scale_is_refused():

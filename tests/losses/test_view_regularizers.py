@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.linalg import eigh
 
-from hotview.losses import reconstruction_error, roughness
+from hotview.losses import reconstruction_error, smoothness_penalty
 
 
 def tables(shapes, seed=0):
@@ -24,13 +24,13 @@ def test_reconstruction_is_the_mean_over_entries_added_over_views():
     assert reconstruction_error(Xs, Xs).item() == 0
 
 
-def test_roughness_is_the_mean_over_rows_added_over_views():
+def test_the_smoothness_penalty_is_the_mean_over_rows_summed_over_views():
     Ys, neighbors = tables(SHAPES), tables(SHAPES, seed=1)
     expected = 0.0
     for Y, N in zip(Ys, neighbors, strict=True):
         pairs = zip(Y.numpy(), N.numpy(), strict=True)
         expected += np.mean([np.sum((y - n) ** 2) for y, n in pairs])
-    assert roughness(Ys, neighbors).item() == pytest.approx(expected)
+    assert smoothness_penalty(Ys, neighbors).item() == pytest.approx(expected)
 
 
 def neighboring(d, n=60, seed=0):
@@ -39,7 +39,7 @@ def neighboring(d, n=60, seed=0):
     return Y, Y + noise * torch.linspace(0.1, 0.5, d, dtype=torch.float64)
 
 
-def slow_relative_roughness(Y, N):
+def slow_relative_penalty(Y, N):
     """Share of the squared distance of any two of these, in each of the principal directions.
 
     These are the directions in which the two quadratic forms are diagonal together.
@@ -51,32 +51,32 @@ def slow_relative_roughness(Y, N):
     return eigh(between, at_random, eigvals_only=True).mean()
 
 
-def test_relative_roughness_is_the_mean_over_directions_added_over_views():
+def test_the_relative_penalty_is_the_mean_over_directions_summed_over_views():
     pairs = [neighboring(3), neighboring(5, seed=1), neighboring(1, seed=2)]
-    expected = sum(slow_relative_roughness(*pair) for pair in pairs)
-    found = roughness(*zip(*pairs, strict=True), relative=True).item()
+    expected = sum(slow_relative_penalty(*pair) for pair in pairs)
+    found = smoothness_penalty(*zip(*pairs, strict=True), relative=True).item()
     assert found == pytest.approx(expected, rel=0.01)  # a little is added to every variance
 
 
 def test_shrinking_or_giving_up_directions_is_smooth_but_not_relatively_so():
     Y, N = neighboring(3)
-    relative = roughness([Y], [N], relative=True).item()
+    relative = smoothness_penalty([Y], [N], relative=True).item()
     A = torch.tensor([[1.0, 0.5, 0.0], [0.0, 0.3, 0.2], [0.1, 0.0, 0.8]], dtype=torch.float64)
     for map in (A, 0.1 * torch.eye(3, dtype=torch.float64)):
-        assert roughness([Y @ map], [N @ map]) < roughness([Y], [N])
-        found = roughness([Y @ map], [N @ map], relative=True).item()
+        assert smoothness_penalty([Y @ map], [N @ map]) < smoothness_penalty([Y], [N])
+        found = smoothness_penalty([Y @ map], [N @ map], relative=True).item()
         assert found == pytest.approx(relative, rel=0.02)
 
 
 @pytest.mark.parametrize("relative", (False, True))
 def test_rows_equal_to_their_neighbors_are_smooth(relative):
     Ys = tables(SHAPES)
-    assert roughness(Ys, Ys, relative=relative).item() == 0
+    assert smoothness_penalty(Ys, Ys, relative=relative).item() == 0
 
 
 def test_a_view_without_variance_gives_no_nan():
     Y = torch.ones(4, 3, requires_grad=True)
-    found = roughness([Y], [Y.detach().clone()], relative=True)
+    found = smoothness_penalty([Y], [Y.detach().clone()], relative=True)
     found.backward()
     assert found.item() == 0
     assert torch.isfinite(Y.grad).all()
@@ -85,18 +85,18 @@ def test_a_view_without_variance_gives_no_nan():
 def test_gradients():
     tensors = [Y.requires_grad_() for Y in tables(((4, 2), (3, 3)))]
     others = [Y.requires_grad_() for Y in tables(((4, 2), (3, 3)), seed=1)]
-    for function in (roughness, reconstruction_error):
+    for function in (smoothness_penalty, reconstruction_error):
         assert torch.autograd.gradcheck(
             lambda *all, f=function: f(all[:2], all[2:]), (*tensors, *others)
         )
     pair = [Y.requires_grad_() for Y in neighboring(2, n=8)]
     # What is added to every variance is held fixed, so the gradient is exact only without it.
     assert torch.autograd.gradcheck(
-        lambda Y, N: roughness([Y], [N], relative=True), pair, atol=1e-3, rtol=0.02
+        lambda Y, N: smoothness_penalty([Y], [N], relative=True), pair, atol=1e-3, rtol=0.02
     )
 
 
-@pytest.mark.parametrize("function", (reconstruction_error, roughness))
+@pytest.mark.parametrize("function", (reconstruction_error, smoothness_penalty))
 def test_every_view_needs_its_counterpart(function):
     Xs = tables(SHAPES)
     with pytest.raises(ValueError, match="zip"):

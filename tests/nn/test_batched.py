@@ -4,13 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from hotview.nn.batched import (
-    SideBySide,
-    StackedLinear,
-    restack_networks,
-    stack_networks,
-    unstack_networks,
-)
+from hotview.nn.batched import BatchedLinear, PerMember, batch_networks, copy_weights
 from hotview.nn.multiview import Widths, make_network
 
 COLUMNS, R, N = (4, 7), 3, 6
@@ -39,46 +33,46 @@ def outputs(network, Xs):
     return [*parts, network.score(Fs), *network.score_views(Fs)]
 
 
-def test_a_stacked_network_is_every_network_on_its_own_rows():
+def test_a_batched_network_is_every_network_on_its_own_rows():
     several, Xs = networks(), rows()
-    together = outputs(stack_networks(several), Xs)
+    together = outputs(batch_networks(several), Xs)
     for r, network in enumerate(several):
         for found, expected in zip(together, outputs(network, [X[r] for X in Xs]), strict=True):
             torch.testing.assert_close(found[r], expected)
 
 
-def test_a_stacked_network_has_the_gradients_of_every_network():
+def test_a_batched_network_has_the_gradients_of_every_network():
     several, Xs = networks(), rows()
-    stacked = stack_networks(several)
-    sum(out.square().sum() for out in outputs(stacked, Xs)).backward()
+    batched = batch_networks(several)
+    sum(out.square().sum() for out in outputs(batched, Xs)).backward()
     for r, network in enumerate(several):
         sum(out.square().sum() for out in outputs(network, [X[r] for X in Xs])).backward()
         expected = network.encoders[0][0].weight.grad
-        torch.testing.assert_close(stacked.encoders[0][0].weight.grad[r], expected)
+        torch.testing.assert_close(batched.encoders[0][0].weight.grad[r], expected)
 
 
-def test_classes_that_a_replica_lacks_have_no_probability_and_no_gradient():
+def test_classes_that_a_member_lacks_have_no_probability_and_no_gradient():
     several, Xs = networks(n_classes=(2, 4, 3)), rows()
-    stacked = stack_networks(several)
-    scores = stacked.score(stacked.encode(Xs))
+    batched = batch_networks(several)
+    scores = batched.score(batched.encode(Xs))
     assert scores.shape == (R, N, 4)
     probabilities = scores.softmax(-1)
     expected = several[2].score(several[2].encode([X[2] for X in Xs])).softmax(-1)
     torch.testing.assert_close(probabilities[2, :, :3], expected)
     assert (probabilities[0, :, 2:] == 0).all()
     scores.logsumexp(-1).sum().backward()
-    for grad in (stacked.joint_head.weight.grad[0, 2:], stacked.joint_head.bias.grad[0, :, 2:]):
+    for grad in (batched.joint_head.weight.grad[0, 2:], batched.joint_head.bias.grad[0, :, 2:]):
         assert (grad == 0).all()
 
 
-def test_what_is_learned_goes_back_to_every_network():
+def test_trained_weights_are_copied_to_every_member():
     several = networks(n_classes=(2, 4, 3))
     before = [copy.deepcopy(network.state_dict()) for network in several]
-    stacked = stack_networks(several)
+    batched = batch_networks(several)
     with torch.no_grad():
-        for p in stacked.parameters():
+        for p in batched.parameters():
             p += 1
-    unstack_networks(stacked, several)
+    copy_weights(batched, several, to_members=True)
     for old, network in zip(before, several, strict=True):
         for name, value in network.state_dict().items():
             torch.testing.assert_close(value, old[name] + 1)
@@ -111,12 +105,12 @@ def tied():
 @pytest.mark.parametrize(
     "make", (Own, hooked, frozen, tied, lambda: nn.Sequential(nn.ReLU(), Own()))
 )
-def test_modules_of_ones_own_are_applied_one_by_one(make):
+def test_custom_modules_are_applied_member_by_member(make):
     several, Xs = networks(encoders=(make(), None)), rows()
     before = [X.clone() for X in Xs]
-    stacked = stack_networks(several)
-    assert any(isinstance(module, SideBySide) for module in stacked.modules())
-    together = outputs(stacked, Xs)
+    batched = batch_networks(several)
+    assert any(isinstance(module, PerMember) for module in batched.modules())
+    together = outputs(batched, Xs)
     for r, network in enumerate(several):
         for found, expected in zip(together, outputs(network, [X[r] for X in Xs]), strict=True):
             torch.testing.assert_close(found[r], expected)
@@ -127,27 +121,27 @@ def test_rows_are_not_changed_by_a_network_that_begins_with_a_relu():
     encoder = nn.Sequential(nn.ReLU(), nn.Linear(4, 3), nn.ReLU())
     Xs = rows()
     before = [X.clone() for X in Xs]
-    stack_networks(networks(encoders=(encoder, None))).encode(Xs)
+    batch_networks(networks(encoders=(encoder, None))).encode(Xs)
     assert all(torch.equal(X, old) for X, old in zip(Xs, before, strict=True))
 
 
 def test_a_layer_without_bias_stays_without():
     layers = [nn.Linear(3, 2, bias=False) for _ in range(R)]
-    stacked = StackedLinear(layers)
-    assert [name for name, _ in stacked.named_parameters()] == ["weight"]
+    batched = BatchedLinear(layers)
+    assert [name for name, _ in batched.named_parameters()] == ["weight"]
     X = torch.randn(R, N, 3, generator=seeded(0))
-    torch.testing.assert_close(stacked(X)[1], layers[1](X[1]))
+    torch.testing.assert_close(batched(X)[1], layers[1](X[1]))
 
 
-def test_what_is_changed_in_the_networks_is_taken_over():
+def test_weights_of_the_members_are_copied_to_the_batched_network():
     several, Xs = networks(n_classes=(2, 4, 3)), rows()
-    stacked = stack_networks(several)
+    batched = batch_networks(several)
     with torch.no_grad():
         for network in several:
             for p in network.parameters():
                 p.mul_(0.5)
-    restack_networks(stacked, several)
-    together = stacked.score(stacked.encode(Xs))
+    copy_weights(batched, several, to_members=False)
+    together = batched.score(batched.encode(Xs))
     for r, network in enumerate(several):
         expected = network.score(network.encode([X[r] for X in Xs]))
         torch.testing.assert_close(together[r, :, : expected.shape[1]], expected)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from hotview.nn.mlp import encode_exactly, make_linear, make_perceptron
+from hotview.nn.mlp import encode_float64, make_linear, make_mlp
 
 
 def seeded(seed=0):
@@ -30,7 +30,7 @@ def test_weights_are_uniform_within_torchs_own_bound():
 
 def test_the_generator_decides_and_the_global_one_is_left_alone():
     before = torch.get_rng_state()
-    first, same, other = (make_perceptron(3, (4,), 2, seeded(s)) for s in (1, 1, 2))
+    first, same, other = (make_mlp(3, (4,), 2, seeded(s)) for s in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
     for a, b, c in zip(*(m.parameters() for m in (first, same, other)), strict=True):
         assert torch.equal(a, b)
@@ -38,7 +38,7 @@ def test_the_generator_decides_and_the_global_one_is_left_alone():
 
 
 def test_layers_are_drawn_one_after_another():
-    layers = [m for m in make_perceptron(3, (3, 3), 3, seeded()) if isinstance(m, nn.Linear)]
+    layers = [m for m in make_mlp(3, (3, 3), 3, seeded()) if isinstance(m, nn.Linear)]
     assert not torch.equal(layers[0].weight, layers[1].weight)
     generator = seeded()
     for layer in layers:
@@ -55,7 +55,7 @@ def test_a_map_without_bias():
 
 @pytest.mark.parametrize("hidden", ((), (7,), (7, 5), [6, 4, 3]))
 def test_a_perceptron_is_maps_with_a_relu_between(hidden):
-    network = make_perceptron(4, hidden, 2, seeded())
+    network = make_mlp(4, hidden, 2, seeded())
     X = torch.randn(20, 4, generator=seeded(1))
     layers = [m for m in network if isinstance(m, nn.Linear)]
     assert [(m.in_features, m.out_features) for m in layers] == list(
@@ -71,9 +71,9 @@ def test_a_perceptron_is_maps_with_a_relu_between(hidden):
 
 
 def test_exact_features_are_those_of_the_doubled_network():
-    encoder = make_perceptron(5, (7,), 3, torch.Generator().manual_seed(0))
+    encoder = make_mlp(5, (7,), 3, torch.Generator().manual_seed(0))
     X = torch.randn(20, 5, generator=torch.Generator().manual_seed(1))
-    found = encode_exactly(encoder, X)
+    found = encode_float64(encoder, X)
     assert encoder[0].weight.dtype == torch.float32  # which is left as it is
     torch.testing.assert_close(found, copy.deepcopy(encoder).double()(X.double()), rtol=0, atol=0)
 
@@ -83,7 +83,7 @@ def test_exact_features_of_layers_in_layers_some_of_which_come_twice():
     encoder = nn.Sequential(nn.Sequential(square, relu), nn.Sequential(square, relu), square)
     X = torch.randn(20, 5)
     expected = copy.deepcopy(encoder).double()(X.double())
-    torch.testing.assert_close(encode_exactly(encoder, X), expected, rtol=0, atol=0)
+    torch.testing.assert_close(encode_float64(encoder, X), expected, rtol=0, atol=0)
 
 
 def test_encoders_of_other_makes_compute_as_they_do():
@@ -92,7 +92,7 @@ def test_encoders_of_other_makes_compute_as_they_do():
             return super().forward(X) + torch.ones(2)  # float32, whatever comes
 
     encoder, X = Own(5, 2), torch.ones(3, 5)
-    torch.testing.assert_close(encode_exactly(encoder, X), encoder(X).double(), rtol=0, atol=0)
+    torch.testing.assert_close(encode_float64(encoder, X), encoder(X).double(), rtol=0, atol=0)
 
 
 def test_an_encoder_of_another_make_may_change_its_input():
@@ -101,5 +101,5 @@ def test_an_encoder_of_another_make_may_change_its_input():
             return x.mul_(5.0)
 
     X = torch.ones(3, 2)
-    assert torch.equal(encode_exactly(Greedy(), X), torch.full((3, 2), 5.0, dtype=torch.float64))
+    assert torch.equal(encode_float64(Greedy(), X), torch.full((3, 2), 5.0, dtype=torch.float64))
     assert torch.equal(X, torch.ones(3, 2))

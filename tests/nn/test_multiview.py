@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from hotview.nn.multiview import Widths, count_features, make_network
+from hotview.nn.multiview import Widths, count_features, make_network, map_views
 
 COLUMNS = (4, 3, 6)
 HIDDEN = ((8, 5), (), (7,))
@@ -52,7 +52,7 @@ def test_the_joint_head_sees_the_concatenated_features():
     assert network.score(Fs).shape == (6, 3)
 
 
-def test_encoders_have_the_asked_layers_and_decoders_mirror_them():
+def test_encoders_have_the_requested_layers_and_decoders_mirror_them():
     network = make()
     assert [linear_shapes(f) for f in network.encoders] == [
         [(4, 8), (8, 5), (5, 5)],
@@ -141,3 +141,42 @@ def test_an_encoder_that_does_not_encode_is_named(encoder, message):
         make(encoders=(None, encoder, None))
     assert error.match(message)
     assert encoder.training
+
+
+def test_every_function_gets_its_own_input():
+    found = map_views([torch.neg, torch.exp], [torch.ones(2), torch.zeros(3)])
+    assert [x.tolist() for x in found] == [[-1, -1], [1, 1, 1]]
+    assert map_views([], []) == []
+
+
+def test_a_function_without_input_is_an_error():
+    with pytest.raises(ValueError, match="shorter"):
+        map_views([torch.neg, torch.exp], [torch.ones(2)])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_captured_graph_computes_the_same_gradients():
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(5, 4, device="cuda") for _ in range(6)]
+    Xs = [torch.randn(300, 5, device="cuda") for _ in range(6)]
+    parameters = [p for layer in layers for p in layer.parameters()]
+
+    def step():
+        Ys = map_views(layers, Xs)
+        Zs = map_views([torch.relu] * 6, Ys)
+        return torch.autograd.grad(torch.stack(Zs).square().sum(), parameters)
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step()
+    for X in Xs:
+        X.copy_(torch.randn(300, 5))
+    for _ in range(3):
+        graph.replay()
+    for one, other in zip(found, step(), strict=True):
+        torch.testing.assert_close(one, other)

@@ -17,7 +17,7 @@ def test_a_gpu_has_kernels_for_float32_alone():
 
 @pytest.mark.parametrize("shape", ((3, 4), (0, 2), (2, 2**20)))
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.int64, torch.int16))
-def test_gives_what_was_asked_for(shape, dtype):
+def test_empty_has_the_requested_shape_and_dtype(shape, dtype):
     x = empty(*shape, dtype=dtype, device=torch.device("cpu"))
     assert x.shape == shape
     assert x.dtype == dtype

@@ -73,14 +73,14 @@ def test_what_is_scattered_comes_back():
 @pytest.mark.parametrize(
     ("S", "K", "pairwise"), ((6, 3, False), (1, 1, False), (5, 5, True), (2, 2, True))
 )
-def test_balanced_plans_are_those_of_sinkhorn(S, K, pairwise, max_iter, relative, batch):
+def test_plans_are_those_of_sinkhorn(S, K, pairwise, max_iter, relative, batch):
     C = draw(*batch, S, K).abs()
     mask = None
     if pairwise:
         C, mask = (C + C.mT).tril(-1), torch.eye(S, dtype=torch.bool)
         C = C + C.mT
     expected = sinkhorn(C.cpu(), reg=0.1, relative=relative, max_iter=max_iter, mask=mask)
-    found = kernels.balance(
+    found = kernels.sinkhorn(
         C,
         reg=0.1,
         relative=relative,

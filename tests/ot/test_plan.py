@@ -54,7 +54,7 @@ def test_batched_plans_are_labelled_one_by_one():
         sinkhorn(torch.rand(2, 4, 3), reg=0.1).view_labels()
 
 
-def test_repr_says_whether_it_converged():
+def test_repr_shows_whether_it_converged():
     C = torch.rand(6, 4, generator=torch.Generator().manual_seed(0))
     assert "converged in" in repr(sinkhorn(C, reg=1.0))
     assert "NOT converged in 1 iterations" in repr(sinkhorn(C, reg=0.01, max_iter=1))
@@ -96,12 +96,12 @@ def test_groups_are_numbered_as_they_appear():
     assert groups_of_pairs(W[np.ix_(order, order)], None, 0.05).labels.tolist() == [0, 1, 0, 1]
 
 
-def test_a_uniform_plan_is_one_group_and_says_nothing():
+def test_a_uniform_plan_is_one_group_and_determines_none():
     W, _ = blocks((6,))
     groups = groups_of_pairs(W, None, 0.05)
     assert groups.n_groups == 1
     assert groups.uniform.all()
-    assert "says nothing of {0, 1, 2, 3, 4, 5}" in str(groups)
+    assert "not determined by the plan: {0, 1, 2, 3, 4, 5}" in str(groups)
 
 
 @pytest.mark.parametrize("n", (1, 2, 3, 4, 6))
@@ -122,7 +122,7 @@ def test_a_view_between_two_groups_is_tied():
     bridge[6, [0, 3]] = bridge[[0, 3], 6] = 0.1
     groups = groups_of_pairs(bridge, 2, 0.05)
     assert groups.tied[6]
-    assert "undecided: {6}" in str(groups)
+    assert "ambiguous: {6}" in str(groups)
 
 
 def test_references_take_the_largest_entry():

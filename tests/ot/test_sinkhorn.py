@@ -1,4 +1,5 @@
 import math
+from importlib import import_module
 
 import numpy as np
 import ot
@@ -8,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotview.ot import sinkhorn
+from hotview.ot.sinkhorn import sinkhorn_cuda, supports_sinkhorn_cuda
 
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 def costs(S=6, K=4, seed=0, dtype=torch.float64):
@@ -59,7 +62,8 @@ def test_everything_is_where_the_costs_are(device, grad):
 def test_small_and_large_problems_go_different_ways_to_the_same_plan(device, monkeypatch):
     C = costs().to(device)
     small = sinkhorn(C, reg=0.1, tol=1e-10)
-    monkeypatch.setattr("hotview.ot.sinkhorn._SMALL", 0)
+    module = import_module("hotview.ot.sinkhorn")  # hotview.ot.sinkhorn is the function
+    monkeypatch.setattr(module, "_SMALL", 0)
     torch.testing.assert_close(small.W, sinkhorn(C, reg=0.1, tol=1e-10).W, rtol=0, atol=1e-9)
 
 
@@ -123,7 +127,7 @@ def test_relative_regularization_makes_the_scale_irrelevant():
     torch.testing.assert_close(W, plan.W)
 
 
-def test_relative_regularization_ignores_what_is_masked():
+def test_relative_regularization_ignores_masked_entries():
     C = symmetric_costs()
     loud = C.clone()
     loud.fill_diagonal_(1e9)
@@ -224,7 +228,7 @@ def test_all_costs_zero(relative):
     reg=st.floats(-4, 3),
     seed=st.integers(0, 1000),
 )
-def test_marginals_are_met_or_the_plan_says_so(S, K, size, reg, seed):
+def test_marginals_are_met_or_the_plan_is_not_converged(S, K, size, reg, seed):
     a, b = marginals(S, seed), marginals(K, seed + 1)
     plan = sinkhorn(costs(S, K, seed) * 10**size, a, b, reg=10**reg)
     assert torch.isfinite(plan.W).all()
@@ -374,3 +378,48 @@ def test_bad_inputs_say_what_to_do(case):
     arguments, options, error, message = bad_inputs()[case]
     with pytest.raises(error, match=message):
         sinkhorn(*arguments, **{"reg": 0.1, **options})
+
+
+def test_sinkhorn_cuda_does_not_support_the_cpu():
+    assert not supports_sinkhorn_cuda(torch.zeros(6, 3), 20)
+
+
+@on_gpu
+def test_sinkhorn_cuda_supports_few_iterations_and_small_plans():
+    pytest.importorskip("triton")
+    C = torch.zeros(6, 3, device="cuda")
+    assert supports_sinkhorn_cuda(C, 100)
+    assert not supports_sinkhorn_cuda(C, 101)
+    assert not supports_sinkhorn_cuda(torch.zeros(65, 64, device="cuda"), 20)
+    assert not supports_sinkhorn_cuda(C.double(), 20)
+
+
+@on_gpu
+@pytest.mark.parametrize("pairwise", (False, True))
+def test_a_plan_on_the_gpu_is_that_of_sinkhorn(pairwise):
+    pytest.importorskip("triton")
+    C = torch.rand(3, 5, 5, generator=torch.Generator().manual_seed(0))
+    if pairwise:
+        C = (C + C.mT) * (1 - torch.eye(5))
+    mask = torch.eye(5, dtype=torch.bool) if pairwise else None
+    plan = sinkhorn_cuda(C.cuda(), reg=0.1, relative=True, max_iter=20, pairwise=pairwise)
+    expected = sinkhorn(C, reg=0.1, relative=True, max_iter=20, mask=mask)
+    torch.testing.assert_close(plan.W.cpu(), expected.W, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(plan.cost.cpu(), expected.cost)
+    torch.testing.assert_close(plan.value.cpu(), expected.value)
+    assert plan.pairwise == expected.pairwise
+
+
+@on_gpu
+def test_a_replayed_graph_solves_for_new_costs():
+    pytest.importorskip("triton")
+    C = torch.rand(6, 3, device="cuda")
+    settings = {"reg": 0.1, "relative": True, "max_iter": 20, "pairwise": False}
+    sinkhorn_cuda(C, **settings)  # compiles the kernel
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        plan = sinkhorn_cuda(C, **settings)
+    C.copy_(torch.rand(6, 3, device="cuda"))
+    graph.replay()
+    expected = sinkhorn(C.cpu(), reg=0.1, relative=True, max_iter=20)
+    torch.testing.assert_close(plan.W.cpu(), expected.W, atol=1e-6, rtol=1e-5)

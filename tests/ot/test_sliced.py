@@ -9,6 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from hotview.ot import draw_directions, sliced_cost
+from hotview.ot.sliced import PairProblem, pair_costs, pair_grads, sort_clouds
 
 SIZES = [(40, 40, 40), (40, 25, 40), (40, 25, 7)]
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
@@ -290,9 +291,9 @@ def test_bad_exponent(p):
         sliced_cost(clouds((5, 5)), directions=directions(), p=p)
 
 
-def test_bad_scale():
+def test_bad_reduction():
     with pytest.raises(ValueError, match="'mean', 'sum'"):
-        sliced_cost(clouds((5, 5)), directions=directions(), scale="max")
+        sliced_cost(clouds((5, 5)), directions=directions(), reduction="max")
 
 
 def many(sizes, seed):
@@ -303,16 +304,16 @@ def many(sizes, seed):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("scale", ("mean", "sum"))
+@pytest.mark.parametrize("reduction", ("mean", "sum"))
 @pytest.mark.parametrize("p", (1, 2, 3))
 @pytest.mark.parametrize("sizes", (*SIZES, (900, 900, 900)))
 @pytest.mark.parametrize("n_references", (None, 2))
-def test_problems_solved_together_are_as_if_alone(sizes, p, scale, n_references, device):
+def test_problems_solved_together_are_as_if_alone(sizes, p, reduction, n_references, device):
     Zs, theta = many(sizes, 0)
     Gs = None if n_references is None else many((sizes[0],) * n_references, 5)[0]
     leaves = [X.to(device).requires_grad_() for X in [*Zs, *(Gs or []), theta]]
     Zs, Gs, theta = leaves[:3], None if Gs is None else leaves[3:-1], leaves[-1]
-    options = {"p": p, "scale": scale}
+    options = {"p": p, "reduction": reduction}
     together = sliced_cost(Zs, Gs, directions=theta, **options)
     alone = [
         sliced_cost([Z[r] for Z in Zs], Gs and [G[r] for G in Gs], directions=theta[r], **options)
@@ -340,3 +341,51 @@ def test_problems_that_do_not_go_together_are_refused():
     Zs, theta = many((40, 40), 0)
     with pytest.raises(ValueError, match="leading dimensions"):
         sliced_cost([Zs[0][:2], Zs[1]], directions=theta)
+
+
+def problem(n_rows, n_columns=None, weights=None, p=2.0):
+    n = n_rows + (n_columns or 0)
+    return PairProblem(n_rows, n_columns, p, tuple(weights or [None] * n))
+
+
+def test_groups_are_of_equal_size_and_weighted_clouds_stand_alone():
+    weights = [None, None, torch.ones(5), None]
+    Zs = clouds((5, 7, 5, 5), d=3)
+    groups = sort_clouds(
+        problem(4, weights=weights), torch.eye(3).double(), Zs, torch.zeros(1, 3), with_origin=True
+    )
+    assert [group.ids for group in groups] == [[0, 3], [1], [2]]
+    for group in groups:
+        assert (group.values.diff(dim=-1) >= 0).all()
+
+
+@pytest.mark.parametrize("n_columns", (None, 2))
+def test_one_group_and_several_groups_give_the_same_costs(n_columns):
+    # A weight of ones makes the last cloud a group of its own: the same numbers the long way.
+    Zs, theta = clouds((6,) * 5, d=3), torch.eye(3, dtype=torch.float64)
+    n_rows = 5 - (n_columns or 0)
+    results = []
+    for weights in ([None] * 5, [None] * 4 + [torch.ones(6)]):
+        t = problem(n_rows, n_columns, weights)
+        groups = sort_clouds(t, theta, Zs, torch.zeros(1, 3), with_origin=True)
+        C = pair_costs(t, groups)
+        grads = pair_grads(t, groups, torch.ones_like(C))
+        results.append(
+            (
+                C,
+                torch.cat(
+                    [
+                        g
+                        for _, g in sorted(
+                            zip(  # back in the order of the clouds
+                                [i for group in groups for i in group.ids],
+                                torch.cat(grads),
+                                strict=True,
+                            ),
+                            key=lambda pair: pair[0],
+                        )
+                    ]
+                ),
+            )
+        )
+    torch.testing.assert_close(results[0], results[1])

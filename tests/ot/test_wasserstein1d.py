@@ -8,11 +8,11 @@ from scipy.stats import wasserstein_distance
 from hotview.ot import wasserstein1d
 from hotview.ot.wasserstein1d import (
     cumulative_weights,
-    even_cost,
-    even_grad,
-    even_grid,
-    merged_cost,
-    merged_grad,
+    equal_size_cost,
+    equal_size_grad,
+    quantile_cost,
+    quantile_grad,
+    uniform_grid,
     weighted_grid,
 )
 
@@ -34,8 +34,8 @@ def test_equals_the_direct_difference(p, dtype, few, block, monkeypatch):
     monkeypatch.setattr(wasserstein1d, "_FEW", few)
     monkeypatch.setattr(wasserstein1d, "_BLOCK", block)
     A, B = rows(5, 301, dtype), rows(3, 301, dtype, seed=1)
-    torch.testing.assert_close(even_cost(A, B, p), direct(A, B, p), rtol=1e-6, atol=0)
-    torch.testing.assert_close(even_cost(A, A, p), direct(A, A, p), rtol=1e-6, atol=0)
+    torch.testing.assert_close(equal_size_cost(A, B, p), direct(A, B, p), rtol=1e-6, atol=0)
+    torch.testing.assert_close(equal_size_cost(A, A, p), direct(A, A, p), rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -45,14 +45,14 @@ def test_the_matrix_product_keeps_its_digits_where_clouds_nearly_coincide(gap, d
     far = 100 + rows(2, 50_000, dtype)
     A = torch.cat([far, far + gap * rows(2, 50_000, dtype, seed=1)])
     expected = direct(A, A, 2)
-    torch.testing.assert_close(even_cost(A, A, 2), expected, rtol=1e-6, atol=0)
-    torch.testing.assert_close(even_cost(A, A.clone(), 2), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(equal_size_cost(A, A, 2), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(equal_size_cost(A, A.clone(), 2), expected, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("length", (1000, 50_000))
 def test_symmetric_with_a_zero_diagonal(length):
     A = rows(6, length, torch.float32)
-    C = even_cost(A, A, 2)
+    C = equal_size_cost(A, A, 2)
     assert torch.equal(C, C.T)
     assert torch.equal(C.diagonal(), torch.zeros(6, dtype=torch.float64))
 
@@ -62,7 +62,7 @@ def test_gradient_is_that_of_autograd(p):
     V = rows(7, 50).requires_grad_()
     weight = rows(4, 3, seed=2)
     (expected,) = torch.autograd.grad((weight * direct(V[:4], V[4:], p)).sum(), V)
-    torch.testing.assert_close(even_grad(V.detach(), 4, weight, p), expected)
+    torch.testing.assert_close(equal_size_grad(V.detach(), 4, weight, p), expected)
 
 
 @pytest.mark.parametrize("p", (1.5, 2, 3))
@@ -72,7 +72,7 @@ def test_gradient_of_rows_with_themselves_counts_every_ordered_pair(p):
     off = ~torch.eye(4, dtype=torch.bool)  # where a power's slope is no number to autograd
     gaps = (V[:, None] - V)[off].abs().pow(p).mean(-1)
     (expected,) = torch.autograd.grad((weight[off] * gaps).sum(), V)
-    torch.testing.assert_close(even_grad(V.detach(), None, weight + weight.T, p), expected)
+    torch.testing.assert_close(equal_size_grad(V.detach(), None, weight + weight.T, p), expected)
 
 
 CPU = torch.device("cpu")
@@ -86,7 +86,7 @@ def columns(n, m=2, seed=0):
 @settings(max_examples=80, deadline=None)
 @given(n=st.integers(1, 60), m=st.integers(1, 60))
 def test_even_grid_spends_every_point_exactly(n, m):
-    grid = even_grid(n, m, torch.float64, CPU)
+    grid = uniform_grid(n, m, torch.float64, CPU)
     spent_left = torch.zeros(n, dtype=torch.float64).index_add_(0, grid.left, grid.mass)
     spent_right = torch.zeros(m, dtype=torch.float64).index_add_(0, grid.right, grid.mass)
     torch.testing.assert_close(spent_left, torch.full_like(spent_left, 1 / n))
@@ -101,7 +101,7 @@ def test_even_grid_spends_every_point_exactly(n, m):
 def test_cost_is_scipys_distance(n, m, seed):
     X, Y = columns(n, seed=seed), columns(m, seed=seed + 100)
     expected = np.mean([wasserstein_distance(x, y) for x, y in zip(X.T, Y.T, strict=True)])
-    cost = merged_cost(X, Y, even_grid(n, m, torch.float64, CPU), 1)
+    cost = quantile_cost(X, Y, uniform_grid(n, m, torch.float64, CPU), 1)
     assert cost.item() == pytest.approx(expected, abs=1e-12)
 
 
@@ -119,7 +119,7 @@ def test_weighted_cost_is_scipys_distance(n, m, seed):
         cumulative_weights(torch.tensor(b), order_y.T),
         torch.float64,
     )
-    cost = merged_cost(torch.tensor(X).sort(0).values, torch.tensor(Y).sort(0).values, grid, 1)
+    cost = quantile_cost(torch.tensor(X).sort(0).values, torch.tensor(Y).sort(0).values, grid, 1)
     assert cost.item() == pytest.approx(wasserstein_distance(X[:, 0], Y[:, 0], a, b), abs=1e-12)
 
 
@@ -134,14 +134,14 @@ def test_gradient_is_that_of_autograd_quantile(p, weighted):
         ]
         grid = weighted_grid(*levels, dtype=torch.float64)
     else:
-        grid = even_grid(7, 5, torch.float64, CPU)
+        grid = uniform_grid(7, 5, torch.float64, CPU)
     pick = [x[i] if i.ndim == 1 else x.gather(0, i) for x, i in ((X, grid.left), (Y, grid.right))]
     mass = grid.mass if weighted else grid.mass.unsqueeze(1)
     loss = (mass * (pick[0] - pick[1]).abs().pow(p)).sum() / 2
-    assert merged_cost(X.detach(), Y.detach(), grid, p).item() == pytest.approx(loss.item())
+    assert quantile_cost(X.detach(), Y.detach(), grid, p).item() == pytest.approx(loss.item())
     weight = torch.tensor(1.7, dtype=torch.float64)
     for ours, theirs in zip(
-        merged_grad(X.detach(), Y.detach(), grid, p, weight),
+        quantile_grad(X.detach(), Y.detach(), grid, p, weight),
         torch.autograd.grad(weight * loss, (X, Y)),
         strict=True,
     ):

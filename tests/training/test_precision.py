@@ -5,7 +5,7 @@ from torch.nn.functional import linear, relu
 
 import hotview as hv
 from hotview.datasets import make_views
-from hotview.nn.batched import stack_networks
+from hotview.nn.batched import batch_networks
 from hotview.nn.multiview import Widths, make_network
 from hotview.training import precision as module
 from hotview.training.precision import PRECISIONS, in_precision, used_precision
@@ -105,7 +105,7 @@ def test_the_network_itself_still_computes_in_float32():
 def test_stacked_networks_are_rounded_like_each():
     networks = [make(0), make(1)]
     Xs = make_rows()
-    together = in_precision(stack_networks(networks), "bfloat16")
+    together = in_precision(batch_networks(networks), "bfloat16")
     Fs = together.encode([torch.stack([X, X]) for X in Xs])
     for r, network in enumerate(networks):
         for F, expected in zip(Fs, in_precision(network, "bfloat16").encode(Xs), strict=True):

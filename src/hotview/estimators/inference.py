@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.nn.mlp import encode_exactly
+from hotview.nn.mlp import encode_float64
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
@@ -307,7 +307,7 @@ def encode(network: MultiViewNetwork, s: int, X: Tensor) -> tuple[Tensor, Tensor
 def _encode(network: MultiViewNetwork, s: int, X: Tensor, *, exactly: bool = False) -> Tensor:
     """Features of view s, if need be in float64."""
     encoder = network.encoders[s]
-    F: Tensor = encode_exactly(encoder, X) if exactly else encoder(X)
+    F: Tensor = encode_float64(encoder, X) if exactly else encoder(X)
     return F
 
 

@@ -103,7 +103,7 @@ def start_at_components(
     Parameters
     ----------
     network : MultiViewNetwork
-        Its encoder of view s must be one of `make_perceptron`.
+        Its encoder of view s must be one of `make_mlp`.
     s : int
         The view.
     components : Tensor of shape (r, columns)

@@ -1,10 +1,10 @@
-"""Losses for anyone's own training loop: what couples views, and what keeps each view itself."""
+"""Losses of multi-view training: couplings of the views, R_M, and view regularizers, R_S."""
 
 from hotview.losses.aligned import DGCCA, LSCCA
 from hotview.losses.coupling import Coupling, NoCoupling, Terms
 from hotview.losses.hierarchical import HOTPairwise, HOTReference, Planner
 from hotview.losses.sliced import SWPairwise, SWReference
-from hotview.losses.view_regularizers import reconstruction_error, roughness
+from hotview.losses.view_regularizers import reconstruction_error, smoothness_penalty
 
 __all__ = [
     "DGCCA",
@@ -18,5 +18,5 @@ __all__ = [
     "SWReference",
     "Terms",
     "reconstruction_error",
-    "roughness",
+    "smoothness_penalty",
 ]

@@ -1,8 +1,9 @@
-"""Couplings of aligned rows: equations (1) and (2) of the paper."""
+"""Couplings of aligned rows, equations (1) and (2) of the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 
 import torch
@@ -16,7 +17,7 @@ __all__ = ["DGCCA", "LSCCA"]
 
 
 class LSCCA(Coupling):
-    r"""Least-squares CCA, equation (1): aligned rows are to have the same latents.
+    r"""Least-squares CCA, equation (1): the distance between latents of aligned rows.
 
     .. math:: \frac{2}{S(S-1)} \sum_{s<t} \|Z_s - Z_t\|_F^2
               + α \Big\|\sum_s Z_s^\top Z_s - I\Big\|_F^2
@@ -24,9 +25,9 @@ class LSCCA(Coupling):
     Parameters
     ----------
     orthogonality_weight : float, default=0.01
-        α, with which the constraint is met; infinity meets it exactly in every batch.
+        α, weight of the constraint; infinity meets it exactly in every batch.
     reduction : {"mean", "sum"}, default="mean"
-        Whether sums over rows are means.
+        Whether squared distances are averaged or summed over rows.
 
     Examples
     --------
@@ -53,27 +54,27 @@ class LSCCA(Coupling):
     ) -> Terms:
         """Mean squared distance between the views' latents of one row, and the constraint."""
         check_pairs(Zs)
-        _check_rows_match(Zs)
+        _check_aligned(Zs)
         Zs = constrain(Zs, self.reduction) if self.exact else Zs
-        pairs = [_squares(Z - other, self.reduction) for Z, other in combinations(Zs, 2)]
-        parts = {"agreement": torch.stack(pairs).mean(0)}
+        distances = [_squared_norm(Z - other, self.reduction) for Z, other in combinations(Zs, 2)]
+        parts = {"agreement": torch.stack(distances).mean(0)}
         if not self.exact:
             parts["orthogonality"] = self.orthogonality_weight * orthogonality(Zs, self.reduction)
         return Terms(parts)
 
 
 class DGCCA(Coupling):
-    r"""Deep generalized CCA, equation (2): aligned rows are to lie near one shared G.
+    r"""Deep generalized CCA, equation (2): the distance of aligned rows from a shared G.
 
     .. math:: \min_{G^\top G = I} \frac{1}{S} \sum_s \|Z_s - G\|_F^2
 
-    G is found in closed form (orthogonal Procrustes), so its constraint holds exactly in every
-    batch; it is held fixed in the gradient, which is exact because G is optimal.
+    G has a closed form (orthogonal Procrustes), so its constraint holds exactly in every batch. It
+    is a constant in the gradient, which is exact because G is optimal.
 
     Parameters
     ----------
     reduction : {"mean", "sum"}, default="mean"
-        Whether sums over rows, in the distance and in GᵀG, are means.
+        Whether the distance and GᵀG are averaged or summed over rows.
 
     Examples
     --------
@@ -97,24 +98,22 @@ class DGCCA(Coupling):
         generator: torch.Generator | None = None,
         directions: Tensor | None = None,
     ) -> Terms:
-        """Mean squared distance of the views' latents from their shared G."""
-        _check_rows_match(Zs)
-        G = self.hold_fixed(self._shared, torch.stack(list(Zs)).mean(0))
-        return Terms(
-            {"agreement": torch.stack([_squares(Z - G, self.reduction) for Z in Zs]).mean(0)}
-        )
-
-    def _shared(self, Z: Tensor) -> Tensor:
-        return nearest_orthonormal(Z, self.reduction)
+        """Mean squared distance of the views' latents from the shared G."""
+        _check_aligned(Zs)
+        mean = torch.stack(list(Zs)).mean(0).detach()
+        nearest = partial(nearest_orthonormal, reduction=self.reduction)
+        G = nearest(mean) if self.outside is None else self.outside(nearest, mean)
+        distances = [_squared_norm(Z - G, self.reduction) for Z in Zs]
+        return Terms({"agreement": torch.stack(distances).mean(0)})
 
 
-def _squares(difference: Tensor, reduction: str) -> Tensor:
-    """Squared distance of two clouds whose rows correspond, added or averaged over rows."""
+def _squared_norm(difference: Tensor, reduction: str) -> Tensor:
+    """Squared Frobenius norm, summed or averaged over rows."""
     total = difference.square().sum((-2, -1))
     return total if reduction == "sum" else total / difference.shape[-2]
 
 
-def _check_rows_match(Zs: Sequence[Tensor]) -> None:
+def _check_aligned(Zs: Sequence[Tensor]) -> None:
     sizes = [Z.shape[-2] for Z in Zs]
     if len(set(sizes)) > 1:
         raise ValueError(

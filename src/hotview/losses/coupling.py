@@ -1,7 +1,7 @@
-"""What a coupling of views, R_M, is, and the one that does nothing.
+"""The base class of couplings of the views, R_M, and their result.
 
-Each takes latents Z_s (one tensor of rows per view) and returns named terms whose sum is to be
-minimized. None weights itself against anything else: γ belongs to the objective.
+A coupling takes latents Z_s, one tensor of rows per view, and returns named terms whose sum is
+minimized. The weight γ of the coupling belongs to the objective.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Generators = torch.Generator | Sequence[torch.Generator] | None
 
 
 class Coupling(nn.Module):
-    """What all couplings have in common: they take the latents of all views.
+    """Base class of the couplings.
 
     Attributes
     ----------
     needs_alignment : bool
         Whether row i must be the same individual in every view.
     reference_based : bool
-        Whether views are compared with references instead of with each other.
+        Whether views are compared with references instead of each other.
 
     Examples
     --------
@@ -40,35 +40,35 @@ class Coupling(nn.Module):
     needs_alignment = False
     reference_based = False
 
-    #: α, or that of every replica
+    #: α, one number or one per member
     orthogonality_weight: float | Tensor = 0.0
 
-    #: the plan of the last step, where the coupling solves for one
+    #: transport plan of the last step, for couplings that have one
     plan: Plan | None = None
 
-    #: calls what is solved for in the middle of a step; a recorded step is interrupted here
+    #: calls a solver in the middle of a step; interrupts the capture of a CUDA graph
     outside: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
 
     @property
     def exact(self) -> bool:
-        """Whether the constraint is met exactly, by a linear map, instead of by a penalty."""
+        """Whether a linear map meets the constraint exactly; otherwise it is a penalty."""
         weight = self.orthogonality_weight
         return not isinstance(weight, Tensor) and math.isinf(weight)
 
     def draw(self, d: int, generator: Generators) -> Tensor | None:
-        """Draw the directions of one step, where the coupling projects.
+        """Draw the directions of one step.
 
         Parameters
         ----------
         d : int
             Dimension of the latents.
         generator : torch.Generator, sequence of these, or None
-            Their source, or that of every replica.
+            Source of the directions; one per member for several members.
 
         Returns
         -------
         Tensor of shape (..., M, d) or None
-            The directions, on the CPU.
+            The directions, on the CPU; None for couplings without projections.
         """
         return None
 
@@ -84,41 +84,23 @@ class Coupling(nn.Module):
         Parameters
         ----------
         Zs : sequence of Tensor
-            Latents of every view, (..., rows, n_components); numbers of rows may differ unless the
-            coupling needs alignment. Leading dimensions are replicas, which do not know each other.
+            Latents of each view, (..., rows, n_components); numbers of rows may differ unless the
+            coupling needs alignment. Leading dimensions are independent ensemble members.
         generator : torch.Generator or None, default=None
             Source of the directions.
         directions : Tensor of shape (..., M, n_components) or None, default=None
-            The directions themselves, where they were drawn before.
+            Directions drawn beforehand; None draws them from `generator`.
 
         Returns
         -------
         Terms
-            The parts of the coupling, weighted against each other, one number per replica.
+            The weighted parts of the coupling, one number per member.
         """
         raise NotImplementedError
 
-    def hold_fixed(self, solve: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """Solve for something that is a constant to the gradient.
-
-        Parameters
-        ----------
-        solve : callable
-            From `x`, detached, to a tensor.
-        x : Tensor
-            What it depends on.
-
-        Returns
-        -------
-        Tensor
-            What `solve` returns.
-        """
-        x = x.detach()
-        return solve(x) if self.outside is None else self.outside(solve, x)
-
 
 def check_pairs(Zs: Sequence[Tensor]) -> None:
-    """Refuse latents of one view where views are compared with each other."""
+    """Raise if there are fewer than two views to compare with each other."""
     if len(Zs) < 2:
         raise ValueError(
             f"Expected latents of at least 2 views to compare with each other, but {len(Zs)} came. "
@@ -127,7 +109,7 @@ def check_pairs(Zs: Sequence[Tensor]) -> None:
 
 
 class NoCoupling(Coupling):
-    """No coupling at all: the control.
+    """No coupling, the control.
 
     Examples
     --------
@@ -155,7 +137,7 @@ class Terms:
     Parameters
     ----------
     parts : dict of str to Tensor
-        The parts, scalars or one number per replica.
+        The parts, scalars or one number per member.
 
     Examples
     --------
@@ -184,11 +166,11 @@ class Terms:
         Parameters
         ----------
         weight : float or Tensor
-            The weight, or that of every replica.
+            The weight, one number or one per member.
 
         Returns
         -------
         Terms
-            The same names.
+            The weighted parts, with the same names.
         """
         return Terms({name: weight * part for name, part in self.parts.items()})

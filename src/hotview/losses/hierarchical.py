@@ -1,4 +1,4 @@
-"""Hierarchical transport, a plan over sliced costs: equations (10) and (11) of the paper."""
+"""Couplings by hierarchical transport, a plan over sliced costs: equations (10) and (11)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from torch import Tensor
 
 from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
 from hotview.ot import Plan, sinkhorn
-from hotview.ot._backend import is_recorded
-from hotview.ot.sinkhorn_cuda import sinkhorn_cuda, supports_sinkhorn_cuda
+from hotview.ot._backend import is_capturing
+from hotview.ot.sinkhorn import sinkhorn_cuda, supports_sinkhorn_cuda
 
 __all__ = ["HOTPairwise", "HOTReference", "Planner"]
 
 
 @dataclass(frozen=True)
 class Planner:
-    """How a plan W is found from costs C.
+    """Settings of the solver for a plan W over costs C.
 
     Parameters
     ----------
     reg : float, default=0.1
-        β, relative to the mean cost.
+        β, the entropic regularization.
     relative : bool, default=True
-        Whether it is; otherwise β is taken as it stands, as in the paper.
+        Whether β is a multiple of the mean cost; in the paper it is absolute.
     max_iter : int, default=1000
-        Most iterations of Sinkhorn.
+        Maximum number of Sinkhorn iterations.
     decay : float, default=0.9
-        C is averaged over steps with this decay before W is solved for; 0 takes each step alone.
+        Decay of the moving average of C over steps for which W is solved; 0 uses each step's C.
 
     Examples
     --------
@@ -46,54 +46,34 @@ class Planner:
     decay: float = 0.9
 
     def solve(self, C: Tensor, *, pairwise: bool) -> Plan:
-        """Solve for the plan over costs.
+        """Solve for the plan over given costs.
 
         Parameters
         ----------
         C : Tensor of shape (..., S, S) or (..., S, K)
-            Costs; leading dimensions are separate problems.
+            Costs; leading dimensions are independent problems.
         pairwise : bool
-            Whether rows and columns are the same views, so that the diagonal is masked.
+            Whether rows and columns are the same views; then the diagonal is masked.
 
         Returns
         -------
         Plan
-            With marginals 1/S and 1/K.
+            The plan, with marginals 1/S and 1/K.
         """
-        if self.can_solve_at_once(C):
-            return sinkhorn_cuda(
-                C,
-                reg=self.reg,
-                relative=self.relative,
-                max_iter=self.max_iter,
-                pairwise=pairwise,
-            )
+        settings: Any = {"reg": self.reg, "relative": self.relative, "max_iter": self.max_iter}
+        if supports_sinkhorn_cuda(C, self.max_iter):
+            return sinkhorn_cuda(C, pairwise=pairwise, **settings)
         mask = torch.eye(C.shape[-1], dtype=torch.bool, device=C.device) if pairwise else None
-        return sinkhorn(C, reg=self.reg, relative=self.relative, max_iter=self.max_iter, mask=mask)
-
-    def can_solve_at_once(self, C: Tensor) -> bool:
-        """Whether a plan over these costs can be found without waiting for a GPU.
-
-        Parameters
-        ----------
-        C : Tensor of shape (..., S, S) or (..., S, K)
-            Costs.
-
-        Returns
-        -------
-        bool
-            Never on the CPU, where nothing is waited for.
-        """
-        return supports_sinkhorn_cuda(C, self.max_iter)
+        return sinkhorn(C, mask=mask, **settings)
 
 
 class _Hierarchical(SlicedCoupling):
-    """What both forms share: the plan, solved for averaged costs and held fixed."""
+    """Base class of both couplings: the plan over a moving average of the costs."""
 
     planner: Planner
     mean_cost: Tensor | None
 
-    def _plan_with(self, planner: Planner | None) -> None:
+    def _set_planner(self, planner: Planner | None) -> None:
         self.planner = planner or Planner()
         self.register_buffer("mean_cost", None)
 
@@ -103,26 +83,21 @@ class _Hierarchical(SlicedCoupling):
         self.mean_cost = None if mean is None else torch.empty_like(mean)
         super()._load_from_state_dict(state, prefix, *args)
 
-    def weigh(self, C: Tensor) -> Tensor:
-        """The plan W over the averaged costs."""
-        if self.planner.can_solve_at_once(C):  # and a recording goes on
-            return self._solve(C.detach())
-        return self.hold_fixed(self._solve, C)
+    def synchronizes(self, C: Tensor) -> bool:
+        """Whether `weights` waits for the GPU."""
+        return not supports_sinkhorn_cuda(C, self.planner.max_iter)
 
-    def _solve(self, C: Tensor) -> Tensor:
-        self.plan = self.planner.solve(self._average(C), pairwise=not self.reference_based)
-        return self.plan.W
-
-    def _average(self, C: Tensor) -> Tensor:
-        if self.mean_cost is None or self.mean_cost.shape != C.shape:
-            mean = C
-        else:
+    def weights(self, C: Tensor) -> Tensor:
+        """The plan W over the costs averaged over steps (Algorithms 1 and 2)."""
+        mean = C
+        if self.mean_cost is not None and self.mean_cost.shape == C.shape:
             mean = torch.lerp(C, self.mean_cost, self.planner.decay)
-        if self.training and self.mean_cost is not None and is_recorded(C):
-            self.mean_cost.copy_(mean)  # where the recording will read it
+        if self.training and self.mean_cost is not None and is_capturing(C):
+            self.mean_cost.copy_(mean)  # the captured graph reads this tensor
         elif self.training:
             self.mean_cost = mean
-        return mean
+        self.plan = self.planner.solve(mean, pairwise=not self.reference_based)
+        return self.plan.W
 
 
 class HOTPairwise(_Hierarchical):
@@ -130,26 +105,26 @@ class HOTPairwise(_Hierarchical):
 
     .. math:: \sum_{s \ne t} w_{st} SW(Z_s, Z_t) + α \Big\|\sum_s Z_s^\top Z_s - I\Big\|_F^2
 
-    W is the entropic plan over the sliced costs, its diagonal zero and its rows and columns adding
-    up to 1/S, and is held fixed in the gradient. With two or three views these conditions alone
-    make all weights equal, so that it is :class:`SWPairwise`.
+    W is the entropic plan over the sliced costs with zero diagonal and marginals 1/S. It is a
+    constant in the gradient. With two or three views these constraints make all weights equal,
+    which gives :class:`SWPairwise`.
 
     Parameters
     ----------
     orthogonality_weight : float, default=0.01
-        α, with which the constraint is met; infinity meets it exactly in every batch.
+        α, weight of the constraint; infinity meets it exactly in every batch.
     planner : Planner or None, default=None
-        How W is found; None takes the defaults of :class:`Planner`.
+        Settings of the solver for W; None uses the defaults of :class:`Planner`.
     n_projections : int, default=50
-        Directions drawn in every step.
+        Number of directions drawn in each step.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
-        How they are drawn.
+        How directions are drawn, as in :func:`hotview.ot.draw_directions`.
     reduction : {"mean", "sum"}, default="mean"
-        Whether sums over rows are means; the paper's are sums.
+        Whether costs are averaged over rows or, as in the paper, summed.
 
     Examples
     --------
-    One's own training loop:
+    A training loop:
 
     >>> import torch
     >>> from hotview.losses import HOTPairwise
@@ -177,7 +152,7 @@ class HOTPairwise(_Hierarchical):
         reduction: str = "mean",
     ) -> None:
         super().__init__(orthogonality_weight, n_projections, projections, reduction)
-        self._plan_with(planner)
+        self._set_planner(planner)
 
 
 class HOTReference(ReferenceCoupling, _Hierarchical):
@@ -185,8 +160,8 @@ class HOTReference(ReferenceCoupling, _Hierarchical):
 
     .. math:: \sum_{s,k} w_{sk} SW(Z_s, G_k) + α \Big\|\sum_k G_k^\top G_k - I\Big\|_F^2
 
-    W is the entropic plan over the sliced costs, its rows adding up to 1/S and its columns to 1/K,
-    and is held fixed in the gradient. With one reference it is :class:`SWReference`.
+    W is the entropic plan over the sliced costs with marginals 1/S and 1/K. It is a constant in the
+    gradient. With one reference this is :class:`SWReference`.
 
     Parameters
     ----------
@@ -195,19 +170,19 @@ class HOTReference(ReferenceCoupling, _Hierarchical):
     n_references : int, default=3
         K, the number of reference clouds.
     orthogonality_weight : float, default=0.01
-        α, with which the constraint is met; infinity meets it exactly in every batch.
+        α, weight of the constraint; infinity meets it exactly in every batch.
     planner : Planner or None, default=None
-        How W is found; None takes the defaults of :class:`Planner`.
+        Settings of the solver for W; None uses the defaults of :class:`Planner`.
     n_points : int, default=400
-        Points of every reference cloud; batches of any size are compared with them.
+        Number of points of each reference cloud; batches may be of any size.
     n_projections : int, default=50
-        Directions drawn in every step.
+        Number of directions drawn in each step.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
-        How they are drawn.
+        How directions are drawn, as in :func:`hotview.ot.draw_directions`.
     reduction : {"mean", "sum"}, default="mean"
-        Whether sums over rows are means; the paper's are sums.
+        Whether costs are averaged over rows or, as in the paper, summed.
     generator : torch.Generator or None, default=None
-        Source of the initial references.
+        Source of the initial reference clouds.
 
     Examples
     --------
@@ -232,14 +207,6 @@ class HOTReference(ReferenceCoupling, _Hierarchical):
         reduction: str = "mean",
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            n_components,
-            n_references,
-            n_points,
-            orthogonality_weight,
-            n_projections,
-            projections,
-            reduction,
-            generator,
-        )
-        self._plan_with(planner)
+        super().__init__(orthogonality_weight, n_projections, projections, reduction)
+        self._draw_references(n_references, n_points, n_components, generator)
+        self._set_planner(planner)

@@ -1,4 +1,4 @@
-"""The objective (3): classification, coupling of the views and what keeps each view itself."""
+"""The objective (3) of the paper: classification, coupling and view regularization."""
 
 from __future__ import annotations
 
@@ -10,37 +10,36 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, softmax
 
 from hotview.losses.coupling import Coupling, Terms
-from hotview.losses.view_regularizers import reconstruction_error, roughness
-from hotview.nn.fused_mlp import run_modules
-from hotview.nn.multiview import MultiViewNetwork
+from hotview.losses.view_regularizers import reconstruction_error, smoothness_penalty
+from hotview.nn.multiview import MultiViewNetwork, map_views
 
-__all__ = ["VIEW_REGULARIZERS", "Batch", "Evaluation", "Objective"]
+__all__ = ["VIEW_REGULARIZERS", "Batch", "Evaluation", "Objective", "Regularizer"]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of every view that one step sees, and what each is for.
+    """Rows of each view in one training step, and their targets.
 
     Parameters
     ----------
     Xs : list of Tensor
-        All rows of every view, one part after another, so that each encoder runs once. Leading
-        dimensions, here and below, are replicas.
+        All rows of each view, part after part, so that each encoder runs once. Leading dimensions,
+        here and below, are ensemble members.
     sizes : dict of str to list of int
-        How many rows of every view each part has, in the order in which they lie. ``rows`` are
-        those that are coupled and regularized, ``neighbors`` a neighbor of each of these,
-        ``labeled`` aligned rows with a label, ``own`` rows whose label only this view knows, and
-        ``taught`` aligned rows without a label.
+        Number of rows of each view in each part, in the order of the parts. ``rows`` are coupled
+        and regularized, ``neighbors`` holds one neighbor of each of these, ``labeled`` are aligned
+        rows with a label, ``own`` rows with a label in this view alone, and ``taught`` aligned rows
+        without a label, which get soft labels from the source views.
     target : Tensor
         Classes of the ``labeled`` rows.
     own_targets : list of Tensor
         Classes of each view's ``own`` rows.
     soft_labels : list of Tensor
-        Shares of the classes in each view's ``rows``; empty where nobody teaches them.
+        Class probabilities of each view's ``rows``; empty without soft labels.
     coordinates : list of Tensor
-        What the features of each view's ``rows`` are to be; empty where they are free.
+        Target features of each view's ``rows``; empty without target features.
     directions : Tensor or None
-        Directions to project on; None lets the coupling draw its own.
+        Directions to project on; None lets the coupling draw them.
     """
 
     Xs: list[Tensor]
@@ -52,7 +51,7 @@ class Batch:
     directions: Tensor | None = None
 
     def split(self, tensors: Sequence[Tensor]) -> dict[str, list[Tensor]]:
-        """Cut something that goes along with all rows of every view into its parts."""
+        """Split tensors with one entry per row of each view into the parts of the batch."""
         per_view = [
             torch.split(tensor, [sizes[s] for sizes in self.sizes.values()], dim=-2)
             for s, tensor in enumerate(tensors)
@@ -62,7 +61,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an objective found: its terms, and the latents that it coupled."""
+    """Value of an objective: its terms, and the coupled latents."""
 
     terms: Terms
     latents: list[Tensor]
@@ -79,13 +78,11 @@ def _autoencoder(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Ten
 
 
 def _manifold(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
-    here, there = Fs["rows"], Fs["neighbors"]
-    parts = {"smoothness": roughness(network.embed(here), network.embed(there), relative=True)}
+    both = Fs["rows"], Fs["neighbors"]
+    parts = {"smoothness": smoothness_penalty(*map(network.embed, both), relative=True)}
     if len(network.view_heads) > 0:
-        scores = [
-            [softmax(scores, dim=-1) for scores in network.score_views(F)] for F in (here, there)
-        ]
-        parts["score_smoothness"] = roughness(*scores)
+        probs = [[softmax(logits, dim=-1) for logits in network.score_views(F)] for F in both]
+        parts["score_smoothness"] = smoothness_penalty(*probs)
     return Terms(parts)
 
 
@@ -93,10 +90,11 @@ def _diffusion(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tenso
     return Terms({"diffusion": reconstruction_error(batch.coordinates, Fs["rows"])})
 
 
+#: R_S: from the network, a batch and the features of the batch's rows to terms
+Regularizer = Callable[[MultiViewNetwork, Batch, dict[str, list[Tensor]]], Terms]
+
 #: R_S by name
-VIEW_REGULARIZERS: dict[
-    str, Callable[[MultiViewNetwork, Batch, dict[str, list[Tensor]]], Terms]
-] = {
+VIEW_REGULARIZERS: dict[str, Regularizer] = {
     "none": _no_regularizer,
     "autoencoder": _autoencoder,
     "manifold": _manifold,
@@ -105,7 +103,7 @@ VIEW_REGULARIZERS: dict[
 
 
 class Objective(nn.Module):
-    r"""Objective (3) of the paper, with a head for every view beside the joint one.
+    r"""Objective (3) of the paper, with a head per view besides the joint head.
 
     .. math:: L(g(f_1, …, f_S), y) + h \sum_s L(g_s(f_s), y) + γ R_M + τ \sum_s R_S
 
@@ -116,16 +114,16 @@ class Objective(nn.Module):
     view_regularizer : str
         R_S, one of `VIEW_REGULARIZERS`.
     coupling_weight : float or Tensor
-        γ, or that of every replica.
+        γ, one number or one per member.
     regularizer_weight : float or Tensor
-        τ, or that of every replica.
+        τ, one number or one per member.
     head_weight : float
-        h. With 0 the heads of the views are trained on features that are held fixed, so that
-        nothing else feels them (but for ``"manifold"``, which smooths their scores).
+        h. With 0 the heads of the views are trained on detached features, so that they do not
+        affect anything else (except with ``"manifold"``, which smooths their probabilities).
     class_weight : Tensor of shape (..., classes) or None
-        A weight per class.
+        Weight of each class; None weights all classes equally.
     teachers : sequence of int
-        Views whose heads have labels and teach the heads of the others on ``taught`` rows.
+        Source views, whose heads give soft labels to the other views on ``taught`` rows.
     """
 
     def __init__(
@@ -152,71 +150,64 @@ class Objective(nn.Module):
     ) -> Evaluation:
         """Evaluate the objective on a batch."""
         Fs = batch.split(network.encode(batch.Xs))
+        parts: dict[str, Tensor] = {}
         Zs: list[Tensor] = []
-        parts = dict(self._classify(network, batch, Fs))
-        if "rows" in Fs:
-            Zs = network.embed(Fs["rows"])
-            coupled = self.coupling(Zs, generator=generator, directions=batch.directions)
-            coupled = coupled.times(self.coupling_weight)
-            kept = self.regularizer(network, batch, Fs).times(self.regularizer_weight)
-            parts |= {**coupled.parts, **kept.parts}
-        return Evaluation(Terms(parts), Zs)
-
-    def _classify(
-        self, network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]
-    ) -> dict[str, Tensor]:
-        parts = {}
         if "labeled" in Fs:
             parts["classification"] = self._loss(network.score(Fs["labeled"]), batch.target)
-        if tasks := self._head_tasks(network, batch, Fs):
-            heads, features, targets = zip(*tasks, strict=True)
-            scores = run_modules(heads, [self._for_heads(F) for F in features])
-            losses = self._losses(scores, targets)
-            parts["view_heads"] = (self.head_weight or 1.0) * losses.sum(0)
-        return parts
+        if examples := self._head_examples(network, batch, Fs):
+            heads, features, targets = zip(*examples, strict=True)
+            logits = map_views(heads, [F if self.head_weight > 0 else F.detach() for F in features])
+            parts["view_heads"] = (self.head_weight or 1.0) * self._sum_of_losses(logits, targets)
+        if "rows" in Fs:
+            Zs = network.embed(Fs["rows"])
+            R_M = self.coupling(Zs, generator=generator, directions=batch.directions)
+            R_S = self.regularizer(network, batch, Fs)
+            parts |= R_M.times(self.coupling_weight).parts
+            parts |= R_S.times(self.regularizer_weight).parts
+        return Evaluation(Terms(parts), Zs)
 
-    def _head_tasks(
+    def _head_examples(
         self, network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]
     ) -> list[tuple[nn.Module, Tensor, Tensor]]:
-        """Which head learns from which features: rows labeled for all, for one, or by others."""
+        """Heads of the views, each with features and targets to train it on."""
         heads = list(network.view_heads)
-        tasks = []
+        examples = []
         if "labeled" in Fs:
-            tasks += [(g, F, batch.target) for g, F in zip(heads, Fs["labeled"], strict=True)]
+            examples += [(g, F, batch.target) for g, F in zip(heads, Fs["labeled"], strict=True)]
         if "own" in Fs:
             own = zip(heads, Fs["own"], batch.own_targets, strict=True)
-            tasks += [(g, F, y) for g, F, y in own if y.shape[-1] > 0]
+            examples += [(g, F, y) for g, F, y in own if y.shape[-1] > 0]
         if "taught" in Fs:
-            taught = Fs["taught"]
+            features = Fs["taught"]
             with torch.no_grad():
-                soft_labels = [softmax(heads[s](taught[s]), dim=-1) for s in self.teachers]
-                lesson = torch.stack(soft_labels).mean(0)
-            pupils = [s for s in range(len(heads)) if s not in self.teachers]
-            tasks += [(heads[s], taught[s], lesson) for s in pupils]
+                probs = [softmax(heads[s](features[s]), dim=-1) for s in self.teachers]
+                soft_labels = torch.stack(probs).mean(0)
+            target_views = [s for s in range(len(heads)) if s not in self.teachers]
+            examples += [(heads[s], features[s], soft_labels) for s in target_views]
         if batch.soft_labels:
-            tasks += list(zip(heads, Fs["rows"], batch.soft_labels, strict=True))
-        return tasks
+            examples += list(zip(heads, Fs["rows"], batch.soft_labels, strict=True))
+        return examples
 
-    def _for_heads(self, F: Tensor) -> Tensor:
-        return F if self.head_weight > 0 else F.detach()
-
-    def _losses(self, scores: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
-        """The losses of all heads; those that learn from the same rows at once."""
+    def _sum_of_losses(self, logits: Sequence[Tensor], targets: Sequence[Tensor]) -> Tensor:
+        """Sum of the losses of several heads; of heads with the same targets in one call."""
         target = targets[0]
         if all(other is target for other in targets):
-            return self._loss(torch.stack(list(scores)), target.expand(len(scores), *target.shape))
-        pairs = zip(scores, targets, strict=True)
-        return torch.stack([self._loss(one, target) for one, target in pairs])
+            shape = len(logits), *target.shape
+            losses = self._loss(torch.stack(list(logits)), target.expand(shape))
+        else:
+            losses = torch.stack(list(map(self._loss, logits, targets)))
+        return losses.sum(0)
 
-    def _loss(self, scores: Tensor, target: Tensor) -> Tensor:
-        weight, lesson = self.class_weight, target.is_floating_point()
+    def _loss(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Mean cross-entropy of classes, weighted by class, or of soft labels, unweighted."""
+        weight, is_soft = self.class_weight, target.is_floating_point()
         assert weight is None or isinstance(weight, Tensor)
-        *shape, n_classes = scores.shape
-        flat = target.reshape(-1, n_classes) if lesson else target.reshape(-1)
-        losses = cross_entropy(scores.reshape(-1, n_classes), flat, reduction="none").view(shape)
-        if weight is None or lesson:  # a lesson is not a label
+        *shape, n_classes = logits.shape
+        flat = target.reshape(-1, n_classes) if is_soft else target.reshape(-1)
+        losses = cross_entropy(logits.reshape(-1, n_classes), flat, reduction="none").view(shape)
+        if weight is None or is_soft:
             return losses.mean(-1)
         weights = weight.expand(*target.shape[:-1], -1).gather(-1, target)
-        # A batch may hold nothing but classes of weight 0.
-        tiny = torch.finfo(scores.dtype).tiny
+        # All classes of a batch may have weight 0.
+        tiny = torch.finfo(logits.dtype).tiny
         return (losses * weights).sum(-1) / weights.sum(-1).clamp_min(tiny)

@@ -1,4 +1,4 @@
-"""The constraint of the couplings: latents, or references, that fill the common space."""
+"""The orthogonality constraint of latents or references: their second moment is the identity."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor
 
 __all__ = ["constrain", "nearest_orthonormal", "orthogonality", "second_moment"]
 
-_FLOOR, _TINY = 1e-9, 1e-30  # of the mean second moment, and where there is none
+_FLOOR, _TINY = 1e-9, 1e-30  # relative to the mean second moment, and absolute
 
 
 def second_moment(Z: Tensor, reduction: str) -> Tensor:
-    """ZᵀZ, added over rows (``reduction="sum"``) or averaged (``"mean"``)."""
+    """ZᵀZ, summed over rows (``reduction="sum"``) or averaged (``"mean"``)."""
     M = Z.mT @ Z
     return M if reduction == "sum" else M / Z.shape[-2]
 
@@ -29,9 +29,9 @@ def orthogonality(Zs: Sequence[Tensor], reduction: str) -> Tensor:
 
 
 def constrain(Zs: Sequence[Tensor], reduction: str) -> list[Tensor]:
-    """Map clouds linearly, all alike, such that `orthogonality` is 0.
+    """Apply one linear map to all clouds, such that `orthogonality` is 0.
 
-    In float64; latents without spread in some direction are mapped as well as can be.
+    Computed in float64. In directions without variance, the constraint is met approximately.
     """
     M = torch.stack([second_moment(Z.double(), reduction) for Z in Zs]).sum(0)
     eye = torch.eye(M.shape[-1], dtype=M.dtype, device=M.device)
@@ -42,11 +42,11 @@ def constrain(Zs: Sequence[Tensor], reduction: str) -> list[Tensor]:
 
 
 def nearest_orthonormal(Z: Tensor, reduction: str) -> Tensor:
-    """The G nearest to Z among those with ``second_moment(G, reduction) = I``.
+    """Return the G nearest to Z with ``second_moment(G, reduction) = I``.
 
-    With fewer rows than columns there is none: then the nearest of full row rank.
+    With fewer rows than columns there is no such G: return the nearest with orthonormal rows.
     """
-    # A small decomposition is sooner made on the CPU than begun on a GPU.
+    # A small decomposition is faster on the CPU, transfers included, than on a GPU.
     A, _, Bt = torch.linalg.svd(Z.cpu(), full_matrices=False)
     G: Tensor = (A @ Bt).to(Z.device)
     return G if reduction == "sum" else G * Z.shape[-2] ** 0.5

@@ -1,4 +1,4 @@
-"""Couplings of distributions by sliced Wasserstein costs: equations (8) and (9) of the paper."""
+"""Couplings by sliced Wasserstein costs, equations (8) and (9) of the paper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ReferenceCoupling", "SWPairwise", "SWReference", "SlicedCoupling"]
 
 
 class SlicedCoupling(Coupling):
-    """What the sliced couplings share: how directions are drawn and costs are scaled."""
+    """Base class of the sliced couplings, with the settings of directions and costs."""
 
     def __init__(
         self,
@@ -30,11 +30,11 @@ class SlicedCoupling(Coupling):
         self.n_projections, self.projections, self.reduction = n_projections, projections, reduction
 
     def clouds(self) -> list[Tensor] | None:
-        """References to compare with; None compares the views with each other."""
+        """Reference clouds; None compares the views with each other."""
         return None
 
     def constrain(self, Zs: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The latents as they are compared: those that meet the constraint, where it is exact."""
+        """Map the latents to meet the constraint, where it is exact."""
         return constrain(Zs, self.reduction) if self.exact and not self.reference_based else Zs
 
     def draw(self, d: int, generator: Generators) -> Tensor:
@@ -43,33 +43,33 @@ class SlicedCoupling(Coupling):
             self.n_projections, d, kind=self.projections, generator=generator, dtype=torch.float64
         )
 
-    def cost(
-        self,
-        Zs: Sequence[Tensor],
-        generator: torch.Generator | None,
-        directions: Tensor | None = None,
-    ) -> Tensor:
-        """Matrix C of sliced costs, on newly drawn directions where none are given."""
-        if not self.reference_based:
-            check_pairs(Zs)
-        if directions is None:
-            directions = self.draw(Zs[0].shape[-1], generator)
-        return sliced_cost(
-            Zs, self.clouds(), directions=directions.to(Zs[0]), reduction=self.reduction
-        )
-
-    def weigh(self, C: Tensor) -> Tensor:
-        """Weights of the entries of C, constants that add up to 1.
+    def synchronizes(self, C: Tensor) -> bool:
+        """Whether `weights` waits for the GPU, which cannot be part of a CUDA graph.
 
         Parameters
         ----------
         C : Tensor of shape (..., S, S) or (..., S, K)
-            The costs.
+            Sliced costs.
+
+        Returns
+        -------
+        bool
+            False unless a subclass solves for the weights.
+        """
+        return False
+
+    def weights(self, C: Tensor) -> Tensor:
+        """Weights of the entries of C, constants that sum to 1.
+
+        Parameters
+        ----------
+        C : Tensor of shape (..., S, S) or (..., S, K)
+            Sliced costs, detached.
 
         Returns
         -------
         Tensor
-            Weights, of the same shape.
+            The weights, of the same shape.
         """
         raise NotImplementedError
 
@@ -80,12 +80,21 @@ class SlicedCoupling(Coupling):
         generator: torch.Generator | None = None,
         directions: Tensor | None = None,
     ) -> Terms:
-        """Weighted sum of sliced costs, and the constraint."""
-        Zs = self.constrain(Zs)
-        C = self.cost(Zs, generator, directions)
-        parts = {"transport": (self.weigh(C) * C).sum((-2, -1))}
+        """Weighted sum of sliced costs, and the penalty of the constraint."""
+        if not self.reference_based:
+            check_pairs(Zs)
+        Zs, Gs = self.constrain(Zs), self.clouds()
+        if directions is None:
+            directions = self.draw(Zs[0].shape[-1], generator)
+        C = sliced_cost(Zs, Gs, directions=directions.to(Zs[0]), reduction=self.reduction)
+        fixed = C.detach()
+        if self.outside is None or not self.synchronizes(fixed):
+            W = self.weights(fixed)
+        else:
+            W = self.outside(self.weights, fixed)
+        parts = {"transport": (W * C).sum((-2, -1))}  # ⟨W, C⟩ of equations (8) to (11)
         if not self.exact:
-            penalty = orthogonality(self.clouds() or Zs, self.reduction)
+            penalty = orthogonality(Gs or Zs, self.reduction)
             parts["orthogonality"] = self.orthogonality_weight * penalty
         return Terms(parts)
 
@@ -98,13 +107,13 @@ class SWPairwise(SlicedCoupling):
     Parameters
     ----------
     orthogonality_weight : float, default=0.01
-        α, with which the constraint is met; infinity meets it exactly in every batch.
+        α, weight of the constraint; infinity meets it exactly in every batch.
     n_projections : int, default=50
-        Directions drawn in every step.
+        Number of directions drawn in each step.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
-        How they are drawn.
+        How directions are drawn, as in :func:`hotview.ot.draw_directions`.
     reduction : {"mean", "sum"}, default="mean"
-        Whether sums over rows are means; the paper's are sums.
+        Whether costs are averaged over rows or, as in the paper, summed.
 
     Examples
     --------
@@ -126,39 +135,28 @@ class SWPairwise(SlicedCoupling):
     ) -> None:
         super().__init__(orthogonality_weight, n_projections, projections, reduction)
 
-    def weigh(self, C: Tensor) -> Tensor:
-        """The same weight for every pair."""
+    def weights(self, C: Tensor) -> Tensor:
+        """Equal weights of all pairs."""
         S = C.shape[-1]
         return (1 - torch.eye(S, dtype=C.dtype, device=C.device)) / (S * (S - 1))
 
 
 class ReferenceCoupling(SlicedCoupling):
-    """What couplings with references share: the clouds G_k, which are learned."""
+    """Base class of couplings with learned reference clouds G_k."""
 
     reference_based = True
+    references: nn.Parameter
 
-    def __init__(
-        self,
-        n_components: int,
-        n_references: int,
-        n_points: int,
-        orthogonality_weight: float,
-        n_projections: int,
-        projections: str,
-        reduction: str,
-        generator: torch.Generator | None,
+    def _draw_references(
+        self, K: int, n_points: int, n_components: int, generator: torch.Generator | None
     ) -> None:
-        super().__init__(orthogonality_weight, n_projections, projections, reduction)
-        G = torch.randn(
-            n_references, n_points, n_components, generator=generator, dtype=torch.float32
-        )
-        # So that the constraint, Σ G_kᵀ G_k = I, holds on average to begin with.
-        self.references = nn.Parameter(
-            G / math.sqrt(n_references * (n_points if reduction == "sum" else 1))
-        )
+        G = torch.randn(K, n_points, n_components, generator=generator, dtype=torch.float32)
+        # Scaled so that the constraint, Σ G_kᵀ G_k = I, holds in expectation at the start.
+        n_summed = K * (n_points if self.reduction == "sum" else 1)
+        self.references = nn.Parameter(G / math.sqrt(n_summed))
 
     def clouds(self) -> list[Tensor]:
-        """The reference clouds."""
+        """Reference clouds, mapped to meet the constraint where it is exact."""
         Gs = list(self.references.unbind(-3))
         return constrain(Gs, self.reduction) if self.exact else Gs
 
@@ -173,17 +171,17 @@ class SWReference(ReferenceCoupling):
     n_components : int
         Dimension of the latents.
     orthogonality_weight : float, default=0.01
-        α, with which the constraint is met; infinity meets it exactly in every batch.
+        α, weight of the constraint; infinity meets it exactly in every batch.
     n_points : int, default=400
-        Points of the reference cloud; batches of any size are compared with it.
+        Number of points of the reference cloud; batches may be of any size.
     n_projections : int, default=50
-        Directions drawn in every step.
+        Number of directions drawn in each step.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
-        How they are drawn.
+        How directions are drawn, as in :func:`hotview.ot.draw_directions`.
     reduction : {"mean", "sum"}, default="mean"
-        Whether sums over rows are means; the paper's are sums.
+        Whether costs are averaged over rows or, as in the paper, summed.
     generator : torch.Generator or None, default=None
-        Source of the initial reference.
+        Source of the initial reference cloud.
 
     Examples
     --------
@@ -206,17 +204,9 @@ class SWReference(ReferenceCoupling):
         reduction: str = "mean",
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            n_components,
-            1,
-            n_points,
-            orthogonality_weight,
-            n_projections,
-            projections,
-            reduction,
-            generator,
-        )
+        super().__init__(orthogonality_weight, n_projections, projections, reduction)
+        self._draw_references(1, n_points, n_components, generator)
 
-    def weigh(self, C: Tensor) -> Tensor:
-        """The same weight for every view."""
+    def weights(self, C: Tensor) -> Tensor:
+        """Equal weights of all views."""
         return torch.full_like(C, 1 / (C.shape[-2] * C.shape[-1]), requires_grad=False)

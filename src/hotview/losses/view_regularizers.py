@@ -1,4 +1,4 @@
-"""What keeps each view itself, R_S: reconstruction, or smoothness over its own neighbors."""
+"""View regularizers, R_S: reconstruction of a view, or smoothness over its neighbor graph."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from hotview.nn.streams import apply_each
+from hotview.nn.multiview import map_views
 
-__all__ = ["reconstruction_error", "roughness"]
+__all__ = ["reconstruction_error", "smoothness_penalty"]
 
-_FLOOR, _TINY = 1e-3, 1e-30  # of the mean variance, and where there is none
+_FLOOR, _TINY = 1e-3, 1e-30  # relative to the mean variance, and absolute
 
 
 def reconstruction_error(Xs: Sequence[Tensor], decoded: Sequence[Tensor]) -> Tensor:
-    r"""Mean squared error of decoded rows, averaged over entries, added over views.
+    r"""Mean squared error of decoded rows, averaged over entries, summed over views.
 
     Parameters
     ----------
     Xs : sequence of Tensor
-        Rows of every view, (..., rows, columns); leading dimensions are replicas.
+        Rows of each view, (..., rows, columns); leading dimensions are ensemble members.
     decoded : sequence of Tensor
         The same rows, decoded from their features.
 
     Returns
     -------
     Tensor
-        The error, a number per replica.
+        The error, one number per member.
 
     Examples
     --------
@@ -38,66 +38,66 @@ def reconstruction_error(Xs: Sequence[Tensor], decoded: Sequence[Tensor]) -> Ten
     >>> reconstruction_error([torch.zeros(2, 3)], [torch.full((2, 3), 2.0)])
     tensor(4.)
     """
-    errors = apply_each([partial(_mean_square, X) for X in Xs], decoded)
-    return torch.stack(errors).sum(0)
+    return torch.stack(map_views([partial(_mean_squared_error, X) for X in Xs], decoded)).sum(0)
 
 
-def _mean_square(X: Tensor, Y: Tensor) -> Tensor:
-    if X.ndim == 2:  # torch's own mean has half the passes over the rows, there and back
+def _mean_squared_error(X: Tensor, Y: Tensor) -> Tensor:
+    if X.ndim == 2:  # torch's own mean needs half the passes over memory
         return mse_loss(Y, X)
     return mse_loss(Y, X, reduction="none").mean((-2, -1))
 
 
-def roughness(
+def smoothness_penalty(
     Ys: Sequence[Tensor], neighbors: Sequence[Tensor], *, relative: bool = False
 ) -> Tensor:
-    r"""Mean squared distance between rows and their neighbors, added over views.
+    r"""Mean squared distance between rows and their neighbors, summed over views.
 
     .. math:: \sum_s \frac{1}{n_s} \sum_i \|y_i - y_{j(i)}\|^2
 
     Parameters
     ----------
     Ys : sequence of Tensor
-        Latents, or class probabilities, of some rows of every view.
+        Latents, or class probabilities, of some rows of each view.
     neighbors : sequence of Tensor
-        The same of one neighbor of each of these rows.
+        Latents, or class probabilities, of one neighbor of each of these rows.
     relative : bool, default=False
-        Take the distance in every direction as a share of that of any two rows or neighbors (twice
-        their variance), and the mean over directions: no linear map of the latents changes it, so
-        that neither shrinking them nor giving up directions is smoothness.
+        Divide the squared distance in each direction by that of two random rows (twice the
+        variance), and average over directions. No linear map of the latents changes this penalty,
+        so neither shrinking nor collapsing them lowers it.
 
     Returns
     -------
     Tensor
-        The roughness, a number per replica.
+        The penalty, one number per member.
 
     Examples
     --------
     >>> import torch
-    >>> from hotview.losses import roughness
+    >>> from hotview.losses import smoothness_penalty
     >>> Y = torch.tensor([[0.0], [2.0]])
-    >>> roughness([Y], [Y + 1]), roughness([Y], [Y + 1], relative=True)
+    >>> smoothness_penalty([Y], [Y + 1]), smoothness_penalty([Y], [Y + 1], relative=True)
     (tensor(1.), tensor(0.3996))
     """
-    return torch.stack([_distance(Y, N, relative) for Y, N in zip(Ys, neighbors, strict=True)]).sum(
-        0
-    )
+    distance = _relative_distance if relative else _squared_distance
+    return torch.stack([distance(Y, N) for Y, N in zip(Ys, neighbors, strict=True)]).sum(0)
 
 
-def _distance(Y: Tensor, N: Tensor, relative: bool) -> Tensor:
+def _squared_distance(Y: Tensor, N: Tensor) -> Tensor:
+    return (Y - N).double().square().sum(-1).mean(-1).to(Y.dtype)
+
+
+def _relative_distance(Y: Tensor, N: Tensor) -> Tensor:
     difference = (Y - N).double()
-    if not relative:
-        return difference.square().sum(-1).mean(-1).to(Y.dtype)
-    both = torch.cat([Y, N], dim=-2).double()  # of these no difference can leave the span
+    both = torch.cat([Y, N], dim=-2).double()  # their span contains all differences
     centered = both - both.mean(-2, keepdim=True)
-    among_all = centered.mT @ centered
-    # A direction without variance has no share; it only must not divide by zero.
-    floor = _FLOOR * _diagonal(among_all).mean(-1).detach() + _TINY
+    total = centered.mT @ centered
+    # A direction without variance contributes 0; the floor keeps the division finite.
+    floor = _FLOOR * _diagonal(total).mean(-1).detach() + _TINY
     eye = torch.eye(Y.shape[-1], dtype=torch.float64, device=Y.device)
     between = difference.mT @ difference
-    # Not `solve`, which waits on a GPU to see whether it can: the floor says that it can.
-    shares = torch.linalg.solve_ex(among_all + floor[..., None, None] * eye, between).result
-    return _diagonal(shares).mean(-1).to(Y.dtype)
+    # Not `solve`, whose check of the result would synchronize with the GPU.
+    ratio = torch.linalg.solve_ex(total + floor[..., None, None] * eye, between).result
+    return _diagonal(ratio).mean(-1).to(Y.dtype)
 
 
 def _diagonal(M: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""Networks: what encodes one view, and what holds the encoders of all."""
+"""Encoders and decoders of single views, and the multi-view network."""

@@ -1,10 +1,9 @@
-"""Networks of equal shape as one, whose tensors have a first dimension for the replicas."""
+"""Several networks of equal shape as one, whose tensors have a leading dimension of members."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,146 +11,123 @@ from torch.nn.functional import pad
 
 from hotview.nn.multiview import MultiViewNetwork
 
-__all__ = [
-    "SideBySide",
-    "StackedLinear",
-    "restack_networks",
-    "stack_networks",
-    "unstack_networks",
-]
+__all__ = ["BatchedLinear", "PerMember", "batch_networks", "copy_weights"]
 
-_NEVER = -1e30  # score of a class that a replica does not have: its probability is exactly 0
+_ABSENT = -1e30  # logit of a class that a member does not have: its probability is exactly 0
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-class StackedLinear(nn.Module):
-    """Linear layers of several replicas: (replicas, rows, n_in) to (replicas, rows, n_out).
+class BatchedLinear(nn.Module):
+    """Linear layers of several members: (members, rows, n_in) to (members, rows, n_out).
 
     Parameters
     ----------
     layers : sequence of nn.Linear
-        One per replica, of equal width. Heads may differ in the number of classes: what a replica
-        lacks gets a score that no loss and no gradient sees.
+        One per member, of equal width. Heads may differ in the number of classes: a class that a
+        member lacks gets a constant logit whose probability is 0.
 
     Examples
     --------
     >>> import torch
-    >>> from hotview.nn.batched import StackedLinear
+    >>> from hotview.nn.batched import BatchedLinear
     >>> layers = [torch.nn.Linear(3, 2) for _ in range(5)]
-    >>> StackedLinear(layers)(torch.zeros(5, 7, 3)).shape
+    >>> BatchedLinear(layers)(torch.zeros(5, 7, 3)).shape
     torch.Size([5, 7, 2])
     """
 
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
         super().__init__()
         n_out = max(layer.out_features for layer in layers)
-        weights = [
-            pad(layer.weight.detach(), (0, 0, 0, n_out - len(layer.weight))) for layer in layers
-        ]
+        weights, biases = [], []
+        for layer in layers:
+            n_absent = n_out - layer.out_features
+            weights.append(pad(layer.weight.detach(), (0, 0, 0, n_absent)))
+            if layer.bias is not None:
+                biases.append(pad(layer.bias.detach(), (0, n_absent), value=_ABSENT))
         self.weight = nn.Parameter(torch.stack(weights))
-        self.bias: nn.Parameter | None = None
-        if layers[0].bias is not None:
-            biases = [
-                pad(layer.bias.detach(), (0, n_out - len(layer.bias)), value=_NEVER)
-                for layer in layers
-            ]
-            self.bias = nn.Parameter(torch.stack(biases).unsqueeze(1))
+        self.bias = nn.Parameter(torch.stack(biases).unsqueeze(1)) if biases else None
 
     def forward(self, X: Tensor) -> Tensor:
-        """Apply every replica's layer to its own rows."""
+        """Apply each member's layer to its own rows."""
         if self.bias is None:
             return torch.bmm(X, self.weight.mT)
         return torch.baddbmm(self.bias, X, self.weight.mT)
 
-    def read_from(self, layers: Sequence[nn.Linear]) -> None:
-        """Take over the weights of the layers that this one was made of."""
-        with torch.no_grad():
-            for r, layer in enumerate(layers):
-                self.weight[r, : len(layer.weight)].copy_(layer.weight)
-                if self.bias is not None:
-                    self.bias[r, 0, : len(layer.bias)].copy_(layer.bias)
 
-    def write_back(self, layers: Sequence[nn.Linear]) -> None:
-        """Copy the weights into the layers that this one was made of."""
-        with torch.no_grad():
-            for r, layer in enumerate(layers):
-                layer.weight.copy_(self.weight[r, : len(layer.weight)])
-                if self.bias is not None:
-                    layer.bias.copy_(self.bias[r, 0, : len(layer.bias)])
-
-
-class SideBySide(nn.Module):
-    """Modules of any kind, each applied to the rows of its replica: right, but one by one.
+class PerMember(nn.Module):
+    """Modules of any kind, applied one after another, each to the rows of its member.
 
     Parameters
     ----------
     modules : sequence of nn.Module
-        One per replica; they are used themselves, not copied.
+        One per member; they are used themselves, not copied.
 
     Examples
     --------
     >>> import torch
-    >>> from hotview.nn.batched import SideBySide
-    >>> SideBySide([torch.nn.Flatten(), torch.nn.Flatten()])(torch.zeros(2, 7, 3)).shape
+    >>> from hotview.nn.batched import PerMember
+    >>> PerMember([torch.nn.Flatten(), torch.nn.Flatten()])(torch.zeros(2, 7, 3)).shape
     torch.Size([2, 7, 3])
     """
 
     def __init__(self, modules: Sequence[nn.Module]) -> None:
         super().__init__()
-        self.replicas = nn.ModuleList(modules)
+        self.members = nn.ModuleList(modules)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Apply every replica's module to its own rows."""
-        return torch.stack([f(x) for f, x in zip(self.replicas, X, strict=True)])
+        """Apply each member's module to its own rows."""
+        return torch.stack([f(x) for f, x in zip(self.members, X, strict=True)])
 
 
-def stack_networks(networks: Sequence[MultiViewNetwork]) -> MultiViewNetwork:
-    """One network that does to (replicas, rows, columns) what each does to its (rows, columns)."""
+def batch_networks(networks: Sequence[MultiViewNetwork]) -> MultiViewNetwork:
+    """Make one network of (members, rows, columns) from networks of (rows, columns)."""
+    batched: dict[str, list[nn.Module]] = {}
+    for name in ("encoders", "maps", "decoders", "view_heads"):
+        members = zip(*(getattr(network, name) for network in networks), strict=True)
+        batched[name] = [_batch(modules) for modules in members]
     heads = [network.joint_head for network in networks if network.joint_head is not None]
-    lists = ("encoders", "maps", "decoders", "view_heads")
-    columns = {name: zip(*(getattr(n, name) for n in networks), strict=True) for name in lists}
-    stacked = {name: [_stack(modules) for modules in columns[name]] for name in lists}
-    return MultiViewNetwork(**stacked, joint_head=_stack(heads) if heads else None)
+    return MultiViewNetwork(**batched, joint_head=_batch(heads) if heads else None)
 
 
-def unstack_networks(stacked: MultiViewNetwork, networks: Sequence[MultiViewNetwork]) -> None:
-    """Copy what a stacked network has learned into the networks that it was made of."""
-    for name, part in stacked.named_modules():
-        if isinstance(part, StackedLinear):
-            layers = [network.get_submodule(name) for network in networks]
-            part.write_back(layers)  # type: ignore[arg-type]
+def copy_weights(
+    batched: MultiViewNetwork, networks: Sequence[MultiViewNetwork], *, to_members: bool
+) -> None:
+    """Copy the weights of a batched network into those of its members, or back."""
+    with torch.no_grad():
+        for name, layer in batched.named_modules():
+            if not isinstance(layer, BatchedLinear):
+                continue
+            for m, network in enumerate(networks):
+                member: nn.Linear = network.get_submodule(name)  # type: ignore[assignment]
+                pairs = [(layer.weight[m, : member.out_features], member.weight)]
+                if layer.bias is not None:
+                    pairs.append((layer.bias[m, 0, : member.out_features], member.bias))
+                for part, own in pairs:
+                    own.copy_(part) if to_members else part.copy_(own)
 
 
-def restack_networks(stacked: MultiViewNetwork, networks: Sequence[MultiViewNetwork]) -> None:
-    """Copy what was changed in the networks into the stacked one that was made of them."""
-    for name, part in stacked.named_modules():
-        if isinstance(part, StackedLinear):
-            layers = [network.get_submodule(name) for network in networks]
-            part.read_from(layers)  # type: ignore[arg-type]
-
-
-def _stack(modules: Sequence[nn.Module]) -> nn.Module:
-    if all(_is_plain(module, nn.Linear) for module in modules):
-        return StackedLinear(modules)  # type: ignore[arg-type]
-    if all(_is_plain(module, nn.ReLU) for module in modules):
+def _batch(modules: Sequence[nn.Module]) -> nn.Module:
+    """Batch one module of all members, layer by layer where it consists of plain layers."""
+    kind = type(modules[0])
+    if kind not in (nn.Linear, nn.ReLU, nn.Sequential) or not all(
+        _is_plain(module, kind) for module in modules
+    ):
+        return PerMember(modules)
+    if kind is nn.Linear:
+        return BatchedLinear(modules)  # type: ignore[arg-type]
+    if kind is nn.ReLU:
         return nn.ReLU()
-    if all(_is_plain(module, nn.Sequential) for module in modules):
-        return _stack_sequences(modules)
-    return SideBySide(modules)
-
-
-def _stack_sequences(sequences: Sequence[Any]) -> nn.Sequential:
-    layers = [_stack(layers) for layers in zip(*sequences, strict=True)]
+    layers = [_batch(members) for members in zip(*modules, strict=True)]
     for before, layer in pairwise(layers):
-        if isinstance(before, StackedLinear) and isinstance(layer, nn.ReLU):
-            layer.inplace = True  # a linear layer does not need its result again
+        if isinstance(before, BatchedLinear) and isinstance(layer, nn.ReLU):
+            layer.inplace = True  # the backward pass of a linear layer does not need its output
     return nn.Sequential(*layers)
 
 
 def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether nothing of the user's own happens in a layer."""
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    if type(module) is not kind or any(getattr(module, name) for name in hooks):
+    """Whether a module is exactly of a kind, without hooks and without frozen or tied weights."""
+    if type(module) is not kind or any(getattr(module, name) for name in _HOOKS):
         return False
     parameters = list(module.parameters())
-    every = list(module.named_parameters(remove_duplicate=False))
-    return len(every) == len(parameters) and all(p.requires_grad for p in parameters)  # none tied
+    n_uses = len(list(module.named_parameters(remove_duplicate=False)))
+    return n_uses == len(parameters) and all(p.requires_grad for p in parameters)

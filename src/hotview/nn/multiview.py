@@ -1,21 +1,57 @@
-"""All views: encoders into features, maps into the common space, decoders and heads."""
+"""The network of all views: encoders, maps into the common space, decoders and heads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor, nn
 
-from hotview.nn.fused_mlp import run_modules
-from hotview.nn.mlp import make_linear, make_perceptron
+from hotview.nn.mlp import make_linear, make_mlp
+from hotview.ot._backend import is_capturing
 
-__all__ = ["MultiViewNetwork", "make_network"]
+__all__ = ["MultiViewNetwork", "Widths", "count_features", "make_network", "map_views"]
+
+
+def map_views(
+    functions: Iterable[Callable[[Tensor], Tensor]], inputs: Sequence[Tensor]
+) -> list[Tensor]:
+    """Apply each view's function to its input.
+
+    One view's network is too small to fill a GPU. While a CUDA graph is captured, each view runs on
+    its own stream, forward and backward, so that the graph replays them in parallel.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.nn.multiview import map_views
+    >>> map_views([torch.neg, torch.abs], [torch.tensor(1.0), torch.tensor(-2.0)])
+    [tensor(-1.), tensor(2.)]
+    """
+    pairs = zip(functions, inputs, strict=True)
+    if not inputs or not is_capturing(inputs[0]):
+        return [function(x) for function, x in pairs]
+    main, outputs = torch.cuda.current_stream(), []
+    streams = _cuda_streams(len(inputs), inputs[0].device)
+    for stream, (function, x) in zip(streams, pairs, strict=True):
+        stream.wait_stream(main)
+        with torch.cuda.stream(stream):
+            outputs.append(function(x))
+    for stream, output in zip(streams, outputs, strict=True):
+        main.wait_stream(stream)
+        output.record_stream(main)  # keeps its memory from being reused before `main` is done
+    return outputs
+
+
+@cache
+def _cuda_streams(n: int, device: torch.device) -> list[torch.cuda.Stream]:
+    return [torch.cuda.Stream(device) for _ in range(n)]  # type: ignore[no-untyped-call]
 
 
 class MultiViewNetwork(nn.Module):
-    r"""One encoder f_s per view, one linear map U_s into the common space, and what is on top.
+    r"""One encoder f_s and one linear map U_s into the common space per view, decoders and heads.
 
     Parameters
     ----------
@@ -26,9 +62,9 @@ class MultiViewNetwork(nn.Module):
     decoders : sequence of nn.Module
         Features of view s back to its rows; empty without an autoencoder.
     joint_head : nn.Module or None
-        g: the concatenated features of all views to class scores.
+        g: the concatenated features of all views to logits.
     view_heads : sequence of nn.Module
-        Features of one view to class scores; empty without classes.
+        Features of one view to logits; empty without classes.
     """
 
     def __init__(
@@ -47,46 +83,46 @@ class MultiViewNetwork(nn.Module):
         self.view_heads = nn.ModuleList(view_heads)
 
     def encode(self, Xs: Sequence[Tensor]) -> list[Tensor]:
-        """Features F_s of the rows of every view."""
-        return run_modules(self.encoders, Xs)
+        """Features F_s of the rows of each view."""
+        return map_views(self.encoders, Xs)
 
     def embed(self, Fs: Sequence[Tensor]) -> list[Tensor]:
         """Latents Z_s in the common space, from features."""
-        return run_modules(self.maps, Fs)
+        return map_views(self.maps, Fs)
 
     def reconstruct(self, Fs: Sequence[Tensor]) -> list[Tensor]:
-        """Rows of every view, decoded from features."""
-        return run_modules(self.decoders, Fs)
+        """Decoded rows of each view, from features."""
+        return map_views(self.decoders, Fs)
 
     def score(self, Fs: Sequence[Tensor]) -> Tensor:
-        """Class scores of aligned rows, from the features of all views."""
+        """Logits of linked rows, from the features of all views."""
         assert self.joint_head is not None  # classifiers have one
         scores: Tensor = self.joint_head(torch.cat(list(Fs), dim=-1))
         return scores
 
     def score_views(self, Fs: Sequence[Tensor]) -> list[Tensor]:
-        """Class scores of every view's rows on their own."""
-        return run_modules(self.view_heads, Fs)
+        """Logits of each view's rows, from the features of that view alone."""
+        return map_views(self.view_heads, Fs)
 
 
 @dataclass(frozen=True)
 class Widths:
-    """Sizes of a network: of the rows and the hidden layers of every view, and of what they share.
+    """Sizes of a multi-view network.
 
     Parameters
     ----------
     columns : sequence of int
-        Columns of every view.
+        Number of columns of each view.
     hidden : sequence of sequences of int
-        Hidden layers of every view's encoder.
+        Widths of the hidden layers of each view's encoder.
     encoder_dim : int
-        Features of every view.
+        Number of features of each view.
     n_components : int
         Dimension of the common space.
     n_classes : int
-        Classes; 0 without heads.
+        Number of classes; 0 without heads.
     decoders : bool
-        Whether features are decoded again.
+        Whether each view has a decoder.
     """
 
     columns: Sequence[int]
@@ -103,27 +139,27 @@ def make_network(
     encoders: Sequence[nn.Module | None],
     names: Sequence[str],
 ) -> MultiViewNetwork:
-    """Make the network of all views, with the user's own encoders where there are any.
+    """Make the network of all views, with the user's own encoders where given.
 
     Parameters
     ----------
     widths : Widths
-        Sizes of the parts.
+        Sizes of the network.
     generator : torch.Generator
         Source of the initial weights.
     encoders : sequence of (nn.Module or None)
-        The user's encoder of every view, or None where one is to be made.
+        The user's encoder of each view; None makes a perceptron.
     names : sequence of str
-        The views, for errors about the user's encoders.
+        Names of the views, for error messages.
 
     Returns
     -------
     MultiViewNetwork
-        Everything in float32 on the CPU.
+        The network, in float32 on the CPU.
     """
     shapes = list(zip(widths.columns, widths.hidden, strict=True))
     made = [
-        make_perceptron(D, hidden, widths.encoder_dim, generator) if given is None else given
+        make_mlp(D, hidden, widths.encoder_dim, generator) if given is None else given
         for given, (D, hidden) in zip(encoders, shapes, strict=True)
     ]
     encoder_dim = [
@@ -133,7 +169,7 @@ def make_network(
         made,
         [make_linear(n, widths.n_components, generator, bias=False) for n in encoder_dim],
         [
-            make_perceptron(n, hidden[::-1], D, generator)
+            make_mlp(n, hidden[::-1], D, generator)
             for n, (D, hidden) in zip(encoder_dim, shapes, strict=True)
             if widths.decoders
         ],
@@ -143,7 +179,7 @@ def make_network(
 
 
 def count_features(encoder: nn.Module, n_columns: int, name: str) -> int:
-    """Number of features an encoder makes of rows, found by passing two rows of zeros through."""
+    """Return the width of an encoder's output, found by encoding two rows of zeros."""
     training = encoder.training
     encoder.eval()
     expected = (
@@ -159,13 +195,10 @@ def count_features(encoder: nn.Module, n_columns: int, name: str) -> int:
         ) from error
     finally:
         encoder.train(training)
-    if not isinstance(F, Tensor) or F.dtype != torch.float32 or not _is_table_of_two(F):
+    is_table = isinstance(F, Tensor) and F.ndim == 2 and len(F) == 2 and F.shape[1] > 0
+    if not is_table or F.dtype != torch.float32:
         came = f"{F.dtype} of shape {tuple(F.shape)}" if isinstance(F, Tensor) else type(F).__name__
         raise ValueError(
             f"{expected}, but it gave {came}. Flatten what it returns, and make it float32."
         )
-    return F.shape[1]
-
-
-def _is_table_of_two(F: Tensor) -> bool:
-    return F.ndim == 2 and len(F) == 2 and F.shape[1] > 0
+    return int(F.shape[1])

@@ -1,8 +1,8 @@
-"""Optimal transport between clouds, and between views: tensors in, tensors out.
+"""Optimal transport between clouds of points, and between views, on tensors.
 
-`draw_directions` gives the directions to project on, `sliced_cost` the matrix of sliced Wasserstein
-costs between clouds, and `sinkhorn` the transport `Plan` over such a matrix, whose `ViewGroups` say
-which views belong together.
+`draw_directions` draws the directions to project on, `sliced_cost` computes the matrix of sliced
+Wasserstein costs between clouds, and `sinkhorn` the transport `Plan` over such a matrix. The plan's
+`ViewGroups` are the groups of views that belong together.
 """
 
 from hotview.ot.directions import draw_directions

@@ -1,4 +1,4 @@
-"""Whether our own kernels can be used: on an NVIDIA GPU, where Triton is installed, in float32."""
+"""Dispatch to our CUDA kernels, and dtype and memory by device."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["empty", "is_recorded", "kernels_for"]
+__all__ = ["empty", "exact_dtype", "is_capturing", "kernels_for"]
+
+_LARGE = 2**20  # elements; smaller tensors reuse allocated memory
+_NUMPY = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64}
 
 
 def kernels_for(x: Tensor) -> ModuleType | None:
-    """The module of kernels, where `x` is what they are made for; else None, and torch does it.
+    """Return the module of CUDA kernels if it supports `x` (float32 on an NVIDIA GPU), else None.
 
     Examples
     --------
@@ -25,39 +28,40 @@ def kernels_for(x: Tensor) -> ModuleType | None:
     >>> kernels_for(torch.zeros(3)) is None  # on the CPU
     True
     """
-    return _kernels() if x.device.type == "cuda" and x.dtype == torch.float32 else None
+    return _import_kernels() if x.device.type == "cuda" and x.dtype == torch.float32 else None
 
 
 @cache
-def _kernels() -> ModuleType | None:
-    # AMD's GPUs are called "cuda" by torch, too; nobody has tried ours there.
+def _import_kernels() -> ModuleType | None:
+    # torch also calls AMD's GPUs "cuda"; the kernels are not tested there.
     if torch.version.cuda is None or find_spec("triton") is None:
         return None
     return import_module("hotview.ot.kernels")
 
 
-def is_recorded(x: Tensor) -> bool:
-    """Whether a CUDA graph is recorded, in which nothing may wait for a result.
+def is_capturing(x: Tensor) -> bool:
+    """Return whether a CUDA graph is being captured, during which nothing may synchronize.
 
     Examples
     --------
     >>> import torch
-    >>> from hotview.ot._backend import is_recorded
-    >>> is_recorded(torch.zeros(3))
+    >>> from hotview.ot._backend import is_capturing
+    >>> is_capturing(torch.zeros(3))
     False
     """
     return x.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
-_LARGE = 2**20  # elements; smaller results come from memory that is in use already
-_NUMPY = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64}
+def exact_dtype(device: torch.device) -> torch.dtype:
+    """Return the most exact floating-point type of a device: float64, except on Apple's GPUs."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """``torch.empty``, except that large CPU tensors are on huge pages where the system has them.
+    """``torch.empty``, with large CPU tensors on huge pages where the system has them.
 
-    numpy asks for these and torch does not. Without, the first touch of each 4 kB page is a call
-    into the system, which took a quarter of the time of a million points.
+    numpy requests huge pages and torch does not. Without them, the first access to each 4 kB page
+    is a system call, which took a quarter of the time for a million points.
     """
     if device.type != "cpu" or dtype not in _NUMPY or math.prod(shape) < _LARGE:
         return torch.empty(shape, dtype=dtype, device=device)

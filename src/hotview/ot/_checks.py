@@ -1,17 +1,29 @@
-"""What `sliced_cost` says when it cannot work with what it was given."""
+"""Checks of the arguments of `sliced_cost` and `sinkhorn`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["check_clouds", "check_feasible", "check_weights", "explain_not_finite"]
+__all__ = [
+    "check_clouds",
+    "check_feasible",
+    "check_finite",
+    "check_mask",
+    "check_options",
+    "check_same_mass",
+    "check_weights",
+]
 
 _DTYPES = (torch.float32, torch.float64)
+_GRADS = ("envelope", "unroll")
+_SLACK = 1e-9  # relative to the total mass
 
 
 def _name(i: int, n_rows: int) -> str:
@@ -21,7 +33,7 @@ def _name(i: int, n_rows: int) -> str:
 def check_clouds(
     n_rows: int, n_columns: int | None, clouds: Sequence[Tensor], directions: Tensor
 ) -> None:
-    """Refuse clouds and directions that cannot be compared."""
+    """Raise if clouds and directions cannot be compared."""
     if n_rows == 0 or n_columns == 0:
         raise ValueError("Zs (and Gs, where given) must hold at least one cloud, got none.")
     if not isinstance(directions, Tensor) or directions.ndim < 2 or 0 in directions.shape:
@@ -39,25 +51,21 @@ def check_clouds(
             )
         if Z.dtype not in _DTYPES:
             raise TypeError(f"{name} must be float32 or float64, got {Z.dtype}.")
-        _check_agreement(name, Z, directions)
-
-
-def _check_agreement(name: str, Z: Tensor, directions: Tensor) -> None:
-    for what, ours, theirs in (
-        ("dimension", Z.shape[-1], directions.shape[-1]),
-        ("leading dimensions", tuple(Z.shape[:-2]), tuple(directions.shape[:-2])),
-        ("dtype", Z.dtype, directions.dtype),
-        ("device", Z.device, directions.device),
-    ):
-        if ours != theirs:
-            raise ValueError(
-                f"{name} has {what} {ours}, but the directions have {what} {theirs}; "
-                "all clouds and the directions must agree."
-            )
+        for attribute, own, expected in (
+            ("dimension", Z.shape[-1], directions.shape[-1]),
+            ("leading dimensions", tuple(Z.shape[:-2]), tuple(directions.shape[:-2])),
+            ("dtype", Z.dtype, directions.dtype),
+            ("device", Z.device, directions.device),
+        ):
+            if own != expected:
+                raise ValueError(
+                    f"{name} has {attribute} {own}, but the directions have {attribute} "
+                    f"{expected}; all clouds and the directions must agree."
+                )
 
 
 def check_weights(weights: Sequence[Tensor | None] | None, clouds: Sequence[Tensor]) -> None:
-    """Refuse weights that do not weigh the points of their cloud."""
+    """Raise if weights do not fit the points of their cloud."""
     if weights is None:
         return
     if len(weights) != len(clouds):
@@ -82,10 +90,8 @@ def check_weights(weights: Sequence[Tensor | None] | None, clouds: Sequence[Tens
             )
 
 
-def explain_not_finite(
-    C: Tensor, n_rows: int, clouds: Sequence[Tensor], directions: Tensor
-) -> None:
-    """Raise if a cloud, the directions or a cost are NaN or infinite, and say which."""
+def check_finite(C: Tensor, n_rows: int, clouds: Sequence[Tensor], directions: Tensor) -> None:
+    """Raise if a cloud, the directions or a cost is NaN or infinite; the message names it."""
     named = [(_name(i, n_rows), Z) for i, Z in enumerate(clouds)]
     for name, Z in [*named, ("directions", directions)]:
         bad = ~torch.isfinite(Z).all(dim=-1)
@@ -100,15 +106,74 @@ def explain_not_finite(
         )
 
 
-_SLACK = 1e-9  # of the total mass
+def check_options(C: Tensor, reg: float, max_iter: int, tol: float, grad: str) -> None:
+    """Raise if the costs or options of `sinkhorn` are invalid."""
+    if not isinstance(C, Tensor) or not C.is_floating_point():
+        raise TypeError(f"C must be a floating-point tensor, got {type(C).__name__}.")
+    if C.ndim < 2 or 0 in C.shape:
+        raise ValueError(f"C must be (…, S, K) with S, K ≥ 1, got shape {tuple(C.shape)}.")
+    if not 0 < reg < math.inf:
+        raise ValueError(f"reg must be a positive number, got {reg!r}.")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1, got {max_iter!r}.")
+    if not tol >= 0:
+        raise ValueError(f"tol must not be negative, got {tol!r}.")
+    if grad not in _GRADS:
+        raise ValueError(f"grad must be one of {_GRADS}, got {grad!r}.")
 
 
-def check_feasible(mask: NDArray[np.bool_], a: NDArray[np.float64], b: NDArray[np.float64]) -> None:
-    """Raise unless some plan with marginals `a`, `b` is zero where `mask` is True.
+def check_mask(mask: Tensor | None, C: Tensor) -> Tensor | None:
+    """Return the mask on the device of the costs; raise if it does not fit them."""
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        raise TypeError("mask must be a tensor of bool, True where the plan must be zero.")
+    if mask.shape not in (C.shape, C.shape[-2:]):
+        raise ValueError(
+            f"mask must have the shape of C, {tuple(C.shape)}, or of its last two dimensions; "
+            f"got {tuple(mask.shape)}."
+        )
+    return mask.to(C.device)
 
-    By Hall's theorem a plan exists when no set of rows holds more mass than the columns open to it.
+
+def check_same_mass(rows: Any, columns: Any) -> Any:
+    """Return the total mass of each problem, (…, 1, 1); raise if the marginals differ in it."""
+    mass, other = rows.sum(-2)[..., None], columns.sum(-2)[..., None]
+    if not bool((mass > 0).all()) or not bool((abs(mass - other) <= 1e-6 * mass).all()):
+        raise ValueError(
+            "a and b must have the same positive sum, "
+            f"got {mass.reshape(-1).tolist()} and {other.reshape(-1).tolist()}."
+        )
+    return mass
+
+
+def check_feasible(mask: Any, a: Any, b: Any) -> None:
+    """Raise unless plans with marginals `a`, `b` exist that are zero where `mask` is True.
+
+    By Hall's theorem a plan exists if no set of rows has more mass than the columns open to it.
+
+    Parameters
+    ----------
+    mask : array or tensor of bool, shape (..., S, K)
+        Entries that must be zero; leading dimensions are independent problems.
+    a : array or tensor of shape (..., S)
+        Row marginals.
+    b : array or tensor of shape (..., K)
+        Column marginals.
     """
-    closed = mask @ b  # mass of the columns that each row must not use
+    *batch, S, K = mask.shape
+    arrays = [
+        np.broadcast_to(torch.as_tensor(x).detach().cpu().numpy(), (*batch, *shape))
+        for x, shape in ((mask, (S, K)), (a, (S,)), (b, (K,)))
+    ]
+    for index in np.ndindex(*batch):
+        _check_one_feasible(*(x[index] for x in arrays))
+
+
+def _check_one_feasible(
+    mask: NDArray[np.bool_], a: NDArray[np.float64], b: NDArray[np.float64]
+) -> None:
+    closed = mask @ b  # mass of the columns that are closed to each row
     total = a.sum()
     worst = int(np.argmax(a + closed))
     if a[worst] + closed[worst] > total * (1 + _SLACK):
@@ -118,7 +183,7 @@ def check_feasible(mask: NDArray[np.bool_], a: NDArray[np.float64], b: NDArray[n
             "Unmask an entry or change the marginals."
         )
     # Where no column is masked twice (the diagonal, say), two rows together reach every column,
-    # so single rows are all that can fail. Everything else is a question for a linear program.
+    # so only single rows can violate the condition. Other masks need a linear program.
     if mask.sum(0).max() > 1 and not _has_plan(mask, a, b):
         raise ValueError(
             "the mask leaves no plan with these marginals: some rows together hold more mass than "
@@ -132,10 +197,10 @@ def _has_plan(mask: NDArray[np.bool_], a: NDArray[np.float64], b: NDArray[np.flo
 
     i, j = np.nonzero(~mask)
     ones, edge = np.ones(len(i)), np.arange(len(i))
-    # Send as much as possible; all of it must arrive.
+    # Maximize the transported mass; a plan exists if it is the total.
     limits = coo_array(
         (np.concatenate([ones, ones]), (np.concatenate([i, len(a) + j]), np.tile(edge, 2))),
         shape=(len(a) + len(b), len(i)),
     )
-    sent = linprog(-ones, A_ub=limits.tocsr(), b_ub=np.concatenate([a, b]))  # type: ignore[call-overload]  # its stubs know no sparse matrix
-    return bool(-sent.fun >= a.sum() * (1 - _SLACK))
+    flow = linprog(-ones, A_ub=limits.tocsr(), b_ub=np.concatenate([a, b]))  # type: ignore[call-overload]  # the stubs lack sparse matrices
+    return bool(-flow.fun >= a.sum() * (1 - _SLACK))

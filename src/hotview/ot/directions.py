@@ -1,20 +1,20 @@
-"""Directions on the unit sphere, along which clouds are projected to one dimension."""
+"""Random directions on the unit sphere, on which clouds are projected."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from hotview._validation import check_count
+from hotview.ot._backend import exact_dtype
 
 __all__ = ["draw_directions"]
 
-_SOBOL_HALF_CELL = (
-    2.0**-31
-)  # Sobol points are multiples of 2⁻³⁰: half a cell keeps them off 0 and 1
+_KINDS = ("iid", "orthogonal", "qmc")
+_HALF_CELL = 2.0**-31  # Sobol points are multiples of 2⁻³⁰: half a cell avoids 0 and 1
 
 
 def draw_directions(
@@ -35,18 +35,18 @@ def draw_directions(
     d : int
         Dimension of the space.
     kind : {"orthogonal", "iid", "qmc"}, default="orthogonal"
-        ``"orthogonal"`` takes the rows of Haar-distributed orthogonal matrices, ``d`` at a time and
-        independently between blocks: at equal cost its sliced distances have the smallest error
-        when ``n`` is a multiple of ``d``. ``"iid"`` draws independent directions. ``"qmc"`` maps
+        ``"orthogonal"`` draws the rows of Haar-distributed orthogonal matrices, in independent
+        blocks of ``d``: at equal cost its sliced distances have the smallest error when ``n`` is a
+        multiple of ``d``. ``"iid"`` draws independent directions. ``"qmc"`` maps
         scrambled Sobol points to the sphere.
     generator : torch.Generator, sequence of these, or None, default=None
-        Source of randomness; None takes torch's global one. The same state gives the same
-        directions, whatever the `dtype`. With several generators on one device, each draws its own
-        directions.
+        Source of randomness; None uses torch's global generator. The same state gives the same
+        directions, whatever the `dtype`. Several generators must be on one device; each draws its
+        own directions.
     dtype : torch.dtype or None, default=None
-        Type of the result; None takes torch's default.
+        Type of the result; None uses torch's default.
     device : torch.device, str or None, default=None
-        Where the result lives; None takes the generator's device, else the CPU.
+        Device of the result; None uses the generator's device, else the CPU.
 
     Returns
     -------
@@ -66,43 +66,41 @@ def draw_directions(
     if not dtype.is_floating_point:
         raise TypeError(f"dtype must be floating-point, got {dtype}.")
     if kind not in _KINDS:
-        raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {kind!r}.")
-    draw, finish = _KINDS[kind]
-    if generator is None or isinstance(generator, torch.Generator):
-        theta = finish(draw(n, d, generator), n)
+        raise ValueError(f"kind must be one of {list(_KINDS)}, got {kind!r}.")
+    generators: Sequence[torch.Generator | None]
+    if is_single := generator is None or isinstance(generator, torch.Generator):
+        generators = [generator]
     else:
-        theta = finish(torch.stack([draw(n, d, each) for each in generator]), n)
-    return theta.to(dtype=dtype, device=device or theta.device)
+        generators = generator
+    if kind == "qmc":
+        draws = torch.stack([_sobol(n, d, source) for source in generators])
+    else:
+        blocks = (math.ceil(n / d), d, min(n, d)) if kind == "orthogonal" else (n, d)
+        draws = torch.stack([_gaussian(blocks, source) for source in generators])
+    if kind == "orthogonal":
+        theta = _orthogonalize(draws)[:, :n]
+    else:
+        theta = torch.nn.functional.normalize(draws, dim=-1)
+    return (theta[0] if is_single else theta).to(dtype=dtype, device=device or theta.device)
 
 
-def _gaussian(*shape: int, generator: torch.Generator | None) -> Tensor:
+def _gaussian(shape: Sequence[int], generator: torch.Generator | None) -> Tensor:
     device = torch.device("cpu") if generator is None else generator.device
-    # Float64 wherever it exists, so that every result type rounds the same draw.
-    dtype = torch.float32 if device.type == "mps" else torch.float64
-    return torch.randn(*shape, generator=generator, dtype=dtype, device=device)
+    # The most exact type, so that every result type rounds the same draw.
+    return torch.randn(*shape, generator=generator, dtype=exact_dtype(device), device=device)
 
 
-def _points(n: int, d: int, generator: torch.Generator | None) -> Tensor:
-    return _gaussian(n, d, generator=generator)
-
-
-def _blocks(n: int, d: int, generator: torch.Generator | None) -> Tensor:
-    return _gaussian(math.ceil(n / d), d, min(n, d), generator=generator)
-
-
-def _normalize(points: Tensor, n: int) -> Tensor:
-    return torch.nn.functional.normalize(points, dim=-1)
-
-
-def _orthogonalize(blocks: Tensor, n: int) -> Tensor:
+def _orthogonalize(blocks: Tensor) -> Tensor:
+    """Haar-distributed orthonormal rows from Gaussian blocks (…, blocks, d, rows)."""
     Q, R = torch.linalg.qr(blocks)
-    # QR is unique, and Q Haar-distributed, only once the diagonal of R is positive.
+    # QR is unique, and Q Haar-distributed, only if the diagonal of R is positive.
     Q *= R.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    directions: Tensor = Q.mT.flatten(-3, -2)[..., :n, :]
-    return directions
+    rows: Tensor = Q.mT.flatten(-3, -2)
+    return rows
 
 
 def _sobol(n: int, d: int, generator: torch.Generator | None) -> Tensor:
+    """Gaussian vectors from scrambled Sobol points."""
     if d > torch.quasirandom.SobolEngine.MAXDIM:
         raise ValueError(
             f"kind='qmc' reaches dimension {torch.quasirandom.SobolEngine.MAXDIM}, got d={d}; "
@@ -111,17 +109,6 @@ def _sobol(n: int, d: int, generator: torch.Generator | None) -> Tensor:
     device = torch.device("cpu") if generator is None else generator.device
     seed = int(torch.randint(2**31 - 1, (), generator=generator, device=device))
     engine = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
-    uniform = engine.draw(n, dtype=torch.float64) + _SOBOL_HALF_CELL
+    uniform = engine.draw(n, dtype=torch.float64) + _HALF_CELL
     gaussian: Tensor = torch.special.ndtri(uniform).to(device)
     return gaussian
-
-
-_Draw = Callable[[int, int, torch.Generator | None], Tensor]
-_Finish = Callable[[Tensor, int], Tensor]
-
-#: What a generator draws, and how directions are made of it, for many draws at once
-_KINDS: dict[str, tuple[_Draw, _Finish]] = {
-    "iid": (_points, _normalize),
-    "orthogonal": (_blocks, _orthogonalize),
-    "qmc": (_sobol, _normalize),
-}

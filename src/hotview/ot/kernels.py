@@ -1,8 +1,8 @@
-"""Kernels for NVIDIA GPUs, in Triton.
+"""Triton kernels for NVIDIA GPUs.
 
-A step of training compares small clouds, where calls cost more than arithmetic: each kernel is one
-call. Large clouds are bound by memory, which each kernel touches once. Triton comes with torch
-where torch has CUDA; this module is imported by `hotview.ot._backend`, which looks for it.
+A training step compares small clouds, where calls cost more than arithmetic: each kernel is one
+call. Large clouds are bound by memory, which each kernel reads once. Triton is installed with torch
+where torch has CUDA; `hotview.ot._backend` imports this module if Triton is present.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from torch import Tensor
 
 from hotview.ot.sinkhorn_iterations import BLOCK, MASKED
 
-__all__ = ["balance", "scatter_rows", "sort_short_rows", "square_sums"]
+__all__ = ["scatter_rows", "sinkhorn", "sort_short_rows", "square_sums"]
 
-# Columns that one program adds up (fewer where there are few, for more programs to run at a time),
-# and differences that it holds; few enough to add in float32. Both were tried on an H200.
+# Columns that one program sums (fewer where there are few, so that more programs run in parallel),
+# and differences that it holds; few enough to sum in float32. Both were measured on an H200.
 _COLUMNS, _FEW_COLUMNS, _MANY = 4096, 1024, 2**17
 _DIFFERENCES = 2**14
 
@@ -31,7 +31,7 @@ def _sort_kernel(P, values, origin, n, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     bits = tl.load(P + row * n + at, mask=at < n, other=0.0).to(tl.int32, bitcast=True)
-    # Integers that are ordered as the floats are, above the place they came from.
+    # Integers of the same order as the floats, in the bits above the index.
     key = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
     key = tl.where(at < n, key, 0x7FFFFFFF)
     pairs = tl.sort((key.to(tl.int64) << 32) | at.to(tl.int64))
@@ -42,7 +42,7 @@ def _sort_kernel(P, values, origin, n, BLOCK: tl.constexpr):
 
 
 def sort_short_rows(P: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort float32 rows of a few hundred along the last axis, in one call, and stably."""
+    """Sort float32 rows of at most 1,024 elements along the last axis, stably, in one call."""
     P = P.contiguous()
     n = P.shape[-1]
     values, origin = torch.empty_like(P), torch.empty_like(P, dtype=torch.int64)
@@ -75,7 +75,7 @@ def _square_kernel(
     block_a, block_b = pairs // across, pairs % across
     i = block_a * BLOCK_A + tl.arange(0, BLOCK_A)
     j = block_b * BLOCK_B + tl.arange(0, BLOCK_B)
-    if SYMMETRIC and block_a > block_b:  # the other triangle has it
+    if SYMMETRIC and block_a > block_b:  # in the other triangle
         return
     A += problem.to(tl.int64) * problem_a + i.to(tl.int64)[:, None, None] * row_a
     B += problem.to(tl.int64) * problem_b + j.to(tl.int64)[None, :, None] * row_b
@@ -96,15 +96,15 @@ def _square_kernel(
 def square_sums(A: Tensor, B: Tensor) -> Tensor:
     """Sum of (a − b)² for every row a of `A` (…, a, n) and b of `B` (…, b, n), in float64.
 
-    Differences are taken as they are, so that nothing is lost where rows nearly coincide, and each
-    program reads its part once. Where B is A, only the upper triangle is right.
+    Differences are computed directly, so that no digits are lost where rows nearly coincide, and
+    each program reads its part once. Where B is A, only the upper triangle is valid.
     """
     *batch, n_a, n = A.shape
     n_b = B.shape[-2]
     A3, B3 = (x.reshape(-1, *x.shape[-2:]) for x in (A, B))
     side_a, side_b = (min(16, triton.next_power_of_2(k)) for k in (n_a, n_b))
     columns = _COLUMNS if n > _MANY else _FEW_COLUMNS
-    # Small tiles have no more than 128 columns: then every lane adds up several of them.
+    # Small tiles have at most 128 columns: then each lane sums several of them.
     width = min(_DIFFERENCES // (side_a * side_b), 128, triton.next_power_of_2(n))
     n_chunks = triton.cdiv(n, columns)
     sums = torch.zeros(len(A3), n_chunks, n_a, n_b, dtype=torch.float64, device=A.device)
@@ -142,7 +142,7 @@ def _scatter_kernel(values, origin, out, n, BLOCK: tl.constexpr):
 
 
 def scatter_rows(values: Tensor, origin: Tensor) -> Tensor:
-    """Put the values of every row where `origin` says: ``out.scatter_(-1, origin, values)``."""
+    """Scatter the values of each row to `origin`: ``out.scatter_(-1, origin, values)``."""
     out, n = torch.empty_like(values), values.shape[-1]
     grid = (values.numel() // n * triton.cdiv(n, 1024),)
     _scatter_kernel[grid](values, origin, out, n, BLOCK=1024, num_warps=4)
@@ -150,7 +150,7 @@ def scatter_rows(values: Tensor, origin: Tensor) -> Tensor:
 
 
 @triton.jit
-def _balance_kernel(
+def _sinkhorn_kernel(
     C,
     W,
     f,
@@ -178,7 +178,7 @@ def _balance_kernel(
     at = (problem * S + i[:, None]) * K + j[None, :]
     cost = tl.load(C + at, mask=allowed, other=0.0).to(tl.float64)
     size = tl.sum(tl.sum(tl.abs(cost), axis=1), axis=0)
-    # A number is passed in float32, and what that leaves off beside it.
+    # Triton passes a number as float32: the remainder is a second argument.
     one = tl.full((), 1.0, dtype=tl.float64)
     scale = one * reg + rest_of_reg
     if RELATIVE:
@@ -219,7 +219,7 @@ def _balance_kernel(
     tl.store(errors + problem, tl.maximum(off_rows, off_columns))
 
 
-class Balanced(NamedTuple):
+class SinkhornSolution(NamedTuple):
     """Plans (…, S, K), their potentials, the regularization in use and the marginals' errors."""
 
     W: Tensor
@@ -229,7 +229,7 @@ class Balanced(NamedTuple):
     marginal_error: Tensor
 
 
-def balance(
+def sinkhorn(
     C: Tensor,
     *,
     reg: float,
@@ -238,27 +238,27 @@ def balance(
     tol: float,
     resolution: float,
     pairwise: bool,
-) -> Balanced:
-    """Sinkhorn's iterations with equal marginals, without waiting for anything.
+) -> SinkhornSolution:
+    """Sinkhorn's iterations with equal marginals, without synchronization.
 
-    The same iterations as of `hotview.ot.sinkhorn` with so few of them (no Newton steps), in
-    logarithms and float64. Costs that are not finite give plans that are not.
+    The iterations of `hotview.ot.sinkhorn` without Newton steps, in the log domain and float64.
+    Costs that are not finite give plans that are not finite.
 
     Parameters
     ----------
     C : Tensor of shape (..., S, K)
-        Costs; leading dimensions are separate problems.
+        Costs; leading dimensions are independent problems.
     reg, relative, max_iter, tol : float, bool, int, float
         As of `hotview.ot.sinkhorn`.
     resolution : float
-        Share of the largest cost that the regularization is raised to where it is less.
+        Lower bound of the regularization, relative to the largest cost.
     pairwise : bool
-        Whether the diagonal is masked, and the plan symmetric.
+        Whether the diagonal is masked and the plan symmetric.
 
     Returns
     -------
-    Balanced
-        Everything on the device of `C`.
+    SinkhornSolution
+        Its tensors are on the device of `C`.
     """
     *batch, S, K = C.shape
     C = C.contiguous()
@@ -268,7 +268,7 @@ def balance(
         for end in ((S,), (K,), (), ())
     )
     short = float(np.float32(reg))
-    _balance_kernel[(math.prod(batch),)](
+    _sinkhorn_kernel[(math.prod(batch),)](
         C,
         W,
         f,
@@ -290,4 +290,4 @@ def balance(
         EVERY=BLOCK,
         num_warps=1 if S * K <= 1024 else 4,
     )
-    return Balanced(W, f, g, used, errors)
+    return SinkhornSolution(W, f, g, used, errors)

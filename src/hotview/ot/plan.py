@@ -1,4 +1,4 @@
-"""A transport plan over views."""
+"""Transport plans over views, and the groups of views in them."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ __all__ = ["Plan", "ViewGroups", "groups_of_pairs", "groups_of_references"]
 class Plan:
     r"""Solution of an entropic transport problem, :math:`\min_W ⟨W, C⟩ + β ⟨W, \log W⟩`.
 
-    Made by :func:`sinkhorn`. Leading dimensions, where there are any, are separate problems.
+    Returned by :func:`sinkhorn`. Leading dimensions are independent problems.
 
     Attributes
     ----------
     W : Tensor of shape (..., S, K)
-        The plan: how much of view s goes to view (or reference) k.
+        The plan: mass transported from view s to view (or reference) k.
     C : Tensor of shape (..., S, K)
-        The costs it was solved for.
+        The costs.
     reg : float or Tensor
-        The regularization β in use: one number, or one per problem where it is relative.
+        The regularization β in use: one number, or one per problem if it is relative.
     f : Tensor of shape (..., S)
         Dual potential of the rows, float64: ``W = mass · exp((f + g − C) / reg)``.
     g : Tensor of shape (..., K)
         Dual potential of the columns.
     mask : Tensor of bool or None
-        True where W was held at zero.
+        True where W is constrained to zero.
     symmetric : bool
         Whether the problem, and so the plan, is symmetric.
     n_iter : int
-        Iterations made.
+        Number of iterations.
     marginal_error : Tensor
-        Share of the mass by which the row or column sums of W are off, per problem.
+        Error of the row or column sums of W, as a fraction of the mass, per problem.
     tol : float
-        What `marginal_error` was to reach.
+        Tolerance of `marginal_error`.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Plan:
 
     @property
     def converged(self) -> bool:
-        """Whether the marginals are met to `tol`, in all problems."""
+        """Whether `marginal_error` is at most `tol` in all problems."""
         return bool((self.marginal_error <= self.tol).all())
 
     @property
@@ -79,12 +79,12 @@ class Plan:
     @property
     def entropy(self) -> Tensor:
         """Entropy −⟨W, log W⟩, per problem."""
-        floor = torch.finfo(self.W.dtype).tiny  # keeps the logarithm and its slope finite
+        floor = torch.finfo(self.W.dtype).tiny  # keeps the logarithm and its gradient finite
         return -(self.W * self.W.clamp_min(floor).log()).sum((-2, -1))
 
     @property
     def value(self) -> Tensor:
-        """What was minimized: `cost` − `reg` · `entropy`, per problem."""
+        """Minimized objective `cost` − `reg` · `entropy`, per problem."""
         reg = self.reg if isinstance(self.reg, float) else self.reg.to(self.W)
         return self.cost - reg * self.entropy
 
@@ -96,25 +96,25 @@ class Plan:
         return bool(self.mask.diagonal(dim1=-2, dim2=-1).all())
 
     def view_labels(self, n_groups: int | None = None, *, tie_tol: float = 0.05) -> ViewGroups:
-        """Groups of views that the plan sends to each other, or to the same reference.
+        """Group views by the mass that the plan transports between them, or to references.
 
-        A pairwise plan (one whose diagonal is masked) is a weighted graph of views, cut by average
-        linkage; the number of groups, unless given, is where the eigenvalues of W, with rows
-        summing to 1, fall most. Any other plan groups views by the reference that takes most of
-        them.
+        A pairwise plan (one whose diagonal is masked) is a weighted graph of views, clustered by
+        average linkage; the default number of groups is at the largest gap between the eigenvalues
+        of W, with rows normalized to sum to 1. Any other plan groups views by the reference that
+        receives most of their mass.
 
         Parameters
         ----------
         n_groups : int or None, default=None
-            Number of groups of a pairwise plan; None chooses it. For a reference plan the
-            references are the groups, and it must be None.
+            Number of groups of a pairwise plan; None uses the eigenvalues. Must be None for a
+            reference plan, whose groups are the references.
         tie_tol : float, default=0.05
-            Weights that differ by at most this share of the larger count as equal.
+            Weights are tied if they differ by at most this fraction of the larger one.
 
         Returns
         -------
         ViewGroups
-            With ``labels``, and which views are ``tied`` or ``uniform``.
+            The ``labels``, and which views are ``tied`` or ``uniform``.
 
         Examples
         --------
@@ -161,18 +161,19 @@ _Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ViewGroups:
-    """Groups of views named by a plan, and how far to trust them.
+    """Groups of views in a plan, and which of them are ambiguous.
 
     Attributes
     ----------
     labels : array of int, one per view
-        Group of each view. In a pairwise plan groups are numbered as they first appear; in a
-        reference plan a group's number is its reference's.
+        Group of each view. In a pairwise plan groups are numbered in order of appearance; in a
+        reference plan a group has the number of its reference.
     tied : array of bool, one per view
-        Views whose two strongest weights are equal to within the tolerance and lead to different
-        groups: their label is a coin's toss.
+        Views whose two largest weights are equal to within the tolerance and belong to different
+        groups, so that their label is arbitrary.
     uniform : array of bool, one per view
-        Views whose weights are all equal to within the tolerance: the plan says nothing of them.
+        Views whose weights are all equal to within the tolerance, so that the plan does not
+        determine their group.
 
     Examples
     --------
@@ -182,7 +183,7 @@ class ViewGroups:
     >>> groups.labels.tolist(), groups.uniform.tolist()
     ([0, 1, 0], [False, False, True])
     >>> print(groups)
-    2 groups: {0, 2}, {1}; the plan says nothing of {2}
+    2 groups: {0, 2}, {1}; not determined by the plan: {2}
     """
 
     labels: NDArray[np.int64]
@@ -199,10 +200,10 @@ class ViewGroups:
         text = f"{self.n_groups} group{'s' * (self.n_groups > 1)}: "
         text += ", ".join(_braces(group) for group in members)
         if self.uniform.any():
-            text += f"; the plan says nothing of {_braces(np.flatnonzero(self.uniform))}"
+            text += f"; not determined by the plan: {_braces(np.flatnonzero(self.uniform))}"
         tied_only = self.tied & ~self.uniform
         if tied_only.any():
-            text += f"; undecided: {_braces(np.flatnonzero(tied_only))}"
+            text += f"; ambiguous: {_braces(np.flatnonzero(tied_only))}"
         return text
 
 
@@ -218,7 +219,7 @@ def groups_of_references(W: _Matrix, tie_tol: float) -> ViewGroups:
 
 
 def groups_of_pairs(W: _Matrix, n_groups: int | None, tie_tol: float) -> ViewGroups:
-    """Cut the graph of views whose edges are W (symmetric, nothing on the diagonal)."""
+    """Cluster the graph of views whose edge weights are W (symmetric, zero diagonal)."""
     S = len(W)
     if n_groups is not None and n_groups > S:
         raise ValueError(f"n_groups must be between 1 and the {S} views, got {n_groups}.")
@@ -230,7 +231,7 @@ def groups_of_pairs(W: _Matrix, n_groups: int | None, tie_tol: float) -> ViewGro
     if n_groups is None:
         n_groups = 1 if uniform.all() else _count_groups(A)
     labels = _average_linkage(A, n_groups)
-    # The diagonal is near by definition, so it must not count as leading anywhere.
+    # The diagonal counts as near above, but not as a tie.
     elsewhere = near & ~np.eye(S, dtype=bool)
     first = labels[A.argmax(axis=1)]
     tied = (elsewhere & (labels != first[:, None])).any(axis=1)
@@ -238,9 +239,9 @@ def groups_of_pairs(W: _Matrix, n_groups: int | None, tie_tol: float) -> ViewGro
 
 
 def _count_groups(A: _Matrix) -> int:
-    """As many groups as there are large eigenvalues: k blocks without edges between have k ones."""
+    """Count the large eigenvalues: k blocks without edges between them have k eigenvalues of 1."""
     degree = A.sum(axis=1)
-    alone = degree == 0  # a view without mass is a group of its own
+    alone = degree == 0  # a view without mass is its own group
     scale = 1 / np.sqrt(degree[~alone])
     values = np.sort(np.linalg.eigvalsh(scale[:, None] * A[np.ix_(~alone, ~alone)] * scale))[::-1]
     return int(np.argmax(values[:-1] - values[1:])) + 1 + int(alone.sum())
@@ -254,7 +255,7 @@ def _average_linkage(A: _Matrix, n_groups: int) -> NDArray[np.int64]:
         return np.zeros(1, dtype=np.int64)
     distance = A.max() - A
     np.fill_diagonal(distance, 0)
-    # Not fcluster, which gives fewer groups than asked for where distances tie.
-    found = cut_tree(linkage(squareform(distance), "average"), [n_groups]).ravel()
-    _, first, inverse = np.unique(found, return_index=True, return_inverse=True)
+    # Not fcluster, which returns fewer groups than requested where distances tie.
+    clusters = cut_tree(linkage(squareform(distance), "average"), [n_groups]).ravel()
+    _, first, inverse = np.unique(clusters, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]

@@ -1,34 +1,54 @@
-"""From clouds to one dimension, and gradients back.
+"""Projections of clouds on directions, their sort along each direction, and gradients back.
 
-Clouds of equal size are handled together. Small ones in one batched product, because calls cost
-more than arithmetic; large ones one by one on the CPU, because there memory costs more than calls.
+Clouds of equal size are projected together. Small ones are one batched product, because calls cost
+more than arithmetic; large ones are projected one by one on the CPU, where memory costs more than
+calls.
+
+Sliced transport spends most of its time on sorting. CUDA has ``torch.sort``, and a kernel of ours
+for short rows. On the CPU ``torch.sort`` takes 70 ns per element, and numpy's vectorized sort is
+fast on some processors and three times slower on others. A radix sort of *integers* is fast
+everywhere, so floats are sorted as integers of the same order:
+
+- rows of ordinary length in base 65,536, last digit first, by numpy's stable 16-bit argsort;
+- very long rows by torch, which has a radix sort for one row of non-negative 32-bit integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hotview.ot._backend import empty, kernels_for
 
-__all__ = ["project", "unproject"]
+__all__ = ["SortedRows", "project", "sort_rows_", "unproject"]
 
-_LARGE = 2**15  # points
+_LARGE = 2**15  # points of a cloud
+_SHORT = 512  # rows up to this length: a comparison sort in cache beats passes over digits
+_LONG = 2**15  # rows from this length: torch has a radix sort for them, where built with FBGEMM
+_BLOCK = 2**16  # elements per block: keys, digits and indices of a block stay in the L2 cache
+_WORTH_A_THREAD = 2**19  # elements; starting threads for fewer costs more than it saves
+# On a GPU, torch is faster for longer rows, and for many rows of half that length.
+_SHORT_ON_DEVICE, _MANY_ON_DEVICE = 1024, 2**19
+_INTEGER = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
+_HAS_LONG_RADIX = "fbgemm" in torch.backends.quantized.supported_engines
 
-
-def _together(n: int, theta: Tensor) -> bool:
-    return n <= _LARGE or theta.device.type != "cpu"
+_Rows = NDArray[Any]  # float32 or float64
+_Index = NDArray[np.int64]
 
 
 def project(theta: Tensor, clouds: Sequence[Tensor], shift: Tensor) -> Tensor:
     """``theta @ (Z - shift).T`` for clouds Z of n points each: (…, clouds, directions, n).
 
-    Moving all clouds alike changes no cost; moved to the origin they keep their digits.
+    A common shift changes no cost; near the origin, projections lose fewer digits.
     """
     n = clouds[0].shape[-2]
-    if _together(n, theta) or theta.ndim > 2:
+    if _fits_one_product(n, theta):
         moved = torch.stack(list(clouds), dim=-3).sub_(shift.unsqueeze(-3))
         return theta.unsqueeze(-3) @ moved.mT
     P = empty(len(clouds), len(theta), n, dtype=theta.dtype, device=theta.device)
@@ -41,14 +61,15 @@ def project(theta: Tensor, clouds: Sequence[Tensor], shift: Tensor) -> Tensor:
 def unproject(grad: Tensor, origin: Tensor, theta: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Gradients in the projections and in the clouds, from those in the sorted projections.
 
-    `grad` and `origin` are (…, clouds, directions, n). Yields, per cloud, what is (…, directions,
-    n) and good until the next is asked for, and what is (…, n, d).
+    `grad` and `origin` are (…, clouds, directions, n). Yields, per cloud, a tensor (…, directions,
+    n), which is overwritten in the next iteration, and one (…, n, d).
     """
-    if _together(grad.shape[-1], theta) or theta.ndim > 2:
-        kernels = kernels_for(grad)
-        scatter = _scatter if kernels is None else kernels.scatter_rows
-        grad_P = scatter(grad, origin)
-        # Transposed, since BLAS is three times slower on tall and thin matrices.
+    if _fits_one_product(grad.shape[-1], theta):
+        if kernels := kernels_for(grad):
+            grad_P = kernels.scatter_rows(grad, origin)
+        else:
+            grad_P = torch.empty_like(grad).scatter_(-1, origin, grad)
+        # Transposed, because BLAS is three times slower on tall and thin matrices.
         grad_Z = (theta.mT.unsqueeze(-3) @ grad_P).mT.contiguous()
         yield from zip(grad_P.unbind(-3), grad_Z.unbind(-3), strict=True)
         return
@@ -59,5 +80,105 @@ def unproject(grad: Tensor, origin: Tensor, theta: Tensor) -> Iterator[tuple[Ten
         yield grad_P, torch.mm(grad_P.T, theta, out=grad_Z)
 
 
-def _scatter(values: Tensor, origin: Tensor) -> Tensor:
-    return torch.empty_like(values).scatter_(-1, origin, values)
+def _fits_one_product(n: int, theta: Tensor) -> bool:
+    return n <= _LARGE or theta.device.type != "cpu" or theta.ndim > 2
+
+
+class SortedRows(NamedTuple):
+    """Sorted values, and the index each had before (None if not requested)."""
+
+    values: Tensor
+    origin: Tensor | None
+
+
+def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
+    """Sort `P` along its last axis, in place on the CPU: ``values = P.gather(-1, origin)``.
+
+    Very long float32 rows are sorted to within one unit in the last place.
+    """
+    if P.device.type != "cpu":
+        values, origin = _sort_on_device(P)
+        return SortedRows(values, origin if with_origin else None)
+    rows = P.view(-1, P.shape[-1]).numpy()
+    if not with_origin:
+        _for_each_block(lambda block: rows[block].sort(axis=-1), rows)
+        return SortedRows(P, None)
+    origin = empty(*P.shape, dtype=torch.int64, device=P.device)
+    index = origin.view(rows.shape).numpy()
+    if rows.shape[1] >= _LONG and rows.dtype == np.float32 and _HAS_LONG_RADIX:
+        for row, out in zip(rows, index, strict=True):  # torch uses several threads by itself
+            _sort_long_row_(row, out)
+    else:
+        _for_each_block(lambda block: _sort_block_(rows[block], index[block]), rows)
+    return SortedRows(P, origin)
+
+
+def _sort_on_device(P: Tensor) -> tuple[Tensor, Tensor]:
+    n, kernels = P.shape[-1], kernels_for(P)
+    is_short = n <= _SHORT_ON_DEVICE // 2 or (n <= _SHORT_ON_DEVICE and P.numel() < _MANY_ON_DEVICE)
+    if kernels is not None and is_short:
+        result: tuple[Tensor, Tensor] = kernels.sort_short_rows(P)
+        return result
+    values, origin = torch.sort(P, dim=-1)
+    return values, origin
+
+
+def _for_each_block(work: Callable[[slice], None], rows: _Rows) -> None:
+    """Call `work` on blocks of rows, on as many threads as torch may use."""
+    step = max(1, _BLOCK // rows.shape[1])
+    blocks = [slice(i, i + step) for i in range(0, len(rows), step)]
+    n_threads = min(torch.get_num_threads(), rows.size // _WORTH_A_THREAD, len(blocks))
+    if n_threads <= 1:
+        for block in blocks:
+            work(block)
+        return
+    # numpy releases the GIL here and, unlike torch, starts no threads itself.
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(work, blocks))
+
+
+def _sort_block_(rows: _Rows, index: _Index) -> None:
+    """Sort `rows` in place and write the index that each value had into `index`."""
+    first = np.arange(len(rows))[:, None] * rows.shape[1]  # flat index of the start of each row
+    if rows.shape[1] <= _SHORT:
+        flat = np.argsort(rows, axis=-1)
+        index[...] = flat
+        flat += first
+    else:
+        flat = _radix_argsort(rows, first)
+        np.subtract(flat, first, out=index)
+    rows[...] = rows.ravel().take(flat)
+
+
+def _radix_argsort(rows: _Rows, first: _Index) -> _Index:
+    """Flat indices that sort each row, by digits in base 65,536, last digit first."""
+    key = _ordered_integers(rows)
+    digits = [(key >> shift).astype(np.uint16) for shift in range(0, 8 * key.itemsize, 16)]
+    digits[-1] ^= np.uint16(1 << 15)  # the sign bit: signed to unsigned order
+    flat: _Index = np.argsort(digits[0], axis=-1, kind="stable")
+    flat += first
+    for digit in digits[1:]:
+        step = np.argsort(digit.ravel().take(flat), axis=-1, kind="stable")
+        step += first
+        flat = flat.ravel().take(step)
+    return flat
+
+
+def _ordered_integers(rows: _Rows) -> NDArray[Any]:
+    """Signed integers of the same order as the floats."""
+    bits = np.ascontiguousarray(rows).view(_INTEGER[rows.dtype])
+    # Negative floats grow in magnitude as their bits grow: flip all of their bits but the sign.
+    key = bits >> (8 * bits.itemsize - 1)  # -1 where negative, else 0
+    key &= np.iinfo(bits.dtype).max
+    key ^= bits
+    return key
+
+
+def _sort_long_row_(row: _Rows, index: _Index) -> None:
+    # Non-negative 32-bit integers have 31 bits: the last bit of the float is dropped.
+    key = _ordered_integers(row)
+    key >>= 1
+    key += 2**30
+    sorted_key = torch.from_numpy(key)
+    torch.sort(sorted_key, out=(sorted_key, torch.from_numpy(index)))
+    row[...] = row.take(index)

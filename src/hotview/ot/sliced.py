@@ -1,21 +1,35 @@
-"""Sliced Wasserstein costs between all pairs of many clouds: equations (6) and (7) of the paper."""
+"""Sliced Wasserstein costs between many clouds, equations (6) and (7) of the paper.
+
+Clouds of equal size and equal weights form a group, whose pairs are one matrix product. Pairs of
+clouds from different groups are compared one by one on merged quantile grids.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hotview.ot._backend import is_recorded
-from hotview.ot._checks import check_clouds, check_weights, explain_not_finite
-from hotview.ot.pairwise import CloudGroup, PairProblem, pair_costs, pair_grads, sort_clouds
-from hotview.ot.projection import unproject
+from hotview.ot._backend import exact_dtype, is_capturing
+from hotview.ot._checks import check_clouds, check_finite, check_weights
+from hotview.ot.projection import project, sort_rows_, unproject
+from hotview.ot.wasserstein1d import (
+    QuantileGrid,
+    cumulative_weights,
+    equal_size_cost,
+    equal_size_grad,
+    quantile_cost,
+    quantile_grad,
+    uniform_grid,
+    weighted_grid,
+)
 
-__all__ = ["sliced_cost"]
+__all__ = ["PairProblem", "SortedClouds", "pair_costs", "pair_grads", "sliced_cost", "sort_clouds"]
 
 _REDUCTIONS = ("mean", "sum")
 
@@ -31,8 +45,8 @@ def sliced_cost(
 ) -> Tensor:
     r"""Matrix of sliced Wasserstein costs, :math:`C_{st} = \frac1M \sum_m W_p^p(θ_m Z_s, θ_m Z_t)`.
 
-    Each entry is exact one-dimensional transport, averaged over the directions θ; there is no root
-    in it, so its gradient is finite where clouds coincide. Every cloud is projected and sorted
+    Each entry is exact one-dimensional transport, averaged over the directions θ. It has no root,
+    so its gradient is finite where clouds coincide. Every cloud is projected and sorted
     once, whatever the number of pairs. Differentiable once in `Zs`, `Gs` and `directions`, by
     ``backward`` (not by ``torch.func``). On the CPU, float32 clouds of 32,768 points or more are
     sorted to within one unit in the last place.
@@ -41,24 +55,24 @@ def sliced_cost(
     ----------
     Zs : sequence of Tensor
         S clouds, each (points, d), float32 or float64. Numbers of points may differ. Leading
-        dimensions, the same in all arguments, are separate problems, solved together.
+        dimensions, the same in all arguments, are independent problems.
     Gs : sequence of Tensor or None, default=None
         K reference clouds; None compares the `Zs` with each other.
     directions : Tensor of shape (..., M, d)
         Unit vectors to project on, see :func:`draw_directions`.
     weights : sequence of (Tensor or None) or None, default=None
-        One entry per cloud, those of `Zs` first, then those of `Gs`: weights of its points,
-        non-negative, of any positive sum; None means equal. They are constants, not differentiated.
+        Weights of the points of each cloud, `Zs` first, then `Gs`: non-negative, of any positive
+        sum; None means equal weights. They are constants in the gradient.
     p : float, default=2
         Exponent of the distance, at least 1.
     reduction : {"mean", "sum"}, default="mean"
-        ``"mean"`` gives every cloud mass 1. ``"sum"`` is the paper's, which adds over the points:
-        the mean times the number of points (of the smaller cloud where the two differ).
+        ``"mean"`` gives every cloud mass 1. ``"sum"``, as in the paper, sums over points: the mean
+        times the number of points (of the smaller cloud where the two differ).
 
     Returns
     -------
     Tensor of shape (..., S, S) or (..., S, K)
-        The costs: symmetric with a zero diagonal where `Gs` is None.
+        The costs, symmetric with a zero diagonal where `Gs` is None.
 
     Examples
     --------
@@ -82,65 +96,45 @@ def sliced_cost(
     clouds = [*Zs, *(() if Gs is None else Gs)]
     n_columns = None if Gs is None else len(Gs)
     check_clouds(len(Zs), n_columns, clouds, directions)
-    if directions.ndim > 2 and not _are_alike(clouds, weights):
-        return _one_by_one(Zs, Gs, directions, weights, p, reduction)
+    is_uniform = weights is None and len({Z.shape[-2] for Z in clouds}) == 1
+    if directions.ndim > 2 and not is_uniform:  # merged quantile grids are per problem
+        costs = []
+        for r, theta in enumerate(directions):
+            Z, G, w = (_at(tensors, r) for tensors in (Zs, Gs, weights))
+            costs.append(sliced_cost(Z, G, directions=theta, weights=w, p=p, reduction=reduction))
+        return torch.stack(costs)
     check_weights(weights, clouds)
     if not p >= 1:
         raise ValueError(f"p must be at least 1, got {p!r}.")
     if reduction not in _REDUCTIONS:
         raise ValueError(f"reduction must be one of {_REDUCTIONS}, got {reduction!r}.")
-    fixed = [None] * len(clouds) if weights is None else [_copy(w) for w in weights]
-    task = PairProblem(len(Zs), n_columns, float(p), tuple(fixed))
-    C: Tensor = _SlicedCost.apply(task, directions, *clouds)  # type: ignore[no-untyped-call]
-    # A cloud with nothing to compare, or a point without weight, can hide what is not finite.
-    unseen = len(clouds) == 1 or weights is not None
-    if not is_recorded(C) and (unseen or not math.isfinite(C.detach().sum().item())):
-        explain_not_finite(C, len(Zs), clouds, directions)
-    return C if reduction == "mean" else C * _points(task, clouds, C)
+    # Copied for the backward pass, in case the caller changes them meanwhile.
+    given = [None] * len(clouds) if weights is None else weights
+    constants = [None if w is None else w.clone() for w in given]
+    problem = PairProblem(len(Zs), n_columns, float(p), tuple(constants))
+    C: Tensor = _SlicedCost.apply(problem, directions, *clouds)  # type: ignore[no-untyped-call]
+    # A single cloud, or a point of weight 0, can be non-finite while C is finite.
+    is_hidden = len(clouds) == 1 or weights is not None
+    if not is_capturing(C) and (is_hidden or not math.isfinite(C.detach().sum().item())):
+        check_finite(C, len(Zs), clouds, directions)
+    return C if reduction == "mean" else C * _n_points(problem, clouds, C)
 
 
-def _are_alike(clouds: Sequence[Tensor], weights: Sequence[Tensor | None] | None) -> bool:
-    return weights is None and len({Z.shape[-2] for Z in clouds}) == 1
-
-
-def _one_by_one(
-    Zs: Sequence[Tensor],
-    Gs: Sequence[Tensor] | None,
-    directions: Tensor,
-    weights: Sequence[Tensor | None] | None,
-    p: float,
-    reduction: str,
-) -> Tensor:
-    """Solve the problems of the first dimension in turn: merged quantile grids are per pair."""
-    costs = [
-        sliced_cost(
-            [Z[r] for Z in Zs],
-            None if Gs is None else [G[r] for G in Gs],
-            directions=theta,
-            weights=None if weights is None else [None if w is None else w[r] for w in weights],
-            p=p,
-            reduction=reduction,
-        )
-        for r, theta in enumerate(directions)
-    ]
-    return torch.stack(costs)
-
-
-def _copy(weight: Tensor | None) -> Tensor | None:
-    """What the backward pass will find, whatever happens to the caller's tensor meanwhile."""
-    return None if weight is None else weight.clone()
+def _at(tensors: Sequence[Tensor | None] | None, r: int) -> Any:
+    """The r-th problem of tensors with a leading dimension of problems."""
+    return None if tensors is None else [None if x is None else x[r] for x in tensors]
 
 
 class _SlicedCost(torch.autograd.Function):
-    """Projection, sort and pair stage in one, because autograd would keep every pair."""
+    """Projection, sort and comparison in one function; autograd would store every pair."""
 
     @staticmethod
-    def forward(ctx: Any, task: PairProblem, theta: Tensor, *clouds: Tensor) -> Tensor:
+    def forward(ctx: Any, problem: PairProblem, theta: Tensor, *clouds: Tensor) -> Tensor:
         shift = clouds[0].mean(-2, keepdim=True)
-        groups = sort_clouds(task, theta, clouds, shift, with_origin=any(ctx.needs_input_grad))
-        ctx.task, ctx.ids = task, [group.ids for group in groups]
+        groups = sort_clouds(problem, theta, clouds, shift, with_origin=any(ctx.needs_input_grad))
+        ctx.problem, ctx.ids = problem, [group.ids for group in groups]
         ctx.save_for_backward(theta, shift, *clouds, *(x for group in groups for x in group[1:]))
-        return pair_costs(task, groups).to(theta.dtype)
+        return pair_costs(problem, groups).to(theta.dtype)
 
     @staticmethod
     @once_differentiable
@@ -148,11 +142,11 @@ class _SlicedCost(torch.autograd.Function):
         theta, shift, *saved = ctx.saved_tensors
         n_clouds = len(saved) - 2 * len(ctx.ids)
         clouds, tensors = saved[:n_clouds], iter(saved[n_clouds:])
-        groups = [CloudGroup(ids, next(tensors), next(tensors)) for ids in ctx.ids]
+        groups = [SortedClouds(ids, next(tensors), next(tensors)) for ids in ctx.ids]
         grad_theta = torch.zeros_like(theta) if ctx.needs_input_grad[1] else None
         grad_clouds: list[Tensor | None] = [None] * n_clouds
-        for group, grad in zip(groups, pair_grads(ctx.task, groups, *grads), strict=True):
-            assert group.origin is not None  # kept whenever a gradient was asked for
+        for group, grad in zip(groups, pair_grads(ctx.problem, groups, *grads), strict=True):
+            assert group.origin is not None  # stored whenever a gradient is needed
             back = unproject(grad, group.origin, theta)
             for i, (grad_P, grad_Z) in zip(group.ids, back, strict=True):
                 if ctx.needs_input_grad[2 + i]:
@@ -162,10 +156,155 @@ class _SlicedCost(torch.autograd.Function):
         return None, grad_theta, *grad_clouds
 
 
-def _points(task: PairProblem, clouds: Sequence[Tensor], C: Tensor) -> int | Tensor:
+def _n_points(problem: PairProblem, clouds: Sequence[Tensor], C: Tensor) -> int | Tensor:
+    """Number of points of each pair of clouds, of the smaller one where they differ."""
     sizes = [Z.shape[-2] for Z in clouds]
-    if len(set(sizes)) == 1:  # a number, for nothing is to be sent to the device
+    if len(set(sizes)) == 1:  # no tensor, because a transfer would synchronize with the device
         return sizes[0]
     n = torch.tensor(sizes, dtype=C.dtype, device=C.device)
-    rows, columns = n[: task.n_rows], n if task.n_columns is None else n[task.n_rows :]
+    rows, columns = n[: problem.n_rows], n if problem.n_columns is None else n[problem.n_rows :]
     return torch.minimum(rows.unsqueeze(1), columns)
+
+
+class PairProblem(NamedTuple):
+    """The pairs of clouds to compare: rows with each other (`n_columns` None) or with references.
+
+    Clouds are numbered with the rows first, then the references.
+    """
+
+    n_rows: int
+    n_columns: int | None
+    p: float
+    weights: tuple[Tensor | None, ...]
+
+    def column(self, j: int) -> int:
+        """Column of C that belongs to cloud j."""
+        return j if self.n_columns is None else j - self.n_rows
+
+
+class SortedClouds(NamedTuple):
+    """Clouds of equal size: `values` and `origin` are (…, clouds, directions, points)."""
+
+    ids: list[int]
+    values: Tensor
+    origin: Tensor | None
+
+
+def sort_clouds(
+    problem: PairProblem, theta: Tensor, clouds: Sequence[Tensor], shift: Tensor, with_origin: bool
+) -> list[SortedClouds]:
+    """Project and sort each cloud once, minus `shift`, those of equal size together."""
+    by_size: dict[tuple[int, int], list[int]] = {}
+    for i, (Z, w) in enumerate(zip(clouds, problem.weights, strict=True)):
+        key = (Z.shape[-2], -1 if w is None else i)  # a weighted cloud is its own group
+        by_size.setdefault(key, []).append(i)
+    groups = []
+    for (_, weighted), ids in by_size.items():
+        P = project(theta, [clouds[i] for i in ids], shift)
+        groups.append(SortedClouds(ids, *sort_rows_(P, with_origin=with_origin or weighted >= 0)))
+    return groups
+
+
+def pair_costs(problem: PairProblem, groups: Sequence[SortedClouds]) -> Tensor:
+    """Matrix of costs, rows against rows or rows against references."""
+    if len(groups) == 1 and (block := _group_block(problem, groups[0])):
+        return equal_size_cost(block.A, block.B, problem.p)  # the common case
+    values = groups[0].values
+    shape = (problem.n_rows, problem.n_columns or problem.n_rows)
+    C = values.new_zeros(shape, dtype=exact_dtype(values.device))
+    for group in groups:
+        if block := _group_block(problem, group):
+            C[_entries(block, C)] = equal_size_cost(block.A, block.B, problem.p)
+    for i, j, X, Y, grid in _pairs_between_groups(problem, groups):
+        cost = quantile_cost(X, Y, grid, problem.p)
+        C[i, problem.column(j)] = cost
+        if problem.n_columns is None:
+            C[j, i] = cost
+    return C
+
+
+def pair_grads(
+    problem: PairProblem, groups: Sequence[SortedClouds], grad_C: Tensor
+) -> list[Tensor]:
+    """Gradient in the sorted values of each group."""
+    g = grad_C if problem.n_columns else grad_C + grad_C.mT  # C has each unordered pair twice
+    grads = []
+    for group in groups:
+        block = _group_block(problem, group)
+        if block is None:
+            grads.append(torch.zeros_like(group.values))
+            continue
+        sides = len(block.rows), len(block.columns)
+        weight = g if g.shape[-2:] == sides else g[_entries(block, g)]
+        n = None if problem.n_columns is None else sides[0]
+        grad = equal_size_grad(group.values.flatten(-2), n, weight, problem.p)
+        grads.append(grad.view_as(group.values))
+    between: dict[int, Tensor] = {}
+    for i, j, X, Y, grid in _pairs_between_groups(problem, groups):
+        parts = quantile_grad(X, Y, grid, problem.p, g[i, problem.column(j)])
+        for cloud, part in zip((i, j), parts, strict=True):
+            between[cloud] = between[cloud].add_(part) if cloud in between else part
+    for group, grad in zip(groups, grads, strict=True):
+        for row, i in enumerate(group.ids):
+            if i in between:
+                grad[row] += between[i].T
+    return grads
+
+
+class _Block(NamedTuple):
+    """The entries of C within a group, and its clouds: rows of A against rows of B."""
+
+    rows: list[int]
+    columns: list[int]
+    A: Tensor
+    B: Tensor
+
+
+def _group_block(problem: PairProblem, group: SortedClouds) -> _Block | None:
+    ids, V = group.ids, group.values.flatten(-2)
+    if problem.n_columns is None:
+        return _Block(ids, ids, V, V) if len(ids) > 1 else None
+    n = sum(i < problem.n_rows for i in ids)
+    if n in (0, len(ids)):
+        return None
+    return _Block(ids[:n], [problem.column(j) for j in ids[n:]], V[..., :n, :], V[..., n:, :])
+
+
+def _entries(block: _Block, C: Tensor) -> tuple[Tensor, Tensor]:
+    rows, columns = (torch.tensor(x, device=C.device) for x in (block.rows, block.columns))
+    return rows.unsqueeze(1), columns
+
+
+def _pairs_between_groups(
+    problem: PairProblem, groups: Sequence[SortedClouds]
+) -> Iterator[tuple[int, int, Tensor, Tensor, QuantileGrid]]:
+    """Pairs from different groups: cloud numbers, sorted points (points, directions) and grid."""
+    if len(groups) == 1:
+        return
+    place = {i: (group, row) for group in groups for row, i in enumerate(group.ids)}
+    points: dict[int, Tensor] = {}
+    rows, references = range(problem.n_rows), range(problem.n_rows, len(place))
+    for i, j in combinations(rows, 2) if problem.n_columns is None else product(rows, references):
+        (a, row_a), (b, row_b) = place[i], place[j]
+        if a is b:
+            continue
+        for cloud, group, row in ((i, a, row_a), (j, b, row_b)):
+            if cloud not in points:
+                points[cloud] = group.values[row].T.contiguous()
+        if problem.weights[i] is None and problem.weights[j] is None:
+            n, m, like = a.values.shape[-1], b.values.shape[-1], a.values
+            grid = uniform_grid(n, m, like.dtype, like.device)
+        else:
+            levels = _levels(problem.weights[i], a, row_a), _levels(problem.weights[j], b, row_b)
+            grid = weighted_grid(*levels, dtype=a.values.dtype)
+        yield i, j, points[i], points[j], grid
+
+
+def _levels(weight: Tensor | None, group: SortedClouds, row: int) -> Tensor:
+    """Cumulative weights of a cloud's points in sorted order, (directions, points)."""
+    values = group.values[row]
+    if weight is None or group.origin is None:
+        n = values.shape[-1]
+        levels = torch.arange(1, n + 1, device=values.device, dtype=exact_dtype(values.device)) / n
+        return levels.expand(len(values), -1).contiguous()
+    return cumulative_weights(weight, group.origin[row])

@@ -16,7 +16,7 @@ from hotview._types import IntArray
 from hotview.losses.coupling import Coupling
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.losses.sliced import ReferenceCoupling
-from hotview.nn.batched import SideBySide, restack_networks, stack_networks, unstack_networks
+from hotview.nn.batched import PerMember, batch_networks, copy_weights
 from hotview.training.batches import Picks, span
 from hotview.training.cuda_graphs import GraphedStep
 from hotview.training.precision import in_precision
@@ -63,7 +63,7 @@ class BatchedTrainer:
     ) -> None:
         self.members = list(trainings)
         self.batch: Batch | None = None
-        self.network = stack_networks([member.network for member in self.members])
+        self.network = batch_networks([member.network for member in self.members])
         self.rounded = in_precision(self.network, precision)
         views = zip(*(member.sampler.data.views for member in self.members), strict=True)
         self.rows = [_StackedRows(replicas) for replicas in views]
@@ -86,13 +86,13 @@ class BatchedTrainer:
 
     def write_back(self) -> None:
         """Copy the members' parts of all tensors into their own networks and objectives."""
-        unstack_networks(self.network, [member.network for member in self.members])
+        copy_weights(self.network, [m.network for m in self.members], to_members=True)
         couplings = [member.objective.coupling for member in self.members]
         _unstack_couplings(self.objective.coupling, couplings)
 
     def take_over(self) -> None:
         """Copy what was changed in the members' own networks into the tensors of all."""
-        restack_networks(self.network, [member.network for member in self.members])
+        copy_weights(self.network, [m.network for m in self.members], to_members=False)
 
     def _step(self, batch: Batch) -> Evaluation:
         return train_step(self.rounded, self.objective, self.optimizer, batch, None)
@@ -156,7 +156,7 @@ class BatchedTrainer:
     def _can_be_recorded(self) -> bool:
         """Whether a step does the same operations again and again, as far as we know."""
         on_gpu = self.rows[0].device.type == "cuda"
-        own = any(isinstance(module, SideBySide) for module in self.network.modules())
+        own = any(isinstance(module, PerMember) for module in self.network.modules())
         alike = len(set(self._sizes())) <= 1  # others are compared one by one
         return on_gpu and alike and not own and self.optimizer is not None
 

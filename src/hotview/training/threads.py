@@ -10,8 +10,6 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from hotview.nn.thread_pool import several_workers
-
 __all__ = ["one_thread", "suited_threads"]
 
 # Fits in several threads at once: the first saves the settings, and the last puts them back.
@@ -52,7 +50,7 @@ def suited_threads(network: nn.Module, batch_size: int, device: torch.device) ->
     if device.type != "cpu" or work > _SMALL:
         yield
         return
-    with several_workers(torch.get_num_threads()), one_thread():
+    with one_thread():
         yield
 
 
