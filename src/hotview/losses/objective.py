@@ -14,7 +14,7 @@ from hotview.losses.view_regularizers import reconstruction_error, roughness
 from hotview.nn.fused_mlp import run_modules
 from hotview.nn.multiview import MultiViewNetwork
 
-__all__ = ["VIEW_REGULARIZERS", "Batch", "Evaluation", "Objective"]
+__all__ = ["VIEW_REGULARIZERS", "Batch", "Evaluation", "Objective", "Regularizer"]
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,11 @@ def _diffusion(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tenso
     return Terms({"diffusion": reconstruction_error(batch.coordinates, Fs["rows"])})
 
 
+#: R_S: from the network, a batch and the features of the batch's rows to terms
+Regularizer = Callable[[MultiViewNetwork, Batch, dict[str, list[Tensor]]], Terms]
+
 #: R_S by name
-VIEW_REGULARIZERS: dict[
-    str, Callable[[MultiViewNetwork, Batch, dict[str, list[Tensor]]], Terms]
-] = {
+VIEW_REGULARIZERS: dict[str, Regularizer] = {
     "none": _no_regularizer,
     "autoencoder": _autoencoder,
     "manifold": _manifold,
@@ -113,8 +114,8 @@ class Objective(nn.Module):
     ----------
     coupling : Coupling
         R_M.
-    view_regularizer : str
-        R_S, one of `VIEW_REGULARIZERS`.
+    view_regularizer : str or callable
+        R_S, one of `VIEW_REGULARIZERS` or a callable like these.
     coupling_weight : float or Tensor
         γ, or that of every replica.
     regularizer_weight : float or Tensor
@@ -131,7 +132,7 @@ class Objective(nn.Module):
     def __init__(
         self,
         coupling: Coupling,
-        view_regularizer: str,
+        view_regularizer: str | Regularizer,
         *,
         coupling_weight: float | Tensor,
         regularizer_weight: float | Tensor,
@@ -142,7 +143,11 @@ class Objective(nn.Module):
         super().__init__()
         self.coupling = coupling
         self.view_regularizer = view_regularizer
-        self.regularizer = VIEW_REGULARIZERS[view_regularizer]
+        self.regularizer = (
+            VIEW_REGULARIZERS[view_regularizer]
+            if isinstance(view_regularizer, str)
+            else view_regularizer
+        )
         self.coupling_weight, self.regularizer_weight = coupling_weight, regularizer_weight
         self.head_weight, self.teachers = head_weight, list(teachers)
         self.register_buffer("class_weight", class_weight)

@@ -53,7 +53,7 @@ def fit_rivals(judgments: Judgments, training: Mapping[str, Any], track: Track) 
     jobs: dict[str, Callable[[], Any]] = {
         name: partial(_fit_simple, method(), model, training) for name, method in _SIMPLE.items()
     }
-    if model.coupling != "none":
+    if str(model.coupling) != "none":
         jobs[_CONTROL] = partial(_fit_control, model, training)
     return [_score(name, jobs[name], judgments) for name in track(list(jobs), "fitting others")]
 

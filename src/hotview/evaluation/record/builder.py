@@ -103,7 +103,7 @@ def make_record(
 def _describe(estimator: Any, *, seen: bool) -> Record:
     return Record(
         kind=type(estimator).__name__,
-        coupling=estimator.coupling,
+        coupling=str(estimator.coupling),
         views=list(estimator.view_names_),
         columns=[int(estimator.n_features_per_view_[name]) for name in estimator.view_names_],
         classes=[str(c) for c in getattr(estimator, "classes_", ())],
