@@ -142,16 +142,11 @@ def join_parts(paths: Sequence[str | Path], out: str | Path) -> Path:
 def _make_model(settings: Settings, classes: Sequence[Any], impute: str | None) -> Any:
     same = ("n_components", "encoder_dim", "hidden", "batch_size", "learning_rate")
     given: dict[str, Any] = {name: getattr(settings, name) for name in same}
-    coupling, regularizer = (
-        as_coupling(settings.coupling),
-        as_regularizer(settings.view_regularizer),
-    )
-    values = {
-        "weight": settings.coupling_weight,
-        "n_groups": settings.n_references,
-        **vars(settings),
-    }
+    values = {**vars(settings), "weight": settings.coupling_weight}
+    values["n_groups"] = settings.n_references
+    coupling = as_coupling(settings.coupling)
     coupling.set_params(**{name: values[name] for name in coupling.get_params() if name in values})
+    regularizer = as_regularizer(settings.view_regularizer)
     if regularizer.get_params():
         regularizer.set_params(weight=settings.regularizer_weight)
     given |= {"coupling": coupling, "view_regularizer": regularizer}
