@@ -34,20 +34,17 @@ class Kind:
     format : str
         What the file calls itself.
     version : int
-        The newest version that can be read, and that is written.
+        The version of the format that is read and written.
     name : str
         What people call it, for errors.
     remedy : str
         What to do about one that cannot be read.
-    sealed : int, default=1
-        The first version with a checksum.
     """
 
     format: str
     version: int
     name: str
     remedy: str
-    sealed: int = 1
 
     def refuse(self, path: Path, problem: str, remedy: str | None = None) -> ValueError:
         """The error about a file that is not what it should be."""
@@ -148,7 +145,7 @@ def read_archive(path: Path, kind: Kind) -> Archive:
         raise refused.error from None
     except Exception as error:
         raise kind.refuse(path, f"it cannot be read ({_in_short(error)})") from error
-    if facts["version"] >= kind.sealed and told != found:
+    if told != found:
         raise kind.refuse(path, "its checksum is wrong: it was damaged or changed")
     return Archive(tensors, facts)
 
@@ -177,9 +174,10 @@ def _check_facts(path: Path, kind: Kind, facts: Any) -> None:
     version = facts.get("version")
     if type(version) is not int or version < 1:
         raise _RefusedError(kind.refuse(path, f"its format is {version!r}"))
-    if version > kind.version:
-        problem = f"its format is {version}, and the newest known here is {kind.version}"
-        raise _RefusedError(kind.refuse(path, problem, "Update hotview."))
+    if version != kind.version:
+        problem = f"its format is {version}, and this hotview reads format {kind.version}"
+        newer = "Update hotview." if version > kind.version else None
+        raise _RefusedError(kind.refuse(path, problem, newer))
 
 
 def _as_text(facts: Mapping[str, Any]) -> str:

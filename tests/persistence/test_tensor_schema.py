@@ -1,10 +1,10 @@
 import pytest
 import torch
+from hotview.persistence.tensor_schema import check_layout
 
 from hotview._archive import read_archive
 from hotview.persistence.deserialize import make_estimator
 from hotview.persistence.models import _MODEL
-from hotview.persistence.tensor_schema import check_layout
 
 
 def test_every_tensor_is_needed_and_of_one_shape(saved):
