@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from hotview._archive import Kind, read_archive, write_archive
 
-KIND = Kind("test", 2, "a test", "Write it again.", sealed=2)
+KIND = Kind("test", 2, "a test", "Write it again.")
 TENSORS = {
     "a.weight": torch.arange(6.0).view(2, 3),
     "a.bias": torch.tensor(3, dtype=torch.int64),
@@ -116,18 +116,22 @@ def test_facts_that_are_none_are_refused(path, text):
 
 
 def test_text_that_cannot_be_written_is_refused(path):
-    text = '{"format": "test", "version": 1, "x": "\\ud800"}'
+    text = '{"format": "test", "version": 2, "x": "\\ud800"}'
     save_file(TENSORS, path, {"hotview": text})
     with pytest.raises(ValueError, match="to be a test that hotview saved, but it cannot be read"):
         read_archive(path, KIND)
 
 
-def test_only_files_from_before_there_was_a_checksum_may_lack_one(path):
-    told = {"format": "test", "version": 1}
-    save_file(TENSORS, path, {"hotview": json.dumps(told)})
-    assert read_archive(path, KIND).facts == told
-    save_file(TENSORS, path, {"hotview": json.dumps({**told, "version": 2})})
+def test_a_file_without_a_checksum_is_refused(path):
+    save_file(TENSORS, path, {"hotview": json.dumps({"format": "test", "version": 2})})
     with pytest.raises(ValueError, match="its checksum is wrong"):
+        read_archive(path, KIND)
+
+
+@pytest.mark.parametrize(("version", "remedy"), ((1, "Write it again"), (3, "Update hotview")))
+def test_other_versions_are_refused(path, version, remedy):
+    save_file(TENSORS, path, {"hotview": json.dumps({"format": "test", "version": version})})
+    with pytest.raises(ValueError, match=rf"format is {version}, and this .* 2\. {remedy}"):
         read_archive(path, KIND)
 
 
@@ -145,7 +149,7 @@ from pathlib import Path
 from hotview._archive import Kind, write_archive
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-kind = Kind("test", 2, "a test", "Write it again.", sealed=2)
+kind = Kind("test", 2, "a test", "Write it again.")
 try:
     write_archive(Path(sys.argv[1]), kind, {"a": torch.zeros(100_000)}, {})
 except OSError as error:

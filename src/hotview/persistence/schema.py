@@ -192,9 +192,12 @@ def _check_members(model: SavedModel, n_views: int, n_classes: int) -> None:
         sizes = (0, 0) if fusion is None else (len(fusion.heads), len(fusion.log_prior))
         expected = (n_views, n_classes) if n_classes > 0 else (0, 0)
         _require(sizes == expected, "its fusion is of other heads than it has")
-        knn = member.predictors.voters if member.predictors else []
-        _require(n_classes > 0 or not knn, "its predictors do not fit its estimator")
-        _require(all(one.n_neighbors > 0 for one in knn), "its predictors have no neighbors")
+        if (predictors := member.predictors) is not None:
+            knn, ridge = predictors.voters, predictors.ridge
+            fits = len(knn) == n_views and all(one.n_neighbors > 0 for one in knn)
+            _require(fits, "its predictors are of other views than it has")
+            has_ridge = ridge is not None and len(ridge.weights) == n_views
+            _require(fusion is not None and fusion.joint == has_ridge, "its ridge does not fit")
 
 
 def _require(fits: bool, problem: str) -> None:
@@ -304,7 +307,9 @@ def _expected_predictors(
         yield f"{knn}.basis.mean", (n_columns,), "float32"
         yield f"{knn}.basis.directions", (n_columns, f"components of {at}, {s}"), "float32"
         n_components = tensors[f"{knn}.basis.directions"].shape[1]
-        n_features = tensors[f"{at}.network.maps.{s}.weight"].shape[1]
+        features = f"{at}.network.maps.{s}.weight"
+        yield features, (widths.n_components, f"features of {at}, {s}"), "float32"
+        n_features = tensors[features].shape[1]
         yield f"{knn}.places", (n, n_components + n_features), "float32"
         _require(len(tensors[f"{knn}.places"]) > 0, f"there are no neighbors in view {s}")
         yield f"{knn}.shares", (n, widths.n_classes), "float"
