@@ -371,7 +371,7 @@ def find_spec(
     """
     if isinstance(value, base):
         return value
-    if isinstance(value, str):
+    if not isinstance(value, type | torch.nn.Module):
         return by_name[check_choice(base.parameter, value, by_name)]()
     is_class = isinstance(value, type) and issubclass(value, base)
     given = f"the class {value.__name__}" if is_class else f"{value!r:.200}"
