@@ -118,9 +118,11 @@ def plain_parameters(estimator: Any) -> dict[str, Any]:
     >>> found["coupling"], found["coupling__weight"]
     ('lscca', 0.5)
     """
+    from hotview.losses.specifications import Specification
+
     given = estimator.get_params()
-    specs = {name: str(given[name]) for name in ("coupling", "view_regularizer")}
-    found: dict[str, Any] = plain({**given, **specs}, 12)
+    names = {k: v.label for k, v in given.items() if isinstance(v, Specification)}
+    found: dict[str, Any] = plain({**given, **names}, 12)
     return found
 
 

@@ -39,9 +39,9 @@ LETTERS: Mapping[str, str] = {
     "batch_size": "batch size",
     "coupling__n_projections": "projections M",
     "coupling__n_references": "references K",
-    "coupling__orthogonality_weight": "α (orthogonality_weight)",
-    "view_regularizer__weight": "τ (weight of the view regularizer)",
-    "coupling__weight": "γ (weight of the coupling)",
+    "coupling__orthogonality_weight": "α (coupling__orthogonality_weight)",
+    "view_regularizer__weight": "τ (view_regularizer__weight)",
+    "coupling__weight": "γ (coupling__weight)",
 }
 
 _TITLES = {

@@ -201,7 +201,7 @@ TWO_GROUPS = (HOTPairwiseSpec(n_groups=2), HOTReferenceSpec(n_references=2))
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("coupling", TWO_GROUPS, ids=str)
+@pytest.mark.parametrize("coupling", TWO_GROUPS, ids=repr)
 def test_planted_groups_of_views_are_found(coupling, seed):
     data = make_views(600, n_views=6, n_groups=2, random_state=seed)
     model = MultiViewEncoder(coupling, max_epochs=10, random_state=seed, **PLANTED)

@@ -88,7 +88,7 @@ def test_specifications_can_be_cloned_and_pickled(name):
         assert other is not spec
         assert other.get_params() == spec.get_params()
         assert repr(other) == repr(spec)
-    assert str(spec) == spec.name == name
+    assert spec.label == spec.name == name
 
 
 @pytest.mark.parametrize("name", CLASSES)

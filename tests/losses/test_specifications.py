@@ -61,7 +61,7 @@ def own_classifier(**parameters):
 def test_regularizers_are_found_by_name_cloned_and_pickled(name):
     spec = as_regularizer(name)
     assert type(spec) is REGULARIZERS[name]
-    assert str(spec) == spec.name == name
+    assert spec.label == spec.name == name
     for other in (clone(spec), pickle.loads(pickle.dumps(spec))):
         assert repr(other) == repr(spec)
     assert spec.needs_decoders == (name == "autoencoder")

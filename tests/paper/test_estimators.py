@@ -27,7 +27,7 @@ def test_the_papers_settings_are_taken_literally():
     assert {name: given.get(name) for name in SETTINGS if name not in without} == {
         name: value for name, value in SETTINGS.items() if name not in without
     }
-    losses = (str(given["coupling"]), str(given["view_regularizer"]))
+    losses = (given["coupling"].name, given["view_regularizer"].name)
     assert losses == ("sw-reference", "autoencoder")
     assert given["head_weight"] == 0
     assert given["random_state"] == 3

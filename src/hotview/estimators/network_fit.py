@@ -173,9 +173,9 @@ class NetworkFit:
     def _remark_on_data(self, reading: Reading, data: TrainingRows) -> None:
         if self["coupling"].needs_alignment:
             missing = self.source.n_linked - len(data.aligned)
-            diagnostics.remark_on_incomplete(str(self["coupling"]), missing)
+            diagnostics.remark_on_incomplete(self["coupling"].label, missing)
         diagnostics.remark_on_columns(reading.scans, standardize=self["standardize"])
-        diagnostics.remark_on_few_views(str(self["coupling"]), len(self.names))
+        diagnostics.remark_on_few_views(self["coupling"].label, len(self.names))
         if self.labels is not None:
             diagnostics.remark_on_classes(self.labels.classes, self.names, data)
 
@@ -212,8 +212,8 @@ class NetworkFit:
             return
         if self.source.unaligned or len(data.aligned) < 2:
             raise ValueError(
-                f"Expected aligned rows for coupling='{self['coupling']}', which compares the same "
-                "individuals in all views, but "
+                f"Expected aligned rows for coupling={self['coupling'].label!r}, which compares the "
+                "same individuals in all views, but "
                 + (
                     f"views {list(self.source.unaligned)} have unaligned ones. "
                     if self.source.unaligned

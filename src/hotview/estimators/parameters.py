@@ -84,8 +84,8 @@ def _check_devices(devices: Any, regularizer: RegularizerSpec) -> None:
         check_count("devices", devices)
     if regularizer.name is None:
         raise ValueError(
-            f"Expected devices=None, because the view regularizer {regularizer} is not one of "
-            "hotview's and would get the rows of one process only, but it is "
+            f"Expected devices=None, because the view regularizer {regularizer.label} is not one "
+            "of hotview's and would get the rows of one process only, but it is "
             f"{devices!r}. Leave devices out."
         )
 

@@ -72,7 +72,9 @@ class Specification(BaseEstimator, ABC):  # type: ignore[misc]
         """The name by which an estimator takes it; None for a user's own class."""
         return vars(type(self)).get("_name")
 
-    def __str__(self) -> str:
+    @property
+    def label(self) -> str:
+        """The name, or the class of a user's own specification, for messages."""
         return self.name or type(self).__name__
 
     @abstractmethod

@@ -42,9 +42,9 @@ def test_the_pictures_have_a_panel_per_parameter(results):
     figure = part.pictures["figure4-paper.svg"]()
     titles = [ax.get_title() for ax in figure.axes]
     assert titles == [
-        "α (orthogonality_weight): HOT (11)",
-        "τ (weight of the view regularizer): HOT (11) + AE",
-        "γ (weight of the coupling): HOT (11)",
+        "α (coupling__orthogonality_weight): HOT (11)",
+        "τ (view_regularizer__weight): HOT (11) + AE",
+        "γ (coupling__weight): HOT (11)",
     ]
     assert len({ax.get_ylim() for ax in figure.axes}) == 1
     (legend,) = figure.legends

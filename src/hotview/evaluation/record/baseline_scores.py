@@ -21,6 +21,7 @@ from hotview.evaluation.baselines import (
 from hotview.evaluation.record.intervals import compare, share
 from hotview.evaluation.record.schema import Rival
 from hotview.evaluation.record.scores import Judgments, Track
+from hotview.losses.coupling_specs import as_coupling
 
 __all__ = ["fit_rivals"]
 
@@ -53,7 +54,7 @@ def fit_rivals(judgments: Judgments, training: Mapping[str, Any], track: Track) 
     jobs: dict[str, Callable[[], Any]] = {
         name: partial(_fit_simple, method(), model, training) for name, method in _SIMPLE.items()
     }
-    if str(model.coupling) != "none":
+    if as_coupling(model.coupling).label != "none":
         jobs[_CONTROL] = partial(_fit_control, model, training)
     return [_score(name, jobs[name], judgments) for name in track(list(jobs), "fitting others")]
 

@@ -25,6 +25,7 @@ from hotview.evaluation.record.model_summary import (
 )
 from hotview.evaluation.record.schema import Record
 from hotview.evaluation.record.scores import Judgments, Track, score_rows
+from hotview.losses.coupling_specs import as_coupling
 from hotview.training.progress import wants_progress
 
 __all__ = ["make_record"]
@@ -103,7 +104,7 @@ def make_record(
 def _describe(estimator: Any, *, seen: bool) -> Record:
     return Record(
         kind=type(estimator).__name__,
-        coupling=str(estimator.coupling),
+        coupling=as_coupling(estimator.coupling).label,
         views=list(estimator.view_names_),
         columns=[int(estimator.n_features_per_view_[name]) for name in estimator.view_names_],
         classes=[str(c) for c in getattr(estimator, "classes_", ())],
