@@ -212,8 +212,8 @@ class NetworkFit:
             return
         if self.source.unaligned or len(data.aligned) < 2:
             raise ValueError(
-                f"Expected aligned rows for coupling={self['coupling'].label!r}, which compares the "
-                "same individuals in all views, but "
+                f"Expected aligned rows for coupling={self['coupling'].label!r}, which compares "
+                "the same individuals in all views, but "
                 + (
                     f"views {list(self.source.unaligned)} have unaligned ones. "
                     if self.source.unaligned
