@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["decode", "encode", "shorten"]
+__all__ = ["decode", "encode", "require", "shorten"]
 
 _MAX_INT = 2**31
 _SCALARS: dict[Any, Any] = {int: int, float: float, bool: bool, str: str}
@@ -102,7 +102,7 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
         return data
     if kind is Tensor or origin is np.ndarray:
         if at not in tensors:
-            _require(optional, f"it lacks {at!r}")
+            require(optional, f"it lacks {at!r}")
             return None
         return tensors[at] if kind is Tensor else tensors[at].numpy()
     if args == (str, Tensor):
@@ -114,21 +114,35 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         names = [field.name for field in fields(kind)]
-        _require(isinstance(data, dict), problem)
+        require(isinstance(data, dict), problem)
         for name in data.keys() ^ set(names):
             raise ValueError(f"{'unexpected' if name in data else 'it lacks'} {_join(at, name)!r}")
         return kind(**{n: decode(hints[n], data[n], tensors, _join(at, n)) for n in names})  # type: ignore[operator]
     if origin in (list, tuple):
-        _require(isinstance(data, list), problem)
+        require(isinstance(data, list), problem)
         return origin(decode(args[0], x, tensors, _join(at, i)) for i, x in enumerate(data))
     if origin is dict:
-        _require(isinstance(data, dict), problem)
+        require(isinstance(data, dict), problem)
         return {k: decode(args[1], x, tensors, _join(at, k)) for k, x in data.items()}
     accepted = (int, float) if kind is float else (kind,)  # JSON may hold a whole number for it
-    _require(type(data) in accepted, problem)
-    _require(kind is not int or 0 <= data < _MAX_INT, problem)
-    _require(kind is not float or math.isfinite(data), problem)
+    require(type(data) in accepted, problem)
+    require(kind is not int or 0 <= data < _MAX_INT, problem)
+    require(kind is not float or math.isfinite(data), problem)
     return data
+
+
+def require(fits: bool, problem: str) -> None:
+    """Raise an error unless a condition holds.
+
+    Parameters
+    ----------
+    fits : bool
+        The condition.
+    problem : str
+        What is wrong with the file where it does not hold.
+    """
+    if not fits:
+        raise ValueError(problem)
 
 
 def shorten(value: Any) -> str:
@@ -163,8 +177,3 @@ def _resolve(kind: Any) -> tuple[Any, Any, tuple[Any, ...]]:
 
 def _join(at: str, part: object) -> str:
     return f"{at}.{part}" if at else str(part)
-
-
-def _require(fits: bool, problem: str) -> None:
-    if not fits:
-        raise ValueError(problem)

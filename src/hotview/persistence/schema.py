@@ -22,7 +22,7 @@ from hotview.estimators.output_containers import CONTAINERS
 from hotview.losses.coupling_specs import COUPLINGS
 from hotview.losses.specifications import REGULARIZERS, Specification
 from hotview.nn.multiview import Widths
-from hotview.persistence.codec import shorten
+from hotview.persistence.codec import require, shorten
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.columns import Columns
@@ -124,37 +124,37 @@ def check_model(model: SavedModel) -> None:
         The model, of the right types.
     """
     names = [view.name for view in model.views]
-    _require(len(set(names)) == len(names) > 0, "its views have no different names")
+    require(len(set(names)) == len(names) > 0, "its views have no different names")
     for view in model.views:
-        _require(can_be_saved(view.name), f"a view cannot be called {shorten(view.name)}")
+        require(can_be_saved(view.name), f"a view cannot be called {shorten(view.name)}")
         fits = view.columns is None or len(view.columns) == view.n_columns
-        _require(fits and view.n_columns > 0, f"its columns of view {view.name!r} do not fit")
-    _require(set(model.own_encoders) <= set(names), "its own encoders are of unknown views")
-    _require(model.batch_size > 0, "its 'batch_size' cannot be 0")
-    _require(model.output in (None, *CONTAINERS), f"its 'output' cannot be {model.output!r}")
-    _require(model.estimator in CLASSES, f"its 'estimator' cannot be {shorten(model.estimator)}")
+        require(fits and view.n_columns > 0, f"its columns of view {view.name!r} do not fit")
+    require(set(model.own_encoders) <= set(names), "its own encoders are of unknown views")
+    require(model.batch_size > 0, "its 'batch_size' cannot be 0")
+    require(model.output in (None, *CONTAINERS), f"its 'output' cannot be {model.output!r}")
+    require(model.estimator in CLASSES, f"its 'estimator' cannot be {shorten(model.estimator)}")
     _check_parameters(CLASSES[model.estimator], model.parameters)
     is_classifier = model.estimator == "MultiViewClassifier"
-    _require((model.classes is not None) == is_classifier, "its classes do not fit its estimator")
+    require((model.classes is not None) == is_classifier, "its classes do not fit its estimator")
     if model.classes is not None:
-        _require(_is_classes(model.classes), f"its classes cannot be {shorten(model.classes)}")
+        require(_is_classes(model.classes), f"its classes cannot be {shorten(model.classes)}")
     _check_members(model, len(names), len(model.classes.labels) if model.classes else 0)
 
 
 def _check_parameters(estimator: type[MultiViewEstimator], parameters: dict[str, Any]) -> None:
     unknown = parameters.keys() - (estimator().get_params(deep=False).keys() - set(NOT_SAVED))
-    _require(not unknown, f"there are no such parameters: {shorten(sorted(unknown))}")
+    require(not unknown, f"there are no such parameters: {shorten(sorted(unknown))}")
     if isinstance(weights := parameters.get("class_weight"), dict):
         is_valid = isinstance(weights.get("items"), list) and all(
             isinstance(item, list)
             and list(map(type, item)) in [[label, float] for label in (str, int, float, bool)]
             for item in weights["items"]
         )
-        _require(is_valid, f"its 'class_weight' cannot be {shorten(weights)}")
+        require(is_valid, f"its 'class_weight' cannot be {shorten(weights)}")
     for name, by_name in SPECIFICATIONS.items():
         if isinstance(value := parameters.get(name), dict):
             is_valid = _is_specification(value, by_name)
-            _require(is_valid, f"its {name!r} cannot be {shorten(value)}")
+            require(is_valid, f"its {name!r} cannot be {shorten(value)}")
 
 
 def _is_specification(value: dict[str, Any], by_name: Mapping[str, type[Specification]]) -> bool:
@@ -182,27 +182,22 @@ def _is_classes(classes: SavedClasses) -> bool:
 def _check_members(model: SavedModel, n_views: int, n_classes: int) -> None:
     if (pool := model.pool) is not None:
         sizes = (len(pool.complete), len(pool.partial))
-        _require(sizes == (n_views + 1, n_views), "its pool is of other views than it has")
+        require(sizes == (n_views + 1, n_views), "its pool is of other views than it has")
     kinds = {(member.plan is None, member.fusion is None) for member in model.members}
-    _require(len(kinds) == 1, "it has no members, or different ones")
+    require(len(kinds) == 1, "it has no members, or different ones")
     for member in model.members:
         numbers = all(type(x) in (int, float) for row in member.history for x in row.values())
-        _require(numbers, "its 'history' holds what is no number")
+        require(numbers, "its 'history' holds what is no number")
         fusion = member.fusion
         sizes = (0, 0) if fusion is None else (len(fusion.heads), len(fusion.log_prior))
         expected = (n_views, n_classes) if n_classes > 0 else (0, 0)
-        _require(sizes == expected, "its fusion is of other heads than it has")
+        require(sizes == expected, "its fusion is of other heads than it has")
         if (predictors := member.predictors) is not None:
             knn, ridge = predictors.voters, predictors.ridge
             fits = len(knn) == n_views and all(one.n_neighbors > 0 for one in knn)
-            _require(fits, "its predictors are of other views than it has")
+            require(fits, "its predictors are of other views than it has")
             has_ridge = ridge is not None and len(ridge.weights) == n_views
-            _require(fusion is not None and fusion.joint == has_ridge, "its ridge does not fit")
-
-
-def _require(fits: bool, problem: str) -> None:
-    if not fits:
-        raise ValueError(problem)
+            require(fusion is not None and fusion.joint == has_ridge, "its ridge does not fit")
 
 
 #: sizes, or names of sizes that the file itself decides on, equal wherever they occur
@@ -233,7 +228,7 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
         seen.add(name)
         if (found := tensors.get(name)) is None:
             optional = name.endswith((".fill", ".mask")) or name == "references"
-            _require(optional, f"it lacks {name!r}")
+            require(optional, f"it lacks {name!r}")
             continue
         fits = found.ndim == len(shape) and all(
             n == (sizes.setdefault(size, n) if isinstance(size, str) else size)
@@ -246,9 +241,9 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
                 f"{list(found.shape)} of {found.dtype}"
             )
         may_be_infinite = ".plan." in name or name == "references"
-        _require(may_be_infinite or bool(found.isfinite().all()), f"its {name!r} is not finite")
+        require(may_be_infinite or bool(found.isfinite().all()), f"its {name!r} is not finite")
     unexpected = tensors.keys() - seen
-    _require(not unexpected, f"unexpected tensor {min(unexpected, default='')!r}")
+    require(not unexpected, f"unexpected tensor {min(unexpected, default='')!r}")
 
 
 def _check_network(model: SavedModel, network: Mapping[str, Tensor], widths: Widths) -> None:
@@ -256,8 +251,8 @@ def _check_network(model: SavedModel, network: Mapping[str, Tensor], widths: Wid
     theirs = tuple(f"encoders.{s}." for s in own)  # whose code determines their tensors
     for name, tensor in network.items():
         if not name.startswith(theirs):
-            _require(tensor.dtype == torch.float32, f"{name!r} should be of float32")
-            _require(bool(tensor.isfinite().all()), f"its {name!r} is not finite")
+            require(tensor.dtype == torch.float32, f"{name!r} should be of float32")
+            require(bool(tensor.isfinite().all()), f"its {name!r} is not finite")
     n_weights = 0
     for s, (n_columns, hidden) in enumerate(zip(widths.columns, widths.hidden, strict=True)):
         n_features = 1 if s in own else widths.encoder_dim
@@ -266,7 +261,7 @@ def _check_network(model: SavedModel, network: Mapping[str, Tensor], widths: Wid
             layers = pairwise((n_columns, *hidden, n_features))
             n_weights += sum(n_in * n_out for n_in, n_out in layers)
     n_found = sum(tensor.numel() for tensor in network.values())
-    _require(n_weights <= n_found, f"it lacks weights: {n_found} of {n_weights} are there")
+    require(n_weights <= n_found, f"it lacks weights: {n_found} of {n_weights} are there")
 
 
 def _expected_tensors(
@@ -311,7 +306,7 @@ def _expected_predictors(
         yield features, (widths.n_components, f"features of {at}, {s}"), "float32"
         n_features = tensors[features].shape[1]
         yield f"{knn}.places", (n, n_components + n_features), "float32"
-        _require(len(tensors[f"{knn}.places"]) > 0, f"there are no neighbors in view {s}")
+        require(len(tensors[f"{knn}.places"]) > 0, f"there are no neighbors in view {s}")
         yield f"{knn}.shares", (n, widths.n_classes), "float"
         if joint:
             yield f"{at}.predictors.ridge.weights.{s}", (n_columns, widths.n_classes), "float64"
