@@ -1,4 +1,4 @@
-"""The semi-supervised estimator: classes from any subset of views."""
+"""The semi-supervised classifier of any subset of views."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
 
     Minimizes :math:`L + γ R_M + τ \sum_s R_S`, objective (3) of Luo, Xu and Carin (2020), where
     `coupling` is :math:`R_M` and `view_regularizer` is :math:`R_S`. With `pseudo_labels`, L is the
-    cross entropy of a head per view on labels that have spread among the view's neighbors, and new
-    rows are judged by the votes of their neighbors and by a ridge regression; without, L is that of
-    a softmax layer on the features of all views, as in the paper, beside which every view has a
-    head of its own for rows that lack views.
+    cross entropy of a head per view on soft labels, propagated over the neighbor graph of the view,
+    and new rows are predicted by their nearest neighbors and by a ridge regression. Without, L is
+    that of a softmax layer on the features of all views, as in the paper, and every view has a head
+    of its own for rows that lack views.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The unsupervised estimator: one encoder per view, and how the views belong together."""
+"""The unsupervised estimator: an encoder per view, and a plan over the views."""
 
 from __future__ import annotations
 
@@ -99,31 +99,31 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     Attributes
     ----------
     plan_ : Plan or None
-        The plan W over the views and its costs C, from a last pass over all rows; None for
+        The plan W over the views and its costs C, computed from all rows after training; None for
         ``coupling="none"``.
     view_labels_ : ndarray of int64 or None
         The group of every view.
     references_ : ndarray of shape (K, points, n_components) or None
-        The reference clouds, where the coupling has any; with several replicas, those of each, in
-        the order of the columns of `plan_`.
+        The reference clouds, if the coupling has any, in the order of the columns of `plan_`; with
+        several networks, those of each.
     history_ : History
-        What was recorded in every epoch: the loss and its terms, the effective rank of every
-        view's latents, the error of the plan's marginals, seconds.
+        Per epoch: the loss and its terms, the effective rank of every view's latents, the error of
+        the plan's marginals, and seconds.
     network_ : nn.Module
         The trained network.
     networks_, histories_, plans_ : list
-        The same of every replica, the first being the one above (but `plan_` is their mean).
+        The same of every ensemble member; `network_` and `history_` are those of the first, and
+        `plan_` is the mean.
     view_names_, n_views_, n_features_per_view_ : list of str, int, dict of str to int
-        The views of `fit`, and their numbers of columns.
+        Names and number of the views, and their numbers of columns.
     batch_size_ : int
-        Rows of the largest view in a step.
+        Number of rows of the largest view in a step.
     trained_on_ : dict of str to object
-        What the model was trained on: numbers of rows and labels, seconds, versions, the device,
-        the precision.
+        Provenance of the model: numbers of rows and labels, seconds, versions, device, precision.
     fit_warnings_ : list of str
-        The warnings of the fit.
+        Warnings of `fit`.
     metadata_ : dict of str to object
-        Empty after `fit`; what is put in is saved with the model, if JSON can hold it.
+        The user's metadata, saved with the model; empty after `fit`. JSON must be able to hold it.
 
     Examples
     --------
