@@ -45,7 +45,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
-from hotview import MultiViewEncoder
+from hotview import DGCCASpec, MultiViewEncoder
 from hotview.datasets import load_handwritten, make_views
 
 HIDDEN, N_FEATURES, N_COMPONENTS = 128, 20, 10
@@ -138,13 +138,12 @@ def encode(encoders: Sequence[nn.Module], Xs: list[Any]) -> list[Any]:
 
 def train_ours(case: Case, device: str, seed: int) -> Callable[[list[Any]], list[Any]]:
     model = MultiViewEncoder(
-        "dgcca",
+        DGCCASpec(1.0),
         "none",
         hidden=(HIDDEN,),
         encoder_dim=N_FEATURES,
         n_components=N_COMPONENTS,
         initialization="random",
-        coupling_weight=1.0,
         standardize=False,
         max_epochs=case.epochs,
         batch_size=BATCH_SIZE,

@@ -28,7 +28,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.linear_model import LogisticRegression
 
-from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview import DiffusionSpec, MultiViewClassifier, MultiViewEncoder
 from hotview._files import atomic_write
 from hotview.datasets import load_caltech, load_handwritten, read_views, unalign
 from hotview.evaluation import (
@@ -61,13 +61,11 @@ PARTS: dict[str, dict[str, Any]] = {
 ENCODERS: dict[str, dict[str, Any]] = {
     "features, default": {},
     "features, diffusion": {
-        "view_regularizer": "diffusion",
-        "regularizer_weight": 1.0,
+        "view_regularizer": DiffusionSpec(1.0),
         "learning_rate": 0.003,
     },
     "features, diffusion, without coupling": {
-        "view_regularizer": "diffusion",
-        "regularizer_weight": 1.0,
+        "view_regularizer": DiffusionSpec(1.0),
         "learning_rate": 0.003,
         "coupling": "none",
     },

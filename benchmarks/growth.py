@@ -120,9 +120,13 @@ def batch_line(sizes: Sequence[int], device: str) -> Iterator[dict[str, Any]]:
 
 
 def directions_line(sizes: Sequence[int], device: str) -> Iterator[dict[str, Any]]:
+    from hotview import HOTReferenceSpec
+
     views = make(6, 10_000)
     for n in sizes:
-        seconds = epoch_seconds(views, device, 10, batch_size=1000, n_projections=n)
+        seconds = epoch_seconds(
+            views, device, 10, batch_size=1000, coupling=HOTReferenceSpec(n_projections=n)
+        )
         yield {"size": n, "seconds": seconds / 10}
 
 

@@ -62,10 +62,12 @@ from rich.table import Table
 from hotview import MultiViewClassifier
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators import fit
+from paper.estimators import constructor_parameters
 from paper.models import PLAIN, SETTINGS
 
 OUT = RESULTS / "paper_training.json"
 EPOCHS, N_STEPS = 100, 300
+LOSSES = {"coupling": "hot-reference", "view_regularizer": "autoencoder"}
 TURNS = 5
 TARGET, MOST_SECONDS = 2.0, 0.4
 PEER, OURS, EVERY = "naive", "hotview", "hotview, every thread"
@@ -107,12 +109,11 @@ def naive_accuracy(model: Model, split: Any, device: str) -> float:
 
 def run_ours(split: Any, device: str) -> Found:
     model = MultiViewClassifier(
-        "hot-reference",
-        "autoencoder",
+        **constructor_parameters({**LOSSES, **PLAIN, **SETTINGS, "max_epochs": EPOCHS}),
+        head_weight=0.0,
         device=device,
         random_state=0,
         verbose=False,
-        **{**PLAIN, **SETTINGS, "max_epochs": EPOCHS},
     )
     seconds = timed(
         lambda: model.fit(split.linked, split.target, unaligned=split.unaligned), device

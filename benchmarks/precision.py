@@ -53,6 +53,7 @@ from hotview.estimators.fit import _team
 from hotview.estimators.network_fit import NetworkFit
 from hotview.training.precision import in_precision
 from hotview.training.threads import suited_threads
+from paper.estimators import constructor_parameters
 from paper.models import PLAIN, SETTINGS
 from paper.statistics import paired_difference
 
@@ -65,10 +66,15 @@ N_SPLITS = 10
 BASE, OTHER_SEED = "float32", "float32, other seeds"
 TRAININGS: dict[str, dict[str, Any]] = {
     "paper": {
-        "coupling": "hot-reference",
-        "view_regularizer": "autoencoder",
-        **PLAIN,
-        **SETTINGS,
+        **constructor_parameters(
+            {
+                "coupling": "hot-reference",
+                "view_regularizer": "autoencoder",
+                **PLAIN,
+                **SETTINGS,
+            }
+        ),
+        "head_weight": 0.0,
     },
     "default": {},
 }

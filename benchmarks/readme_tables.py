@@ -351,7 +351,7 @@ def _over(table: str, dataset: str, method: str, settings: str) -> str:
 
 
 def _exact(task: str, method: str, settings: str) -> str:
-    exact = {"orthogonality_weight": "inf"}
+    exact = {"coupling__orthogonality_weight": "inf"}
     where = ("claims", "handwritten", method, settings, task)
     return _difference(_entry(*where, overrides=exact)["test"], _entry(*where)["test"])
 

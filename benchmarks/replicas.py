@@ -28,6 +28,7 @@ from hotview.datasets import load_handwritten, unalign
 from hotview.estimators import fit
 from hotview.estimators.batched_fit import fit_batched
 from hotview.training.loop import SingleTrainer
+from paper.estimators import constructor_parameters
 from paper.models import SETTINGS
 
 OUT = Path(__file__).parent.parent / "results" / "bench" / "replicas.json"
@@ -39,9 +40,9 @@ def make_fits(n: int, device: str, regularizer: str) -> list[Any]:
     fits = []
     for t in range(n):
         data = unalign(digits.views, digits.target, random_state=t)
-        model = MultiViewClassifier(
-            "hot-reference", regularizer, device=device, random_state=t, **SETTINGS
-        )
+        losses = {"coupling": "hot-reference", "view_regularizer": regularizer}
+        given = constructor_parameters({**losses, **SETTINGS})
+        model = MultiViewClassifier(**given, head_weight=0.0, device=device, random_state=t)
         arguments = {"Xs": data.linked, "y": data.target, "unaligned": data.unaligned}
         fits.append((model, arguments))
     return fits

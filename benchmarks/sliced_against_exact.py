@@ -60,6 +60,7 @@ from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import draw_directions, sliced_cost
 from hotview.training.effective_rank import effective_rank
 from hotview.training.pca import agree_on_signs
+from paper.estimators import constructor_parameters
 from paper.models import SETTINGS
 
 RESULTS = Path(__file__).parent.parent / "results" / "bench" / "sliced_against_exact.json"
@@ -179,8 +180,7 @@ def untrained(trial: Trial) -> Encode:
 
 def trained(trial: Trial, coupling: str, settings: Mapping[str, Any], max_epochs: int) -> Encode:
     encoder = MultiViewEncoder(
-        coupling=coupling,
-        **{**settings, "max_epochs": max_epochs},
+        **constructor_parameters({"coupling": coupling, **settings, "max_epochs": max_epochs}),
         random_state=trial.seed,
         device="cpu",
         verbose=False,
@@ -546,10 +546,10 @@ def train(
 def ask_training(trial: Trial, plan: Plan, name: str) -> dict[str, Any]:
     """Predictions and accuracy on the test rows, and what has become of the latents."""
     arm = ARMS[name]
-    coupling = arm.make(SETTINGS["orthogonality_weight"] / arm.heavier)
+    coupling = arm.make(SETTINGS["coupling__orthogonality_weight"] / arm.heavier)
     tables = make_tables(trial, paired=coupling.needs_alignment, n=plan.batch_size)
     start = time.perf_counter()
-    network = train(trial, tables, coupling, SETTINGS["coupling_weight"] * arm.heavier, plan)
+    network = train(trial, tables, coupling, SETTINGS["coupling__weight"] * arm.heavier, plan)
     seconds = time.perf_counter() - start
     with torch.no_grad():
         found = network.score(network.encode(tables.test)).argmax(1).numpy()

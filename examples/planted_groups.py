@@ -18,7 +18,7 @@ import torch
 from joblib import Parallel, delayed
 from sklearn.metrics import adjusted_rand_score
 
-from hotview import MultiViewEncoder
+from hotview import HOTPairwiseSpec, HOTReferenceSpec, MultiViewEncoder
 from hotview.datasets import make_views
 
 ROOT = Path(__file__).parent.parent
@@ -48,9 +48,12 @@ def run_trial(scene: str, coupling: str, trial: int, n_rows: int = 600) -> dict:
     if scene == "6 junk views":  # make_views wants one view that is not
         views = {name: X for name, X in views.items() if name != "view_0"}
         groups = groups[1:]
+    spec = {
+        "hot-pairwise": HOTPairwiseSpec(n_groups=n_groups),
+        "hot-reference": HOTReferenceSpec(n_references=n_groups),
+    }[coupling]
     encoder = MultiViewEncoder(
-        coupling,
-        n_references=n_groups,
+        spec,
         n_components=4,
         initialization="random" if scene == RANDOM else "pca",
         standardize=False,

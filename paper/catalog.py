@@ -34,13 +34,13 @@ GRIDS: Mapping[str, Mapping[str, tuple[str, tuple[float, ...]]]] = MappingProxyT
     {
         "figure3": {
             "batch_size": (_REFERENCE, (50, 100, 200, 400, 800, 1200)),
-            "n_projections": (_REFERENCE, (1, 2, 3, 5, 10, 20, 50)),
-            "n_references": (_REFERENCE, (1, 2, 3, 4, 5, 6)),
+            "coupling__n_projections": (_REFERENCE, (1, 2, 3, 5, 10, 20, 50)),
+            "coupling__n_references": (_REFERENCE, (1, 2, 3, 4, 5, 6)),
         },
         "figure4": {
-            "orthogonality_weight": (_REFERENCE, _DECADES),
-            "regularizer_weight": (f"{_REFERENCE} + AE", _DECADES),
-            "coupling_weight": (_REFERENCE, _DECADES),
+            "coupling__orthogonality_weight": (_REFERENCE, _DECADES),
+            "view_regularizer__weight": (f"{_REFERENCE} + AE", _DECADES),
+            "coupling__weight": (_REFERENCE, _DECADES),
         },
     }
 )
@@ -109,7 +109,8 @@ def value_of(cell: Cell, parameter: str) -> Any:
     --------
     >>> from paper.catalog import value_of
     >>> from paper.cells import Cell
-    >>> value_of(Cell("handwritten", "unsupervised", "HOT (11)", "robust"), "n_projections")
+    >>> cell = Cell("handwritten", "unsupervised", "HOT (11)", "robust")
+    >>> value_of(cell, "coupling__n_projections")
     50
     """
     settings = SETTINGS if cell.settings == "paper" else ROBUST[cell.task]
@@ -180,13 +181,13 @@ def _claims(dataset: str) -> Iterator[Cell]:
     for task in TASKS:
         for settings in SETTINGS_NAMES:
             for method in (_PAIRWISE, _REFERENCE):
-                for overrides in ((), (("orthogonality_weight", math.inf),)):
+                for overrides in ((), (("coupling__orthogonality_weight", math.inf),)):
                     yield Cell(dataset, task, method, settings, overrides=overrides)
     for method in (_PAIRWISE, _REFERENCE):
         for settings in SETTINGS_NAMES:
             # Ours has one kind of direction to be judged by: its own.
             for n, kind in _DIRECTIONS if settings == "paper" else _DIRECTIONS[-1:]:
-                directions = (("n_projections", n), ("projections", kind))
+                directions = (("coupling__n_projections", n), ("coupling__projections", kind))
                 yield Cell(dataset, "unsupervised", method, settings, None, directions, split=0)
 
 

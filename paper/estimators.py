@@ -10,12 +10,20 @@ from sklearn.utils import Bunch
 
 from hotview._types import Array
 from paper.cells import Cell
+from paper.json_files import plain
 from paper.models import DEFAULT, PLAIN, SETTINGS, TRAINED
 
 if TYPE_CHECKING:
     from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 
-__all__ = ["fit_arguments", "make_estimator", "parameters_of", "training_rows"]
+__all__ = [
+    "constructor_parameters",
+    "fit_arguments",
+    "make_estimator",
+    "parameters_of",
+    "plain_parameters",
+    "training_rows",
+]
 
 _ALIGNED = ("lscca", "dgcca")
 
@@ -37,6 +45,7 @@ def parameters_of(cell: Cell) -> dict[str, Any]:
     --------
     >>> from paper.estimators import parameters_of
     >>> from paper.cells import Cell
+    from paper.json_files import plain
     >>> parameters_of(Cell("handwritten", "unsupervised", "SW (9)", "robust"))
     {'coupling': 'sw-reference', 'view_regularizer': 'none'}
     """
@@ -45,8 +54,76 @@ def parameters_of(cell: Cell) -> dict[str, Any]:
         model = TRAINED[cell.method]
         own = {"coupling": model.coupling, "view_regularizer": model.view_regularizer}
         own |= PLAIN if cell.task == "semi-supervised" else {}
-    settings = SETTINGS if cell.settings == "paper" else {}
+    settings = dict(SETTINGS) if cell.settings == "paper" else {}
+    if settings and cell.task == "semi-supervised":
+        settings["head_weight"] = 0.0
     return {**own, **settings, **dict(cell.overrides)}
+
+
+def constructor_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of a constructor, with specifications in the place of their settings.
+
+    Parameters
+    ----------
+    parameters : mapping of str to object
+        Parameters, among them settings as in ``set_params``. Those that a specification does not
+        have are left out, so that one set of them is good for all couplings.
+
+    Returns
+    -------
+    dict of str to object
+        Parameters of both estimators.
+
+    Examples
+    --------
+    >>> from paper.estimators import constructor_parameters
+    >>> constructor_parameters({"coupling": "dgcca", "coupling__reg": 1.0, "coupling__n_groups": 2})
+    {'coupling': DGCCASpec(n_groups=2, reg=1.0)}
+    """
+    from hotview.losses.coupling_specs import as_coupling
+    from hotview.losses.specifications import as_regularizer
+
+    found = {name: value for name, value in parameters.items() if "__" not in name}
+    for name, find in (("coupling", as_coupling), ("view_regularizer", as_regularizer)):
+        settings = {
+            key.removeprefix(f"{name}__"): value
+            for key, value in parameters.items()
+            if key.startswith(f"{name}__")
+        }
+        if settings and name in found:
+            spec = find(found[name])
+            known = {key: value for key, value in settings.items() if key in spec.get_params()}
+            found[name] = spec.set_params(**known)
+    return found
+
+
+def plain_parameters(estimator: Any) -> dict[str, Any]:
+    """Return all parameters of an estimator as JSON can hold them, specifications by name.
+
+    Parameters
+    ----------
+    estimator : MultiViewEncoder or MultiViewClassifier
+        The estimator.
+
+    Returns
+    -------
+    dict of str to object
+        Settings of specifications are named as in ``set_params``.
+
+    Examples
+    --------
+    >>> from hotview import LSCCASpec, MultiViewEncoder
+    >>> from paper.estimators import plain_parameters
+    >>> found = plain_parameters(MultiViewEncoder(LSCCASpec(0.5)))
+    >>> found["coupling"], found["coupling__weight"]
+    ('lscca', 0.5)
+    """
+    from hotview.losses.specifications import Specification
+
+    given = estimator.get_params()
+    names = {k: v.label for k, v in given.items() if isinstance(v, Specification)}
+    found: dict[str, Any] = plain({**given, **names}, 12)
+    return found
 
 
 def make_estimator(
@@ -72,13 +149,15 @@ def make_estimator(
     --------
     >>> from paper.estimators import make_estimator
     >>> from paper.cells import Cell
+    from paper.json_files import plain
     >>> make_estimator(Cell("handwritten", "semi-supervised", "hotview default", "robust"), 0)
     MultiViewClassifier(device='cpu', random_state=0, verbose=False)
     """
     from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 
     kind = MultiViewEncoder if cell.task == "unsupervised" else MultiViewClassifier
-    return kind(**parameters_of(cell), device=device, random_state=seed, verbose=False)
+    given = constructor_parameters(parameters_of(cell))
+    return kind(**given, device=device, random_state=seed, verbose=False)
 
 
 def fit_arguments(cell: Cell, data: Bunch) -> dict[str, Any]:
@@ -103,6 +182,7 @@ def fit_arguments(cell: Cell, data: Bunch) -> dict[str, Any]:
     --------
     >>> from paper.estimators import fit_arguments
     >>> from paper.cells import Cell
+    from paper.json_files import plain
     >>> from paper.data import split_dataset
     >>> cell = Cell("handwritten", "unsupervised", "LSCCA", "paper")
     >>> given = fit_arguments(cell, split_dataset(cell, None, 0))
@@ -136,6 +216,7 @@ def training_rows(data: Bunch) -> dict[str, Array]:
     --------
     >>> from paper.estimators import training_rows
     >>> from paper.cells import Cell
+    from paper.json_files import plain
     >>> from paper.data import split_dataset
     >>> cell = Cell("handwritten", "unsupervised", "LSCCA", "paper")
     >>> training_rows(split_dataset(cell, None, 0))["mor"].shape

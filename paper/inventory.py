@@ -9,8 +9,7 @@ from pathlib import Path
 
 from paper.cells import Cell
 from paper.data import load_dataset
-from paper.estimators import make_estimator
-from paper.json_files import plain
+from paper.estimators import make_estimator, plain_parameters
 from paper.records import ForeignRecordError, Record, own_parameters, read_record
 
 __all__ = ["Inventory", "take_inventory"]
@@ -107,4 +106,4 @@ def _is_stale(cell: Cell, record: Record) -> bool:
 
 @cache
 def _parameters(cell: Cell) -> str:
-    return own_parameters(plain(make_estimator(cell, 0).get_params(deep=False), 12))
+    return own_parameters(plain_parameters(make_estimator(cell, 0)))

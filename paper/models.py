@@ -19,23 +19,24 @@ __all__ = [
     "Model",
 ]
 
-#: Parameters of the estimators that give the paper's literal objective; the classifier needs
-#: `PLAIN`, too.
+#: Parameters of the estimators that give the paper's literal objective, with settings of their
+#: specifications as in ``set_params``; the classifier needs `PLAIN` and ``head_weight=0``, too.
+#: `paper.estimators.constructor_parameters` makes the constructor's parameters of them.
 SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
         "encoder_dim": 20,
         "n_components": 10,
         "initialization": "random",
-        "n_references": 3,
-        "n_projections": 3,
-        "projections": "iid",
-        "coupling_weight": 0.1,
-        "regularizer_weight": 0.01,
-        "orthogonality_weight": 0.01,
-        "reg": 0.1,
-        "sinkhorn_max_iter": 20,
-        "cost_decay": 0.0,
-        "reduction": "sum",
+        "coupling__n_references": 3,
+        "coupling__n_projections": 3,
+        "coupling__projections": "iid",
+        "coupling__weight": 0.1,
+        "view_regularizer__weight": 0.01,
+        "coupling__orthogonality_weight": 0.01,
+        "coupling__reg": 0.1,
+        "coupling__sinkhorn_max_iter": 20,
+        "coupling__cost_decay": 0.0,
+        "coupling__reduction": "sum",
         "max_epochs": 100,
         "batch_size": 400,
         "learning_rate": 0.001,
@@ -60,11 +61,11 @@ ROBUST: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         task: MappingProxyType(
             {
-                "n_references": 3,
-                "n_projections": 50,
-                "coupling_weight": 0.1,
-                "regularizer_weight": regularizer_weight,
-                "orthogonality_weight": 0.01,
+                "coupling__n_references": 3,
+                "coupling__n_projections": 50,
+                "coupling__weight": 0.1,
+                "view_regularizer__weight": regularizer_weight,
+                "coupling__orthogonality_weight": 0.01,
                 "batch_size": 400,
             }
         )

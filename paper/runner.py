@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 from paper.cells import Cell
 from paper.data import load_dataset, split_dataset
 from paper.environment import device_name, gpu_lock, one_thread, versions
-from paper.estimators import fit_arguments, make_estimator
+from paper.estimators import fit_arguments, make_estimator, plain_parameters
 from paper.json_files import plain
 from paper.records import Record
 from paper.scoring import control_scores, score_classifier, score_encoder
@@ -143,7 +143,7 @@ def _run_together(
     return [
         {
             **_head(cell, trial, device, data, split),
-            "parameters": plain(model.get_params(deep=False), 12),
+            "parameters": plain_parameters(model),
             **_outcome(score(model, split), seconds, share),
             **_found(model),
         }

@@ -18,6 +18,8 @@ PUBLIC_MODULES = (
     "hotview.ot",
     "hotview.datasets",
     "hotview.losses",
+    "hotview.losses.coupling_specs",
+    "hotview.losses.specifications",
     "hotview.estimators",
     "hotview.evaluation",
     "hotview.model_selection",

@@ -14,7 +14,7 @@ from hotview.model_selection import GridSearch
 from hotview.tracking import MLflowLogger, TensorBoardLogger
 
 DATA = make_views(60, n_views=2, n_groups=1, labeled=0.5, random_state=0)
-SMALL = {"hidden": (4,), "encoder_dim": 4, "n_components": 4, "n_projections": 4, "random_state": 0}
+SMALL = {"hidden": (4,), "encoder_dim": 4, "n_components": 4, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
 

@@ -37,11 +37,11 @@ FIGURES: Mapping[str, str] = {"figure3": "table3", "figure4": "table2"}
 #: What the paper calls what the figures vary.
 LETTERS: Mapping[str, str] = {
     "batch_size": "batch size",
-    "n_projections": "projections M",
-    "n_references": "references K",
-    "orthogonality_weight": "α (orthogonality_weight)",
-    "regularizer_weight": "τ (regularizer_weight)",
-    "coupling_weight": "γ (coupling_weight)",
+    "coupling__n_projections": "projections M",
+    "coupling__n_references": "references K",
+    "coupling__orthogonality_weight": "α (coupling__orthogonality_weight)",
+    "view_regularizer__weight": "τ (view_regularizer__weight)",
+    "coupling__weight": "γ (coupling__weight)",
 }
 
 _TITLES = {
@@ -73,7 +73,7 @@ class Sweep:
     Examples
     --------
     >>> from paper.report.sweeps import Sweep
-    >>> Sweep("figure3", "n_references", "paper", {}, None).marked
+    >>> Sweep("figure3", "coupling__n_references", "paper", {}, None).marked
     3.0
     """
 

@@ -100,7 +100,9 @@ def _dataset_part(outcome: Outcome, dataset: str) -> Part:
     sentences = " ".join(
         _sentence(outcome, dataset, settings) for settings in SETTINGS_NAMES
     ).strip()
-    return Part(section(outcome.label(dataset), removal_table(outcome, dataset), text, level=3))
+    return Part(
+        section(outcome.label(dataset), removal_table(outcome, dataset), sentences, level=3)
+    )
 
 
 def _sentence(outcome: Outcome, dataset: str, settings: str) -> str:

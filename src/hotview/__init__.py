@@ -1,8 +1,9 @@
 """Multi-view learning without correspondence, by hierarchical optimal transport.
 
-``MultiViewEncoder`` and ``MultiViewClassifier`` are the estimators, ``hotview.losses`` the losses
-for a custom training loop, ``hotview.ot`` the optimal transport, ``hotview.datasets`` the data.
-Every module is imported on first use, so that ``import hotview`` and ``hotview --help`` are fast.
+``MultiViewEncoder`` and ``MultiViewClassifier`` are the estimators, ``HOTReferenceSpec`` and other
+specifications the settings of their losses, ``hotview.losses`` these losses for one's own training
+loop, ``hotview.ot`` the transport core, ``hotview.datasets`` the data. Each is imported when it is
+first used, so that ``import hotview`` and ``hotview --help`` are quick.
 """
 
 from __future__ import annotations
@@ -24,14 +25,42 @@ if TYPE_CHECKING:
     from hotview.estimators import MultiViewClassifier as MultiViewClassifier
     from hotview.estimators import MultiViewEncoder as MultiViewEncoder
     from hotview.estimators import StackedViews as StackedViews
+    from hotview.losses.coupling_specs import DGCCASpec as DGCCASpec
+    from hotview.losses.coupling_specs import HOTPairwiseSpec as HOTPairwiseSpec
+    from hotview.losses.coupling_specs import HOTReferenceSpec as HOTReferenceSpec
+    from hotview.losses.coupling_specs import LSCCASpec as LSCCASpec
+    from hotview.losses.coupling_specs import NoCouplingSpec as NoCouplingSpec
+    from hotview.losses.coupling_specs import SWPairwiseSpec as SWPairwiseSpec
+    from hotview.losses.coupling_specs import SWReferenceSpec as SWReferenceSpec
+    from hotview.losses.specifications import AutoencoderSpec as AutoencoderSpec
+    from hotview.losses.specifications import CouplingSizes as CouplingSizes
+    from hotview.losses.specifications import CouplingSpec as CouplingSpec
+    from hotview.losses.specifications import DiffusionSpec as DiffusionSpec
+    from hotview.losses.specifications import ManifoldSpec as ManifoldSpec
+    from hotview.losses.specifications import NoRegularizerSpec as NoRegularizerSpec
+    from hotview.losses.specifications import RegularizerSpec as RegularizerSpec
     from hotview.persistence import load_model as load
     from hotview.persistence import save_model as save
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AutoencoderSpec",
+    "CouplingSizes",
+    "CouplingSpec",
+    "DGCCASpec",
+    "DiffusionSpec",
+    "HOTPairwiseSpec",
+    "HOTReferenceSpec",
+    "LSCCASpec",
+    "ManifoldSpec",
     "MultiViewClassifier",
     "MultiViewEncoder",
+    "NoCouplingSpec",
+    "NoRegularizerSpec",
+    "RegularizerSpec",
+    "SWPairwiseSpec",
+    "SWReferenceSpec",
     "StackedViews",
     "__version__",
     "datasets",
@@ -49,13 +78,34 @@ __all__ = [
 ]
 
 
+_CLASSES = {
+    "MultiViewClassifier": "hotview.estimators",
+    "MultiViewEncoder": "hotview.estimators",
+    "StackedViews": "hotview.estimators",
+    **dict.fromkeys(
+        (
+            *("DGCCASpec", "HOTPairwiseSpec", "HOTReferenceSpec", "LSCCASpec", "NoCouplingSpec"),
+            *("SWPairwiseSpec", "SWReferenceSpec"),
+        ),
+        "hotview.losses.coupling_specs",
+    ),
+    **dict.fromkeys(
+        (
+            *("AutoencoderSpec", "CouplingSizes", "CouplingSpec", "DiffusionSpec", "ManifoldSpec"),
+            *("NoRegularizerSpec", "RegularizerSpec"),
+        ),
+        "hotview.losses.specifications",
+    ),
+}
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'hotview' has no attribute {name!r}")
     if name in ("load", "save"):
         return getattr(import_module("hotview.persistence"), f"{name}_model")
-    if name[0].isupper():
-        return getattr(import_module("hotview.estimators"), name)
+    if name in _CLASSES:
+        return getattr(import_module(_CLASSES[name]), name)
     return import_module(f"hotview.{name}")
 
 

@@ -34,20 +34,17 @@ class FileFormat:
     format : str
         Identifier of the format, stored in the file.
     version : int
-        Version that is written, the newest that can be read.
+        Version of the format that is read and written.
     name : str
         Name of such a file in error messages.
     remedy : str
         Advice if a file cannot be read.
-    oldest : int, default=1
-        Oldest version that can be read.
     """
 
     format: str
     version: int
     name: str
     remedy: str
-    oldest: int = 1
 
     def error(self, path: Path, problem: str, remedy: str | None = None) -> ValueError:
         """Return the error for a file that is not a valid file of this format."""
@@ -171,13 +168,10 @@ def _check_version(path: Path, format: FileFormat, metadata: Any) -> None:
         raise format.error(path, "it has another format", f"Give the path of {format.name}.")
     version = metadata.get("version")
     if type(version) is not int or version < 1:
-        raise format.error(path, f"its format version is {version!r}")
-    if version > format.version:
-        problem = f"its format version is {version}, and the newest supported is {format.version}"
-        raise format.error(path, problem, "Update hotview.")
-    if version < format.oldest:
-        problem = f"its format version is {version}, and the oldest supported is {format.oldest}"
-        raise format.error(path, problem)
+        raise format.error(path, f"its format is {version!r}")
+    if version != format.version:
+        problem = f"its format is {version}, and this hotview reads format {format.version}"
+        raise format.error(path, problem, "Update hotview." if version > format.version else None)
 
 
 def _to_json(metadata: Mapping[str, Any]) -> str:

@@ -42,13 +42,13 @@ def to_onnx(
     part: str = "predict_proba",
     view: str | None = None,
 ) -> Path:
-    """Write what a fitted estimator does to new rows as an ONNX file, whole or not at all.
+    """Write the predictions or the encoder of a fitted estimator as an ONNX file, atomically.
 
     Inputs are called like the views: float64 tables of raw columns, as they went into `fit`, with
     any number of rows. A row that is NaN throughout a view is absent from it. Where the estimator
     would raise an error about a row (no view at all, infinity, or single NaN without `impute`), the
-    file says NaN. Results agree with the estimator's to rounding; where two of the rows that vote
-    are equally near to rounding, the other one may be chosen.
+    output is NaN. Results agree with the estimator's to rounding; of two neighbors at the same
+    distance to rounding, the other one may be used.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def _trace(module: nn.Module, estimator: Any, names: list[str], part: str) -> An
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what the exporter has to say about itself from those who did not ask."""
+    """Silence the exporter's logs and warnings."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -199,7 +199,7 @@ def _quiet() -> Iterator[None]:
 
 
 class _Reader(nn.Module):
-    """Raw rows to standardized ones, NaN where absent, and which rows cannot be told about."""
+    """Standardize raw rows, with NaN where absent; also return which rows are invalid."""
 
     mean: Tensor
     scale: Tensor
@@ -223,7 +223,7 @@ class _Reader(nn.Module):
 
 
 class _Encoding(nn.Module):
-    """What `transform` does to some views."""
+    """`transform` of some views."""
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class _Encoding(nn.Module):
 
 
 class _Prediction(nn.Module):
-    """What `predict_proba` does to some views."""
+    """`predict_proba` from some views."""
 
     def __init__(
         self,
@@ -287,10 +287,10 @@ class _Prediction(nn.Module):
 
 
 class _AllAtOnce(KNNPredictor):
-    """KNNPredictor who look at all rows at once, and in one way, however many there are."""
+    """A nearest-neighbor predictor in one matrix product, whatever the number of rows."""
 
     def nearest(self, Y: Tensor) -> Tensor:
-        # torch.cdist has a way of its own for few rows, and a graph has one for all.
+        # torch.cdist has a special case for few rows, which a graph cannot have.
         y, p = Y.double(), self.places.double()
         squares = y.square().sum(1, keepdim=True) + p.square().sum(1) - 2 * y @ p.T
         k = min(self.n_neighbors, len(p))

@@ -1,4 +1,4 @@
-"""Every epoch in TensorBoard or MLflow: loggers to be passed as ``callbacks``."""
+"""Callbacks that log every epoch to TensorBoard or MLflow."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ __all__ = ["MLflowLogger", "TensorBoardLogger"]
 
 
 class _Run(Protocol):
-    """One replica of one fit, as it is written down."""
+    """The log of one ensemble member of one fit."""
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Write what was recorded in an epoch."""
+        """Write the values of an epoch."""
 
     def end(self) -> None:
         """Close the run."""
 
 
 class _Logger(ABC):
-    """Sorts epochs by fit and replica; those who inherit know where a run is written."""
+    """Assign epochs to runs, one per fit and ensemble member; subclasses write the runs."""
 
     def __init__(self) -> None:
         self._start()
 
     def __call__(self, epoch: Epoch) -> None:
-        """Write an epoch down.
+        """Log an epoch.
 
         Parameters
         ----------
         epoch : Epoch
-            What an estimator gives to its callbacks.
+            The argument of callbacks.
         """
-        if epoch.number <= self._last.get(epoch.replica, 0):  # which only another fit can be
+        if epoch.number <= self._last.get(epoch.replica, 0):  # of another fit
             self.close()
         if epoch.replica not in self._runs:
             self._runs[epoch.replica] = self._begin(epoch.replica, is_first=not self._runs)
@@ -52,7 +52,7 @@ class _Logger(ABC):
         self._runs[epoch.replica].write(epoch.number, values)
 
     def close(self) -> None:
-        """End the runs that are open. The next epoch begins new ones."""
+        """End the open runs. The next epoch begins new ones."""
         self._last.clear()
         _end_all(self._runs)
 
@@ -68,14 +68,14 @@ class _Logger(ABC):
         self.close()
 
     def __sklearn_clone__(self) -> Self:
-        return self  # all fits of a search go to one place
+        return self  # all fits of a search share one logger
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
-        self._start()  # what is open cannot be copied
+        self._start()  # open runs cannot be copied
 
     def _start(self) -> None:
         self._runs: dict[int, _Run] = {}
@@ -84,7 +84,7 @@ class _Logger(ABC):
 
     @abstractmethod
     def _begin(self, replica: int, *, is_first: bool) -> _Run:
-        """Begin a run of one replica, the first of a fit or another one."""
+        """Begin a run of one ensemble member, the first of a fit or another one."""
 
 
 def _end_all(runs: dict[int, _Run]) -> None:
@@ -96,14 +96,14 @@ class TensorBoardLogger(_Logger):
     """Write every epoch to event files, for ``tensorboard --logdir folder``.
 
     Every fit gets a folder, ``run_1``, ``run_2``, …, and in it every replica its own,
-    ``replica_0``, …; no run is written to twice. What is recorded has the names that it has in
-    `history_`. Used in a ``with`` statement, the files are closed at its end; each epoch can be
-    read as soon as it is over. Needs ``hotview[tracking]``.
+    ``replica_0``, …; no run is written to twice. Values have the same names as in `history_`. In a
+    ``with`` statement, the files are closed at its end; each epoch can be read as soon as it is
+    over. Needs ``hotview[tracking]``.
 
     Parameters
     ----------
     folder : str or Path
-        Where the runs go; it is made where there is none.
+        Folder of the runs; it is created if it does not exist.
 
     Examples
     --------
@@ -152,23 +152,23 @@ class _TensorBoardRun:
 class MLflowLogger(_Logger):
     """Write every epoch to MLflow.
 
-    Every replica of every fit is a run; the tag ``hotview.replica`` has its number, and runs of
-    one fit have the same ``hotview.fit``. What is recorded has the names that it has in
-    `history_`; characters that MLflow does not allow become underscores. Used in a ``with``
-    statement, the runs are finished at its end. Needs ``hotview[tracking]``.
+    Every ensemble member of every fit is a run; the tag ``hotview.replica`` has its number, and
+    runs of one fit have the same ``hotview.fit``. Values have the same names as in `history_`;
+    characters that MLflow does not allow become underscores. In a ``with`` statement, the runs are
+    finished at its end. Needs ``hotview[tracking]``.
 
-    MLflow's telemetry, which would tell its makers of every use, is switched off unless the
-    environment variable ``MLFLOW_DISABLE_TELEMETRY`` says otherwise.
+    MLflow's telemetry is switched off unless the environment variable
+    ``MLFLOW_DISABLE_TELEMETRY`` is set otherwise.
 
     Parameters
     ----------
     experiment : str, default="hotview"
-        Which experiment the runs belong to; it is made where there is none.
+        Experiment of the runs; it is created if it does not exist.
     tracking_uri : str or None, default=None
-        Where MLflow keeps them, such as ``"sqlite:///runs.db"`` (which needs ``sqlalchemy`` and
-        ``alembic``) or the address of a server; None leaves it to MLflow's own settings.
+        Store of the runs, such as ``"sqlite:///runs.db"`` (which needs ``sqlalchemy`` and
+        ``alembic``) or the address of a server; None takes MLflow's own settings.
     run_name : str or None, default=None
-        What the runs are called; None lets MLflow invent names.
+        Name of the runs; None takes names generated by MLflow.
     tags : dict of str to str, or None, default=None
         More tags of every run.
 
@@ -228,7 +228,7 @@ class _MLflowRun:
 
 
 def _key(name: str) -> str:
-    """A name that MLflow takes: letters that it does not are told by their number."""
+    """Replace characters that MLflow does not allow in a name by their code."""
     return re.sub(r"[^\w.\- :/]", lambda found: f"_{ord(found[0]):x}_", name, flags=re.ASCII)
 
 
@@ -238,7 +238,7 @@ def _experiment_id(client: Any, name: str) -> str:
 
 
 def _new_folder(folder: Path) -> Path:
-    """Make a folder for a run, which nobody else has."""
+    """Create a new folder for a run."""
     folder.mkdir(parents=True, exist_ok=True)
     return next(run for number in count(1) if _is_made(run := folder / f"run_{number}"))
 

@@ -41,7 +41,7 @@ def test_labels_make_a_classifier(labeled, unlabeled):
 def test_flags_that_were_not_given_leave_the_default(labeled):
     flags = {"reg": 0.5, "max_epochs": None, "hidden": "16,8", "views": ["a"], "force": True}
     given = make_estimator(labeled, flags).get_params()
-    expected = {**MultiViewClassifier().get_params(), "reg": 0.5, "hidden": (16, 8)}
+    expected = {**MultiViewClassifier().get_params(), "hidden": (16, 8)}
     expected["unlabeled_marker"] = None  # a study has None for no label, and nothing else
     assert {**given, "verbose": "auto"} == expected
 

@@ -22,13 +22,13 @@ from torch import nn
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview._validation import check_tables
 from hotview.datasets import make_views
+from hotview.losses.coupling_specs import as_coupling
 
 BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
 SMALL = {
     "hidden": (8,),
     "encoder_dim": 4,
     "n_components": 3,
-    "n_projections": 6,
     "batch_size": 16,
     "max_epochs": 2,
     "n_estimators": 1,
@@ -158,7 +158,10 @@ def test_what_a_fit_leaves_behind(kind):
 @pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise", "sw-reference", "dgcca"))
 def test_plans_references_and_groups_of_views(kind, coupling):
     views = {**VIEWS, "fourth": VIEWS["view_0"][:, ::-1].copy()}
-    model = small(kind, coupling=coupling, n_references=2)
+    spec = as_coupling(coupling)
+    wanted = {"n_references": 2, "n_groups": 2}
+    spec.set_params(**{k: n for k, n in wanted.items() if k in spec.get_params()})
+    model = small(kind, coupling=spec)
     model = model.fit(views, Y) if kind is MultiViewClassifier else model.fit(views, paired=True)
     n_columns = {"hot-reference": 2, "sw-reference": 1}.get(coupling, 4)
     assert model.plan_.W.shape == model.plan_.C.shape == (4, n_columns)
@@ -170,7 +173,7 @@ def test_plans_references_and_groups_of_views(kind, coupling):
         assert model.references_.shape == (n_columns, 15, 3)
     else:
         assert model.references_ is None
-        assert len(set(model.view_labels_)) == 2  # as many as n_references asks for
+        assert len(set(model.view_labels_)) == 2  # n_groups
 
 
 @BOTH

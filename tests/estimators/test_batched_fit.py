@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview import HOTReferenceSpec, MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
 from hotview.estimators import network_fit
 from hotview.estimators.batched_fit import fit_batched
@@ -10,7 +10,6 @@ SMALL = {
     "hidden": (8,),
     "encoder_dim": 4,
     "n_components": 3,
-    "n_projections": 6,
     "max_epochs": 3,
     "n_estimators": 1,
     "device": "cpu",
@@ -56,7 +55,7 @@ def test_what_cannot_be_stacked_is_fitted_all_the_same():
         encoder(1),
         classifier(2, coupling="none"),
         classifier(1, batch_size=10),
-        classifier(1, coupling_weight=0.5),
+        classifier(1, coupling=HOTReferenceSpec(0.5)),
     ]
     fit_batched(different, null=False)
     alone = [
@@ -64,7 +63,7 @@ def test_what_cannot_be_stacked_is_fitted_all_the_same():
         encoder(1),
         classifier(2, coupling="none"),
         classifier(1, batch_size=10),
-        classifier(1, coupling_weight=0.5),
+        classifier(1, coupling=HOTReferenceSpec(0.5)),
     ]
     for (model, _), (other, arguments), r in zip(different, alone, (0, 1, 2, 1, 1), strict=True):
         check_same(model, other.fit(**arguments), r)
@@ -183,6 +182,6 @@ def test_replicas_are_reproducible_from_a_seed_and_differ_without():
 
 
 def test_fits_of_several_processes_are_not_trained_together():
-    model, arguments = encoder(0, strategy="ddp")
-    with pytest.raises(ValueError, match="Expected estimators without a strategy"):
+    model, arguments = encoder(0, devices=2)
+    with pytest.raises(ValueError, match="Expected estimators with devices=None"):
         fit_batched([(model, arguments)])

@@ -7,7 +7,13 @@ import pytest
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
-from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
+from hotview import (
+    HOTReferenceSpec,
+    MultiViewClassifier,
+    MultiViewEncoder,
+    StackedViews,
+    SWPairwiseSpec,
+)
 from hotview.datasets import make_views
 from hotview.estimators.diagnostics import (
     noted,
@@ -24,8 +30,6 @@ SMALL = {
     "hidden": (8,),
     "encoder_dim": 4,
     "n_components": 4,
-    "n_projections": 8,
-    "n_references": 2,
     "max_epochs": 2,
     "n_estimators": 1,
     "device": "cpu",
@@ -102,8 +106,8 @@ def test_a_view_along_one_line_is_named(kind):
     assert ("use view_regularizer='autoencoder'" in text) == (
         kind().get_params()["view_regularizer"] != "autoencoder"
     )
-    assert "raise orthogonality_weight" in text
-    assert "lower coupling_weight" in text
+    assert "raise the coupling's orthogonality_weight" in text
+    assert "lower the coupling's weight" in text
     small(kind, coupling="none").fit({**VIEWS, "view_2": line}, Y)  # where nothing can collapse
 
 
@@ -111,9 +115,7 @@ def test_a_view_along_one_line_is_named(kind):
 def test_a_coupling_without_its_constraint_collapses(kind):
     model = small(
         kind,
-        coupling="sw-pairwise",
-        coupling_weight=1000.0,
-        orthogonality_weight=0.0,
+        coupling=SWPairwiseSpec(1000.0, n_projections=8, orthogonality_weight=0.0),
         view_regularizer="none",
         hidden=(),
         learning_rate=0.02,
@@ -125,7 +127,7 @@ def test_a_coupling_without_its_constraint_collapses(kind):
     spreads = [Z.var(0).sum() ** 0.5 for Z in model.transform(VIEWS, space="common").values()]
     assert max(spreads) < 0.1  # where the constraint would make it 1
     assert max(spreads) < 1.2 * min(spreads)
-    with_constraint = model.set_params(orthogonality_weight=0.1, coupling_weight=0.1)
+    with_constraint = model.set_params(coupling__orthogonality_weight=0.1, coupling__weight=0.1)
     with_constraint.fit(VIEWS, Y)
 
 
@@ -173,7 +175,7 @@ def test_a_view_of_two_columns_is_allowed_to_be_a_line():
 
 @BOTH
 def test_a_plan_that_has_not_converged(kind):
-    model = small(kind, coupling="hot-reference", sinkhorn_max_iter=1, n_references=3)
+    model = small(kind, coupling=HOTReferenceSpec(sinkhorn_max_iter=1))
     text = warned(model, category=ConvergenceWarning)
     assert not model.plan_.converged
     assert f"off by {float(model.plan_.marginal_error):.1e} of the mass after 1 iter" in text

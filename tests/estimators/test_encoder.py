@@ -4,17 +4,15 @@ from sklearn.base import is_classifier
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import get_tags
 
-from hotview import MultiViewEncoder
+from hotview import AutoencoderSpec, HOTPairwiseSpec, HOTReferenceSpec, MultiViewEncoder
 from hotview.datasets import make_views
-from hotview.estimators.couplings import COUPLINGS
+from hotview.losses.coupling_specs import COUPLINGS, as_coupling
 from hotview.losses.objective import VIEW_REGULARIZERS
 
 SMALL = {
     "hidden": (8,),
     "encoder_dim": 4,
     "n_components": 3,
-    "n_projections": 6,
-    "n_references": 2,
     "max_epochs": 2,
     "learning_rate": 0.01,
     "device": "cpu",
@@ -40,8 +38,18 @@ ALIGNED = ("lscca", "dgcca")
 may_collapse = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
 
+SETTINGS = {"n_projections": 6, "n_references": 2, "n_groups": 2}
+
+
+def specify(coupling, **settings):
+    """A coupling with those of the settings that it has."""
+    spec, settings = as_coupling(coupling), {**SETTINGS, **settings}
+    return spec.set_params(**{k: v for k, v in settings.items() if k in spec.get_params()})
+
+
 def small(coupling="none", view_regularizer="none", **parameters):
-    return MultiViewEncoder(coupling, view_regularizer, **{**SMALL, **parameters})
+    spec = specify(coupling) if isinstance(coupling, str) else coupling
+    return MultiViewEncoder(spec, view_regularizer, **{**SMALL, **parameters})
 
 
 def shuffled(views, seed=0):
@@ -89,7 +97,8 @@ def test_couplings_of_individuals_refuse_unpaired_views(coupling):
 @pytest.mark.parametrize("coupling", ALIGNED)
 def test_pairs_are_agreed_on_and_strangers_are_not(coupling):
     views = make_views(200, n_views=2, n_groups=1, labeled=1.0, random_state=0).linked
-    model = small(coupling, max_epochs=60, n_components=2, orthogonality_weight=1.0)
+    spec = specify(coupling, orthogonality_weight=1.0)
+    model = small(spec, max_epochs=60, n_components=2)
     paired = model.fit(views, paired=True).history_["agreement"][-1]
     strangers = model.fit(shuffled(views), paired=True).history_["agreement"][-1]
     assert paired < 0.5 * strangers
@@ -159,9 +168,7 @@ def test_scikit_learn_sees_a_transformer():
 
 def test_weights_multiply_their_terms():
     plain = small("sw-pairwise", "autoencoder", max_epochs=1).fit(PAIRED).history_[0]
-    weighted = small(
-        "sw-pairwise", "autoencoder", max_epochs=1, coupling_weight=0.3, regularizer_weight=0.05
-    )
+    weighted = small(specify("sw-pairwise", weight=0.3), AutoencoderSpec(0.05), max_epochs=1)
     heavy = weighted.fit(PAIRED).history_[0]
     assert heavy["transport"] == pytest.approx(3 * plain["transport"])
     assert heavy["orthogonality"] == pytest.approx(3 * plain["orthogonality"])
@@ -170,26 +177,31 @@ def test_weights_multiply_their_terms():
 
 @may_collapse
 def test_sums_over_rows_are_means_times_rows():
-    how = {"max_epochs": 1, "initialization": "random", "orthogonality_weight": 0.0}
-    mean = small("sw-pairwise", **how).fit(PAIRED).history_["transport"][0]
-    total = small("sw-pairwise", reduction="sum", **how).fit(PAIRED).history_["transport"][0]
+    means, sums = (
+        specify("sw-pairwise", orthogonality_weight=0.0, reduction=reduction)
+        for reduction in ("mean", "sum")
+    )
+    short = {"max_epochs": 1, "initialization": "random"}
+    mean = small(means, **short).fit(PAIRED).history_["transport"][0]
+    total = small(sums, **short).fit(PAIRED).history_["transport"][0]
     assert total == pytest.approx(40 * mean, rel=1e-4)
 
 
 def test_one_reference_makes_the_plan_irrelevant():
-    hierarchical = small("hot-reference", n_references=1).fit(PAIRED)
-    plain = small("sw-reference", n_references=5).fit(PAIRED)
+    hierarchical = small(specify("hot-reference", n_references=1)).fit(PAIRED)
+    plain = small("sw-reference").fit(PAIRED)
     assert hierarchical.history_["loss"] == plain.history_["loss"]
     np.testing.assert_array_equal(hierarchical.references_, plain.references_)
 
 
 # truth
 
-PLANTED = {"n_references": 2, "n_components": 4, "standardize": False, "device": "cpu"}
+PLANTED = {"n_components": 4, "standardize": False, "device": "cpu"}
+TWO_GROUPS = (HOTPairwiseSpec(n_groups=2), HOTReferenceSpec(n_references=2))
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("coupling", ("hot-pairwise", "hot-reference"))
+@pytest.mark.parametrize("coupling", TWO_GROUPS, ids=repr)
 def test_planted_groups_of_views_are_found(coupling, seed):
     data = make_views(600, n_views=6, n_groups=2, random_state=seed)
     model = MultiViewEncoder(coupling, max_epochs=10, random_state=seed, **PLANTED)
@@ -201,7 +213,8 @@ def test_planted_groups_of_views_are_found(coupling, seed):
 
 def fit_briefly(views, seed):
     small_net = {"hidden": (8,), "encoder_dim": 4, "max_epochs": 1}
-    return MultiViewEncoder("hot-reference", random_state=seed, **PLANTED, **small_net).fit(views)
+    spec = HOTReferenceSpec(n_references=2)
+    return MultiViewEncoder(spec, random_state=seed, **PLANTED, **small_net).fit(views)
 
 
 @pytest.mark.parametrize("seed", range(3))

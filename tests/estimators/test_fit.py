@@ -11,8 +11,15 @@ import torch
 from scipy import sparse
 from torch import nn
 
-from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview import (
+    AutoencoderSpec,
+    HOTReferenceSpec,
+    LSCCASpec,
+    MultiViewClassifier,
+    MultiViewEncoder,
+)
 from hotview.datasets import make_views
+from hotview.losses import SWPairwise
 from hotview.training.loop import Epoch
 
 BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
@@ -21,7 +28,6 @@ SMALL = {
     "hidden": (8,),
     "encoder_dim": 4,
     "n_components": 3,
-    "n_projections": 6,
     "max_epochs": 3,
     "n_estimators": 1,
     "device": "cpu",
@@ -559,6 +565,14 @@ def test_bad_labels(y, error, message):
         small(MultiViewClassifier).fit(VIEWS, y)
 
 
+def coupled(**settings):
+    return {"coupling": HOTReferenceSpec(**settings)}
+
+
+def regularized(weight):
+    return {"view_regularizer": AutoencoderSpec(weight)}
+
+
 BAD_PARAMETERS = {
     "unknown coupling": (
         {"coupling": "hot-referense"},
@@ -567,27 +581,32 @@ BAD_PARAMETERS = {
     ),
     "no coupling": ({"coupling": None}, "coupling.*Did you mean 'none'"),
     "unknown regularizer": ({"view_regularizer": "autoencode"}, "Did you mean 'autoencoder'"),
-    "unknown projections": ({"projections": "random"}, "'orthogonal', 'iid', 'qmc'"),
-    "unknown reduction": ({"reduction": "total"}, "'mean', 'sum'"),
+    "a module as coupling": ({"coupling": SWPairwise()}, r"a CouplingSpec, but it is SWPairwise\("),
+    "a class as coupling": ({"coupling": HOTReferenceSpec}, r"coupling=hotview.HOTReferenceSpec\("),
+    "coupling as regularizer": ({"view_regularizer": LSCCASpec()}, "view_regularizer to be one of"),
+    "unknown projections": (coupled(projections="random"), "'orthogonal', 'iid', 'qmc'"),
+    "unknown reduction": (coupled(reduction="total"), "'mean', 'sum'"),
     "unknown initialization": ({"initialization": "zero"}, "'pca', 'random'"),
     "unknown impute": ({"impute": "median"}, "impute to be one of 'mean'"),
     "standardize not a bool": ({"standardize": "no"}, "standardize to be True or False.*'no'"),
     "unknown verbose": ({"verbose": "loud"}, "verbose to be True, False or 'auto'"),
-    "coupling_weight": ({"coupling_weight": -0.1}, "coupling_weight.*at least 0.*-0.1"),
-    "regularizer_weight": ({"regularizer_weight": -1}, "regularizer_weight.*at least 0"),
-    "orthogonality_weight": ({"orthogonality_weight": NAN}, "orthogonality_weight.*finite"),
-    "infinite weight": ({"regularizer_weight": INF}, "regularizer_weight.*finite"),
-    "text as weight": ({"regularizer_weight": "1"}, "regularizer_weight"),
-    "reg": ({"reg": 0.0}, "reg to be a positive"),
+    "coupling weight": (coupled(weight=-0.1), "coupling__weight.*at least 0.*-0.1"),
+    "no coupling weight": (coupled(weight=None), "coupling__weight.*at least 0.*None"),
+    "regularizer weight": (regularized(-1), "view_regularizer__weight.*at least 0"),
+    "orthogonality_weight": (coupled(orthogonality_weight=NAN), "orthogonality_weight.*finite"),
+    "infinite weight": (regularized(INF), "view_regularizer__weight.*finite"),
+    "text as weight": (regularized("1"), "view_regularizer__weight"),
+    "reg": (coupled(reg=0.0), "coupling__reg to be a positive"),
     "learning_rate": ({"learning_rate": 0}, "learning_rate to be a positive"),
-    "cost_decay": ({"cost_decay": 1.0}, "cost_decay below 1"),
-    "cost_decay too large": ({"cost_decay": 2.0}, "cost_decay to be a share"),
+    "cost_decay": (coupled(cost_decay=1.0), "coupling__cost_decay below 1"),
+    "cost_decay too large": (coupled(cost_decay=2.0), "cost_decay to be a share"),
     "n_components": ({"n_components": 0}, "n_components to be a whole number of at least 1"),
     "encoder_dim": ({"encoder_dim": 2.5}, "encoder_dim to be a whole number"),
-    "n_references": ({"n_references": 0}, "n_references"),
-    "n_projections": ({"n_projections": -3}, "n_projections"),
+    "n_references": (coupled(n_references=0), "coupling__n_references"),
+    "n_projections": (coupled(n_projections=-3), "coupling__n_projections"),
+    "n_groups": ({"coupling": LSCCASpec(n_groups=0)}, "coupling__n_groups"),
     "n_neighbors": ({"n_neighbors": 0}, "n_neighbors"),
-    "sinkhorn_max_iter": ({"sinkhorn_max_iter": 0}, "sinkhorn_max_iter"),
+    "sinkhorn_max_iter": (coupled(sinkhorn_max_iter=0), "coupling__sinkhorn_max_iter"),
     "max_epochs": ({"max_epochs": 0}, "max_epochs"),
     "steps_per_epoch": ({"steps_per_epoch": 0}, "steps_per_epoch"),
     "batch_size": ({"batch_size": None}, "batch_size"),

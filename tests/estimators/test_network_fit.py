@@ -1,5 +1,6 @@
 import pytest
 
+import hotview as hv
 from hotview import MultiViewClassifier
 from hotview.datasets import make_views
 from hotview.estimators.network_fit import NetworkFit
@@ -19,9 +20,8 @@ def make_fit(**parameters):
     "parameters",
     (
         {"random_state": 3},
-        {"coupling_weight": 0.5},
-        {"regularizer_weight": 0.5},
-        {"orthogonality_weight": 0.5},
+        {"coupling": hv.HOTReferenceSpec(weight=0.5)},
+        {"coupling": hv.HOTReferenceSpec(orthogonality_weight=0.5)},
     ),
     ids=str,
 )
@@ -29,14 +29,28 @@ def test_fits_of_one_kind_may_differ_in_seeds_and_weights(parameters):
     assert make_fit(**parameters).kind == make_fit(random_state=0).kind
 
 
+def test_weights_of_regularizers_may_differ():
+    light, heavy = (make_fit(view_regularizer=hv.ManifoldSpec(weight)) for weight in (0.1, 1.0))
+    assert light.kind == heavy.kind
+
+
+class OwnCoupling(hv.HOTReferenceSpec):
+    pass
+
+
+def test_fits_with_a_coupling_of_the_users_own_are_trained_alone():
+    assert make_fit(coupling=OwnCoupling()).kind != make_fit(coupling=OwnCoupling()).kind
+
+
 @pytest.mark.parametrize(
     "parameters",
     (
         {"coupling": "none"},
         {"learning_rate": 0.5},
-        {"reg": 0.5},
-        {"n_projections": 7},
-        {"orthogonality_weight": float("inf")},
+        {"coupling": hv.HOTReferenceSpec(reg=0.5)},
+        {"coupling": hv.HOTReferenceSpec(n_projections=7)},
+        {"coupling": hv.HOTReferenceSpec(orthogonality_weight=float("inf"))},
+        {"view_regularizer": "autoencoder"},
     ),
     ids=str,
 )

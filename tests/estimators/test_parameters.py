@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.parameters import (
     check_parameters,
@@ -10,10 +11,16 @@ from hotview.estimators.parameters import (
     hidden_of,
     pick_device,
     pick_processes,
+    with_specifications,
 )
 
 NAMES = ["a", "b", "c"]
 DEFAULTS = MultiViewClassifier().get_params()
+
+
+class OwnRegularizer(hv.RegularizerSpec):
+    def build(self):
+        return hv.AutoencoderSpec().build()
 
 
 @pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
@@ -28,10 +35,11 @@ def test_the_defaults_are_accepted_and_not_changed(kind):
     "change",
     (
         {"encoder_dim": np.int64(3)},
-        {"coupling_weight": 0},
+        {"coupling": hv.LSCCASpec(weight=0)},
         {"head_weight": 0.0},
         {"learning_rate": np.float32(0.1)},
-        {"cost_decay": 0},
+        {"coupling": hv.HOTPairwiseSpec(cost_decay=0)},
+        {"view_regularizer": hv.ManifoldSpec()},
         {"standardize": np.bool_(False)},
         {"verbose": True},
         {"verbose": 1},
@@ -61,7 +69,7 @@ def test_what_may_be_said_otherwise(change):
         ({"coupling": ["none"]}, ValueError, "coupling to be one of"),
         ({"view_regularizer": "AE"}, ValueError, "'none', 'autoencoder', 'manifold', 'diffusion'"),
         ({"precision": "bf16"}, ValueError, "precision to be one of.*'float32', 'tf32'"),
-        ({"fusion": "mean"}, ValueError, "fusion to be one of.*'stacked', 'average'"),
+        ({"fusion": "mean"}, ValueError, "fusion to be one of.*'weighted', 'average'"),
         ({"fusion": None}, ValueError, "fusion to be one of"),
         ({"fusion": True}, ValueError, "fusion to be one of"),
         ({"pseudo_labels": "yes"}, ValueError, "pseudo_labels to be True or False.*'yes'"),
@@ -71,11 +79,10 @@ def test_what_may_be_said_otherwise(change):
         ({"max_epochs": 2.0}, ValueError, "max_epochs"),
         ({"max_epochs": "auto"}, ValueError, "max_epochs"),
         ({"head_weight": -1.0}, ValueError, "head_weight"),
-        ({"coupling_weight": True}, ValueError, "coupling_weight"),
+        ({"head_weight": None}, ValueError, "head_weight"),
+        ({"coupling": hv.LSCCASpec(weight=True)}, ValueError, "coupling__weight"),
         ({"encoder_dim": 2.0}, ValueError, "encoder_dim"),
         ({"patience": 1.5}, ValueError, "patience"),
-        ({"cost_decay": 1}, ValueError, "cost_decay below 1"),
-        ({"cost_decay": -0.1}, ValueError, "cost_decay to be a share"),
         ({"standardize": None}, ValueError, "standardize to be True or False, but it is None"),
         ({"verbose": "yes"}, ValueError, "verbose to be True, False or 'auto'"),
         ({"callbacks": print}, TypeError, "callbacks to be a list"),
@@ -182,22 +189,65 @@ def test_encoders_that_cannot_be(encoders, error, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     (
-        ({"strategy": "fsdp"}, "strategy"),
-        ({"strategy": "ddp", "devices": 0}, "devices"),
-        ({"strategy": "ddp", "devices": "all"}, "devices"),
-        ({"devices": 2}, "Set strategy='ddp'"),
+        ({"devices": 0}, "devices"),
+        ({"devices": "all"}, "devices"),
+        ({"devices": 2, "view_regularizer": OwnRegularizer()}, "Expected devices=None"),
     ),
 )
-def test_processes_are_asked_for_by_name_and_number(change, message):
+def test_devices_is_a_number_of_processes(change, message):
     with pytest.raises((TypeError, ValueError), match=message):
         check_parameters({**DEFAULTS, **change})
-    check_parameters({**DEFAULTS, "strategy": "ddp", "devices": "auto"})
+    check_parameters({**DEFAULTS, "devices": "auto"})
 
 
-def test_without_a_strategy_there_is_one_process():
+def test_without_devices_there_is_one_process():
     assert not pick_processes(DEFAULTS).is_shared
 
 
 def test_every_process_gets_a_device_of_its_own():
     with pytest.raises(ValueError, match="gives every process a device of its own"):
-        pick_processes({**DEFAULTS, "strategy": "ddp", "device": "cpu:0"})
+        pick_processes({**DEFAULTS, "devices": 2, "device": "cpu:0"})
+
+
+# specifications
+
+
+def test_names_become_specifications_with_the_estimators_default_weight():
+    parameters = {"coupling": "lscca", "view_regularizer": "manifold", "other": 3}
+    found = with_specifications(parameters, 0.7)
+    assert repr(found["coupling"]) == "LSCCASpec()"
+    assert repr(found["view_regularizer"]) == "ManifoldSpec(weight=0.7)"
+    assert found["other"] == 3
+
+
+def test_specifications_of_the_user_are_not_changed():
+    regularizer = hv.ManifoldSpec()
+    found = with_specifications({"coupling": "none", "view_regularizer": regularizer}, 0.7)
+    assert regularizer.weight is None
+    assert found["view_regularizer"].weight == 0.7
+    own = with_specifications({"coupling": "none", "view_regularizer": hv.ManifoldSpec(0.1)}, 0.7)
+    assert own["view_regularizer"].weight == 0.1
+
+
+@pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
+def test_settings_are_set_in_a_specification_not_in_a_name(kind):
+    model = kind(hv.HOTReferenceSpec(), hv.AutoencoderSpec())
+    model.set_params(coupling__n_projections=7, view_regularizer__weight=0.3)
+    assert model.coupling.n_projections == 7
+    assert model.get_params()["view_regularizer__weight"] == 0.3
+    message = (
+        "Expected coupling to be a specification object to set coupling__n_projections, but it is "
+        r"the name 'hot-reference'. Pass coupling=hotview.HOTReferenceSpec\(n_projections=...\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        kind().set_params(coupling__n_projections=7)
+    with pytest.raises(ValueError, match="is the name 'lscca'"):
+        model.set_params(coupling="lscca", coupling__weight=0.5)
+    model.set_params(coupling=hv.LSCCASpec(), coupling__weight=0.5)
+    assert model.coupling.weight == 0.5
+    with pytest.raises(ValueError, match="Invalid parameter 'n_projections' for estimator LS"):
+        model.set_params(coupling__n_projections=7)
+
+
+def test_the_constructor_has_few_parameters():
+    assert len(DEFAULTS) <= 30

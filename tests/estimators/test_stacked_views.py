@@ -22,7 +22,6 @@ SMALL = {
     "hidden": (8,),
     "encoder_dim": 4,
     "n_components": 4,
-    "n_projections": 8,
     "n_estimators": 1,
     "random_state": 0,
     "device": "cpu",

@@ -31,7 +31,7 @@ def make_views():
 @pytest.fixture
 def small():
     def small(**parameters):
-        settings = {"hidden": (8,), "encoder_dim": 4, "n_components": 4, "n_projections": 8}
+        settings = {"hidden": (8,), "encoder_dim": 4, "n_components": 4}
         settings |= {"max_epochs": 20, "learning_rate": 0.03, "random_state": 0, "device": "cpu"}
         settings |= {"n_estimators": 1}
         return MultiViewClassifier(**settings | parameters)

@@ -9,7 +9,7 @@ from hotview.model_selection import GridSearch
 from hotview.omics import annotate, fit
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
-SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "n_projections": 6, "max_epochs": 3}
+SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 3}
 SMALL |= {"n_estimators": 1, "random_state": 0, "device": "cpu"}
 COLUMNS = ["hotview_class", "hotview_confidence"]
 

@@ -6,7 +6,7 @@ from hotview.model_selection import GridSearch
 from hotview.omics import fit, read_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
-SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 4, "n_projections": 4, "max_epochs": 3}
+SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 4, "max_epochs": 3}
 SMALL |= {"n_estimators": 1, "random_state": 0, "device": "cpu"}
 
 

@@ -16,7 +16,7 @@ CELLS = (
         "unsupervised",
         "HOT (10)",
         "paper",
-        overrides=(("orthogonality_weight", math.inf),),
+        overrides=(("coupling__orthogonality_weight", math.inf),),
     ),
     Cell("msrc", "-", "label propagation, aligned", "-"),
 )
@@ -29,7 +29,7 @@ def test_a_cell_survives_json(cell):
 
 def test_infinity_is_a_word_in_json_and_in_names():
     cell = CELLS[4]
-    assert cell.to_json()["overrides"] == {"orthogonality_weight": "inf"}
+    assert cell.to_json()["overrides"] == {"coupling__orthogonality_weight": "inf"}
     assert cell.id.endswith("orthogonality_weight=inf")
 
 
@@ -42,7 +42,7 @@ def test_names_are_readable_and_safe_for_files():
 
 
 def test_the_order_of_overrides_does_not_matter():
-    pairs = (("n_projections", 10), ("batch_size", 50))
+    pairs = (("coupling__n_projections", 10), ("batch_size", 50))
     one, other = (
         Cell("msrc", "unsupervised", "HOT (11)", "paper", overrides=given)
         for given in (pairs, pairs[::-1])

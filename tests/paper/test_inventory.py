@@ -4,9 +4,8 @@ import pytest
 
 from paper.cells import Cell
 from paper.data import load_dataset
-from paper.estimators import make_estimator
+from paper.estimators import make_estimator, plain_parameters
 from paper.inventory import take_inventory
-from paper.json_files import plain
 from paper.records import record_path, write_record
 
 CELL = Cell("handwritten", "unsupervised", "HOT (11)", "paper")
@@ -21,8 +20,8 @@ def finish(out, cell, *trials, **changed):
         about = {"fingerprint": load_dataset(cell.dataset, None, trial).fingerprint}
         record = {"trial": trial, "scores": {}, "dataset": about}
         if not cell.is_control:
-            given = make_estimator(cell, trial).get_params(deep=False)
-            record["parameters"] = plain({**given, **changed}, 12)
+            given = plain_parameters(make_estimator(cell, trial))
+            record["parameters"] = {**given, **changed}
         write_record(out, cell, record)
 
 
@@ -71,7 +70,7 @@ def test_synthetic_views_have_a_fingerprint_per_trial(tmp_path):
 
 def test_records_of_other_parameters_are_run_again(tmp_path):
     finish(tmp_path, CELL, 0, 2)
-    finish(tmp_path, CELL, 1, n_projections=7)
+    finish(tmp_path, CELL, 1, coupling__n_projections=7)
     found = take_inventory(tmp_path, [CELL], 3)
     assert found.missing == {CELL: (1,)}
     assert (found.n_finished, found.n_stale, found.foreign) == (2, 1, ())

@@ -37,7 +37,7 @@ def test_a_control_has_one_record_for_both_tasks(tmp_path):
 def test_parameters_that_came_later_count_where_they_change_anything():
     before = own_parameters({"encoder_dim": 3})
     assert own_parameters({"encoder_dim": 3, "fusion": "average", "pseudo_labels": False}) == before
-    assert own_parameters({"encoder_dim": 3, "fusion": "stacked"}) != before
+    assert own_parameters({"encoder_dim": 3, "fusion": "weighted"}) != before
     assert own_parameters({"encoder_dim": 3, "pseudo_labels": True}) != before
 
 

@@ -12,6 +12,7 @@ import torch
 from hotview import MultiViewEncoder
 from hotview.datasets import load_handwritten, unalign
 from paper.cells import Cell
+from paper.estimators import constructor_parameters
 from paper.models import SETTINGS
 from paper.runner import counted_warnings, run_cell
 
@@ -56,10 +57,12 @@ def test_a_trial_is_what_a_user_would_run(records):
     digits = load_handwritten()
     data = unalign(digits.views, digits.target, random_state=1)
     rows = {name: np.vstack([X, data.unaligned[name]]) for name, X in data.linked.items()}
-    how = {**SETTINGS, "max_epochs": 2, "device": "cpu", "random_state": 1}
+    how = {"coupling": "hot-reference", **SETTINGS, "max_epochs": 2, "random_state": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        encoder = MultiViewEncoder("hot-reference", "none", **how).fit(rows)
+        encoder = MultiViewEncoder(
+            **constructor_parameters(how), view_regularizer="none", device="cpu"
+        ).fit(rows)
     np.testing.assert_allclose(records[1]["W"], encoder.plan_.W, atol=2e-5)
     assert records[1]["history"]["last"]["loss"] == pytest.approx(
         encoder.history_[-1]["loss"], rel=1e-4
@@ -130,7 +133,7 @@ def test_warnings_are_counted_by_their_first_words():
 
 
 def test_records_share_the_warnings_of_their_group():
-    collapsing = (*FEW, ("sinkhorn_max_iter", 1), ("reg", 1e-4))
+    collapsing = (*FEW, ("coupling__sinkhorn_max_iter", 1), ("coupling__reg", 1e-4))
     records = run_cell(replace(CELL, overrides=collapsing), [0, 1])
     kind = "ConvergenceWarning: The plan W has not converged"
     assert [record["warnings"][kind] for record in records] == [1.0, 1.0]

@@ -1,4 +1,4 @@
-"""A small model, and a way to change what its file says, checksum and all."""
+"""A small model, and a way to change its file, checksum included."""
 
 import copy
 
@@ -15,7 +15,7 @@ SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory):
-    """The path of a model whose replicas vote."""
+    """The path of a model with two ensemble members, which have predictors."""
     model = hv.MultiViewClassifier(**SMALL, n_estimators=2, device="cpu")
     model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
     return save_model(model, tmp_path_factory.mktemp("model") / "m.hotview")
@@ -23,7 +23,7 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def load_changed(saved, tmp_path):
-    """Load the model after something was done to its tensors and facts."""
+    """Load the model after a change of its tensors and facts."""
 
     def load(change):
         archive = copy.deepcopy(read_archive(saved, _MODEL))

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 
 import hotview as hv
 from hotview.datasets import load_handwritten, make_views, unalign
+from hotview.losses.specifications import Specification
 from hotview.persistence import load_model, save_model
 
 DATA = make_views(60, n_views=4, labeled=0.5, random_state=0)
@@ -26,6 +26,14 @@ def _modules_that_are_always_the_same():
         yield
 
 
+def parameters_of(model):
+    """Saved parameters, specifications by their text."""
+    parameters = {
+        k: v for k, v in model.get_params().items() if k not in ("random_state", "device")
+    }
+    return {k: repr(v) if isinstance(v, Specification) else v for k, v in parameters.items()}
+
+
 def classifier(**parameters):
     model = hv.MultiViewClassifier(device="cpu", **{**SMALL, **parameters})
     return model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
@@ -37,11 +45,14 @@ def classifier(**parameters):
         {},
         {"coupling": "none", "view_regularizer": "none"},
         {"coupling": "hot-pairwise", "view_regularizer": "autoencoder", "impute": "mean"},
-        {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0, 3: 1.0}, "n_references": 2},
+        {
+            "class_weight": {0: 1.0, 1: 2.0, 2: 1.0, 3: 1.0},
+            "coupling": hv.HOTReferenceSpec(n_references=2),
+        },
         {"hidden": dict.fromkeys(DATA.views, (8,)), "standardize": False},
         {"n_estimators": 3},
         {"n_estimators": 2, "coupling": "none"},
-        {"orthogonality_weight": float("inf")},
+        {"coupling": hv.HOTReferenceSpec(orthogonality_weight=float("inf"))},
         {"pseudo_labels": False, "fusion": "average"},
         {"pseudo_labels": False, "n_estimators": 3},
         {"fusion": "average", "n_estimators": 2},
@@ -53,23 +64,22 @@ def classifier(**parameters):
         "pairwise",
         "weights",
         "hidden by view",
-        "replicas",
-        "replicas without a plan",
+        "members",
+        "members without a plan",
         "exact constraint",
         "plain",
-        "weighed heads",
-        "votes that count alike",
+        "weighted heads",
+        "equal weights",
         "diffusion",
     ),
 )
-def test_a_loaded_classifier_says_the_same_bits(tmp_path, parameters):
+def test_a_loaded_classifier_predicts_the_same_bits(tmp_path, parameters):
     model = classifier(**parameters)
     loaded = load_model(save_model(model, tmp_path / "m.hotview"), device="cpu")
     for views in (DATA.linked, {"view_1": DATA.linked["view_1"]}):
         np.testing.assert_array_equal(loaded.predict_proba(views), model.predict_proba(views))
     assert loaded.classes_.dtype == model.classes_.dtype
-    kept = {k: v for k, v in model.get_params().items() if k not in ("random_state", "device")}
-    assert {k: v for k, v in loaded.get_params().items() if k in kept} == kept
+    assert parameters_of(loaded) == parameters_of(model)
     assert loaded.histories_ == model.histories_
     assert loaded.history_ == model.history_
     assert loaded.view_names_ == model.view_names_
@@ -82,7 +92,7 @@ def test_a_loaded_classifier_says_the_same_bits(tmp_path, parameters):
         np.testing.assert_array_equal(loaded.view_labels_, model.view_labels_)
 
 
-def test_a_model_that_has_no_joint_judgment_says_the_same_bits(tmp_path):
+def test_a_model_without_a_joint_predictor_predicts_the_same_bits(tmp_path):
     known = DATA.linked_target > 0  # a class is known to one view alone
     model = hv.MultiViewClassifier(**SMALL, device="cpu")
     with pytest.warns(UserWarning, match="have no linked row with a label"):
@@ -93,25 +103,6 @@ def test_a_model_that_has_no_joint_judgment_says_the_same_bits(tmp_path):
             unaligned_y={"view_1": DATA.target["view_1"]},
         )
     loaded = load_model(save_model(model, tmp_path / "m.hotview"), device="cpu")
-    for views in (DATA.linked, {"view_1": DATA.linked["view_1"]}):
-        np.testing.assert_array_equal(loaded.predict_proba(views), model.predict_proba(views))
-
-
-@pytest.mark.parametrize(("version", "n_estimators"), ((1, 1), (2, 3)))
-def test_a_model_from_before_there_were_votes_is_a_plain_network(tmp_path, version, n_estimators):
-    plain = {"pseudo_labels": False, "fusion": "average", "n_estimators": n_estimators}
-    model = classifier(**plain)
-    new, old = save_model(model, tmp_path / "new.hotview"), tmp_path / "old.hotview"
-    with safe_open(new, framework="pt") as file:
-        facts = json.loads(file.metadata()["hotview"])
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    assert facts["version"] == 4
-    facts["version"] = version
-    for name in ("pseudo_labels", "fusion"):
-        del facts["parameters"][name]
-    save_file(tensors, old, {"hotview": json.dumps(facts)})
-    loaded = load_model(old, device="cpu")
-    assert {name: loaded.get_params()[name] for name in plain} == plain
     for views in (DATA.linked, {"view_1": DATA.linked["view_1"]}):
         np.testing.assert_array_equal(loaded.predict_proba(views), model.predict_proba(views))
 
@@ -135,11 +126,55 @@ def test_an_encoder_survives(tmp_path):
     np.testing.assert_array_equal(loaded.references_, encoder.references_)
 
 
-def test_encoders_of_ones_own_must_come_again(tmp_path):
+def test_specifications_survive_with_their_settings(tmp_path):
+    coupling = hv.HOTPairwiseSpec(np.float64(0.5), n_projections=np.int64(6), n_groups=2)
+    encoder = hv.MultiViewEncoder(coupling, hv.ManifoldSpec(0.2), **SMALL).fit(DATA.views)
+    loaded = hv.load(encoder.save(tmp_path / "m.hotview"))
+    assert repr(loaded.coupling) == "HOTPairwiseSpec(n_groups=2, n_projections=6, weight=0.5)"
+    assert repr(loaded.view_regularizer) == "ManifoldSpec(weight=0.2)"
+    np.testing.assert_array_equal(loaded.view_labels_, encoder.view_labels_)
+    assert len(set(loaded.view_labels_)) == 2
+
+
+class OwnSpec(hv.HOTReferenceSpec):
+    """A coupling that hotview does not have."""
+
+
+class OwnDecodingSpec(hv.RegularizerSpec):
+    needs_decoders = True
+
+    def build(self):
+        return hv.AutoencoderSpec().build()
+
+
+def test_specifications_of_the_users_own_must_be_passed_again(tmp_path):
+    encoder = hv.MultiViewEncoder(OwnSpec(0.2), OwnDecodingSpec(0.1), **SMALL).fit(DATA.views)
+    path = encoder.save(tmp_path / "m.hotview")
+    with pytest.raises(ValueError, match=r"coupling to be a OwnSpec.*coupling=OwnSpec\(\.\.\.\)"):
+        hv.load(path)
+    with pytest.raises(
+        ValueError, match="Expected view_regularizer to be a OwnDecodingSpec, as at"
+    ):
+        hv.load(path, coupling=OwnSpec())
+    own = {"coupling": OwnSpec(0.2), "view_regularizer": OwnDecodingSpec(0.1)}
+    loaded = hv.load(path, **own)
+    assert {name: getattr(loaded, name) for name in own} == own
+    for name, Z in encoder.transform(DATA.views).items():
+        np.testing.assert_array_equal(loaded.transform(DATA.views)[name], Z)
+    np.testing.assert_array_equal(loaded.references_, encoder.references_)
+    assert torch.equal(loaded.plan_.W, encoder.plan_.W)
+    plain = hv.MultiViewEncoder(**SMALL).fit(DATA.views).save(tmp_path / "plain.hotview")
+    with pytest.raises(
+        ValueError, match="Expected coupling to be None, as at fit, but it is OwnSp"
+    ):
+        hv.load(plain, coupling=OwnSpec())
+
+
+def test_encoders_of_the_users_own_must_be_passed_again(tmp_path):
     own = {"view_2": torch.nn.Linear(20, 5)}
     model = classifier(encoders=own)
     path = save_model(model, tmp_path / "m.hotview")
-    with pytest.raises(ValueError, match=r"for the views \['view_2'\].*came for \[\]"):
+    with pytest.raises(ValueError, match=r"for the views \['view_2'\].*given for \[\]"):
         load_model(path)
     loaded = load_model(path, encoders={"view_2": torch.nn.Linear(20, 5)})
     np.testing.assert_array_equal(loaded.predict(DATA.linked), model.predict(DATA.linked))
@@ -179,10 +214,13 @@ def test_other_formats_are_refused(tmp_path):
     save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps({"format": "other"})})
     with pytest.raises(ValueError, match="but it has another format"):
         load_model(path)
-    newer = {"format": "hotview model", "version": 99}
-    save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(newer)})
-    with pytest.raises(ValueError, match=r"its format version is 99, .*\. Update hotview"):
-        load_model(path)
+    remedies = {99: "Update hotview", 1: "Save the model again", 4: "Save the model again"}
+    for version, remedy in remedies.items():
+        metadata = {"format": "hotview model", "version": version}
+        save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(metadata)})
+        problem = rf"its format is {version}, and this hotview reads format 5\. {remedy}"
+        with pytest.raises(ValueError, match=problem):
+            load_model(path)
 
 
 def test_a_wrong_suffix_is_refused_before_anything_is_written(tmp_path):
@@ -257,12 +295,14 @@ import numpy as np
 import hotview as hv
 model = hv.load(sys.argv[1] + "/m.hotview", device="cpu")
 model.save(sys.argv[1] + "/again.hotview")
-np.save(sys.argv[1] + "/said.npy", model.predict_proba(dict(np.load(sys.argv[1] + "/linked.npz"))))
+linked = dict(np.load(sys.argv[1] + "/linked.npz"))
+np.save(sys.argv[1] + "/predicted.npy", model.predict_proba(linked))
 """
     environment = {**os.environ, "PYTHONHASHSEED": "5"}
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env=environment)
     assert (tmp_path / "again.hotview").read_bytes() == path.read_bytes()
-    np.testing.assert_array_equal(np.load(tmp_path / "said.npy"), model.predict_proba(DATA.linked))
+    predicted = np.load(tmp_path / "predicted.npy")
+    np.testing.assert_array_equal(predicted, model.predict_proba(DATA.linked))
 
 
 def test_a_view_whose_name_leads_elsewhere_is_not_even_fitted():
@@ -276,7 +316,17 @@ def test_parameters_that_json_cannot_hold_are_refused(tmp_path):
         save_model(model, tmp_path / "m.hotview")
 
 
-@pytest.mark.parametrize("change", ({"encoder_dim": 7}, {"hidden": (3, 3)}, {"max_epochs": -1}))
+@pytest.mark.parametrize(
+    "change",
+    (
+        {"encoder_dim": 7},
+        {"encoder_dim": 2},
+        {"hidden": (3, 3)},
+        {"max_epochs": -1},
+        {"view_regularizer": "none"},
+        {"coupling": hv.LSCCASpec(weight=-1)},
+    ),
+)
 def test_parameters_that_were_changed_after_fit_are_refused(tmp_path, change):
     model = hv.MultiViewEncoder(**SMALL, device="cpu").fit(DATA.views)
     model.set_params(**change)

@@ -1,11 +1,22 @@
 import pytest
+import torch
 
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview.persistence.schema import NOT_SAVED, prefixes
+from hotview._archive import read_archive
+from hotview.persistence.codec import decode
+from hotview.persistence.models import _MODEL
+from hotview.persistence.schema import (
+    NOT_SAVED,
+    SPECIFICATIONS,
+    SavedModel,
+    check_model,
+    check_tensors,
+)
+from hotview.persistence.serialize import deserialize, network_widths, restore_parameters
 
 MISFIT = r"changed\.hotview to be a model that hotview saved, but its parts do not fit"
 WRONG = {
-    "class": ("MultiViewThing", None, 3, ["MultiViewEncoder"], "os.system"),
+    "estimator": ("MultiViewThing", None, 3, ["MultiViewEncoder"], "os.system", "MultiViewEncoder"),
     "parameters": (
         [],
         None,
@@ -14,47 +25,95 @@ WRONG = {
         {"encoders": None},
         {"a" * 999: 1},
     ),
-    "views": ([], {}, None, [["a", 1]], [[1, 20, None]]),
+    "views": ([], {}, None, [["a", 1]], [{"name": 1, "n_columns": 20, "columns": None}]),
     "own_encoders": ("view_0", None, ["other"]),
     "batch_size": (0, -1, 1.5, "3", True, 10**30),
-    "history": ({}, [1], [{"loss": "x"}]),
-    "more_histories": ({}, [[], [], []], [None]),
     "trained_on": ([], "x"),
-    "remarks": ("x", [1]),
-    "notes": ([], 3),
+    "fit_warnings": ("x", [1]),
+    "metadata": ([], 3),
     "output": ("excel", 1),
+    "columns": ([], None, [{"mean": None}]),
     "pool": ({}, [], {"complete": [1.0], "partial": [1.0], "power": 1.0}),
-    "plan": ({}, 3),
-    "fusion": ({}, None),
-    "voters": ([], [[1.0, 0]] * 3, [[float("nan"), 5]] * 3, {}),
-    "replica.1.fusion": ({}, None),
+    "members": ([], {}, None, [None]),
+    "other": (1, None),
     "classes": (
-        ["O", [0, 1, 2, 3]],
-        ["<U9999999", ["a"] * 4],
-        ["<U99999999", ["a"] * 4],
-        ["i8,i8", [0, 1, 2, 3]],
-        ["<i8", ["a", 1, 2, 3]],
-        ["<i8", [0, 1, 2]],
-        ["<i8", 4],
-        ["<f8", [0.0, 1.0, 2.0, float("nan")]],
+        {"dtype": "O", "labels": [0, 1, 2, 3]},
+        {"dtype": "<U9999999", "labels": ["a"] * 4},
+        {"dtype": "<U99999999", "labels": ["a"] * 4},
+        {"dtype": "i8,i8", "labels": [0, 1, 2, 3]},
+        {"dtype": "<i8", "labels": ["a", 1, 2, 3]},
+        {"dtype": "<i8", "labels": [0, 1, 2]},
+        {"dtype": "<i8", "labels": 4},
+        {"dtype": "<f8", "labels": [0.0, 1.0, 2.0, float("nan")]},
+        {"dtype": "<i8"},
         "<i8",
         None,
     ),
+}
+WRONG_IN_A_MEMBER = {
+    "network": ({}, 3),
+    "history": ({}, [1], [{"loss": "x"}], None),
+    "plan": ({}, 3, None),
+    "fusion": ({}, None),
+    "predictors": ([], {}, {"voters": [], "ridge": None}),
 }
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
 )
-def test_facts_of_the_wrong_kind_are_refused(load_changed, name, value):
+def test_facts_of_the_wrong_type_are_refused(load_changed, name, value):
     with pytest.raises(ValueError, match=MISFIT):
         load_changed(lambda tensors, facts: facts.update({name: value}))
+
+
+@pytest.mark.parametrize("member", (0, 1))
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in WRONG_IN_A_MEMBER.items() for value in values],
+)
+def test_members_of_the_wrong_type_are_refused(load_changed, member, name, value):
+    def change(tensors, facts):
+        if name == "network":
+            for key in [key for key in tensors if key.startswith(f"members.{member}.network.maps")]:
+                del tensors[key]
+        else:
+            facts["members"][member][name] = value
+
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(change)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    (
+        (("predictors", "voters", 0, "n_neighbors"), 0),
+        (("predictors", "voters", 0, "unit"), float("nan")),
+        (("predictors", "ridge"), None),
+        (("fusion", "heads"), [4, 4]),
+        (("fusion", "log_prior"), [0.0, 0.0, float("-inf"), 0.0]),
+        (("fusion", "joint"), 1),
+        (("plan", "n_iter"), -1),
+        (("plan", "reg"), "0.1"),
+        (("plan", "null"), None),
+    ),
+)
+def test_parts_of_a_member_of_the_wrong_type_are_refused(load_changed, path, value):
+    def change(tensors, facts):
+        place = facts["members"][1]
+        for key in path[:-1]:
+            place = place[key]
+        assert path[-1] in place
+        place[path[-1]] = value
+
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(change)
 
 
 @pytest.mark.parametrize("width", (float("nan"), -1, 0, 1.5, "20", 10**12, None, 2**31 - 1, 19))
 def test_widths_of_views_that_cannot_be_are_refused(load_changed, width):
     def change(tensors, facts):
-        facts["views"][1][1] = width
+        facts["views"][1]["n_columns"] = width
 
     with pytest.raises(ValueError, match=MISFIT):
         load_changed(change)
@@ -65,7 +124,7 @@ def test_widths_of_views_that_cannot_be_are_refused(load_changed, width):
 )
 def test_names_that_lead_elsewhere_are_refused(load_changed, name):
     def change(tensors, facts):
-        facts["views"][1][0] = name
+        facts["views"][1]["name"] = name
 
     with pytest.raises(ValueError, match=MISFIT):
         load_changed(change)
@@ -85,6 +144,17 @@ def test_names_that_lead_elsewhere_are_refused(load_changed, name):
         ("n_components", "3"),
         ("coupling", "__import__('os')"),
         ("view_regularizer", "autoencoder"),
+        ("coupling", {"own": 3}),
+        ("coupling", {"name": "hot-reference"}),
+        ("coupling", {"name": "MultiViewEncoder", "settings": {}}),
+        ("coupling", {"name": ["hot-reference"], "settings": {}}),
+        ("coupling", {"name": "hot-reference", "settings": {"n_references": 0}}),
+        ("coupling", {"name": "hot-reference", "settings": {"n_references": [3]}}),
+        ("coupling", {"name": "hot-reference", "settings": {"nothing": 3}}),
+        ("coupling", {"name": "hot-reference", "settings": {}, "own": "x"}),
+        ("coupling", {"name": "autoencoder", "settings": {}}),
+        ("coupling", ["hot-reference"]),
+        ("view_regularizer", {"name": "manifold", "settings": {"weight": "1"}}),
         ("class_weight", {"items": 3}),
         ("class_weight", {"items": [[[], 1.0]]}),
         ("class_weight", {}),
@@ -96,16 +166,79 @@ def test_parameters_that_cannot_be_are_refused_before_memory_is_taken(load_chang
     def change(tensors, facts):
         facts["parameters"][name] = value
 
-    why = r" \((Expected|it lacks|its '|'.*' should be)"  # no word of memory
+    why = r" \((TypeError: )?(Expected|it lacks|its '|.*size mismatch|.*Missing key)"  # not memory
     with pytest.raises(ValueError, match=MISFIT + why):
         load_changed(change)
-
-
-def test_every_replica_has_its_own_prefix():
-    assert prefixes({}) == [""]
-    assert prefixes({"more_histories": [[], []]}) == ["", "replica.1.", "replica.2."]
 
 
 def test_what_is_not_saved_is_a_parameter():
     for estimator in (MultiViewClassifier(), MultiViewEncoder()):
         assert set(NOT_SAVED) <= set(estimator.get_params())
+
+
+def test_specifications_are_parameters():
+    for estimator in (MultiViewClassifier(), MultiViewEncoder()):
+        assert set(SPECIFICATIONS) <= set(estimator.get_params())
+
+
+def build(tensors, facts):
+    model = decode(SavedModel, facts, tensors)
+    check_model(model)
+    estimator = restore_parameters(model, "cpu", {})
+    check_tensors(model, tensors, network_widths(estimator, model))
+    deserialize(estimator, model)
+
+
+def test_every_tensor_is_needed_and_of_one_shape(saved):
+    archive = read_archive(saved, _MODEL)
+    tensors = archive.tensors
+    facts = {k: x for k, x in archive.facts.items() if k not in ("format", "version")}
+    build(tensors, facts)
+    assert len(tensors) > 60
+    for name, tensor in tensors.items():
+        if not name.endswith("mask") and name != "references":
+            less = {k: x for k, x in tensors.items() if k != name}
+            with pytest.raises((ValueError, RuntimeError), match=r"it lacks|Missing key"):
+                build(less, facts)
+        other = torch.zeros((1, 1, 1, max(2, tensor.numel())), dtype=tensor.dtype)
+        with pytest.raises((ValueError, RuntimeError), match=r"should be|size mismatch"):
+            build({**tensors, name: other}, facts)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    (
+        ("members.0.network.maps.0.weight", r"'maps\.0\.weight' should be of float32"),
+        ("columns.0.mean", r"'columns\.0\.mean' should be 20 of float64, but is \[20\] of"),
+    ),
+)
+def test_dtypes_are_checked(load_changed, name, expected):
+    def change(tensors, facts):
+        tensors[name] = tensors[name].to(torch.int64)
+
+    with pytest.raises(ValueError, match=expected):
+        load_changed(change)
+
+
+@pytest.mark.parametrize("name", ("more", "members.7.network.maps.0.weight"))
+def test_unexpected_tensors_are_refused(load_changed, name):
+    with pytest.raises(ValueError, match=f"unexpected tensor '{name}'"):
+        load_changed(lambda tensors, facts: tensors.update({name: torch.zeros(1)}))
+
+
+@pytest.mark.parametrize(
+    "name", ("members.0.network.maps.0.weight", "members.1.predictors.voters.0.places")
+)
+def test_numbers_that_are_not_finite_are_refused(load_changed, name):
+    with pytest.raises(ValueError, match=f"{name[-12:]}' is not finite"):
+        load_changed(lambda tensors, facts: tensors[name].fill_(torch.nan))
+
+
+def test_a_view_needs_neighbors(load_changed):
+    def change(tensors, facts):
+        for part in ("places", "shares"):
+            name = f"members.0.predictors.voters.1.{part}"
+            tensors[name] = tensors[name][:0]
+
+    with pytest.raises(ValueError, match="there are no neighbors in view 1"):
+        load_changed(change)

@@ -58,7 +58,7 @@ def fit(folder, **settings):
 
 def main(folder):
     """Fit in two processes."""
-    model, asked = fit(folder, strategy="ddp", devices=2)
+    model, asked = fit(folder, devices=2)
     rank = torch.distributed.get_rank()
     model.save(folder / f"model-{rank}.hotview")
     (folder / f"asked-{rank}.json").write_text(json.dumps(asked))

@@ -20,7 +20,7 @@ from hotview.datasets import make_views
 LOOSE = make_views([50, 70, 60], n_views=3, random_state=0).views
 PEOPLE = make_views(60, n_views=3, labeled=0.5, random_state=1)
 SMALL = {"hidden": (16,), "encoder_dim": 6, "n_components": 4, "device": "cpu", "batch_size": 32}
-TWO = {"strategy": "ddp", "devices": 2}
+TWO = {"devices": 2}
 
 
 def fit_encoder(max_epochs, *, resume=False, **settings):
@@ -83,7 +83,7 @@ def main(folder):
     free = hv.MultiViewEncoder(max_epochs=1, **SMALL, **TWO).fit(LOOSE)  # of nobody's seed
     free.save(folder / f"free-{rank_of()}.hotview")
     try:
-        fit_encoder(1, strategy="ddp", devices=3)
+        fit_encoder(1, devices=3)
     except ValueError as error:
         refused = str(error)
     told = {"seen": seen, "refused": refused, "remarks": free.fit_warnings_, **fit_what_differs()}

@@ -117,22 +117,22 @@ def test_this_process_was_not_started_by_torchrun():
 def test_without_fabric_the_error_says_what_to_install(script, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)
     with pytest.raises(ImportError, match=r'pip install "hotview\[distributed\]"'):
-        script["fit_encoder"](1, strategy="ddp", devices=2)
+        script["fit_encoder"](1, devices=2)
 
 
 def test_a_prompt_cannot_be_run_again(script, monkeypatch):
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # xdist's has none
     with pytest.raises(RuntimeError, match="Expected a script"):
-        script["fit_encoder"](1, strategy="ddp", devices=2)
+        script["fit_encoder"](1, devices=2)
     monkeypatch.setattr(sys.modules["__main__"], "__file__", "<stdin>", raising=False)
     with pytest.raises(RuntimeError, match="Expected a script"):
-        script["fit_encoder"](1, strategy="ddp", devices=2)
+        script["fit_encoder"](1, devices=2)
 
 
 def test_a_worker_of_a_search_is_not_the_script(script, monkeypatch):
     monkeypatch.setattr(multiprocessing.current_process(), "name", "LokyProcess-1")
     with pytest.raises(RuntimeError, match=r"this is LokyProcess-1, a worker of it\. Use n_jobs=1"):
-        script["fit_encoder"](1, strategy="ddp", devices=2)
+        script["fit_encoder"](1, devices=2)
 
 
 LONG = """
@@ -143,7 +143,7 @@ if __name__ == "__main__":
     views = make_views(60, n_views=2, random_state=0).views
     model = hv.MultiViewEncoder(
         hidden=(8,), max_epochs=10**6, checkpoint="fit.checkpoint", checkpoint_every=1,
-        strategy="ddp", devices=2, device="cpu", random_state=0, verbose=False,
+        devices=2, device="cpu", random_state=0, verbose=False,
     )
     model.fit(views)
 """

@@ -277,7 +277,7 @@ def relaxation_claim(results: Results) -> Claim:
 
 
 def _relaxed(outcome: Outcome) -> Iterator[Finding]:
-    for exact in outcome.select(overrides=(("orthogonality_weight", float("inf")),)):
+    for exact in outcome.select(overrides=(("coupling__orthogonality_weight", float("inf")),)):
         cell = exact.cell
         if gain := difference(outcome.find(replace(cell, overrides=())), exact):
             yield Finding(

@@ -217,7 +217,10 @@ def _stable_finding(outcome: Outcome, entry: Entry) -> Finding:
     where = (
         "between splits"
         if entry.cell.split is None
-        else (f"one split, M = {directions['n_projections']} {directions['projections']}")
+        else (
+            f"one split, M = {directions['coupling__n_projections']} "
+            f"{directions['coupling__projections']}"
+        )
     )
     interval = f"[{number(found.low, 2)}, {number(found.high, 2)}]"
     return Finding(

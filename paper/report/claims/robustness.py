@@ -160,7 +160,7 @@ def best_claim(results: Results) -> Claim:
     >>> best_claim(Results({})).title
     'K = 3, α = 0.01 and τ = 0.01 are the best values'
     """
-    named = ("n_references", "orthogonality_weight", "regularizer_weight")
+    named = ("coupling__n_references", "coupling__orthogonality_weight", "view_regularizer__weight")
     sweeps = (sweep for sweep in _all_sweeps(results) if sweep.parameter in named)
     return Claim(
         "K = 3, α = 0.01 and τ = 0.01 are the best values",

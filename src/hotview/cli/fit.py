@@ -45,12 +45,22 @@ from hotview.ingest.dataset import Files, Study, read_study
 from hotview.ingest.holdout import HeldOut, hold_out, keep_linked
 from hotview.ingest.id_hashes import hash_ids
 from hotview.ingest.tables import split_name
+from hotview.losses.coupling_specs import as_coupling
+from hotview.losses.specifications import as_regularizer
 from hotview.persistence import check_model_path
 from hotview.training.process_group import ProcessGroup
 
 __all__ = ["Job", "fit", "fit_study", "run_fit"]
 
 _ALIGNED = ("lscca", "dgcca")  # couplings that compare individuals
+#: flags that are settings of a specification
+_SETTINGS = {
+    "coupling_weight": "coupling__weight",
+    "orthogonality_weight": "coupling__orthogonality_weight",
+    "reg": "coupling__reg",
+    "n_references": "coupling__n_references",
+    "regularizer_weight": "view_regularizer__weight",
+}
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,7 @@ def run_fit(job: Job) -> int:
     int
         0, or 130 if Ctrl-C ended the training, whose model is saved nevertheless.
     """
-    ranks = pick_processes({"device": "auto", "devices": 1, **job.flags})
+    ranks = pick_processes({"device": "auto", **job.flags})
     with ranks.telling():
         return _run_fit(job, ranks)
 
@@ -192,7 +202,14 @@ def make_estimator(study: Study, flags: Mapping[str, Any]) -> Any:
         )
     if kind is MultiViewClassifier:
         given["unlabeled_marker"] = None  # in a study, nothing but None is no label
-    return kind(**given)
+    estimator = kind(**given)
+    settings = {key: flags[name] for name, key in _SETTINGS.items() if flags.get(name) is not None}
+    if settings:
+        coupling, regularizer = estimator.coupling, estimator.view_regularizer
+        estimator.set_params(
+            coupling=as_coupling(coupling), view_regularizer=as_regularizer(regularizer), **settings
+        )
+    return estimator
 
 
 def _widths(text: str) -> tuple[int, ...]:
@@ -217,7 +234,8 @@ def fit_study(estimator: Any, study: Study, *, resume: bool = False) -> None:
     """
     more = {"resume": True} if resume else {}
     if isinstance(estimator, MultiViewEncoder):
-        estimator.fit(study.rows, paired=estimator.coupling in _ALIGNED, **more)
+        aligned = as_coupling(estimator.coupling).needs_alignment
+        estimator.fit(study.rows, paired=aligned, **more)
         return
     is_linked = len(study.ids) > 0
     estimator.fit(
@@ -376,7 +394,7 @@ def fit(
     pseudo_labels: Annotated[
         bool | None, _flag("Whether labels spread among neighbors (they do).", _TRAINING)
     ] = None,
-    fusion: Annotated[str | None, _flag("stacked (default) or average.", _TRAINING)] = None,
+    fusion: Annotated[str | None, _flag("weighted (default) or average.", _TRAINING)] = None,
     unlabeled_marker: Annotated[
         str | None, _flag("What stands for no label, beside empty cells, such as -1.", _TRAINING)
     ] = None,
@@ -450,6 +468,6 @@ def fit(
         unlabeled_marker,
     )
     if "TORCHELASTIC_RUN_ID" in os.environ:  # set by torchrun
-        given["strategy"] = "ddp"
+        given["devices"] = "auto"
     job = Job(files, given, out, hold_out, linked_only, dry_run, resume, force, json)
     raise typer.Exit(run_fit(job))

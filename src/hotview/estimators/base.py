@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,10 +23,16 @@ from hotview.estimators.fit import fit_views
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs, FitResult
 from hotview.estimators.output_containers import CONTAINERS, output_container, wrap_rows
-from hotview.estimators.parameters import check_parameters, pick_processes
+from hotview.estimators.parameters import (
+    check_nested,
+    check_parameters,
+    pick_processes,
+    with_specifications,
+)
 from hotview.estimators.provenance import describe_training
 from hotview.estimators.randomness import replica_states
 from hotview.losses import Coupling
+from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan
@@ -52,8 +58,11 @@ class _Unsplittable:
 class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the estimators."""
 
+    coupling: Any
     impute: str | None
-    n_references: int
+
+    #: weight of the view regularizer where it has none of its own
+    _regularizer_weight: ClassVar[float]
 
     view_names_: list[str]
     n_views_: int
@@ -76,6 +85,22 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.input_tags.pairwise = _Unsplittable()
         return tags
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, also settings of specifications, as in ``coupling__weight=0.5``.
+
+        Parameters
+        ----------
+        **params : object
+            Parameters by name.
+
+        Returns
+        -------
+        MultiViewEstimator
+            The estimator itself.
+        """
+        check_nested(self, params)
+        return super().set_params(**params)
 
     @abstractmethod
     def _tasks(self, *args: Any, **arguments: Any) -> list[FitInputs]:
@@ -108,7 +133,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """The parameters, checked."""
         parameters: dict[str, Any] = self.get_params(deep=False)
         check_parameters(parameters)
-        return parameters
+        return with_specifications(parameters, self._regularizer_weight)
 
     def _keep(self, tasks: Sequence[FitInputs], found: Sequence[FitResult], start: float) -> None:
         """Set the attributes of a fit that began at `start`."""
@@ -136,8 +161,8 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.view_labels_ = None if self.plan_ is None else self._group_views(self.plan_)
 
     def _group_views(self, plan: Plan) -> IntArray:
-        n_groups = min(self.n_references, self.n_views_) if plan.pairwise else None
-        labels: IntArray = plan.view_labels(n_groups).labels
+        n_groups = min(as_coupling(self.coupling).n_groups, self.n_views_)
+        labels: IntArray = plan.view_labels(n_groups if plan.pairwise else None).labels
         return labels
 
     def transform(self, Xs: Views, space: str = "features") -> Any:

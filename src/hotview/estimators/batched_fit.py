@@ -51,10 +51,10 @@ def fit_batched(
             "Expected estimators without a checkpoint, because these fits are trained in one set "
             "of tensors, but some have one. Set checkpoint=None, or fit them one by one."
         )
-    if any(estimator.get_params()["strategy"] is not None for estimator, _ in fits):
+    if any(estimator.get_params()["devices"] is not None for estimator, _ in fits):
         raise ValueError(
-            "Expected estimators without a strategy, because these fits are trained together in "
-            "this process, but some have one. Set strategy=None, or fit them one by one."
+            "Expected estimators with devices=None, because these fits are trained together in "
+            "this process, but some start others. Set devices=None, or fit them one by one."
         )
     tasks = [estimator._tasks(**arguments) for estimator, arguments in fits]
     every = [task for several in tasks for task in several]

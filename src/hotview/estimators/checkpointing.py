@@ -25,7 +25,7 @@ __all__ = ["begin_fit", "check_same_fit", "explained_loss", "open_checkpoint"]
 
 #: parameters that may be others when a fit goes on, or are looked at in another way
 _FREE = ("max_epochs", "verbose", "callbacks", "checkpoint", "checkpoint_every")
-_PLACE = ("strategy", "devices")  # where it goes on is free, too
+_PLACE = ("devices",)  # where it goes on is free, too
 _SPECIAL = ("random_state", "device", "encoders")
 
 

@@ -1,4 +1,4 @@
-"""The semi-supervised estimator: classes from any subset of views."""
+"""The semi-supervised classifier of any subset of views."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from hotview.estimators.labels import (
     read_labels,
 )
 from hotview.estimators.randomness import entropy_of
+from hotview.losses.specifications import CouplingSpec, RegularizerSpec
 from hotview.semisupervised.fusion import LogOpinionPool, fit_pool
 from hotview.training.columns import check_finite
 from hotview.training.loop import Epoch
@@ -45,130 +46,107 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
 
     Minimizes :math:`L + γ R_M + τ \sum_s R_S`, objective (3) of Luo, Xu and Carin (2020), where
     `coupling` is :math:`R_M` and `view_regularizer` is :math:`R_S`. With `pseudo_labels`, L is the
-    cross entropy of a head per view on labels that have spread among the view's neighbors, and new
-    rows are judged by the votes of their neighbors and by a ridge regression; without, L is that of
-    a softmax layer on the features of all views, as in the paper, beside which every view has a
-    head of its own for rows that lack views.
+    cross entropy of a head per view on soft labels, propagated over the neighbor graph of the view,
+    and new rows are predicted by their nearest neighbors and by a ridge regression. Without, L is
+    that of a softmax layer on the features of all views, as in the paper, and every view has a head
+    of its own for rows that lack views.
 
     Parameters
     ----------
-    coupling : str, default="hot-reference"
-        What brings the views together: ``"none"`` (the control), ``"lscca"`` and ``"dgcca"``
-        (which need aligned rows), ``"sw-pairwise"``, ``"sw-reference"``, ``"hot-pairwise"`` or
-        ``"hot-reference"``; equations (1), (2) and (8) to (11) of the paper.
-    view_regularizer : str, default="none"
-        What keeps each view itself: ``"none"``, ``"autoencoder"`` (its features can be decoded) or
-        ``"manifold"`` (its neighbors stay neighbors).
+    coupling : str or CouplingSpec, default="hot-reference"
+        Loss that brings the views together, R_M: ``"none"`` (the control), ``"lscca"`` and
+        ``"dgcca"`` (which need aligned rows), ``"sw-pairwise"``, ``"sw-reference"``,
+        ``"hot-pairwise"`` or ``"hot-reference"``; equations (1), (2) and (8) to (11) of the paper.
+        A specification, as ``HOTReferenceSpec(n_references=4)``, carries settings, its weight among
+        them; a name stands for the specification with its defaults.
+    view_regularizer : str or RegularizerSpec, default="none"
+        Loss of every view by itself, R_S: ``"none"``, ``"autoencoder"`` (features can be decoded),
+        ``"manifold"`` (neighbors have similar latents) or ``"diffusion"`` (features approximate
+        diffusion coordinates); or a specification, as ``AutoencoderSpec(weight=0.1)``. Its default
+        weight is 1.0.
     n_components : int, default=10
         Dimension of the common space.
     encoder_dim : int, default=20
-        Features of every view.
+        Number of features of every view: the width of its encoder's output.
     hidden : tuple of int or dict of str to tuple, default=(128,)
-        Widths of the hidden layers of all encoders, or by view; ``()`` makes them linear.
+        Widths of the hidden layers of all encoders, or by view; ``()`` gives linear encoders.
     encoders : list or dict of nn.Module, or None, default=None
-        Encoders of one's own, by view; they are copied, and views without one get the usual.
+        Encoders of the user's own, by view. They are copied; other views get a perceptron.
     initialization : {"pca", "random"}, default="pca"
-        Where encoders begin: at the principal components of their view, with references at groups
-        of similar views, or, as in the paper, at random.
-    n_references : int, default=3
-        K: reference clouds of ``"hot-reference"``, and groups of views in `view_labels_`.
-    n_projections : int, default=50
-        Directions drawn in every step; multiples of `n_components` are best.
-    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
-        How directions are drawn.
-    coupling_weight : float, default=0.1
-        γ, the weight of the coupling.
-    regularizer_weight : float, default=1.0
-        τ, the weight of the view regularizer.
-    orthogonality_weight : float, default=0.01
-        α, the weight of the constraint inside the coupling; ``inf`` meets it exactly, by a linear
-        map of the latents or references of every batch.
-    reg : float, default=0.1
-        β, the entropic regularization of the plan: relative to the mean
-        cost, or, with ``reduction="sum"``, as it
-        stands.
-    cost_decay : float, default=0.9
-        Costs are averaged over steps with this decay before the plan is solved for; 0 takes each
-        step alone.
-    sinkhorn_max_iter : int, default=1000
-        Most iterations for the plan; up to 100 they are Sinkhorn's and nothing else.
-    reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
+        Initial weights: encoders compute the principal components of their view, and references are
+        samples of groups of similar views; or, as in the paper, all weights are random.
     n_neighbors : int, default=10
-        Neighbors of every row, for ``view_regularizer="manifold"``.
+        Number of neighbors of a row in the neighbor graph of its view, which `pseudo_labels`,
+        ``"manifold"`` and ``"diffusion"`` use.
     max_epochs : int or None, default=None
-        Most epochs; an epoch is one pass over the largest view. None takes 10, or as many more as
-        make 120 steps.
+        Maximum number of epochs; an epoch is one pass over the largest view. None takes 10, or as
+        many more as make 120 steps.
     steps_per_epoch : int or None, default=None
-        Steps that make an epoch instead.
+        Number of steps of an epoch; None takes one pass over the largest view.
     batch_size : int, default=200
-        Most rows of a view in a step. An epoch is cut evenly, views with fewer rows are repeated,
-        and with fewer rows in all the batch shrinks to them; `batch_size_` tells.
+        Maximum number of rows of a view in a step. An epoch is divided into equal batches, views
+        with fewer rows are repeated, and a smaller table gives a smaller batch, `batch_size_`.
     learning_rate : float, default=0.003
-        Of Adam.
+        Learning rate of Adam.
     standardize : bool, default=True
-        Whether columns get mean 0 and variance 1 over the training rows.
+        Whether columns are scaled to mean 0 and variance 1 over the training rows.
     impute : {None, "mean"}, default=None
-        What to do with NaN in a row that has other values in the view: refuse it, or fill in the
-        column's training mean. A row that is NaN throughout a view is absent from it.
+        Treatment of NaN in a row that has other values in the view: None raises an error,
+        ``"mean"`` fills in the column's training mean. A row that is NaN throughout a view is
+        absent from it.
     pseudo_labels : bool, default=True
-        Whether labels spread among the neighbors of every view's rows, teach its head there, and
-        spread once more among neighbors by what was learned. New rows are then judged by the votes
-        of their neighbors in every view, and by a ridge regression on the columns of all views;
-        without, by the heads of the network alone.
-    fusion : {"stacked", "average"}, default="stacked"
-        How the judgments on a row become one. ``"stacked"``: every replica leaves out the labels of
-        some linked rows, and judgments count as far as they are right about those, drawn toward
-        equal weights where labels are few. ``"average"``: all count alike, and no label is left
-        out.
-    head_weight : float or None, default=None
-        Weight of the views' own heads in the objective. With 0 they are trained beside it, on
-        features held fixed; the objective is the paper's, and rows that have all views are judged
-        by the joint layer alone. Otherwise all heads that can see a row are averaged. None takes 1,
-        and 0 with ``reduction="sum"``, so that the paper's settings give the paper's objective.
+        Whether labels are propagated over the neighbor graph of every view to train its head, and
+        once more over the learned features. New rows are then predicted by their nearest neighbors
+        in every view and by a ridge regression on the columns of all views; otherwise by the heads
+        of the network alone.
+    fusion : {"weighted", "average"}, default="weighted"
+        How the predictions of the views become one, by a log-opinion pool. ``"weighted"``: every
+        ensemble member leaves out the labels of some linked rows, and weights are estimated from
+        these out-of-fold predictions, shrunk toward equal weights where labels are few.
+        ``"average"``: weights are equal, and no label is left out.
+    head_weight : float, default=1.0
+        Weight of the views' own heads in the objective, where predictions of all heads are
+        averaged. With 0, as in the paper, these heads are trained on features that are held fixed,
+        and rows that have all views are predicted by the joint head alone.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in scikit-learn.
     unlabeled_marker : object, default=-1
-        What stands for no label in y, beside NaN and None; None for nothing else.
+        Value in y that marks a row without a label, besides NaN and None; None for no other value.
     validation_fraction : float or None, default=None
-        Share of the linked rows with a label whose labels are held out to score every epoch; these
-        rows still count among those without a label.
+        Fraction of the labeled linked rows whose labels are held out to score every epoch; these
+        rows are trained on as rows without a label.
     patience : int or None, default=None
-        Epochs without a better validation score after which training stops and goes back to the
-        best weights; None trains to the end.
+        Number of epochs without a better validation score after which training stops and the best
+        weights are restored; None trains to the end.
     n_estimators : int, default=5
-        Networks to train, on the same rows from different seeds: a deep ensemble. Probabilities
-        are their mean, `predict_disagreement` tells where they differ, and `plan_` is their mean
-        plan. Encoders of one's own begin alike in all, and what is random in them is not the same
-        as alone.
+        Number of networks, trained on the same rows from different seeds: a deep ensemble.
+        Probabilities are their mean, `predict_disagreement` measures how they differ, and `plan_`
+        is their mean plan. Encoders of the user's own begin with the same weights in all.
     device : str or torch.device, default="auto"
-        Where to train; ``"auto"`` takes CUDA where there is any.
-    strategy : {"ddp"} or None, default=None
-        ``"ddp"`` shares the rows of every step out among several processes, which give the same
-        result as one, to rounding. `fit` starts them by running the script again, so its own lines
-        belong under ``if __name__ == "__main__":``, and all of them run in every process; under
-        torchrun it takes those that are there. It needs ``hotview[distributed]``.
-    devices : int or "auto", default=1
-        How many processes, each on a device of its own; ``"auto"`` takes one per GPU. Under
-        torchrun its numbers hold.
+        Device to train on; ``"auto"`` takes CUDA if it is available.
+    devices : int, "auto" or None, default=None
+        Number of processes that share the rows of every step, each on a device of its own
+        (PyTorch DDP); ``"auto"`` takes one per GPU, None trains in this process. The result is that
+        of one process, to rounding. `fit` starts the processes by running the script again, so
+        call it under ``if __name__ == "__main__":``; under torchrun it uses the processes of
+        torchrun, whatever the number. It needs ``hotview[distributed]``.
     precision : {"float32", "tf32", "bfloat16"}, default="float32"
-        How encoders and decoders round while they are trained; the rest of the training, and
-        everything after it, is float32 or better. ``"tf32"`` needs a CUDA device and changes
-        nothing elsewhere. Both pay with wide layers and large batches, and change the result a
-        little; `trained_on_` tells what was used.
+        Precision of encoders and decoders in training; everything else is float32 or better.
+        ``"tf32"`` needs a CUDA device and has no effect elsewhere. Both are faster with wide layers
+        and large batches, and change the result a little; `trained_on_` has the precision used.
     random_state : int, numpy Generator or None, default=None
-        Seed of everything random; on the CPU the same seed gives the same bits.
+        Seed of all random numbers; on the CPU the same seed gives the same bits.
     verbose : bool or "auto", default="auto"
         Whether to show progress; ``"auto"`` does in notebooks and at the prompt, not in scripts.
     callbacks : list of callables or None, default=None
         Called after every epoch with an `Epoch` (number, row, network); setting its ``stop`` ends
         the training.
     checkpoint : str, path or None, default=None
-        File that training is written down in, ending in ``.checkpoint``, for ``fit(...,
-        resume=True)`` to go on from; None writes none. `fit` overwrites it, and leaves it behind:
-        delete it when the model is saved. It is not part of saved models.
+        File, ending in ``.checkpoint``, to which the state of the training is written, so that
+        ``fit(..., resume=True)`` continues from it; None writes none. `fit` overwrites the file
+        and does not delete it. It is not part of saved models.
     checkpoint_every : int, default=10
-        Epochs from one such writing to the next; there is also one at the end, and at Ctrl-C.
+        Number of epochs between checkpoints; one is also written at the end, and at Ctrl-C.
 
     Attributes
     ----------
@@ -194,26 +172,18 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     (2,)
     """
 
+    _regularizer_weight = 1.0
+
     def __init__(
         self,
-        coupling: str = "hot-reference",
-        view_regularizer: str = "none",
+        coupling: str | CouplingSpec = "hot-reference",
+        view_regularizer: str | RegularizerSpec = "none",
         *,
         n_components: int = 10,
         encoder_dim: int = 20,
         hidden: Any = (128,),
         encoders: Any = None,
         initialization: str = "pca",
-        n_references: int = 3,
-        n_projections: int = 50,
-        projections: str = "orthogonal",
-        coupling_weight: float = 0.1,
-        regularizer_weight: float = 1.0,
-        orthogonality_weight: float = 0.01,
-        reg: float = 0.1,
-        cost_decay: float = 0.9,
-        sinkhorn_max_iter: int = 1000,
-        reduction: str = "mean",
         n_neighbors: int = 10,
         max_epochs: int | None = None,
         steps_per_epoch: int | None = None,
@@ -222,16 +192,15 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         standardize: bool = True,
         impute: str | None = None,
         pseudo_labels: bool = True,
-        fusion: str = "stacked",
-        head_weight: float | None = None,
+        fusion: str = "weighted",
+        head_weight: float = 1.0,
         class_weight: Any = None,
         unlabeled_marker: Any = -1,
         validation_fraction: float | None = None,
         patience: int | None = None,
         n_estimators: int = 5,
         device: Any = "auto",
-        strategy: str | None = None,
-        devices: int | str = 1,
+        devices: int | str | None = None,
         precision: str = "float32",
         random_state: Any = None,
         verbose: bool | str = "auto",
@@ -246,16 +215,6 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.hidden = hidden
         self.encoders = encoders
         self.initialization = initialization
-        self.n_references = n_references
-        self.n_projections = n_projections
-        self.projections = projections
-        self.coupling_weight = coupling_weight
-        self.regularizer_weight = regularizer_weight
-        self.orthogonality_weight = orthogonality_weight
-        self.reg = reg
-        self.cost_decay = cost_decay
-        self.sinkhorn_max_iter = sinkhorn_max_iter
-        self.reduction = reduction
         self.n_neighbors = n_neighbors
         self.max_epochs = max_epochs
         self.steps_per_epoch = steps_per_epoch
@@ -272,7 +231,6 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.patience = patience
         self.n_estimators = n_estimators
         self.device = device
-        self.strategy = strategy
         self.devices = devices
         self.precision = precision
         self.random_state = random_state
@@ -349,7 +307,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     def _leave_out(self, tasks: list[FitInputs]) -> list[FitInputs]:
         """Let every replica leave out the labels of other rows, so that these can judge it."""
         labels = tasks[0].labels
-        if self.fusion != "stacked" or len(tasks) == 1 or labels is None:
+        if self.fusion != "weighted" or len(tasks) == 1 or labels is None:
             return tasks
         hands = deal_out(labels, len(tasks), _dealer(tasks))
         return [replace(task, held=held) for task, held in zip(tasks, hands, strict=True)]
@@ -361,7 +319,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self._fusions = [one.fusion for one in found if one.fusion is not None]
         self._judges = [one.judge for one in found]
         self._pool: LogOpinionPool | None = None
-        if self.fusion == "stacked":
+        if self.fusion == "weighted":
             held = [one.held for one in found if one.held is not None]
             # A Generator of the user's is moved on by what needs it alone.
             random = _dealer(tasks) if held else np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The unsupervised estimator: one encoder per view, and how the views belong together."""
+"""The unsupervised estimator: an encoder per view, and a plan over the views."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hotview._types import Views
 from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.inputs import FitInputs, Source
+from hotview.losses.specifications import CouplingSpec, RegularizerSpec
 from hotview.training.loop import Epoch
 
 __all__ = ["MultiViewEncoder"]
@@ -25,125 +26,104 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
 
     Parameters
     ----------
-    coupling : str, default="hot-reference"
-        What brings the views together: ``"none"`` (the control), ``"lscca"`` and ``"dgcca"``
-        (which need aligned rows), ``"sw-pairwise"``, ``"sw-reference"``, ``"hot-pairwise"`` or
-        ``"hot-reference"``; equations (1), (2) and (8) to (11) of the paper.
-    view_regularizer : str, default="autoencoder"
-        What keeps each view itself: ``"none"``, ``"autoencoder"`` (its features can be decoded) or
-        ``"manifold"`` (its neighbors stay neighbors).
+    coupling : str or CouplingSpec, default="hot-reference"
+        Loss that brings the views together, R_M: ``"none"`` (the control), ``"lscca"`` and
+        ``"dgcca"`` (which need aligned rows), ``"sw-pairwise"``, ``"sw-reference"``,
+        ``"hot-pairwise"`` or ``"hot-reference"``; equations (1), (2) and (8) to (11) of the paper.
+        A specification, as ``HOTReferenceSpec(n_references=4)``, carries settings, its weight among
+        them; a name stands for the specification with its defaults.
+    view_regularizer : str or RegularizerSpec, default="autoencoder"
+        Loss of every view by itself, R_S: ``"none"``, ``"autoencoder"`` (features can be decoded),
+        ``"manifold"`` (neighbors have similar latents) or ``"diffusion"`` (features approximate
+        diffusion coordinates); or a specification, as ``AutoencoderSpec(weight=0.1)``. Its default
+        weight is 0.01.
     n_components : int, default=10
         Dimension of the common space.
     encoder_dim : int, default=20
-        Features of every view.
+        Number of features of every view: the width of its encoder's output.
     hidden : tuple of int or dict of str to tuple, default=(128,)
-        Widths of the hidden layers of all encoders, or by view; ``()`` makes them linear.
+        Widths of the hidden layers of all encoders, or by view; ``()`` gives linear encoders.
     encoders : list or dict of nn.Module, or None, default=None
-        Encoders of one's own, by view; they are copied, and views without one get the usual.
+        Encoders of the user's own, by view. They are copied; other views get a perceptron.
     initialization : {"pca", "random"}, default="pca"
-        Where encoders begin: at the principal components of their view, with references at groups
-        of similar views, or, as in the paper, at random.
-    n_references : int, default=3
-        K: reference clouds of ``"hot-reference"``, and groups of views in `view_labels_`.
-    n_projections : int, default=50
-        Directions drawn in every step; multiples of `n_components` are best.
-    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
-        How directions are drawn.
-    coupling_weight : float, default=0.1
-        γ, the weight of the coupling.
-    regularizer_weight : float, default=0.01
-        τ, the weight of the view regularizer.
-    orthogonality_weight : float, default=0.01
-        α, the weight of the constraint inside the coupling; ``inf`` meets it exactly, by a linear
-        map of the latents or references of every batch.
-    reg : float, default=0.1
-        β, the entropic regularization of the plan: relative to the mean
-        cost, or, with ``reduction="sum"``, as it
-        stands.
-    cost_decay : float, default=0.9
-        Costs are averaged over steps with this decay before the plan is solved for; 0 takes each
-        step alone.
-    sinkhorn_max_iter : int, default=1000
-        Most iterations for the plan; up to 100 they are Sinkhorn's and nothing else.
-    reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
+        Initial weights: encoders compute the principal components of their view, and references are
+        samples of groups of similar views; or, as in the paper, all weights are random.
     n_neighbors : int, default=10
-        Neighbors of every row, for ``view_regularizer="manifold"``.
+        Number of neighbors of a row in the neighbor graph of its view, which ``"manifold"`` and
+        ``"diffusion"`` use.
     max_epochs : int, default=100
-        Most epochs; an epoch is one pass over the largest view.
+        Maximum number of epochs; an epoch is one pass over the largest view.
     steps_per_epoch : int or None, default=None
-        Steps that make an epoch instead.
+        Number of steps of an epoch; None takes one pass over the largest view.
     batch_size : int, default=400
-        Most rows of a view in a step. An epoch is cut evenly, views with fewer rows are repeated,
-        and with fewer rows in all the batch shrinks to them; `batch_size_` tells.
+        Maximum number of rows of a view in a step. An epoch is divided into equal batches, views
+        with fewer rows are repeated, and a smaller table gives a smaller batch, `batch_size_`.
     learning_rate : float, default=0.001
-        Of Adam.
+        Learning rate of Adam.
     standardize : bool, default=True
-        Whether columns get mean 0 and variance 1 over the training rows.
+        Whether columns are scaled to mean 0 and variance 1 over the training rows.
     impute : {None, "mean"}, default=None
-        What to do with NaN in a row that has other values in the view: refuse it, or fill in the
-        column's training mean. A row that is NaN throughout a view is absent from it.
+        Treatment of NaN in a row that has other values in the view: None raises an error,
+        ``"mean"`` fills in the column's training mean. A row that is NaN throughout a view is
+        absent from it.
     n_estimators : int, default=1
-        Networks to train, on the same rows from different seeds; `transform` puts their features
-        side by side, and `plan_` is their mean plan. Encoders of one's own begin alike in all, and
-        what is random in them is not the same as alone.
+        Number of networks, trained on the same rows from different seeds; `transform` concatenates
+        their features, and `plan_` is their mean plan. Encoders of the user's own begin with the
+        same weights in all.
     device : str or torch.device, default="auto"
-        Where to train; ``"auto"`` takes CUDA where there is any.
-    strategy : {"ddp"} or None, default=None
-        ``"ddp"`` shares the rows of every step out among several processes, which give the same
-        result as one, to rounding. `fit` starts them by running the script again, so its own lines
-        belong under ``if __name__ == "__main__":``, and all of them run in every process; under
-        torchrun it takes those that are there. It needs ``hotview[distributed]``.
-    devices : int or "auto", default=1
-        How many processes, each on a device of its own; ``"auto"`` takes one per GPU. Under
-        torchrun its numbers hold.
+        Device to train on; ``"auto"`` takes CUDA if it is available.
+    devices : int, "auto" or None, default=None
+        Number of processes that share the rows of every step, each on a device of its own
+        (PyTorch DDP); ``"auto"`` takes one per GPU, None trains in this process. The result is that
+        of one process, to rounding. `fit` starts the processes by running the script again, so
+        call it under ``if __name__ == "__main__":``; under torchrun it uses the processes of
+        torchrun, whatever the number. It needs ``hotview[distributed]``.
     precision : {"float32", "tf32", "bfloat16"}, default="float32"
-        How encoders and decoders round while they are trained; the rest of the training, and
-        everything after it, is float32 or better. ``"tf32"`` needs a CUDA device and changes
-        nothing elsewhere. Both pay with wide layers and large batches, and change the result a
-        little; `trained_on_` tells what was used.
+        Precision of encoders and decoders in training; everything else is float32 or better.
+        ``"tf32"`` needs a CUDA device and has no effect elsewhere. Both are faster with wide layers
+        and large batches, and change the result a little; `trained_on_` has the precision used.
     random_state : int, numpy Generator or None, default=None
-        Seed of everything random; on the CPU the same seed gives the same bits.
+        Seed of all random numbers; on the CPU the same seed gives the same bits.
     verbose : bool or "auto", default="auto"
         Whether to show progress; ``"auto"`` does in notebooks and at the prompt, not in scripts.
     callbacks : list of callables or None, default=None
         Called after every epoch with an `Epoch` (number, row, network); setting its ``stop`` ends
         the training.
     checkpoint : str, path or None, default=None
-        File that training is written down in, ending in ``.checkpoint``, for ``fit(...,
-        resume=True)`` to go on from; None writes none. `fit` overwrites it, and leaves it behind:
-        delete it when the model is saved. It is not part of saved models.
+        File, ending in ``.checkpoint``, to which the state of the training is written, so that
+        ``fit(..., resume=True)`` continues from it; None writes none. `fit` overwrites the file
+        and does not delete it. It is not part of saved models.
     checkpoint_every : int, default=10
-        Epochs from one such writing to the next; there is also one at the end, and at Ctrl-C.
+        Number of epochs between checkpoints; one is also written at the end, and at Ctrl-C.
 
     Attributes
     ----------
     plan_ : Plan or None
-        The plan W over the views and its costs C, from a last pass over all rows; None for
+        The plan W over the views and its costs C, computed from all rows after training; None for
         ``coupling="none"``.
     view_labels_ : ndarray of int64 or None
         The group of every view.
     references_ : ndarray of shape (K, points, n_components) or None
-        The reference clouds, where the coupling has any; with several replicas, those of each, in
-        the order of the columns of `plan_`.
+        The reference clouds, if the coupling has any, in the order of the columns of `plan_`; with
+        several networks, those of each.
     history_ : History
-        What was recorded in every epoch: the loss and its terms, the effective rank of every
-        view's latents, the error of the plan's marginals, seconds.
+        Per epoch: the loss and its terms, the effective rank of every view's latents, the error of
+        the plan's marginals, and seconds.
     network_ : nn.Module
         The trained network.
     networks_, histories_, plans_ : list
-        The same of every replica, the first being the one above (but `plan_` is their mean).
+        The same of every ensemble member; `network_` and `history_` are those of the first, and
+        `plan_` is the mean.
     view_names_, n_views_, n_features_per_view_ : list of str, int, dict of str to int
-        The views of `fit`, and their numbers of columns.
+        Names and number of the views, and their numbers of columns.
     batch_size_ : int
-        Rows of the largest view in a step.
+        Number of rows of the largest view in a step.
     trained_on_ : dict of str to object
-        What the model was trained on: numbers of rows and labels, seconds, versions, the device,
-        the precision.
+        Provenance of the model: numbers of rows and labels, seconds, versions, device, precision.
     fit_warnings_ : list of str
-        The warnings of the fit.
+        Warnings of `fit`.
     metadata_ : dict of str to object
-        Empty after `fit`; what is put in is saved with the model, if JSON can hold it.
+        The user's metadata, saved with the model; empty after `fit`. JSON must be able to hold it.
 
     Examples
     --------
@@ -157,26 +137,18 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     torch.Size([4, 3])
     """
 
+    _regularizer_weight = 0.01
+
     def __init__(
         self,
-        coupling: str = "hot-reference",
-        view_regularizer: str = "autoencoder",
+        coupling: str | CouplingSpec = "hot-reference",
+        view_regularizer: str | RegularizerSpec = "autoencoder",
         *,
         n_components: int = 10,
         encoder_dim: int = 20,
         hidden: Any = (128,),
         encoders: Any = None,
         initialization: str = "pca",
-        n_references: int = 3,
-        n_projections: int = 50,
-        projections: str = "orthogonal",
-        coupling_weight: float = 0.1,
-        regularizer_weight: float = 0.01,
-        orthogonality_weight: float = 0.01,
-        reg: float = 0.1,
-        cost_decay: float = 0.9,
-        sinkhorn_max_iter: int = 1000,
-        reduction: str = "mean",
         n_neighbors: int = 10,
         max_epochs: int = 100,
         steps_per_epoch: int | None = None,
@@ -186,8 +158,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         impute: str | None = None,
         n_estimators: int = 1,
         device: Any = "auto",
-        strategy: str | None = None,
-        devices: int | str = 1,
+        devices: int | str | None = None,
         precision: str = "float32",
         random_state: Any = None,
         verbose: bool | str = "auto",
@@ -202,16 +173,6 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.hidden = hidden
         self.encoders = encoders
         self.initialization = initialization
-        self.n_references = n_references
-        self.n_projections = n_projections
-        self.projections = projections
-        self.coupling_weight = coupling_weight
-        self.regularizer_weight = regularizer_weight
-        self.orthogonality_weight = orthogonality_weight
-        self.reg = reg
-        self.cost_decay = cost_decay
-        self.sinkhorn_max_iter = sinkhorn_max_iter
-        self.reduction = reduction
         self.n_neighbors = n_neighbors
         self.max_epochs = max_epochs
         self.steps_per_epoch = steps_per_epoch
@@ -221,7 +182,6 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.impute = impute
         self.n_estimators = n_estimators
         self.device = device
-        self.strategy = strategy
         self.devices = devices
         self.precision = precision
         self.random_state = random_state

@@ -103,7 +103,8 @@ def _team(
 ) -> Trainer:
     if ranks is not None and ranks.is_shared:
         return DDPTrainer(trainings[0], fit["learning_rate"], fit["precision"], ranks)
-    own, on_gpu = any(f is not None for f in fit.encoders), fit.device.type == "cuda"
+    own = any(f is not None for f in fit.encoders) or fit["coupling"].name is None
+    own, on_gpu = own or fit["view_regularizer"].name is None, fit.device.type == "cuda"
     if len(trainings) == 1 and (own or not on_gpu):
         return SingleTrainer(trainings[0], fit["learning_rate"], fit["precision"])
     team = BatchedTrainer(trainings, fit["learning_rate"], fit["precision"])

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from hotview._types import Array
 from hotview.estimators import diagnostics
-from hotview.estimators.couplings import CouplingSettings, make_coupling
 from hotview.estimators.inference import Fusion, class_log_probabilities, member_log_probs
 from hotview.estimators.initialization import start_at_principal_components, start_references
 from hotview.estimators.inputs import (
@@ -28,9 +27,10 @@ from hotview.estimators.inputs import (
 from hotview.estimators.labels import Labels, hide, hold_out, show
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
-from hotview.losses import DGCCA, Coupling, NoCoupling, Planner
+from hotview.losses import DGCCA, Coupling, NoCoupling
 from hotview.losses.objective import Objective
 from hotview.losses.sliced import ReferenceCoupling
+from hotview.losses.specifications import CouplingSizes
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.fusion import OutOfFold
 from hotview.semisupervised.graph import (
@@ -56,10 +56,9 @@ from hotview.training.view_plan import ViewPlan, plan_views
 
 __all__ = ["NetworkFit"]
 
-#: parameters in which fits that are trained together may differ
-_PER_REPLICA = ("coupling_weight", "regularizer_weight", "orthogonality_weight")
+#: settings of specifications in which fits that are trained together may differ
+_PER_REPLICA = ("weight", "orthogonality_weight")
 _FEWEST_EPOCHS, _FEWEST_STEPS = 10, 120  # of a training whose length is not given
-_ALIGNED = ("lscca", "dgcca")  # couplings that compare individuals
 _WATCHED = 1000  # rows of every view that are looked at for collapse
 
 
@@ -88,9 +87,20 @@ class NetworkFit:
     @property
     def kind(self) -> Hashable:
         """Parameters that must be equal in fits that are trained together."""
-        own = {"random_state", "n_estimators", *_PER_REPLICA}
+        own = {"random_state", "n_estimators", "coupling", "view_regularizer"}
         shared = {name: repr(value) for name, value in self.parameters.items() if name not in own}
-        return tuple(self.names), math.isinf(self["orthogonality_weight"]), tuple(shared.items())
+        coupling, regularizer = self["coupling"], self["view_regularizer"]
+        for spec in (coupling, regularizer):
+            if spec.name is None:  # a user's own module may not take leading dimensions
+                return id(self)
+            settings = spec.get_params().items()
+            shared[spec.parameter] = repr(
+                [
+                    spec.name,
+                    *((name, value) for name, value in settings if name not in _PER_REPLICA),
+                ]
+            )
+        return tuple(self.names), math.isinf(coupling.orthogonality_weight), tuple(shared.items())
 
     def prepare(self, readings: dict[Hashable, Reading]) -> Training:
         """Everything up to the first step; tables that were read before are not read again."""
@@ -161,11 +171,11 @@ class NetworkFit:
         return {name: scan.columns for name, scan in reading.scans.items()}, data
 
     def _remark_on_data(self, reading: Reading, data: TrainingRows) -> None:
-        if self["coupling"] in _ALIGNED:
+        if self["coupling"].needs_alignment:
             missing = self.source.n_linked - len(data.aligned)
-            diagnostics.remark_on_incomplete(self["coupling"], missing)
+            diagnostics.remark_on_incomplete(self["coupling"].label, missing)
         diagnostics.remark_on_columns(reading.scans, standardize=self["standardize"])
-        diagnostics.remark_on_few_views(self["coupling"], len(self.names))
+        diagnostics.remark_on_few_views(self["coupling"].label, len(self.names))
         if self.labels is not None:
             diagnostics.remark_on_classes(self.labels.classes, self.names, data)
 
@@ -189,21 +199,21 @@ class NetworkFit:
             return
         wanted = float(np.sqrt(self["n_components"] * self._variance(coupling, batch_size)))
         remedies = [
-            "use view_regularizer='autoencoder'" * (self["view_regularizer"] != "autoencoder"),
-            "raise orthogonality_weight" * (self["coupling"] != "dgcca"),
-            "lower coupling_weight",
+            "use view_regularizer='autoencoder'" * (not self["view_regularizer"].needs_decoders),
+            "raise the coupling's orthogonality_weight" * (not isinstance(coupling, DGCCA)),
+            "lower the coupling's weight",
         ]
         diagnostics.remark_on_collapse(self.names, latents, self._widths(), wanted, remedies)
         diagnostics.remark_on_plan(plan)
 
     def _check_alignment(self, data: TrainingRows) -> None:
         """Refuse rows without correspondence where the coupling compares individuals."""
-        if self["coupling"] not in _ALIGNED:
+        if not self["coupling"].needs_alignment:
             return
         if self.source.unaligned or len(data.aligned) < 2:
             raise ValueError(
-                f"Expected aligned rows for coupling={self['coupling']!r}, which compares the same "
-                "individuals in all views, but "
+                f"Expected aligned rows for coupling={self['coupling'].label!r}, which compares "
+                "the same individuals in all views, but "
                 + (
                     f"views {list(self.source.unaligned)} have unaligned ones. "
                     if self.source.unaligned
@@ -218,8 +228,8 @@ class NetworkFit:
 
     def _components(self, data: TrainingRows) -> list[PCA]:
         """Principal components of every view, where something begins with them."""
-        on_graph = self.spreads or self["view_regularizer"] == "diffusion"
-        seeks = self["view_regularizer"] == "manifold" or on_graph
+        on_graph = self.spreads or self["view_regularizer"].needs_coordinates
+        seeks = self["view_regularizer"].needs_neighbors or on_graph
         if self["initialization"] != "pca" and not seeks:
             return []
         n = max(self["encoder_dim"], self["n_components"], N_COMPONENTS * on_graph)
@@ -230,7 +240,7 @@ class NetworkFit:
         return found
 
     def _with_neighbors(self, data: TrainingRows, components: list[PCA]) -> TrainingRows:
-        if self["view_regularizer"] != "manifold":
+        if not self["view_regularizer"].needs_neighbors:
             return data
         pairs = zip(data.views, components, strict=True)
         k = self["n_neighbors"]
@@ -255,7 +265,7 @@ class NetworkFit:
         return replace(data, soft_labels=[make_soft_labels(*three) for three in each])
 
     def _with_coordinates(self, data: TrainingRows, components: list[PCA]) -> TrainingRows:
-        if self["view_regularizer"] != "diffusion":
+        if not self["view_regularizer"].needs_coordinates:
             return data
         kept, n = self.reading.kept, self["encoder_dim"]
         if ("coordinates", n, self["n_neighbors"]) not in kept:
@@ -326,7 +336,7 @@ class NetworkFit:
             n_clouds = len(coupling.clouds())
         else:
             n_clouds = 1 if isinstance(coupling, DGCCA) else len(self.names)
-        return 1 / (n_clouds * (batch_size if self["reduction"] == "sum" else 1))
+        return 1 / (n_clouds * (batch_size if self["coupling"].reduction == "sum" else 1))
 
     def _network(self) -> MultiViewNetwork:
         widths = Widths(
@@ -335,7 +345,7 @@ class NetworkFit:
             self["encoder_dim"],
             self["n_components"],
             0 if self.labels is None else len(self.labels.classes),
-            self["view_regularizer"] == "autoencoder",
+            self["view_regularizer"].needs_decoders,
         )
         return make_network(widths, self.random.torch, self.encoders, self.names)
 
@@ -345,41 +355,20 @@ class NetworkFit:
             data,
             self["batch_size"],
             self.random.numpy,
-            couples=self.labels is None or coupling != "none" or regularizer != "none",
-            aligned=coupling in _ALIGNED,
-        )
-
-    @property
-    def head_weight(self) -> float:
-        """Weight of the views' heads: 0, as in the paper, where its sums are asked for."""
-        given = self.parameters.get("head_weight")
-        if given is None:
-            return 0.0 if self["reduction"] == "sum" else 1.0
-        return float(given)
-
-    @property
-    def planner(self) -> Planner:
-        """How W is found: β as it stands for the paper's sums, else relative to C."""
-        return Planner(
-            self["reg"], self["reduction"] == "mean", self["sinkhorn_max_iter"], self["cost_decay"]
+            couples=self.labels is None or {coupling.name, regularizer.name} != {"none"},
+            aligned=coupling.needs_alignment,
         )
 
     def _objective(
         self, data: TrainingRows, n_points: int, class_weight: Array | None
     ) -> Objective:
-        names = ("n_components", "n_references", "n_projections", "projections", "reduction")
-        settings = CouplingSettings(
-            **{name: self[name] for name in (*names, "orthogonality_weight")},
-            n_points=n_points,
-            planner=self.planner,
-            generator=self.random.torch,
-        )
+        sizes = CouplingSizes(len(self.names), self["n_components"], n_points, self.random.torch)
         return Objective(
-            make_coupling(self["coupling"], settings),
-            self["view_regularizer"],
-            coupling_weight=self["coupling_weight"],
-            regularizer_weight=self["regularizer_weight"],
-            head_weight=self.head_weight,
+            self["coupling"].build(sizes),
+            self["view_regularizer"].build(),
+            coupling_weight=self["coupling"].weight,
+            regularizer_weight=self["view_regularizer"].weight,
+            head_weight=self.parameters.get("head_weight", 1.0),
             class_weight=None
             if class_weight is None
             else torch.as_tensor(class_weight, dtype=torch.float32),
@@ -396,7 +385,7 @@ class NetworkFit:
         counts = np.bincount(np.concatenate([labeled, *data.own_target]), minlength=n_classes) + 1
         return Fusion(
             len(np.unique(labeled)) == n_classes,
-            self.head_weight == 0 and not self.spreads,
+            self["head_weight"] == 0 and not self.spreads,
             tuple(known),
             tuple(np.log(counts / counts.sum()).tolist()),
         )
@@ -455,13 +444,14 @@ class NetworkFit:
     ) -> ViewPlan | None:
         if isinstance(coupling, NoCoupling):
             return None  # nothing has brought the views into a common space
-        kept, key = self.reading.kept, ("null", self["n_components"], self.planner)
+        planner = self["coupling"].planner
+        kept, key = self.reading.kept, ("null", self["n_components"], planner)
         plan = plan_views(
             network,
             coupling,
             data,
-            self.planner,
-            reduction=self["reduction"],
+            planner,
+            reduction=self["coupling"].reduction,
             batch_size=batch_size,
             n_components=self["n_components"],
             random=self.random.numpy,

@@ -1,101 +1,118 @@
-"""Checks of what a constructor stored; they run at `fit`, and change nothing."""
+"""Validation of the estimators' parameters, at `fit`; no parameter is changed."""
 
 from __future__ import annotations
 
 import copy
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 from torch import nn
 
 from hotview._validation import (
     check_choice,
     check_count,
     check_positive,
-    check_share,
     check_weight,
 )
-from hotview.estimators.couplings import COUPLINGS
-from hotview.losses.objective import VIEW_REGULARIZERS
+from hotview.losses.coupling_specs import as_coupling
+from hotview.losses.specifications import RegularizerSpec, Specification, as_regularizer
 from hotview.training.precision import PRECISIONS
 from hotview.training.process_group import ProcessGroup
 
-__all__ = ["check_parameters", "encoders_of", "hidden_of", "pick_device", "pick_processes"]
+__all__ = [
+    "check_nested",
+    "check_parameters",
+    "encoders_of",
+    "hidden_of",
+    "pick_device",
+    "pick_processes",
+    "with_specifications",
+]
 
 _CHOICES = {
-    "coupling": tuple(COUPLINGS),
-    "view_regularizer": tuple(VIEW_REGULARIZERS),
-    "projections": ("orthogonal", "iid", "qmc"),
-    "reduction": ("mean", "sum"),
     "initialization": ("pca", "random"),
     "precision": PRECISIONS,
+    "fusion": ("weighted", "average"),
 }
 _COUNTS = (
     "n_components",
     "encoder_dim",
-    "n_references",
-    "n_projections",
     "n_neighbors",
-    "sinkhorn_max_iter",
     "batch_size",
     "n_estimators",
     "checkpoint_every",
 )
 _OPTIONAL_COUNTS = ("max_epochs", "steps_per_epoch", "patience")
-_WEIGHTS = ("coupling_weight", "regularizer_weight")
-_OPTIONAL_WEIGHTS = ("head_weight",)
-STRATEGIES = ("ddp",)  # of sharing a fit out among processes
-_POSITIVE = ("reg", "learning_rate")
+_SPECIFICATIONS: Mapping[str, Callable[[Any], Specification]] = {
+    "coupling": as_coupling,
+    "view_regularizer": as_regularizer,
+}
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Check every parameter that has one meaning for all estimators."""
-    for name, choices in _CHOICES.items():
-        check_choice(name, parameters[name], choices)
+    """Validate every parameter that has one meaning for all estimators."""
+    as_coupling(parameters["coupling"]).check()
+    as_regularizer(parameters["view_regularizer"]).check()
+    for name in _CHOICES.keys() & parameters.keys():
+        check_choice(name, parameters[name], _CHOICES[name])
     for name in _COUNTS:
         check_count(name, parameters[name])
     for name in _OPTIONAL_COUNTS:
         if parameters.get(name) is not None:
             check_count(name, parameters[name])
-    for name in _WEIGHTS:
-        check_weight(name, parameters[name])
-    if parameters["orthogonality_weight"] != math.inf:  # which meets the constraint exactly
-        check_weight("orthogonality_weight", parameters["orthogonality_weight"])
-    for name in _OPTIONAL_WEIGHTS:
-        if parameters.get(name) is not None:
-            check_weight(name, parameters[name])
-    for name in _POSITIVE:
-        check_positive(name, parameters[name])
-    if check_share("cost_decay", parameters["cost_decay"]) == 1:
-        raise ValueError("Expected cost_decay below 1, or C would never change. Use 0.9.")
+    check_weight("head_weight", parameters.get("head_weight", 1.0))
+    check_positive("learning_rate", parameters["learning_rate"])
     if parameters["impute"] is not None:
         check_choice("impute", parameters["impute"], ("mean",))
-    if "fusion" in parameters:
-        check_choice("fusion", parameters["fusion"], ("stacked", "average"))
     for name in ("standardize", "pseudo_labels"):
         _check_switch(name, parameters.get(name, True))
     _check_verbose(parameters["verbose"])
     _check_callbacks(parameters["callbacks"])
     _check_checkpoint(parameters["checkpoint"])
-    _check_strategy(parameters.get("strategy"), parameters.get("devices", 1))
+    _check_devices(parameters["devices"], as_regularizer(parameters["view_regularizer"]))
 
 
-def _check_strategy(strategy: Any, devices: Any) -> None:
-    if strategy is not None:
-        check_choice("strategy", strategy, STRATEGIES)
-    if isinstance(devices, str) and devices == "auto":
+def _check_devices(devices: Any, regularizer: RegularizerSpec) -> None:
+    if devices is None:
         return
-    check_count("devices", devices)
-    if strategy is None and devices != 1:
+    if not (isinstance(devices, str) and devices == "auto"):
+        check_count("devices", devices)
+    if regularizer.name is None:
         raise ValueError(
-            f"Expected devices=1 without a strategy, but it is {devices}. Set strategy='ddp' to "
-            "train in several processes."
+            f"Expected devices=None, because the view regularizer {regularizer.label} is not one "
+            "of hotview's and would get the rows of one process only, but it is "
+            f"{devices!r}. Leave devices out."
         )
+
+
+def with_specifications(parameters: Mapping[str, Any], regularizer_weight: float) -> dict[str, Any]:
+    """Return validated parameters with specifications in the place of names.
+
+    A regularizer without a weight gets `regularizer_weight`, the estimator's default.
+    """
+    regularizer = clone(as_regularizer(parameters["view_regularizer"]))
+    if regularizer.weight is None:
+        regularizer.weight = regularizer_weight
+    coupling = clone(as_coupling(parameters["coupling"]))
+    return {**parameters, "coupling": coupling, "view_regularizer": regularizer}
+
+
+def check_nested(estimator: Any, parameters: Mapping[str, Any]) -> None:
+    """Refuse to set a setting of a specification that is given by its name."""
+    for key in parameters:
+        name, _, setting = key.partition("__")
+        value = parameters.get(name, getattr(estimator, name, None))
+        if setting and name in _SPECIFICATIONS and isinstance(value, str):
+            spec = type(_SPECIFICATIONS[name](value)).__name__
+            raise ValueError(
+                f"Expected {name} to be a specification object to set {key}, but it is the name "
+                f"{value!r}. Pass {name}=hotview.{spec}({setting}=...)."
+            )
 
 
 def _check_checkpoint(path: Any) -> None:
@@ -149,16 +166,17 @@ def pick_device(device: Any) -> torch.device:
 
 
 def pick_processes(parameters: Mapping[str, Any]) -> ProcessGroup:
-    """The processes to train in: this one, or those that the strategy starts."""
-    if parameters.get("strategy") is None:
+    """Return the processes to train in: this one, or those that `devices` starts."""
+    if parameters.get("devices") is None:
         return ProcessGroup()
     device = pick_device(parameters["device"])
     if ":" in str(device):
         raise ValueError(
-            "Expected device to be 'auto' or a kind of device, as 'cuda', because strategy='ddp' "
-            f"gives every process a device of its own, but it is {parameters['device']!r}."
+            "Expected device to be 'auto' or a kind of device, as 'cuda', because devices="
+            f"{parameters['devices']!r} gives every process a device of its own, but it is "
+            f"{parameters['device']!r}."
         )
-    from hotview.training.distributed import launch_processes  # which few need
+    from hotview.training.distributed import launch_processes  # needs an optional dependency
 
     return launch_processes(device, parameters["devices"])
 

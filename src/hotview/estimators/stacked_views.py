@@ -1,4 +1,4 @@
-"""Views side by side in one table, for everything in scikit-learn that takes one X."""
+"""Multi-view estimators for one table, as scikit-learn's tools take it."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
     Column groups of X become views, so that scikit-learn's pipelines, searches, cross-validation
     and calibration, which split the rows of one X, can be used. A row with NaN in all columns of a
     view is absent from that view; with values in one view alone it is an unaligned row of it, and
-    its label, if it has one, teaches that view's head.
+    its label, if it has one, trains that view's head.
 
     Parameters
     ----------
     estimator : MultiViewClassifier, MultiViewEncoder or None, default=None
-        What to fit; it is cloned, not changed. None stands for ``MultiViewClassifier()``.
+        Estimator to fit; it is cloned, not changed. None stands for ``MultiViewClassifier()``.
     view_slices : dict or list, or None, default=None
         The columns of every view, by name or, in a list, in order: a slice, a list of column
         numbers, or, where X is a data frame, a list of column names. A column belongs to one view
-        at most; columns of no view are not used. `fit` refuses None.
+        at most; columns of no view are not used. `fit` raises an error for None.
 
     Attributes
     ----------
     estimator_ : MultiViewClassifier or MultiViewEncoder
         The fitted estimator.
     view_columns_ : dict of str to ndarray of int64
-        The numbers of the columns of every view.
+        Column numbers of every view.
     classes_ : ndarray
         The classes, where the estimator is a classifier.
     n_features_in_, feature_names_in_ : int, ndarray of str

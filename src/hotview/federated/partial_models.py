@@ -17,6 +17,8 @@ from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
 from hotview.federated.state import Standing
 from hotview.losses import Planner
+from hotview.losses.coupling_specs import as_coupling
+from hotview.losses.specifications import as_regularizer
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.persistence import check_model_path, load_model, save_model
 from hotview.semisupervised.fusion import LogOpinionPool
@@ -138,13 +140,16 @@ def join_parts(paths: Sequence[str | Path], out: str | Path) -> Path:
 
 
 def _make_model(settings: Settings, classes: Sequence[Any], impute: str | None) -> Any:
-    same = (
-        *("coupling", "view_regularizer", "n_components", "encoder_dim", "hidden", "n_references"),
-        *("n_projections", "projections", "coupling_weight", "regularizer_weight", "reg"),
-        *("orthogonality_weight", "cost_decay", "sinkhorn_max_iter", "batch_size"),
-        "learning_rate",
-    )
+    same = ("n_components", "encoder_dim", "hidden", "batch_size", "learning_rate")
     given: dict[str, Any] = {name: getattr(settings, name) for name in same}
+    values = {**vars(settings), "weight": settings.coupling_weight}
+    values["n_groups"] = settings.n_references
+    coupling = as_coupling(settings.coupling)
+    coupling.set_params(**{name: values[name] for name in coupling.get_params() if name in values})
+    regularizer = as_regularizer(settings.view_regularizer)
+    if regularizer.get_params():
+        regularizer.set_params(weight=settings.regularizer_weight)
+    given |= {"coupling": coupling, "view_regularizer": regularizer}
     given |= {"impute": impute, "n_estimators": 1}
     if not classes:
         return MultiViewEncoder(**given)
@@ -195,7 +200,7 @@ def _give_judgment(
     prior = tuple([-float(np.log(n))] * n)
     model._fusions = [Fusion(joint, False, (n,) * n_views, prior)]
     model._judges, model._pool = [None], pool
-    model.fusion = "average" if pool is None else "stacked"
+    model.fusion = "average" if pool is None else "weighted"
 
 
 def _open_part(path: Path) -> Any:

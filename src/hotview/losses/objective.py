@@ -111,8 +111,8 @@ class Objective(nn.Module):
     ----------
     coupling : Coupling
         R_M.
-    view_regularizer : str
-        R_S, one of `VIEW_REGULARIZERS`.
+    view_regularizer : str or callable
+        R_S, one of `VIEW_REGULARIZERS` or a callable like these.
     coupling_weight : float or Tensor
         γ, one number or one per member.
     regularizer_weight : float or Tensor
@@ -129,7 +129,7 @@ class Objective(nn.Module):
     def __init__(
         self,
         coupling: Coupling,
-        view_regularizer: str,
+        view_regularizer: str | Regularizer,
         *,
         coupling_weight: float | Tensor,
         regularizer_weight: float | Tensor,
@@ -140,7 +140,11 @@ class Objective(nn.Module):
         super().__init__()
         self.coupling = coupling
         self.view_regularizer = view_regularizer
-        self.regularizer = VIEW_REGULARIZERS[view_regularizer]
+        self.regularizer = (
+            VIEW_REGULARIZERS[view_regularizer]
+            if isinstance(view_regularizer, str)
+            else view_regularizer
+        )
         self.coupling_weight, self.regularizer_weight = coupling_weight, regularizer_weight
         self.head_weight, self.teachers = head_weight, list(teachers)
         self.register_buffer("class_weight", class_weight)

@@ -1,4 +1,4 @@
-"""Parameters that Optuna proposes by what it has seen, where X is several views."""
+"""Parameter search by Optuna where X is several views."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sklearn.exceptions import FitFailedWarning
 
 from hotview._types import RandomState, Views
 from hotview._validation import check_count
-from hotview.model_selection.base import Search
 from hotview.model_selection.problem import Problem, read_problem
 from hotview.model_selection.row_estimator import OnRows, Rows, scoring_on_rows
+from hotview.model_selection.search import Search
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -26,20 +26,21 @@ __all__ = ["OptunaSearch"]
 
 
 class OptunaSearch(Search):
-    """Let Optuna find parameters with a good score on linked rows held out, fold by fold.
+    """Search parameters with a good cross-validated score on linked rows, by Optuna.
 
-    What is held out and what always trains is as for :func:`cross_validate`; every trial gets the
-    same folds. A trial that cannot be fitted is warned about, and never the best. Ctrl-C ends the
-    search with what was found by then. Needs ``hotview[search]``.
+    Rows are split as by :func:`cross_validate`, with the same folds for every trial. A trial that
+    cannot be fitted gives a warning and is never the best. Ctrl-C ends the search, and the best
+    trial so far is kept. Needs ``hotview[search]``.
 
     Parameters
     ----------
     estimator : MultiViewClassifier or other classifier of views
-        What to fit; it is cloned.
+        Estimator to fit; it is cloned.
     space : dict of str to optuna.distributions.BaseDistribution
-        Where to look for the value of every parameter.
+        Distribution of every parameter; settings of a specification as ``coupling__weight``, which
+        needs an estimator with a specification object, not a name.
     n_trials : int, default=20
-        Most trials.
+        Maximum number of trials.
     timeout : float or None, default=None
         Seconds after which no further trial begins.
     cv : int or splitter, default=5
@@ -47,7 +48,7 @@ class OptunaSearch(Search):
     scoring : str, callable or None, default=None
         As for :func:`cross_validate`.
     refit : bool, default=True
-        Whether to fit the best parameters to all rows in the end.
+        Whether to fit the best parameters to all rows.
     n_jobs : int or None, default=None
         Processes that share the folds of a trial, as in scikit-learn; None takes what joblib's
         `parallel_config` says. Scores are the same with any: every fit but the last works on one
@@ -55,7 +56,7 @@ class OptunaSearch(Search):
     random_state : int, numpy Generator or None, default=None
         Seed of Optuna's sampler and, where `cv` is a number, of the folds.
     verbose : bool, default=False
-        Whether Optuna tells of every trial.
+        Whether Optuna logs every trial.
 
     Attributes
     ----------
@@ -116,14 +117,14 @@ class OptunaSearch(Search):
         unaligned: Views | None = None,
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
     ) -> OptunaSearch:
-        """Make the trials.
+        """Run the trials.
 
         Parameters
         ----------
         Xs : dict, list or tuple of 2-D array-likes
             At least two views; row i is the same individual in all of them.
         y : 1-D array-like
-            Labels of these rows, with gaps.
+            Labels of these rows; missing ones are marked as for the estimator.
         unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
             More rows of some or all views.
         unaligned_y : dict of str to 1-D array-like, or None, default=None
@@ -138,18 +139,18 @@ class OptunaSearch(Search):
         n_trials = check_count("n_trials", self.n_trials)
         problem = read_problem(self.estimator, Xs, y, unaligned, unaligned_y)
         is_number = isinstance(self.cv, int | np.integer)
-        # A splitter has a seed of its own, and the one here is the sampler's alone.
+        # A splitter has a seed of its own; random_state is then the sampler's alone.
         folds = problem.folds(self.cv, self.random_state if is_number else None)
         with _verbosity(self.verbose):
             study = _make_study(self.random_state)
-            self._try_out(study, problem, folds, n_trials)
+            self._run_trials(study, problem, folds, n_trials)
         self.study_, self.n_splits_ = study, len(folds)
         self.best_params_, self.best_score_ = dict(study.best_params), float(study.best_value)
         self._refit(problem)
         return self
 
-    def _try_out(self, study: Study, problem: Problem, folds: list[Any], n_trials: int) -> None:
-        """Make trials until there are enough, or until Ctrl-C."""
+    def _run_trials(self, study: Study, problem: Problem, folds: list[Any], n_trials: int) -> None:
+        """Run trials until there are enough, or until Ctrl-C; one must have a score."""
         scoring = scoring_on_rows(self.estimator, self.scoring)
         rows = Rows(problem, problem.numbering.rows)
 
@@ -163,30 +164,26 @@ class OptunaSearch(Search):
             study.optimize(objective, n_trials, timeout=self.timeout)
         except KeyboardInterrupt:
             stopped = True
-        done = sum(trial.state.name == "COMPLETE" for trial in study.trials)
-        _remark_on_end(stopped, done, n_trials)
-
-
-def _remark_on_end(stopped: bool, done: int, n_trials: int) -> None:
-    if stopped and done == 0:
-        raise KeyboardInterrupt
-    if done == 0:
-        raise ValueError(
-            "Expected a trial with a score, but none could be fitted. The warnings above say why; "
-            "change the space or the estimator."
-        )
-    if stopped:
-        warnings.warn(
-            f"The search was interrupted after {done} of {n_trials} trials; the best of them is "
-            "kept. Call fit again for all.",
-            stacklevel=4,
-        )
+        n_done = sum(trial.state.name == "COMPLETE" for trial in study.trials)
+        if stopped and n_done == 0:
+            raise KeyboardInterrupt
+        if n_done == 0:
+            raise ValueError(
+                "Expected a trial with a score, but none could be fitted. The warnings above say "
+                "why; change the space or the estimator."
+            )
+        if stopped:
+            warnings.warn(
+                f"The search was interrupted after {n_done} of {n_trials} trials; the best of them "
+                "is kept. Call fit again for all.",
+                stacklevel=3,
+            )
 
 
 def _mean_score(
     model: OnRows, rows: Rows, folds: list[Any], scoring: Any, n_jobs: int | None
 ) -> float:
-    """Mean score over the folds; NaN, by which Optuna knows a failure, where there is none."""
+    """Mean score over the folds; NaN, which Optuna takes for a failure, if a fit fails."""
     try:
         found = model_selection.cross_validate(
             model,
@@ -198,8 +195,8 @@ def _mean_score(
             error_score="raise",
         )
     except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        warnings.warn(f"A trial could not be fitted ({what})", FitFailedWarning, stacklevel=2)
+        reason = f"{type(error).__name__}: {error}"
+        warnings.warn(f"A trial could not be fitted ({reason})", FitFailedWarning, stacklevel=2)
         return float("nan")
     return float(found["test_score"].mean())
 
@@ -237,7 +234,7 @@ def _suggest(trial: Trial, name: str, kind: Any) -> Any:
 
 @contextmanager
 def _verbosity(verbose: bool) -> Iterator[None]:
-    """Keep Optuna from telling of every trial, and leave its setting as it was."""
+    """Set the verbosity of Optuna's logs, and restore it."""
     from optuna import logging
 
     before = logging.get_verbosity()

@@ -1,7 +1,4 @@
-"""What `fit` takes, several views whose rows need not correspond, with all rows numbered through.
-
-Linked rows come first, then those of view after view.
-"""
+"""The arguments of `fit`, with consecutive numbers for the rows of all tables."""
 
 from __future__ import annotations
 
@@ -30,12 +27,12 @@ from hotview.model_selection.row_splits import Numbering, RowKFold, take_rows
 __all__ = ["Problem", "read_problem"]
 
 _LINKED = ""  # no view can have this name
-_INTERRUPTED = "Training was interrupted"  # how an estimator begins to warn of Ctrl-C
+_INTERRUPTED = "Training was interrupted"  # beginning of an estimator's warning at Ctrl-C
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Everything that `fit` takes, its rows numbered through: linked ones, then view by view.
+    """All arguments of `fit`, with rows numbered consecutively: linked ones, then view by view.
 
     Parameters
     ----------
@@ -44,17 +41,17 @@ class Problem:
     y : ndarray
         Their labels.
     unaligned, unaligned_y : dict
-        Other rows, and labels of some; possibly empty.
+        Unaligned rows, and labels of some views; possibly empty.
     numbering : Numbering
-        Of all these rows.
+        Numbers of all these rows.
     target : ndarray
-        The class of every row; anything where it is not known.
+        The class of every row; any class where it is unknown.
     dealt : ndarray of int64
-        The rows that are dealt into folds; all others train always.
+        The rows that are split into folds; all others are in every training set.
     strata : ndarray of int64
-        Their classes, which every fold gets its share of; in every view where they are unaligned.
+        Their classes, and views where they are unaligned, for stratified folds.
     n_bytes : int
-        What the views take in memory.
+        Size of the views in memory.
     """
 
     Xs: Views
@@ -76,7 +73,7 @@ class Problem:
         labels = {name: y[kept[name]] for name, y in self.unaligned_y.items() if name in kept}
         more = {"unaligned": self._take(kept), "unaligned_y": labels}
         with _whole_training():
-            # An estimator that knows nothing of such rows can be given a problem without any.
+            # Estimators that take no unaligned rows can be fitted to a problem without any.
             return estimator.fit(
                 Xs, self.y[linked], **{k: part for k, part in more.items() if part}
             )
@@ -105,8 +102,8 @@ class Problem:
 
 @contextmanager
 def _whole_training() -> Iterator[None]:
-    """Let Ctrl-C end everything: estimators warn of it, and half a training is no result here."""
-    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+    """Raise KeyboardInterrupt where an estimator warns of Ctrl-C: its result is incomplete."""
+    if threading.current_thread() is not threading.main_thread():  # only that one gets signals
         yield
         return
     with warnings.catch_warnings():
@@ -126,23 +123,27 @@ def read_problem(
     unaligned: Views | None,
     unaligned_y: Mapping[str, npt.ArrayLike] | None,
 ) -> Problem:
-    """Check and number what `fit` takes.
+    """Validate the arguments of `fit`, and number their rows.
 
     Parameters
     ----------
     estimator : object
-        A classifier of views, which may say what marks a missing label.
+        A classifier of views; its `unlabeled_marker`, if it has one, marks missing labels.
     Xs, y, unaligned, unaligned_y : object
-        What its `fit` takes.
+        Arguments of its `fit`.
 
     Returns
     -------
     Problem
-        Linked rows with a label are to be dealt; where there are none, unaligned ones.
+        Labeled linked rows are split into folds; if there are none, labeled unaligned rows.
     """
     linked = check_tables(Xs, aligned=True)
     check_aligned_tables(linked, y)
-    tables = _check_others(unaligned, linked)
+    tables, named = {}, {}
+    if unaligned is not None:
+        shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
+        tables = check_known_tables(unaligned, list(linked), shapes)
+        named = dict(name_views(unaligned))
     sizes = {_LINKED: next(iter(linked.values())).n_rows}
     sizes |= {name: table.n_rows for name, table in tables.items()}
     marker = estimator.get_params(deep=False).get("unlabeled_marker", -1)
@@ -155,7 +156,7 @@ def read_problem(
     return Problem(
         Xs,
         check_target(y, sizes[_LINKED]),
-        _name_tables(unaligned, tables),
+        {name: named[name] for name in tables},
         {name: check_target(part, sizes[name]) for name, part in (unaligned_y or {}).items()},
         Numbering(sizes),
         labels.classes[every.clip(min=0)],
@@ -165,23 +166,10 @@ def read_problem(
     )
 
 
-def _check_others(unaligned: Views | None, linked: Mapping[str, ViewTable]) -> dict[str, ViewTable]:
-    if unaligned is None:
-        return {}
-    shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
-    return check_known_tables(unaligned, list(linked), shapes)
-
-
 def _n_bytes(table: ViewTable) -> int:
     data = table.data
     parts = (data.data, data.indices, data.indptr) if hasattr(data, "indptr") else (data,)
-    return sum(getattr(part, "nbytes", 0) for part in parts)  # what is in a file has none
-
-
-def _name_tables(unaligned: Views | None, tables: Mapping[str, ViewTable]) -> dict[str, View]:
-    """The views behind these tables, as they came."""
-    named = {} if unaligned is None else dict(name_views(unaligned))
-    return {name: named[name] for name in tables}
+    return sum(getattr(part, "nbytes", 0) for part in parts)  # memory-mapped files have none
 
 
 def _check_cv(cv: Any, random_state: RandomState) -> Any:

@@ -1,7 +1,4 @@
-"""Several views as scikit-learn's searches can take them: an X of row numbers.
-
-scikit-learn splits the numbers, and the estimator that it is given looks the rows up.
-"""
+"""Views as an X of row numbers, which scikit-learn's searches can split."""
 
 from __future__ import annotations
 
@@ -25,10 +22,10 @@ __all__ = ["OnRows", "Rows", "scoring_on_rows"]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of a problem: an X that scikit-learn takes rows of as of a data frame.
+    """Some rows of a problem: an X that scikit-learn indexes like a data frame.
 
-    All fits of a search get the same X, so that joblib hands it round once: to processes in a
-    file that they share, and to other machines by what its size says.
+    All fits of a search get the same X, so that joblib sends it once: to processes in a shared
+    file, and to other machines by its size.
 
     Parameters
     ----------
@@ -43,12 +40,12 @@ class Rows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many there are."""
+        """Shape of the array of row numbers."""
         return self.numbers.shape
 
     @property
     def iloc(self) -> Rows:
-        """By which scikit-learn knows what it can `take` rows of."""
+        """The rows themselves: scikit-learn calls `take` on what has `iloc`."""
         return self
 
     def take(self, which: IntArray, axis: int = 0) -> Rows:
@@ -56,18 +53,18 @@ class Rows:
         return Rows(self.problem, self.numbers.take(which, axis))
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        return np  # scikit-learn asks, where it is told to dispatch by kinds of array
+        return np  # for scikit-learn's array_api_dispatch
 
     def __sizeof__(self) -> int:
-        # dask sends along with every task what it takes for small.
+        # dask sends small objects along with every task.
         return object.__sizeof__(self) + self.numbers.nbytes + self.problem.n_bytes
 
 
 class OnRows(BaseEstimator):  # type: ignore[misc]
-    """An estimator of views as scikit-learn sees it: one whose X is row numbers.
+    """Wrapper of an estimator of views whose X is row numbers.
 
-    It works on one thread: sums over several are rounded in another way, and processes that share
-    the cores have other numbers of threads than one that has them all.
+    It uses one thread, so that rounding does not depend on the number of threads, which differs
+    between one process and several that share the cores.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -79,27 +76,27 @@ class OnRows(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def set_params(self, **parameters: Any) -> OnRows:
-        """Set parameters of the estimator itself, so that a grid names them as they are."""
+        """Set parameters of the wrapped estimator, so that a grid needs no prefix."""
         self.estimator.set_params(**parameters)
         return self
 
     @one_thread()
     def fit(self, rows: Rows, y: Any = None) -> OnRows:
-        """Fit the estimator to rows, with the labels that the problem has for them."""
+        """Fit the estimator to rows, with their labels in the problem."""
         self.estimator_ = rows.problem.fit(self.estimator, rows.numbers)
         self.classes_ = getattr(self.estimator_, "classes_", None)
         return self
 
     @one_thread()
     def predict(self, rows: Rows) -> Array:
-        """What the estimator says of rows."""
+        """Predict the classes of rows."""
         parts = rows.problem.parts(rows.numbers)
         return np.concatenate([self.estimator_.predict(X) for _, X in parts])
 
     @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
     @one_thread()
     def predict_proba(self, rows: Rows) -> Array:
-        """What it says of the probabilities of their classes."""
+        """Predict the class probabilities of rows."""
         parts = rows.problem.parts(rows.numbers)
         return np.concatenate([self.estimator_.predict_proba(X) for _, X in parts])
 
@@ -119,7 +116,7 @@ class OnRows(BaseEstimator):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class _OnViews:
-    """A user's scoring function, called with the estimator and the views that rows stand for."""
+    """A user's scoring function, called with the estimator and the views of the rows."""
 
     scoring: Callable[[Any, Any, Any], float]
 
@@ -128,7 +125,7 @@ class _OnViews:
 
 
 def scoring_on_rows(estimator: Any, scoring: Any) -> Any:
-    """Scoring as scikit-learn takes it, for `OnRows`."""
+    """Validate scoring, and adapt it to `OnRows` for scikit-learn."""
     if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
         raise TypeError(
             "Expected scoring to be the name of a score, a function of (estimator, Xs, y), or "

@@ -1,4 +1,4 @@
-"""Rows of several views: taking them, numbering them through, dealing them into folds."""
+"""Rows of several views: selection, consecutive numbers, and splits into folds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Numbering", "RowKFold", "take_rows"]
 
 
 def take_rows(views: Views, rows: Any) -> Any:
-    """Take some rows of every view, whatever it is held in.
+    """Take some rows of every view, in the container of the view.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def take_rows(views: Views, rows: Any) -> Any:
     Returns
     -------
     dict or list
-        As the views came, or a dict where `rows` is one; each view in its own container.
+        Like `views`, or a dict if `rows` is one; each view in its own container.
 
     Examples
     --------
@@ -69,18 +69,18 @@ def _take(name: str, view: Any, rows: Any) -> Any:
 
 
 class RowKFold(BaseCrossValidator):  # type: ignore[misc]
-    """Deal rows with a label into folds, each class evenly; rows without one always train.
+    """Split labeled rows into stratified folds; other rows are in every training set.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds.
     shuffle : bool, default=True
-        Whether rows are shuffled before they are dealt.
+        Whether rows are shuffled before they are split.
     random_state : int, numpy Generator or None, default=None
         Seed of the shuffle.
     unlabeled_marker : object, default=-1
-        What stands for no label in y, beside NaN and None; None for nothing else.
+        Value in y that marks a row without a label, besides NaN and None; None for no other value.
 
     Examples
     --------
@@ -131,11 +131,11 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
         Parameters
         ----------
         X : views, 2-D array-like or None
-            What to split: aligned views, or views stacked in one table. Only its number of rows
-            matters, and with y not even that.
+            Rows to split: aligned views, or one table of all views. Only the number of rows is
+            used, and only without y.
         y : 1-D array-like, dict of str to 1-D array-like, or None, default=None
-            Labels of the rows, with gaps. A dict labels the unaligned rows of some views. Without
-            any, all rows are dealt.
+            Labels of the rows, some missing. A dict labels the unaligned rows of some views.
+            Without labels, all rows are split.
         groups : object, default=None
             Not used; it is there for scikit-learn.
 
@@ -175,7 +175,7 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
             yield train, {name: held[name] for name in y}
 
     def _deal(self, rows: IntArray, labels: Array) -> Iterator[IntArray]:
-        """Yield the rows of every fold, sorted."""
+        """Yield the sorted test rows of every fold."""
         n_splits = self.get_n_splits()
         if len(rows) < n_splits:
             raise ValueError(
@@ -208,12 +208,12 @@ def _check_labeled_views(y: Mapping[str, Any], names: Mapping[str, int]) -> None
 
 
 class Numbering:
-    """Rows of several tables, numbered through.
+    """Consecutive numbers of the rows of several tables.
 
     Parameters
     ----------
     sizes : dict of str to int
-        Rows of every table.
+        Number of rows of every table.
     """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -222,11 +222,11 @@ class Numbering:
 
     @property
     def rows(self) -> IntArray:
-        """The numbers of all rows."""
+        """Numbers of all rows."""
         return np.arange(sum(self.sizes.values()))
 
     def locate(self, rows: IntArray) -> dict[str, IntArray]:
-        """Where sorted rows are: their numbers within each table, some of which may have none."""
+        """Return the numbers within each table of sorted rows; empty where a table has none."""
         return {
             name: rows[(rows >= start) & (rows < start + self.sizes[name])] - start
             for name, start in self.starts.items()

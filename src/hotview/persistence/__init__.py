@@ -1,4 +1,4 @@
-"""Models in one file, which outlasts the program that wrote it."""
+"""Models in one file, without code, to be saved and loaded."""
 
 from hotview.persistence.models import check_model_path, load_model, save_model
 

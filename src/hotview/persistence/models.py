@@ -1,25 +1,37 @@
-"""Saving and loading: arrays as safetensors, everything else as JSON inside it; no code."""
+"""Saving and loading models: arrays as safetensors, everything else as JSON in it, no code."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from hotview._archive import FileFormat, read_archive, write_archive
 from hotview._files import check_output_path
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.parameters import encoders_of
-from hotview.persistence.deserialize import CLASSES, make_estimator, put_together
-from hotview.persistence.schema import check_facts
-from hotview.persistence.serialize import take_apart
-from hotview.persistence.tensor_schema import check_layout
+from hotview.estimators.parameters import encoders_of, pick_device
+from hotview.persistence.codec import decode, encode
+from hotview.persistence.schema import (
+    CLASSES,
+    SPECIFICATIONS,
+    SavedModel,
+    check_model,
+    check_tensors,
+)
+from hotview.persistence.serialize import (
+    deserialize,
+    network_widths,
+    restore_parameters,
+    serialize,
+)
 
 __all__ = ["check_model_path", "load_model", "save_model"]
 
-#: format 2 knows several replicas, 3 votes and pools, 4 what a model was trained on and a checksum
-_MODEL = FileFormat("hotview model", 4, "a model", "Save the model again.", oldest=4)
+_MODEL = FileFormat("hotview model", 5, "a model", "Save the model again with this hotview.")
 _MISFITS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),
@@ -27,12 +39,12 @@ _MISFITS = (
 
 
 def check_model_path(path: str | Path) -> Path:
-    """Refuse a path that no model can be saved to.
+    """Raise an error for a path that no model can be saved to.
 
     Parameters
     ----------
     path : str or Path
-        Where a model is to go.
+        Path of a model file to be.
 
     Returns
     -------
@@ -52,20 +64,21 @@ def check_model_path(path: str | Path) -> Path:
 def save_model(estimator: MultiViewEstimator, path: str | Path) -> Path:
     """Save a fitted estimator, whole or not at all.
 
-    The same estimator gives the same bytes. Callbacks, checkpoints, the user's own encoders (their
-    weights are saved, their code is not), the random state and the device are not part of the file.
+    The same estimator gives the same bytes. Callbacks, checkpoints, the random state and the device
+    are not part of the file. Of encoders of the user's own the weights are saved, of couplings and
+    view regularizers of the user's own the name of the class; code is not.
 
     Parameters
     ----------
     estimator : MultiViewClassifier or MultiViewEncoder
         The estimator, fitted.
     path : str or Path
-        Where to; ends in ``.hotview``.
+        Path of the file; ends in ``.hotview``.
 
     Returns
     -------
     Path
-        Where it is.
+        The same path.
 
     Examples
     --------
@@ -87,10 +100,15 @@ def save_model(estimator: MultiViewEstimator, path: str | Path) -> Path:
             "Save the estimator inside it."
         )
     check_is_fitted(estimator)
-    tensors, facts = take_apart(estimator)
+    tensors: dict[str, Tensor] = {}
+    facts = encode(SavedModel, model := serialize(estimator), tensors)
+    own = {name: getattr(estimator, name) for name in SPECIFICATIONS}
     try:
-        check_facts(told := {**facts, "version": _MODEL.version})
-        check_layout(tensors, told, make_estimator(told, "cpu"))
+        check_model(model)
+        restored = restore_parameters(model, "cpu", own)
+        check_tensors(model, tensors, network_widths(restored, model))
+        restored.encoders = estimator.encoders
+        deserialize(restored, model)
     except _MISFITS as error:
         raise ValueError(
             f"Expected a model that can be loaded again, but {_reason(error)}. If parameters were "
@@ -100,7 +118,14 @@ def save_model(estimator: MultiViewEstimator, path: str | Path) -> Path:
     return path
 
 
-def load_model(path: str | Path, *, encoders: Any = None, device: Any = "auto") -> Any:
+def load_model(
+    path: str | Path,
+    *,
+    encoders: Any = None,
+    coupling: Any = None,
+    view_regularizer: Any = None,
+    device: Any = "auto",
+) -> Any:
     """Load an estimator that `save_model` wrote.
 
     Loading runs no code of the file's. A file that was damaged or changed is refused: its checksum
@@ -111,9 +136,13 @@ def load_model(path: str | Path, *, encoders: Any = None, device: Any = "auto") 
     path : str or Path
         The file.
     encoders : list or dict of nn.Module, or None, default=None
-        Modules like those that the estimator was fitted with, where it had any of the user's own.
+        Modules like those that the estimator was fitted with, if it had any of the user's own.
+    coupling : CouplingSpec or None, default=None
+        Specification that the estimator was fitted with, if it was of the user's own class.
+    view_regularizer : RegularizerSpec or None, default=None
+        Specification that the estimator was fitted with, if it was of the user's own class.
     device : str or torch.device, default="auto"
-        Where the network is to be.
+        Device of the network.
 
     Returns
     -------
@@ -130,38 +159,63 @@ def load_model(path: str | Path, *, encoders: Any = None, device: Any = "auto") 
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no model at {path}.")
-    archive = read_archive(path, _MODEL)
-    tensors, facts = archive.tensors, archive.metadata
-    try:
-        check_facts(facts)
-        estimator = make_estimator(facts, device)
-        check_layout(tensors, facts, estimator)
-    except _MISFITS as error:
-        raise _MODEL.error(path, f"its parts do not fit ({_reason(error)})") from error
-    _check_encoders(path, encoders, facts)
+    archive, place = read_archive(path, _MODEL), pick_device(device)
+    tensors = {
+        name: tensor.to(place) if ".predictors." in name else tensor
+        for name, tensor in archive.tensors.items()
+    }
+    facts = {k: value for k, value in archive.metadata.items() if k not in ("format", "version")}
+    own = {"coupling": coupling, "view_regularizer": view_regularizer}
+    with _refusing_misfits(path):
+        check_model(model := decode(SavedModel, facts, tensors))
+    _check_specifications(path, own, model.parameters)
+    with _refusing_misfits(path):
+        estimator = restore_parameters(model, device, own)
+        check_tensors(model, tensors, network_widths(estimator, model))
+    _check_encoders(path, encoders, model)
     estimator.encoders = encoders
-    try:
-        put_together(estimator, tensors, facts)
-    except _MISFITS as error:
-        own = "Save it again; or, if it has encoders of your own, pass the same modules as at fit."
-        raise _MODEL.error(path, f"its parts do not fit ({_reason(error)})", own) from error
+    remedy = "Save it again; or, if it has encoders of your own, pass the same modules as at fit."
+    with _refusing_misfits(path, remedy):
+        deserialize(estimator, model)
     return estimator
 
 
+@contextmanager
+def _refusing_misfits(path: Path, remedy: str | None = None) -> Iterator[None]:
+    try:
+        yield
+    except _MISFITS as error:
+        raise _MODEL.refuse(path, f"its parts do not fit ({_reason(error)})", remedy) from error
+
+
 def _reason(error: Exception) -> str:
-    lines = str(error).splitlines() or [type(error).__name__]
-    text = lines[0].rstrip(".")[:300]
+    text = " ".join(str(error).split()).rstrip(".")[:300]
     return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
 
 
-def _check_encoders(path: Path, encoders: Any, facts: dict[str, Any]) -> None:
-    names = [name for name, _, _ in facts["views"]]
+def _check_specifications(
+    path: Path, own: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> None:
+    for name, given in own.items():
+        saved = parameters.get(name)
+        expected = saved.get("own") if isinstance(saved, Mapping) else None
+        if (None if given is None else type(given).__name__) != expected:
+            raise ValueError(
+                f"Expected {name} to be {expected and f'a {expected}'}, as at fit, but it is "
+                f"{given!r}. The file holds no code: pass "
+                f"hotview.load({path.name!r}, {name}={expected or None}"
+                f"{'(...)' if expected else ''})."
+            )
+
+
+def _check_encoders(path: Path, encoders: Any, model: SavedModel) -> None:
+    names = [view.name for view in model.views]
     given = encoders_of(encoders, names)
     found = [name for name, f in zip(names, given, strict=True) if f is not None]
-    if found != facts["own_encoders"]:
+    if found != model.own_encoders:
         raise ValueError(
-            f"Expected encoders of one's own for the views {facts['own_encoders']}, as at fit, but "
-            f"they came for {found}. The file holds their weights, not their code: pass "
-            f"hotview.load({path.name!r}, encoders={{view: module}}) with modules like those of "
-            "then."
+            f"Expected encoders of your own for the views {model.own_encoders}, as at fit, but "
+            f"they are given for {found}. The file holds their weights, not their code: pass "
+            f"hotview.load({path.name!r}, encoders={{view: module}}) with modules like those at "
+            "fit."
         )

@@ -1,28 +1,48 @@
-"""What a file says must be of the right kind before anything is made of it."""
+"""Schema of a model file: what it holds, and checks of it before an estimator is built."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from hotview._types import Array
 from hotview._validation.views import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
+from hotview.estimators.base import MultiViewEstimator
+from hotview.estimators.inference import Fusion
 from hotview.estimators.output_containers import CONTAINERS
+from hotview.losses.coupling_specs import COUPLINGS
+from hotview.losses.specifications import REGULARIZERS, Specification
+from hotview.nn.multiview import Widths
+from hotview.persistence.codec import require, shorten
+from hotview.semisupervised.fusion import LogOpinionPool
+from hotview.semisupervised.predictors import ViewPredictors
+from hotview.training.columns import Columns
+from hotview.training.view_plan import ViewPlan
 
 __all__ = [
-    "BASIS",
-    "COLUMNS",
+    "CLASSES",
     "NOT_SAVED",
-    "PLAN_TENSORS",
-    "VOTERS",
-    "check_facts",
-    "prefix",
-    "prefixes",
+    "SPECIFICATIONS",
+    "SavedClasses",
+    "SavedMember",
+    "SavedModel",
+    "SavedView",
+    "check_model",
+    "check_tensors",
 ]
+
+CLASSES: dict[str, type[MultiViewEstimator]] = {
+    c.__name__: c for c in (MultiViewClassifier, MultiViewEncoder)
+}
 
 #: parameters that belong to a program or a machine, not to a model
 NOT_SAVED = (
@@ -30,217 +50,265 @@ NOT_SAVED = (
     "encoders",
     "random_state",
     "device",
-    "strategy",
     "devices",
     "precision",
     "checkpoint",
     "checkpoint_every",
 )
-COLUMNS = ("mean", "scale", "fill")
-VOTERS, BASIS = ("places", "shares"), ("mean", "directions")
-PLAN_TENSORS = ("W", "C", "f", "g", "marginal_error")
 
-
-def prefix(r: int) -> str:
-    """Of everything that belongs to replica r; the first is told like one alone.
-
-    Examples
-    --------
-    >>> from hotview.persistence.schema import prefix
-    >>> prefix(0), prefix(2)
-    ('', 'replica.2.')
-    """
-    return "" if r == 0 else f"replica.{r}."
-
-
-def prefixes(facts: dict[str, Any]) -> list[str]:
-    """The prefixes of all replicas of a model."""
-    return [prefix(r) for r in range(1 + len(facts.get("more_histories", ())))]
-
-
-_PARAMETERS = {
-    c.__name__: set(c().get_params()) - set(NOT_SAVED)
-    for c in (MultiViewClassifier, MultiViewEncoder)
+#: parameters that are specifications, and their built-in classes by name
+SPECIFICATIONS: Mapping[str, Mapping[str, type[Specification]]] = {
+    "coupling": COUPLINGS,
+    "view_regularizer": REGULARIZERS,
 }
-_MOST = 2**31  # of anything that is counted
+
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
-_CLASS_BYTES = 2**26  # of all classes together
-
-Check = Callable[[Any], bool]
+_MAX_CLASS_BYTES = 2**26
 
 
-def _is_text(x: Any) -> bool:
-    return isinstance(x, str)
+@dataclass(frozen=True)
+class SavedView:
+    """A view: its name, its number of columns and, where they have any, their names."""
+
+    name: str
+    n_columns: int
+    columns: list[str] | None
 
 
-def _is_number(x: Any) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool)
+@dataclass(frozen=True)
+class SavedClasses:
+    """The classes of a classifier, and the dtype of their array."""
+
+    dtype: str
+    labels: list[Any]
 
 
-def _is_finite(x: Any) -> bool:
-    return _is_number(x) and math.isfinite(x)
+@dataclass(frozen=True)
+class SavedMember:
+    """One ensemble member: its network, how it was trained, and how it predicts."""
+
+    network: dict[str, Tensor]
+    history: list[dict[str, Any]]
+    plan: ViewPlan | None
+    fusion: Fusion | None
+    predictors: ViewPredictors | None
 
 
-def _is_count(x: Any) -> bool:
-    return type(x) is int and 1 <= x < _MOST
+@dataclass(frozen=True)
+class SavedModel:
+    """Everything that a file holds; the names of its fields are those in the file."""
+
+    hotview: str
+    estimator: str
+    parameters: dict[str, Any]
+    views: list[SavedView]
+    own_encoders: list[str]
+    columns: list[Columns]
+    references: Array | None
+    batch_size: int
+    trained_on: dict[str, Any]
+    fit_warnings: list[str]
+    metadata: dict[str, Any]
+    output: str | None
+    classes: SavedClasses | None
+    pool: LogOpinionPool | None
+    members: list[SavedMember]
 
 
-def _is_whole(x: Any) -> bool:
-    return type(x) is int and 0 <= x < _MOST
-
-
-def _is_switch(x: Any) -> bool:
-    return isinstance(x, bool)
-
-
-def _each(check: Check) -> Check:
-    return lambda x: isinstance(x, list) and all(map(check, x))
-
-
-def _is_table(x: Any) -> bool:
-    """Whether it is a dict whose keys, as always in JSON, are text."""
-    return isinstance(x, dict)
-
-
-def _is_history(x: Any) -> bool:
-    return _each(lambda row: _is_table(row) and all(map(_is_number, row.values())))(x)
-
-
-def _are_columns(x: Any, n: int) -> bool:
-    return isinstance(x, list | tuple) and len(x) == n and all(map(_is_text, x))
-
-
-def _is_view(x: Any) -> bool:
-    return (
-        isinstance(x, list | tuple)
-        and len(x) == 3
-        and _is_text(x[0])
-        and _is_count(x[1])
-        and (x[2] is None or _are_columns(x[2], x[1]))
-    )
-
-
-def _has(**parts: Check) -> Check:
-    return lambda x: (
-        _is_table(x) and set(x) == set(parts) and all(f(x[k]) for k, f in parts.items())
-    )
-
-
-_is_plan = _has(reg=_is_number, symmetric=_is_switch, n_iter=_is_whole, tol=_is_number)
-_ALWAYS: dict[str, Check] = {
-    "class": lambda x: _is_text(x) and x in _PARAMETERS,
-    "parameters": _is_table,
-    "views": lambda x: isinstance(x, list) and len(x) > 0 and all(map(_is_view, x)),
-    "own_encoders": _each(_is_text),
-    "batch_size": _is_count,
-    "history": _is_history,
-}
-_SOMETIMES: dict[str, Check] = {
-    "more_histories": _each(_is_history),
-    "trained_on": _is_table,
-    "remarks": _each(_is_text),
-    "notes": _is_table,
-    "output": lambda x: _is_text(x) and x in CONTAINERS,
-    "pool": _has(complete=_each(_is_finite), partial=_each(_is_finite), power=_is_finite),
-}
-_fusion = _has(
-    joint=_is_switch, alone=_is_switch, heads=_each(_is_whole), log_prior=_each(_is_finite)
-)
-_PER_REPLICA: dict[str, Check] = {
-    "plan": _is_plan,
-    "null": _is_plan,
-    "fusion": _fusion,
-    "voters": _each(
-        lambda x: isinstance(x, list) and len(x) == 2 and _is_finite(x[0]) and _is_count(x[1])
-    ),
-}
-
-
-def check_facts(facts: dict[str, Any]) -> None:
-    """Refuse facts that are not of the right kind, or that contradict each other.
+def check_model(model: SavedModel) -> None:
+    """Raise an error if parts of a model contradict each other.
 
     Parameters
     ----------
-    facts : dict of str to object
-        What JSON held.
-
-    Examples
-    --------
-    >>> from hotview.persistence.schema import check_facts
-    >>> check_facts({"class": "MultiViewEncoder", "parameters": 3})
-    Traceback (most recent call last):
-    ValueError: its 'parameters' cannot be 3
+    model : SavedModel
+        The model, of the right types.
     """
-    _check_kinds(facts, _ALWAYS)
-    _check_kinds(facts, {name: f for name, f in _SOMETIMES.items() if name in facts})
-    for before in prefixes(facts):
-        named = {f"{before}{name}": f for name, f in _PER_REPLICA.items()}
-        _check_kinds(facts, {name: f for name, f in named.items() if name in facts})
-    _check_names([name for name, _, _ in facts["views"]])
-    _check_parameters(facts)
-    if facts["class"] == "MultiViewClassifier":
-        _check_classifier(facts)
-    unknown = set(facts["own_encoders"]) - {name for name, _, _ in facts["views"]}
-    _agree(not unknown, f"encoders are told of for views that it does not have: {sorted(unknown)}")
+    names = [view.name for view in model.views]
+    require(len(set(names)) == len(names) > 0, "its views have no different names")
+    for view in model.views:
+        require(can_be_saved(view.name), f"a view cannot be called {shorten(view.name)}")
+        fits = view.columns is None or len(view.columns) == view.n_columns
+        require(fits and view.n_columns > 0, f"its columns of view {view.name!r} do not fit")
+    require(set(model.own_encoders) <= set(names), "its own encoders are of unknown views")
+    require(model.batch_size > 0, "its 'batch_size' cannot be 0")
+    require(model.output in (None, *CONTAINERS), f"its 'output' cannot be {model.output!r}")
+    require(model.estimator in CLASSES, f"its 'estimator' cannot be {shorten(model.estimator)}")
+    _check_parameters(CLASSES[model.estimator], model.parameters)
+    is_classifier = model.estimator == "MultiViewClassifier"
+    require((model.classes is not None) == is_classifier, "its classes do not fit its estimator")
+    if model.classes is not None:
+        require(_is_classes(model.classes), f"its classes cannot be {shorten(model.classes)}")
+    _check_members(model, len(names), len(model.classes.labels) if model.classes else 0)
 
 
-def _check_kinds(facts: dict[str, Any], checks: dict[str, Check]) -> None:
-    for name, fits in checks.items():
-        value = facts.get(name)
-        _agree(fits(value), f"its {name!r} cannot be {_some(value)}")
+def _check_parameters(estimator: type[MultiViewEstimator], parameters: dict[str, Any]) -> None:
+    unknown = parameters.keys() - (estimator().get_params(deep=False).keys() - set(NOT_SAVED))
+    require(not unknown, f"there are no such parameters: {shorten(sorted(unknown))}")
+    if isinstance(weights := parameters.get("class_weight"), dict):
+        is_valid = isinstance(weights.get("items"), list) and all(
+            isinstance(item, list)
+            and list(map(type, item)) in [[label, float] for label in (str, int, float, bool)]
+            for item in weights["items"]
+        )
+        require(is_valid, f"its 'class_weight' cannot be {shorten(weights)}")
+    for name, by_name in SPECIFICATIONS.items():
+        if isinstance(value := parameters.get(name), dict):
+            is_valid = _is_specification(value, by_name)
+            require(is_valid, f"its {name!r} cannot be {shorten(value)}")
 
 
-def _check_names(names: list[str]) -> None:
-    """Views are named as `fit` names them, and so that no name leads a program elsewhere."""
-    _agree(len(set(names)) == len(names), "two of its views have the same name")
-    for name in names:
-        _agree(can_be_saved(name), f"a view cannot be called {_some(name)}")
+def _is_specification(value: dict[str, Any], by_name: Mapping[str, type[Specification]]) -> bool:
+    """Whether it is a built-in specification with its settings, or the name of a user's class."""
+    if value.keys() == {"own"}:
+        return isinstance(value["own"], str)
+    name, settings = value.get("name"), value.get("settings")
+    if not isinstance(name, str) or name not in by_name or not isinstance(settings, dict):
+        return False
+    scalars = all(x is None or isinstance(x, str | int | float) for x in settings.values())
+    return len(value) == 2 and scalars and settings.keys() <= by_name[name]().get_params().keys()
 
 
-def _check_parameters(facts: dict[str, Any]) -> None:
-    unknown = set(facts["parameters"]) - _PARAMETERS[facts["class"]]
-    _agree(not unknown, f"there are no such parameters: {_some(sorted(unknown))}")
-    weights = facts["parameters"].get("class_weight")
-    pairs: Any = weights.get("items") if isinstance(weights, dict) else []
-    _agree(
-        _each(lambda pair: isinstance(pair, list) and len(pair) == 2 and _is_number(pair[1]))(pairs)
-        and all(isinstance(label, str | int | float) for label, _ in pairs),
-        f"its 'class_weight' cannot be {_some(weights)}",
+def _is_classes(classes: SavedClasses) -> bool:
+    if not _DTYPE.fullmatch(classes.dtype) or len(classes.labels) < 2:
+        return False
+    dtype = np.dtype(classes.dtype)
+    kind = {"b": bool, "f": float, "U": str}.get(dtype.kind, int)
+    return dtype.itemsize * len(classes.labels) <= _MAX_CLASS_BYTES and all(
+        type(label) is kind and (kind is not float or math.isfinite(label))
+        for label in classes.labels
     )
 
 
-def _check_classifier(facts: dict[str, Any]) -> None:
-    classes, n_views = facts.get("classes"), len(facts["views"])
-    _agree(_are_classes(classes), f"its classes cannot be {_some(classes)}")
-    n_classes = len(classes[1]) if isinstance(classes, list) else 0
-    pool = facts.get("pool")
-    fits = pool is None or (len(pool["complete"]), len(pool["partial"])) == (n_views + 1, n_views)
-    _agree(fits, "it weighs other views than it has")
-    for before in prefixes(facts):
-        fusion, voters = facts.get(f"{before}fusion"), facts.get(f"{before}voters", [0] * n_views)
-        _agree(fusion is not None, "it does not tell which heads to listen to")
-        lengths = (len(fusion["heads"]), len(fusion["log_prior"])) if fusion else (0, 0)
-        _agree(lengths == (n_views, n_classes), "it listens to other heads than it has")
-        _agree(len(voters) == n_views, "voters are told of for other views than it has")
+def _check_members(model: SavedModel, n_views: int, n_classes: int) -> None:
+    if (pool := model.pool) is not None:
+        sizes = (len(pool.complete), len(pool.partial))
+        require(sizes == (n_views + 1, n_views), "its pool is of other views than it has")
+    kinds = {(member.plan is None, member.fusion is None) for member in model.members}
+    require(len(kinds) == 1, "it has no members, or different ones")
+    for member in model.members:
+        numbers = all(type(x) in (int, float) for row in member.history for x in row.values())
+        require(numbers, "its 'history' holds what is no number")
+        fusion = member.fusion
+        sizes = (0, 0) if fusion is None else (len(fusion.heads), len(fusion.log_prior))
+        expected = (n_views, n_classes) if n_classes > 0 else (0, 0)
+        require(sizes == expected, "its fusion is of other heads than it has")
+        if (predictors := member.predictors) is not None:
+            knn, ridge = predictors.voters, predictors.ridge
+            fits = len(knn) == n_views and all(one.n_neighbors > 0 for one in knn)
+            require(fits, "its predictors are of other views than it has")
+            has_ridge = ridge is not None and len(ridge.weights) == n_views
+            require(fusion is not None and fusion.joint == has_ridge, "its ridge does not fit")
 
 
-def _are_classes(classes: Any) -> bool:
-    if not isinstance(classes, list) or len(classes) != 2 or not isinstance(classes[1], list):
-        return False
-    dtype, labels = classes
-    if not _is_text(dtype) or not _DTYPE.fullmatch(dtype) or len(labels) < 2:
-        return False
-    kind, size = np.dtype(dtype).kind, np.dtype(dtype).itemsize
-    right: dict[str, Check] = {"b": _is_switch, "f": _is_finite, "U": _is_text}
-    whole = right.get(kind, lambda x: type(x) is int)
-    return size * len(labels) <= _CLASS_BYTES and all(map(whole, labels))
+#: sizes, or names of sizes that the file itself decides on, equal wherever they occur
+Shape = tuple[int | str, ...]
 
 
-def _agree(fits: bool, problem: str) -> None:
-    if not fits:
-        raise ValueError(problem)
+def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widths) -> None:
+    """Raise an error if tensors are missing, unexpected, or not of the shape that a model implies.
+
+    Of networks only the total size and the numbers are checked, so that building them takes no
+    more memory than the file did; the shapes are checked by torch when it loads the weights.
+
+    Parameters
+    ----------
+    model : SavedModel
+        The model, checked.
+    tensors : dict of str to Tensor
+        All tensors of its file.
+    widths : Widths
+        Sizes of its networks.
+    """
+    sizes: dict[str, int] = {}
+    seen: set[str] = set()
+    for r, member in enumerate(model.members):
+        _check_network(model, member.network, widths)
+        seen |= {f"members.{r}.network.{key}" for key in member.network}
+    for name, shape, dtype in _expected_tensors(model, tensors, widths):
+        seen.add(name)
+        if (found := tensors.get(name)) is None:
+            optional = name.endswith((".fill", ".mask")) or name == "references"
+            require(optional, f"it lacks {name!r}")
+            continue
+        fits = found.ndim == len(shape) and all(
+            n == (sizes.setdefault(size, n) if isinstance(size, str) else size)
+            for size, n in zip(shape, found.shape, strict=True)
+        )
+        if not fits or not str(found.dtype).removeprefix("torch.").startswith(dtype):
+            wanted = " × ".join(str(sizes.get(str(size), size)) for size in shape)
+            raise ValueError(
+                f"{name!r} should be {wanted or 'a number'} of {dtype}, but is "
+                f"{list(found.shape)} of {found.dtype}"
+            )
+        may_be_infinite = ".plan." in name or name == "references"
+        require(may_be_infinite or bool(found.isfinite().all()), f"its {name!r} is not finite")
+    unexpected = tensors.keys() - seen
+    require(not unexpected, f"unexpected tensor {min(unexpected, default='')!r}")
 
 
-def _some(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:100]}…"
+def _check_network(model: SavedModel, network: Mapping[str, Tensor], widths: Widths) -> None:
+    own = [s for s, view in enumerate(model.views) if view.name in model.own_encoders]
+    theirs = tuple(f"encoders.{s}." for s in own)  # whose code determines their tensors
+    for name, tensor in network.items():
+        if not name.startswith(theirs):
+            require(tensor.dtype == torch.float32, f"{name!r} should be of float32")
+            require(bool(tensor.isfinite().all()), f"its {name!r} is not finite")
+    n_weights = 0
+    for s, (n_columns, hidden) in enumerate(zip(widths.columns, widths.hidden, strict=True)):
+        n_features = 1 if s in own else widths.encoder_dim
+        n_weights += n_features * (widths.n_components + widths.n_classes)
+        if widths.decoders or s not in own:
+            layers = pairwise((n_columns, *hidden, n_features))
+            n_weights += sum(n_in * n_out for n_in, n_out in layers)
+    n_found = sum(tensor.numel() for tensor in network.values())
+    require(n_weights <= n_found, f"it lacks weights: {n_found} of {n_weights} are there")
+
+
+def _expected_tensors(
+    model: SavedModel, tensors: Mapping[str, Tensor], widths: Widths
+) -> Iterator[tuple[str, Shape, str]]:
+    """Names, shapes and dtypes (``"float"`` for any float) of all tensors but the networks'."""
+    S, n_members = len(model.views), len(model.members)
+    for s, n_columns in enumerate(widths.columns):
+        for part in ("mean", "scale", "fill"):
+            yield f"columns.{s}.{part}", (n_columns,), "float64"
+    each = (n_members,) if n_members > 1 and model.members[0].plan is not None else ()
+    yield "references", (*each, "references", "points", widths.n_components), "float32"
+    for r, member in enumerate(model.members):
+        at = f"members.{r}"
+        if member.plan is not None:
+            yield from _expected_plan(f"{at}.plan", S, "columns of W")
+            if member.plan.null is not None:
+                yield from _expected_plan(f"{at}.plan.null.plan", S, S)
+                yield f"{at}.plan.null.W", ("draws", S, S), "float"
+                yield f"{at}.plan.null.C", ("draws", S, S), "float"
+        if member.predictors is not None and member.fusion is not None:
+            joint = member.fusion.joint
+            yield from _expected_predictors(tensors, widths, at, joint=joint)
+
+
+def _expected_plan(at: str, S: int, K: int | str) -> Iterator[tuple[str, Shape, str]]:
+    shapes: dict[str, Shape] = {"W": (S, K), "C": (S, K), "f": (S,), "g": (K,)}
+    for part, shape in {**shapes, "marginal_error": ()}.items():
+        yield f"{at}.{part}", shape, "float"
+    yield f"{at}.mask", (S, K), "bool"
+
+
+def _expected_predictors(
+    tensors: Mapping[str, Tensor], widths: Widths, at: str, *, joint: bool
+) -> Iterator[tuple[str, Shape, str]]:
+    for s, n_columns in enumerate(widths.columns):
+        knn, n = f"{at}.predictors.voters.{s}", f"points of {at}, view {s}"
+        yield f"{knn}.basis.mean", (n_columns,), "float32"
+        yield f"{knn}.basis.directions", (n_columns, f"components of {at}, {s}"), "float32"
+        n_components = tensors[f"{knn}.basis.directions"].shape[1]
+        features = f"{at}.network.maps.{s}.weight"
+        yield features, (widths.n_components, f"features of {at}, {s}"), "float32"
+        n_features = tensors[features].shape[1]
+        yield f"{knn}.places", (n, n_components + n_features), "float32"
+        require(len(tensors[f"{knn}.places"]) > 0, f"there are no neighbors in view {s}")
+        yield f"{knn}.shares", (n, widths.n_classes), "float"
+        if joint:
+            yield f"{at}.predictors.ridge.weights.{s}", (n_columns, widths.n_classes), "float64"
+    if joint:
+        yield f"{at}.predictors.ridge.intercept", (widths.n_classes,), "float64"

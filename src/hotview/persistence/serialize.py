@@ -1,4 +1,4 @@
-"""From a fitted estimator to tensors by name, and facts that JSON can hold."""
+"""From a fitted estimator to the parts of a model file, and back."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 import hotview
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.parameters import encoders_of
-from hotview.ot import Plan
-from hotview.persistence.schema import BASIS, COLUMNS, NOT_SAVED, PLAN_TENSORS, VOTERS, prefix
-from hotview.semisupervised.predictors import ViewPredictors
-from hotview.training.view_plan import ViewPlan
+from hotview.estimators.parameters import check_parameters, encoders_of, hidden_of, pick_device
+from hotview.losses.specifications import Specification, as_regularizer
+from hotview.nn.multiview import Widths, make_network
+from hotview.persistence.schema import (
+    CLASSES,
+    NOT_SAVED,
+    SPECIFICATIONS,
+    SavedClasses,
+    SavedMember,
+    SavedModel,
+    SavedView,
+)
+from hotview.training.recorder import History
 
-__all__ = ["take_apart"]
-
-Tensors = dict[str, Tensor]
-Facts = dict[str, Any]
+__all__ = ["check_plain", "deserialize", "network_widths", "restore_parameters", "serialize"]
 
 
-def take_apart(estimator: MultiViewEstimator) -> tuple[Tensors, Facts]:
-    """Everything that a fitted estimator is made of.
+def serialize(estimator: MultiViewEstimator) -> SavedModel:
+    """Return everything that a fitted estimator is made of.
 
     Parameters
     ----------
@@ -35,65 +39,54 @@ def take_apart(estimator: MultiViewEstimator) -> tuple[Tensors, Facts]:
 
     Returns
     -------
-    tensors : dict of str to Tensor
-        Weights, columns, plans and voters.
-    facts : dict of str to object
-        Everything else.
+    SavedModel
+        What its file will hold.
     """
-    tensors, facts = _take_networks_apart(estimator), _tell(estimator)
-    if estimator.references_ is not None:
-        tensors["references"] = torch.from_numpy(estimator.references_.copy())
-    for r, plan in enumerate(estimator.plans_ or ()):
-        _take_view_plan_apart(plan, prefix(r), tensors, facts)
+    names, n_members = estimator.view_names_, len(estimator.networks_)
+    own = encoders_of(estimator.encoders, names)
+    classes, pool = None, None
+    absent: list[Any] = [None] * n_members
+    fusions, predictors = absent, absent
     if isinstance(estimator, MultiViewClassifier):
-        _take_judgment_apart(estimator, tensors, facts)
-    return tensors, facts
-
-
-def _take_networks_apart(estimator: MultiViewEstimator) -> Tensors:
-    tensors = {
-        f"{prefix(r)}network.{key}": value
-        for r, network in enumerate(estimator.networks_)
-        for key, value in network.state_dict().items()
-    }
-    for s, columns in enumerate(estimator._columns.values()):
-        for part in COLUMNS:
-            if (values := getattr(columns, part)) is not None:
-                tensors[f"columns.{s}.{part}"] = torch.from_numpy(values.copy())
-    return tensors
-
-
-def _tell(estimator: MultiViewEstimator) -> Facts:
-    names = estimator.view_names_
-    given = encoders_of(estimator.encoders, names)
-    facts: Facts = {
-        "hotview": hotview.__version__,
-        "class": type(estimator).__name__,
-        "parameters": _plain_parameters(estimator.get_params(deep=False)),
-        "views": [[name, *estimator._shapes[name]] for name in names],
-        "own_encoders": [name for name, f in zip(names, given, strict=True) if f is not None],
-        "batch_size": estimator.batch_size_,
-        "history": list(estimator.history_),
-        "trained_on": check_plain(estimator.trained_on_, "trained_on_"),
-        "remarks": check_plain(estimator.fit_warnings_, "fit_warnings_"),
-        "notes": check_plain(estimator.metadata_, "metadata_"),
-    }
-    if len(estimator.networks_) > 1:
-        facts["more_histories"] = [list(history) for history in estimator.histories_[1:]]
-    if (output := getattr(estimator, "_sklearn_output_config", {}).get("transform")) is not None:
-        facts["output"] = output
-    return facts
+        labels, pool = estimator.classes_, estimator._pool
+        classes = SavedClasses(labels.dtype.str, labels.tolist())
+        fusions, predictors = estimator._fusions, estimator._judges
+    members = zip(
+        [network.state_dict() for network in estimator.networks_],
+        map(list, estimator.histories_),
+        estimator.plans_ or absent,
+        fusions,
+        predictors,
+        strict=True,
+    )
+    return SavedModel(
+        hotview=hotview.__version__,
+        estimator=type(estimator).__name__,
+        parameters=_plain_parameters(estimator.get_params(deep=False)),
+        views=[SavedView(name, *estimator._shapes[name]) for name in names],  # type: ignore[arg-type]
+        own_encoders=[name for name, f in zip(names, own, strict=True) if f is not None],
+        columns=list(estimator._columns.values()),
+        references=estimator.references_,
+        batch_size=estimator.batch_size_,
+        trained_on=check_plain(estimator.trained_on_, "trained_on_"),
+        fit_warnings=check_plain(estimator.fit_warnings_, "fit_warnings_"),
+        metadata=check_plain(estimator.metadata_, "metadata_"),
+        output=getattr(estimator, "_sklearn_output_config", {}).get("transform"),
+        classes=classes,
+        pool=pool,
+        members=[SavedMember(*member) for member in members],
+    )
 
 
 def check_plain(value: Any, where: str) -> Any:
-    """Refuse what JSON cannot hold, or would give back as something else.
+    """Raise an error for what JSON cannot hold, or would give back as something else.
 
     Parameters
     ----------
     value : object
         To be saved.
     where : str
-        What it is called, for the error.
+        Its name, for the error.
 
     Returns
     -------
@@ -120,61 +113,130 @@ def check_plain(value: Any, where: str) -> Any:
     )
 
 
-def _plain_parameters(parameters: Mapping[str, Any]) -> Facts:
-    plain = {name: _plain(value) for name, value in parameters.items() if name not in NOT_SAVED}
+def _plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {name: value for name, value in parameters.items() if name not in NOT_SAVED}
     if isinstance(weights := plain.get("class_weight"), Mapping):
         # Classes may be numbers, which JSON would turn into text.
-        plain["class_weight"] = {"items": [[_plain(k), float(w)] for k, w in weights.items()]}
-    if isinstance(plain["hidden"], Mapping):
-        plain["hidden"] = {k: [int(w) for w in widths] for k, widths in plain["hidden"].items()}
+        plain["class_weight"] = {"items": [[_item(k), float(w)] for k, w in weights.items()]}
+    hidden = plain["hidden"]
+    if isinstance(hidden, Mapping):
+        plain["hidden"] = {k: [int(w) for w in widths] for k, widths in hidden.items()}
     else:
-        plain["hidden"] = [int(width) for width in plain["hidden"]]
-    return {
-        name: value if isinstance(value, float) else check_plain(value, f"the parameter {name}")
-        for name, value in plain.items()
-    }
+        plain["hidden"] = [int(width) for width in hidden]
+    return {name: _plain_parameter(name, value) for name, value in plain.items()}
 
 
-def _plain(value: Any) -> Any:
+def _plain_parameter(name: str, value: Any) -> Any:
+    if isinstance(value, Specification):
+        if value.name is None:  # its code is not saved, so that its settings would mean nothing
+            return {"own": type(value).__name__}
+        settings = value.get_params().items()
+        return {
+            "name": value.name,
+            "settings": {k: _plain_parameter(f"{name}__{k}", v) for k, v in settings},
+        }
+    value = _item(value)
+    return value if isinstance(value, float) else check_plain(value, f"the parameter {name}")
+
+
+def _item(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _take_view_plan_apart(plan: ViewPlan, before: str, tensors: Tensors, facts: Facts) -> None:
-    facts[f"{before}plan"] = _take_plan_apart(plan, f"{before}plan", tensors)
-    if plan.null is not None:
-        told = _take_plan_apart(plan.null.plan, f"{before}null.plan", tensors)
-        facts[f"{before}null"] = told
-        tensors |= {f"{before}null.W": plan.null.W, f"{before}null.C": plan.null.C}
+def restore_parameters(model: SavedModel, device: Any, own: Mapping[str, Any]) -> Any:
+    """Return the estimator, not fitted yet: its parameters, validated, and its views.
+
+    Parameters
+    ----------
+    model : SavedModel
+        What a file holds, checked.
+    device : object
+        Device of its networks.
+    own : dict of str to object
+        Specifications of the user's own classes, by parameter.
+
+    Returns
+    -------
+    MultiViewClassifier or MultiViewEncoder
+        The estimator.
+    """
+    parameters = dict(model.parameters)
+    if isinstance(weights := parameters.get("class_weight"), Mapping):
+        parameters["class_weight"] = dict(weights["items"])
+    hidden = parameters["hidden"]
+    if isinstance(hidden, Mapping):
+        parameters["hidden"] = {name: tuple(widths) for name, widths in hidden.items()}
+    else:
+        parameters["hidden"] = tuple(hidden)
+    for name, by_name in SPECIFICATIONS.items():
+        if isinstance(value := parameters.get(name), Mapping):
+            is_own = "own" in value
+            parameters[name] = own[name] if is_own else by_name[value["name"]](**value["settings"])
+    estimator: Any = CLASSES[model.estimator](**parameters, device=device)
+    check_parameters(estimator.get_params(deep=False))
+    estimator.view_names_ = [view.name for view in model.views]
+    estimator.n_views_ = len(model.views)
+    estimator.n_features_per_view_ = {view.name: view.n_columns for view in model.views}
+    estimator._shapes = {
+        view.name: (view.n_columns, None if view.columns is None else tuple(view.columns))
+        for view in model.views
+    }
+    return estimator
 
 
-def _take_plan_apart(plan: Plan, name: str, tensors: Tensors) -> Facts:
-    tensors |= {f"{name}.{part}": getattr(plan, part) for part in PLAN_TENSORS}
-    if plan.mask is not None:
-        tensors[f"{name}.mask"] = plan.mask
-    numbers = {"n_iter": int(plan.n_iter), "tol": float(plan.tol), "reg": float(plan.reg)}
-    return {**numbers, "symmetric": bool(plan.symmetric)}
+def network_widths(estimator: Any, model: SavedModel) -> Widths:
+    """Return the sizes of the networks of an estimator.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        From `restore_parameters`.
+    model : SavedModel
+        What its file holds.
+
+    Returns
+    -------
+    Widths
+        For views without encoders of the user's own.
+    """
+    return Widths(
+        [view.n_columns for view in model.views],
+        hidden_of(estimator.hidden, estimator.view_names_),
+        estimator.encoder_dim,
+        estimator.n_components,
+        0 if model.classes is None else len(model.classes.labels),
+        as_regularizer(estimator.view_regularizer).needs_decoders,
+    )
 
 
-def _take_judgment_apart(estimator: MultiViewClassifier, tensors: Tensors, facts: Facts) -> None:
-    facts["classes"] = [estimator.classes_.dtype.str, estimator.classes_.tolist()]
-    for r, fusion in enumerate(estimator._fusions):
-        facts[f"{prefix(r)}fusion"] = {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in vars(fusion).items()
-        }
-    for r, judge in enumerate(estimator._judges):
-        if judge is not None:
-            _take_judge_apart(judge, prefix(r), tensors, facts)
-    if (pool := estimator._pool) is not None:
-        weights = {"complete": list(pool.complete), "partial": list(pool.partial)}
-        facts["pool"] = {**weights, "power": float(pool.power)}
+def deserialize(estimator: Any, model: SavedModel) -> None:
+    """Set all attributes of a fitted estimator.
 
-
-def _take_judge_apart(judge: ViewPredictors, before: str, tensors: Tensors, facts: Facts) -> None:
-    for s, voters in enumerate(judge.voters):
-        tensors |= {f"{before}voters.{s}.{part}": getattr(voters, part) for part in VOTERS}
-        tensors |= {f"{before}basis.{s}.{part}": getattr(voters.basis, part) for part in BASIS}
-    facts[f"{before}voters"] = [[float(v.unit), int(v.n_neighbors)] for v in judge.voters]
-    if judge.ridge is not None:
-        tensors |= {f"{before}ridge.{s}": B for s, B in enumerate(judge.ridge.weights)}
-        tensors[f"{before}ridge.intercept"] = judge.ridge.intercept
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        From `restore_parameters`, with the user's own encoders.
+    model : SavedModel
+        What its file holds, checked.
+    """
+    names, device = estimator.view_names_, pick_device(estimator.device)
+    estimator._columns = dict(zip(names, model.columns, strict=True))
+    widths, estimator.networks_ = network_widths(estimator, model), []
+    for member in model.members:
+        own = encoders_of(estimator.encoders, names)
+        network = make_network(widths, torch.Generator().manual_seed(0), own, names)
+        network.load_state_dict(member.network)
+        estimator.networks_.append(network.eval().to(device))
+    estimator.histories_ = [History(member.history) for member in model.members]
+    estimator.network_, estimator.history_ = estimator.networks_[0], estimator.histories_[0]
+    estimator.batch_size_, estimator.references_ = model.batch_size, model.references
+    estimator.trained_on_, estimator.metadata_ = model.trained_on, model.metadata
+    estimator.fit_warnings_ = model.fit_warnings
+    estimator._keep_plans([member.plan for member in model.members if member.plan is not None])
+    if model.output is not None:
+        estimator.set_output(transform=model.output)
+    if model.classes is not None:
+        estimator.classes_ = np.array(model.classes.labels, dtype=model.classes.dtype)
+        estimator._fusions = [member.fusion for member in model.members]
+        estimator._judges = [member.predictors for member in model.members]
+        estimator._pool = model.pool

@@ -168,8 +168,8 @@ class CheckpointSlot:
         if isinstance(then, list) and len(then) not in (0, now):
             raise ValueError(
                 f"Expected {self.checkpoint.path} to be of a fit that trains {now} at a time, but "
-                f"it is of one that trains {len(then)}: with strategy='ddp' replicas take turns, "
-                "and without it they are trained together. Fit with the strategy of then, or with "
+                f"it is of one that trains {len(then)}: with devices set, replicas take turns, "
+                "and without it they are trained together. Fit with the devices of then, or with "
                 "resume=False to begin anew."
             )
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from hotview.losses.coupling import Terms
-from hotview.losses.objective import Batch, Evaluation
+from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Evaluation
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.batches import Picks, span
 from hotview.training.precision import in_precision
@@ -59,7 +59,7 @@ class DDPTrainer:
         self.optimizer = make_optimizer(training.modules, learning_rate)
         starts = [view.starts for view in training.sampler.data.views]
         self.share = training.sampler.share = RowShard.of(starts, ranks.rank, ranks.size)
-        decodes = self.objective.view_regularizer == "autoencoder"
+        decodes = self.objective.regularizer is VIEW_REGULARIZERS["autoencoder"]
         self._gathering = _Gathering(in_precision(self.network, precision), ranks, decodes=decodes)
         self._shared = copy.copy(self.objective)  # whose coupling and weights are the same
         if decodes:
@@ -233,7 +233,7 @@ def check_no_batch_norm(network: nn.Module) -> None:
     for module in network.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             raise ValueError(
-                "Expected encoders that take every row by itself, because strategy='ddp' shares "
+                "Expected encoders that take every row by itself, because devices shares "
                 f"the rows of a batch out among processes, but one has a {type(module).__name__}, "
-                "which would see a part of them. Use torch.nn.LayerNorm, or leave strategy out."
+                "which would see a part of them. Use torch.nn.LayerNorm, or leave devices out."
             )

@@ -86,7 +86,7 @@ def _launch(device: torch.device, devices: int | str) -> tuple[torch.device, int
         from lightning_fabric.strategies.ddp import DDPStrategy
     except ImportError as error:
         raise ImportError(
-            "Expected Lightning Fabric, because strategy='ddp' starts its processes by it, but it "
+            "Expected Lightning Fabric, because devices starts processes by it, but it "
             'is not installed. Run pip install "hotview[distributed]".'
         ) from error
     n_nodes = 1
@@ -128,15 +128,15 @@ def _check_script(devices: int | str) -> None:
     process = multiprocessing.current_process().name
     if process != "MainProcess":
         raise RuntimeError(
-            "Expected the first process of a script, because strategy='ddp' starts other processes "
+            "Expected the first process of a script, because devices starts other processes "
             f"by running it again, but this is {process}, a worker of it. Use n_jobs=1, or leave "
-            "strategy out: fits side by side use several processes, too."
+            "devices out: fits side by side use several processes, too."
         )
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     if script is None or not os.path.isfile(script):  # "<stdin>" is none
         raise RuntimeError(
-            "Expected a script, because strategy='ddp' starts other processes by running it again, "
-            "but this is a prompt or a notebook. Write a script, or leave strategy out."
+            "Expected a script, because devices starts other processes by running it again, "
+            "but this is a prompt or a notebook. Write a script, or leave devices out."
         )
 
 

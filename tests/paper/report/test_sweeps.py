@@ -16,7 +16,7 @@ def test_all_values_of_the_grids_are_found(results):
 
 def test_controls_are_those_of_the_table_with_the_same_settings(results, scores):
     for sweep in find_sweeps(results, "figure4"):
-        ae = sweep.parameter == "regularizer_weight"
+        ae = sweep.parameter == "view_regularizer__weight"
         method = f"no coupling{' + AE' * ae}"
         where = {"dataset": "handwritten", "method": method, "settings": sweep.settings}
         np.testing.assert_allclose(sweep.control.scores["test"], scores("table2", **where))
@@ -31,7 +31,7 @@ def test_numbers_are_numpys(results, scores):
     text = sweeps_part(results, "figure3").text
     where = {"dataset": "handwritten", "settings": "paper"}
     usual = scores("figure3", **where)
-    at_5 = scores("figure3", overrides={"n_references": 5}, **where)
+    at_5 = scores("figure3", overrides={"coupling__n_references": 5}, **where)
     mean, std = number(np.mean(at_5)), number(np.std(at_5, ddof=1))
     assert f"| references K | 5 | {mean} ± {std} |" in text
     assert f"| references K | 3 | {number(np.mean(usual))} ±" in text
@@ -42,9 +42,9 @@ def test_the_pictures_have_a_panel_per_parameter(results):
     figure = part.pictures["figure4-paper.svg"]()
     titles = [ax.get_title() for ax in figure.axes]
     assert titles == [
-        "α (orthogonality_weight): HOT (11)",
-        "τ (regularizer_weight): HOT (11) + AE",
-        "γ (coupling_weight): HOT (11)",
+        "α (coupling__orthogonality_weight): HOT (11)",
+        "τ (view_regularizer__weight): HOT (11) + AE",
+        "γ (coupling__weight): HOT (11)",
     ]
     assert len({ax.get_ylim() for ax in figure.axes}) == 1
     (legend,) = figure.legends

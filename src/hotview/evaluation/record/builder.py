@@ -30,6 +30,7 @@ from hotview.evaluation.record.scores import (
     score_baselines,
     score_rows,
 )
+from hotview.losses.coupling_specs import as_coupling
 from hotview.training.progress import wants_progress
 
 __all__ = ["make_record"]
@@ -132,7 +133,7 @@ def _summarize_model(estimator: Any, *, seen: bool) -> Record:
     trained_on = dict(getattr(estimator, "trained_on_", {}))
     return Record(
         kind=type(estimator).__name__,
-        coupling=estimator.coupling,
+        coupling=as_coupling(estimator.coupling).label,
         views=list(estimator.view_names_),
         columns=[int(estimator.n_features_per_view_[name]) for name in estimator.view_names_],
         classes=[str(c) for c in getattr(estimator, "classes_", ())],

@@ -18,6 +18,7 @@ from hotview.evaluation.record.schema import (
     Rank,
     Setting,
 )
+from hotview.losses.specifications import Specification
 from hotview.training.view_plan import match_columns
 
 __all__ = ["describe_settings", "summarize_learning", "summarize_plan", "summarize_ranks"]
@@ -184,4 +185,6 @@ def _describe(value: Any) -> str:
         return f"({inside},)" if isinstance(value, tuple) and len(value) == 1 else f"({inside})"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_describe(k)}: {_describe(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, Specification):
+        return repr(value)
     return str(getattr(value, "__name__", None) or type(value).__name__)

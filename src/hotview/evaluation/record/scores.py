@@ -29,6 +29,7 @@ from hotview.evaluation.metrics import (
     expected_calibration_error,
 )
 from hotview.evaluation.record.schema import BaselineScore, Bin, Scores, SubsetScore, ViewScore
+from hotview.losses.coupling_specs import as_coupling
 
 __all__ = ["Predictions", "name_views", "score_baselines", "score_rows"]
 
@@ -207,7 +208,7 @@ def score_baselines(
         With a reason for each that could not be fitted or scored.
     """
     model, names = predictions.estimator, list(predictions.views)
-    baselines = [*_BASELINES, *([_CONTROL] if model.coupling != "none" else [])]
+    baselines = [*_BASELINES, *([_CONTROL] if as_coupling(model.coupling).label != "none" else [])]
     rows = predictions.labeled_rows(all_of=names)
     if len(rows) == 0 or len(names) < model.n_views_:
         return [BaselineScore(b, None, None, "no labeled row has all views") for b in baselines]

@@ -84,7 +84,7 @@ def test_two_tasks_are_compared_across_tables(summaries, change, read):
 def test_relaxing_does_no_harm_or_does(summaries, change, read, exact, verdict):
     claims = summaries["claims"]
     change(claims, [90, 91, 92, 93, 94])
-    change(claims, exact, overrides={"orthogonality_weight": "inf"})
+    change(claims, exact, overrides={"coupling__orthogonality_weight": "inf"})
     found = verdicts(relaxation_claim(read(summaries)))
     assert set(found.values()) == {verdict}
     assert len(found) == 8  # two methods, two tasks, two settings

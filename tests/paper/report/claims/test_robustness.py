@@ -38,7 +38,8 @@ def test_spreads_are_numpys(results, scores):
     usual = scores("figure3", **where)
     means = [np.mean(usual)]
     means += [
-        np.mean(scores("figure3", overrides={"n_references": k}, **where)) for k in (1, 2, 4, 5, 6)
+        np.mean(scores("figure3", overrides={"coupling__n_references": k}, **where))
+        for k in (1, 2, 4, 5, 6)
     ]
     assert found.number.startswith(number(np.ptp(means)))
     assert found.number.endswith(f"std {number(np.std(usual, ddof=1))}")
@@ -54,11 +55,11 @@ def test_a_parameter_that_matters(summaries, change, read):
 
 def test_the_best_value(summaries, change, read):
     change(summaries["figure3"], [85, 86, 87, 88, 89])
-    change(summaries["figure3"], [95, 97, 96, 98, 99], overrides={"n_references": 5})
+    change(summaries["figure3"], [95, 97, 96, 98, 99], overrides={"coupling__n_references": 5})
     found = by_way(best_claim(read(summaries)))["references K, robust settings"]
     assert found.verdict == "does not hold"
     assert found.number.endswith(" to 5")
-    change(summaries["figure3"], [75, 77, 76, 78, 79], overrides={"n_references": 5})
+    change(summaries["figure3"], [75, 77, 76, 78, 79], overrides={"coupling__n_references": 5})
     equal = by_way(best_claim(read(summaries)))["references K, robust settings"]
     assert equal.verdict == "cannot be told"
 

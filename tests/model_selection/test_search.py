@@ -1,13 +1,75 @@
+import pickle
+
 import numpy as np
 import pytest
+from optuna.distributions import IntDistribution
 from sklearn import model_selection
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.metrics import balanced_accuracy_score, make_scorer
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview.evaluation import ConcatenatedLogisticRegression
-from hotview.model_selection import cross_validate, take_rows
+from hotview.evaluation import ConcatenatedLogisticRegression, PCALogisticRegression
+from hotview.model_selection import GridSearch, OptunaSearch, cross_validate, take_rows
+
+
+def grid(**arguments):
+    return GridSearch(PCALogisticRegression(), {"n_components": [1, 3, 7]}, **arguments)
+
+
+def optuna(**arguments):
+    space = {"n_components": IntDistribution(1, 7)}
+    return OptunaSearch(PCALogisticRegression(), space, n_trials=3, **arguments)
+
+
+BOTH = pytest.mark.parametrize("search", (grid, optuna))
+
+
+@BOTH
+def test_the_best_is_fitted_to_all_rows(search, make_views):
+    views, y = make_views(noise=3.0)
+    search = search(cv=2, random_state=0).fit(views, y)
+    plain = PCALogisticRegression(**search.best_params_).fit(views, y)
+    assert isinstance(search.best_estimator_, PCALogisticRegression)
+    np.testing.assert_array_equal(search.predict_proba(views), plain.predict_proba(views))
+    np.testing.assert_array_equal(search.predict(views), plain.predict(views))
+    np.testing.assert_array_equal(search.classes_, np.unique(y))
+    assert search.score(views, y) == plain.score(views, y)
+    assert not hasattr(search, "transform")
+
+
+@BOTH
+def test_the_search_scores_as_it_was_told(search, make_views, log_likelihood):
+    views, y = make_views(noise=3.0)
+    search = search(cv=2, scoring=log_likelihood, random_state=0).fit(views, y)
+    assert search.best_score_ < 0
+    assert search.score(views, y) == pytest.approx(log_likelihood(search, views, y))
+
+
+@BOTH
+def test_a_search_is_an_estimator(search, make_views):
+    search = search(cv=2, random_state=0)
+    views, y = make_views()
+    assert clone(search).get_params()["cv"] == 2
+    assert search.get_params()["estimator__n_components"] == PCALogisticRegression().n_components
+    with pytest.raises(NotFittedError):
+        search.predict(views)
+    before = dict(vars(search.estimator))
+    search.fit(views, y)
+    assert vars(search.estimator) == before
+
+
+@BOTH
+def test_without_a_refit_there_is_nothing_to_predict_with(search, make_views):
+    views, y = make_views()
+    search = search(cv=2, refit=False).fit(views, y)
+    assert search.best_params_
+    assert not hasattr(search, "best_estimator_")
+    with pytest.raises(AttributeError, match="refit=True"):
+        search.predict(views)
+
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
@@ -158,3 +220,59 @@ def test_one_table_of_as_many_rows_as_there_are_views_is_not_split_either(small)
     X = StandardScaler().fit_transform(np.arange(8.0).reshape(4, 2))
     with pytest.raises(ValueError, match="split the list of views"):
         model_selection.cross_val_score(small(), [X] * 4, [0, 1, 0, 1], cv=2)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+
+GRID = {"n_components": [1, 3, 7]}
+
+
+def test_the_search_finds_the_best_of_the_grid(make_views):
+    views, y = make_views(noise=3.0)
+    search = GridSearch(PCALogisticRegression(), GRID, cv=3, random_state=0).fit(views, y)
+    scores = [
+        cross_validate(PCALogisticRegression(n), views, y, cv=3, random_state=0).test_score.mean()
+        for n in GRID["n_components"]
+    ]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], scores)
+    assert search.best_score_ == pytest.approx(max(scores))
+    assert search.best_index_ == int(np.argmax(scores))
+    assert search.best_params_ == {"n_components": GRID["n_components"][search.best_index_]}
+    assert search.cv_results_["param_n_components"].tolist() == GRID["n_components"]
+    assert search.n_splits_ == 3
+
+
+def test_searching_our_classifier(make_views, small):
+    views, y = make_views()
+    more, _ = make_views(seed=1)
+    hidden = np.where(np.arange(60) < 20, y, None)
+    search = GridSearch(
+        small(learning_rate=0.01, pseudo_labels=False),
+        {"max_epochs": [1, 30], "coupling": ["none", "hot-reference"]},
+        cv=2,
+        random_state=0,
+    ).fit(views, hidden, unaligned=more)
+    assert search.best_params_["max_epochs"] == 30
+    assert search.score(views, y) > 0.8
+    assert search.transform(views)["a"].shape == (60, 4)
+    assert search.predict({"b": views["b"][:3]}).shape == (3,)
+    again = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(again.predict(views), search.predict(views))
+
+
+def test_a_combination_that_fails_comes_last(make_views, small):
+    views, y = make_views()
+    more, _ = make_views(seed=1)
+    grid = {"coupling": ["lscca", "none"]}
+    search = GridSearch(small(max_epochs=2), grid, cv=2, random_state=0)
+    with pytest.warns() as record:
+        search.fit(views, y, unaligned=more)
+    assert any(issubclass(w.category, FitFailedWarning) for w in record)
+    assert search.best_params_ == {"coupling": "none"}
+    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [True, False]
+
+
+def test_unknown_parameters_are_named(make_views):
+    views, y = make_views()
+    with pytest.raises(ValueError, match="Invalid parameter 'n_parts'"):
+        GridSearch(PCALogisticRegression(), {"n_parts": [1]}, cv=2).fit(views, y)

@@ -1,12 +1,14 @@
-import dataclasses
+import pickle
 
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 
+import hotview as hv
 from hotview import MultiViewClassifier, losses
 from hotview.datasets import make_views
-from hotview.estimators.couplings import COUPLINGS, CouplingSettings, make_coupling
+from hotview.losses.coupling_specs import COUPLINGS, as_coupling
 from hotview.losses.objective import VIEW_REGULARIZERS
 
 CLASSES = {
@@ -20,19 +22,24 @@ CLASSES = {
 }
 
 
-def settings(**changes):
-    how = {
-        "n_components": 2,
-        "n_references": 4,
-        "n_points": 9,
-        "n_projections": 6,
-        "projections": "iid",
-        "orthogonality_weight": 0.3,
-        "reduction": "sum",
-        "planner": losses.Planner(0.7, max_iter=12),
-        "generator": torch.Generator().manual_seed(0),
-    }
-    return CouplingSettings(**{**how, **changes})
+SETTINGS = {
+    "n_references": 4,
+    "n_projections": 6,
+    "projections": "iid",
+    "orthogonality_weight": 0.3,
+    "reduction": "sum",
+    "reg": 0.7,
+    "sinkhorn_max_iter": 12,
+}
+
+
+def specify(name):
+    spec = as_coupling(name)
+    return spec.set_params(**{k: v for k, v in SETTINGS.items() if k in spec.get_params()})
+
+
+def build(name, seed=0):
+    return specify(name).build(hv.CouplingSizes(3, 2, 9, torch.Generator().manual_seed(seed)))
 
 
 def test_the_names_are_the_papers_seven():
@@ -41,14 +48,14 @@ def test_the_names_are_the_papers_seven():
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_name_makes_its_coupling_and_passes_its_settings_on(name):
-    coupling = make_coupling(name, settings())
+    coupling = build(name)
     assert type(coupling) is CLASSES[name]
     expected = {
         "orthogonality_weight": 0.3,
         "reduction": "sum",
         "n_projections": 6,
         "projections": "iid",
-        "planner": losses.Planner(0.7, max_iter=12),
+        "planner": losses.Planner(0.7, relative=False, max_iter=12),
     }
     found = {key: getattr(coupling, key) for key in expected if key in vars(coupling)}
     assert found == {key: expected[key] for key in found}
@@ -61,24 +68,38 @@ def test_every_name_makes_its_coupling_and_passes_its_settings_on(name):
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_which_couplings_need_aligned_rows_and_references(name):
-    coupling = make_coupling(name, settings())
+    coupling = build(name)
+    assert COUPLINGS[name].needs_alignment == coupling.needs_alignment
     assert coupling.needs_alignment == (name in ("lscca", "dgcca"))
     assert coupling.reference_based == name.endswith("reference")
 
 
 @pytest.mark.parametrize("name", ("sw-reference", "hot-reference"))
 def test_references_are_drawn_from_the_generator(name):
-    first, again, other = (
-        make_coupling(name, settings(generator=torch.Generator().manual_seed(seed))).references
-        for seed in (0, 0, 1)
-    )
+    first, again, other = (build(name, seed).references for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_settings_cannot_be_changed():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        settings().reduction = "mean"
+@pytest.mark.parametrize("name", CLASSES)
+def test_specifications_can_be_cloned_and_pickled(name):
+    spec = specify(name)
+    for other in (clone(spec), pickle.loads(pickle.dumps(spec))):
+        assert other is not spec
+        assert other.get_params() == spec.get_params()
+        assert repr(other) == repr(spec)
+    assert spec.label == spec.name == name
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_specification_has_only_the_settings_of_its_coupling(name):
+    expected = {"reduction", "weight", "reg", "sinkhorn_max_iter"}
+    expected |= set() if name == "dgcca" else {"orthogonality_weight"}
+    expected |= {"n_projections", "projections"} if "-" in name else set()
+    expected |= {"cost_decay"} if name.startswith("hot") else set()
+    expected |= set() if name.endswith("reference") else {"n_groups"}
+    expected |= {"n_references"} if name == "hot-reference" else set()
+    assert set(COUPLINGS[name]().get_params()) == (set() if name == "none" else expected)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

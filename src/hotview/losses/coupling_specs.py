@@ -1,0 +1,393 @@
+"""Specifications of the couplings of the paper, R_M."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from types import MappingProxyType
+from typing import Any
+
+from hotview.losses.aligned import DGCCA, LSCCA
+from hotview.losses.coupling import Coupling, NoCoupling
+from hotview.losses.hierarchical import HOTPairwise, HOTReference
+from hotview.losses.sliced import SWPairwise, SWReference
+from hotview.losses.specifications import CouplingSizes, CouplingSpec, find_spec
+
+__all__ = [
+    "COUPLINGS",
+    "DGCCASpec",
+    "HOTPairwiseSpec",
+    "HOTReferenceSpec",
+    "LSCCASpec",
+    "NoCouplingSpec",
+    "SWPairwiseSpec",
+    "SWReferenceSpec",
+    "as_coupling",
+]
+
+
+class NoCouplingSpec(CouplingSpec):
+    """No coupling, the control: ``coupling="none"``.
+
+    Examples
+    --------
+    >>> from hotview import NoCouplingSpec
+    >>> NoCouplingSpec().get_params()
+    {}
+    """
+
+    _name = "none"
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.NoCoupling`."""
+        return NoCoupling()
+
+
+@dataclass(repr=False, eq=False)
+class LSCCASpec(CouplingSpec):
+    """Least-squares CCA of aligned rows, equation (1): ``coupling="lscca"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
+        every batch.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    n_groups : int, default=3
+        Number of groups of views in `view_labels_`.
+    reg : float, default=0.1
+        β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+
+    Examples
+    --------
+    >>> from hotview import LSCCASpec, MultiViewEncoder
+    >>> MultiViewEncoder(LSCCASpec(orthogonality_weight=1.0))
+    MultiViewEncoder(coupling=LSCCASpec(orthogonality_weight=1.0))
+    """
+
+    _name = "lscca"
+    needs_alignment = True
+
+    weight: float = 0.1
+    _: KW_ONLY
+    orthogonality_weight: float = 0.01
+    reduction: str = "mean"
+    n_groups: int = 3
+    reg: float = 0.1
+    sinkhorn_max_iter: int = 1000
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.LSCCA`."""
+        return LSCCA(self.orthogonality_weight, reduction=self.reduction)
+
+
+@dataclass(repr=False, eq=False)
+class DGCCASpec(CouplingSpec):
+    """Deep generalized CCA of aligned rows, equation (2): ``coupling="dgcca"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    n_groups : int, default=3
+        Number of groups of views in `view_labels_`.
+    reg : float, default=0.1
+        β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+
+    Examples
+    --------
+    >>> from hotview import DGCCASpec, MultiViewEncoder
+    >>> MultiViewEncoder(DGCCASpec(weight=1.0))
+    MultiViewEncoder(coupling=DGCCASpec(weight=1.0))
+    """
+
+    _name = "dgcca"
+    needs_alignment = True
+
+    weight: float = 0.1
+    _: KW_ONLY
+    reduction: str = "mean"
+    n_groups: int = 3
+    reg: float = 0.1
+    sinkhorn_max_iter: int = 1000
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.DGCCA`."""
+        return DGCCA(reduction=self.reduction)
+
+
+class _SlicedSpec(CouplingSpec):
+    """What the sliced couplings share: how directions are drawn and costs are reduced."""
+
+    n_projections: int
+    projections: str
+
+    @property
+    def _sliced(self) -> dict[str, Any]:
+        names = ("n_projections", "projections", "reduction")
+        return {name: getattr(self, name) for name in names}
+
+    def _with_points(self, sizes: CouplingSizes) -> dict[str, Any]:
+        return {**self._sliced, "n_points": sizes.n_points, "generator": sizes.generator}
+
+
+@dataclass(repr=False, eq=False)
+class SWPairwiseSpec(_SlicedSpec):
+    """Sliced Wasserstein distances between all views, equation (8): ``coupling="sw-pairwise"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    n_projections : int, default=50
+        M, the number of directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
+        every batch.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    n_groups : int, default=3
+        Number of groups of views in `view_labels_`.
+    reg : float, default=0.1
+        β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder, SWPairwiseSpec
+    >>> MultiViewEncoder(SWPairwiseSpec(n_projections=20))
+    MultiViewEncoder(coupling=SWPairwiseSpec(n_projections=20))
+    """
+
+    _name = "sw-pairwise"
+
+    weight: float = 0.1
+    _: KW_ONLY
+    n_projections: int = 50
+    projections: str = "orthogonal"
+    orthogonality_weight: float = 0.01
+    reduction: str = "mean"
+    n_groups: int = 3
+    reg: float = 0.1
+    sinkhorn_max_iter: int = 1000
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.SWPairwise`."""
+        return SWPairwise(self.orthogonality_weight, **self._sliced)
+
+
+@dataclass(repr=False, eq=False)
+class SWReferenceSpec(_SlicedSpec):
+    """Sliced Wasserstein distances to one reference, equation (9): ``coupling="sw-reference"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    n_projections : int, default=50
+        M, the number of directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the reference.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    reg : float, default=0.1
+        β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder, SWReferenceSpec
+    >>> MultiViewEncoder(SWReferenceSpec(projections="qmc"))
+    MultiViewEncoder(coupling=SWReferenceSpec(projections='qmc'))
+    """
+
+    _name = "sw-reference"
+
+    weight: float = 0.1
+    _: KW_ONLY
+    n_projections: int = 50
+    projections: str = "orthogonal"
+    orthogonality_weight: float = 0.01
+    reduction: str = "mean"
+    reg: float = 0.1
+    sinkhorn_max_iter: int = 1000
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.SWReference`."""
+        return SWReference(
+            sizes.n_components, self.orthogonality_weight, **self._with_points(sizes)
+        )
+
+
+@dataclass(repr=False, eq=False)
+class HOTPairwiseSpec(_SlicedSpec):
+    """Hierarchical transport between views, equation (10): ``coupling="hot-pairwise"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    n_projections : int, default=50
+        M, the number of directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
+        every batch.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    n_groups : int, default=3
+        Number of groups of views in `view_labels_`.
+    reg : float, default=0.1
+        β, the entropic regularization of the plan: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    cost_decay : float, default=0.9
+        Decay of the average of costs over steps, for which the plan is solved; 0 uses the costs of
+        each step alone.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for the plan; up to 100, only plain Sinkhorn iterations are
+        run.
+
+    Examples
+    --------
+    >>> from hotview import HOTPairwiseSpec, MultiViewEncoder
+    >>> MultiViewEncoder(HOTPairwiseSpec(reg=0.05))
+    MultiViewEncoder(coupling=HOTPairwiseSpec(reg=0.05))
+    """
+
+    _name = "hot-pairwise"
+
+    weight: float = 0.1
+    _: KW_ONLY
+    n_projections: int = 50
+    projections: str = "orthogonal"
+    orthogonality_weight: float = 0.01
+    reduction: str = "mean"
+    n_groups: int = 3
+    reg: float = 0.1
+    cost_decay: float = 0.9
+    sinkhorn_max_iter: int = 1000
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.HOTPairwise`."""
+        return HOTPairwise(self.orthogonality_weight, self.planner, **self._sliced)
+
+
+@dataclass(repr=False, eq=False)
+class HOTReferenceSpec(_SlicedSpec):
+    """Hierarchical transport to references, equation (11): ``coupling="hot-reference"``.
+
+    Parameters
+    ----------
+    weight : float, default=0.1
+        γ, the weight of the coupling in the objective.
+    n_references : int, default=3
+        K, the number of reference clouds, and of groups of views in `view_labels_`.
+    n_projections : int, default=50
+        M, the number of directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the
+        references.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    reg : float, default=0.1
+        β, the entropic regularization of the plan: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    cost_decay : float, default=0.9
+        Decay of the average of costs over steps, for which the plan is solved; 0 uses the costs of
+        each step alone.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for the plan; up to 100, only plain Sinkhorn iterations are
+        run.
+
+    Examples
+    --------
+    >>> from hotview import HOTReferenceSpec, MultiViewEncoder
+    >>> encoder = MultiViewEncoder(HOTReferenceSpec(n_references=2))
+    >>> encoder.set_params(coupling__n_projections=20)
+    MultiViewEncoder(coupling=HOTReferenceSpec(n_projections=20, n_references=2))
+    """
+
+    _name = "hot-reference"
+
+    weight: float = 0.1
+    _: KW_ONLY
+    n_references: int = 3
+    n_projections: int = 50
+    projections: str = "orthogonal"
+    orthogonality_weight: float = 0.01
+    reduction: str = "mean"
+    reg: float = 0.1
+    cost_decay: float = 0.9
+    sinkhorn_max_iter: int = 1000
+
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build a :class:`hotview.losses.HOTReference`."""
+        return HOTReference(
+            sizes.n_components,
+            self.n_references,
+            self.orthogonality_weight,
+            self.planner,
+            **self._with_points(sizes),
+        )
+
+
+#: specifications of R_M by name
+COUPLINGS: Mapping[str, type[CouplingSpec]] = MappingProxyType(
+    {
+        str(spec._name): spec
+        for spec in (
+            NoCouplingSpec,
+            LSCCASpec,
+            DGCCASpec,
+            SWPairwiseSpec,
+            SWReferenceSpec,
+            HOTPairwiseSpec,
+            HOTReferenceSpec,
+        )
+    }
+)
+
+
+def as_coupling(coupling: Any) -> CouplingSpec:
+    """Return the specification of a coupling that is given by name or as a specification.
+
+    Parameters
+    ----------
+    coupling : str or CouplingSpec
+        The parameter of an estimator.
+
+    Returns
+    -------
+    CouplingSpec
+        The same, or, for a name, a new one with default settings.
+
+    Examples
+    --------
+    >>> from hotview.losses.coupling_specs import as_coupling
+    >>> as_coupling("hot-reference")
+    HOTReferenceSpec()
+    """
+    found: CouplingSpec = find_spec(coupling, COUPLINGS, CouplingSpec)
+    return found

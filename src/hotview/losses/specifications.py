@@ -1,0 +1,416 @@
+"""Specifications of couplings and view regularizers, which hold their settings and build them.
+
+An estimator takes a name (``coupling="hot-reference"``) or a specification with its settings
+(``coupling=HOTReferenceSpec(n_references=4)``), as scikit-learn's Gaussian processes take kernels.
+The modules that a specification builds are those of ``hotview.losses``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import torch
+from sklearn.base import BaseEstimator
+
+from hotview._validation import (
+    check_choice,
+    check_count,
+    check_positive,
+    check_share,
+    check_weight,
+)
+from hotview.losses.coupling import Coupling
+from hotview.losses.hierarchical import Planner
+from hotview.losses.objective import VIEW_REGULARIZERS, Regularizer
+
+__all__ = [
+    "REGULARIZERS",
+    "AutoencoderSpec",
+    "CouplingSizes",
+    "CouplingSpec",
+    "DiffusionSpec",
+    "ManifoldSpec",
+    "NoRegularizerSpec",
+    "RegularizerSpec",
+    "Specification",
+    "as_regularizer",
+    "find_spec",
+]
+
+
+class Specification(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all specifications: settings, as of a scikit-learn estimator, and a name.
+
+    Attributes
+    ----------
+    name : str or None
+        The name by which an estimator takes it; None for a user's own class.
+
+    Examples
+    --------
+    >>> from sklearn.base import clone
+    >>> from hotview import HOTReferenceSpec
+    >>> spec = HOTReferenceSpec(n_references=2)
+    >>> spec.name, clone(spec), clone(spec) is spec
+    ('hot-reference', HOTReferenceSpec(n_references=2), False)
+    """
+
+    #: the parameter of the estimators that takes it
+    parameter: ClassVar[str]
+
+    #: name of a built-in class, which its subclasses inherit
+    _name: ClassVar[str | None] = None
+
+    @property
+    def name(self) -> str | None:
+        """The name by which an estimator takes it; None for a user's own class."""
+        return vars(type(self)).get("_name")
+
+    @property
+    def label(self) -> str:
+        """The name, or the class of a user's own specification, for messages."""
+        return self.name or type(self).__name__
+
+    @abstractmethod
+    def check(self) -> None:
+        """Validate the settings; `fit` calls it."""
+
+
+@dataclass(frozen=True)
+class CouplingSizes:
+    """What a coupling's module depends on and only `fit` knows.
+
+    Parameters
+    ----------
+    n_views : int
+        Number of views.
+    n_components : int
+        Dimension of the common space.
+    n_points : int
+        Points of a reference cloud: the batch size.
+    generator : torch.Generator
+        Source of random initial values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview import CouplingSizes, HOTReferenceSpec
+    >>> sizes = CouplingSizes(n_views=4, n_components=2, n_points=50, generator=torch.Generator())
+    >>> HOTReferenceSpec(n_references=3).build(sizes).references.shape
+    torch.Size([3, 50, 2])
+    """
+
+    n_views: int
+    n_components: int
+    n_points: int
+    generator: torch.Generator
+
+
+def _check_orthogonality_weight(name: str, weight: Any) -> None:
+    if weight != math.inf:  # which meets the constraint exactly
+        check_weight(name, weight)
+
+
+def _check_cost_decay(name: str, decay: Any) -> None:
+    if check_share(name, decay) == 1:
+        raise ValueError(f"Expected {name} below 1, or C would never change. Use 0.9.")
+
+
+#: checks of the settings that have one meaning for all couplings
+_CHECKS: Mapping[str, Callable[[str, Any], object]] = {
+    "weight": check_weight,
+    "n_references": check_count,
+    "n_groups": check_count,
+    "n_projections": check_count,
+    "projections": partial(check_choice, choices=("orthogonal", "iid", "qmc")),
+    "orthogonality_weight": _check_orthogonality_weight,
+    "reg": check_positive,
+    "cost_decay": _check_cost_decay,
+    "sinkhorn_max_iter": check_count,
+    "reduction": partial(check_choice, choices=("mean", "sum")),
+}
+
+
+class CouplingSpec(Specification):
+    """Base of the specifications of couplings, R_M.
+
+    A subclass stores its settings in its constructor, as scikit-learn's estimators do, and builds
+    the module in `build`. Class attributes are the values of settings that a subclass does not
+    have.
+
+    Attributes
+    ----------
+    weight : float
+        γ, the weight of the coupling in the objective.
+    reduction : {"mean", "sum"}
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    n_groups : int
+        Number of groups of views in `view_labels_`, for couplings without references.
+    reg, sinkhorn_max_iter : float, int
+        Entropic regularization and maximum number of iterations of `plan_`.
+    needs_alignment : bool
+        Whether row i must be the same individual in every view.
+
+    Examples
+    --------
+    >>> from hotview import LSCCASpec
+    >>> LSCCASpec.needs_alignment, LSCCASpec(weight=0.5).get_params()["weight"]
+    (True, 0.5)
+    """
+
+    parameter = "coupling"
+    weight: float = 0.1
+    reduction: str = "mean"
+    n_groups: int = 3
+    reg: float = 0.1
+    cost_decay: float = 0.9
+    sinkhorn_max_iter: int = 1000
+    orthogonality_weight: float = 0.0
+    needs_alignment: ClassVar[bool] = False
+
+    @abstractmethod
+    def build(self, sizes: CouplingSizes) -> Coupling:
+        """Build the module that is trained.
+
+        Parameters
+        ----------
+        sizes : CouplingSizes
+            What only `fit` knows.
+
+        Returns
+        -------
+        Coupling
+            A new module.
+        """
+
+    def check(self) -> None:
+        """Validate the settings; `fit` calls it."""
+        for name, value in self.get_params(deep=False).items():
+            if name in _CHECKS:
+                _CHECKS[name](f"coupling__{name}", value)
+
+    @property
+    def planner(self) -> Planner:
+        """How the plan is solved: β is relative to the mean cost unless costs are sums."""
+        return Planner(self.reg, self.reduction == "mean", self.sinkhorn_max_iter, self.cost_decay)
+
+
+class RegularizerSpec(Specification):
+    """Base of the specifications of view regularizers, R_S.
+
+    A subclass stores its settings in its constructor and builds, in `build`, a callable (an
+    ``nn.Module`` if it has parameters to train) that takes the network, the batch and the features
+    of the batch's rows, and returns :class:`hotview.losses.Terms`.
+
+    Parameters
+    ----------
+    weight : float or None, default=None
+        τ, the weight of the regularizer in the objective; None takes 0.01 in an encoder and 1.0 in
+        a classifier.
+
+    Attributes
+    ----------
+    needs_decoders : bool
+        Whether the network has a decoder for every view.
+    needs_neighbors : bool
+        Whether the batch has a neighbor of every row.
+    needs_coordinates : bool
+        Whether the batch has diffusion coordinates of every row.
+
+    Examples
+    --------
+    >>> from hotview import AutoencoderSpec
+    >>> AutoencoderSpec(weight=0.1).needs_decoders
+    True
+    """
+
+    parameter = "view_regularizer"
+    needs_decoders: ClassVar[bool] = False
+    needs_neighbors: ClassVar[bool] = False
+    needs_coordinates: ClassVar[bool] = False
+
+    def __init__(self, weight: float | None = None) -> None:
+        self.weight = weight
+
+    @abstractmethod
+    def build(self) -> Regularizer:
+        """Build the regularizer.
+
+        Returns
+        -------
+        callable
+            From the network, a batch and its features to terms.
+        """
+
+    def check(self) -> None:
+        """Validate the settings; `fit` calls it."""
+        if self.weight is not None:
+            check_weight("view_regularizer__weight", self.weight)
+
+
+class NoRegularizerSpec(RegularizerSpec):
+    """No view regularizer: ``view_regularizer="none"``.
+
+    Examples
+    --------
+    >>> from hotview import NoRegularizerSpec
+    >>> NoRegularizerSpec().get_params()
+    {}
+    """
+
+    _name = "none"
+
+    def __init__(self) -> None:
+        self.weight = 0.0
+
+    def build(self) -> Regularizer:
+        """Build the regularizer, which has no terms."""
+        return VIEW_REGULARIZERS["none"]
+
+
+class AutoencoderSpec(RegularizerSpec):
+    """The features of a row can be decoded: ``view_regularizer="autoencoder"``.
+
+    Parameters
+    ----------
+    weight : float or None, default=None
+        τ, the weight of the regularizer in the objective; None takes 0.01 in an encoder and 1.0 in
+        a classifier.
+
+    Examples
+    --------
+    >>> from hotview import AutoencoderSpec, MultiViewEncoder
+    >>> MultiViewEncoder(view_regularizer=AutoencoderSpec(0.1))
+    MultiViewEncoder(view_regularizer=AutoencoderSpec(weight=0.1))
+    """
+
+    _name = "autoencoder"
+    needs_decoders = True
+
+    def build(self) -> Regularizer:
+        """Build the reconstruction error."""
+        return VIEW_REGULARIZERS["autoencoder"]
+
+
+class ManifoldSpec(RegularizerSpec):
+    """Neighbors in a view have similar latents: ``view_regularizer="manifold"``.
+
+    Parameters
+    ----------
+    weight : float or None, default=None
+        τ, the weight of the regularizer in the objective; None takes 0.01 in an encoder and 1.0 in
+        a classifier.
+
+    Examples
+    --------
+    >>> from hotview import ManifoldSpec
+    >>> ManifoldSpec(0.1)
+    ManifoldSpec(weight=0.1)
+    """
+
+    _name = "manifold"
+    needs_neighbors = True
+
+    def build(self) -> Regularizer:
+        """Build the roughness over neighbors."""
+        return VIEW_REGULARIZERS["manifold"]
+
+
+class DiffusionSpec(RegularizerSpec):
+    """Features approximate diffusion coordinates of the view: ``view_regularizer="diffusion"``.
+
+    Parameters
+    ----------
+    weight : float or None, default=None
+        τ, the weight of the regularizer in the objective; None takes 0.01 in an encoder and 1.0 in
+        a classifier.
+
+    Examples
+    --------
+    >>> from hotview import DiffusionSpec
+    >>> DiffusionSpec(0.1)
+    DiffusionSpec(weight=0.1)
+    """
+
+    _name = "diffusion"
+    needs_coordinates = True
+
+    def build(self) -> Regularizer:
+        """Build the squared error to the coordinates."""
+        return VIEW_REGULARIZERS["diffusion"]
+
+
+def find_spec(
+    value: Any, by_name: Mapping[str, type[Specification]], base: type[Specification]
+) -> Any:
+    """Return a specification as it is, or a new one with default settings for a name.
+
+    Parameters
+    ----------
+    value : object
+        The parameter of an estimator.
+    by_name : mapping of str to type
+        Built-in specifications.
+    base : type
+        Base class of all specifications that the parameter takes.
+
+    Returns
+    -------
+    Specification
+        An instance of `base`.
+
+    Examples
+    --------
+    >>> from hotview.losses.specifications import REGULARIZERS, RegularizerSpec, find_spec
+    >>> find_spec("manifold", REGULARIZERS, RegularizerSpec)
+    ManifoldSpec()
+    """
+    if isinstance(value, base):
+        return value
+    if not isinstance(value, type | torch.nn.Module):
+        return by_name[check_choice(base.parameter, value, by_name)]()
+    is_class = isinstance(value, type) and issubclass(value, base)
+    given = f"the class {value.__name__}" if is_class else f"{value!r:.200}"
+    example = value.__name__ if is_class else list(by_name.values())[-1].__name__
+    raise TypeError(
+        f"Expected {base.parameter} to be one of {', '.join(map(repr, by_name))}, or a "
+        f"{base.__name__}, but it is {given}. Pass {base.parameter}=hotview.{example}()."
+    )
+
+
+#: specifications of R_S by name
+REGULARIZERS: Mapping[str, type[RegularizerSpec]] = MappingProxyType(
+    {
+        str(spec._name): spec
+        for spec in (NoRegularizerSpec, AutoencoderSpec, ManifoldSpec, DiffusionSpec)
+    }
+)
+
+
+def as_regularizer(regularizer: Any) -> RegularizerSpec:
+    """Return the specification of a view regularizer that is given by name or as a specification.
+
+    Parameters
+    ----------
+    regularizer : str or RegularizerSpec
+        The parameter of an estimator.
+
+    Returns
+    -------
+    RegularizerSpec
+        The same, or, for a name, a new one with default settings.
+
+    Examples
+    --------
+    >>> from hotview.losses.specifications import as_regularizer
+    >>> as_regularizer("manifold")
+    ManifoldSpec()
+    """
+    found: RegularizerSpec = find_spec(regularizer, REGULARIZERS, RegularizerSpec)
+    return found

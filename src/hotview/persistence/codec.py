@@ -1,0 +1,179 @@
+"""Encoding of dataclasses as JSON and tensors by name, and back, by their annotations alone."""
+
+from __future__ import annotations
+
+import math
+import types
+from dataclasses import fields, is_dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["decode", "encode", "require", "shorten"]
+
+_MAX_INT = 2**31
+_SCALARS: dict[Any, Any] = {int: int, float: float, bool: bool, str: str}
+
+Tensors = dict[str, Tensor]
+
+
+def encode(kind: Any, value: Any, tensors: Tensors, at: str = "") -> Any:
+    """Return what JSON can hold of a value; add its arrays to `tensors`.
+
+    Parameters
+    ----------
+    kind : type
+        The annotation of the value: a dataclass, list, tuple, dict, Tensor, array or scalar.
+    value : object
+        The value.
+    tensors : dict of str to Tensor
+        Gets the arrays, named by their path from the root.
+    at : str, default=""
+        Path of the value.
+
+    Returns
+    -------
+    object
+        None in the place of arrays.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.persistence.codec import decode, encode
+    >>> tensors = {}
+    >>> encode(list[torch.Tensor | None], [torch.ones(2), None], tensors, "x"), list(tensors)
+    ([None, None], ['x.0'])
+    >>> decode(list[torch.Tensor | None], [None, None], tensors, "x")
+    [tensor([1., 1.]), None]
+    """
+    kind, origin, args = _resolve(kind)
+    if value is None or kind is Any:
+        return value
+    if kind is Tensor:
+        tensors[at] = value
+        return None
+    if origin is np.ndarray:
+        tensors[at] = torch.from_numpy(value.copy())
+        return None
+    if args == (str, Tensor):
+        tensors |= {_join(at, name): tensor for name, tensor in value.items()}
+        return None
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        names = [field.name for field in fields(kind)]
+        return {n: encode(hints[n], getattr(value, n), tensors, _join(at, n)) for n in names}
+    if origin in (list, tuple):
+        return [encode(args[0], item, tensors, _join(at, i)) for i, item in enumerate(value)]
+    if origin is dict:
+        return {k: encode(args[1], item, tensors, _join(at, k)) for k, item in value.items()}
+    return _SCALARS[kind](value)
+
+
+def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
+    """Return a value of the annotated type, or raise an error if the data are not of this type.
+
+    Parameters
+    ----------
+    kind : type
+        The annotation of the value, as for `encode`.
+    data : object
+        What JSON held.
+    tensors : dict of str to Tensor
+        Arrays by path.
+    at : str, default=""
+        Path of the value.
+
+    Returns
+    -------
+    object
+        The value. Nothing but `kind`, and what it is made of, is ever instantiated.
+
+    Examples
+    --------
+    >>> from hotview.persistence.codec import decode
+    >>> decode(dict[str, int], {"n": "3"}, {}, "sizes")
+    Traceback (most recent call last):
+    ValueError: its 'sizes.n' cannot be '3'
+    """
+    optional, (kind, origin, args) = types.NoneType in get_args(kind), _resolve(kind)
+    if kind is Any:
+        return data
+    if kind is Tensor or origin is np.ndarray:
+        if at not in tensors:
+            require(optional, f"it lacks {at!r}")
+            return None
+        return tensors[at] if kind is Tensor else tensors[at].numpy()
+    if args == (str, Tensor):
+        start = f"{at}."
+        return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
+    if optional and data is None:
+        return None
+    problem = f"its {at!r} cannot be {shorten(data)}"
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        names = [field.name for field in fields(kind)]
+        require(isinstance(data, dict), problem)
+        for name in data.keys() ^ set(names):
+            raise ValueError(f"{'unexpected' if name in data else 'it lacks'} {_join(at, name)!r}")
+        return kind(**{n: decode(hints[n], data[n], tensors, _join(at, n)) for n in names})  # type: ignore[operator]
+    if origin in (list, tuple):
+        require(isinstance(data, list), problem)
+        return origin(decode(args[0], x, tensors, _join(at, i)) for i, x in enumerate(data))
+    if origin is dict:
+        require(isinstance(data, dict), problem)
+        return {k: decode(args[1], x, tensors, _join(at, k)) for k, x in data.items()}
+    accepted = (int, float) if kind is float else (kind,)  # JSON may hold a whole number for it
+    require(type(data) in accepted, problem)
+    require(kind is not int or 0 <= data < _MAX_INT, problem)
+    require(kind is not float or math.isfinite(data), problem)
+    return data
+
+
+def require(fits: bool, problem: str) -> None:
+    """Raise an error unless a condition holds.
+
+    Parameters
+    ----------
+    fits : bool
+        The condition.
+    problem : str
+        What is wrong with the file where it does not hold.
+    """
+    if not fits:
+        raise ValueError(problem)
+
+
+def shorten(value: Any) -> str:
+    """Return the beginning of the text of a value, for errors.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+
+    Returns
+    -------
+    str
+        At most 101 characters.
+
+    Examples
+    --------
+    >>> from hotview.persistence.codec import shorten
+    >>> len(shorten("x" * 1000))
+    101
+    """
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"
+
+
+def _resolve(kind: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+    """A type, its origin and its arguments; of a union, those of its first member."""
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = get_args(kind)[0]
+    return kind, get_origin(kind), get_args(kind)
+
+
+def _join(at: str, part: object) -> str:
+    return f"{at}.{part}" if at else str(part)

@@ -1,0 +1,137 @@
+"""Specifications of view regularizers, and couplings and regularizers of the user's own."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from torch import nn
+
+import hotview as hv
+from hotview.datasets import make_views
+from hotview.losses import Coupling, Terms
+from hotview.losses.specifications import REGULARIZERS, as_regularizer
+from hotview.model_selection import GridSearch
+
+DATA = make_views(60, n_views=3, n_groups=1, labeled=0.5, random_state=0)
+SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
+
+
+class MeanMatching(Coupling):
+    """Squared distance of the views' means from a learned center."""
+
+    def __init__(self, n_components, scale):
+        super().__init__()
+        self.center, self.scale = nn.Parameter(torch.ones(n_components)), scale
+
+    def forward(self, Zs, *, generator=None, directions=None):
+        assert all(Z.ndim == 2 for Z in Zs)  # ensemble members are trained one by one
+        means = torch.stack([Z.mean(0) for Z in Zs])
+        return Terms({"means": self.scale * (means - self.center).square().sum()})
+
+
+class MeanMatchingSpec(hv.CouplingSpec):
+    def __init__(self, weight=0.1, *, scale=1.0):
+        self.weight = weight
+        self.scale = scale
+
+    def build(self, sizes):
+        return MeanMatching(sizes.n_components, self.scale)
+
+
+class Shrinkage(nn.Module):
+    """Mean squared features, with a learned factor of every view's loss."""
+
+    def forward(self, network, batch, features):
+        return Terms({"shrinkage": sum(F.square().mean() for F in features["rows"])})
+
+
+class ShrinkageSpec(hv.RegularizerSpec):
+    def build(self):
+        return Shrinkage()
+
+
+def own_classifier(**parameters):
+    own = {"coupling": MeanMatchingSpec(), "view_regularizer": ShrinkageSpec(0.2), **parameters}
+    return hv.MultiViewClassifier(**own, n_estimators=2, device="cpu", **SMALL)
+
+
+@pytest.mark.parametrize("name", REGULARIZERS)
+def test_regularizers_are_found_by_name_cloned_and_pickled(name):
+    spec = as_regularizer(name)
+    assert type(spec) is REGULARIZERS[name]
+    assert spec.label == spec.name == name
+    for other in (clone(spec), pickle.loads(pickle.dumps(spec))):
+        assert repr(other) == repr(spec)
+    assert spec.needs_decoders == (name == "autoencoder")
+    assert spec.needs_neighbors == (name == "manifold")
+    assert spec.needs_coordinates == (name == "diffusion")
+
+
+@pytest.mark.parametrize("kind", (hv.MultiViewEncoder, hv.MultiViewClassifier))
+@pytest.mark.parametrize("regularizer", (hv.AutoencoderSpec, hv.ManifoldSpec, hv.DiffusionSpec))
+def test_a_name_is_the_specification_with_its_defaults(kind, regularizer):
+    weight = 0.01 if kind is hv.MultiViewEncoder else 1.0
+    given = (regularizer()._name, regularizer(), regularizer(weight))
+    models = [kind(view_regularizer=spec, n_estimators=1, **SMALL) for spec in given]
+    losses = [model.fit(DATA.linked, DATA.linked_target).history_["loss"] for model in models]
+    assert losses[0] == losses[1] == losses[2]
+
+
+def test_parameters_are_not_changed_by_fit():
+    regularizer = hv.AutoencoderSpec()
+    model = hv.MultiViewEncoder("lscca", regularizer, **SMALL).fit(DATA.linked, paired=True)
+    assert (model.coupling, model.view_regularizer) == ("lscca", regularizer)
+    assert regularizer.weight is None
+
+
+def test_own_losses_are_trained():
+    model = own_classifier().fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
+    for history in model.histories_:
+        assert {"means", "shrinkage"} <= set(history.names)
+    assert model.plan_.pairwise
+    assert model.references_ is None
+    assert model.predict_proba(DATA.linked).shape == (len(DATA.linked_target), 4)
+    double = own_classifier(coupling=MeanMatchingSpec(0.2), view_regularizer=ShrinkageSpec(0.4))
+    double.set_params(max_epochs=1)
+    single = own_classifier().set_params(max_epochs=1)
+    first, second = (m.fit(DATA.linked, DATA.linked_target).history_[0] for m in (single, double))
+    assert second["shrinkage"] == pytest.approx(2 * first["shrinkage"], rel=0.1)
+
+
+def test_parameters_of_own_modules_are_learned():
+    model = hv.MultiViewEncoder(MeanMatchingSpec(10.0), "none", **SMALL)
+    seen = []
+    model.set_params(callbacks=[lambda epoch: seen.append(epoch.row["means"])], max_epochs=30)
+    model.fit({name: X + 5 for name, X in DATA.views.items()})
+    assert seen[-1] < seen[0]
+
+
+def test_own_specifications_are_cloned_and_searched():
+    model = own_classifier()
+    copy = clone(model)
+    assert isinstance(copy.coupling, MeanMatchingSpec)
+    assert copy.coupling is not model.coupling
+    search = GridSearch(model, {"coupling__scale": [1.0, 2.0]}, cv=2, random_state=0)
+    search.fit(DATA.linked, DATA.linked_target)
+    assert search.best_estimator_.coupling.scale in (1.0, 2.0)
+    assert model.coupling.scale == 1.0
+
+
+def test_a_model_with_own_losses_is_saved_without_their_code(tmp_path):
+    model = own_classifier().fit(DATA.linked, DATA.linked_target)
+    path = model.save(tmp_path / "m.hotview")
+    with pytest.raises(ValueError, match="Expected coupling to be a MeanMatchingSpec, as at fit"):
+        hv.load(path)
+    own = {"coupling": MeanMatchingSpec(), "view_regularizer": ShrinkageSpec(0.2)}
+    loaded = hv.load(path, device="cpu", **own)
+    expected = model.predict_proba(DATA.linked)
+    np.testing.assert_array_equal(loaded.predict_proba(DATA.linked), expected)
+    assert torch.equal(torch.as_tensor(loaded.plan_.W), torch.as_tensor(model.plan_.W))
+
+
+def test_base_classes_cannot_be_instantiated():
+    for base in (hv.CouplingSpec, hv.RegularizerSpec):
+        with pytest.raises(TypeError, match="abstract"):
+            base()

@@ -1,0 +1,96 @@
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import Tensor
+
+from hotview.persistence.codec import decode, encode
+
+
+@dataclass(frozen=True)
+class Inner:
+    x: Tensor
+    mask: Tensor | None
+    scale: float
+
+
+@dataclass(frozen=True)
+class Outer:
+    name: str
+    inner: list[Inner]
+    array: npt.NDArray[np.float64]
+    sizes: tuple[int, ...]
+    state: dict[str, Tensor]
+    flag: bool
+    best: Inner | None
+    reg: float | Tensor
+
+
+def example():
+    inner = [Inner(torch.ones(2), None, 0.5), Inner(torch.zeros(3), torch.ones(1), 2)]
+    return Outer("a", inner, np.arange(3.0), (1, 2), {"w.0": torch.ones(1)}, True, None, 0.1)
+
+
+def test_dataclasses_are_decoded_as_they_were():
+    tensors = {}
+    facts = encode(Outer, example(), tensors)
+    assert sorted(tensors) == ["array", "inner.0.x", "inner.1.mask", "inner.1.x", "state.w.0"]
+    again = decode(Outer, facts, tensors)
+    assert isinstance(again.sizes, tuple)
+    assert again.best is None
+    assert again.inner[0].mask is None
+    assert torch.equal(again.inner[1].x, torch.zeros(3))
+    np.testing.assert_array_equal(again.array, np.arange(3.0))
+    assert again.state.keys() == {"w.0"}
+
+
+def test_encoding_copies_arrays():
+    tensors, value = {}, example()
+    encode(Outer, value, tensors)
+    tensors["array"].zero_()
+    assert value.array.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (
+        ("name", 3),
+        ("name", None),
+        ("inner", {}),
+        ("inner", [3]),
+        ("inner", [{"x": None}]),
+        ("sizes", [1.5]),
+        ("sizes", [True]),
+        ("sizes", [-1]),
+        ("sizes", [2**31]),
+        ("flag", 1),
+        ("best", []),
+        ("reg", "0.1"),
+        ("reg", float("nan")),
+        ("other", 1),
+    ),
+)
+def test_values_of_other_types_are_refused(name, value):
+    tensors = {}
+    facts = {**encode(Outer, example(), tensors), name: value}
+    with pytest.raises(ValueError, match=f"(cannot be|it lacks|unexpected).*|'{name}"):
+        decode(Outer, facts, tensors)
+
+
+@pytest.mark.parametrize("name", ("array", "inner.0.x"))
+def test_arrays_that_are_missing_are_refused(name):
+    tensors = {}
+    facts = encode(Outer, example(), tensors)
+    del tensors[name]
+    with pytest.raises(ValueError, match=f"it lacks '{name}'"):
+        decode(Outer, facts, tensors)
+
+
+def test_fields_that_are_missing_are_refused():
+    tensors = {}
+    facts = encode(Outer, example(), tensors)
+    del facts["name"]
+    with pytest.raises(ValueError, match="it lacks 'name'"):
+        decode(Outer, facts, tensors)
