@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from hotview.cli.runner import check_new_file, run_command
 
+from hotview.cli.runner import check_new_file, run_command
 from paper.command import Options, check_options, run_reproduce
 from paper.report import write_page
 

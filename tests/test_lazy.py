@@ -7,7 +7,7 @@ import pytest
 
 from hotview._lazy import LazyRows
 from hotview._validation import check_tables
-from hotview.training.columns import scan_tables
+from hotview.training.column_scaler import scan_tables
 
 X = np.random.default_rng(0).normal(size=(10, 3))
 EDGES = np.array([0, 3, 3, 7, 10])  # nothing is in the second stretch

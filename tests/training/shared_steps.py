@@ -18,7 +18,7 @@ import hotview as hv
 from hotview._validation import check_tables
 from hotview.datasets import make_views
 from hotview.estimators.network_fit import NetworkFit
-from hotview.training.columns import scan_tables
+from hotview.training.column_scaler import scan_tables
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
 

@@ -20,7 +20,7 @@ from hotview.nn.multiview import Widths, make_network
 from hotview.training import batched
 from hotview.training.batched import BatchedTrainer, shape_of
 from hotview.training.batches import Sampler, TrainingRows
-from hotview.training.columns import Columns
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.loop import Schedule, SingleTrainer, Training, train
 from hotview.training.rows import ViewRows
 
@@ -55,7 +55,7 @@ def make_training(
     views = [
         ViewRows(
             [Table(random.normal(size=(N, D)).astype(np.float32))],
-            Columns(np.zeros(D), np.ones(D), None),
+            ColumnScaler(np.zeros(D), np.ones(D), None),
             torch.device(device),
             often=True,
         )

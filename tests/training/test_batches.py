@@ -10,8 +10,8 @@ from hotview._validation import Table
 from hotview.training import batches, row_streams
 from hotview.training import rows as training_rows
 from hotview.training.batches import Sampler, TrainingRows
-from hotview.training.columns import Columns
-from hotview.training.row_sharding import RowShard, ShardAssignment, own_rows
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.process_group import RowShard, ShardAssignment, shard_of_rank
 from hotview.training.rows import ViewRows
 
 
@@ -36,7 +36,7 @@ def make_rows(sizes=(50, 30, 20), n_columns=2, kind=Table):
     views = []
     for s, n in enumerate(sizes):
         X = (1000 * s + np.arange(n)[:, None] + np.zeros(n_columns)).astype(np.float32)
-        columns = Columns(np.zeros(n_columns), np.ones(n_columns), None)
+        columns = ColumnScaler(np.zeros(n_columns), np.ones(n_columns), None)
         views.append(ViewRows([kind(X)], columns, torch.device("cpu")))
     return views
 
@@ -457,6 +457,6 @@ def test_processes_read_their_own_rows_and_together_all_of_a_batch(far, monkeypa
     for rank, one in enumerate(parts):
         one.close()
         for view, n in zip(one.data.views, sizes, strict=True):
-            own = own_rows(n, rank, 2)
+            own = shard_of_rank(n, rank, 2)
             assert view.tables[0].read <= set(range(own.start, own.stop))
             assert len(view.tables[0].read) > 0

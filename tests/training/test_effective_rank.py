@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hotview.training.effective_rank import effective_rank, spread
+from hotview.training.pca import effective_rank, total_std
 
 
 def cloud(variances, n=4000, seed=0):
@@ -59,13 +59,13 @@ def test_a_small_cloud_far_away_is_not_a_point():
 def test_the_cloud_may_carry_a_gradient():
     Z = cloud([1.0, 1.0]).requires_grad_()
     assert type(effective_rank(Z)) is float
-    assert type(spread(Z)) is float
+    assert type(total_std(Z)) is float
 
 
 def test_the_spread_is_the_root_of_the_total_variance():
-    assert spread(cloud([9.0, 16.0]) + 50) == pytest.approx(5)
-    assert spread(torch.ones(4, 2)) == 0
-    assert spread(torch.tensor([[1.0], [-1.0]])) == 1
+    assert total_std(cloud([9.0, 16.0]) + 50) == pytest.approx(5)
+    assert total_std(torch.ones(4, 2)) == 0
+    assert total_std(torch.tensor([[1.0], [-1.0]])) == 1
 
 
 def test_a_point_far_from_the_origin_has_rank_0_whatever_rounding_leaves():

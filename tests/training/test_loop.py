@@ -19,8 +19,7 @@ from hotview.losses import (
 from hotview.losses.objective import Objective
 from hotview.nn.multiview import Widths, make_network
 from hotview.training.batches import Sampler, TrainingRows
-from hotview.training.columns import Columns
-from hotview.training.effective_rank import effective_rank
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.loop import (
     Schedule,
     SingleTrainer,
@@ -29,6 +28,7 @@ from hotview.training.loop import (
     train,
     train_step,
 )
+from hotview.training.pca import effective_rank
 from hotview.training.rows import ViewRows
 
 COLUMNS, N = (4, 3, 5), 40
@@ -53,7 +53,7 @@ def make_data():
     views = []
     for D in COLUMNS:
         X = random.normal(size=(N, D)).astype(np.float32)
-        columns = Columns(np.zeros(D), np.ones(D), None)
+        columns = ColumnScaler(np.zeros(D), np.ones(D), None)
         views.append(ViewRows([Table(X)], columns, torch.device("cpu")))
     return TrainingRows(views, np.stack([np.arange(N)] * 3, axis=1), np.arange(N) % 2)
 

@@ -4,14 +4,14 @@ import torch
 
 from hotview._validation import Table
 from hotview.training import pca as pca_module
-from hotview.training.columns import Columns
-from hotview.training.pca import agree_on_signs, principal_components
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.pca import align_signs, principal_components
 from hotview.training.rows import ViewRows
 
 
 def as_rows(X, mean=0.0, scale=1.0):
     D = X.shape[1]
-    columns = Columns(np.full(D, mean), np.full(D, scale), None)
+    columns = ColumnScaler(np.full(D, mean), np.full(D, scale), None)
     return ViewRows([Table(X)], columns, torch.device("cpu"))
 
 
@@ -85,33 +85,33 @@ def test_flipped_columns_are_flipped_back(seed):
     rng = np.random.default_rng(seed)
     flips = rng.choice([-1.0, 1.0], size=(5, 4))
     clouds = [rng.exponential(size=(200 + 10 * s, 4)) - 1 for s in range(5)]
-    found = agree_on_signs([Y * flip for Y, flip in zip(clouds, flips, strict=True)])
+    found = align_signs([Y * flip for Y, flip in zip(clouds, flips, strict=True)])
     np.testing.assert_array_equal(found, flips)
 
 
 def test_the_third_moment_decides_for_all():
     Y = skewed()
     for clouds in ([Y, Y], [-Y, -Y]):
-        (first, second) = agree_on_signs(clouds)
+        (first, second) = align_signs(clouds)
         assert first[0] == second[0] == (1 if clouds[0] is Y else -1)
 
 
 def test_clouds_may_differ_in_size_and_number_of_columns():
     Y = skewed()
-    found = agree_on_signs([np.hstack([Y, -Y]), -Y[:100], np.hstack([Y[:50], Y[:50], Y[:50]])])
+    found = align_signs([np.hstack([Y, -Y]), -Y[:100], np.hstack([Y[:50], Y[:50], Y[:50]])])
     assert [signs.tolist() for signs in found] == [[1, -1], [-1], [1, 1, 1]]
 
 
 def test_symmetric_and_constant_columns_are_no_trouble():
     symmetric = np.linspace(-1, 1, 101)[:, None]
-    found = agree_on_signs([symmetric, -symmetric, np.zeros((5, 1))])
+    found = align_signs([symmetric, -symmetric, np.zeros((5, 1))])
     assert all(abs(signs[0]) == 1 for signs in found)
 
 
 def test_a_sure_majority_outvotes_an_odd_one():
     Y = skewed(500)
     noise = np.random.default_rng(1).normal(size=(500, 1))
-    found = agree_on_signs([Y, noise, -Y, Y])
+    found = align_signs([Y, noise, -Y, Y])
     assert [found[s][0] for s in (0, 2, 3)] == [1, -1, 1]
 
 

@@ -7,8 +7,8 @@ from hotview.datasets import make_views
 from hotview.losses import Planner
 from hotview.ot import sinkhorn
 from hotview.training import permutation_null
-from hotview.training.columns import Columns
-from hotview.training.permutation_null import Null, draw_null
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.permutation_null import draw_null
 from hotview.training.rows import ViewRows
 
 PLANNER = Planner(0.1)
@@ -25,7 +25,7 @@ def one_thread():
 
 def as_rows(X):
     D = X.shape[1]
-    return ViewRows([Table(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
+    return ViewRows([Table(X)], ColumnScaler(np.zeros(D), np.ones(D), None), torch.device("cpu"))
 
 
 def draw(views, n_components=4, seed=0):

@@ -1,9 +1,8 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from torch.distributed import HashStore
-
 from hotview.training.rendezvous import agree_on_token
+from torch.distributed import HashStore
 
 
 def meet(store, size):

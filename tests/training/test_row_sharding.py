@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from hotview.training.row_sharding import RowShard, ShardAssignment, own_rows
+from hotview.training.process_group import RowShard, ShardAssignment, shard_of_rank
 
 
 @pytest.mark.parametrize("n", (0, 1, 2, 7, 100))
 @pytest.mark.parametrize("size", (1, 2, 3, 8))
 def test_every_row_has_one_owner_and_nobody_much_more_than_others(n, size):
-    parts = [np.arange(n)[own_rows(n, rank, size)] for rank in range(size)]
+    parts = [np.arange(n)[shard_of_rank(n, rank, size)] for rank in range(size)]
     np.testing.assert_array_equal(np.concatenate(parts), np.arange(n))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -17,7 +17,7 @@ def test_owners_are_those_of_every_table(size):
     sizes = (5, 0, 1, 12)
     starts = np.cumsum([0, *sizes])
     expected = [
-        rank for n in sizes for rank in range(size) for _ in range(n)[own_rows(n, rank, size)]
+        rank for n in sizes for rank in range(size) for _ in range(n)[shard_of_rank(n, rank, size)]
     ]
     for rank in range(size):
         share = RowShard.of([starts], rank, size)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotview.training import row_streams
-from hotview.training.row_streams import Stream, window_for
+from hotview.training.batches import ShuffledIndices, window_for
 
 
 def random_numbers(seed=0):
@@ -36,7 +36,7 @@ def all_at_once(n, size, random):
 def test_every_number_comes_once_before_any_comes_again(n, size, seed, window, blocks):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_streams, "_BLOCKS", blocks)
-        stream = Stream(n, size, random_numbers(seed), window)
+        stream = ShuffledIndices(n, size, random_numbers(seed), window)
         batches = [stream.next() for _ in range(1 + 4 * n // min(size, n))]
     for batch in batches:
         assert len(batch) == min(size, n)
@@ -50,17 +50,20 @@ def test_every_number_comes_once_before_any_comes_again(n, size, seed, window, b
 @pytest.mark.parametrize("size", (1, 3, 64))
 def test_one_window_is_a_permutation_of_all_numbers(n, size):
     size, random = min(size, n), random_numbers(3)
-    stream, expected = Stream(n, size, random, window=n), all_at_once(n, size, random_numbers(3))
+    stream, expected = (
+        ShuffledIndices(n, size, random, window=n),
+        all_at_once(n, size, random_numbers(3)),
+    )
     for _ in range(3 + 3 * n // size):
         assert np.array_equal(stream.next(), next(expected))
 
 
 def test_it_is_shuffled_anew_in_every_round():
-    stream = Stream(100, 100, random_numbers())
+    stream = ShuffledIndices(100, 100, random_numbers())
     first, second = stream.next(), stream.next()
     assert not np.array_equal(first, second)
     assert not np.array_equal(first, np.arange(100))
-    assert np.array_equal(Stream(100, 100, random_numbers()).next(), first)
+    assert np.array_equal(ShuffledIndices(100, 100, random_numbers()).next(), first)
 
 
 @pytest.mark.parametrize("window", (None, 1))
@@ -69,7 +72,7 @@ def test_numbers_of_the_next_round_in_a_batch_are_a_fair_draw(window, monkeypatc
     monkeypatch.setattr(row_streams, "_BLOCKS", 2)
     counts = np.zeros(4)
     for seed in range(2000):
-        stream = Stream(4, 3, random_numbers(seed), window)
+        stream = ShuffledIndices(4, 3, random_numbers(seed), window)
         first, second = stream.next(), stream.next()
         (left,) = set(range(4)) - set(first.tolist())
         assert second[0] == left
@@ -79,7 +82,7 @@ def test_numbers_of_the_next_round_in_a_batch_are_a_fair_draw(window, monkeypatc
 
 def test_a_window_is_random_blocks_of_consecutive_numbers_in_any_order():
     n, window = 100_000, 1280  # blocks of ten
-    stream = Stream(n, 128, random_numbers(), window)
+    stream = ShuffledIndices(n, 128, random_numbers(), window)
     rounds = np.stack([[stream.next() for _ in range(10)] for _ in range(n // window)])
     for numbers in rounds.reshape(-1, window):
         blocks, counts = np.unique(numbers // 10, return_counts=True)
@@ -94,7 +97,7 @@ def test_a_window_is_random_blocks_of_consecutive_numbers_in_any_order():
 
 
 def test_what_comes_soon_is_the_next_window():
-    stream, told = Stream(12_800, 64, random_numbers(), 1280), set()
+    stream, told = ShuffledIndices(12_800, 64, random_numbers(), 1280), set()
     for w in range(10):
         window, soon = set(), []
         for _ in range(20):
@@ -104,25 +107,27 @@ def test_what_comes_soon_is_the_next_window():
         told = set().union(*soon)
         # A share with every batch, and nothing twice.
         assert {len(some) for some in soon} == ({60, 70} if w < 9 else {0})
-    assert Stream(100, 10, random_numbers()).soon() == []
+    assert ShuffledIndices(100, 10, random_numbers()).soon() == []
 
 
 def test_it_goes_on_from_its_state(monkeypatch):
     monkeypatch.setattr(row_streams, "_BLOCKS", 4)
-    stream = Stream(103, 10, random_numbers(), 20)
+    stream = ShuffledIndices(103, 10, random_numbers(), 20)
     names = set()
     for _ in range(40):
         state, random = stream.state, random_numbers()
         names |= set(state)
         random.bit_generator.state = stream.random.bit_generator.state
-        other = Stream(103, 10, random_numbers(7), 20)
+        other = ShuffledIndices(103, 10, random_numbers(7), 20)
         other.state, other.random = state, random
         twin = stream.twin(copy.deepcopy(stream.random))
         batch = stream.next()
         assert np.array_equal(other.next(), batch)
         assert np.array_equal(twin.next(), batch)
     assert names == {"", "blocks", "late"}
-    assert set(Stream(103, 10, random_numbers()).state) == {""}  # all that older checkpoints hold
+    assert set(ShuffledIndices(103, 10, random_numbers()).state) == {
+        ""
+    }  # all that older checkpoints hold
 
 
 @pytest.mark.parametrize(
@@ -131,18 +136,18 @@ def test_it_goes_on_from_its_state(monkeypatch):
 )
 def test_a_state_of_other_numbers_is_refused(wrong):
     with pytest.raises(ValueError, match="rows are drawn that there are not"):
-        Stream(103, 10, random_numbers(), 20).state = {"": wrong}
+        ShuffledIndices(103, 10, random_numbers(), 20).state = {"": wrong}
     with pytest.raises(ValueError, match="rows are drawn that there are not"):
-        Stream(103, 10, random_numbers(), 20).state = {"": np.array([1]), "blocks": wrong}
+        ShuffledIndices(103, 10, random_numbers(), 20).state = {"": np.array([1]), "blocks": wrong}
 
 
 def test_many_numbers_are_never_all_in_memory(monkeypatch):
     monkeypatch.setattr(row_streams, "_AT_ONCE", 1000)
     monkeypatch.setattr(row_streams, "_WINDOW", 256)
-    assert len(Stream(1000, 10, random_numbers()).rest) == 1000
-    assert len(Stream(1001, 10, random_numbers()).rest) == 256
-    assert len(Stream(1001, 10, random_numbers(), window=1001).rest) == 256
-    assert len(Stream(1001, 10, random_numbers(), window=512).rest) == 512
+    assert len(ShuffledIndices(1000, 10, random_numbers()).rest) == 1000
+    assert len(ShuffledIndices(1001, 10, random_numbers()).rest) == 256
+    assert len(ShuffledIndices(1001, 10, random_numbers(), window=1001).rest) == 256
+    assert len(ShuffledIndices(1001, 10, random_numbers(), window=512).rest) == 512
 
 
 @pytest.mark.parametrize(

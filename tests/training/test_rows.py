@@ -10,12 +10,12 @@ from scipy import sparse
 
 import hotview as hv
 from hotview._validation import Table
-from hotview.training.columns import Columns, scan_tables
+from hotview.training.column_scaler import ColumnScaler, scan_tables
 from hotview.training.rows import ViewRows
 
 CPU = torch.device("cpu")
 PARQUET = Path(__file__).parent / "parquet_fits.py"
-AS_THEY_ARE = Columns(np.zeros(2), np.ones(2), None)
+AS_THEY_ARE = ColumnScaler(np.zeros(2), np.ones(2), None)
 
 
 def numbered(n, start=0):
@@ -108,7 +108,7 @@ def test_taking_rows_changes_nothing_and_copies_only_them():
     X = np.ones((100_000, 20), dtype=np.float32)  # 8 MB
     tables = [Table(X), Table(X[:1000])]
     X.flags.writeable = False
-    columns = Columns(np.ones(20), np.full(20, 2.0), None)
+    columns = ColumnScaler(np.ones(20), np.full(20, 2.0), None)
     tracemalloc.start()
     rows = ViewRows(tables, columns, CPU)
     taken = rows.take(np.arange(0, 100_100, 1001))

@@ -10,8 +10,8 @@ from hotview.losses import HOTPairwise, HOTReference, Planner
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan, draw_directions, sliced_cost
 from hotview.training import view_plan as view_plan_module
-from hotview.training.batches import Stream, TrainingRows
-from hotview.training.columns import Columns
+from hotview.training.batches import ShuffledIndices, TrainingRows
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
 from hotview.training.view_plan import ViewPlan, average_plans, match_columns, plan_views
 
@@ -35,7 +35,7 @@ def make_tables(sizes=SIZES, n_columns=3):
 def make_data(tables):
     views = []
     for X in tables:
-        columns = Columns(np.zeros(X.shape[1]), np.ones(X.shape[1]), None)
+        columns = ColumnScaler(np.zeros(X.shape[1]), np.ones(X.shape[1]), None)
         views.append(ViewRows([Table(X)], columns, torch.device("cpu")))
     return TrainingRows(views, np.empty((0, len(tables)), dtype=np.int64))
 
@@ -89,7 +89,7 @@ def test_in_several_rounds_costs_are_averaged(reduction, monkeypatch):
     tables = make_tables((60, 45, 30, 12))
     found = plan(tables, reduction=reduction, batch_size=20)
     network, generator, random = make_network(tables), seeded(), np.random.default_rng(1)
-    streams = [Stream(len(X), 20, random) for X in tables]
+    streams = [ShuffledIndices(len(X), 20, random) for X in tables]
     costs = []
     for _ in range(3):  # 60 rows, 20 at a time
         some = [X[stream.next()] for X, stream in zip(tables, streams, strict=True)]

@@ -93,8 +93,8 @@ def _summarize(model: Any) -> dict[str, Array]:
     """What the estimator found, as arrays, which files can hold."""
     found = {"views": np.array(model.view_names_)}
     if model.plan_ is not None:
-        found["plan"] = model.plan_.W.detach().cpu().numpy()
-        found["costs"] = model.plan_.C.detach().cpu().numpy()
+        found["plan"] = model.plan_.W
+        found["costs"] = model.plan_.C
         found["groups"] = model.view_labels_
     if hasattr(model, "classes_"):
         found["classes"] = np.asarray(model.classes_)

@@ -14,14 +14,13 @@ from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.inference import Fusion
 from hotview.estimators.parameters import check_parameters, encoders_of, hidden_of, pick_device
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
-from hotview.ot import Plan
 from hotview.persistence.schema import BASIS, PLAN_TENSORS, VOTERS, prefixes
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.knn import Basis, KNNPredictor
 from hotview.semisupervised.predictors import RidgePredictor, ViewPredictors
-from hotview.training.columns import Columns
-from hotview.training.permutation_null import Null
-from hotview.training.recorder import History
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.history import History
+from hotview.training.permutation_null import PermutationNull
 from hotview.training.view_plan import ViewPlan
 
 __all__ = ["CLASSES", "make_estimator", "put_together", "widths_of"]
@@ -139,9 +138,9 @@ def _hidden(hidden: Any) -> Any:
     return tuple(hidden)
 
 
-def _columns(tensors: Tensors, s: int) -> Columns:
+def _columns(tensors: Tensors, s: int) -> ColumnScaler:
     fill = tensors.get(f"columns.{s}.fill")
-    return Columns(
+    return ColumnScaler(
         tensors[f"columns.{s}.mean"].numpy(),
         tensors[f"columns.{s}.scale"].numpy(),
         None if fill is None else fill.numpy(),
@@ -159,15 +158,18 @@ def _network(tensors: Tensors, estimator: Any, widths: Widths, before: str) -> M
 
 
 def _plan_parts(tensors: Tensors, name: str, numbers: Facts) -> Facts:
-    parts = {part: tensors[f"{name}.{part}"] for part in PLAN_TENSORS}
-    return {**parts, **numbers, "mask": tensors.get(f"{name}.mask")}
+    parts: Facts = {part: tensors[f"{name}.{part}"].numpy() for part in PLAN_TENSORS}
+    parts["marginal_error"] = float(parts["marginal_error"])
+    mask = tensors.get(f"{name}.mask")
+    return {**parts, **numbers, "mask": None if mask is None else mask.numpy()}
 
 
 def _view_plan(tensors: Tensors, facts: Facts, before: str) -> ViewPlan:
     null = None
     if f"{before}null" in facts:
-        plan = Plan(**_plan_parts(tensors, f"{before}null.plan", facts[f"{before}null"]))
-        null = Null(plan, tensors[f"{before}null.W"], tensors[f"{before}null.C"])
+        plan = ViewPlan(**_plan_parts(tensors, f"{before}null.plan", facts[f"{before}null"]))
+        W, C = (tensors[f"{before}null.{part}"].numpy() for part in "WC")
+        null = PermutationNull(plan, W, C)
     parts = _plan_parts(tensors, f"{before}plan", facts[f"{before}plan"])
     return ViewPlan(**parts, null=null)
 

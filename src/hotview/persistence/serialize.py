@@ -14,7 +14,6 @@ import hotview
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.parameters import encoders_of
-from hotview.ot import Plan
 from hotview.persistence.schema import BASIS, COLUMNS, NOT_SAVED, PLAN_TENSORS, VOTERS, prefix
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.view_plan import ViewPlan
@@ -144,13 +143,15 @@ def _take_view_plan_apart(plan: ViewPlan, before: str, tensors: Tensors, facts: 
     if plan.null is not None:
         told = _take_plan_apart(plan.null.plan, f"{before}null.plan", tensors)
         facts[f"{before}null"] = told
-        tensors |= {f"{before}null.W": plan.null.W, f"{before}null.C": plan.null.C}
+        tensors |= {f"{before}null.{part}": torch.tensor(getattr(plan.null, part)) for part in "WC"}
 
 
-def _take_plan_apart(plan: Plan, name: str, tensors: Tensors) -> Facts:
-    tensors |= {f"{name}.{part}": getattr(plan, part) for part in PLAN_TENSORS}
+def _take_plan_apart(plan: ViewPlan, name: str, tensors: Tensors) -> Facts:
+    tensors |= {
+        f"{name}.{part}": torch.tensor(np.asarray(getattr(plan, part))) for part in PLAN_TENSORS
+    }
     if plan.mask is not None:
-        tensors[f"{name}.mask"] = plan.mask
+        tensors[f"{name}.mask"] = torch.tensor(plan.mask)
     numbers = {"n_iter": int(plan.n_iter), "tol": float(plan.tol), "reg": float(plan.reg)}
     return {**numbers, "symmetric": bool(plan.symmetric)}
 

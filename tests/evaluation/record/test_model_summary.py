@@ -11,7 +11,7 @@ from hotview.evaluation.record.model_summary import (
     describe_ranks,
     describe_settings,
 )
-from hotview.training.recorder import History
+from hotview.training.history import History
 
 SMALL = {"max_epochs": 2, "verbose": False, "random_state": 0}
 

@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from hotview._types import Array
 from hotview.evaluation.record.schema import (
@@ -18,7 +17,7 @@ from hotview.evaluation.record.schema import (
     Rank,
     Setting,
 )
-from hotview.training.permutation_null import Null
+from hotview.training.permutation_null import PermutationNull
 from hotview.training.view_plan import match_columns
 
 __all__ = ["describe_learning", "describe_plan", "describe_ranks", "describe_settings"]
@@ -50,7 +49,7 @@ def describe_plan(estimator: Any) -> PlanFacts | None:
     return PlanFacts(
         _rows(plan.W),
         _rows(plan.C),
-        None if plan.spread is None else _rows(plan.spread),
+        None if plan.std is None else _rows(plan.std),
         list(estimator.view_names_) if plan.pairwise else columns,
         plan.pairwise,
         plan.converged,
@@ -72,8 +71,8 @@ def _replica_groups(estimator: Any) -> list[list[int]]:
     return found
 
 
-def _describe_null(null: Null) -> NullFacts:
-    C = null.plan.C.double().numpy()
+def _describe_null(null: PermutationNull) -> NullFacts:
+    C = null.plan.C.astype(np.float64)
     return NullFacts(
         null.p_value,
         null.relative_cost,
@@ -82,8 +81,8 @@ def _describe_null(null: Null) -> NullFacts:
     )
 
 
-def _rows(X: Tensor) -> list[list[float]]:
-    found: list[list[float]] = X.double().tolist()
+def _rows(X: Array) -> list[list[float]]:
+    found: list[list[float]] = X.astype(np.float64).tolist()
     return found
 
 

@@ -53,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True)
 class NullFacts:
-    """The views before training, beside noise: see :class:`hotview.training.permutation_null.Null`.
+    """The views before training, beside permuted ones: see `PermutationNull`.
 
     `costs` is the mean cost from every view to the others, before training.
     """

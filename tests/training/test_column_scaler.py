@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from hotview._validation import Table
 from hotview.training import columns
-from hotview.training.columns import Columns, check_finite, chunks, scan_tables
+from hotview.training.column_scaler import ColumnScaler, check_finite, chunks, scan_tables
 
 CHUNKS = (1, 7, 40, 2**21)  # entries together: down to one row at a time
 
@@ -289,7 +289,7 @@ def test_a_table_is_looked_at_without_a_copy_of_it(monkeypatch):
 
 
 def test_columns_can_be_made_by_hand():
-    by_hand = Columns(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([1.0, 6.0]))
+    by_hand = ColumnScaler(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([1.0, 6.0]))
     X = np.array([[3.0, np.nan], [np.nan, np.nan], [np.nan, 2.0]])
     expected = [[1.0, 1.0], [np.nan, np.nan], [0.0, 0.0]]
     np.testing.assert_array_equal(by_hand.apply(X), expected)

@@ -7,7 +7,7 @@ import torch
 
 from hotview.losses import Terms
 from hotview.losses.objective import Evaluation
-from hotview.training.recorder import History, RunningMeans, Schedule, TrainingResult, diverged
+from hotview.training.history import History, RunningMeans, Schedule, Training, diverged
 
 
 def test_sums_are_means_over_steps_of_every_member():
@@ -53,7 +53,7 @@ def test_checkpoints_are_due_every_few_epochs():
 
 
 def test_outcomes_share_nothing():
-    assert TrainingResult().history is not TrainingResult().history
+    assert Training().history is not Training().history
 
 
 ROWS = [
