@@ -227,7 +227,7 @@ def named_reading(*, ahead: bool) -> Iterator[None]:
 
     Where rows are read ahead, in a thread beside, only what the device has to wait for counts.
     """
-    apply, check = ColumnScaler.apply, base.check_finite
+    apply, check = ColumnScaler.transform, base.check_finite
 
     def named(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*arguments: Any) -> Any:
@@ -238,11 +238,11 @@ def named_reading(*, ahead: bool) -> Iterator[None]:
 
     base.check_finite = named(check)
     if not ahead:
-        ColumnScaler.apply = named(apply)  # type: ignore[method-assign]
+        ColumnScaler.transform = named(apply)  # type: ignore[method-assign]
     try:
         yield
     finally:
-        ColumnScaler.apply, base.check_finite = apply, check  # type: ignore[method-assign]
+        ColumnScaler.transform, base.check_finite = apply, check  # type: ignore[method-assign]
 
 
 def spend(call: Callable[[Views], Any], views: Views, device: str) -> dict[str, float]:

@@ -192,8 +192,10 @@ def test_parts_are_concluded_from_one_by_one(monkeypatch, size):
 
 def test_every_row_is_read_once_for_all_networks(monkeypatch):
     rows, read = as_rows(make_tables()[0]), []
-    once = ColumnScaler.apply
-    monkeypatch.setattr(ColumnScaler, "apply", lambda self, X: read.append(len(X)) or once(self, X))
+    once = ColumnScaler.transform
+    monkeypatch.setattr(
+        ColumnScaler, "transform", lambda self, X: read.append(len(X)) or once(self, X)
+    )
     encode_rows([make_network()] * 3, 0, rows, "features")
     assert read == [N]
 

@@ -119,38 +119,6 @@ def test_taking_rows_changes_nothing_and_copies_only_them():
     assert peak < 100_000  # a batch is 8 kB, and rows that are all there are not counted
 
 
-class TouchedTable(Table):
-    """A table that remembers which of its rows were touched."""
-
-    def touch(self, rows):
-        self.__dict__.setdefault("touched", []).append((rows.start, rows.stop))
-
-
-@pytest.mark.parametrize(
-    ("span", "first", "second"),
-    (
-        ((1, 3), [(1, 3)], []),
-        ((3, 7), [(3, 5)], [(1, 4)]),  # of rows 1, 3, 4 and 5, the first two
-        ((5, 9), [], [(1, 6)]),
-        ((6, 8), [], [(3, 5)]),
-        ((4, 4), [], []),
-    ),
-)
-def test_what_is_touched_is_where_the_rows_are(span, first, second):
-    tables = [TouchedTable(numbered(5)), TouchedTable(numbered(6))]
-    rows = ViewRows(tables, AS_THEY_ARE, CPU, [None, np.array([1, 3, 4, 5])])
-    rows.touch(*span)
-    assert [table.__dict__.get("touched", []) for table in tables] == [first, second]
-
-
-def test_only_large_tables_that_are_not_kept_are_far():
-    X = np.zeros((5, 2), dtype=np.float32)
-    assert not ViewRows([Table(X)], AS_THEY_ARE, CPU).is_far
-    many = Table(np.broadcast_to(X[:1], (2**23 + 1, 2)))  # of no memory
-    assert ViewRows([many], AS_THEY_ARE, CPU, often=True).is_far
-    assert not ViewRows([Table(many.data[1:])], AS_THEY_ARE, CPU).is_far  # 64 MB, and no more
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_an_accelerator_gets_all_rows_at_once():
     tables = [Table(numbered(5)), Table(numbered(4, 100))]

@@ -15,8 +15,6 @@ from hotview._validation.columns import column_names
 from hotview._validation.containers import StoredRows, container_of, matrix_of
 from hotview._validation.views import check_aligned, check_numeric, check_view, name_views
 
-_PAGE = 4096  # bytes that are read from a file together
-
 
 @dataclass(frozen=True)
 class Table:
@@ -80,13 +78,6 @@ class Table:
         part = data[rows]
         dense: Array = part.toarray() if hasattr(part, "toarray") else part
         return dense
-
-    def touch(self, rows: slice) -> None:
-        """Look at one entry of every page of some rows of an array, so that all are in memory."""
-        data = self._ready(rows)
-        if isinstance(data, np.ndarray):
-            step = max(1, _PAGE // max(1, data.strides[0]))
-            data[rows.start : rows.stop : step, 0].max()
 
     def _ready(self, rows: Array | slice) -> Any:
         return self.data.ready(rows) if isinstance(self.data, LazyRows) else self.data

@@ -104,7 +104,6 @@ def test_a_process_unpacks_the_groups_of_its_own_rows(tmp_path, unpacked, rank):
     path = write(tmp_path / "a.parquet")
     table = check_tables(read_views(path, mmap=True))["a"]
     own = shard_of_rank(100, rank, 3)
-    table.touch(own)
     for start in range(own.start, own.stop, 5):
         table.rows(slice(start, min(start + 5, own.stop)))
         table.rows(np.arange(own.start, own.stop)[::-3])
