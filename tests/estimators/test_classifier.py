@@ -860,12 +860,12 @@ def test_labels_in_another_order_than_their_rows_are_refused_everywhere():
         model.score(views, y[::-1])
 
 
-def test_callbacks_are_told_the_replica_whatever_team_it_is_in():
+def test_callbacks_get_the_ensemble_member():
     data = make_views(90, n_views=3, n_groups=1, labeled=0.8, random_state=0)
     linked = {name: X.astype(float) for name, X in data.linked.items()}
     linked["view_0"][::3] = np.nan  # so that networks differ in shape
     seen = []
     model = MultiViewClassifier(max_epochs=2, n_estimators=4, pseudo_labels=False, random_state=0)
-    model.set_params(callbacks=[lambda epoch: seen.append((epoch.replica, epoch.number))])
+    model.set_params(callbacks=[lambda epoch: seen.append((epoch.member, epoch.number))])
     model.fit(linked, data.linked_target, unaligned=data.views)
     assert sorted(seen) == [(r, number) for r in range(4) for number in (1, 2)]

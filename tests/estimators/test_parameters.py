@@ -195,7 +195,7 @@ def test_processes_are_asked_for_by_name_and_number(change, message):
 
 
 def test_without_a_strategy_there_is_one_process():
-    assert not pick_processes(DEFAULTS).is_shared
+    assert not pick_processes(DEFAULTS).is_distributed
 
 
 def test_every_process_gets_a_device_of_its_own():

@@ -82,7 +82,7 @@ def make_training(
         class_weight=own.get("class_weight"),
     ).to(device)
     sampler = Sampler(data, 20, random, couples=True, aligned=coupling in ("lscca", "dgcca"))
-    return Training(network, objective, sampler, seeded(r + 10), own.get("score"))
+    return Training(network, objective, sampler, seeded(r + 10), own.get("score"), r)
 
 
 def run_alone(trainings, schedule):
@@ -313,7 +313,7 @@ def test_a_callback_may_change_the_network_of_every_replica():
     seen = []
 
     def shrink(epoch):
-        seen.append((epoch.number, epoch.replica))
+        seen.append((epoch.number, epoch.member))
         with torch.no_grad():
             epoch.network.maps[0].weight.mul_(0.1)
 

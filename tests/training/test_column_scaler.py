@@ -292,12 +292,12 @@ def test_columns_can_be_made_by_hand():
     by_hand = ColumnScaler(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([1.0, 6.0]))
     X = np.array([[3.0, np.nan], [np.nan, np.nan], [np.nan, 2.0]])
     expected = [[1.0, 1.0], [np.nan, np.nan], [0.0, 0.0]]
-    np.testing.assert_array_equal(by_hand.apply(X), expected)
+    np.testing.assert_array_equal(by_hand.transform(X), expected)
 
 
 @pytest.mark.parametrize("dtype", ("f4", "f8"))
 def test_extreme_values_are_counted_as_they_are_found_one_by_one(dtype):
-    known = scan(make_rows()).columns
+    known = scan(make_rows()).scaler
     X = make_rows(seed=1).astype(dtype)
     assert check_finite("age", Table(X), None, known).tolist() == [*range(30)]
     X[3, 2], X[8, 0], X[11, 0] = 1e25, -1e25, 1e10  # the last is merely large
@@ -310,7 +310,7 @@ def test_extreme_values_are_counted_as_they_are_found_one_by_one(dtype):
 def test_what_is_extreme_in_one_column_may_be_ordinary_in_another():
     X = make_rows()
     X[:, 1] *= 1e25
-    known = scan(X).columns
+    known = scan(X).scaler
     assert check_finite("age", Table(X), None, known).tolist() == [*range(30)]
     X[4, 0] = 1e25
     with pytest.raises(ValueError, match="extreme values in 1 entry, the first in row 4, column 0"):

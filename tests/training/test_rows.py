@@ -73,7 +73,7 @@ def test_what_was_scanned_is_what_is_taken():
     X[[0, 4]] = Y[6] = np.nan
     tables = [Table(X), Table(Y)]
     scan = scan_tables("a", tables, standardize=True, impute=None)
-    rows = ViewRows(tables, scan.columns, CPU, scan.present)
+    rows = ViewRows(tables, scan.scaler, CPU, scan.present)
     whole = np.concatenate([np.delete(X, [0, 4], 0), Y[:6]])
     expected = (whole - whole.mean(0)) / whole.std(0)
     np.testing.assert_allclose(rows.take(np.arange(13)), expected, rtol=1e-5, atol=1e-6)
