@@ -6,6 +6,7 @@ import copy
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,8 @@ class BatchedTrainer(Trainer):
         self._n_undrawn = 0  # steps that will be taken, and are not drawn yet
         self._graphed: GraphedStep | None = None
         if self._is_recordable():
-            self._graphed = GraphedStep(self._train_step, self.objective.coupling)
+            step = partial(train_step, self.rounded_network, self.objective, self.optimizer)
+            self._graphed = GraphedStep(partial(step, generator=None), self.objective.coupling)
 
     def step(self) -> Evaluation:
         """Take one step of every training."""
@@ -77,11 +79,9 @@ class BatchedTrainer(Trainer):
             [indices.gather(table, s) for s, table in enumerate(self.coordinates)],
             indices.directions,
         )
-        step = self._train_step if self._graphed is None else self._graphed
-        return step(self.batch)
-
-    def _train_step(self, batch: Batch) -> Evaluation:
-        return train_step(self.rounded_network, self.objective, self.optimizer, batch, None)
+        if self._graphed is not None:
+            return self._graphed(self.batch)
+        return train_step(self.rounded_network, self.objective, self.optimizer, self.batch, None)
 
     def write_back(self) -> None:
         """Copy the slices of all tensors into the trainings' own networks and objectives."""

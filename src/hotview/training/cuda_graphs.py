@@ -112,12 +112,12 @@ def _to_device(batch: Batch) -> Batch:
 
 def _copy(batch: Batch, to: Batch) -> None:
     """Overwrite the tensors that a recording reads with those of another batch."""
-    for new, old in zip(
-        [*batch.Xs, batch.target, *batch.own_targets, *batch.soft_labels, *batch.coordinates],
-        [*to.Xs, to.target, *to.own_targets, *to.soft_labels, *to.coordinates],
-        strict=True,
-    ):
+    for new, old in zip(_tensors(batch), _tensors(to), strict=True):
         if new is not old:
             old.copy_(new, non_blocking=True)
-    if to.directions is not None and batch.directions is not None:
-        to.directions.copy_(batch.directions, non_blocking=True)
+
+
+def _tensors(batch: Batch) -> list[Tensor]:
+    known = [batch.Xs, [batch.target], batch.own_targets, batch.soft_labels, batch.coordinates]
+    directions = [] if batch.directions is None else [batch.directions]
+    return [tensor for part in (*known, directions) for tensor in part]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,12 +28,12 @@ from hotview.losses.objective import Batch, Evaluation
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.batches import span
 from hotview.training.process_group import ProcessGroup, RowsByRank, RowShard
-from hotview.training.trainer import Trainer, Training, train_step
+from hotview.training.trainer import SingleTrainer, Training, train_step
 
 __all__ = ["DDPTrainer"]
 
 
-class DDPTrainer(Trainer):
+class DDPTrainer(SingleTrainer):
     """Takes the steps of one training together with the other processes.
 
     Parameters
@@ -55,7 +56,7 @@ class DDPTrainer(Trainer):
         process_group: ProcessGroup,
     ) -> None:
         check_no_batch_norm(training.network)
-        super().__init__([training], training.network, training.objective, learning_rate, precision)
+        super().__init__(training, learning_rate, precision)
         self.process_group = process_group
         starts = [view.starts for view in training.sampler.data.views]
         self.shard = RowShard.of(starts, process_group.rank, process_group.world_size)
@@ -78,23 +79,15 @@ class DDPTrainer(Trainer):
             for s, rows in enumerate(indices.rows)
         ]
         self.batch = network.batch = training.sampler.load(indices)
-        self._is_reduced = False
-        evaluation = train_step(
-            network,
-            self._objective,
-            self.optimizer,
-            self.batch,
-            training.generator,
-            self._reduce_gradients,
-        )
-        if not self._is_reduced:  # without a gradient, too, all must stop after the same step
-            self._all_reduce([])
-        return evaluation
-
-    def _reduce_gradients(self) -> None:
         groups = [] if self.optimizer is None else self.optimizer.param_groups
-        self._all_reduce([p for group in groups for p in group["params"]])
-        self._is_reduced = True
+        reduce = partial(self._all_reduce, [p for group in groups for p in group["params"]])
+        generator = training.generator
+        evaluation = train_step(
+            network, self._objective, self.optimizer, self.batch, generator, reduce
+        )
+        if self.optimizer is None or not evaluation.terms.total.requires_grad:
+            self._all_reduce([])  # without a gradient, too, all must stop after the same step
+        return evaluation
 
     def _all_reduce(self, parameters: list[Tensor]) -> None:
         """Average all gradients, and agree on interrupts, in one message."""

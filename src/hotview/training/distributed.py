@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,16 +112,13 @@ def _launch(device: torch.device, devices: int | str) -> tuple[torch.device, int
     for thread in threading.enumerate():
         if thread.name == "child-process-observer" and hasattr(thread, "_terminate_all"):
             # Fabric kills all processes when one is gone: not before the error names which.
-            thread._terminate_all = _delayed(thread._terminate_all)
+            thread._terminate_all = partial(_terminate_later, thread._terminate_all)
     return fabric.device, fabric.global_rank, fabric.world_size
 
 
-def _delayed(function: Callable[[], None]) -> Callable[[], None]:
-    def wait_and_call() -> None:
-        time.sleep(_KILL_DELAY)
-        function()
-
-    return wait_and_call
+def _terminate_later(terminate: Callable[[], None]) -> None:
+    time.sleep(_KILL_DELAY)
+    terminate()
 
 
 def _check_script() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.checkpoint import Checkpoint, broadcast_state
 from hotview.training.history import RunningMeans
 from hotview.training.pca import effective_ranks
-from hotview.training.process_group import Interrupt, ProcessGroup
+from hotview.training.process_group import ProcessGroup
 from hotview.training.progress import ProgressBar
 from hotview.training.trainer import Trainer, Training
 
@@ -138,7 +139,15 @@ def train(
         bar.step(trainer.epoch * n_steps + trainer.means.n)
         while trainer.epoch < schedule.max_epochs and not trainer.stopped:
             start = time.perf_counter()
-            evaluation = _take_steps(trainer, n_steps, interrupt, bar)
+            if not trainer.network.training:  # validation or a callback may have switched it
+                trainer.network.train()
+            with _explained_errors(trainer):
+                for _ in range(trainer.means.n, n_steps):
+                    evaluation = trainer.step()
+                    trainer.means.add(evaluation)
+                    bar.step()
+                    if interrupt.requested:
+                        break
             is_whole = trainer.means.n == n_steps
             if checkpoint is not None and not is_whole:
                 checkpoint.save(trainer, index)  # so that the rest of the epoch can follow
@@ -160,38 +169,25 @@ def train(
     return trainer.trainings
 
 
-def _take_steps(
-    trainer: Trainer, n_steps: int, interrupt: Interrupt, bar: ProgressBar
-) -> Evaluation:
-    """Take the remaining steps of an epoch; return the last evaluation."""
-    if not trainer.network.training:  # validation or a callback may have switched it
-        trainer.network.train()
-    while True:
-        try:
-            evaluation = trainer.step()
-        except (ArithmeticError, RuntimeError, ValueError) as error:
-            _explain(error, trainer)
-            raise
-        trainer.means.add(evaluation)
-        bar.step()
-        if interrupt.requested or trainer.means.n == n_steps:
-            return evaluation
-
-
-def _explain(error: Exception, trainer: Trainer) -> None:
-    """Raise an error with a remedy, if a step failed for lack of rows or by divergence."""
-    if _BATCH_NORM_ERROR in str(error):
-        raise ValueError(
-            "Expected every step to see at least 2 rows of a view, because an encoder of your "
-            f"own normalizes over them, but one saw a single row ({error}). Raise batch_size, "
-            "or normalize each row, by torch.nn.LayerNorm."
-        ) from error
-    network, Xs = trainer.network, [] if trainer.batch is None else trainer.batch.Xs
-    with torch.no_grad():
-        Zs = network.embed(network.encode(Xs)) if Xs else []
-        tensors = [*Zs, *trainer.objective.parameters()]
-        if not all(bool(x.square().sum().isfinite()) for x in tensors):
-            raise _divergence(trainer.epoch + 1, str(error)) from error
+@contextmanager
+def _explained_errors(trainer: Trainer) -> Iterator[None]:
+    """Explain errors of a step that lack of rows or divergence has caused."""
+    try:
+        yield
+    except (ArithmeticError, RuntimeError, ValueError) as error:
+        if _BATCH_NORM_ERROR in str(error):
+            raise ValueError(
+                "Expected every step to see at least 2 rows of a view, because an encoder of your "
+                f"own normalizes over them, but one saw a single row ({error}). Raise batch_size, "
+                "or normalize each row, by torch.nn.LayerNorm."
+            ) from error
+        network, Xs = trainer.network, [] if trainer.batch is None else trainer.batch.Xs
+        with torch.no_grad():
+            Zs = network.embed(network.encode(Xs)) if Xs else []
+            tensors = [*Zs, *trainer.objective.parameters()]
+            if not all(bool(x.square().sum().isfinite()) for x in tensors):
+                raise _divergence(trainer.epoch + 1, str(error)) from error
+        raise
 
 
 def _divergence(epoch: int, details: str) -> FloatingPointError:

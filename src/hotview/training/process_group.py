@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -147,12 +147,7 @@ class Interrupt:
                     signal.signal(number, self._handle)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._restore()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -243,18 +238,11 @@ class RowShard:
     @classmethod
     def of(cls, starts: Sequence[IntArray], rank: int, world_size: int) -> RowShard:
         """Divide views, given where their tables begin and end."""
-        edges = [
-            np.array(
-                [
-                    start + shard_of_rank(n, r, world_size).start
-                    for start, n in zip(view[:-1].tolist(), np.diff(view).tolist(), strict=True)
-                    for r in range(world_size)
-                ]
-                + [view[-1]],
-                dtype=np.int64,
-            )
-            for view in starts
-        ]
+        edges, ranks = [], range(world_size)
+        for view in starts:
+            tables = zip(view[:-1].tolist(), np.diff(view).tolist(), strict=True)
+            inner = [t + shard_of_rank(n, r, world_size).start for t, n in tables for r in ranks]
+            edges.append(np.array([*inner, view[-1]], dtype=np.int64))
         return cls(rank, world_size, edges)
 
     def owners(self, s: int, rows: IntArray) -> IntArray:
