@@ -52,7 +52,7 @@ def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
     alone, shared = SingleTrainer(make(), 0.001), DDPTrainer(make(), 0.001, "float32", ranks)
 
     def by_oneself(threads: int) -> None:
-        if ranks.is_first:
+        if ranks.is_rank_zero:
             torch.set_num_threads(threads)
             alone.step()
 
@@ -70,11 +70,11 @@ def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
     times = dict.fromkeys(contestants, float("inf"))
     for _ in range(rounds):
         for how, work in contestants.items():
-            ranks.first(lambda: None)  # all begin at once
+            ranks.on_rank_zero(lambda: None)  # all begin at once
             times[how] = min(times[how], best_times({how: work}, 1, burst)[how])
-    batch = alone.members[0].sampler.pick()
+    batch = alone.trainings[0].sampler.draw_indices()
     encoder_dim = alone.network.maps[0].in_features
-    parameters = sum(p.numel() for m in alone.members[0].modules for p in m.parameters())
+    parameters = sum(p.numel() for m in alone.trainings[0].modules for p in m.parameters())
     return {
         "seconds": times,
         "floats_of_features": sum(map(len, batch.rows)) * int(encoder_dim),
@@ -85,7 +85,7 @@ def measure(name: str, ranks: Any, rounds: int) -> dict[str, Any]:
 def run_as_rank(out: Path, rounds: int) -> None:
     ranks = launch_processes(torch.device("cpu"), 1)
     found = {name: measure(name, ranks, rounds) for name in CASES}
-    if ranks.is_first:
+    if ranks.is_rank_zero:
         out.write_text(json.dumps(found))
 
 

@@ -13,9 +13,8 @@ hotview does anything, Python with torch and scikit-learn has some 240 MB.
 
 The floors, measured in the same run: an epoch has to read all bytes once (the files from beginning
 to end, by numpy), and to take its steps (the same number of steps, all on one batch that lies in
-memory). Reading ahead hides the first behind the second where the disk is fast enough. How long a
-step waits for its rows is the time within `Sampler.draw`, with and without reading ahead, over the
-same steps, in turns. The first step, for which nothing can be read ahead, is told apart.
+memory). How long a step waits for its rows is the time within `Sampler.draw`. The first step is
+reported separately.
 
 The classifier learns without pseudo-labels, one replica, all rows linked and labeled. Parquet has
 1.2 million rows: it is unpacked once into a mapped file, by row groups, and then is as any other.
@@ -56,7 +55,7 @@ TARGETS = {
     "encoder: 2 GB over its memory": 1.0,
     "classifier: 2 GB over its memory": 1.0,
     "parquet: 2 GB over its memory": 1.0,
-    "step on rows in memory over step on rows read ahead": 0.9,
+    "step on rows in memory over step on rows read": 0.9,
 }
 
 
@@ -91,11 +90,7 @@ FITS: dict[str, Callable[..., Any]] = {"encoder": fit_encoder, "classifier": fit
 def measure(
     kind: str, paths: list[Path], device: str, steps: int | None, rows: str
 ) -> dict[str, Any]:
-    """Fit once; `rows` are "read ahead", "read" when they are wanted, or "in memory"."""
-    from hotview.training import batches
-
-    if rows != "read ahead":
-        batches.READS_AHEAD = 0
+    """Fit once; `rows` are "read" in every step, or "in memory"."""
     views = [np.load(path, mmap_mode="r") for path in paths]
     is_cold = forget(paths)
     start = time.perf_counter()
@@ -151,7 +146,7 @@ def watched_draws(begin: Callable[[], object], *, once: bool) -> Iterator[list[f
 def measure_reading(paths: list[Path]) -> dict[str, Any]:
     """Seconds to read all files from the disk, and one from memory, and to look at its rows."""
     from hotview._validation import check_tables
-    from hotview.training.columns import scan_tables
+    from hotview.training.column_scaler import scan_tables
 
     found = {}
     if forget(paths):
@@ -223,13 +218,13 @@ def jobs_of(device: str, steps: int, *, quick: bool) -> list[tuple[str, str, int
     """What is fitted: who, which time, how many steps (None: an epoch), and how rows come."""
     is_short = quick or device == "cuda"  # where all rows are
     turns = [1] if is_short else [1, 2]
-    ways = ["read ahead"] + ["in memory"] * (device == "cpu") + ["read"] * (not is_short)
+    ways = ["read"] + ["in memory"] * (device == "cpu")
     jobs: list[tuple[str, str, int | None, str]] = [
         ("encoder", f"turn {i}", steps, rows) for i in turns for rows in ways
     ]
     if not quick:
-        jobs.append(("classifier", "", steps, "read ahead"))
-        jobs.append(("encoder", "whole epoch", None, "read ahead"))
+        jobs.append(("classifier", "", steps, "read"))
+        jobs.append(("encoder", "whole epoch", None, "read"))
     return jobs
 
 
@@ -249,11 +244,9 @@ def ratios_of(found: dict[str, Any]) -> dict[str, float]:
         rows: min(fit["step_ms"] for fit in turns if fit["rows"] == rows)
         for rows in dict.fromkeys(fit["rows"] for fit in turns)
     }
-    names = {"in memory": "in memory", "read": "read when wanted"}
-    for rows, what in names.items():
-        if rows in best:
-            name = f"step on rows {what} over step on rows read ahead"
-            ratios[name] = best[rows] / best["read ahead"]
+    if "in memory" in best:
+        name = "step on rows in memory over step on rows read"
+        ratios[name] = best["in memory"] / best["read"]
     return ratios
 
 

@@ -49,7 +49,7 @@ from rich.table import Table
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators.batched_fit import fit_batched
-from hotview.estimators.fit import _team
+from hotview.estimators.fit import _make_trainer
 from hotview.estimators.network_fit import NetworkFit
 from hotview.training.precision import in_precision
 from hotview.training.threads import suited_threads
@@ -117,25 +117,25 @@ class Contestant:
 
     def __init__(self, size: str, device: str, precision: str, compiled: bool) -> None:
         fit = NetworkFit(SIZES[size](device, precision), null=False)
-        self.team = _team([fit.prepare({})], fit)
-        self.device, self.batch_size = fit.device, self.team.members[0].sampler.batch_size
+        self.trainer = _make_trainer([fit.prepare({})], fit)
+        self.device, self.batch_size = fit.device, self.trainer.trainings[0].sampler.batch_size
         self.legacy = compiled and precision == "tf32"
-        network: Any = self.team.network
+        network: Any = self.trainer.network
         network.train()
         if compiled:
             network.encode = compile_pass(network.encoders)
             network.reconstruct = compile_pass(network.decoders)
-            self.team.rounded = in_precision(network, precision)
+            self.trainer.rounded_network = in_precision(network, precision)
 
     def step(self, n: int = 1) -> None:
         """Take some steps."""
-        with suited_threads(self.team.network, self.batch_size, self.device), known(self.legacy):
+        with suited_threads(self.trainer.network, self.batch_size, self.device), known(self.legacy):
             for _ in range(n):
-                self.team.step()
+                self.trainer.step()
 
     def n_operations(self) -> int:
         """Products and sums of encoders and decoders in a step."""
-        network = self.team.network
+        network = self.trainer.network
         once = [2 * p.numel() for m in (network.encoders, network.decoders) for p in m.parameters()]
         first = [2 * next(iter(encoder.parameters())).numel() for encoder in network.encoders]
         return self.batch_size * (3 * sum(once) - sum(first))

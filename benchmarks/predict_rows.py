@@ -56,7 +56,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators import base
-from hotview.training.columns import Columns
+from hotview.training.column_scaler import ColumnScaler
 
 N_VIEWS, N_COLUMNS, N_CLASSES, N_FIT, N_LABELED = 6, 64, 10, 10_000, 200
 PLAIN: dict[str, Any] = {"pseudo_labels": False, "n_estimators": 1, "fusion": "average"}
@@ -227,7 +227,7 @@ def named_reading(*, ahead: bool) -> Iterator[None]:
 
     Where rows are read ahead, in a thread beside, only what the device has to wait for counts.
     """
-    apply, check = Columns.apply, base.check_finite
+    apply, check = ColumnScaler.transform, base.check_finite
 
     def named(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*arguments: Any) -> Any:
@@ -238,11 +238,11 @@ def named_reading(*, ahead: bool) -> Iterator[None]:
 
     base.check_finite = named(check)
     if not ahead:
-        Columns.apply = named(apply)  # type: ignore[method-assign]
+        ColumnScaler.transform = named(apply)  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Columns.apply, base.check_finite = apply, check  # type: ignore[method-assign]
+        ColumnScaler.transform, base.check_finite = apply, check  # type: ignore[method-assign]
 
 
 def spend(call: Callable[[Views], Any], views: Views, device: str) -> dict[str, float]:

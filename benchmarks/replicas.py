@@ -27,7 +27,7 @@ from hotview import MultiViewClassifier
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators import fit
 from hotview.estimators.batched_fit import fit_batched
-from hotview.training.loop import SingleTrainer
+from hotview.training.trainer import SingleTrainer
 from paper.estimators import constructor_parameters
 from paper.models import SETTINGS
 
@@ -49,7 +49,7 @@ def make_fits(n: int, device: str, regularizer: str) -> list[Any]:
 
 
 def eager(trainings: Any, fit: Any, ranks: Any) -> Any:
-    """A team of one that calls every operation from Python, on a GPU too."""
+    """A trainer that calls every operation from Python, on a GPU too."""
     return SingleTrainer(trainings[0], fit["learning_rate"])
 
 
@@ -59,12 +59,12 @@ def one_by_one(fits: list[Any]) -> None:
 
 
 def one_by_one_eagerly(fits: list[Any]) -> None:
-    usual = fit._team
-    fit._team = eager
+    usual = fit._make_trainer
+    fit._make_trainer = eager
     try:
         one_by_one(fits)
     finally:
-        fit._team = usual
+        fit._make_trainer = usual
 
 
 def together(fits: list[Any]) -> None:

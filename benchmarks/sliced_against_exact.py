@@ -58,8 +58,7 @@ from hotview.losses import LSCCA, Coupling, NoCoupling, SWPairwise, Terms
 from hotview.losses.orthogonality import orthogonality
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import draw_directions, sliced_cost
-from hotview.training.effective_rank import effective_rank
-from hotview.training.pca import agree_on_signs
+from hotview.training.pca import align_signs, effective_rank
 from paper.estimators import constructor_parameters
 from paper.models import SETTINGS
 
@@ -151,7 +150,7 @@ def principal_components(trial: Trial, *, whiten: bool) -> Encode:
     scores = {
         name: fitted[name].transform(scalers[name].transform(X)) for name, X in trial.rows.items()
     }
-    signs = dict(zip(scores, agree_on_signs(list(scores.values())), strict=True))
+    signs = dict(zip(scores, align_signs(list(scores.values())), strict=True))
     sizes = {name: np.sqrt(D / Y.var(0).sum()) for name, Y in scores.items()}
 
     def encode(views: Clouds) -> Clouds:

@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 
 from hotview.datasets import read_views
 from hotview.ot import sinkhorn
-from hotview.training.pca import agree_on_signs
+from hotview.training.pca import align_signs
 from paper.json_files import write_json
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "without_links.json"
@@ -60,7 +60,7 @@ def match_components(views: dict[str, Any], n: int) -> tuple[Any, dict[str, Any]
         spread = Z.std(axis=0)
         ratios[name] = round(float((spread[0] / spread[-1]) ** 2), 4)
         clouds.append(Z / spread)
-    ZA, ZB = (Z * signs for Z, signs in zip(clouds, agree_on_signs(clouds), strict=True))
+    ZA, ZB = (Z * signs for Z, signs in zip(clouds, align_signs(clouds), strict=True))
     C = torch.as_tensor(cdist(ZA, ZB, "sqeuclidean") / n)
     plan = sinkhorn(C, reg=REG, relative=True)
     # Components of equal variances are arbitrary, and so is what follows from them.

@@ -5,7 +5,7 @@ import pytest
 
 from hotview._lazy import LazyRows
 from hotview._validation import check_tables
-from hotview.training.columns import scan_tables
+from hotview.training.column_scaler import scan_tables
 
 X = np.random.default_rng(0).normal(size=(10, 3))
 EDGES = np.array([0, 3, 3, 7, 10])  # nothing is in the second block
@@ -109,30 +109,26 @@ def test_a_table_fills_the_rows_it_returns():
     assert rows.filled == []
     np.testing.assert_array_equal(table.rows(np.array([5, 4])), X[[5, 4]])
     assert rows.filled == [2]
-    table.touch(slice(7, 9))
-    assert rows.filled == [2, 3]
     np.testing.assert_array_equal(table.rows(slice(0, 9)), X[:9])
 
 
 def test_a_process_fills_only_its_own_rows(monkeypatch):
-    from hotview.training import columns
 
-    monkeypatch.setattr(columns, "_CHUNK", 6)  # two rows at a time
+    monkeypatch.setattr(column_scaler, "_CHUNK", 6)  # two rows at a time
     rows = Counted(np.arange(0, 11, 2))
-    scanner = columns._Scanner("a")
-    scanner.look_at(check_tables([rows])["view_0"], columns.own_rows(10, 1, 2))
+    scanner = column_scaler._Scanner("a")
+    scanner.scan(check_tables([rows])["view_0"], column_scaler.shard_of_rank(10, 1, 2))
     assert rows.filled == [2, 3, 4]  # rows 5 to 9
 
 
 def test_means_are_those_of_the_array_to_the_last_bit(monkeypatch):
-    from hotview.training import columns
+    from hotview.training import column_scaler
 
-    for name, value in (("_LARGE", 1), ("_CHUNK", 15), ("_FITTING", 6)):
-        monkeypatch.setattr(columns, name, value)  # two rows at a time of an array, else five
+    for name, value in (("_LARGE", 1), ("_CHUNK", 15), ("_CACHED", 6)):
+        monkeypatch.setattr(column_scaler, name, value)  # two rows at a time of an array, else five
     how = {"standardize": True, "impute": None}
     found, expected = (
-        scan_tables("a", list(check_tables([one]).values()), **how).columns
-        for one in (Counted(), X)
+        scan_tables("a", list(check_tables([one]).values()), **how).scaler for one in (Counted(), X)
     )
     np.testing.assert_array_equal(found.mean, expected.mean)
     np.testing.assert_array_equal(found.scale, expected.scale)

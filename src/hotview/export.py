@@ -26,7 +26,7 @@ from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.knn import Basis, KNNPredictor
 from hotview.semisupervised.predictors import RidgePredictor, ViewPredictors
-from hotview.training.columns import EXTREME, Columns
+from hotview.training.column_scaler import EXTREME, ColumnScaler
 
 __all__ = ["to_onnx"]
 
@@ -205,7 +205,7 @@ class _Reader(nn.Module):
     scale: Tensor
     fill: Tensor | None
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: ColumnScaler) -> None:
         super().__init__()
         for name in ("mean", "scale", "fill"):
             values = getattr(columns, name)

@@ -43,13 +43,13 @@ class _Logger(ABC):
         epoch : Epoch
             The argument of callbacks.
         """
-        if epoch.number <= self._last.get(epoch.replica, 0):  # of another fit
+        if epoch.number <= self._last.get(epoch.member, 0):  # of another fit
             self.close()
-        if epoch.replica not in self._runs:
-            self._runs[epoch.replica] = self._begin(epoch.replica, is_first=not self._runs)
-        self._last[epoch.replica] = epoch.number
+        if epoch.member not in self._runs:
+            self._runs[epoch.member] = self._begin(epoch.member, is_first=not self._runs)
+        self._last[epoch.member] = epoch.number
         values = {name: value for name, value in epoch.row.items() if name != "epoch"}
-        self._runs[epoch.replica].write(epoch.number, values)
+        self._runs[epoch.member].write(epoch.number, values)
 
     def close(self) -> None:
         """End the open runs. The next epoch begins new ones."""

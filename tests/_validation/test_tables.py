@@ -217,21 +217,6 @@ def test_rows_are_those_asked_for_whatever_holds_them(kind):
         np.testing.assert_array_equal(table.rows(rows), X[rows])
     table.rows(np.array([1]))[:] = 7
     assert X.max() == 11
-    table.touch(slice(1, 3))  # whatever it is
-
-
-def test_touching_looks_at_every_page(tmp_path):
-    path = tmp_path / "a.npy"
-    np.save(path, np.zeros((1000, 256), dtype=np.float32))  # four rows in a page
-    looked = []
-
-    class Watched(np.ndarray):
-        def __getitem__(self, where):
-            looked.append(where)
-            return super().__getitem__(where)
-
-    ViewTable(np.load(path, mmap_mode="r").view(Watched)).touch(slice(100, 900))
-    assert looked[0] == (slice(100, 900, 4), 0)
 
 
 @pytest.mark.parametrize("order", ("C", "F"))

@@ -129,24 +129,24 @@ def test_a_full_disk_behind_the_output_is_an_error(model):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("rank", "speaks"), ((0, False), (1, False), (1, True)))
-def test_of_several_processes_one_speaks(rank, speaks):
+@pytest.mark.parametrize(("rank", "is_reporter"), ((0, False), (1, False), (1, True)))
+def test_one_of_several_processes_prints_the_error(rank, is_reporter):
     program = """
 from hotview.cli.runner import run_command
 from hotview.training.process_group import ProcessLostError
 
 def fail():
     print("working")
-    raise ProcessLostError("rank 0 is gone", speaks=SPEAKS)
+    raise ProcessLostError("rank 0 is gone", is_reporter=IS_REPORTER)
 
 run_command(fail)
-""".replace("SPEAKS", str(speaks))
+""".replace("IS_REPORTER", str(is_reporter))
     ranks = {"TORCHELASTIC_RUN_ID": "x", "RANK": str(rank)}
     command, environment = [sys.executable, "-c", program, "fit"], {**os.environ, **ranks}
     found = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert found.returncode == 1
     assert found.stdout == ("working\n" if rank == 0 else "")
-    assert found.stderr == ("hotview: rank 0 is gone\n" if rank == 0 or speaks else "")
+    assert found.stderr == ("hotview: rank 0 is gone\n" if rank == 0 or is_reporter else "")
 
 
 @pytest.mark.parametrize("rank", (0, 1))

@@ -594,15 +594,15 @@ def test_a_callback_may_leave_the_network_in_evaluation_mode():
 def test_ctrl_c_in_the_last_pass_does_not_lose_what_was_learned(monkeypatch):
     import signal
 
-    from hotview.training import view_plan
+    from hotview.estimators import network_fit
 
-    draw = view_plan.draw_null
+    draw = network_fit.draw_null
 
     def pressed(*arguments):
         signal.raise_signal(signal.SIGINT)
         return draw(*arguments)
 
-    monkeypatch.setattr(view_plan, "draw_null", pressed)
+    monkeypatch.setattr(network_fit, "draw_null", pressed)
     with pytest.warns(UserWarning, match="interrupted"):
         model = small(coupling="hot-reference").fit(LINKED, Y, unaligned=UNALIGNED)
     assert model.plan_ is not None
@@ -857,12 +857,12 @@ def test_labels_in_another_order_than_their_rows_are_refused_everywhere():
         model.score(views, y[::-1])
 
 
-def test_callbacks_are_told_the_replica_whatever_team_it_is_in():
+def test_callbacks_get_the_ensemble_member():
     data = make_views(90, n_views=3, n_groups=1, labeled=0.8, random_state=0)
     linked = {name: X.astype(float) for name, X in data.linked.items()}
     linked["view_0"][::3] = np.nan  # so that networks differ in shape
     seen = []
     model = MultiViewClassifier(max_epochs=2, n_estimators=4, pseudo_labels=False, random_state=0)
-    model.set_params(callbacks=[lambda epoch: seen.append((epoch.replica, epoch.number))])
+    model.set_params(callbacks=[lambda epoch: seen.append((epoch.member, epoch.number))])
     model.fit(linked, data.linked_target, unaligned=data.views)
     assert sorted(seen) == [(r, number) for r in range(4) for number in (1, 2)]

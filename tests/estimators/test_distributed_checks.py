@@ -18,10 +18,10 @@ class Second(ProcessGroup):
         self.heard = First()
         check_same_everywhere(first, self.heard)
 
-    def first(self, ask):
+    def on_rank_zero(self, compute):
         return self.heard.told
 
-    def collect(self, array):
+    def all_gather_arrays(self, array):
         return [*self.heard.said, array]
 
 
@@ -31,11 +31,11 @@ class First(ProcessGroup):
     def __init__(self):
         super().__init__(0, 2)
 
-    def first(self, ask):
-        self.told = ask()
+    def on_rank_zero(self, compute):
+        self.told = compute()
         return self.told
 
-    def collect(self, array):
+    def all_gather_arrays(self, array):
         self.said = [array]
         return self.said
 

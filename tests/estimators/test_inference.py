@@ -14,7 +14,7 @@ from hotview.estimators.inference import (
     predict_ensemble,
 )
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.training.columns import Columns
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
 
 N_FEATURES, N_CLASSES, N = (2, 3), 4, 6
@@ -38,7 +38,9 @@ def make_tables(n=N):
 
 def as_rows(X):
     D = X.shape[1]
-    return ViewRows([ViewTable(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
+    return ViewRows(
+        [ViewTable(X)], ColumnScaler(np.zeros(D), np.ones(D), None), torch.device("cpu")
+    )
 
 
 def fuse(*, joint=True, alone=False, heads=(True, True)):
@@ -192,8 +194,10 @@ def test_parts_are_concluded_from_one_by_one(monkeypatch, size):
 
 def test_every_row_is_read_once_for_all_networks(monkeypatch):
     rows, read = as_rows(make_tables()[0]), []
-    once = Columns.apply
-    monkeypatch.setattr(Columns, "apply", lambda self, X: read.append(len(X)) or once(self, X))
+    once = ColumnScaler.transform
+    monkeypatch.setattr(
+        ColumnScaler, "transform", lambda self, X: read.append(len(X)) or once(self, X)
+    )
     encode_rows([make_network()] * 3, 0, rows, "features")
     assert read == [N]
 

@@ -16,7 +16,7 @@ from hotview.losses import HOTReference, SWReference
 from hotview.nn.mlp import make_mlp
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.training.batches import TrainingRows
-from hotview.training.columns import Columns
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.pca import principal_components
 from hotview.training.rows import ViewRows
 
@@ -25,7 +25,9 @@ HIDDEN, N_FEATURES, N_COMPONENTS = (16,), 6, 4
 
 def as_rows(X):
     D = X.shape[1]
-    return ViewRows([ViewTable(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
+    return ViewRows(
+        [ViewTable(X)], ColumnScaler(np.zeros(D), np.ones(D), None), torch.device("cpu")
+    )
 
 
 def make_data(tables):

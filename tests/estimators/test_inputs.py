@@ -49,12 +49,12 @@ def test_linked_tables_come_first():
 def test_every_view_is_scanned_over_all_its_tables():
     source = make_source({"a": table(0, 2), "b": table(3, 4)}, {"a": table(4)})
     scans = read_source(source, standardize=True, impute=None, device=CPU).scans
-    np.testing.assert_allclose(scans["a"].columns.mean, [2, 2.5])
-    np.testing.assert_allclose(scans["a"].columns.scale, np.sqrt(8 / 3))
-    np.testing.assert_allclose(scans["b"].columns.mean, [3.5, 4])
-    assert scans["a"].columns.fill is None
+    np.testing.assert_allclose(scans["a"].scaler.mean, [2, 2.5])
+    np.testing.assert_allclose(scans["a"].scaler.scale, np.sqrt(8 / 3))
+    np.testing.assert_allclose(scans["b"].scaler.mean, [3.5, 4])
+    assert scans["a"].scaler.fill is None
     np.testing.assert_array_equal(
-        read_source(source, standardize=True, impute="mean", device=CPU).views[0].columns.fill,
+        read_source(source, standardize=True, impute="mean", device=CPU).views[0].scaler.fill,
         [2, 2.5],
     )
 

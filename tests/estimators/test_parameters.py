@@ -201,7 +201,7 @@ def test_devices_is_a_number_of_processes(change, message):
 
 
 def test_without_devices_there_is_one_process():
-    assert not pick_processes(DEFAULTS).is_shared
+    assert not pick_processes(DEFAULTS).is_distributed
 
 
 def test_every_process_gets_a_device_of_its_own():

@@ -53,7 +53,7 @@ def test_the_precision_is_the_one_that_was_used(asked, used):
 def test_remarks_are_warned_of_and_kept_once():
     views = {name: np.c_[X, np.ones(len(X))] for name, X in DATA.views.items()}
     encoder = hv.MultiViewEncoder(**SMALL)
-    with pytest.warns(UserWarning, match="Columns with a single value") as caught:
+    with pytest.warns(UserWarning, match="ColumnScaler with a single value") as caught:
         encoder.fit(views)
     assert encoder.fit_warnings_ == [str(one.message) for one in caught]
     assert encoder.fit(DATA.views).fit_warnings_ == []
@@ -62,7 +62,7 @@ def test_remarks_are_warned_of_and_kept_once():
 def test_remarks_of_fits_at_once_belong_to_each():
     views = {name: np.c_[X, np.ones(len(X))] for name, X in DATA.views.items()}
     first, second = hv.MultiViewEncoder(**SMALL), hv.MultiViewEncoder(**SMALL)
-    with pytest.warns(UserWarning, match="Columns with a single value"):
+    with pytest.warns(UserWarning, match="ColumnScaler with a single value"):
         fit_batched([(first, {"Xs": DATA.views}), (second, {"Xs": views})])
     assert (len(first.fit_warnings_), len(second.fit_warnings_)) == (0, 1)
 

@@ -7,7 +7,7 @@ import torch
 from hotview.federated import Joint, Message, Settings
 from hotview.federated.agreement import Agreement
 from hotview.federated.joint import Stage, read_stage, write_stage
-from hotview.training.recorder import History
+from hotview.training.history import History
 
 W = np.full((2, 3), 1 / 6, dtype=np.float32)
 CODES = np.array([1, -1, 0])

@@ -4,7 +4,7 @@ import numpy as np
 
 from hotview.federated import Joint
 from hotview.federated.outcome import write_outcome
-from hotview.training.recorder import History
+from hotview.training.history import History
 
 
 def test_what_the_coordinator_knows_can_be_read(tmp_path):

@@ -22,7 +22,7 @@ from hotview.semisupervised.graph import (
 from hotview.semisupervised.knn import root_mean_square
 from hotview.semisupervised.propagation import make_graph, normalize_by_class_mass
 from hotview.training.batches import TrainingRows
-from hotview.training.columns import Columns
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.pca import principal_components
 from hotview.training.rows import ViewRows
 
@@ -50,7 +50,7 @@ def make_tables(sizes=(70, 60), columns=(5, 4), n_linked=20, gap=4.0, seed=0):
 
 def make_data(tables, aligned, target, own=(), own_target=()):
     views = [
-        ViewRows([ViewTable(X)], Columns(np.zeros(X.shape[1]), np.ones(X.shape[1]), None), CPU)
+        ViewRows([ViewTable(X)], ColumnScaler(np.zeros(X.shape[1]), np.ones(X.shape[1]), None), CPU)
         for X in tables
     ]
     return TrainingRows(views, aligned, np.asarray(target), list(own), list(own_target))

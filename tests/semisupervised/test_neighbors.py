@@ -8,7 +8,7 @@ from sklearn.neighbors import NearestNeighbors
 from hotview._validation import ViewTable
 from hotview.semisupervised import neighbors
 from hotview.semisupervised.neighbors import find_nearest, nearest_neighbors
-from hotview.training.columns import scan_tables
+from hotview.training.column_scaler import scan_tables
 from hotview.training.rows import ViewRows
 
 

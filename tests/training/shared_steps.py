@@ -18,7 +18,7 @@ import hotview as hv
 from hotview._validation import check_tables
 from hotview.datasets import make_views
 from hotview.estimators.network_fit import NetworkFit
-from hotview.training.columns import scan_tables
+from hotview.training.column_scaler import scan_tables
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
 
@@ -87,61 +87,63 @@ CASES = {
 }
 
 
-def take_steps(team):
+def take_steps(trainer):
     """Terms of every step, and all weights in the end."""
-    steps = [team.step().terms for _ in range(N_STEPS)]
-    weights = [p.detach().reshape(-1) for m in team.members[0].modules for p in m.parameters()]
+    steps = [trainer.step().terms for _ in range(N_STEPS)]
+    weights = [p.detach().reshape(-1) for m in trainer.trainings[0].modules for p in m.parameters()]
     terms = [[part.detach() for part in step.parts.values()] for step in steps]
     return {"terms": torch.tensor(terms).numpy(), "weights": torch.cat(weights).numpy()}
 
 
-def scan(ranks=None):
+def scan(group=None):
     """What is seen in two tables with holes, of sizes that nobody can divide."""
     random = np.random.default_rng(0)
     tables = [random.normal(5, 2, size=(n, 3)) for n in (1, 7)]
     tables[1][2] = np.nan
     tables[1][4, 1] = np.nan
     views = list(check_tables(tables).values())
-    found = scan_tables("x", views, standardize=True, impute="mean", ranks=ranks)
-    columns = found.columns
+    found = scan_tables("x", views, standardize=True, impute="mean", process_group=group)
+    columns = found.scaler
     return np.stack([columns.mean, columns.scale, columns.fill]), found.present
 
 
-def refuse(ranks=None):
+def refuse(group=None):
     """What is said of an entry that only the last process sees."""
     X = np.ones((9, 2))
     X[8, 1] = np.inf
     try:
-        scan_tables("x", [check_tables([X])["view_0"]], standardize=True, impute=None, ranks=ranks)
+        scan_tables(
+            "x", [check_tables([X])["view_0"]], standardize=True, impute=None, process_group=group
+        )
     except ValueError as error:
         return str(error)
 
 
-def stop_in_one(ranks):
+def stop_in_one(group):
     """How many steps every process takes when the last one hears Ctrl-C in the seventh."""
     training, n = CASES["reference"](), [0]
-    pick = training.sampler.pick
+    draw = training.sampler.draw_indices
 
     def count():
         n[0] += 1
-        if n[0] == 7 and ranks.rank == ranks.size - 1:
+        if n[0] == 7 and group.rank == group.world_size - 1:
             signal.raise_signal(signal.SIGINT)
-        return pick()
+        return draw()
 
-    training.sampler.pick = count
-    team = DDPTrainer(training, 0.003, "float32", ranks)
-    (outcome,) = train(team, Schedule(100, 10), ranks=ranks)
-    return [n[0], len(outcome.history), outcome.interrupted]
+    training.sampler.draw_indices = count
+    trainer = DDPTrainer(training, 0.003, "float32", group)
+    train(trainer, Schedule(100, 10), process_group=group)
+    return [n[0], len(training.history), training.interrupted]
 
 
-def fail_in_first(ranks):
+def fail_in_first(group):
     """The error of the first process, in all of them."""
 
     def fail():
         raise FileNotFoundError("no such file")
 
     try:
-        ranks.first(fail)
+        group.on_rank_zero(fail)
     except FileNotFoundError as error:
         return str(error)
 
@@ -150,27 +152,27 @@ def main(folder):
     """Take all steps, and ask the other processes about this and that."""
     from hotview.training.distributed import launch_processes
 
-    ranks = launch_processes(torch.device("cpu"), 1)
+    group = launch_processes(torch.device("cpu"), 1)
     found = {}
     for name, make in CASES.items():
-        team = DDPTrainer(make(), 0.003, "float32", ranks)
-        found |= {f"{name}.{k}": x for k, x in take_steps(team).items()}
-    found["scan"], present = scan(ranks)
+        trainer = DDPTrainer(make(), 0.003, "float32", group)
+        found |= {f"{name}.{k}": x for k, x in take_steps(trainer).items()}
+    found["scan"], present = scan(group)
     mixed = {"a": torch.arange(3) == 1, "b": torch.tensor(2.5), "c": torch.zeros(0, 4)}
     mixed["d"] = torch.tensor(7).expand(1)  # of stride 0
     wrong = {name: torch.zeros(()) for name in ("e", "f")}
-    shared = ranks.share(mixed if ranks.is_first else wrong)
+    shared = group.broadcast(mixed if group.is_rank_zero else wrong)
     told = {
-        "rank": ranks.rank,
+        "rank": group.rank,
         "present": [None if rows is None else rows.tolist() for rows in present],
-        "refused": refuse(ranks),
-        "steps": stop_in_one(ranks),
-        "error": fail_in_first(ranks),
-        "first": ranks.first(lambda: {"größe": float("inf"), "rank": ranks.rank}),
-        "collected": [x.tolist() for x in ranks.collect(np.arange(ranks.rank * 2))],
+        "refused": refuse(group),
+        "steps": stop_in_one(group),
+        "error": fail_in_first(group),
+        "first": group.on_rank_zero(lambda: {"größe": float("inf"), "rank": group.rank}),
+        "collected": [x.tolist() for x in group.all_gather_arrays(np.arange(group.rank * 2))],
         "shared": {name: [str(x.dtype), x.tolist()] for name, x in shared.items()},
     }
-    np.savez(folder / f"rank-{ranks.rank}.npz", told=json.dumps(told), **found)
+    np.savez(folder / f"rank-{group.rank}.npz", told=json.dumps(told), **found)
 
 
 if __name__ == "__main__":

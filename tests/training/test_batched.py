@@ -18,11 +18,12 @@ from hotview.losses import (
 from hotview.losses.objective import Objective
 from hotview.nn.multiview import Widths, make_network
 from hotview.training import batched
-from hotview.training.batched import BatchedTrainer, shape_of
+from hotview.training.batched import BatchedTrainer
 from hotview.training.batches import Sampler, TrainingRows
-from hotview.training.columns import Columns
-from hotview.training.loop import Schedule, SingleTrainer, Training, train
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.loop import Schedule, train
 from hotview.training.rows import ViewRows
+from hotview.training.trainer import SingleTrainer, Training
 
 COLUMNS, NAMES, N, R = (4, 5, 3, 6), ("a", "b", "c", "d"), 60, 3
 COUPLINGS = {
@@ -55,7 +56,7 @@ def make_training(
     views = [
         ViewRows(
             [ViewTable(random.normal(size=(N, D)).astype(np.float32))],
-            Columns(np.zeros(D), np.ones(D), None),
+            ColumnScaler(np.zeros(D), np.ones(D), None),
             torch.device(device),
             often=True,
         )
@@ -81,7 +82,7 @@ def make_training(
         class_weight=own.get("class_weight"),
     ).to(device)
     sampler = Sampler(data, 20, random, couples=True, aligned=coupling in ("lscca", "dgcca"))
-    return Training(network, objective, sampler, seeded(r + 10), own.get("score"))
+    return Training(network, objective, sampler, seeded(r + 10), own.get("score"), r)
 
 
 def run_alone(trainings, schedule):
@@ -239,8 +240,8 @@ def test_replicas_may_share_their_rows(shared):
         return trainings
 
     together, alone = several(), several()
-    team = BatchedTrainer(together, 0.01)
-    train(team, Schedule(2, view_names=NAMES))
+    trainer = BatchedTrainer(together, 0.01)
+    train(trainer, Schedule(2, view_names=NAMES))
     run_alone(alone, Schedule(2, view_names=NAMES))
     check_same(together, alone)
 
@@ -280,27 +281,27 @@ def test_a_callback_sees_every_replica_and_stops_it_alone():
 
 
 def test_shapes_tell_what_cannot_go_together():
-    same = shape_of(make_training(0))
-    assert shape_of(make_training(1)) == same
-    assert shape_of(make_training(1, n_classes=3)) == same
+    same = make_training(0).shape
+    assert make_training(1).shape == same
+    assert make_training(1, n_classes=3).shape == same
     fewer = make_training(1)
     target = copy.deepcopy(fewer.sampler.data.target)
     target[5] = -1
     data = TrainingRows(fewer.sampler.data.views, fewer.sampler.data.aligned, target)
     fewer.sampler = Sampler(data, 20, np.random.default_rng(0), couples=True, aligned=False)
-    assert shape_of(fewer) != same
+    assert fewer.shape != same
 
 
 @pytest.mark.parametrize("room", (2**28, 20_000, 1), ids=("all", "some", "one by one"))
 def test_what_is_drawn_ahead_is_what_would_be_drawn(room, monkeypatch):
-    monkeypatch.setattr(batched, "_AHEAD", room)
+    monkeypatch.setattr(batched, "_BUFFER", room)
     together, alone = ([make_training(r) for r in range(R)] for _ in range(2))
     schedule = Schedule(4, view_names=NAMES)
-    team = BatchedTrainer(together, 0.01)
-    team.draw_ahead(4 * schedule.steps(together[0].sampler.n_steps))
-    assert len(team._ahead) == {2**28: 12, 20_000: 5, 1: 1}[room]
-    train(team, schedule)
-    assert len(team._ahead) == 0
+    trainer = BatchedTrainer(together, 0.01)
+    trainer.draw_in_advance(4 * together[0].sampler.n_steps)
+    assert len(trainer._drawn) == {2**28: 12, 20_000: 5, 1: 1}[room]
+    train(trainer, schedule)
+    assert len(trainer._drawn) == 0
     run_alone(alone, schedule)
     check_same(together, alone)
     for one, other in zip(together, alone, strict=True):
@@ -312,7 +313,7 @@ def test_a_callback_may_change_the_network_of_every_replica():
     seen = []
 
     def shrink(epoch):
-        seen.append((epoch.number, epoch.replica))
+        seen.append((epoch.number, epoch.member))
         with torch.no_grad():
             epoch.network.maps[0].weight.mul_(0.1)
 

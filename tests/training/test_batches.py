@@ -5,13 +5,14 @@ from functools import cached_property
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hotview._validation import ViewTable
-from hotview.training import batches, row_streams
-from hotview.training import rows as training_rows
-from hotview.training.batches import Sampler, TrainingRows
-from hotview.training.columns import Columns
-from hotview.training.row_sharding import RowShard, ShardAssignment, own_rows
+from hotview.training import batches
+from hotview.training.batches import Sampler, ShuffledIndices, TrainingRows, window_size
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.process_group import RowsByRank, RowShard, shard_of_rank
 from hotview.training.rows import ViewRows
 
 
@@ -36,7 +37,7 @@ def make_rows(sizes=(50, 30, 20), n_columns=2, kind=ViewTable):
     views = []
     for s, n in enumerate(sizes):
         X = (1000 * s + np.arange(n)[:, None] + np.zeros(n_columns)).astype(np.float32)
-        columns = Columns(np.zeros(n_columns), np.ones(n_columns), None)
+        columns = ColumnScaler(np.zeros(n_columns), np.ones(n_columns), None)
         views.append(ViewRows([kind(X)], columns, torch.device("cpu")))
     return views
 
@@ -302,118 +303,6 @@ def test_the_memory_of_a_step_does_not_depend_on_the_number_of_rows():
     assert peaks[1] < 1.5 * peaks[0]
 
 
-@pytest.fixture
-def _far(monkeypatch):
-    """Small tables are read as large ones are: in windows, and ahead."""
-    for module, name, value in (
-        (training_rows, "_SMALL", 0),
-        (row_streams, "_LARGE", 0),
-        (row_streams, "_LEAST", 0),
-        (row_streams, "_BLOCKS", 4),
-    ):
-        monkeypatch.setattr(module, name, value)
-
-
-def labeled_twice():
-    """Rows for every purpose: linked ones with a label and without, and some with their own."""
-    own = [np.array([3, 8, 40, 41]), np.empty(0, dtype=np.int64), np.array([7])]
-    data = replace(
-        with_aligned(target=[-1, 0, 1] * 4), own=own, own_target=[o * 0 + 2 for o in own]
-    )
-    graph = [random_numbers(s).integers(0, n, size=(n, 4)) for s, n in enumerate((50, 30, 20))]
-    return replace(data, neighbors=graph)
-
-
-@pytest.mark.usefixtures("_far")
-@pytest.mark.parametrize("make", (unlabeled, with_aligned, labeled_twice))
-@pytest.mark.parametrize("aligned", (False, True))
-def test_reading_ahead_changes_nothing(make, aligned, monkeypatch):
-    if make is unlabeled and aligned:
-        return
-    ahead = sampler(make(), 7, aligned=aligned)
-    found = [ahead.draw() for _ in range(30)]
-    assert ahead._ahead is not None
-    monkeypatch.setattr(batches, "READS_AHEAD", 0)
-    plain = sampler(make(), 7, aligned=aligned)
-    for batch in found:
-        expected = plain.draw()
-        assert row_numbers(batch) == row_numbers(expected)
-        assert torch.equal(batch.target, expected.target)
-        assert all(map(torch.equal, batch.own_targets, expected.own_targets))
-    assert plain._ahead is None
-    # Neither has drawn any more than the other, whatever was read.
-    assert ahead.random.bit_generator.state == plain.random.bit_generator.state
-
-
-@pytest.mark.usefixtures("_far")
-def test_reading_ahead_follows_streams_that_are_put_elsewhere():
-    drawn = sampler(unlabeled(), 7)
-    for _ in range(3):
-        drawn.draw()
-    states = [stream.state for stream in drawn.streams if stream is not None]
-    random = drawn.random.bit_generator.state
-    first = [row_numbers(drawn.draw()) for _ in range(12)]
-    before = drawn._ahead
-    for stream, state in zip((s for s in drawn.streams if s is not None), states, strict=True):
-        stream.state = state
-    drawn.random.bit_generator.state = random
-    assert [row_numbers(drawn.draw()) for _ in range(12)] == first
-    assert drawn._ahead is not before
-
-
-@pytest.mark.usefixtures("_far")
-def test_an_error_of_the_reader_is_raised_in_the_step_that_needs_the_rows():
-    class Failing(ViewTable):
-        def rows(self, rows):
-            if 3 in rows:
-                raise OSError("the disk is gone")
-            return super().rows(rows)
-
-    drawn = sampler(TrainingRows(make_rows((64, 64), kind=Failing), np.empty((0, 2), int)), 4)
-    twin, seen = drawn._twin(), 0
-    while all(3 not in rows for rows in twin.pick().rows):
-        drawn.draw()
-        seen += 1
-    with pytest.raises(OSError, match="the disk is gone"):
-        drawn.draw()
-    assert seen < 16
-
-
-@pytest.mark.usefixtures("_far")
-@pytest.mark.parametrize("aligned", (False, True))
-def test_rows_are_touched_before_they_are_taken(aligned, monkeypatch):
-    monkeypatch.setattr(row_streams, "_BLOCKS", 8)
-    touched = {s: set() for s in range(2)}
-    data = TrainingRows(make_rows((400, 400)), np.stack([np.arange(400)] * 2, axis=1))
-    for s, view in enumerate(data.views):
-        view.touch = lambda start, end, s=s: touched[s].update(range(start, end))
-    drawn = sampler(data, 4, aligned=aligned)
-    for _ in range(50):
-        drawn.draw()
-    drawn._ahead._thread.shutdown(wait=True)
-    # Of every window but the first, half of the rows were taken by now, and more are coming.
-    assert all(len(rows) > 150 for rows in touched.values())
-
-
-def test_small_tables_are_not_read_ahead():
-    drawn = sampler(unlabeled())
-    drawn.draw()
-    assert drawn._ahead is None
-
-
-@pytest.mark.usefixtures("_far")
-def test_what_is_closed_reads_no_more_and_can_go_on():
-    one, other = sampler(unlabeled(), 7), sampler(unlabeled(), 7)
-    for _ in range(3):
-        assert row_numbers(one.draw()) == row_numbers(other.draw())
-    thread = one._ahead._thread
-    one.close()
-    assert one._ahead is None
-    assert thread._shutdown
-    for _ in range(3):
-        assert row_numbers(one.draw()) == row_numbers(other.draw())
-
-
 class ReadTable(ViewTable):
     """A table that remembers which rows were read."""
 
@@ -425,16 +314,12 @@ class ReadTable(ViewTable):
         self.read.update(np.arange(self.n_rows)[rows].tolist())
         return super().rows(rows)
 
-    def touch(self, rows):
-        self.read.update(range(*rows.indices(self.n_rows)))
 
-
-@pytest.mark.parametrize("far", (False, True))
-def test_processes_read_their_own_rows_and_together_all_of_a_batch(far, monkeypatch):
-    if far:  # then rows are read ahead, and pages of those that come later
-        monkeypatch.setattr(training_rows, "_SMALL", 0)
-        monkeypatch.setattr(row_streams, "_LARGE", 0)
-        monkeypatch.setattr(row_streams, "_LEAST", 8 * 20)
+@pytest.mark.parametrize("windows", (False, True))
+def test_processes_read_their_own_rows_and_together_all_of_a_batch(windows, monkeypatch):
+    if windows:
+        monkeypatch.setattr(batches, "_LARGE", 0)
+        monkeypatch.setattr(batches, "_LEAST", 8 * 20)
     sizes = (300, 200)
 
     def sampler(rank, n_ranks):
@@ -443,20 +328,150 @@ def test_processes_read_their_own_rows_and_together_all_of_a_batch(far, monkeypa
         one = Sampler(
             TrainingRows(views, aligned), 40, random_numbers(), couples=True, aligned=False
         )
-        one.share = RowShard.of([view.starts for view in views], rank, n_ranks)
+        one.shard = RowShard.of([view.starts for view in views], rank, n_ranks)
         return one
 
     whole, *parts = sampler(0, 1), sampler(0, 2), sampler(1, 2)
     for _ in range(20):
-        picks = whole.pick()
-        Xs = whole.fetch(picks).Xs
-        dealt = [one.fetch(one.pick()).Xs for one in parts]
+        indices = whole.draw_indices()
+        Xs = whole.load(indices).Xs
+        sharded = [one.load(one.draw_indices()).Xs for one in parts]
         for s, X in enumerate(Xs):
-            deal = ShardAssignment.of(parts[0].share.owners(s, picks.rows[s]), 2)
-            torch.testing.assert_close(torch.cat([part[s] for part in dealt])[deal.back], X)
+            by_rank = RowsByRank.of(parts[0].shard.owners(s, indices.rows[s]), 2)
+            gathered = torch.cat([part[s] for part in sharded])
+            torch.testing.assert_close(gathered[by_rank.inverse], X)
     for rank, one in enumerate(parts):
-        one.close()
         for view, n in zip(one.data.views, sizes, strict=True):
-            own = own_rows(n, rank, 2)
+            own = shard_of_rank(n, rank, 2)
             assert view.tables[0].read <= set(range(own.start, own.stop))
             assert len(view.tables[0].read) > 0
+
+
+def all_at_once(n, size, random):
+    """Batches of a stream of one window, the long way."""
+    rest = random.permutation(n)
+    while True:
+        if len(rest) < size:
+            order, here = random.permutation(n), set(rest.tolist())
+            others = [i for i in order if i not in here]
+            rest = np.array([*rest, *others, *(i for i in order if i in here)])
+        yield rest[:size]
+        rest = rest[size:]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    n=st.integers(1, 60),
+    size=st.integers(1, 70),
+    seed=st.integers(0, 100),
+    window=st.sampled_from((None, 1, 5, 30)),
+    blocks=st.sampled_from((1, 3, 128)),
+)
+def test_every_number_comes_once_before_any_comes_again(n, size, seed, window, blocks):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "_BLOCKS", blocks)
+        stream = ShuffledIndices(n, size, random_numbers(seed), window)
+        drawn = [stream.next_batch() for _ in range(1 + 4 * n // min(size, n))]
+    for batch in drawn:
+        assert len(batch) == min(size, n)
+        assert len(set(batch.tolist())) == len(batch)
+    numbers = np.concatenate(drawn)
+    for start in range(0, len(numbers) - n + 1, n):
+        assert sorted(numbers[start : start + n]) == list(range(n))
+
+
+@pytest.mark.parametrize("n", (1, 2, 7, 100, 5000))
+@pytest.mark.parametrize("size", (1, 3, 64))
+def test_one_window_is_a_permutation_of_all_numbers(n, size):
+    size, random = min(size, n), random_numbers(3)
+    stream, expected = (
+        ShuffledIndices(n, size, random, window=n),
+        all_at_once(n, size, random_numbers(3)),
+    )
+    for _ in range(3 + 3 * n // size):
+        assert np.array_equal(stream.next_batch(), next(expected))
+
+
+def test_the_order_is_new_in_every_pass():
+    stream = ShuffledIndices(100, 100, random_numbers())
+    first, second = stream.next_batch(), stream.next_batch()
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(first, np.arange(100))
+    assert np.array_equal(ShuffledIndices(100, 100, random_numbers()).next_batch(), first)
+
+
+@pytest.mark.parametrize("window", (None, 1))
+def test_numbers_of_the_next_round_in_a_batch_are_a_fair_draw(window, monkeypatch):
+    # Of four numbers, batches of three: the two that complete the second batch are any two others.
+    monkeypatch.setattr(batches, "_BLOCKS", 2)
+    counts = np.zeros(4)
+    for seed in range(2000):
+        stream = ShuffledIndices(4, 3, random_numbers(seed), window)
+        first, second = stream.next_batch(), stream.next_batch()
+        (left,) = set(range(4)) - set(first.tolist())
+        assert second[0] == left
+        counts[second[1:]] += 1
+    np.testing.assert_allclose(counts / 2000, 0.5, atol=0.05)
+
+
+def test_a_window_is_random_blocks_of_consecutive_numbers_in_any_order():
+    n, window = 100_000, 1280  # blocks of ten
+    stream = ShuffledIndices(n, 128, random_numbers(), window)
+    rounds = np.stack([[stream.next_batch() for _ in range(10)] for _ in range(n // window)])
+    for numbers in rounds.reshape(-1, window):
+        blocks, counts = np.unique(numbers // 10, return_counts=True)
+        assert (len(blocks), set(counts)) == (128, {10})
+        # Blocks are from anywhere, and neighbors in a block are neighbors no longer.
+        assert np.abs(numbers.mean() - n / 2) < 5 * n / np.sqrt(12 * 128)
+        assert np.mean(np.abs(np.diff(numbers)) < 10) < 0.05
+    # A batch of a window holds of every block as much as any other, up to chance.
+    held = [len(np.unique(batch // 10)) for batch in rounds.reshape(-1, 128)]
+    expected = 128 * (1 - (1 - 0.1) ** 10)
+    assert abs(np.mean(held) - expected) < 1
+
+
+def test_the_order_continues_from_its_state(monkeypatch):
+    monkeypatch.setattr(batches, "_BLOCKS", 4)
+    stream = ShuffledIndices(103, 10, random_numbers(), 20)
+    for _ in range(40):
+        state, random = stream.state, random_numbers()
+        random.bit_generator.state = stream.random.bit_generator.state
+        other = ShuffledIndices(103, 10, random_numbers(7), 20)
+        other.state, other.random = state, random
+        batch = stream.next_batch()
+        assert np.array_equal(other.next_batch(), batch)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    (np.array([103]), np.array([-1]), np.zeros(3), np.zeros((1, 1), dtype=int)),
+)
+def test_a_state_of_other_numbers_is_refused(wrong):
+    order = ShuffledIndices(103, 10, random_numbers(), 20)
+    for name in order.state:
+        with pytest.raises(ValueError, match=f"invalid {name} numbers"):
+            order.state = {**order.state, name: wrong}
+
+
+def test_many_numbers_are_never_all_in_memory(monkeypatch):
+    monkeypatch.setattr(batches, "_AT_ONCE", 1000)
+    monkeypatch.setattr(batches, "_WINDOW", 256)
+    assert len(ShuffledIndices(1000, 10, random_numbers()).remaining) == 1000
+    assert len(ShuffledIndices(1001, 10, random_numbers()).remaining) == 256
+    assert len(ShuffledIndices(1001, 10, random_numbers(), window=1001).remaining) == 256
+    assert len(ShuffledIndices(1001, 10, random_numbers(), window=512).remaining) == 512
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_columns", "batch_size", "window"),
+    (
+        (20_000, 3000, 400, 20_000),  # up to 256 MB, any order
+        (2**20, 64, 400, 2**20),
+        (2**20 + 1, 64, 400, 2**18),  # beyond, 64 MB
+        (10**7, 64, 5000, 500_000),  # or a hundred batches
+        (10**7, 64, 65_536, 2**20),  # up to 256 MB
+        (10, 10**8, 400, 1),
+    ),
+)
+def test_windows_are_long_stretches_of_large_tables(n_rows, n_columns, batch_size, window):
+    assert window_size(n_rows, n_columns, batch_size) == window

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from hotview._archive import read_archive, write_archive
-from hotview.training import row_streams, rows
+from hotview.training import batches
 from hotview.training.batched import BatchedTrainer
-from hotview.training.checkpoint import _CHECKPOINT, Checkpoint, CheckpointSlot, read_checkpoint
-from hotview.training.loop import Schedule, SingleTrainer, Training, train
+from hotview.training.checkpoint import _CHECKPOINT, Checkpoint, read_checkpoint
+from hotview.training.loop import Schedule, train
+from hotview.training.trainer import SingleTrainer, Training
 
 MAKE = runpy.run_path(str(Path(__file__).parent / "test_loop.py"))
 NAMES, weights_of, N_EPOCHS = MAKE["NAMES"], MAKE["weights_of"], 6
@@ -54,17 +55,17 @@ def make_training(seed, coupling="hot-reference", *, drops=False, score=False):
     return member
 
 
-def make_team(n, **options):
+def make_trainer(n, **options):
     trainings = [make_training(seed, **options) for seed in range(n)]
     torch.manual_seed(99)
     return SingleTrainer(trainings[0], 0.01) if n == 1 else BatchedTrainer(trainings, 0.01)
 
 
-def results(team, outcomes):
-    weights = [x.clone() for m in team.members for f in m.modules for x in f.state_dict().values()]
-    rows = [{k: v for k, v in row.items() if k != "seconds"} for o in outcomes for row in o.history]
-    drawn = [m.sampler.random.random() for m in team.members]
-    drawn += [torch.rand(1, generator=m.generator).item() for m in team.members]
+def results(trainings):
+    weights = [x.clone() for t in trainings for m in t.modules for x in m.state_dict().values()]
+    rows = [{k: v for k, v in row.items() if k != "seconds"} for t in trainings for row in t.rows]
+    drawn = [t.sampler.random.random() for t in trainings]
+    drawn += [torch.rand(1, generator=t.generator).item() for t in trainings]
     return weights, rows, [*drawn, torch.rand(1).item()]
 
 
@@ -85,53 +86,52 @@ OPTIONS = {
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_going_on_from_any_epoch_gives_the_same_bits(tmp_path, n, options):
     schedule = Schedule(N_EPOCHS, view_names=NAMES, checkpoint_every=1)
-    team = make_team(n, **options)
-    whole = results(team, train(team, schedule))
+    trainer = make_trainer(n, **options)
+    whole = results(train(trainer, schedule))
     for stop in (1, 4, N_EPOCHS):
         path = tmp_path / f"{stop}.checkpoint"
         first = Checkpoint(path, {"seed": 0})
-        train(make_team(n, **options), Schedule(stop, view_names=NAMES), CheckpointSlot(first, 0))
-        team = make_team(n, **options)
-        place = CheckpointSlot(read_checkpoint(path), 0)
-        assert_same(results(team, train(team, schedule, place)), whole)
+        train(make_trainer(n, **options), Schedule(stop, view_names=NAMES), first)
+        trainer = make_trainer(n, **options)
+        checkpoint = read_checkpoint(path)
+        assert_same(results(train(trainer, schedule, checkpoint)), whole)
 
 
 @pytest.mark.parametrize("n", (1, 2))
-def test_what_is_drawn_in_windows_and_read_ahead_is_gone_on_with(tmp_path, n, monkeypatch):
-    for module, name in ((rows, "_SMALL"), (row_streams, "_LARGE"), (row_streams, "_LEAST")):
-        monkeypatch.setattr(module, name, 0)
-    monkeypatch.setattr(row_streams, "_BLOCKS", 4)
+def test_an_order_in_windows_is_resumed(tmp_path, n, monkeypatch):
+    for name, value in (("_LARGE", 0), ("_LEAST", 0), ("_BLOCKS", 4)):
+        monkeypatch.setattr(batches, name, value)
     test_going_on_from_any_epoch_gives_the_same_bits(tmp_path, n, {})
     # Not by chance: in windows the order is another.
-    found = results(team := make_team(n), train(team, Schedule(1, view_names=NAMES)))
+    found = results(train(make_trainer(n), Schedule(1, view_names=NAMES)))
     monkeypatch.undo()
-    other = results(team := make_team(n), train(team, Schedule(1, view_names=NAMES)))
+    other = results(train(make_trainer(n), Schedule(1, view_names=NAMES)))
     assert found[1] != other[1]
 
 
 @pytest.mark.parametrize("n", (1, 3))
 def test_the_best_weights_and_patience_are_gone_on_with(tmp_path, n):
     schedule = Schedule(40, view_names=NAMES, patience=3)
-    team = make_team(n, score=True)
-    whole = results(team, train(team, schedule))
+    trainer = make_trainer(n, score=True)
+    whole = results(train(trainer, schedule))
     assert len(whole[1]) < 40 * n  # or patience was not needed
     for stop in (2, 4, 40):
         first = Checkpoint(tmp_path / "a.checkpoint", {})
         shorter = Schedule(stop, view_names=NAMES, patience=3)
-        train(make_team(n, score=True), shorter, CheckpointSlot(first, 0))
-        team = make_team(n, score=True)
-        place = CheckpointSlot(read_checkpoint(first.path), 0)
-        assert_same(results(team, train(team, schedule, place)), whole)
+        train(make_trainer(n, score=True), shorter, first)
+        trainer = make_trainer(n, score=True)
+        checkpoint = read_checkpoint(first.path)
+        assert_same(results(train(trainer, schedule, checkpoint)), whole)
 
 
 @pytest.mark.parametrize("n", (1, 2))
 @pytest.mark.parametrize("step", (1, 5, 8))
 def test_what_was_interrupted_within_an_epoch_is_gone_on_with(tmp_path, n, step):
     schedule = Schedule(N_EPOCHS, view_names=NAMES, checkpoint_every=100)
-    team = make_team(n)
-    whole = results(team, train(team, schedule))
-    team, first = make_team(n), Checkpoint(tmp_path / "a.checkpoint", {})
-    take, taken = team.step, []
+    trainer = make_trainer(n)
+    whole = results(train(trainer, schedule))
+    trainer, first = make_trainer(n), Checkpoint(tmp_path / "a.checkpoint", {})
+    take, taken = trainer.step, []
 
     def interrupted():
         taken.append(take())
@@ -139,12 +139,12 @@ def test_what_was_interrupted_within_an_epoch_is_gone_on_with(tmp_path, n, step)
             signal.raise_signal(signal.SIGINT)
         return taken[-1]
 
-    team.step = interrupted
-    assert all(outcome.interrupted for outcome in train(team, schedule, CheckpointSlot(first, 0)))
+    trainer.step = interrupted
+    assert all(training.interrupted for training in train(trainer, schedule, first))
     assert len(taken) == step
-    team = make_team(n)
-    place = CheckpointSlot(read_checkpoint(first.path), 0)
-    assert_same(results(team, train(team, schedule, place)), whole)
+    trainer = make_trainer(n)
+    checkpoint = read_checkpoint(first.path)
+    assert_same(results(train(trainer, schedule, checkpoint)), whole)
 
 
 def test_nothing_is_written_twice(tmp_path):
@@ -152,20 +152,20 @@ def test_nothing_is_written_twice(tmp_path):
     schedule = Schedule(4, view_names=NAMES, checkpoint_every=2)
     written = []
     write = first.write
-    first.write = lambda: (written.append(first.teams[0].facts["epoch"]), write())
-    train(make_team(1), schedule, CheckpointSlot(first, 0))
+    first.write = lambda: (written.append(first.trainers[0].facts["epoch"]), write())
+    train(make_trainer(1), schedule, first)
     assert written == [2, 4]
 
 
 def test_teams_are_kept_side_by_side(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {"why": "so"})
     schedule = Schedule(2, view_names=NAMES)
-    train(make_team(1), schedule, CheckpointSlot(checkpoint, 0))
-    train(make_team(2), schedule, CheckpointSlot(checkpoint, 1))
+    train(make_trainer(1), schedule, checkpoint)
+    train(make_trainer(2), schedule, checkpoint, 1)
     found = read_checkpoint(checkpoint.path)
     assert found.facts["why"] == "so"
-    assert [len(state.facts["members"]) for state in found.teams] == [1, 2]
-    for state, other in zip(found.teams, checkpoint.teams, strict=True):
+    assert [len(state.facts["trainings"]) for state in found.trainers] == [1, 2]
+    for state, other in zip(found.trainers, checkpoint.trainers, strict=True):
         assert state.facts == other.facts
         assert state.tensors.keys() == other.tensors.keys()
         assert all(torch.equal(x, other.tensors[name]) for name, x in state.tensors.items())
@@ -173,23 +173,23 @@ def test_teams_are_kept_side_by_side(tmp_path):
 
 def test_a_checkpoint_does_not_change_while_training_goes_on(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
-    team = make_team(2)
-    train(team, Schedule(2, view_names=NAMES), CheckpointSlot(checkpoint, 0))
-    before = copy.deepcopy(checkpoint.teams[0].tensors)
-    train(team, Schedule(2, view_names=NAMES))
-    assert all(torch.equal(x, before[name]) for name, x in checkpoint.teams[0].tensors.items())
+    trainer = make_trainer(2)
+    train(trainer, Schedule(2, view_names=NAMES), checkpoint)
+    before = copy.deepcopy(checkpoint.trainers[0].tensors)
+    train(trainer, Schedule(4, view_names=NAMES))
+    assert all(torch.equal(x, before[name]) for name, x in checkpoint.trainers[0].tensors.items())
 
 
 def test_fewer_epochs_than_were_made_are_refused(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
-    train(make_team(1), Schedule(3, view_names=NAMES), CheckpointSlot(checkpoint, 0))
+    train(make_trainer(1), Schedule(3, view_names=NAMES), checkpoint)
     with pytest.raises(ValueError, match=r"Expected max_epochs to be at least 3.* but it is 2"):
-        train(make_team(1), Schedule(2, view_names=NAMES), CheckpointSlot(checkpoint, 0))
+        train(make_trainer(1), Schedule(2, view_names=NAMES), checkpoint)
 
 
 def test_what_was_left_half_written_is_cleared_away(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
-    train(make_team(1), Schedule(1, view_names=NAMES), CheckpointSlot(checkpoint, 0))
+    train(make_trainer(1), Schedule(1, view_names=NAMES), checkpoint)
     draft, other = tmp_path / ".a-12345678.checkpoint", tmp_path / ".a-2-12345678.checkpoint"
     draft.write_bytes(b"half")
     other.write_bytes(b"of another")
@@ -199,15 +199,15 @@ def test_what_was_left_half_written_is_cleared_away(tmp_path):
 
 
 def change_team(tensors, facts):
-    facts["teams"][0]["members"] = []
+    facts["trainers"][0]["trainings"] = []
 
 
 def change_streams(tensors, facts):
-    tensors["0.stream.0.0"] = torch.tensor([1000])
+    tensors["0.0.order.0.remaining"] = torch.tensor([1000])
 
 
 def change_random(tensors, facts):
-    facts["teams"][0]["members"][0]["random"] = {"bit_generator": "other"}
+    facts["trainers"][0]["trainings"][0]["random"] = {"bit_generator": "other"}
 
 
 def lose_weights(tensors, facts):
@@ -217,23 +217,23 @@ def lose_weights(tensors, facts):
 @pytest.mark.parametrize("change", (change_team, change_streams, change_random, lose_weights))
 def test_a_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, change):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
-    train(make_team(1), Schedule(1, view_names=NAMES), CheckpointSlot(checkpoint, 0))
+    train(make_trainer(1), Schedule(1, view_names=NAMES), checkpoint)
     archive = read_archive(checkpoint.path, _CHECKPOINT)
-    change(archive.tensors, archive.metadata)
-    write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, archive.metadata)
-    place = CheckpointSlot(read_checkpoint(checkpoint.path), 0)
+    change(archive.tensors, archive.facts)
+    write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, archive.facts)
+    checkpoint = read_checkpoint(checkpoint.path)
     with pytest.raises(ValueError, match=r"a checkpoint that hotview saved, but its parts do not"):
-        train(make_team(1), Schedule(2, view_names=NAMES), place)
+        train(make_trainer(1), Schedule(2, view_names=NAMES), checkpoint)
 
 
 def test_replicas_that_take_turns_do_not_go_on_together(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
-    train(make_team(1), Schedule(1, view_names=NAMES), CheckpointSlot(checkpoint, 0))
+    train(make_trainer(1), Schedule(1, view_names=NAMES), checkpoint)
     with pytest.raises(ValueError, match="trains 2 at a time, but it is of one that trains 1"):
-        train(make_team(2), Schedule(2, view_names=NAMES), CheckpointSlot(checkpoint, 0))
+        train(make_trainer(2), Schedule(2, view_names=NAMES), checkpoint)
 
 
 def test_another_file_is_refused(tmp_path):
-    write_archive(tmp_path / "a.checkpoint", _CHECKPOINT, {}, {"teams": 3})
-    with pytest.raises(ValueError, match="does not tell of any training"):
+    write_archive(tmp_path / "a.checkpoint", _CHECKPOINT, {}, {"trainers": 3})
+    with pytest.raises(ValueError, match="does not describe any training"):
         read_checkpoint(tmp_path / "a.checkpoint")

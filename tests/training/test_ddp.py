@@ -73,7 +73,7 @@ def test_processes_see_in_parts_of_tables_what_one_sees_in_the_whole(processes, 
         assert said["present"] == [None, present[1].tolist()]
 
 
-def test_all_refuse_what_one_has_seen(told, script):
+def test_all_ranks_raise_the_error_of_one(told, script):
     assert "infinity in 1 entry, the first in row 8, column 1" in script["refuse"]()
     assert [said["refused"] for said in told] == [script["refuse"]()] * 2
 
@@ -82,11 +82,11 @@ def test_all_stop_after_the_step_in_which_one_heard_ctrl_c(told):
     assert [said["steps"] for said in told] == [[7, 1, True]] * 2
 
 
-def test_an_error_of_the_first_is_everybodys(told):
+def test_an_error_of_rank_0_is_raised_on_all_ranks(told):
     assert [said["error"] for said in told] == ["no such file"] * 2
 
 
-def test_what_the_first_says_all_know(told):
+def test_results_of_rank_0_are_broadcast(told):
     assert [said["rank"] for said in told] == [0, 1]
     assert [said["first"] for said in told] == [{"größe": float("inf"), "rank": 0}] * 2
     expected = {
@@ -98,7 +98,7 @@ def test_what_the_first_says_all_know(told):
     assert [said["shared"] for said in told] == [expected] * 2
 
 
-def test_arrays_of_any_length_are_collected(told):
+def test_arrays_of_any_length_are_gathered(told):
     assert [said["collected"] for said in told] == [[[], [0, 1]]] * 2
 
 

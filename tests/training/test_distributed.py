@@ -5,14 +5,16 @@ import runpy
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.distributed import HashStore
 
 import hotview as hv
-from hotview.training.distributed import under_torchrun
+from hotview.training.distributed import agree_on_token, under_torchrun
 
 SCRIPT = Path(__file__).parent / "shared_fits.py"
 
@@ -171,3 +173,26 @@ def test_what_processes_drew_for_themselves_is_refused_in_all_of_them(folder, sc
         for name in script["LOOSE"]:
             assert f"rows of view {name!r}" in told["data"]
         assert "rank 1 has other max_epochs than rank 0" in told["length"]
+
+
+def meet(store, size):
+    with ThreadPoolExecutor(size) as threads:
+        found = [threads.submit(agree_on_token, store, rank, size, 30.0) for rank in range(size)]
+        return [one.result() for one in found]
+
+
+@pytest.mark.parametrize("size", (1, 2, 5))
+def test_all_agree_and_never_on_what_was_before(size):
+    store = HashStore()
+    names = [meet(store, size) for _ in range(4)]  # the store is not swept between
+    assert all(len(set(once)) == 1 for once in names)
+    assert len({once[0] for once in names}) == 4
+
+
+def test_whoever_was_left_behind_by_others_does_not_count():
+    store = HashStore()
+    with pytest.raises(TimeoutError, match="some did not"):
+        agree_on_token(store, 1, 2, 0.1)  # the first never came
+    with pytest.raises(TimeoutError, match="some did not"):
+        agree_on_token(store, 0, 2, 0.1)  # and finds what it has left behind
+    assert len(set(meet(store, 2))) == 1

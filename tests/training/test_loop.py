@@ -19,17 +19,11 @@ from hotview.losses import (
 from hotview.losses.objective import Objective
 from hotview.nn.multiview import Widths, make_network
 from hotview.training.batches import Sampler, TrainingRows
-from hotview.training.columns import Columns
-from hotview.training.effective_rank import effective_rank
-from hotview.training.loop import (
-    Schedule,
-    SingleTrainer,
-    Training,
-    make_optimizer,
-    train,
-    train_step,
-)
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.loop import Schedule, train
+from hotview.training.pca import effective_rank
 from hotview.training.rows import ViewRows
+from hotview.training.trainer import SingleTrainer, Training, make_optimizer, train_step
 
 COLUMNS, N = (4, 3, 5), 40
 NAMES = ("a", "b", "c")
@@ -53,7 +47,7 @@ def make_data():
     views = []
     for D in COLUMNS:
         X = random.normal(size=(N, D)).astype(np.float32)
-        columns = Columns(np.zeros(D), np.ones(D), None)
+        columns = ColumnScaler(np.zeros(D), np.ones(D), None)
         views.append(ViewRows([ViewTable(X)], columns, torch.device("cpu")))
     return TrainingRows(views, np.stack([np.arange(N)] * 3, axis=1), np.arange(N) % 2)
 
@@ -79,8 +73,8 @@ def run(max_epochs=3, *, network=None, objective=None, sampler=None, rate=0.01, 
     score = options.pop("score", None)
     schedule = Schedule(max_epochs, view_names=NAMES, **options)
     training = Training(network, objective, sampler or make_sampler(), seeded(2), score)
-    (outcome,) = train(SingleTrainer(training, rate), schedule)
-    return outcome, network, objective
+    train(SingleTrainer(training, rate), schedule)
+    return training, network, objective
 
 
 def weights_of(*modules):
@@ -168,8 +162,8 @@ def test_references_are_trained(coupling):
 
 @pytest.mark.parametrize("coupling", COUPLINGS)
 def test_training_lowers_the_loss_and_records_it(coupling):
-    outcome, network, _ = run(30, objective=make_objective(coupling, 0.1))
-    history = outcome.history
+    training, network, _ = run(30, objective=make_objective(coupling, 0.1))
+    history = training.history
     assert history["epoch"] == list(range(1, 31))
     assert history["loss"][-1] < 0.8 * history["loss"][0]
     named = {"epoch", "loss", "seconds", *(f"effective_rank_{name}" for name in NAMES)}
@@ -180,7 +174,7 @@ def test_training_lowers_the_loss_and_records_it(coupling):
         assert row["seconds"] > 0
     assert ("marginal_error" in history.names) == coupling.startswith("hot")
     assert not network.training
-    assert not outcome.interrupted
+    assert not training.interrupted
 
 
 def test_a_row_is_the_mean_over_the_steps_of_its_epoch():
@@ -205,9 +199,16 @@ def test_steps_of_an_epoch(steps, n_draws):
     sampler, draws = make_sampler(), []
     draw = sampler.draw
     sampler.draw = lambda: draws.append(1) or draw()
-    outcome, _, _ = run(3, sampler=sampler, steps_per_epoch=steps)
+    training, _, _ = run(3, sampler=sampler, steps_per_epoch=steps)
     assert len(draws) == n_draws
-    assert len(outcome.history) == 3
+    assert len(training.history) == 3
+
+
+def test_steps_are_known_in_advance_without_patience_callbacks_and_checkpoints():
+    assert Schedule(3).is_fixed
+    assert not Schedule(3, patience=2).is_fixed
+    assert not Schedule(3, callbacks=(print,)).is_fixed
+    assert not Schedule(3, checkpoint_every=2).is_fixed
 
 
 def test_training_is_reproducible_bit_for_bit():
@@ -224,11 +225,11 @@ def test_a_callback_sees_every_epoch_and_can_stop():
         epoch.row["loss"] = -1.0  # its own copy
         epoch.stop = epoch.number == 3
 
-    outcome, network, _ = run(10, callbacks=[stop_at_the_third])
+    training, network, _ = run(10, callbacks=[stop_at_the_third])
     assert [number for number, *_ in seen] == [1, 2, 3]
-    assert [loss for _, loss, _ in seen] == outcome.history["loss"]
+    assert [loss for _, loss, _ in seen] == training.history["loss"]
     assert all(given is network for *_, given in seen)
-    assert not outcome.interrupted
+    assert not training.interrupted
 
 
 def test_every_callback_is_called():
@@ -252,8 +253,8 @@ def test_patience_stops_and_the_best_weights_come_back(patience, n_epochs, best)
         kept.append(weights_of(network, objective))
 
     options = {"score": lambda: next(scores), "callbacks": [remember], "patience": patience}
-    outcome, _, _ = run(8, network=network, objective=objective, **options)
-    assert outcome.history["validation_score"] == SCORES[:n_epochs]
+    training, _, _ = run(8, network=network, objective=objective, **options)
+    assert training.history["validation_score"] == SCORES[:n_epochs]
     # Network and references: those of one epoch belong together.
     assert same(weights_of(network, objective), kept[best - 1])
     if best < n_epochs:
@@ -306,9 +307,6 @@ class Pressing:
             signal.raise_signal(signal.SIGINT)
         return self.inner.draw()
 
-    def close(self):
-        self.inner.close()
-
 
 @pytest.fixture
 def _pythons_own_handler():
@@ -321,20 +319,20 @@ def _pythons_own_handler():
 @pytest.mark.usefixtures("_pythons_own_handler")
 def test_ctrl_c_stops_after_the_current_step():
     sampler = Pressing(6)
-    outcome, network, _ = run(10, sampler=sampler)
+    training, network, _ = run(10, sampler=sampler)
     assert sampler.n == 6
-    assert outcome.interrupted
-    assert outcome.history["epoch"] == [1, 2]
+    assert training.interrupted
+    assert training.history["epoch"] == [1, 2]
     assert not network.training
 
 
 @pytest.mark.usefixtures("_pythons_own_handler")
 def test_ctrl_c_between_epochs_stops_too():
-    outcome, _, _ = run(
+    training, _, _ = run(
         10, callbacks=[lambda e: e.number == 2 and signal.raise_signal(signal.SIGINT)]
     )
-    assert outcome.interrupted
-    assert len(outcome.history) == 2
+    assert training.interrupted
+    assert len(training.history) == 2
 
 
 @pytest.mark.usefixtures("_pythons_own_handler")

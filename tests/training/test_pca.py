@@ -1,17 +1,19 @@
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from hotview._validation import ViewTable
 from hotview.training import pca as pca_module
-from hotview.training.columns import Columns
-from hotview.training.pca import agree_on_signs, principal_components
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.pca import align_signs, effective_rank, principal_components, total_std
 from hotview.training.rows import ViewRows
 
 
 def as_rows(X, mean=0.0, scale=1.0):
     D = X.shape[1]
-    columns = Columns(np.full(D, mean), np.full(D, scale), None)
+    columns = ColumnScaler(np.full(D, mean), np.full(D, scale), None)
     return ViewRows([ViewTable(X)], columns, torch.device("cpu"))
 
 
@@ -85,33 +87,33 @@ def test_flipped_columns_are_flipped_back(seed):
     rng = np.random.default_rng(seed)
     flips = rng.choice([-1.0, 1.0], size=(5, 4))
     clouds = [rng.exponential(size=(200 + 10 * s, 4)) - 1 for s in range(5)]
-    found = agree_on_signs([Y * flip for Y, flip in zip(clouds, flips, strict=True)])
+    found = align_signs([Y * flip for Y, flip in zip(clouds, flips, strict=True)])
     np.testing.assert_array_equal(found, flips)
 
 
 def test_the_third_moment_decides_for_all():
     Y = skewed()
     for clouds in ([Y, Y], [-Y, -Y]):
-        (first, second) = agree_on_signs(clouds)
+        (first, second) = align_signs(clouds)
         assert first[0] == second[0] == (1 if clouds[0] is Y else -1)
 
 
 def test_clouds_may_differ_in_size_and_number_of_columns():
     Y = skewed()
-    found = agree_on_signs([np.hstack([Y, -Y]), -Y[:100], np.hstack([Y[:50], Y[:50], Y[:50]])])
+    found = align_signs([np.hstack([Y, -Y]), -Y[:100], np.hstack([Y[:50], Y[:50], Y[:50]])])
     assert [signs.tolist() for signs in found] == [[1, -1], [-1], [1, 1, 1]]
 
 
 def test_symmetric_and_constant_columns_are_no_trouble():
     symmetric = np.linspace(-1, 1, 101)[:, None]
-    found = agree_on_signs([symmetric, -symmetric, np.zeros((5, 1))])
+    found = align_signs([symmetric, -symmetric, np.zeros((5, 1))])
     assert all(abs(signs[0]) == 1 for signs in found)
 
 
 def test_a_sure_majority_outvotes_an_odd_one():
     Y = skewed(500)
     noise = np.random.default_rng(1).normal(size=(500, 1))
-    found = agree_on_signs([Y, noise, -Y, Y])
+    found = align_signs([Y, noise, -Y, Y])
     assert [found[s][0] for s in (0, 2, 3)] == [1, -1, 1]
 
 
@@ -120,3 +122,71 @@ def test_quantiles_are_numpys():
         Y = np.random.default_rng(n).normal(size=(n, 3))
         expected = np.quantile(Y, pca_module._QUANTILES, axis=0)
         np.testing.assert_allclose(pca_module._quantiles(Y), expected, rtol=0, atol=1e-12)
+
+
+def cloud(variances, n=4000, seed=0):
+    """Points whose covariance is diagonal with exactly these entries."""
+    generator = torch.Generator().manual_seed(seed)
+    Z = torch.randn(n, len(variances), generator=generator, dtype=torch.float64)
+    Q = torch.linalg.qr(Z - Z.mean(0)).Q * n**0.5
+    return (Q - Q.mean(0)) * torch.tensor(variances, dtype=torch.float64).sqrt()
+
+
+@pytest.mark.parametrize("d", (1, 2, 5, 10))
+def test_an_isotropic_cloud_has_the_rank_of_its_space(d):
+    assert effective_rank(cloud([2.0] * d)) == pytest.approx(d)
+
+
+def test_a_line_has_rank_1_and_a_plane_rank_2():
+    x, y = cloud([1.0, 1.0]).unbind(1)
+    assert effective_rank(torch.outer(x, torch.tensor([1.0, -2.0, 3.0]).double())) == pytest.approx(
+        1
+    )
+    plane = torch.stack([x, y, x + y, x - y], dim=1)
+    assert effective_rank(plane) == pytest.approx(2)
+
+
+@pytest.mark.parametrize("variances", ([4.0, 1.0], [9.0, 4.0, 1.0], [1.0, 1e-6]))
+def test_it_is_the_exponential_of_the_entropy_of_the_variances(variances):
+    shares = np.array(variances) / sum(variances)
+    expected = math.exp(-np.sum(shares * np.log(shares)))
+    assert effective_rank(cloud(variances)) == pytest.approx(expected)
+
+
+def test_moving_turning_and_scaling_change_nothing():
+    Z = cloud([4.0, 1.0, 0.5])
+    Q = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64)).Q
+    expected = effective_rank(Z)
+    for other in (Z + 100, Z @ Q, 1e-8 * Z, 1e8 * Z):
+        assert effective_rank(other) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("value", (0.0, 1.0, 0.1, 1e6))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+def test_a_point_has_rank_0(value, dtype):
+    assert effective_rank(torch.full((50, 3), value, dtype=dtype)) == 0
+    assert effective_rank(torch.full((1, 3), value, dtype=dtype)) == 0
+
+
+def test_a_small_cloud_far_away_is_not_a_point():
+    Z = cloud([1.0, 1.0]) * 0.01 + 10
+    assert effective_rank(Z.float()) == pytest.approx(2, rel=1e-3)
+
+
+def test_the_cloud_may_carry_a_gradient():
+    Z = cloud([1.0, 1.0]).requires_grad_()
+    assert type(effective_rank(Z)) is float
+    assert type(total_std(Z)) is float
+
+
+def test_the_total_std_is_the_root_of_the_total_variance():
+    assert total_std(cloud([9.0, 16.0]) + 50) == pytest.approx(5)
+    assert total_std(torch.ones(4, 2)) == 0
+    assert total_std(torch.tensor([[1.0], [-1.0]])) == 1
+
+
+def test_a_point_far_from_the_origin_has_rank_0_whatever_rounding_leaves():
+    Z = torch.full((1000, 4), 0.1, dtype=torch.float64) * 3
+    Z[::2] += 1e-12  # less than float32 would keep
+    assert effective_rank(Z) == 0.0
+    assert effective_rank(Z + torch.randn(1000, 4, generator=torch.Generator().manual_seed(0))) > 3

@@ -140,7 +140,7 @@ def test_tf32_is_off_again_after_an_error():
 
     before = setting()
     with pytest.raises(RuntimeError, match="no"):
-        module._in_tf32(fail, nn.Linear(2, 2), CPU)(make_rows())
+        module._in_tf32(fail, nn.ModuleList([nn.Linear(2, 2)]))(make_rows())
     assert setting() == before
 
 
@@ -199,9 +199,7 @@ class Watch(nn.Module):
 
 def as_on_a_gpu(network):
     """The network as it is with TF32 where there is any."""
-    encode = module._in_tf32(network.encode, network.encoders, CPU)
-    reconstruct = module._in_tf32(network.reconstruct, network.decoders, CPU)
-    return module._Rounded(network, encode, reconstruct)
+    return module._RoundedNetwork(network, module._in_tf32)
 
 
 def setting():

@@ -11,30 +11,33 @@ from hotview.training.process_group import (
     Interrupt,
     ProcessGroup,
     ProcessLostError,
+    RowsByRank,
+    RowShard,
+    shard_of_rank,
 )
 
 
-def test_one_process_asks_nobody():
-    ranks, x = ProcessGroup(), torch.arange(3.0)
-    assert ranks.is_first
-    assert not ranks.is_shared
-    assert ranks.first(lambda: [1, "a"]) == [1, "a"]
-    assert ranks.share({"x": x})["x"] is x
-    assert ranks.gather(x, [3])[0] is x
-    assert ranks.average(x) is x
-    (collected,) = ranks.collect(np.arange(2))
-    np.testing.assert_array_equal(collected, [0, 1])
-    assert type(ranks.listen()) is Interrupt
+def test_the_operations_of_a_single_process_return_their_arguments():
+    group, x = ProcessGroup(), torch.arange(3.0)
+    assert group.is_rank_zero
+    assert not group.is_distributed
+    assert group.on_rank_zero(lambda: [1, "a"]) == [1, "a"]
+    assert group.broadcast({"x": x})["x"] is x
+    assert group.all_gather(x, [3])[0] is x
+    assert group.all_reduce_mean(x) is x
+    (array,) = group.all_gather_arrays(np.arange(2))
+    np.testing.assert_array_equal(array, [0, 1])
+    assert type(group.catch_interrupt()) is Interrupt
 
 
 def test_errors_go_through():
-    with pytest.raises(ZeroDivisionError), ProcessGroup().telling():
-        ProcessGroup().first(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError), ProcessGroup().report_errors():
+        ProcessGroup().on_rank_zero(lambda: 1 / 0)
 
 
-def test_whoever_lost_the_others_may_be_the_one_to_tell():
-    assert ProcessLostError("gone").speaks
-    assert not ProcessLostError("gone", speaks=False).speaks
+def test_one_of_the_remaining_processes_reports_a_loss():
+    assert ProcessLostError("gone").is_reporter
+    assert not ProcessLostError("gone", is_reporter=False).is_reporter
 
 
 def press_ctrl_c():
@@ -52,10 +55,10 @@ def _pythons_own_handler():
 def test_the_first_is_remembered_and_the_second_stops_at_once():
     reached = []
     with Interrupt() as interrupt:
-        assert not interrupt.asked
+        assert not interrupt.requested
         press_ctrl_c()
         reached.append("after the first")
-        assert interrupt.asked
+        assert interrupt.requested
         with pytest.raises(KeyboardInterrupt):
             press_ctrl_c()
     assert reached == ["after the first"]
@@ -64,7 +67,7 @@ def test_the_first_is_remembered_and_the_second_stops_at_once():
 def test_a_signal_from_outside_is_the_same():
     with Interrupt() as interrupt:
         os.kill(os.getpid(), signal.SIGINT)
-        assert interrupt.asked
+        assert interrupt.requested
 
 
 @pytest.mark.parametrize("presses", (0, 1))
@@ -77,7 +80,7 @@ def test_the_handler_is_restored(presses):
         assert signal.getsignal(signal.SIGINT) != mine
         for _ in range(presses):
             press_ctrl_c()
-    assert interrupt.asked == bool(presses)
+    assert interrupt.requested == bool(presses)
     assert signal.getsignal(signal.SIGINT) is mine
 
 
@@ -104,7 +107,7 @@ def test_who_ignores_ctrl_c_keeps_ignoring_it():
     with Interrupt() as interrupt:
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         press_ctrl_c()
-        assert not interrupt.asked
+        assert not interrupt.requested
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
@@ -112,10 +115,10 @@ def test_one_inside_another():
     with Interrupt() as outer:
         with Interrupt() as inner:
             press_ctrl_c()
-        assert inner.asked
-        assert not outer.asked
+        assert inner.requested
+        assert not outer.requested
         press_ctrl_c()
-        assert outer.asked
+        assert outer.requested
 
 
 def test_outside_the_main_thread_it_does_nothing():
@@ -123,7 +126,7 @@ def test_outside_the_main_thread_it_does_nothing():
 
     def work():
         with Interrupt() as interrupt:
-            found.append((interrupt.asked, signal.getsignal(signal.SIGINT)))
+            found.append((interrupt.requested, signal.getsignal(signal.SIGINT)))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -131,12 +134,12 @@ def test_outside_the_main_thread_it_does_nothing():
     assert found == [(False, signal.default_int_handler)]
 
 
-def test_of_several_processes_one_only_hears_until_all_agree():
+def test_a_signal_is_only_received_until_all_processes_agree():
     with AgreedInterrupt(signal.SIGINT, signal.SIGTERM) as interrupt:
-        assert not interrupt.heard
+        assert not interrupt.received
         signal.raise_signal(signal.SIGTERM)
-        assert interrupt.heard
-        assert not interrupt.asked
+        assert interrupt.received
+        assert not interrupt.requested
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
@@ -145,4 +148,38 @@ def test_a_signal_that_counts_ends_nothing_else():
         with pytest.raises(KeyboardInterrupt):
             press_ctrl_c()  # which was not named
         signal.raise_signal(signal.SIGTERM)
-        assert interrupt.asked
+        assert interrupt.requested
+
+
+@pytest.mark.parametrize("n", (0, 1, 2, 7, 100))
+@pytest.mark.parametrize("size", (1, 2, 3, 8))
+def test_every_row_has_one_owner_and_no_rank_has_many_more_than_others(n, size):
+    parts = [np.arange(n)[shard_of_rank(n, rank, size)] for rank in range(size)]
+    np.testing.assert_array_equal(np.concatenate(parts), np.arange(n))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@pytest.mark.parametrize("size", (1, 2, 3, 8))
+def test_owners_are_those_of_every_table(size):
+    sizes = (5, 0, 1, 12)
+    starts = np.cumsum([0, *sizes])
+    expected = [
+        rank for n in sizes for rank in range(size) for _ in range(n)[shard_of_rank(n, rank, size)]
+    ]
+    for rank in range(size):
+        shard = RowShard.of([starts], rank, size)
+        rows = np.random.default_rng(0).permutation(18)
+        np.testing.assert_array_equal(shard.owners(0, rows), np.array(expected)[rows])
+        mine = [row for row in rows if expected[row] == rank]
+        np.testing.assert_array_equal(shard.select(0, rows), mine)
+
+
+def test_rows_grouped_by_rank_are_put_back_in_order():
+    random = np.random.default_rng(0)
+    owners, X = random.integers(3, size=20), random.normal(size=(20, 2))
+    by_rank = RowsByRank.of(owners, 4)  # the last rank has nothing
+    gathered = np.concatenate([X[positions] for positions in by_rank.positions])
+    np.testing.assert_array_equal(gathered[by_rank.inverse], X)
+    assert all(
+        (owners[positions] == rank).all() for rank, positions in enumerate(by_rank.positions)
+    )

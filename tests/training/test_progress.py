@@ -102,13 +102,13 @@ def test_a_terminal_gets_a_bar_with_the_terms(capsys):
 @pytest.mark.parametrize("where", ("_terminal", "_no_terminal"))
 def test_what_is_not_shown_prints_nothing(where, request, capsys):
     request.getfixturevalue(where)
-    run(20, 2, shown=False).say("done")
+    run(20, 2, shown=False).print("done")
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.usefixtures("_no_terminal")
 def test_a_line_can_be_said(capsys):
-    ProgressBar(1, shown=True).say("stopped [early] after 3 epochs: " + "x" * 200)
+    ProgressBar(1, shown=True).print("stopped [early] after 3 epochs: " + "x" * 200)
     assert capsys.readouterr().err == "stopped [early] after 3 epochs: " + "x" * 200 + "\n"
 
 

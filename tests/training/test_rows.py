@@ -10,12 +10,12 @@ from scipy import sparse
 
 import hotview as hv
 from hotview._validation import ViewTable
-from hotview.training.columns import Columns, scan_tables
+from hotview.training.column_scaler import ColumnScaler, scan_tables
 from hotview.training.rows import ViewRows
 
 CPU = torch.device("cpu")
 PARQUET = Path(__file__).parent / "parquet_fits.py"
-AS_THEY_ARE = Columns(np.zeros(2), np.ones(2), None)
+AS_THEY_ARE = ColumnScaler(np.zeros(2), np.ones(2), None)
 
 
 def numbered(n, start=0):
@@ -73,7 +73,7 @@ def test_what_was_scanned_is_what_is_taken():
     X[[0, 4]] = Y[6] = np.nan
     tables = [ViewTable(X), ViewTable(Y)]
     scan = scan_tables("a", tables, standardize=True, impute=None)
-    rows = ViewRows(tables, scan.columns, CPU, scan.present)
+    rows = ViewRows(tables, scan.scaler, CPU, scan.present)
     whole = np.concatenate([np.delete(X, [0, 4], 0), Y[:6]])
     expected = (whole - whole.mean(0)) / whole.std(0)
     np.testing.assert_allclose(rows.take(np.arange(13)), expected, rtol=1e-5, atol=1e-6)
@@ -108,7 +108,7 @@ def test_taking_rows_changes_nothing_and_copies_only_them():
     X = np.ones((100_000, 20), dtype=np.float32)  # 8 MB
     tables = [ViewTable(X), ViewTable(X[:1000])]
     X.flags.writeable = False
-    columns = Columns(np.ones(20), np.full(20, 2.0), None)
+    columns = ColumnScaler(np.ones(20), np.full(20, 2.0), None)
     tracemalloc.start()
     rows = ViewRows(tables, columns, CPU)
     taken = rows.take(np.arange(0, 100_100, 1001))
@@ -117,38 +117,6 @@ def test_taking_rows_changes_nothing_and_copies_only_them():
     assert rows.tables[0].data is X
     assert torch.equal(taken, torch.zeros(100, 20))
     assert peak < 100_000  # a batch is 8 kB, and rows that are all there are not counted
-
-
-class TouchedTable(ViewTable):
-    """A table that remembers which of its rows were touched."""
-
-    def touch(self, rows):
-        self.__dict__.setdefault("touched", []).append((rows.start, rows.stop))
-
-
-@pytest.mark.parametrize(
-    ("span", "first", "second"),
-    (
-        ((1, 3), [(1, 3)], []),
-        ((3, 7), [(3, 5)], [(1, 4)]),  # of rows 1, 3, 4 and 5, the first two
-        ((5, 9), [], [(1, 6)]),
-        ((6, 8), [], [(3, 5)]),
-        ((4, 4), [], []),
-    ),
-)
-def test_what_is_touched_is_where_the_rows_are(span, first, second):
-    tables = [TouchedTable(numbered(5)), TouchedTable(numbered(6))]
-    rows = ViewRows(tables, AS_THEY_ARE, CPU, [None, np.array([1, 3, 4, 5])])
-    rows.touch(*span)
-    assert [table.__dict__.get("touched", []) for table in tables] == [first, second]
-
-
-def test_only_large_tables_that_are_not_kept_are_far():
-    X = np.zeros((5, 2), dtype=np.float32)
-    assert not ViewRows([ViewTable(X)], AS_THEY_ARE, CPU).is_far
-    many = ViewTable(np.broadcast_to(X[:1], (2**23 + 1, 2)))  # of no memory
-    assert ViewRows([many], AS_THEY_ARE, CPU, often=True).is_far
-    assert not ViewRows([ViewTable(many.data[1:])], AS_THEY_ARE, CPU).is_far  # 64 MB, and no more
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -14,8 +14,6 @@ from hotview._types import Array, Views
 from hotview._validation.containers import StoredRows, column_names, container_of, matrix_of
 from hotview._validation.views import check_aligned, check_numeric, check_view, name_views
 
-_PAGE = 4096  # bytes of a memory page
-
 
 @dataclass(frozen=True)
 class ViewTable:
@@ -79,13 +77,6 @@ class ViewTable:
         part = data[rows]
         dense: Array = part.toarray() if hasattr(part, "toarray") else part
         return dense
-
-    def touch(self, rows: slice) -> None:
-        """Read one entry of every memory page of some rows, so that they are cached."""
-        data = self._loaded(rows)
-        if isinstance(data, np.ndarray):
-            step = max(1, _PAGE // max(1, data.strides[0]))
-            data[rows.start : rows.stop : step, 0].max()
 
     def _loaded(self, rows: Array | slice) -> Any:
         return self.data.load(rows) if isinstance(self.data, LazyRows) else self.data

@@ -22,7 +22,7 @@ from hotview.evaluation import (
 from hotview.persistence import check_model_path, save_model
 from hotview.report.figures import check_picture_path, new_figure, plot_matrix, save_figure
 from hotview.report.tables import matrix_table
-from hotview.training.permutation_null import Null
+from hotview.training.permutation_null import PermutationNull
 
 __all__ = [
     "Contest",
@@ -73,7 +73,7 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
     assert plan.null is not None  # and `fit` draws a null
     names = list(data.linked)
     columns = [f"group {k}" for k in range(plan.W.shape[1])]
-    W = (plan.W * len(names)).numpy()
+    W = plan.W * len(names)
     title = "Transport plan W, rows adding up to 1"
     console.print(matrix_table(W, names, columns, title=title))
     for sentence in (
@@ -85,7 +85,7 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
     save_model(contest.classifier, model)
     console.print(f"Model saved to {model}", soft_wrap=True)
     drawing, (left, right) = new_figure(2)
-    costs = plan.null.plan.C.double().numpy().copy()
+    costs = plan.null.plan.C.astype(np.float64)
     np.fill_diagonal(costs, np.nan)
     before = "Sliced Wasserstein cost C before training"
     plot_matrix(costs, names, names, ax=left, title=before, cmap="Oranges", digits=4)
@@ -126,18 +126,18 @@ def describe_groups(classifier: MultiViewClassifier) -> str:
     return "Groups of views: " + "; ".join(groups) + "."
 
 
-def describe_farthest(null: Null, names: list[str]) -> str:
+def describe_farthest(null: PermutationNull, names: list[str]) -> str:
     """Which view is least like the others before training, in a sentence."""
     means = null.plan.C.sum(1) / (len(names) - 1)
     far = int(means.argmax())
-    ratio = float(means[far] / means.median())
+    ratio = float(means[far] / np.quantile(means, 0.5, method="lower"))
     return (
         f"Farthest from the others before training: {names[far]}, {ratio:.1f} times the cost of "
         "the median view. (A plan fills all groups alike, so that even such a view gets company.)"
     )
 
 
-def describe_null(null: Null) -> str:
+def describe_null(null: PermutationNull) -> str:
     """Whether the views, before training, are more alike in groups than noise is."""
     return (
         f"Before training, the views' best plan costs {null.relative_cost:.2f} of one that treats "

@@ -114,7 +114,7 @@ def run_fit(job: Job) -> int:
         0, or 130 if Ctrl-C ended the training, whose model is saved nevertheless.
     """
     ranks = pick_processes({"device": "auto", **job.flags})
-    with ranks.telling():
+    with ranks.report_errors():
         return _run_fit(job, ranks)
 
 
@@ -143,13 +143,13 @@ def _run_fit(job: Job, ranks: ProcessGroup) -> int:
     check_missing(facts, estimator.impute)
     fit_study(estimator, study, resume=job.resume or _goes_on(job, ranks))
     # Who leaves before the model is saved would be taken for an accident.
-    return ranks.first(lambda: _finish(job, estimator, study, facts, held))
+    return ranks.on_rank_zero(lambda: _finish(job, estimator, study, facts, held))
 
 
 def _goes_on(job: Job, ranks: ProcessGroup) -> bool:
     """Whether torchrun has restarted the fit; every node of it counts its own restarts."""
     n_restarts = np.array([int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))])
-    everywhere = np.concatenate(ranks.collect(n_restarts))
+    everywhere = np.concatenate(ranks.all_gather_arrays(n_restarts))
     return job.flags.get("checkpoint") is not None and bool(everywhere.any())
 
 

@@ -161,7 +161,7 @@ def _print(facts: dict[str, Any], estimator: Any) -> None:
         typer.echo(line)
     if (plan := estimator.plan_) is not None:
         names = estimator.view_names_
-        W = (plan.W * len(names)).numpy()
+        W = plan.W * len(names)
         columns = names if plan.pairwise else [f"group {k}" for k in range(W.shape[1])]
         console.print(matrix_table(W, names, columns, title="Plan W, rows adding up to 1"))
     for remark in facts["remarks"]:

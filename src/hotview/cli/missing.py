@@ -11,8 +11,7 @@ from hotview._types import Array
 from hotview.datasets.readers.errors import listed
 from hotview.ingest.columns import ViewColumns
 from hotview.ingest.preprocessing import People, Recipe
-from hotview.training.process_group import ProcessGroup
-from hotview.training.row_sharding import own_rows
+from hotview.training.process_group import ProcessGroup, shard_of_rank
 
 __all__ = ["check_cells", "count_missing"]
 
@@ -39,11 +38,11 @@ def count_missing(
         Columns with missing cells.
     """
     ranks, counts = ranks or ProcessGroup(), np.zeros(columns.n_columns, dtype=np.int64)
-    own = own_rows(0 if sparse.issparse(X) else X.shape[0], ranks.rank, ranks.size)
+    own = shard_of_rank(0 if sparse.issparse(X) else X.shape[0], ranks.rank, ranks.world_size)
     for start in range(own.start, own.stop, _ROWS):
         missing = np.isnan(X[start : min(start + _ROWS, own.stop)])
         counts += missing[~missing.all(axis=1)].sum(axis=0)
-    counts = np.sum(ranks.collect(counts), axis=0)
+    counts = np.sum(ranks.all_gather_arrays(counts), axis=0)
     if columns.columns is None:
         names = [f"column {j + 1}" for j in range(columns.n_columns)]
     else:

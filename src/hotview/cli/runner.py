@@ -108,7 +108,7 @@ def _has_a_spokesman() -> bool:
 
 
 def _leave(text: str, code: int, error: Exception | None = None) -> None:
-    if _has_a_spokesman() and getattr(error, "speaks", False):  # because the first is gone
+    if _has_a_spokesman() and getattr(error, "is_reporter", False):  # because the first is gone
         sys.stderr = sys.__stderr__
     if _debug and error is not None:
         raise error

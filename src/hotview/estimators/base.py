@@ -35,9 +35,8 @@ from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.ot import Plan
-from hotview.training.columns import Columns, check_finite
-from hotview.training.recorder import History
+from hotview.training.column_scaler import ColumnScaler, check_finite
+from hotview.training.history import History
 from hotview.training.rows import ViewRows
 from hotview.training.view_plan import ViewPlan, average_plans, match_columns
 
@@ -119,13 +118,13 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         start = time.perf_counter()
         given = self._parameters()
         ranks = pick_processes(given)
-        with ranks.telling(), explained_loss(given["checkpoint"]):
+        with ranks.report_errors(), explained_loss(given["checkpoint"]):
             checkpoint, parameters = begin_fit(given, resume=resume, ranks=ranks)
             if checkpoint is not None:
                 start -= checkpoint.seconds
             tasks = self._tasks(**arguments, parameters=parameters)
             check_same_everywhere(tasks[0], ranks)
-            ranks.first(lambda: check_same_fit(checkpoint, tasks))
+            ranks.on_rank_zero(lambda: check_same_fit(checkpoint, tasks))
             found = fit_views(tasks, checkpoint=checkpoint, ranks=ranks)
             self._keep(tasks, found, start)
 
@@ -149,7 +148,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self._keep_plans([one.plan for one in found if one.plan is not None])
         self.references_ = _references([one.coupling for one in found], self.plans_)
         self._shapes = {name: (table.n_columns, table.columns) for name, table in tables.items()}
-        self._columns: dict[str, Columns] = fitted.columns
+        self._columns: dict[str, ColumnScaler] = fitted.columns
         self.fit_warnings_ = list(dict.fromkeys(remark for one in found for remark in one.remarks))
         self.metadata_ = {}
         seconds = time.perf_counter() - start
@@ -160,7 +159,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.plan_ = average_plans(plans) if plans else None
         self.view_labels_ = None if self.plan_ is None else self._group_views(self.plan_)
 
-    def _group_views(self, plan: Plan) -> IntArray:
+    def _group_views(self, plan: ViewPlan) -> IntArray:
         n_groups = min(as_coupling(self.coupling).n_groups, self.n_views_)
         labels: IntArray = plan.view_labels(n_groups if plan.pairwise else None).labels
         return labels

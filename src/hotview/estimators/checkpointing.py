@@ -18,7 +18,7 @@ from hotview.estimators.labels import Labels
 from hotview.estimators.parameters import encoders_of, pick_device
 from hotview.estimators.randomness import entropy_of
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
-from hotview.training.columns import chunks
+from hotview.training.column_scaler import chunks
 from hotview.training.process_group import ProcessGroup, ProcessLostError
 
 __all__ = ["begin_fit", "check_same_fit", "explained_loss", "open_checkpoint"]
@@ -58,11 +58,11 @@ def begin_fit(
         if opened[0] is not None:
             seed: int = opened[0].facts["seed"]
             return seed
-        return _draw_seed(parameters["random_state"]) if ranks.is_shared else None
+        return _draw_seed(parameters["random_state"]) if ranks.is_distributed else None
 
-    if not ranks.is_first:
+    if not ranks.is_rank_zero:
         entropy_of(parameters["random_state"])  # a generator moves on in all of them
-    seed = ranks.first(open_it)
+    seed = ranks.on_rank_zero(open_it)
     told: dict[str, Any] = {} if seed is None else {"random_state": seed}
     if ranks.device is not None:
         told["device"] = ranks.device
@@ -80,14 +80,16 @@ def explained_loss(path: Any) -> Iterator[None]:
     try:
         yield
     except ProcessLostError as error:
-        raise ProcessLostError(f"{error} {_what_is_left(path)}", speaks=error.speaks) from error
+        raise ProcessLostError(
+            f"{error} {_what_is_left(path)}", is_reporter=error.is_reporter
+        ) from error
 
 
 def _what_is_left(path: Any) -> str:
     if path is None:
         return "Nothing is left of the fit; set checkpoint='fit.checkpoint' to have something."
     try:
-        epoch = read_checkpoint(Path(path)).teams[-1].facts["epoch"]
+        epoch = read_checkpoint(Path(path)).trainers[-1].facts["epoch"]
     except (OSError, ValueError, LookupError):
         return f"There is no checkpoint yet in {path}: fit again."
     return f"The checkpoint {path} holds epoch {epoch}: fit with resume=True to go on from there."

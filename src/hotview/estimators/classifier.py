@@ -35,7 +35,7 @@ from hotview.estimators.labels import (
 from hotview.estimators.randomness import entropy_of
 from hotview.losses.specifications import CouplingSpec, RegularizerSpec
 from hotview.semisupervised.fusion import LogOpinionPool, fit_pool
-from hotview.training.columns import check_finite
+from hotview.training.column_scaler import check_finite
 from hotview.training.loop import Epoch
 
 __all__ = ["MultiViewClassifier"]

@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from hotview._types import Array
-from hotview.ot import Plan
 from hotview.training.batches import TrainingRows
-from hotview.training.columns import Scan
-from hotview.training.effective_rank import effective_rank, spread
+from hotview.training.column_scaler import TableScan
+from hotview.training.pca import effective_rank, total_std
+from hotview.training.view_plan import ViewPlan
 
 __all__ = [
     "noted",
@@ -65,7 +65,7 @@ def _warn(text: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
-def remark_on_columns(scans: Mapping[str, Scan], *, standardize: bool) -> None:
+def remark_on_columns(scans: Mapping[str, TableScan], *, standardize: bool) -> None:
     """Mention columns that hold a single value."""
     found = {name: scan.constant for name, scan in scans.items() if len(scan.constant) > 0}
     if found and standardize:
@@ -104,7 +104,7 @@ def remark_on_collapse(
     """
     if min(len(Z) for Z in latents) < _FEW_ROWS:
         return
-    spreads = [spread(Z) for Z in latents]
+    spreads = [total_std(Z) for Z in latents]
     low = max(_LOW_SPREAD * float(np.median(spreads)), _LOST_SPREAD * wanted)
     collapsed = [
         f"{name!r} (effective rank {rank:.1f})"
@@ -118,12 +118,12 @@ def remark_on_collapse(
         )
 
 
-def remark_on_plan(plan: Plan) -> None:
+def remark_on_plan(plan: ViewPlan) -> None:
     """Say that the plan does not meet its marginals."""
     if not plan.converged:
         _warn(
             "The plan W has not converged: its marginals are off by "
-            f"{float(plan.marginal_error):.1e} of the mass after {plan.n_iter} iterations. "
+            f"{plan.marginal_error:.1e} of the mass after {plan.n_iter} iterations. "
             "Raise sinkhorn_max_iter or reg.",
             ConvergenceWarning,
         )

@@ -33,14 +33,14 @@ def check_same_everywhere(task: FitInputs, ranks: ProcessGroup) -> None:
     ranks : ProcessGroup
         The processes.
     """
-    if ranks.size == 1:
+    if ranks.world_size == 1:
         return
     mine = _tell(task)
-    first = ranks.first(lambda: mine)
+    first = ranks.on_rank_zero(lambda: mine)
     differ = [what for what in {**first, **mine} if first.get(what) != mine.get(what)]
     # All hear of it, also those that have the same: else they would wait for those who left.
     text = np.frombuffer(("; ".join(differ) + ".").encode(), dtype=np.uint8).copy()
-    others = [said.tobytes().decode()[:-1] for said in ranks.collect(text)]
+    others = [said.tobytes().decode()[:-1] for said in ranks.all_gather_arrays(text)]
     told = [f"rank {r} has other {what}" for r, what in enumerate(others) if what]
     if told:
         raise ValueError(

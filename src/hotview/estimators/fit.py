@@ -11,12 +11,13 @@ from sklearn import config_context
 
 from hotview.estimators.inputs import FitInputs, FitResult, Reading
 from hotview.estimators.network_fit import NetworkFit
-from hotview.training.batched import BatchedTrainer, shape_of
-from hotview.training.checkpoint import Checkpoint, CheckpointSlot
+from hotview.training.batched import BatchedTrainer
+from hotview.training.checkpoint import Checkpoint
 from hotview.training.ddp import DDPTrainer
-from hotview.training.loop import SingleTrainer, Trainer, Training, TrainingResult, train
+from hotview.training.loop import train
 from hotview.training.process_group import ProcessGroup
 from hotview.training.threads import suited_threads
+from hotview.training.trainer import SingleTrainer, Trainer, Training
 
 __all__ = ["fit_views"]
 
@@ -72,43 +73,39 @@ def _run(
     groups: dict[Hashable, list[int]] = {}
     for i, (fit, one) in enumerate(zip(fits, trainings, strict=True)):
         # Shared out among processes, replicas take their turns.
-        kind = i if ranks.is_shared else (fit.kind, shape_of(one))
+        kind = i if ranks.is_distributed else (fit.kind, one.shape)
         groups.setdefault(kind, []).append(i)
-    teams = [
-        _team([trainings[i] for i in members], fits[members[0]], ranks)
+    trainers = [
+        _make_trainer([trainings[i] for i in members], fits[members[0]], ranks)
         for members in groups.values()
     ]
-    outcomes: dict[int, TrainingResult] = {}
     with training:
-        for i, (members, team) in enumerate(zip(groups.values(), teams, strict=True)):
-            first, batch_size = fits[members[0]], team.members[0].sampler.batch_size
-            schedule = first.schedule
-            place = None if checkpoint is None else CheckpointSlot(checkpoint, i)
-            if any(outcome.interrupted for outcome in outcomes.values()):
-                # Who stops one wants all to stop, and to go on later as if nobody had.
-                schedule, place = replace(schedule, max_epochs=1), None
-            replicas = [fits[j].task.replica for j in members]
-            with suited_threads(team.network, batch_size, first.device):
-                found = train(team, schedule, place, replicas, ranks)
-            outcomes |= zip(members, found, strict=True)
+        for i, (members, trainer) in enumerate(zip(groups.values(), trainers, strict=True)):
+            first, batch_size = fits[members[0]], trainer.trainings[0].sampler.batch_size
+            schedule, saved = first.schedule, checkpoint
+            if any(one.interrupted for one in trainings):
+                # Ctrl-C stops all trainings; a resumed fit continues as if none had been stopped.
+                schedule, saved = replace(schedule, max_epochs=1), None
+            with suited_threads(trainer.network, batch_size, first.device):
+                train(trainer, schedule, saved, i, ranks)
     fitted = []
-    for i, fit in enumerate(fits):
+    for fit in fits:
         with suited_threads(fit.training.network, fit.training.sampler.batch_size, fit.device):
-            fitted.append(fit.finish(outcomes[i]))
+            fitted.append(fit.finish())
     return fitted
 
 
-def _team(
+def _make_trainer(
     trainings: Sequence[Training], fit: NetworkFit, ranks: ProcessGroup | None = None
 ) -> Trainer:
-    if ranks is not None and ranks.is_shared:
+    if ranks is not None and ranks.is_distributed:
         return DDPTrainer(trainings[0], fit["learning_rate"], fit["precision"], ranks)
     own = any(f is not None for f in fit.encoders) or fit["coupling"].name is None
     own, on_gpu = own or fit["view_regularizer"].name is None, fit.device.type == "cuda"
     if len(trainings) == 1 and (own or not on_gpu):
         return SingleTrainer(trainings[0], fit["learning_rate"], fit["precision"])
-    team = BatchedTrainer(trainings, fit["learning_rate"], fit["precision"])
+    trainer = BatchedTrainer(trainings, fit["learning_rate"], fit["precision"])
     if on_gpu and fit.schedule.is_fixed:
-        n_steps = fit.schedule.steps(trainings[0].sampler.n_steps)
-        team.draw_ahead(fit.schedule.max_epochs * n_steps)
-    return team
+        n_steps = fit.schedule.steps_per_epoch or trainings[0].sampler.n_steps
+        trainer.draw_in_advance(fit.schedule.max_epochs * n_steps)
+    return trainer

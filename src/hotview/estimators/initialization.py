@@ -15,7 +15,7 @@ from hotview.losses import Planner
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import draw_directions, sliced_cost
-from hotview.training.batches import Stream, TrainingRows
+from hotview.training.batches import ShuffledIndices, TrainingRows
 
 __all__ = [
     "start_at_components",
@@ -71,8 +71,10 @@ def start_references(
     n_references, n_points, _ = coupling.references.shape
     network.eval()  # the user's own encoders must not learn from this
     with torch.no_grad():
-        rows = [Stream(len(view), n_points, random.numpy).next() for view in data.views]
-        Xs = [view.take_together(r) for view, r in zip(data.views, rows, strict=True)]
+        rows = [
+            ShuffledIndices(len(view), n_points, random.numpy).next_batch() for view in data.views
+        ]
+        Xs = [view.take_on_all_ranks(r) for view, r in zip(data.views, rows, strict=True)]
         Zs = network.embed(network.encode(Xs))
         groups = _group(Zs, min(n_references, len(Zs)), random)
         for k in range(n_references):

@@ -18,9 +18,9 @@ from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised.fusion import OutOfFold
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.batches import TrainingRows
-from hotview.training.columns import Columns, Scan, n_present, scan_tables
+from hotview.training.column_scaler import ColumnScaler, TableScan, n_present, scan_tables
+from hotview.training.history import History
 from hotview.training.process_group import ProcessGroup
-from hotview.training.recorder import History
 from hotview.training.rows import ViewRows
 from hotview.training.view_plan import ViewPlan
 
@@ -127,7 +127,7 @@ class Reading:
 
     Parameters
     ----------
-    scans : dict of str to Scan
+    scans : dict of str to TableScan
         What was seen in every view.
     views : list of ViewRows
         Their rows.
@@ -135,7 +135,7 @@ class Reading:
         What was found out about the rows since, for fits of the same tables.
     """
 
-    scans: dict[str, Scan]
+    scans: dict[str, TableScan]
     views: list[ViewRows]
     kept: dict[Hashable, Any] = field(default_factory=dict)
 
@@ -149,16 +149,16 @@ def read_source(
     ranks: ProcessGroup | None = None,
 ) -> Reading:
     """Look at the rows of every view once, and number those that hold anything."""
-    how: dict[str, Any] = {"standardize": standardize, "impute": impute, "ranks": ranks}
+    how: dict[str, Any] = {"standardize": standardize, "impute": impute, "process_group": ranks}
     scans = {name: scan_tables(name, source.tables(name), **how) for name in source.names}
     views = [
         ViewRows(
             source.tables(name),
-            scans[name].columns,
+            scans[name].scaler,
             device,
             scans[name].present,
             often=True,
-            ranks=ranks,
+            process_group=ranks,
         )
         for name in source.names
     ]
@@ -193,7 +193,7 @@ def gather_rows(source: Source, reading: Reading, labels: Labels | None) -> Trai
     )
 
 
-def _all_places(source: Source, scans: Mapping[str, Scan]) -> IntArray:
+def _all_places(source: Source, scans: Mapping[str, TableScan]) -> IntArray:
     """Number of every linked row among the rows of every view, −1 where it is absent."""
     linked = [scans[name] for name in source.names] if source.linked else []
     if all(scan.present[0] is None for scan in linked):  # the same number in all
@@ -201,7 +201,7 @@ def _all_places(source: Source, scans: Mapping[str, Scan]) -> IntArray:
     return np.stack([_places(scan, source.n_linked) for scan in linked], axis=1)
 
 
-def _places(scan: Scan, n_linked: int) -> IntArray:
+def _places(scan: TableScan, n_linked: int) -> IntArray:
     """Number of every linked row among the view's rows, −1 where it is absent."""
     present = scan.present[0]
     if present is None:
@@ -222,7 +222,7 @@ def _check_somewhere(places: IntArray) -> None:
 
 def _own_rows(
     source: Source,
-    scans: Mapping[str, Scan],
+    scans: Mapping[str, TableScan],
     labels: Labels,
     name: str,
     incomplete: IntArray,
@@ -265,7 +265,7 @@ class FitResult:
 
     network: MultiViewNetwork
     coupling: Coupling
-    columns: dict[str, Columns]
+    columns: dict[str, ColumnScaler]
     history: History
     plan: ViewPlan | None
     batch_size: int

@@ -46,12 +46,14 @@ from hotview.semisupervised.graph import (
 from hotview.semisupervised.neighbors import nearest_neighbors
 from hotview.semisupervised.predictors import ViewPredictors, fit_predictors
 from hotview.training.batches import Sampler, TrainingRows
-from hotview.training.columns import Columns
-from hotview.training.loop import Schedule, Training, TrainingResult
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.loop import Schedule
 from hotview.training.pca import principal_components
+from hotview.training.permutation_null import draw_null
 from hotview.training.process_group import Interrupt, ProcessGroup
 from hotview.training.progress import wants_progress
 from hotview.training.rows import ViewRows
+from hotview.training.trainer import Training
 from hotview.training.view_plan import ViewPlan, plan_views
 
 __all__ = ["NetworkFit"]
@@ -65,7 +67,7 @@ _WATCHED = 1000  # rows of every view that are looked at for collapse
 class NetworkFit:
     """The steps of a fit before and after the training, and what they have in common."""
 
-    columns: dict[str, Columns]
+    columns: dict[str, ColumnScaler]
     data: TrainingRows
     graphs: list[ViewGraph]
     training: Training
@@ -118,27 +120,30 @@ class NetworkFit:
             self._start_at(components, network, objective.coupling, data, sampler)
         self.fusion = None if self.labels is None else self._fusion(self.labels, data)
         score = self._score(network, self.fusion, validation)
-        self.training = Training(network, objective, sampler, self.random.torch, score)
+        self.training = Training(
+            network, objective, sampler, self.random.torch, score, self.task.replica
+        )
         return self.training
 
-    def finish(self, outcome: TrainingResult) -> FitResult:
+    def finish(self) -> FitResult:
         """Everything after the last step."""
-        network, coupling = self.training.network, self.training.objective.coupling
-        batch_size = self.training.sampler.batch_size
+        training = self.training
+        network, coupling = training.network, training.objective.coupling
+        batch_size = training.sampler.batch_size
         with Interrupt() as interrupt:  # what is learned must not be lost in the last pass
             plan = self._plan(network, coupling, self.data, batch_size)
             latents = self._latents(network, self.data)
             judge, held = self._judge(network)
-        with diagnostics.noted(self.remarks, aloud=self.ranks.is_first):
-            interrupted = outcome.interrupted or interrupt.asked
+        with diagnostics.noted(self.remarks, aloud=self.ranks.is_rank_zero):
+            interrupted = training.interrupted or interrupt.requested
             if interrupted and self.reading.kept.setdefault("interrupted", self) is self:  # once
-                diagnostics.remark_on_interrupt(len(outcome.history))
+                diagnostics.remark_on_interrupt(len(training.history))
             self._remark(plan, latents, coupling, batch_size)
         return FitResult(
             network,
             coupling,
             self.columns,
-            outcome.history,
+            training.history,
             plan,
             batch_size,
             self.fusion,
@@ -155,7 +160,9 @@ class NetworkFit:
         self.labels, held, target = hold_out(self.labels, share, self.random.numpy)
         return Validation(self.source.linked, target, held)
 
-    def _read(self, readings: dict[Hashable, Reading]) -> tuple[dict[str, Columns], TrainingRows]:
+    def _read(
+        self, readings: dict[Hashable, Reading]
+    ) -> tuple[dict[str, ColumnScaler], TrainingRows]:
         """Look at all tables once, and number their rows."""
         how = {name: self[name] for name in ("standardize", "impute")}
         key = (id(self.source), self.device, *how.values())
@@ -166,9 +173,9 @@ class NetworkFit:
         data = gather_rows(self.source, reading, self.labels)
         self._check_alignment(data)
         if is_new:
-            with diagnostics.noted(self.remarks, aloud=self.ranks.is_first):
+            with diagnostics.noted(self.remarks, aloud=self.ranks.is_rank_zero):
                 self._remark_on_data(reading, data)
-        return {name: scan.columns for name, scan in reading.scans.items()}, data
+        return {name: scan.scaler for name, scan in reading.scans.items()}, data
 
     def _remark_on_data(self, reading: Reading, data: TrainingRows) -> None:
         if self["coupling"].needs_alignment:
@@ -183,7 +190,7 @@ class NetworkFit:
         """Latents of some rows of every view, as the network encodes them now."""
         rows = [self.random.numpy.permutation(len(view))[:_WATCHED] for view in data.views]
         with torch.no_grad():
-            Xs = [view.take_together(r) for view, r in zip(data.views, rows, strict=True)]
+            Xs = [view.take_on_all_ranks(r) for view, r in zip(data.views, rows, strict=True)]
             return network.embed(network.encode(Xs))
 
     def _remark(
@@ -408,7 +415,7 @@ class NetworkFit:
             self.parameters.get("patience"),
             tuple(self["callbacks"] or ()),
             self.names,
-            wants_progress(self["verbose"]) and self.ranks.is_first,
+            wants_progress(self["verbose"]) and self.ranks.is_rank_zero,
             None if self["checkpoint"] is None else self["checkpoint_every"],
         )
 
@@ -453,11 +460,12 @@ class NetworkFit:
             planner,
             reduction=self["coupling"].reduction,
             batch_size=batch_size,
-            n_components=self["n_components"],
             random=self.random.numpy,
             generator=self.random.torch,
-            null=self.null and key not in kept,
         )
-        if self.null:  # it is about the tables, and the same for all replicas
-            plan = replace(plan, null=kept.setdefault(key, plan.null))
-        return plan
+        if not self.null:
+            return plan
+        if key not in kept:  # it depends on the tables alone, and is the same for all replicas
+            rng = self.random.numpy, self.random.torch
+            kept[key] = draw_null(data.views, self["n_components"], planner, *rng)
+        return replace(plan, null=kept[key])

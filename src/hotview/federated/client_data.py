@@ -11,7 +11,7 @@ import numpy as np
 
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable, check_choice, check_tables
-from hotview.training.columns import Columns, scan_tables
+from hotview.training.column_scaler import ColumnScaler, scan_tables
 
 __all__ = ["Holdings", "digest_of_ids", "hold"]
 
@@ -26,7 +26,7 @@ class Holdings:
         Of the organization, which is that of its view.
     table : ViewTable
         Its rows.
-    columns : Columns
+    columns : ColumnScaler
         How they are standardized.
     linked : ndarray of int64
         The rows of the linked individuals, in the order that all organizations agreed on.
@@ -50,7 +50,7 @@ class Holdings:
 
     name: str
     table: ViewTable
-    columns: Columns
+    columns: ColumnScaler
     linked: IntArray
     labels: Array
     digest: str
@@ -159,7 +159,7 @@ def hold(
         _check_labels(name, [label for label in known.tolist() if label is not None])
     rows = _find(name, ids, linked_ids, table.n_rows)
     return Holdings(
-        name, table, scan.columns, rows, known, digest_of_ids(linked_ids), recipe, impute
+        name, table, scan.scaler, rows, known, digest_of_ids(linked_ids), recipe, impute
     )
 
 

@@ -26,6 +26,7 @@ from hotview.federated.response_validation import (
 )
 from hotview.federated.server_coupling import Center, Coupled
 from hotview.federated.settings import Settings
+from hotview.training.history import History
 from hotview.training.process_group import Interrupt
 from hotview.training.progress import ProgressBar
 
@@ -99,7 +100,7 @@ class Coordinator:
         self.stage = stage = self._begin()
         with Interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
             bar.step(stage.round)
-            while stage.round < n and not interrupt.asked:
+            while stage.round < n and not interrupt.requested:
                 self._take_round()
                 if self.checkpoint is not None:
                     write_stage(self.checkpoint, stage, self.settings, self.center.state())
@@ -244,7 +245,8 @@ class Coordinator:
     def _record(self, parts: dict[str, float], coupled: Coupled | None, n_present: int) -> None:
         row = {"epoch": self.stage.round, "loss": sum(parts.values()), **parts}
         busiest = max(self.traffic.values(), default=0)
-        self.stage.joint.history._append({**row, "present": n_present, "bytes": busiest})
+        rows = [*self.stage.joint.history, {**row, "present": n_present, "bytes": busiest}]
+        self.stage.joint.history = History(rows)
         if coupled is not None:
             self.stage.joint.W, self.stage.joint.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
             self.stage.joint.present = coupled.names

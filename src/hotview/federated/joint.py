@@ -15,7 +15,7 @@ from hotview._types import Array
 from hotview.federated.agreement import Agreement
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
-from hotview.training.recorder import History
+from hotview.training.history import History
 
 __all__ = ["Joint", "Stage", "read_stage", "write_stage"]
 

@@ -29,11 +29,10 @@ from hotview.semisupervised.graph import (
     make_soft_labels,
     propagate_labels,
 )
-from hotview.training.batches import TrainingRows
+from hotview.training.batches import ShuffledIndices, TrainingRows
 from hotview.training.pca import principal_components
-from hotview.training.row_streams import Stream
 from hotview.training.rows import ViewRows
-from hotview.training.trainer import make_optimizer
+from hotview.training.trainer import make_optimizer, optimizer_step
 
 __all__ = ["Learner", "Lesson", "Pull", "Report"]
 
@@ -176,9 +175,9 @@ class Learner:
         if self.soft_labels is not None:
             self.own = own = own[:0]  # which are among the soft_labels
         size = settings.batch_size
-        self.streams = [Stream(len(self.view), size, self.random)]
+        self.streams = [ShuffledIndices(len(self.view), size, self.random)]
         if len(own) > 0:
-            self.streams.append(Stream(len(own), size, self.random))
+            self.streams.append(ShuffledIndices(len(own), size, self.random))
 
     def _make_network(self, seed: Sequence[int], n_views: int) -> MultiViewNetwork:
         settings, table = self.settings, self.holdings.table
@@ -305,7 +304,7 @@ class Learner:
         return {name: total / self.settings.local_steps for name, total in sums.items()}
 
     def _draw(self) -> tuple[IntArray, IntArray]:
-        rows, *own = (stream.next() for stream in self.streams)
+        rows, *own = (stream.next_batch() for stream in self.streams)
         return rows, own[0] if own else np.empty(0, dtype=np.int64)
 
     def _private_parts(self, rows: IntArray, own: IntArray) -> dict[str, Tensor]:
@@ -345,11 +344,8 @@ class Learner:
 
     def _step(self, parts: Mapping[str, Tensor]) -> None:
         losses = [part for part in parts.values() if part.requires_grad]
-        if not losses or self.optimizer is None:
-            return
-        self.optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(torch.stack(losses).sum())
-        self.optimizer.step()
+        if losses and self.optimizer is not None:
+            optimizer_step(self.optimizer, torch.stack(losses).sum())
 
     def directions(self, round: int, step: int = 0) -> Tensor:
         """The directions of a step; number 0 is what is reported on."""

@@ -22,7 +22,7 @@ from hotview.losses.specifications import as_regularizer
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.persistence import check_model_path, load_model, save_model
 from hotview.semisupervised.fusion import LogOpinionPool
-from hotview.training.recorder import History
+from hotview.training.history import History
 from hotview.training.view_plan import ViewPlan
 
 __all__ = ["join_parts", "save_part"]
@@ -257,7 +257,7 @@ def _plan(told: Any, names: Sequence[str], settings: Settings) -> ViewPlan | Non
         return None
     planner = Planner(settings.reg, True, settings.sinkhorn_max_iter)
     found = planner.solve(torch.tensor(told["C"]), pairwise=settings.coupling == "hot-pairwise")
-    return ViewPlan(**vars(found), null=None)
+    return ViewPlan.of(found)
 
 
 def _pool(note: Any, names: Sequence[str]) -> LogOpinionPool | None:

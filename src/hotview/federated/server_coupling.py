@@ -14,7 +14,7 @@ from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
 from hotview.losses.orthogonality import orthogonality
 from hotview.ot import Plan, sliced_cost
-from hotview.training.adam import Adam
+from hotview.training.trainer import make_optimizer, optimizer_step
 
 __all__ = ["Center", "Coupled", "line_costs"]
 
@@ -97,7 +97,7 @@ class Center:
         self.names = list(names)
         self.planner = Planner(s.reg, True, s.sinkhorn_max_iter, s.cost_decay)
         self.coupling: HOTReference | None = None
-        self.optimizer: Adam | None = None
+        self.optimizer: torch.optim.Optimizer | None = None
         if s.coupling == "hot-reference":
             self.coupling = HOTReference(
                 s.n_components,
@@ -107,7 +107,7 @@ class Center:
                 n_points=s.quantiles,
                 generator=torch.Generator().manual_seed(s.random_state),
             )
-            self.optimizer = Adam(self.coupling.parameters(), s.learning_rate)
+            self.optimizer = make_optimizer([self.coupling], s.learning_rate)
         n_columns = s.n_references if self.coupling is not None else len(self.names)
         #: averages of C over rounds; NaN where nothing is known yet
         self.mean_cost = torch.full((len(self.names), n_columns), torch.nan)
@@ -170,9 +170,7 @@ class Center:
 
     def _move(self, loss: Tensor) -> None:
         assert self.optimizer is not None
-        self.optimizer.zero_grad()
-        torch.autograd.backward(self.settings.coupling_weight * loss)
-        self.optimizer.step()
+        optimizer_step(self.optimizer, self.settings.coupling_weight * loss)
 
     def _warm_up(self, names: list[str], Qs: Sequence[Tensor], theta: Tensor) -> None:
         """Let every reference begin at one group of similar views, as in a central training."""
@@ -184,12 +182,11 @@ class Center:
         )
         weights = member / member.sum(0, keepdim=True)
         assert self.coupling is not None
-        optimizer = Adam(self.coupling.parameters(), 10 * s.learning_rate)
+        optimizer = make_optimizer([self.coupling], 10 * s.learning_rate)
+        assert optimizer is not None
         for _ in range(_WARM_UP):
             C, _ = self._costs(Qs, theta)
-            optimizer.zero_grad()
-            torch.autograd.backward((weights * C).sum())
-            optimizer.step()
+            optimizer_step(optimizer, (weights * C).sum())
 
     def _couple_pairs(
         self, names: list[str], Qs: Sequence[Tensor], moments: Sequence[Tensor]

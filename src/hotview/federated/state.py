@@ -16,7 +16,7 @@ from hotview._types import Array, IntArray
 from hotview.federated.learner import Learner, Report
 from hotview.federated.messages import Message
 from hotview.federated.privacy import Releases
-from hotview.training.checkpoint import optimizer_state, set_optimizer
+from hotview.training.checkpoint import load_optimizer_state, optimizer_state
 
 __all__ = ["Standing", "read_standing", "write_standing"]
 
@@ -100,7 +100,7 @@ class Standing:
             From `read_standing`.
         """
         learner.network.load_state_dict(_part(tensors, "network."))
-        set_optimizer(learner.optimizer, _part(tensors, "optimizer."))
+        load_optimizer_state(learner.optimizer, _part(tensors, "optimizer."))
         for i, stream in enumerate(learner.streams):
             state = _part(tensors, f"stream.{i}.")
             stream.state = {name.removeprefix("_"): x.numpy() for name, x in state.items()}

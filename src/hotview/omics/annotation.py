@@ -89,8 +89,8 @@ def _summarize(model: Any) -> dict[str, Array]:
     """Return view names, plan and classes as arrays, which files can hold."""
     summary = {"views": np.array(model.view_names_)}
     if model.plan_ is not None:
-        summary["plan"] = model.plan_.W.detach().cpu().numpy()
-        summary["costs"] = model.plan_.C.detach().cpu().numpy()
+        summary["plan"] = model.plan_.W
+        summary["costs"] = model.plan_.C
         summary["groups"] = model.view_labels_
     if hasattr(model, "classes_"):
         summary["classes"] = np.asarray(model.classes_)

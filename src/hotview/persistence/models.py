@@ -185,7 +185,7 @@ def _refusing_misfits(path: Path, remedy: str | None = None) -> Iterator[None]:
     try:
         yield
     except _MISFITS as error:
-        raise _MODEL.refuse(path, f"its parts do not fit ({_reason(error)})", remedy) from error
+        raise _MODEL.error(path, f"its parts do not fit ({_reason(error)})", remedy) from error
 
 
 def _reason(error: Exception) -> str:

@@ -25,7 +25,7 @@ from hotview.nn.multiview import Widths
 from hotview.persistence.codec import require, shorten
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
-from hotview.training.columns import Columns
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.view_plan import ViewPlan
 
 __all__ = [
@@ -103,7 +103,7 @@ class SavedModel:
     parameters: dict[str, Any]
     views: list[SavedView]
     own_encoders: list[str]
-    columns: list[Columns]
+    columns: list[ColumnScaler]
     references: Array | None
     batch_size: int
     trained_on: dict[str, Any]

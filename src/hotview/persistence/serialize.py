@@ -24,7 +24,7 @@ from hotview.persistence.schema import (
     SavedModel,
     SavedView,
 )
-from hotview.training.recorder import History
+from hotview.training.history import History
 
 __all__ = ["check_plain", "deserialize", "network_widths", "restore_parameters", "serialize"]
 

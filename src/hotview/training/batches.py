@@ -1,10 +1,9 @@
-"""Which rows each step sees."""
+"""Training rows, and the random order in which batches are drawn from them."""
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,20 +12,23 @@ from torch import Tensor
 
 from hotview._types import IntArray
 from hotview.losses.objective import Batch
-from hotview.training.prefetch import Ahead
-from hotview.training.row_sharding import RowShard
-from hotview.training.row_streams import Stream, window_for
+from hotview.training.process_group import RowShard
 from hotview.training.rows import ViewRows
 
-__all__ = ["Picks", "Sampler", "Stream", "TrainingRows"]
+__all__ = ["BatchIndices", "Sampler", "ShuffledIndices", "TrainingRows", "window_size"]
 
-READS_AHEAD = 8  # batches, at most
-_AHEAD = 2**26  # bytes of them, unless one is more
+_AT_ONCE = 2**22  # numbers that are shuffled at once
+_WINDOW = 2**20  # numbers in a window, where there are more
+_BLOCKS = 128  # blocks of consecutive numbers in a window
+_LARGE = 2**28  # bytes of rows that are drawn from in any order
+_LEAST = 2**26  # bytes of the rows in a window, at least
+_BATCHES = 100  # batches in a window, where they fit into _LARGE
+_NONE: IntArray = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """All rows to learn from, and what is known about them.
+    """All rows to train on, with their labels, neighbors and targets.
 
     Parameters
     ----------
@@ -37,16 +39,16 @@ class TrainingRows:
     target : ndarray of int64
         Class of every aligned individual, −1 where unknown.
     own : list of ndarray of int64
-        Rows of every view whose class is known to this view alone.
+        Rows of every view with a label that belongs to this view alone.
     own_target : list of ndarray of int64
         Their classes.
     neighbors : list of ndarray of int64
-        Neighbors of every row of every view, empty where they are not needed.
+        Neighbors of every row of every view; empty where they are not needed.
     soft_labels : list of Tensor of shape (n_rows, n_classes)
-        Shares of the classes in every row of every view, from which its head learns; with them
-        rows with a label are not taught apart. Empty where labels alone teach.
+        Class probabilities of every row of every view, the targets of its head. With soft labels,
+        labeled rows are not drawn separately. Empty without soft labels.
     coordinates : list of Tensor of shape (n_rows, encoder_dim)
-        What the features of every row of every view are to be; empty where they are free.
+        Target features of every row of every view; empty where features have no target.
     """
 
     views: list[ViewRows]
@@ -60,62 +62,45 @@ class TrainingRows:
 
     @property
     def labeled(self) -> IntArray:
-        """Aligned individuals whose class is known."""
+        """Aligned individuals with a label."""
         return np.flatnonzero(self.target >= 0)
 
     @property
     def classes_known(self) -> list[set[int]]:
-        """Classes of which every view's head has labels."""
-        linked = _classes_in(self.target[self.target >= 0])
-        own = self.own_target or [np.empty(0, dtype=np.int64)] * len(self.views)
-        return [linked | _classes_in(target) for target in own]
+        """Classes for which the head of each view has labels."""
+        linked = set(np.unique(self.target[self.target >= 0]).tolist())
+        if not self.own_target:
+            return [linked] * len(self.views)
+        return [linked | set(np.unique(target).tolist()) for target in self.own_target]
 
     @property
     def teachers(self) -> list[int]:
-        """Views with labels of most classes, where others have fewer; else none."""
-        known = self.classes_known
-        most = max(len(classes) for classes in known)
-        having = [s for s, classes in enumerate(known) if len(classes) == most > 0]
-        return having if len(having) < len(self.views) else []
+        """Views with labels of the most classes, if other views have fewer; else none."""
+        counts = [len(classes) for classes in self.classes_known]
+        views = [s for s, n in enumerate(counts) if n == max(counts) > 0]
+        return views if len(views) < len(self.views) else []
 
     @property
     def taught(self) -> IntArray:
-        """Aligned individuals without a label, of whom teachers teach the other views."""
+        """Aligned individuals without a label, on whom teachers train the other views."""
         return np.flatnonzero(self.target < 0 if self.teachers else [])
 
 
 @dataclass(frozen=True)
-class Picks:
-    """Which rows make a batch: as of `Batch`, but numbers of rows instead of rows."""
+class BatchIndices:
+    """The row numbers of a batch, with the fields of `Batch`."""
 
     rows: list[IntArray]
     sizes: dict[str, list[int]]
     target: IntArray
     own_targets: list[IntArray]
 
-    def are(self, others: Picks) -> bool:
-        """Whether others are the same."""
-        return all(map(np.array_equal, self.rows, others.rows)) and self.sizes == others.sizes
 
-    def part(self, name: str, s: int) -> IntArray:
-        """The rows of one view that are there for one purpose."""
-        start, end = span(self.sizes, name, s)
-        return self.rows[s][start:end]
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A batch that will be wanted, and stretches of rows of views that will be later."""
-
-    picks: Picks
-    soon: list[tuple[int, int, int]]
-
-
-def span(sizes: dict[str, list[int]], name: str, s: int) -> tuple[int, int]:
-    """Where a part of the rows of view s begins and ends."""
+def span(sizes: dict[str, list[int]], name: str, s: int) -> slice:
+    """Return where a part of the batch is among the rows of view s."""
     before = list(sizes)[: list(sizes).index(name)]
     start = sum(sizes[part][s] for part in before)
-    return start, start + sizes[name][s]
+    return slice(start, start + sizes[name][s])
 
 
 class Sampler:
@@ -124,9 +109,10 @@ class Sampler:
     Parameters
     ----------
     data : TrainingRows
-        What to draw from.
+        Rows to draw from.
     batch_size : int
-        Most rows of a view in a batch. An epoch is cut evenly, and smaller views are repeated.
+        Maximum number of rows of a view in a batch. An epoch is cut evenly, and smaller views are
+        repeated.
     random : numpy Generator
         Source of the order.
     couples : bool
@@ -145,170 +131,201 @@ class Sampler:
         aligned: bool,
     ) -> None:
         self.data, self.random, self.aligned = data, random, aligned
-        few = np.empty(0, dtype=np.int64)
-        taught, self.labeled = (few, few) if data.soft_labels else (data.taught, data.labeled)
-        own = [few] * len(data.own) if data.soft_labels else data.own
+        self.labeled, self.taught, own = data.labeled, data.taught, data.own
+        if data.soft_labels:
+            self.labeled, self.taught, own = _NONE, _NONE, [_NONE] * len(data.own)
         n_coupled = [len(data.aligned)] if aligned else [len(view) for view in data.views]
         # Whatever is coupled or not, an epoch is as long: a control must be trained as much.
-        longest = max(len(self.labeled), *map(len, own), len(taught), *n_coupled)
+        longest = max(len(self.labeled), *map(len, own), len(self.taught), *n_coupled)
         self.n_steps = max(1, math.ceil(longest / batch_size))
         self.batch_size = math.ceil(longest / self.n_steps)
-        self.taught = taught
         widths = [view.n_columns for view in data.views]
-        widest = max(widths)
-        self.labeled_stream = self._stream(len(self.labeled), widest)
-        self.taught_stream = self._stream(len(taught), widest)
-        self.own_streams = list(map(self._stream, map(len, own), widths))
-        couples = couples or bool(data.soft_labels)
-        each = map(self._stream, n_coupled, [widest] if aligned else widths)
-        self.row_streams = list(each) if couples else []
-        self._ahead: Ahead[_Plan, list[Tensor]] | None = None
-        #: the rows that this process reads, where there are several; None reads all
-        self.share: RowShard | None = None
+        self.labeled_order = self._shuffle(len(self.labeled), max(widths))
+        self.taught_order = self._shuffle(len(self.taught), max(widths))
+        self.own_orders = list(map(self._shuffle, map(len, own), widths))
+        self.row_orders: list[ShuffledIndices | None] = []
+        if couples or data.soft_labels:
+            columns = [max(widths)] if aligned else widths
+            self.row_orders = list(map(self._shuffle, n_coupled, columns))
+        #: the rows that this process reads; None reads all
+        self.shard: RowShard | None = None
 
-    def _stream(self, n: int, width: int) -> Stream | None:
+    def _shuffle(self, n: int, n_columns: int) -> ShuffledIndices | None:
         if n == 0:
             return None
-        window = window_for(n, width, self.batch_size)
-        return Stream(n, self.batch_size, self.random, window)
+        window = window_size(n, n_columns, self.batch_size)
+        return ShuffledIndices(n, self.batch_size, self.random, window)
 
     @property
-    def streams(self) -> list[Stream | None]:
-        """All orders of rows, in one order of their own."""
-        return [self.labeled_stream, self.taught_stream, *self.own_streams, *self.row_streams]
+    def orders(self) -> list[ShuffledIndices | None]:
+        """All random orders of rows."""
+        return [self.labeled_order, self.taught_order, *self.own_orders, *self.row_orders]
 
     def draw(self) -> Batch:
-        """Draw one batch, and take its rows."""
-        return self.fetch(self.pick())
+        """Draw one batch and load its rows."""
+        return self.load(self.draw_indices())
 
-    def fetch(self, picks: Picks) -> Batch:
-        """Take the rows of a batch; of several processes, each takes its own."""
-        device = self.data.views[0].device
-        names = range(len(self.data.views) if "rows" in picks.sizes else 0)
-        rows = [torch.from_numpy(picks.part("rows", s)).to(device) for s in names]
+    def load(self, indices: BatchIndices) -> Batch:
+        """Load the rows of a batch; with several processes, each loads those of its shard."""
+        device, rows = self.data.views[0].device, indices.rows
+        coupled: list[Tensor] = []
+        if "rows" in indices.sizes:
+            parts = [numbers[span(indices.sizes, "rows", s)] for s, numbers in enumerate(rows)]
+            coupled = [torch.from_numpy(part).to(device) for part in parts]
+        if self.shard is not None:
+            rows = [self.shard.select(s, numbers) for s, numbers in enumerate(rows)]
         return Batch(
-            self._take(picks),
-            picks.sizes,
-            torch.from_numpy(picks.target).to(device),
-            [torch.from_numpy(y).to(device) for y in picks.own_targets],
-            _take_all(self.data.soft_labels, rows),
-            _take_all(self.data.coordinates, rows),
+            [view.take(numbers) for view, numbers in zip(self.data.views, rows, strict=True)],
+            indices.sizes,
+            torch.from_numpy(indices.target).to(device),
+            [torch.from_numpy(y).to(device) for y in indices.own_targets],
+            [x[where] for x, where in zip(self.data.soft_labels, coupled, strict=False)],
+            [x[where] for x, where in zip(self.data.coordinates, coupled, strict=False)],
         )
 
-    def _take(self, picks: Picks) -> list[Tensor]:
-        """The rows of a batch, read ahead where they are far away."""
-        if READS_AHEAD == 0 or not any(view.is_far for view in self.data.views):
-            return self._read(picks)
-        if self._ahead is not None:
-            if self._ahead.expected.picks.are(picks):
-                return self._ahead.next()
-            self._ahead.drop()  # somebody has put the streams elsewhere
-        n_bytes = 4 * sum(len(r) * view.n_columns for r, view in self._each(picks))
-        n_bytes //= 1 if self.share is None else self.share.size
-        depth = min(READS_AHEAD, 1 + _AHEAD // max(1, n_bytes))
-        twin = self._twin()
-        self._ahead = Ahead(twin._plan, twin._carry_out, depth)
-        return self._read(picks)
-
-    def close(self) -> None:
-        """Read no more ahead."""
-        if self._ahead is not None:
-            self._ahead.drop()
-            self._ahead = None
-
-    def _plan(self) -> _Plan:
-        return _Plan(self.pick(), list(self._soon()))
-
-    def _carry_out(self, plan: _Plan) -> list[Tensor]:
-        Xs = self._read(plan.picks)
-        for s, start, end in plan.soon:
-            whole = [(start, end)]
-            for own in whole if self.share is None else self.share.clip(s, start, end):
-                self.data.views[s].touch(*own)
-        return Xs
-
-    def _soon(self) -> Iterator[tuple[int, int, int]]:
-        """Views and spans of their rows in which most will be wanted before long."""
-        coupled = self.row_streams[0] if self.aligned and self.row_streams else None
-        streams = (self.labeled_stream, self.taught_stream, coupled)
-        for stream, who in zip(streams, (self.labeled, self.taught, None), strict=True):
-            for start, end in _soon(stream):
-                ends = np.array([start, end - 1])
-                first, last = self.data.aligned[ends if who is None else who[ends]]
-                near = np.flatnonzero((first <= last) & (last - first < 2 * (end - start)))
-                yield from ((int(s), int(first[s]), int(last[s]) + 1) for s in near)
-        for s, stream in enumerate([] if self.aligned else self.row_streams):
-            yield from ((s, start, end) for start, end in _soon(stream))
-
-    def _each(self, picks: Picks) -> Iterator[tuple[IntArray, ViewRows]]:
-        return zip(picks.rows, self.data.views, strict=True)
-
-    def _read(self, picks: Picks) -> list[Tensor]:
-        if (share := self.share) is None:
-            return [view.take(rows) for rows, view in self._each(picks)]
-        pairs = enumerate(self._each(picks))
-        return [view.take(share.pick(s, rows)) for s, (rows, view) in pairs]
-
-    def _twin(self) -> Sampler:
-        """A sampler that goes on from here by itself, and draws the same."""
-        twin = copy.copy(self)
-        twin.random, twin._ahead = copy.deepcopy(self.random), None
-        pairs = ((stream, twin.random) for stream in self.streams)
-        first, second, *others = (None if one is None else one.twin(r) for one, r in pairs)
-        twin.labeled_stream, twin.taught_stream = first, second
-        n = len(self.own_streams)
-        twin.own_streams, twin.row_streams = others[:n], others[n:]
-        return twin
-
-    def pick(self) -> Picks:
-        """Draw the rows of one batch."""
+    def draw_indices(self) -> BatchIndices:
+        """Draw the row numbers of one batch."""
         parts: dict[str, Sequence[IntArray]] = {}
-        target = np.empty(0, dtype=np.int64)
-        own_targets: list[IntArray] = []
-        if self.labeled_stream is not None:
-            who = self.labeled[self.labeled_stream.next()]
-            parts["labeled"] = list(self.data.aligned[who].T)
-            target = self.data.target[who]
-        if any(stream is not None for stream in self.own_streams):
-            picks = [_next(stream) for stream in self.own_streams]
-            parts["own"] = [rows[i] for rows, i in zip(self.data.own, picks, strict=True)]
-            own_targets = [y[i] for y, i in zip(self.data.own_target, picks, strict=True)]
-        if self.taught_stream is not None:
-            who = self.taught[self.taught_stream.next()]
-            parts["taught"] = list(self.data.aligned[who].T)
-        if self.row_streams:
-            parts |= self._coupled_rows()
-        return Picks(
+        target, own_targets = _NONE, list[IntArray]()
+        if self.labeled_order is not None:
+            individuals = self.labeled[self.labeled_order.next_batch()]
+            parts["labeled"] = list(self.data.aligned[individuals].T)
+            target = self.data.target[individuals]
+        if any(order is not None for order in self.own_orders):
+            drawn = [_next_batch(order) for order in self.own_orders]
+            parts["own"] = [rows[i] for rows, i in zip(self.data.own, drawn, strict=True)]
+            own_targets = [y[i] for y, i in zip(self.data.own_target, drawn, strict=True)]
+        if self.taught_order is not None:
+            individuals = self.taught[self.taught_order.next_batch()]
+            parts["taught"] = list(self.data.aligned[individuals].T)
+        if self.row_orders:
+            drawn = [_next_batch(order) for order in self.row_orders]
+            parts["rows"] = list(self.data.aligned[drawn[0]].T) if self.aligned else drawn
+            if self.data.neighbors:
+                parts["neighbors"] = [
+                    graph[rows, self.random.integers(graph.shape[1], size=len(rows))]
+                    for graph, rows in zip(self.data.neighbors, parts["rows"], strict=True)
+                ]
+        return BatchIndices(
             [np.concatenate(rows) for rows in zip(*parts.values(), strict=True)],
             {name: [len(rows) for rows in part] for name, part in parts.items()},
             target,
             own_targets,
         )
 
-    def _coupled_rows(self) -> dict[str, Sequence[IntArray]]:
-        picks = [_next(stream) for stream in self.row_streams]
-        rows = list(self.data.aligned[picks[0]].T) if self.aligned else picks
-        if not self.data.neighbors:
-            return {"rows": rows}
-        near = [
-            graph[r, self.random.integers(graph.shape[1], size=len(r))]
-            for graph, r in zip(self.data.neighbors, rows, strict=True)
-        ]
-        return {"rows": rows, "neighbors": near}
+
+def _next_batch(order: ShuffledIndices | None) -> IntArray:
+    return _NONE if order is None else order.next_batch()
 
 
-def _soon(stream: Stream | None) -> list[tuple[int, int]]:
-    return [] if stream is None else stream.soon()
+def window_size(n_rows: int, n_columns: int, batch_size: int) -> int:
+    """Return how many rows are shuffled together, so that a table on disk is read in long runs.
+
+    Up to 256 MB of rows are shuffled all at once. Of more, 64 MB are, or a hundred batches where
+    that is more, up to 256 MB. (`ShuffledIndices` limits the number of very short rows.)
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows of the table.
+    n_columns : int
+        Number of its columns.
+    batch_size : int
+        Rows of a batch.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Examples
+    --------
+    >>> from hotview.training.batches import window_size
+    >>> window_size(10**6, 64, 400), window_size(10**7, 64, 400), window_size(10**7, 64, 4096)
+    (1000000, 262144, 409600)
+    """
+    row = 4 * n_columns
+    if n_rows * row <= _LARGE:
+        return max(1, n_rows)
+    return max(1, _LEAST // row, min(_BATCHES * batch_size, _LARGE // row))
 
 
-def _classes_in(target: IntArray) -> set[int]:
-    return set(np.flatnonzero(np.bincount(target)).tolist())
+class ShuffledIndices:
+    """Numbers 0, …, n − 1 in random order, again and again, a batch at a time.
 
+    A batch holds no number twice, and every number comes once before any comes again. A pass is
+    cut into windows, each of 128 blocks of consecutive numbers that are drawn at random; within a
+    window every order is equally likely. With one window that is any order of all numbers.
 
-def _next(stream: Stream | None) -> IntArray:
-    return np.empty(0, dtype=np.int64) if stream is None else stream.next()
+    Parameters
+    ----------
+    n : int
+        How many numbers.
+    size : int
+        Maximum number of them in a batch.
+    random : numpy Generator
+        Source of the order.
+    window : int or None, default=None
+        How many numbers are shuffled together; None takes all, or a million of more than four.
+    """
 
+    def __init__(
+        self, n: int, size: int, random: np.random.Generator, window: int | None = None
+    ) -> None:
+        self.n, self.size, self.random = n, min(size, n), random
+        if window is None or window > _AT_ONCE:
+            window = n if n <= _AT_ONCE else _WINDOW
+        self.block = n if window >= n else max(1, window // _BLOCKS)
+        #: numbers left of the windows that are open, in order
+        self.remaining = _NONE
+        #: blocks of the windows that are not open yet, in order
+        self.blocks = _NONE
+        #: numbers that come at the end of this pass, because its first batch holds them already
+        self.deferred = _NONE
+        self._open_window()
 
-def _take_all(told: Sequence[Tensor], rows: Sequence[Tensor]) -> list[Tensor]:
-    """What is told about some rows of every view, where anything is."""
-    return [every[where] for every, where in zip(told, rows, strict=False)]
+    def next_batch(self) -> IntArray:
+        """Return the next batch of numbers."""
+        while len(self.remaining) < self.size:
+            self._open_window()
+        batch, self.remaining = self.remaining[: self.size], self.remaining[self.size :]
+        return batch
+
+    @property
+    def state(self) -> dict[str, IntArray]:
+        """Its state beside that of the generator."""
+        return {"remaining": self.remaining, "blocks": self.blocks, "deferred": self.deferred}
+
+    @state.setter
+    def state(self, state: Mapping[str, IntArray]) -> None:
+        n_blocks = -(-self.n // self.block)
+        for name, n in (("remaining", self.n), ("blocks", n_blocks), ("deferred", self.n)):
+            numbers = state[name]
+            inside = (numbers >= 0) & (numbers < n)
+            if numbers.dtype != np.int64 or numbers.ndim != 1 or not inside.all():
+                raise ValueError(f"the row order has invalid {name} numbers")
+            setattr(self, name, numbers)
+
+    def _open_window(self) -> None:
+        if len(self.blocks) == 0:
+            self.blocks = self.random.permutation(-(-self.n // self.block))
+            self.deferred = self.remaining  # they are in the next batch already
+        opened, self.blocks = self.blocks[:_BLOCKS], self.blocks[_BLOCKS:]
+        inside = (opened[:, None] * self.block + np.arange(self.block)).ravel()
+        order = self.random.permutation(inside[inside < self.n])
+        if len(self.deferred) > 0:
+            order = self._defer(order)
+        self.remaining = np.concatenate([self.remaining, order])
+        if len(self.blocks) == 0:
+            self.remaining = np.concatenate([self.remaining, self.deferred])
+            self.deferred = _NONE
+
+    def _defer(self, order: IntArray) -> IntArray:
+        """Leave out deferred numbers, and sort these as they were drawn."""
+        is_deferred = np.zeros(self.n, dtype=bool)
+        is_deferred[self.deferred] = True
+        left_out = is_deferred[order]
+        is_deferred[order[left_out]] = False
+        undrawn = self.deferred[is_deferred[self.deferred]]
+        self.deferred = np.concatenate([undrawn, order[left_out]])
+        return order[~left_out]

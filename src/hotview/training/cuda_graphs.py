@@ -1,4 +1,4 @@
-"""A training step as CUDA graphs: recorded once, then played without calls from Python."""
+"""A training step recorded as CUDA graphs and replayed without calls from Python."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from hotview.losses.objective import Batch, Evaluation
 
 __all__ = ["GraphedStep"]
 
-_WARM_UP = 3  # steps that are taken as usual, while libraries and memory get ready
+_WARM_UP = 3  # steps before the recording, while libraries allocate memory
 
 
 class GraphedStep:
-    """Takes a step as `step` does, and after a few times by playing it back.
+    """Takes a step by calling `step` a few times, and then by replaying its recording.
 
-    What a coupling solves for in the middle (a plan, a shared G) needs an answer before the step
-    can go on: there the recording ends, and a second one begins.
+    Where a coupling solves for a plan or a shared G, the solution must be there before the step
+    can go on: there the first recording ends, and a second one begins.
 
     Parameters
     ----------
     step : callable
-        From a batch to what was found on it; always the same operations on tensors of one shape.
+        Maps a batch to an evaluation; always the same operations on tensors of one shape.
     coupling : Coupling
-        Whose `outside` tells where the recording must be interrupted.
+        Its `outside` hook interrupts the recording.
     """
 
     def __init__(self, step: Callable[[Batch], Evaluation], coupling: Coupling) -> None:
@@ -39,7 +39,7 @@ class GraphedStep:
         self.graphs: list[torch.cuda.CUDAGraph] = []
         self.batch: Batch | None = None
         self.solve: Callable[[Tensor], Tensor] | None = None
-        self.question, self.answer = torch.empty(0), torch.empty(0)
+        self.argument, self.solution = torch.empty(0), torch.empty(0)
 
     def __call__(self, batch: Batch) -> Evaluation:
         """Take a step."""
@@ -52,7 +52,7 @@ class GraphedStep:
         _copy(batch, self.batch)
         self.graphs[0].replay()
         if self.solve is not None:
-            self.answer.copy_(self.solve(self.question))
+            self.solution.copy_(self.solve(self.argument))
             self.graphs[1].replay()
         return self.evaluation
 
@@ -66,12 +66,12 @@ class GraphedStep:
         return evaluation
 
     def _remember(self, solve: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        self.answer = solve(x)
-        return self.answer
+        self.solution = solve(x)
+        return self.solution
 
     def _record(self, batch: Batch) -> None:
         self.batch = _to_device(batch)
-        self.answer = self.answer.clone()  # a place of its own, which both recordings know
+        self.solution = self.solution.clone()  # memory of its own, which both recordings use
         self.graphs = [torch.cuda.CUDAGraph()]
         self.coupling.outside = self._interrupt
         torch.cuda.synchronize()
@@ -86,15 +86,15 @@ class GraphedStep:
 
     def _interrupt(self, solve: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         self.graphs[0].capture_end()
-        self.solve, self.question = solve, x
+        self.solve, self.argument = solve, x
         self.graphs.append(torch.cuda.CUDAGraph())
         self.graphs[1].capture_begin(pool=self.graphs[0].pool())
-        return self.answer
+        return self.solution
 
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Keep Python from collecting garbage: a graph of an earlier fit, freed, ends a recording."""
+    """Disable garbage collection: freeing a graph of an earlier fit would end a recording."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -111,13 +111,13 @@ def _to_device(batch: Batch) -> Batch:
 
 
 def _copy(batch: Batch, to: Batch) -> None:
-    """Overwrite what a recording reads with the numbers of another batch."""
-    for new, old in zip(
-        [*batch.Xs, batch.target, *batch.own_targets, *batch.soft_labels, *batch.coordinates],
-        [*to.Xs, to.target, *to.own_targets, *to.soft_labels, *to.coordinates],
-        strict=True,
-    ):
+    """Overwrite the tensors that a recording reads with those of another batch."""
+    for new, old in zip(_tensors(batch), _tensors(to), strict=True):
         if new is not old:
             old.copy_(new, non_blocking=True)
-    if to.directions is not None and batch.directions is not None:
-        to.directions.copy_(batch.directions, non_blocking=True)
+
+
+def _tensors(batch: Batch) -> list[Tensor]:
+    known = [batch.Xs, [batch.target], batch.own_targets, batch.soft_labels, batch.coordinates]
+    directions = [] if batch.directions is None else [batch.directions]
+    return [tensor for part in (*known, directions) for tensor in part]

@@ -1,21 +1,22 @@
-r"""A training whose rows are shared out among several processes.
+r"""A training whose rows are sharded among several processes.
 
-All processes draw the same batch, with the same generators. Each reads and encodes those of its
-rows that it owns, and the features of all are gathered, so that everything after the encoders sees
-the whole batch: a sliced distance between parts of clouds would not be that between the clouds. So
-every process knows the same loss
+All ranks draw the same batch, with the same generators. Each loads and encodes the rows of its
+shard, and the features of all ranks are gathered, so that everything after the encoders sees the
+whole batch: a sliced distance between parts of clouds is not that between the clouds. So every
+rank computes the same loss
 
 .. math:: L(F_1, …, F_R; φ) + \sum_r E_r(θ, ψ), \qquad F_r = f_θ(X_r)
 
-where L is whatever is made of features, φ its parameters, and E_r the error of process r's own rows
-in the decoders ψ. Process r computes R · ∂L/∂F_r · ∂F_r/∂θ and R · ∂E_r for what only it knows, and
-∂L/∂φ for what all know alike; the mean over processes is the gradient of all of them.
+where L is a function of the features, φ its parameters, and E_r the reconstruction error of rank
+r's own rows by the decoders ψ. Rank r computes R · ∂L/∂F_r · ∂F_r/∂θ and R · ∂E_r, which are its
+own, and ∂L/∂φ, which is the same on all ranks; the mean over ranks is the gradient of the loss.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,100 +26,98 @@ from torch.autograd.function import once_differentiable
 from hotview.losses.coupling import Terms
 from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Evaluation
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.training.batches import Picks, span
-from hotview.training.precision import in_precision
-from hotview.training.process_group import ProcessGroup
-from hotview.training.row_sharding import RowShard, ShardAssignment
-from hotview.training.trainer import Training, make_optimizer, train_step
+from hotview.training.batches import span
+from hotview.training.process_group import ProcessGroup, RowsByRank, RowShard
+from hotview.training.trainer import SingleTrainer, Training, train_step
 
 __all__ = ["DDPTrainer"]
 
 
-class DDPTrainer:
-    """A team of one, which takes its steps together with the same team in other processes.
+class DDPTrainer(SingleTrainer):
+    """Takes the steps of one training together with the other processes.
 
     Parameters
     ----------
     training : Training
-        The one; its sampler will read the rows of this process only.
+        The training; its sampler will load the rows of this process only.
     learning_rate : float
-        Of Adam.
+        Learning rate of Adam.
     precision : str
-        Of encoders and decoders, as of `in_precision`.
-    ranks : ProcessGroup
+        Precision of encoders and decoders, as in `in_precision`.
+    process_group : ProcessGroup
         The processes.
     """
 
     def __init__(
-        self, training: Training, learning_rate: float, precision: str, ranks: ProcessGroup
+        self,
+        training: Training,
+        learning_rate: float,
+        precision: str,
+        process_group: ProcessGroup,
     ) -> None:
         check_no_batch_norm(training.network)
-        self.members, self.ranks = [training], ranks
-        self.batch: Batch | None = None
-        self.network, self.objective = training.network, training.objective
-        self.optimizer = make_optimizer(training.modules, learning_rate)
+        super().__init__(training, learning_rate, precision)
+        self.process_group = process_group
         starts = [view.starts for view in training.sampler.data.views]
-        self.share = training.sampler.share = RowShard.of(starts, ranks.rank, ranks.size)
+        self.shard = RowShard.of(starts, process_group.rank, process_group.world_size)
+        training.sampler.shard = self.shard
         decodes = self.objective.regularizer is VIEW_REGULARIZERS["autoencoder"]
-        self._gathering = _Gathering(in_precision(self.network, precision), ranks, decodes=decodes)
-        self._shared = copy.copy(self.objective)  # whose coupling and weights are the same
+        self._gathering_network = _GatheringNetwork(
+            self.rounded_network, process_group, decodes=decodes
+        )
+        self._objective = copy.copy(self.objective)  # with the same coupling and weights
         if decodes:
-            self._shared.regularizer = _reconstruction
+            self._objective.regularizer = _gathered_reconstruction_error
 
     def step(self) -> Evaluation:
-        """Take a step, as all other processes do."""
-        one = self.members[0]
-        picks = one.sampler.pick()
-        self.batch = one.sampler.fetch(picks)
-        self._gathering.look_at(picks, self.batch, self.share)
-        agreed = _Agreement(self.optimizer, self.ranks)
+        """Take one step, as all other ranks do."""
+        (training,) = self.trainings
+        network, shard = self._gathering_network, self.shard
+        indices = training.sampler.draw_indices()
+        network.rows_by_rank = [
+            RowsByRank.of(shard.owners(s, rows), shard.world_size)
+            for s, rows in enumerate(indices.rows)
+        ]
+        self.batch = network.batch = training.sampler.load(indices)
+        groups = [] if self.optimizer is None else self.optimizer.param_groups
+        reduce = partial(self._all_reduce, [p for group in groups for p in group["params"]])
+        generator = training.generator
         evaluation = train_step(
-            self._gathering, self._shared, self.optimizer, self.batch, one.generator, agreed.reach
+            network, self._objective, self.optimizer, self.batch, generator, reduce
         )
-        if not agreed.is_reached:  # without a gradient, too, all must stop after the same step
-            agreed.parameters = []
-            agreed.reach()
+        if self.optimizer is None or not evaluation.terms.total.requires_grad:
+            self._all_reduce([])  # without a gradient, too, all must stop after the same step
         return evaluation
 
-    def write_back(self) -> None:
-        """Nothing: the network is the member's own."""
-
-    def take_over(self) -> None:
-        """Nothing, for the same reason."""
-
-
-class _Agreement:
-    """What all processes agree on in a step: the gradient, and whether somebody wants to stop."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer | None, ranks: ProcessGroup) -> None:
-        groups = [] if optimizer is None else optimizer.param_groups
-        self.parameters: list[Tensor] = [p for group in groups for p in group["params"]]
-        self.ranks, self.is_reached = ranks, False
-
-    def reach(self) -> None:
-        """Average all gradients, and hear of each other's interrupts, in one message."""
-        told = [p.grad is not None for p in self.parameters]
-        ear = self.ranks.ear
-        wants = ear is not None and ear.heard
-        like = self.parameters[0] if self.parameters else torch.zeros((), device=self.ranks.device)
-        flags = torch.tensor([*told, wants], dtype=like.dtype, device=like.device)
+    def _all_reduce(self, parameters: list[Tensor]) -> None:
+        """Average all gradients, and agree on interrupts, in one message."""
+        interrupt = self.process_group.interrupt
+        received = interrupt is not None and interrupt.received
+        like = parameters[0] if parameters else torch.zeros((), device=self.process_group.device)
+        has_gradient = [p.grad is not None for p in parameters]
+        flags = torch.tensor([*has_gradient, received], dtype=like.dtype, device=like.device)
         gradients = [
-            (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in self.parameters
+            (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters
         ]
-        mean = self.ranks.average(torch.cat([flags, *gradients]))
-        flags, *found = torch.split(mean, [len(flags), *(p.numel() for p in self.parameters)])
-        *anybody, stops = flags.tolist()
-        for p, grad, is_told in zip(self.parameters, found, anybody, strict=True):
-            p.grad = grad.view_as(p) if is_told > 0 else None
-        if ear is not None and stops > 0:
-            ear.asked = True
-        self.is_reached = True
+        mean = self.process_group.all_reduce_mean(torch.cat([flags, *gradients]))
+        flags, *means = torch.split(mean, [len(flags), *(p.numel() for p in parameters)])
+        *any_gradient, any_interrupt = flags.tolist()
+        for p, gradient, is_set in zip(parameters, means, any_gradient, strict=True):
+            p.grad = gradient.view_as(p) if is_set > 0 else None
+        if interrupt is not None and any_interrupt > 0:
+            interrupt.requested = True
 
 
-class _Gathering(MultiViewNetwork):
-    """A network that encodes the rows of this process, and has the features of all."""
+class _GatheringNetwork(MultiViewNetwork):
+    """A network that encodes the rows of this rank and returns the features of all ranks."""
 
-    def __init__(self, network: MultiViewNetwork, ranks: ProcessGroup, *, decodes: bool) -> None:
+    #: the current batch, and its rows of every view by rank
+    batch: Batch
+    rows_by_rank: list[RowsByRank]
+
+    def __init__(
+        self, network: MultiViewNetwork, process_group: ProcessGroup, *, decodes: bool
+    ) -> None:
         super().__init__(
             list(network.encoders),
             list(network.maps),
@@ -126,114 +125,111 @@ class _Gathering(MultiViewNetwork):
             network.joint_head,
             list(network.view_heads),
         )
-        self._inner, self._ranks, self._decodes = [network], ranks, decodes  # not a second time
+        self._network = [network]  # in a list, so that its parameters are not registered twice
+        self._process_group, self._decodes = process_group, decodes
         self.error = torch.zeros(())
 
-    def look_at(self, picks: Picks, batch: Batch, share: RowShard) -> None:
-        """Learn whose rows make the next batch."""
-        pairs = enumerate(picks.rows)
-        self._deals = [ShardAssignment.of(share.owners(s, rows), share.size) for s, rows in pairs]
-        self._batch, self._rank = batch, share.rank
-
     def encode(self, Xs: Sequence[Tensor]) -> list[Tensor]:
-        """Features F_s of the rows of every view, those of other processes among them."""
+        """Return the features F_s of all rows of every view, including those of other ranks."""
         own = self._encode_own(Xs)
         error = [self._own_error(Xs, own).view(1, 1)] if self._decodes else []
-        every = _Gather.apply(self._ranks, self._deals, *own, *error)  # type: ignore[no-untyped-call]
+        gathered = _Gather.apply(  # type: ignore[no-untyped-call]
+            self._process_group, self.rows_by_rank, *own, *error
+        )
         if self._decodes:
-            self.error = every[-1].sum()
-        return list(every[: len(own)])
+            self.error = gathered[-1].sum()
+        return list(gathered[: len(own)])
 
     def _encode_own(self, Xs: Sequence[Tensor]) -> list[Tensor]:
-        """Features of this process's rows; where it has none, encoders get a row that is dropped.
+        """Return the features of this rank's rows; without any, of one row that is dropped.
 
-        Not all modules take a table without rows; a reshape, say, cannot tell how wide it is.
+        Not all modules accept a table without rows; a reshape, say, cannot infer its width.
         """
         if all(len(X) > 0 for X in Xs):
-            return self._inner[0].encode(Xs)
-        Fs = self._inner[0].encode([X if len(X) > 0 else X.new_zeros(1, X.shape[1]) for X in Xs])
-        # Detached, for a gradient of nothing may be 0 · ∞.
+            return self._network[0].encode(Xs)
+        Fs = self._network[0].encode([X if len(X) > 0 else X.new_zeros(1, X.shape[1]) for X in Xs])
+        # Detached, because the gradient of an empty tensor may be 0 · ∞.
         return [
             F if len(X) > 0 else F[:0].detach().requires_grad_(F.requires_grad)
             for X, F in zip(Xs, Fs, strict=True)
         ]
 
     def _own_error(self, Xs: Sequence[Tensor], Fs: Sequence[Tensor]) -> Tensor:
-        """What this process adds to the mean squared error of decoded rows."""
-        sizes = self._batch.sizes["rows"]
-        where = [self._decoded(s) for s in range(len(Xs))]
-        decoded = self._inner[0].reconstruct([F[w] for F, w in zip(Fs, where, strict=True)])
+        """Return this rank's part of the mean squared error of the coupled rows."""
+        coupled = []
+        for s, by_rank in enumerate(self.rows_by_rank):
+            rows = span(self.batch.sizes, "rows", s)
+            positions = by_rank.positions[self._process_group.rank]
+            first, last = positions.searchsorted([rows.start, rows.stop])
+            coupled.append(slice(int(first), int(last)))
+        decoded = self._network[0].reconstruct([F[w] for F, w in zip(Fs, coupled, strict=True)])
         errors = [
-            (Y - X[w]).square().sum() / (n * X.shape[1])
-            for X, Y, w, n in zip(Xs, decoded, where, sizes, strict=True)
+            (Y - X[where]).square().sum() / (n * X.shape[1])
+            for X, Y, where, n in zip(Xs, decoded, coupled, self.batch.sizes["rows"], strict=True)
         ]
         return torch.stack(errors).sum()
 
-    def _decoded(self, s: int) -> slice:
-        """Which of the process's rows of view s are decoded: those that are coupled."""
-        start, end = span(self._batch.sizes, "rows", s)
-        places = self._deals[s].places[self._rank]
-        first, last = places.searchsorted([start, end])
-        return slice(int(first), int(last))
 
-
-def _reconstruction(network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]) -> Terms:
-    assert isinstance(network, _Gathering)
+def _gathered_reconstruction_error(
+    network: MultiViewNetwork, batch: Batch, Fs: dict[str, list[Tensor]]
+) -> Terms:
+    assert isinstance(network, _GatheringNetwork)
     return Terms({"reconstruction": network.error})
 
 
 class _Gather(torch.autograd.Function):
-    """Rows of all processes, from those of this one; whatever more there is has a row of each.
+    """Gathers the rows of all ranks; additional tensors have one row per rank.
 
-    All processes know the same gradient in the gathered rows, so none of it needs to be sent: the
-    sum of what all would send to one is its part, as often as there are processes.
+    All ranks compute the same gradient with respect to the gathered rows, so that none is sent:
+    the sum of what all ranks would send to one is its part times the number of ranks.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, ranks: ProcessGroup, deals: Sequence[ShardAssignment], *parts: Tensor
+        ctx: Any, process_group: ProcessGroup, rows_by_rank: Sequence[RowsByRank], *parts: Tensor
     ) -> tuple[Tensor, ...]:
-        ctx.ranks, ctx.deals = ranks, deals
+        ctx.process_group, ctx.rows_by_rank = process_group, rows_by_rank
         ctx.set_materialize_grads(False)
         widths = [part.shape[1] for part in parts]
-        counts = [[len(places) for places in deal.places] for deal in deals]
-        counts += [[1] * ranks.size] * (len(parts) - len(deals))
+        counts = [[len(positions) for positions in rows.positions] for rows in rows_by_rank]
+        counts += [[1] * process_group.world_size] * (len(parts) - len(rows_by_rank))
         lengths = [
-            [n * w for n, w in zip(one, widths, strict=True)] for one in zip(*counts, strict=True)
+            [n * width for n, width in zip(of_rank, widths, strict=True)]
+            for of_rank in zip(*counts, strict=True)
         ]
         flat = torch.cat([part.reshape(-1) for part in parts])
-        sent = ranks.gather(flat, [sum(one) for one in lengths])
-        pieces = [torch.split(x, one) for x, one in zip(sent, lengths, strict=True)]
-        every = [
-            torch.cat([x.view(-1, w) for x in each])
-            for each, w in zip(zip(*pieces, strict=True), widths, strict=True)
+        received = process_group.all_gather(flat, [sum(of_rank) for of_rank in lengths])
+        pieces = [torch.split(x, of_rank) for x, of_rank in zip(received, lengths, strict=True)]
+        gathered = [
+            torch.cat([x.view(-1, width) for x in of_part])
+            for of_part, width in zip(zip(*pieces, strict=True), widths, strict=True)
         ]
-        backs = [torch.from_numpy(deal.back).to(flat.device) for deal in deals]
-        ordered = [rows[back] for rows, back in zip(every, backs, strict=False)]
-        return *ordered, *every[len(deals) :]
+        ordered = [
+            X[torch.from_numpy(rows.inverse).to(flat.device)]
+            for X, rows in zip(gathered, rows_by_rank, strict=False)
+        ]
+        return *ordered, *gathered[len(rows_by_rank) :]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        ranks = ctx.ranks
-        places = [torch.from_numpy(deal.places[ranks.rank]) for deal in ctx.deals]
-        places += [torch.tensor([ranks.rank])] * (len(gradients) - len(places))
-        return (
-            None,
-            None,
-            *(
-                None if G is None else ranks.size * G[where.to(G.device)]
-                for G, where in zip(gradients, places, strict=True)
-            ),
-        )
+        rank, world_size = ctx.process_group.rank, ctx.process_group.world_size
+        own = [torch.from_numpy(rows.positions[rank]) for rows in ctx.rows_by_rank]
+        own += [torch.tensor([rank])] * (len(gradients) - len(own))
+        parts = [
+            None if G is None else world_size * G[rows.to(G.device)]
+            for G, rows in zip(gradients, own, strict=True)
+        ]
+        return None, None, *parts
 
 
 def check_no_batch_norm(network: nn.Module) -> None:
-    """Refuse encoders that normalize over the rows of a batch, of which a process has a part."""
+    """Raise an error for encoders that normalize over the rows of a batch, which are sharded."""
     for module in network.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             raise ValueError(
-                "Expected encoders that take every row by itself, because devices shares "
-                f"the rows of a batch out among processes, but one has a {type(module).__name__}, "
-                "which would see a part of them. Use torch.nn.LayerNorm, or leave devices out."
+                "Expected encoders that process every row independently, because devices "
+                "shards the rows of a batch among processes, but one has a "
+                f"{type(module).__name__}, which would see a part of them. Use "
+                "torch.nn.LayerNorm, or leave devices out."
             )

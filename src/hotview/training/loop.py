@@ -1,184 +1,268 @@
-"""Training: epochs of steps, until they are over or somebody ends them."""
+"""The training loop: epochs of steps, with validation, callbacks and checkpoints."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from hotview.losses.objective import Evaluation, Objective
-from hotview.training.checkpoint import CheckpointSlot, TrainingState, share_progress
-from hotview.training.effective_rank import effective_ranks
-from hotview.training.process_group import Interrupt, ProcessGroup
+from hotview.losses.objective import Evaluation
+from hotview.nn.multiview import MultiViewNetwork
+from hotview.training.checkpoint import Checkpoint, broadcast_state
+from hotview.training.history import RunningMeans
+from hotview.training.pca import effective_ranks
+from hotview.training.process_group import ProcessGroup
 from hotview.training.progress import ProgressBar
-from hotview.training.recorder import (
-    Epoch,
-    Recorder,
-    RunningMeans,
-    Schedule,
-    TrainingResult,
-    diverged,
-)
-from hotview.training.trainer import SingleTrainer, Trainer, Training, make_optimizer, train_step
+from hotview.training.trainer import Trainer, Training
 
-__all__ = [
-    "Epoch",
-    "Schedule",
-    "SingleTrainer",
-    "Trainer",
-    "Training",
-    "TrainingResult",
-    "make_optimizer",
-    "train",
-    "train_step",
-]
+__all__ = ["Epoch", "Schedule", "train"]
+
+_BATCH_NORM_ERROR = "more than 1 value per channel"  # part of torch's message
 
 
-_TOO_FEW = "more than 1 value per channel"  # of torch's batch norm
+@dataclass
+class Epoch:
+    """Argument of a callback, which is called after every epoch.
+
+    Parameters
+    ----------
+    number : int
+        The epoch, counted from 1.
+    row : dict of str to float
+        Recorded values.
+    network : MultiViewNetwork
+        The network as it is now; changes to it are kept.
+    member : int, default=0
+        Which member of the ensemble it is.
+    stop : bool, default=False
+        Set it to end the training.
+
+    Examples
+    --------
+    >>> from hotview.training.loop import Epoch
+    >>> def stop_at_the_third(epoch: Epoch) -> None:
+    ...     epoch.stop = epoch.number == 3
+    """
+
+    number: int
+    row: dict[str, float]
+    network: MultiViewNetwork
+    member: int = 0
+    stop: bool = False
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to train, and what to do after an epoch.
+
+    Parameters
+    ----------
+    max_epochs : int
+        Maximum number of epochs.
+    steps_per_epoch : int or None
+        Steps of an epoch; None takes those of one pass over the largest view.
+    patience : int or None
+        Epochs without a better validation score after which to stop; None never stops.
+    callbacks : sequence of callables
+        Called with an `Epoch` after each.
+    view_names : sequence of str
+        Names for what is recorded per view.
+    verbose : bool
+        Whether progress is shown.
+    checkpoint_every : int or None
+        Epochs between checkpoints; None writes none.
+    """
+
+    max_epochs: int
+    steps_per_epoch: int | None = None
+    patience: int | None = None
+    callbacks: Sequence[Callable[[Epoch], Any]] = ()
+    view_names: Sequence[str] = ()
+    verbose: bool = False
+    checkpoint_every: int | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all epochs will be trained, without callbacks and checkpoints, barring Ctrl-C.
+
+        Then batches can be drawn in advance; a checkpoint would have to hold those not yet used.
+        """
+        return self.patience is None and self.checkpoint_every is None and len(self.callbacks) == 0
 
 
 def train(
-    team: Trainer,
+    trainer: Trainer,
     schedule: Schedule,
-    place: CheckpointSlot | None = None,
-    replicas: Sequence[int] | None = None,
-    ranks: ProcessGroup | None = None,
-) -> list[TrainingResult]:
+    checkpoint: Checkpoint | None = None,
+    index: int = 0,
+    process_group: ProcessGroup | None = None,
+) -> list[Training]:
     """Train until the epochs are over, callbacks or patience end it, or Ctrl-C is pressed.
 
     Parameters
     ----------
-    team : Trainer
-        What is trained. A member that is to stop keeps the weights that it has then.
+    trainer : Trainer
+        What is trained. A training that stops early keeps the weights it has then.
     schedule : Schedule
-        How long, and who is told.
-    place : CheckpointSlot or None, default=None
-        The team's place in a checkpoint, to go on from and to save to; None makes none.
-    replicas : sequence of int or None, default=None
-        Which replica of its estimator every member is; None counts them.
-    ranks : ProcessGroup or None, default=None
-        The processes that take every step together, of which the first one saves, scores and calls
-        back; None is this one alone.
+        How long to train.
+    checkpoint : Checkpoint or None, default=None
+        Checkpoint to resume from and to save to; None writes none.
+    index : int, default=0
+        Position of the trainer in the checkpoint.
+    process_group : ProcessGroup or None, default=None
+        The processes that take every step together, of which rank 0 saves, scores and calls
+        callbacks; None is this one alone.
 
     Returns
     -------
-    list of TrainingResult
-        One per member, whose network is then in evaluation mode.
+    list of Training
+        The trainer's, with what was recorded and their networks in evaluation mode.
     """
-    ranks = ranks or ProcessGroup()
-    n_steps = schedule.steps(team.members[0].sampler.n_steps)
-    numbers = range(len(team.members)) if replicas is None else replicas
-    pairs = zip(numbers, team.members, strict=True)
-    courses = [Recorder(number, member, schedule, ranks) for number, member in pairs]
-    progress = TrainingState(team, courses)
-    ranks.first(lambda: _go_on(progress, place, schedule))
-    if ranks.is_shared:
-        share_progress(progress, ranks)
+    process_group = process_group or ProcessGroup()
+    n_steps = schedule.steps_per_epoch or trainer.trainings[0].sampler.n_steps
+
+    def restore() -> None:
+        if checkpoint is not None:
+            checkpoint.restore(trainer, index, schedule.max_epochs)
+
+    process_group.on_rank_zero(restore)
+    if process_group.is_distributed:
+        broadcast_state(trainer, process_group)
     with (
-        ranks.listen() as interrupt,
+        process_group.catch_interrupt() as interrupt,
         ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose) as bar,
-        ExitStack() as after,
     ):
-        for member in team.members:  # whose reading ahead ends with the training, however it does
-            after.callback(member.sampler.close)
-        bar.step(progress.epoch * n_steps + progress.step)
-        while progress.epoch < schedule.max_epochs and not progress.is_over:
+        bar.step(trainer.epoch * n_steps + trainer.means.n)
+        while trainer.epoch < schedule.max_epochs and not trainer.stopped:
             start = time.perf_counter()
-            evaluation = _take_steps(progress, n_steps, interrupt, bar)
-            is_whole = progress.step == n_steps
-            if place is not None and not is_whole:
-                place.save(progress)  # before the epoch counts, so that the rest of it can follow
-            _end_epoch(progress, schedule, evaluation, start)
-            bar.epoch(courses[0].last_row, ["loss", *evaluation.terms.parts, "validation_score"])
-            due = schedule.saves_after(progress.epoch) or interrupt.asked
-            if place is not None and is_whole and due:
-                place.save(progress)
-            if interrupt.asked:
+            if not trainer.network.training:  # validation or a callback may have switched it
+                trainer.network.train()
+            with _explained_errors(trainer):
+                for _ in range(trainer.means.n, n_steps):
+                    evaluation = trainer.step()
+                    trainer.means.add(evaluation)
+                    bar.step()
+                    if interrupt.requested:
+                        break
+            is_whole = trainer.means.n == n_steps
+            if checkpoint is not None and not is_whole:
+                checkpoint.save(trainer, index)  # so that the rest of the epoch can follow
+            _end_epoch(trainer, schedule, process_group, evaluation, start)
+            terms = ["loss", *evaluation.terms.parts, "validation_score"]
+            bar.epoch(trainer.trainings[0].rows[-1], terms)
+            every = schedule.checkpoint_every
+            is_due = every is not None and trainer.epoch % every == 0
+            if checkpoint is not None and is_whole and (is_due or interrupt.requested):
+                checkpoint.save(trainer, index)
+            if interrupt.requested:
                 break
-    if place is not None and not interrupt.asked:
-        place.save(progress)
-    team.write_back()
-    for course in courses:
-        course.end(interrupted=interrupt.asked)
-    return [course.outcome for course in courses]
+    if checkpoint is not None and not interrupt.requested:
+        checkpoint.save(trainer, index)
+    trainer.write_back()
+    for training in trainer.trainings:
+        training.interrupted = interrupt.requested
+        training.finish()
+    return trainer.trainings
 
 
-def _go_on(progress: TrainingState, place: CheckpointSlot | None, schedule: Schedule) -> None:
-    """Stand where the checkpoint stands, if there is one."""
-    if place is None:
-        return
-    place.restore(progress)
-    if progress.epoch > schedule.max_epochs:
-        raise ValueError(
-            f"Expected max_epochs to be at least {progress.epoch}, because the checkpoint has come "
-            f"that far, but it is {schedule.max_epochs}. Raise it, or begin anew."
-        )
-
-
-def _take_steps(
-    progress: TrainingState, n_steps: int, interrupt: Interrupt, bar: ProgressBar
-) -> Evaluation:
-    """The steps of an epoch, or those that are left of it; the last of them is returned."""
-    if not progress.team.network.training:  # which validation, or a callback, may have ended
-        progress.team.network.train()
-    while True:
-        evaluation = _explained_step(progress.team, progress.epoch + 1)
-        progress.sums.add(evaluation)
-        progress.step += 1
-        bar.step()
-        if interrupt.asked or progress.step == n_steps:
-            return evaluation
-
-
-def _end_epoch(
-    progress: TrainingState, schedule: Schedule, evaluation: Evaluation, start: float
-) -> None:
-    """Record an epoch, and show it to those who look."""
-    team, courses = progress.team, progress.courses
-    rows = progress.sums.means(len(courses))
-    watched = _watch(evaluation, team.objective, schedule.view_names, len(courses))
-    seconds = (time.perf_counter() - start) / len(courses)
-    if any(course.is_watched for course in courses):
-        team.write_back()
-    progress.epoch, progress.step, progress.sums = progress.epoch + 1, 0, RunningMeans()
-    for course, row, more in zip(courses, rows, watched, strict=True):
-        course.end_epoch({"epoch": progress.epoch, **row, **more}, seconds)
-    if schedule.callbacks:
-        team.take_over()
-
-
-def _explained_step(team: Trainer, epoch: int) -> Evaluation:
-    """Take a step; where it fails because something has become too large, say so."""
+@contextmanager
+def _explained_errors(trainer: Trainer) -> Iterator[None]:
+    """Explain errors of a step that lack of rows or divergence has caused."""
     try:
-        return team.step()
+        yield
     except (ArithmeticError, RuntimeError, ValueError) as error:
-        if _TOO_FEW in str(error):
+        if _BATCH_NORM_ERROR in str(error):
             raise ValueError(
                 "Expected every step to see at least 2 rows of a view, because an encoder of your "
                 f"own normalizes over them, but one saw a single row ({error}). Raise batch_size, "
                 "or normalize each row, by torch.nn.LayerNorm."
             ) from error
+        network, Xs = trainer.network, [] if trainer.batch is None else trainer.batch.Xs
         with torch.no_grad():
-            Zs = (
-                [] if team.batch is None else team.network.embed(team.network.encode(team.batch.Xs))
-            )
-            clouds = [*Zs, *team.objective.parameters()]
-            if not all(bool(cloud.square().sum().isfinite()) for cloud in clouds):
-                raise diverged(epoch, str(error)) from error
+            Zs = network.embed(network.encode(Xs)) if Xs else []
+            tensors = [*Zs, *trainer.objective.parameters()]
+            if not all(bool(x.square().sum().isfinite()) for x in tensors):
+                raise _divergence(trainer.epoch + 1, str(error)) from error
         raise
 
 
-def _watch(
-    evaluation: Evaluation, objective: Objective, view_names: Sequence[str], n_members: int
-) -> list[dict[str, float]]:
-    """What is recorded beside the loss of every member: its views' ranks and its plan's error."""
-    watched: dict[str, list[float]] = {}
+def _divergence(epoch: int, details: str) -> FloatingPointError:
+    return FloatingPointError(
+        f"The loss is no longer finite in epoch {epoch} ({details}). Lower learning_rate, or look "
+        "for extreme values in the data."
+    )
+
+
+def _end_epoch(
+    trainer: Trainer,
+    schedule: Schedule,
+    process_group: ProcessGroup,
+    evaluation: Evaluation,
+    start: float,
+) -> None:
+    """Record an epoch of every training that has not stopped."""
+    trainings, n = trainer.trainings, len(trainer.trainings)
+    recorded: dict[str, list[float]] = {}
     if evaluation.latents:
-        clouds = [Z.view(n_members, *Z.shape[-2:]) for Z in evaluation.latents]
-        ranks = zip(view_names, effective_ranks(clouds), strict=False)
-        watched = {f"effective_rank_{name}": values for name, values in ranks}
-    if (plan := objective.coupling.plan) is not None:
-        watched["marginal_error"] = plan.marginal_error.expand(n_members).tolist()
-    return [{name: values[i] for name, values in watched.items()} for i in range(n_members)]
+        clouds = [Z.view(n, *Z.shape[-2:]) for Z in evaluation.latents]
+        for name, values in zip(schedule.view_names, effective_ranks(clouds), strict=False):
+            recorded[f"effective_rank_{name}"] = values
+    if (plan := trainer.objective.coupling.plan) is not None:
+        recorded["marginal_error"] = plan.marginal_error.expand(n).tolist()
+    means = trainer.means.means(n)
+    seconds = (time.perf_counter() - start) / n
+    if schedule.callbacks or any(training.score is not None for training in trainings):
+        trainer.write_back()
+    trainer.epoch, trainer.means = trainer.epoch + 1, RunningMeans()
+    for i, training in enumerate(trainings):
+        if not training.stopped:
+            more = {name: values[i] for name, values in recorded.items()}
+            row = {"epoch": trainer.epoch, **means[i], **more}
+            _record(training, row, seconds, schedule, process_group)
+    if schedule.callbacks:
+        trainer.take_over()
+
+
+def _record(
+    training: Training,
+    row: dict[str, float],
+    seconds: float,
+    schedule: Schedule,
+    process_group: ProcessGroup,
+) -> None:
+    """Validate the network, record the epoch, call the callbacks, and decide whether to stop."""
+    if not abs(row["loss"]) < float("inf"):
+        parts = [f"{name}: {x:.3g}" for name, x in row.items() if name not in ("epoch", "loss")]
+        raise _divergence(int(row["epoch"]), ", ".join(parts))
+
+    def validate() -> dict[str, float]:
+        start = time.perf_counter()
+        score = {} if training.score is None else {"validation_score": training.score()}
+        return {**row, **score, "seconds": seconds + time.perf_counter() - start}
+
+    def call_callbacks() -> bool:
+        epoch = Epoch(int(row["epoch"]), dict(row), training.network, training.member)
+        for callback in schedule.callbacks:
+            callback(epoch)
+        return bool(epoch.stop)
+
+    row = process_group.on_rank_zero(validate)
+    if training.score is not None:
+        training.n_worse += 1
+        if row["validation_score"] > training.best_score:
+            training.best_score, training.n_worse = row["validation_score"], 0
+            if schedule.patience is not None:
+                training.keep_state()
+    training.rows.append(row)
+    stops = process_group.on_rank_zero(call_callbacks)
+    if schedule.callbacks and process_group.is_distributed:  # they may have changed the network
+        state = process_group.broadcast(training.network.state_dict())
+        training.network.load_state_dict(state)
+    patience = schedule.patience
+    training.stopped = stops or (patience is not None and training.n_worse >= patience)
+    if training.stopped and not training.best_state:  # other trainings may go on
+        training.keep_state()

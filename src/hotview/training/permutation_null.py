@@ -1,9 +1,9 @@
-"""What plans and costs look like when views have nothing in common."""
+"""Plans between permuted views, to compare the plan between the views themselves with."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,38 +13,39 @@ from torch import Tensor
 
 from hotview._types import Array
 from hotview.losses import Planner
-from hotview.ot import Plan, draw_directions, sliced_cost
-from hotview.training.pca import agree_on_signs
+from hotview.ot import draw_directions, sliced_cost
+from hotview.training.pca import align_signs
 from hotview.training.rows import ViewRows
 from hotview.training.threads import one_thread
+from hotview.training.view_plan import ViewPlan
 
-__all__ = ["Null", "draw_null"]
+__all__ = ["PermutationNull", "draw_null"]
 
 _DRAWS = 19  # the smallest p-value is 1 / (1 + this)
-_ROWS, _COLUMNS = 500, 128  # of every view that are looked at
+_ROWS, _COLUMNS = 500, 128  # maximum size of a view
 _BASES = 5  # orthogonal bases of directions
 _ROUNDING = 1e-5  # of a relative cost
 
 
 @dataclass(frozen=True)
-class Null:
-    """The views before any training, beside noise that went through the same steps.
+class PermutationNull:
+    """The plan over untrained views, and plans over permuted views for comparison.
 
-    Trained encoders can match anything with anything, so small costs and a clear plan after
-    training are no evidence that views belong together. Here every view is only turned to its
-    principal components, with signs on which the views agree. A draw of noise shuffles each column
-    of each table on its own first: columns keep their values, but rows are no individuals any more
-    and views share nothing. Where all views are equally alike, no plan stands out: the p-value
-    tells whether some views are closer than others, not whether all are close.
+    Trained encoders can match anything with anything, so that small costs and a clear plan after
+    training are no evidence that views belong together. Here every view is only projected on its
+    principal components, with aligned signs. A permutation first shuffles each column of each
+    table independently: columns keep their values, but rows are no individuals any more and views
+    share nothing. Where all views are equally similar, no plan stands out: the p-value says
+    whether some views are closer than others, not whether all are close.
 
     Parameters
     ----------
-    plan : Plan
+    plan : ViewPlan
         Plan and costs between the views themselves.
-    W : Tensor of shape (draws, S, S)
-        Plans of noise.
-    C : Tensor of shape (draws, S, S)
-        Costs of noise.
+    W : ndarray of shape (draws, S, S)
+        Plans between permuted views.
+    C : ndarray of shape (draws, S, S)
+        Costs between permuted views.
 
     Examples
     --------
@@ -56,13 +57,13 @@ class Null:
     0.05
     """
 
-    plan: Plan
-    W: Tensor
-    C: Tensor
+    plan: ViewPlan
+    W: Array
+    C: Array
 
     @property
     def relative_cost(self) -> float:
-        """Cost that the plan pays, ⟨W, C⟩, over that of a plan that treats all views alike.
+        """Transport cost ⟨W, C⟩ over that of a uniform plan.
 
         It is 1 where no two views are closer than any others, and 0 where every view has another
         that it equals.
@@ -70,16 +71,23 @@ class Null:
         return float(_relative_cost(self.plan.W, self.plan.C))
 
     @property
-    def relative_costs(self) -> Tensor:
-        """The same for every draw of noise."""
+    def relative_costs(self) -> Array:
+        """`relative_cost` of every permutation."""
         return _relative_cost(self.W, self.C)
 
     @property
     def p_value(self) -> float:
-        """Share of the draws, the views themselves counted, that cost relatively as little."""
+        """Fraction of permutations, the views themselves included, with as low a cost."""
         # With three views or fewer every plan costs the same, but for rounding.
         n_lower = int((self.relative_costs <= self.relative_cost + _ROUNDING).sum())
         return (1 + n_lower) / (1 + len(self.W))
+
+
+def _relative_cost(W: Array, C: Array) -> Array:
+    S = C.shape[-1]
+    uniform = C.sum(axis=(-2, -1)) / (S * (S - 1))  # the diagonal is 0
+    cost: Array = (W * C).sum(axis=(-2, -1)) / np.maximum(uniform, np.finfo(C.dtype).tiny)
+    return cost
 
 
 def draw_null(
@@ -88,75 +96,68 @@ def draw_null(
     planner: Planner,
     random: np.random.Generator,
     generator: torch.Generator,
-) -> Null:
-    """Compare views by their principal components, and noise in the same way.
+) -> PermutationNull:
+    """Compute plans between the principal components of views and of permuted views.
 
     Parameters
     ----------
     views : sequence of ViewRows
-        The views; of each, 500 rows and 128 columns at most are looked at, drawn at random.
+        The views; of each, a random sample of at most 500 rows and 128 columns is used.
     n_components : int
-        Principal components that are compared.
+        Number of principal components.
     planner : Planner
-        How a plan is found from costs.
+        Solver of the plan; β is relative to the mean cost here.
     random : numpy Generator
-        Which rows and columns, and how they are shuffled.
+        Source of the sample and of the permutations.
     generator : torch.Generator
         Source of the directions.
 
     Returns
     -------
-    Null
-        The views, and 19 draws of noise.
+    PermutationNull
+        The views, and 19 permutations.
     """
-    Xs = [_sample(view, random) for view in views]
+    Xs: list[Array] = []
+    for view in views:
+        rows = random.permutation(len(view))[:_ROWS]
+        columns = np.sort(random.permutation(view.n_columns)[:_COLUMNS])
+        X = view.take_on_all_ranks(rows).cpu().numpy()
+        Xs.append(X[:, columns].astype(np.float64))
     theta = draw_directions(_BASES * n_components, n_components, generator=generator)
 
     def cost(tables: list[Array]) -> Tensor:
         Ys = [_components(X, n_components) for X in tables]
-        signs = agree_on_signs(Ys)
+        signs = align_signs(Ys)
         Zs = [torch.from_numpy(Y * sign).float() for Y, sign in zip(Ys, signs, strict=True)]
         return sliced_cost(Zs, directions=theta)
 
+    relative = replace(planner, relative=True)
     with one_thread():  # of hundreds of operations none is worth a second
         doubled = [np.ascontiguousarray(np.concatenate([X, X]).T) for X in Xs]
-        shuffled = ([_shuffle_columns(XX, random) for XX in doubled] for _ in range(_DRAWS))
-        noise = torch.stack([cost(tables) for tables in shuffled])
-        drawn = planner.solve(noise, pairwise=True)
-        return Null(planner.solve(cost(Xs), pairwise=True), drawn.W, drawn.C)
-
-
-def _sample(view: ViewRows, random: np.random.Generator) -> Array:
-    rows = random.permutation(len(view))[:_ROWS]
-    columns = np.sort(random.permutation(view.n_columns)[:_COLUMNS])
-    X: Array = view.take_together(rows).cpu().numpy()[:, columns].astype(np.float64)
-    return X
+        permuted = ([_shuffle_columns(XX, random) for XX in doubled] for _ in range(_DRAWS))
+        costs = torch.stack([cost(tables) for tables in permuted])
+        plans = relative.solve(costs, pairwise=True)
+        plan = ViewPlan.of(relative.solve(cost(Xs), pairwise=True))
+    return PermutationNull(plan, plans.W.numpy(), plans.C.numpy())
 
 
 def _components(X: Array, n: int) -> Array:
-    """Leading principal components, scaled to a total variance of 1; zeros where there are none."""
+    """Return leading principal components of total variance 1; zeros where there are none."""
     centered = X - X.mean(axis=0)
     D = X.shape[1]
     _, V = eigh(centered.T @ centered, subset_by_index=(max(0, D - n), D - 1))
     Y = centered @ V[:, ::-1]
     Y = np.pad(Y, ((0, 0), (0, n - Y.shape[1])))
-    spread = np.sqrt((Y**2).sum(axis=1).mean())
-    return np.asarray(Y / spread) if spread > 0 else Y
+    std = np.sqrt((Y**2).sum(axis=1).mean())
+    return np.asarray(Y / std) if std > 0 else Y
 
 
 def _shuffle_columns(doubled: Array, random: np.random.Generator) -> Array:
-    """Move each column on by its own random number of rows, which are in random order already.
+    """Rotate each column by a random number of rows, which are in random order already.
 
-    Columns come as the rows of `doubled`, each twice in a row: then moving is copying a piece.
+    Columns are the rows of `doubled`, each repeated once: then a rotation is a contiguous copy.
     """
     D, n = doubled.shape[0], doubled.shape[1] // 2
     pieces = sliding_window_view(doubled, n, axis=1)
-    moved: Array = pieces[np.arange(D), random.integers(n, size=D)].T
-    return moved
-
-
-def _relative_cost(W: Tensor, C: Tensor) -> Tensor:
-    S = C.shape[-1]
-    mean = C.sum((-2, -1)) / (S * (S - 1))  # the diagonal is 0
-    tiny = torch.finfo(C.dtype).tiny
-    return (W * C).sum((-2, -1)) / mean.clamp_min(tiny)
+    rotated: Array = pieces[np.arange(D), random.integers(n, size=D)].T
+    return rotated

@@ -1,4 +1,4 @@
-"""In what precision encoders and decoders are trained, where nearly all products are."""
+"""Reduced precision of encoders and decoders, which compute nearly all products."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["PRECISIONS", "in_precision", "used_precision"]
 
 PRECISIONS = ("float32", "tf32", "bfloat16")
 
-#: what turns a tensor of every view into another
+#: maps a tensor of every view to another
 Pass = Callable[[Sequence[Tensor]], list[Tensor]]
 
 _lock = threading.RLock()
 
 
 def used_precision(precision: str, device: torch.device) -> str:
-    """What a precision comes to on a device: only CUDA devices know TF32.
+    """Return the precision that a device supports: only CUDA devices have TF32.
 
     Examples
     --------
@@ -37,24 +37,24 @@ def used_precision(precision: str, device: torch.device) -> str:
 
 
 def in_precision(network: MultiViewNetwork, precision: str) -> MultiViewNetwork:
-    """The same network and weights, with encoders and decoders that round as they are told.
+    """Return a network with the same weights, whose encoders and decoders round their products.
 
-    What they take and give stays float32, and so do the weights and their gradients: losses, plans
-    and the optimizer know of nothing. The maps into the common space and the heads are left as they
-    are, because they are small: to round what they see would take longer than their products.
+    Their inputs and outputs stay float32, and so do the weights and their gradients: losses, plans
+    and the optimizer are not affected. The maps into the common space and the heads stay in
+    float32, because they are small: rounding their inputs would take longer than their products.
 
     Parameters
     ----------
     network : MultiViewNetwork
-        What is trained; it still computes in float32 itself.
+        Network to train; it still computes in float32 itself.
     precision : {"float32", "tf32", "bfloat16"}
-        ``"tf32"`` rounds what goes into a product to 11 bits, on a GPU; ``"bfloat16"`` rounds that
-        and what comes out to 8.
+        ``"tf32"`` rounds the factors of a product to 11 bits, on a GPU; ``"bfloat16"`` rounds the
+        factors and the result to 8.
 
     Returns
     -------
     MultiViewNetwork
-        The network itself where nothing is to be done.
+        The network itself for float32.
 
     Examples
     --------
@@ -71,18 +71,15 @@ def in_precision(network: MultiViewNetwork, precision: str) -> MultiViewNetwork:
     precision = used_precision(precision, device)
     if precision == "float32":
         return network
-    round_pass = _in_tf32 if precision == "tf32" else _in_bfloat16
-    return _Rounded(
-        network,
-        round_pass(network.encode, network.encoders, device),
-        round_pass(network.reconstruct, network.decoders, device),
-    )
+    return _RoundedNetwork(network, _in_tf32 if precision == "tf32" else _in_bfloat16)
 
 
-class _Rounded(MultiViewNetwork):
-    """A network of the same modules, two passes of which are done in another way."""
+class _RoundedNetwork(MultiViewNetwork):
+    """A network of the same modules that encodes and decodes in another precision."""
 
-    def __init__(self, network: MultiViewNetwork, encode: Pass, reconstruct: Pass) -> None:
+    def __init__(
+        self, network: MultiViewNetwork, in_precision: Callable[[Pass, nn.ModuleList], Pass]
+    ) -> None:
         super().__init__(
             list(network.encoders),
             list(network.maps),
@@ -90,27 +87,28 @@ class _Rounded(MultiViewNetwork):
             network.joint_head,
             list(network.view_heads),
         )
-        self._encode, self._reconstruct = encode, reconstruct
+        self._encode = in_precision(network.encode, network.encoders)
+        self._reconstruct = in_precision(network.reconstruct, network.decoders)
 
     def encode(self, Xs: Sequence[Tensor]) -> list[Tensor]:
-        """Features F_s of the rows of every view."""
+        """Return the features F_s of the rows of every view."""
         return self._encode(Xs)
 
     def reconstruct(self, Fs: Sequence[Tensor]) -> list[Tensor]:
-        """Rows of every view, decoded from features."""
+        """Return the rows of every view, decoded from features."""
         return self._reconstruct(Fs)
 
 
-def _in_bfloat16(run: Pass, modules: nn.Module, device: torch.device) -> Pass:
+def _in_bfloat16(run: Pass, modules: nn.ModuleList) -> Pass:
     def run_rounded(Xs: Sequence[Tensor]) -> list[Tensor]:
-        # Every weight is used once, and a recording must not find it rounded already: no cache.
-        with torch.autocast(device.type, torch.bfloat16, cache_enabled=False):
+        # Every weight is used once, and a CUDA graph must record its rounding: no cache.
+        with torch.autocast(Xs[0].device.type, torch.bfloat16, cache_enabled=False):
             return [Y.float() for Y in run(Xs)]
 
     return run_rounded
 
 
-def _in_tf32(run: Pass, modules: nn.Module, device: torch.device) -> Pass:
+def _in_tf32(run: Pass, modules: nn.ModuleList) -> Pass:
     def run_rounded(Xs: Sequence[Tensor]) -> list[Tensor]:
         weights = [p for p in modules.parameters() if p.requires_grad]
         return list(_InTF32.apply(run, len(Xs), *Xs, *weights))  # type: ignore[no-untyped-call]
@@ -119,10 +117,10 @@ def _in_tf32(run: Pass, modules: nn.Module, device: torch.device) -> Pass:
 
 
 class _InTF32(torch.autograd.Function):
-    """A pass that has TF32 to itself, forward and backward.
+    """A pass with TF32 enabled, forward and backward.
 
-    torch knows one setting for all products of a program. Were it changed around a whole step, the
-    transport would be rounded, too; were it changed around the pass, its gradient would not.
+    torch has one setting for all products of a program. Changed around a whole step, it would
+    round the transport, too; changed around the forward pass, it would not round the gradient.
     """
 
     @staticmethod
@@ -132,34 +130,35 @@ class _InTF32(torch.autograd.Function):
             Ys = run(Xs)
         ctx.set_materialize_grads(False)
         ctx.passed = Ys, [*Xs, *tensors[n:]]
-        found = tuple(Y.detach() for Y in Ys)
-        frozen = [Z for Y, Z in zip(Ys, found, strict=True) if not Y.requires_grad]
+        outputs = tuple(Y.detach() for Y in Ys)
+        frozen = [Z for Y, Z in zip(Ys, outputs, strict=True) if not Y.requires_grad]
         ctx.mark_non_differentiable(*frozen)
-        return found
+        return outputs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         Ys, tensors = ctx.passed
-        del ctx.passed  # what lives as long as the loss need not keep all that led to it
-        told = [(Y, G) for Y, G in zip(Ys, gradients, strict=True) if G is not None]
-        asked = [x for x in tensors if x.requires_grad]
+        del ctx.passed  # the context lives as long as the loss; its graph need not
+        pairs = [(Y, G) for Y, G in zip(Ys, gradients, strict=True) if G is not None]
+        inputs = [x for x in tensors if x.requires_grad]
         with _tf32():
-            slopes = torch.autograd.grad(
-                [Y for Y, _ in told], asked, [G for _, G in told], allow_unused=True
+            of_inputs = iter(
+                torch.autograd.grad(
+                    [Y for Y, _ in pairs], inputs, [G for _, G in pairs], allow_unused=True
+                )
             )
-        found = iter(slopes)
-        return None, None, *(next(found) if x.requires_grad else None for x in tensors)
+        return None, None, *(next(of_inputs) if x.requires_grad else None for x in tensors)
 
 
 @contextmanager
 def _tf32() -> Iterator[None]:
-    """Let CUDA use TF32 in products of float32, and put the caller's setting back after."""
+    """Enable TF32 for float32 products on CUDA, and restore the caller's setting afterwards."""
     setting: Any = torch.backends.cuda.matmul
     name, value = "fp32_precision", "tf32"
     if not hasattr(setting, name):  # torch before 2.9
         name, value = "allow_tf32", True  # type: ignore[assignment]
-    with _lock:  # the setting is the whole program's; another fit must not take ours for the user's
+    with _lock:  # the setting is global; another fit must not save ours as the user's
         before = getattr(setting, name)
         setattr(setting, name, value)
         try:

@@ -1,4 +1,4 @@
-"""The processes that train together: here one, which has all rows and asks nobody."""
+"""The processes that train together, the rows that each reads, and the handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,28 +6,38 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from dataclasses import dataclass
+from types import FrameType
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._types import Array
+from hotview._types import Array, IntArray
 
-__all__ = ["AgreedInterrupt", "Interrupt", "ProcessGroup", "ProcessLostError"]
+__all__ = [
+    "AgreedInterrupt",
+    "Interrupt",
+    "ProcessGroup",
+    "ProcessLostError",
+    "RowShard",
+    "RowsByRank",
+    "shard_of_rank",
+]
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 
 
 class ProcessLostError(ConnectionError):
-    """A process of a training is gone, and the others cannot go on without it.
+    """A process of a training is gone, and the others cannot continue without it.
 
     Parameters
     ----------
     text : str
-        Which, and what to do.
-    speaks : bool, default=True
-        Whether this process is the one that should tell, of all that are left.
+        Which process, and what to do.
+    is_reporter : bool, default=True
+        Whether this process is the one that prints the error, of all that are left.
 
     Examples
     --------
@@ -36,94 +46,94 @@ class ProcessLostError(ConnectionError):
     True
     """
 
-    def __init__(self, text: str, *, speaks: bool = True) -> None:
+    def __init__(self, text: str, *, is_reporter: bool = True) -> None:
         super().__init__(text)
-        self.speaks = speaks
+        self.is_reporter = is_reporter
 
 
 class ProcessGroup:
-    """What a fit asks of the processes that it runs in, answered for a single one.
+    """The collective operations of a fit, here for a single process.
 
     Parameters
     ----------
     rank : int, default=0
-        Which process this is.
-    size : int, default=1
-        How many there are.
+        Rank of this process.
+    world_size : int, default=1
+        Number of processes.
 
     Examples
     --------
     >>> from hotview.training.process_group import ProcessGroup
-    >>> ranks = ProcessGroup()
-    >>> ranks.is_first, ranks.first(lambda: 5)
+    >>> group = ProcessGroup()
+    >>> group.is_rank_zero, group.on_rank_zero(lambda: 5)
     (True, 5)
     """
 
-    #: where this process computes, if the others know
+    #: device of this process, where the launcher has chosen it
     device: torch.device | None = None
-    #: whether rows are divided, be it among one
-    is_shared = False
-    #: who hears of Ctrl-C, and lets the others know
-    ear: AgreedInterrupt | None = None
+    #: whether rows are sharded; also with a world size of 1
+    is_distributed = False
+    #: the handler of Ctrl-C while training, where processes have to agree on it
+    interrupt: AgreedInterrupt | None = None
 
-    def __init__(self, rank: int = 0, size: int = 1) -> None:
-        self.rank, self.size = rank, size
+    def __init__(self, rank: int = 0, world_size: int = 1) -> None:
+        self.rank, self.world_size = rank, world_size
 
     @property
-    def is_first(self) -> bool:
-        """Whether this process writes, shows and decides."""
+    def is_rank_zero(self) -> bool:
+        """Whether this process writes files, shows progress and calls callbacks."""
         return self.rank == 0
 
-    def first(self, ask: Callable[[], Told]) -> Told:
-        """What the first process says, in all of them: whatever JSON can hold, or its error."""
-        return ask()
+    def on_rank_zero(self, compute: Callable[[], Result]) -> Result:
+        """Call `compute` on rank 0; return its result, which JSON can hold, or raise its error."""
+        return compute()
 
-    def collect(self, array: Array) -> list[Array]:
-        """Arrays of one dimension and one dtype from all processes, in their order."""
+    def all_gather_arrays(self, array: Array) -> list[Array]:
+        """Return the one-dimensional arrays of all ranks, which share a dtype."""
         return [array]
 
-    def share(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Tensors of the first process, in all of them."""
+    def broadcast(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the tensors of rank 0."""
         return tensors
 
-    def gather(self, part: Tensor, sizes: Sequence[int]) -> list[Tensor]:
-        """Tensors of one dimension from all processes, whose sizes are known."""
-        return [part]
+    def all_gather(self, tensor: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+        """Return the one-dimensional tensors of all ranks, whose sizes are known."""
+        return [tensor]
 
-    def average(self, tensor: Tensor) -> Tensor:
-        """The mean of a tensor over all processes, in its place."""
+    def all_reduce_mean(self, tensor: Tensor) -> Tensor:
+        """Return the mean of a tensor over all ranks, in place."""
         return tensor
 
-    def listen(self) -> Interrupt:
-        """Whoever hears of Ctrl-C."""
+    def catch_interrupt(self) -> Interrupt:
+        """Return a handler of Ctrl-C."""
         return Interrupt()
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Let the others know what went wrong inside, before this process is gone."""
+    def report_errors(self) -> Iterator[None]:
+        """Report an error that is raised inside to the other ranks."""
         yield
 
 
 class Interrupt:
-    """Remembers the first Ctrl-C while it is entered; the second one stops at once.
+    """Records the first Ctrl-C while it is entered; the second one stops at once.
 
     Outside the main thread, where Python delivers no signals, it does nothing.
 
     Parameters
     ----------
     *signals : signal
-        Those that count; Ctrl-C alone, if none is named.
+        Signals to handle; Ctrl-C alone by default.
 
     Examples
     --------
     >>> from hotview.training.process_group import Interrupt
     >>> with Interrupt() as interrupt:
-    ...     interrupt.asked
+    ...     interrupt.requested
     False
     """
 
     def __init__(self, *signals: signal.Signals) -> None:
-        self.asked = False
+        self.requested = False
         self._signals = signals or (signal.SIGINT,)
         self._before: dict[signal.Signals, Any] = {}
 
@@ -131,22 +141,17 @@ class Interrupt:
         if threading.current_thread() is threading.main_thread():
             for number in self._signals:
                 before = signal.getsignal(number)
-                # Who ignores Ctrl-C, or handles it outside Python, keeps to that.
+                # A program that ignores Ctrl-C, or handles it outside Python, keeps doing so.
                 if callable(before) or (number != signal.SIGINT and before == signal.SIG_DFL):
                     self._before[number] = before
-                    signal.signal(number, self._remember)
+                    signal.signal(number, self._handle)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._restore()
 
-    def _remember(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
         self._restore()
 
     def _restore(self) -> None:
@@ -155,21 +160,131 @@ class Interrupt:
 
 
 class AgreedInterrupt(Interrupt):
-    """One of several processes' ear for Ctrl-C, which counts when all have heard of it.
+    """A handler of Ctrl-C whose request counts once all processes have received it.
 
     Examples
     --------
     >>> from hotview.training.process_group import AgreedInterrupt
     >>> interrupt = AgreedInterrupt()
-    >>> interrupt.heard, interrupt.asked
+    >>> interrupt.received, interrupt.requested
     (False, False)
     """
 
     def __init__(self, *signals: signal.Signals) -> None:
         super().__init__(*signals)
-        #: whether this process has heard of it
-        self.heard = False
+        #: whether this process has received the signal
+        self.received = False
 
-    def _remember(self, number: int, frame: FrameType | None) -> None:
-        self.heard = True
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.received = True
         self._restore()
+
+
+def shard_of_rank(n: int, rank: int, world_size: int) -> slice:
+    """Return the contiguous rows of a table that one rank reads.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows of the table.
+    rank : int
+        Rank of the process.
+    world_size : int
+        Number of processes.
+
+    Returns
+    -------
+    slice
+        Its rows, of equal number for all ranks up to rounding.
+
+    Examples
+    --------
+    >>> from hotview.training.process_group import shard_of_rank
+    >>> [shard_of_rank(5, rank, 2) for rank in (0, 1)]
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    return slice(n * rank // world_size, n * (rank + 1) // world_size)
+
+
+@dataclass(frozen=True)
+class RowShard:
+    """The rows of all views that one rank reads.
+
+    Every table is divided by itself. If the whole view were, the rank with its first rows would
+    have all linked rows, and with them all labels.
+
+    Parameters
+    ----------
+    rank : int
+        Rank of the process.
+    world_size : int
+        Number of processes.
+    edges : list of ndarray of int64
+        Where in the rows of every view the part of each rank begins, table by table, and the end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.training.process_group import RowShard
+    >>> shard = RowShard.of([np.array([0, 4, 10])], rank=1, world_size=2)  # tables of 4 and 6 rows
+    >>> shard.owners(0, np.arange(10))
+    array([0, 0, 1, 1, 0, 0, 0, 1, 1, 1])
+    """
+
+    rank: int
+    world_size: int
+    edges: list[IntArray]
+
+    @classmethod
+    def of(cls, starts: Sequence[IntArray], rank: int, world_size: int) -> RowShard:
+        """Divide views, given where their tables begin and end."""
+        edges, ranks = [], range(world_size)
+        for view in starts:
+            tables = zip(view[:-1].tolist(), np.diff(view).tolist(), strict=True)
+            inner = [t + shard_of_rank(n, r, world_size).start for t, n in tables for r in ranks]
+            edges.append(np.array([*inner, view[-1]], dtype=np.int64))
+        return cls(rank, world_size, edges)
+
+    def owners(self, s: int, rows: IntArray) -> IntArray:
+        """Return the rank that reads each of some rows of view s."""
+        parts: IntArray = np.searchsorted(self.edges[s], rows, side="right") - 1
+        owners: IntArray = parts % self.world_size
+        return owners
+
+    def select(self, s: int, rows: IntArray) -> IntArray:
+        """Return those of some rows of view s that this rank reads, in their order."""
+        own: IntArray = rows[self.owners(s, rows) == self.rank]
+        return own
+
+
+@dataclass(frozen=True)
+class RowsByRank:
+    """The rows of one view in a batch, grouped by the rank that reads them.
+
+    Parameters
+    ----------
+    positions : list of ndarray of int64
+        Positions in the batch of the rows of every rank.
+    inverse : ndarray of int64
+        Position of each row of the batch in the concatenation of the rows of all ranks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.training.process_group import RowsByRank
+    >>> rows = RowsByRank.of(np.array([1, 0, 1]), world_size=2)
+    >>> [positions.tolist() for positions in rows.positions], rows.inverse.tolist()
+    ([[1], [0, 2]], [1, 0, 2])
+    """
+
+    positions: list[IntArray]
+    inverse: IntArray
+
+    @classmethod
+    def of(cls, owners: IntArray, world_size: int) -> RowsByRank:
+        """Group the rows of a batch by their owners."""
+        order = np.argsort(owners, kind="stable")
+        counts = np.bincount(owners, minlength=world_size)
+        inverse = np.empty(len(owners), dtype=np.int64)
+        inverse[order] = np.arange(len(owners))
+        return cls(np.split(order, np.cumsum(counts)[:-1]), inverse)

@@ -1,9 +1,8 @@
-"""The progress of a training, for people who are looking."""
+"""Progress bar of a training."""
 
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import (
@@ -17,12 +16,12 @@ from rich.progress import (
 
 __all__ = ["ProgressBar", "wants_progress"]
 
-_BAR_WIDTH = 72  # of all that stands before the terms
-_LINES = 10  # that a training prints where a bar cannot be drawn
+_BAR_WIDTH = 72  # columns before the terms
+_LINES = 10  # printed by a training where a bar cannot be drawn
 
 
 def wants_progress(verbose: bool | str) -> bool:
-    """Whether to show progress: as asked, or, for ``"auto"``, in notebooks and at a prompt."""
+    """Return whether to show progress; ``"auto"`` does in notebooks and at a prompt."""
     if verbose != "auto":
         return bool(verbose)
     return hasattr(sys, "ps1") or "ipykernel" in sys.modules
@@ -37,7 +36,7 @@ class ProgressBar:
     Parameters
     ----------
     n_steps : int
-        Steps in all.
+        Total number of steps.
     shown : bool
         Whether to show anything.
     """
@@ -57,40 +56,35 @@ class ProgressBar:
             disable=not shown or not self.draws,
         )
         self.task = self.progress.add_task("training", total=n_steps, terms="")
-        self.n_done = self.n_told = 0
+        self.n_done = self.n_printed = 0
 
     def __enter__(self) -> ProgressBar:
         self.progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.progress.stop()
 
     def step(self, n: int = 1) -> None:
-        """Tell that steps were made."""
+        """Advance by some steps."""
         self.n_done += n
-        if self.shown:  # a bar that is not drawn takes its time all the same
+        if self.shown:  # advancing a hidden bar takes time, too
             self.progress.advance(self.task, n)
 
     def epoch(self, row: dict[str, float], terms: list[str]) -> None:
-        """Tell what an epoch recorded."""
+        """Show the recorded values of an epoch."""
         if not self.shown:
             return
         shown = [f"{name} {row[name]:.3g}" for name in terms if name in row]
         text = "  ".join(shown)
         self.progress.update(self.task, terms=self._fit(shown))
         tenths = self.n_done * _LINES // self.n_steps
-        if not self.draws and tenths > self.n_told:
-            self.say(f"epoch {int(row['epoch'])}, step {self.n_done}/{self.n_steps}: {text}")
-        self.n_told = tenths
+        if not self.draws and tenths > self.n_printed:
+            self.print(f"epoch {int(row['epoch'])}, step {self.n_done}/{self.n_steps}: {text}")
+        self.n_printed = tenths
 
     def _fit(self, terms: list[str]) -> str:
-        """As many terms as fit beside the bar, or the bar would give way to them."""
+        """Return as many terms as fit beside the bar, which would shrink otherwise."""
         text, *rest = terms or [""]
         for term in rest:
             if len(text) + 2 + len(term) > self.console.width - _BAR_WIDTH:
@@ -98,7 +92,7 @@ class ProgressBar:
             text = f"{text}  {term}"
         return text
 
-    def say(self, text: str) -> None:
+    def print(self, text: str) -> None:
         """Print a line, where progress is shown."""
         if self.shown:
             self.console.print(text, soft_wrap=True, highlight=False, markup=False)

@@ -1,4 +1,4 @@
-"""As many CPU threads as a training can use."""
+"""Number of CPU threads of a training."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from torch import nn
 
 __all__ = ["one_thread", "suited_threads"]
 
-# Fits in several threads at once: the first saves the settings, and the last puts them back.
+# Of fits in several threads at once, the first saves the settings and the last restores them.
 _lock = threading.Lock()
 _users, _before = 0, 1
 _limits: threadpool_limits | None = None
-_SMALL = 10**8  # products of a weight with an entry of a row, in one pass over a batch
+_SMALL = 10**8  # multiplications of one pass over a batch
 
 
 @contextmanager
 def suited_threads(network: nn.Module, batch_size: int, device: torch.device) -> Iterator[None]:
-    """Use one thread where a step is small, and put torch's setting back after.
+    """Use one thread where a step is small, and restore torch's setting afterwards.
 
     A step of a small network is a few hundred operations of some microseconds: a second thread
-    gains nothing, and where other programs want the same cores, waiting for it costs everything.
+    gains nothing, and where other programs use the same cores, waiting for it is expensive.
 
     Parameters
     ----------
     network : nn.Module
-        What is trained.
+        Network to train.
     batch_size : int
-        Rows in a step.
+        Rows of a step.
     device : torch.device
-        Where it is trained.
+        Device of the training.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def suited_threads(network: nn.Module, batch_size: int, device: torch.device) ->
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Use one thread, where all operations are small, and put torch's setting back after.
+    """Use one thread, where all operations are small, and restore torch's setting afterwards.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def one_thread() -> Iterator[None]:
     mine = torch.get_num_threads()
     with _lock:
         if _users == 0:
-            # numpy's and scipy's linear algebra has threads of its own, even where torch has one.
+            # The linear algebra of numpy and scipy has threads of its own.
             _before, _limits = mine, threadpool_limits(1)
         _users += 1
     torch.set_num_threads(1)
@@ -79,7 +79,7 @@ def one_thread() -> Iterator[None]:
     finally:
         with _lock:
             _users -= 1
-            # What is set last holds for threads that come, whoever set it.
+            # torch applies the last setting to threads that start later.
             torch.set_num_threads(_before if _users == 0 else mine)
             if _users == 0 and _limits is not None:
                 _limits.restore_original_limits()

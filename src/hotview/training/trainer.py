@@ -1,38 +1,62 @@
-"""What is trained, and its steps: the only place with ``backward()`` and ``step()``."""
+"""Trainings and their optimizer steps; no other module calls an optimizer's ``step()``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import copy
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.training.adam import Adam
 from hotview.training.batches import Sampler
+from hotview.training.history import History, RunningMeans
 from hotview.training.precision import in_precision
 
-__all__ = ["SingleTrainer", "Trainer", "Training", "make_optimizer", "train_step"]
+__all__ = [
+    "SingleTrainer",
+    "Trainer",
+    "Training",
+    "make_optimizer",
+    "optimizer_step",
+    "train_step",
+]
 
 
 @dataclass
 class Training:
-    """Everything one training works on.
+    """One network in training: objective, batches, and what was recorded so far.
 
     Parameters
     ----------
     network : MultiViewNetwork
-        What is trained.
+        Network to train.
     objective : Objective
-        What is minimized.
+        Loss to minimize.
     sampler : Sampler
-        Which rows each step sees.
+        Source of the batches.
     generator : torch.Generator
         Source of the directions.
-    score : callable or None
+    score : callable or None, default=None
         Validation score of the network as it is.
+    member : int, default=0
+        Which member of an ensemble it is.
+
+    Attributes
+    ----------
+    rows : list of dict of str to float
+        Recorded values of the epochs so far.
+    stopped : bool
+        Whether a callback or patience has ended it; other trainings may go on.
+    interrupted : bool
+        Whether Ctrl-C has ended it.
+    best_score, n_worse : float, int
+        Best validation score, and the number of epochs since.
+    best_state : list of dict
+        States of the network and of the objective to restore at the end; empty keeps the last.
     """
 
     network: MultiViewNetwork
@@ -40,86 +64,140 @@ class Training:
     sampler: Sampler
     generator: torch.Generator
     score: Callable[[], float] | None = None
+    member: int = 0
+    rows: list[dict[str, float]] = field(default_factory=list, init=False)
+    stopped: bool = field(default=False, init=False)
+    interrupted: bool = field(default=False, init=False)
+    best_score: float = field(default=-float("inf"), init=False)
+    n_worse: int = field(default=0, init=False)
+    best_state: list[dict[str, Any]] = field(default_factory=list, init=False)
+
+    @property
+    def history(self) -> History:
+        """Recorded values, one row per epoch."""
+        return History(self.rows)
 
     @property
     def modules(self) -> list[torch.nn.Module]:
-        """Whatever holds parameters."""
+        """All modules with parameters."""
         return [self.network, self.objective]
 
+    @property
+    def shape(self) -> Hashable:
+        """Sizes that must be equal for trainings to be batched."""
+        sampler = self.sampler
+        return (
+            tuple(view.n_columns for view in sampler.data.views),
+            (sampler.n_steps, sampler.batch_size),
+            tuple(0 if order is None else order.size for order in sampler.orders),
+            tuple(self.objective.teachers),
+            self.objective.class_weight is None,
+        )
 
-class Trainer(Protocol):
-    """One training, or several that take their steps together."""
+    def keep_state(self) -> None:
+        """Copy the current weights, to be restored at the end."""
+        self.best_state = copy.deepcopy([module.state_dict() for module in self.modules])
 
-    members: list[Training]
-    #: what the last step saw
-    batch: Batch | None
-    optimizer: torch.optim.Optimizer | None
+    def finish(self) -> None:
+        """Restore the weights that were kept, if any, and switch to evaluation mode."""
+        for module, state in zip(self.modules, self.best_state, strict=False):
+            module.load_state_dict(state)
+        self.network.eval()
+
+
+class Trainer:
+    """Takes the steps of one training, or of several together.
+
+    Parameters
+    ----------
+    trainings : sequence of Training
+        The trainings.
+    network : MultiViewNetwork
+        Network with the parameters of all of them.
+    objective : Objective
+        Objective with the parameters of all of them.
+    learning_rate : float
+        Learning rate of Adam.
+    precision : str, default="float32"
+        Precision of encoders and decoders, as in `in_precision`.
+
+    Attributes
+    ----------
+    epoch : int
+        Number of finished epochs.
+    means : RunningMeans
+        Mean terms of the current epoch, and the number of its steps so far.
+    batch : Batch or None
+        Batch of the last step.
+    """
+
+    def __init__(
+        self,
+        trainings: Sequence[Training],
+        network: MultiViewNetwork,
+        objective: Objective,
+        learning_rate: float,
+        precision: str = "float32",
+    ) -> None:
+        self.trainings, self.network, self.objective = list(trainings), network, objective
+        self.rounded_network = in_precision(network, precision)
+        self.optimizer = make_optimizer([network, objective], learning_rate)
+        self.epoch, self.means = 0, RunningMeans()
+        self.batch: Batch | None = None
 
     @property
-    def network(self) -> MultiViewNetwork:
-        """Networks of all members."""
-
-    @property
-    def objective(self) -> Objective:
-        """Objectives of all members."""
+    def stopped(self) -> bool:
+        """Whether all trainings have stopped."""
+        return all(training.stopped for training in self.trainings)
 
     def step(self) -> Evaluation:
-        """Let every member take a step."""
+        """Take one step of every training."""
+        raise NotImplementedError
 
     def write_back(self) -> None:
-        """Let every member's own network and objective be what the team has learned."""
+        """Copy the trained parameters into the trainings' own modules, if these are others."""
 
     def take_over(self) -> None:
-        """Let the team go on from what was changed in the members' own networks."""
+        """Copy changes of the trainings' own networks into the trained parameters."""
 
 
-class SingleTrainer:
-    """A team of one, which takes its steps by itself.
+class SingleTrainer(Trainer):
+    """Takes the steps of one training.
 
     Parameters
     ----------
     training : Training
-        The one.
+        The training.
     learning_rate : float
-        Of Adam.
+        Learning rate of Adam.
     precision : str, default="float32"
-        Of encoders and decoders, as of `in_precision`.
+        Precision of encoders and decoders, as in `in_precision`.
     """
 
     def __init__(
         self, training: Training, learning_rate: float, precision: str = "float32"
     ) -> None:
-        self.members = [training]
-        self.batch: Batch | None = None
-        self.network, self.objective = training.network, training.objective
-        self.rounded = in_precision(self.network, precision)
-        self.optimizer = make_optimizer(training.modules, learning_rate)
+        super().__init__([training], training.network, training.objective, learning_rate, precision)
 
     def step(self) -> Evaluation:
-        """Take a step."""
-        one = self.members[0]
-        self.batch = one.sampler.draw()
-        return train_step(self.rounded, one.objective, self.optimizer, self.batch, one.generator)
-
-    def write_back(self) -> None:
-        """Nothing: the network is the member's own."""
-
-    def take_over(self) -> None:
-        """Nothing, for the same reason."""
+        """Take one step."""
+        (training,) = self.trainings
+        self.batch = training.sampler.draw()
+        return train_step(
+            self.rounded_network, self.objective, self.optimizer, self.batch, training.generator
+        )
 
 
 def make_optimizer(
     modules: Sequence[torch.nn.Module], learning_rate: float
 ) -> torch.optim.Optimizer | None:
-    """Adam on all parameters of the modules, fused where torch can; None without parameters."""
+    """Return Adam on all parameters of the modules, fused where possible; None without any."""
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
     if not parameters:
         return None
-    kind = parameters[0].device.type
-    if kind == "cpu":
-        return Adam(parameters, learning_rate)
+    on_gpu = parameters[0].device.type == "cuda"
     try:
-        return torch.optim.Adam(parameters, lr=learning_rate, fused=True, capturable=kind == "cuda")
+        return torch.optim.Adam(parameters, lr=learning_rate, fused=True, capturable=on_gpu)
     except RuntimeError:  # a device that has no fused kernel
         return torch.optim.Adam(parameters, lr=learning_rate)
 
@@ -130,20 +208,39 @@ def train_step(
     optimizer: torch.optim.Optimizer | None,
     batch: Batch,
     generator: torch.Generator | None,
-    agree: Callable[[], None] | None = None,
+    reduce_gradients: Callable[[], None] | None = None,
 ) -> Evaluation:
-    """Evaluate the objective on a batch, and take one step down its gradient.
+    """Evaluate the objective on a batch and take one optimizer step.
 
-    Members do not know each other, so the gradient of their sum is that of each. Processes that
-    share a batch know a part of its gradient, and `agree` on it before the step.
+    The parameters of batched trainings are independent, so that the gradient of the sum of their
+    losses is the gradient of each.
     """
     evaluation = objective(network, batch, generator=generator)
     loss = evaluation.terms.total
     if optimizer is not None and loss.requires_grad:  # no term, no step
-        optimizer.zero_grad(set_to_none=True)
-        loss.sum().backward()
-        if agree is not None:
-            agree()
-        optimizer.step()
+        optimizer_step(optimizer, loss.sum(), reduce_gradients)
     assert isinstance(evaluation, Evaluation)
     return evaluation
+
+
+def optimizer_step(
+    optimizer: torch.optim.Optimizer,
+    loss: Tensor,
+    reduce_gradients: Callable[[], None] | None = None,
+) -> None:
+    """Compute the gradients of a loss and update the parameters of the optimizer.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer
+        Optimizer of the parameters.
+    loss : Tensor
+        Scalar loss.
+    reduce_gradients : callable or None, default=None
+        Called between the backward pass and the update, to average gradients over processes.
+    """
+    optimizer.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss)
+    if reduce_gradients is not None:
+        reduce_gradients()
+    optimizer.step()

@@ -17,7 +17,7 @@ from hotview._validation import check_tables
 from hotview.datasets import read_views
 from hotview.datasets.readers import parquet
 from hotview.datasets.readers.parquet import ParquetRows
-from hotview.training.row_sharding import own_rows
+from hotview.training.process_group import shard_of_rank
 
 random = np.random.default_rng(0)
 SINGLE = {f"c{j}": random.normal(size=100).astype(np.float32) for j in range(3)}
@@ -103,8 +103,7 @@ def test_opening_unpacks_nothing_and_a_row_its_group_once(tmp_path, unpacked):
 def test_a_process_unpacks_the_groups_of_its_own_rows(tmp_path, unpacked, rank):
     path = write(tmp_path / "a.parquet")
     table = check_tables(read_views(path, mmap=True))["a"]
-    own = own_rows(100, rank, 3)
-    table.touch(own)
+    own = shard_of_rank(100, rank, 3)
     for start in range(own.start, own.stop, 5):
         table.rows(slice(start, min(start + 5, own.stop)))
         table.rows(np.arange(own.start, own.stop)[::-3])

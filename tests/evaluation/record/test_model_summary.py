@@ -11,7 +11,7 @@ from hotview.evaluation.record.model_summary import (
     summarize_plan,
     summarize_ranks,
 )
-from hotview.training.recorder import History
+from hotview.training.history import History
 
 SMALL = {"max_epochs": 2, "verbose": False, "random_state": 0}
 
@@ -33,7 +33,7 @@ def test_the_plan_is_the_estimators(classifier):
     found, plan = summarize_plan(classifier), classifier.plan_
     np.testing.assert_allclose(found.W, plan.W)
     np.testing.assert_allclose(found.C, plan.C)
-    np.testing.assert_allclose(found.spread, plan.spread)
+    np.testing.assert_allclose(found.spread, plan.std)
     assert found.groups == classifier.view_labels_.tolist()
     assert (found.pairwise, found.columns) == (False, ["G_0", "G_1", "G_2"])
     assert found.null.p_value == plan.null.p_value

@@ -7,7 +7,7 @@ import torch
 
 from hotview.losses import Terms
 from hotview.losses.objective import Evaluation
-from hotview.training.recorder import History, RunningMeans, Schedule, TrainingResult, diverged
+from hotview.training.history import History, RunningMeans
 
 
 def test_sums_are_means_over_steps_of_every_member():
@@ -23,37 +23,6 @@ def test_what_is_added_is_not_changed():
     sums.add(Evaluation(Terms({"a": part}), []))
     sums.add(Evaluation(Terms({"a": part}), []))
     assert part.item() == 1
-
-
-def test_the_error_names_the_epoch_and_a_remedy():
-    with pytest.raises(FloatingPointError, match=r"in epoch 3 \(x\).*Lower learning_rate"):
-        raise diverged(3, "x")
-
-
-def test_an_epoch_is_one_pass_unless_told():
-    assert Schedule(3).steps(7) == 7
-    assert Schedule(3, steps_per_epoch=2).steps(7) == 2
-
-
-def test_only_trainings_that_nobody_looks_at_are_fixed():
-    assert Schedule(3).is_fixed
-    assert not Schedule(3, patience=2).is_fixed
-    assert not Schedule(3, callbacks=(print,)).is_fixed
-    assert not Schedule(3, checkpoint_every=2).is_fixed
-
-
-def test_checkpoints_are_due_every_few_epochs():
-    assert [
-        epoch for epoch in range(1, 9) if Schedule(9, checkpoint_every=3).saves_after(epoch)
-    ] == [
-        3,
-        6,
-    ]
-    assert not Schedule(9).saves_after(3)
-
-
-def test_outcomes_share_nothing():
-    assert TrainingResult().history is not TrainingResult().history
 
 
 ROWS = [
@@ -100,10 +69,7 @@ def test_nothing_that_is_read_or_was_given_changes_it():
     history["loss"].append(9.0)
     frame = history.to_pandas()
     frame.loc[0, "loss"] = 9.0
-    row = {"epoch": 4}
-    history._append(row)
-    row["epoch"] = 9
-    assert list(history) == [*ROWS, {"epoch": 4}]
+    assert list(history) == ROWS
     with pytest.raises(TypeError):
         history[0] = {}
 

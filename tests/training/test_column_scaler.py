@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from hotview._validation import ViewTable
-from hotview.training import columns
-from hotview.training.columns import Columns, check_finite, chunks, scan_tables
+from hotview.training import column_scaler
+from hotview.training.column_scaler import ColumnScaler, check_finite, chunks, scan_tables
 
 CHUNKS = (1, 7, 40, 2**21)  # entries together: down to one row at a time
 
@@ -28,15 +28,15 @@ def scan(*tables, standardize=True, impute=None):
 
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_statistics_are_those_of_the_whole_table_whatever_the_chunks(chunk, monkeypatch):
-    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
     X = make_rows()
     expected = StandardScaler().fit(X)
     found = scan(X[:12], X[12:13], X[13:])
-    np.testing.assert_allclose(found.columns.mean, expected.mean_)
-    np.testing.assert_allclose(found.columns.scale, expected.scale_)
-    np.testing.assert_allclose(found.columns.apply(X), expected.transform(X), atol=1e-6)
+    np.testing.assert_allclose(found.scaler.mean, expected.mean_)
+    np.testing.assert_allclose(found.scaler.scale, expected.scale_)
+    np.testing.assert_allclose(found.scaler.transform(X), expected.transform(X), atol=1e-6)
     assert found.present == [None, None, None]  # all
-    assert found.columns.fill is None
+    assert found.scaler.fill is None
     assert len(found.constant) == 0
 
 
@@ -53,13 +53,13 @@ def test_any_table_against_scikit_learn(n, D, cut, offset, scale, seed):
     X = np.random.default_rng(seed).normal(size=(n, D)) * scale + offset
     tables = [part for part in (X[:cut], X[cut:]) if len(part) > 0]
     expected = StandardScaler().fit_transform(X)
-    np.testing.assert_allclose(scan(*tables).columns.apply(X), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(scan(*tables).scaler.transform(X), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("standardize", (True, False))
 def test_standardizing_can_be_left_out(standardize):
     X = make_rows()
-    applied = scan(X, standardize=standardize).columns.apply(X)
+    applied = scan(X, standardize=standardize).scaler.transform(X)
     assert applied.dtype == torch.float32
     assert applied.is_contiguous()
     expected = StandardScaler().fit_transform(X) if standardize else X
@@ -71,18 +71,18 @@ def test_every_kind_of_number(dtype):
     X = np.random.default_rng(0).integers(0, 2, size=(20, 3)) * (1 if dtype == "?" else 100)
     view = X.astype(dtype)
     expected = StandardScaler().fit_transform(X.astype(float))
-    np.testing.assert_allclose(scan(view).columns.apply(view), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(scan(view).scaler.transform(view), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_large_tables_are_looked_at_in_smaller_parts(monkeypatch):
-    monkeypatch.setattr(columns, "_CHUNK", 400)
-    monkeypatch.setattr(columns, "_FITTING", 40)
+    monkeypatch.setattr(column_scaler, "_CHUNK", 400)
+    monkeypatch.setattr(column_scaler, "_CACHED", 40)
     X = make_rows(801)  # 3,204 entries: eight chunks and a little
     assert [len(part) for _, part in chunks(ViewTable(X[:800]))] == [100] * 8
     assert [len(part) for _, part in chunks(ViewTable(X))] == [*[10] * 80, 1]
     whole = scan(X)
-    np.testing.assert_allclose(whole.columns.mean, X.mean(0), rtol=1e-12)
-    np.testing.assert_allclose(whole.columns.scale, X.std(0), rtol=1e-12)
+    np.testing.assert_allclose(whole.scaler.mean, X.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(whole.scaler.scale, X.std(0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("order", ("C", "F"))
@@ -91,23 +91,23 @@ def test_what_is_scanned_and_applied_is_not_changed(order, dtype):
     X = np.array(make_rows(), dtype=dtype, order=order)
     X.flags.writeable = False
     found = scan(X)
-    np.testing.assert_allclose(found.columns.mean, make_rows().mean(0), rtol=1e-6)
-    applied = found.columns.apply(X)
+    np.testing.assert_allclose(found.scaler.mean, make_rows().mean(0), rtol=1e-6)
+    applied = found.scaler.transform(X)
     assert applied.is_contiguous()
     np.testing.assert_allclose(applied, StandardScaler().fit_transform(X), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_sparse_is_dense(chunk, monkeypatch):
-    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
     X = make_rows() * (np.random.default_rng(1).random((30, 4)) < 0.3)
     S = ViewTable(sparse.csr_array(X))
     found, expected = scan(S.data), scan(X)
-    np.testing.assert_allclose(found.columns.mean, expected.columns.mean)
-    np.testing.assert_allclose(found.columns.scale, expected.columns.scale)
+    np.testing.assert_allclose(found.scaler.mean, expected.scaler.mean)
+    np.testing.assert_allclose(found.scaler.scale, expected.scaler.scale)
     rows = np.array([4, 1, 29])
     np.testing.assert_array_equal(
-        found.columns.apply(S.rows(rows)), expected.columns.apply(X[rows])
+        found.scaler.transform(S.rows(rows)), expected.scaler.transform(X[rows])
     )
 
 
@@ -116,7 +116,7 @@ def test_sparse_is_dense(chunk, monkeypatch):
 def test_digits_are_kept_far_from_zero(dtype, offset):
     X = (make_rows()[:, :1] + offset).astype(dtype)
     expected = StandardScaler().fit_transform(X.astype(np.float64))
-    np.testing.assert_allclose(scan(X).columns.apply(X), expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(scan(X).scaler.transform(X), expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("impute", (None, "mean"))
@@ -126,17 +126,17 @@ def test_the_callers_arrays_are_not_changed(impute):
         if impute:
             X[3, 1] = np.nan
         before = X.copy()
-        applied = scan(X, impute=impute).columns.apply(X)
+        applied = scan(X, impute=impute).scaler.transform(X)
         applied += 1
         np.testing.assert_array_equal(X, before)
-        untouched = scan(X, standardize=False, impute=impute).columns.apply(X)
+        untouched = scan(X, standardize=False, impute=impute).scaler.transform(X)
         assert not np.shares_memory(untouched.numpy(), X)
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("impute", (None, "mean"))
 def test_infinity_is_refused_with_its_place(chunk, impute, monkeypatch):
-    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
     X = make_rows()
     X[7, 2] = X[9, 0] = np.inf
     X[20, 1] = -np.inf
@@ -151,7 +151,7 @@ def test_infinity_is_refused_with_its_place(chunk, impute, monkeypatch):
 
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_nan_is_refused_with_its_place_and_the_remedy(chunk, monkeypatch):
-    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
     X = make_rows()
     X[3] = np.nan  # an absent row, not an error
     X[7, 2] = X[7, 3] = X[9, 0] = np.nan
@@ -179,19 +179,19 @@ def test_nan_is_counted_over_all_tables_and_placed_in_the_first_that_has_it():
 @pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("dtype", ("f4", "f8"))
 def test_imputing_fills_with_the_mean_of_what_is_known(chunk, dtype, monkeypatch):
-    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
     X = make_rows().astype(dtype)
     holes = np.random.default_rng(3).random(X.shape) < 0.3
     holes[:, 0] = False
     X[holes] = np.nan
     found = scan(X, impute="mean")
-    np.testing.assert_allclose(found.columns.fill, np.nanmean(X, axis=0, dtype=np.float64))
-    np.testing.assert_allclose(found.columns.scale, np.nanstd(X.astype(float), axis=0))
-    applied = found.columns.apply(X).numpy()
+    np.testing.assert_allclose(found.scaler.fill, np.nanmean(X, axis=0, dtype=np.float64))
+    np.testing.assert_allclose(found.scaler.scale, np.nanstd(X.astype(float), axis=0))
+    applied = found.scaler.transform(X).numpy()
     expected = StandardScaler().fit(X.astype(float)).transform(X.astype(float))
     np.testing.assert_allclose(applied[~holes], expected[~holes], atol=1e-5)
     np.testing.assert_allclose(applied[holes], 0, atol=1e-6)  # the mean, standardized
-    raw = scan(X, standardize=False, impute="mean").columns.apply(X).numpy()
+    raw = scan(X, standardize=False, impute="mean").scaler.transform(X).numpy()
     means = np.broadcast_to(np.nanmean(X, axis=0), X.shape)
     np.testing.assert_allclose(raw[holes], means[holes], rtol=1e-5)
 
@@ -199,7 +199,7 @@ def test_imputing_fills_with_the_mean_of_what_is_known(chunk, dtype, monkeypatch
 @pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("impute", (None, "mean"))
 def test_a_row_that_is_nan_throughout_is_absent(chunk, impute, monkeypatch):
-    monkeypatch.setattr(columns, "_CHUNK", chunk)
+    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
     X = make_rows()
     absent = [0, 5, 6, 29]
     holey = X.copy()
@@ -209,11 +209,11 @@ def test_a_row_that_is_nan_throughout_is_absent(chunk, impute, monkeypatch):
     first, second, third = found.present
     assert (first.tolist(), second.tolist(), third) == (kept, [], None)
     expected = StandardScaler().fit(np.concatenate([X[kept], X[:2]]))
-    np.testing.assert_allclose(found.columns.mean, expected.mean_)
-    np.testing.assert_allclose(found.columns.scale, expected.scale_)
+    np.testing.assert_allclose(found.scaler.mean, expected.mean_)
+    np.testing.assert_allclose(found.scaler.scale, expected.scale_)
     assert check_finite("age", ViewTable(holey), impute).tolist() == kept
     # Where it is taken all the same, it stays recognizable instead of becoming the mean.
-    assert torch.isnan(found.columns.apply(holey[:1])).all()
+    assert torch.isnan(found.scaler.transform(holey[:1])).all()
 
 
 @pytest.mark.parametrize("value", (0.0, 0.1, 7.0, -1e9, 1e-30))
@@ -223,7 +223,7 @@ def test_constant_columns_are_found_and_become_0(value, dtype):
     X[:, 1] = X[:, 3] = value
     found = scan(X)
     assert found.constant.tolist() == [1, 3]
-    applied = found.columns.apply(X)
+    applied = found.scaler.transform(X)
     assert applied[:, [1, 3]].abs().max() <= 1e-6
     np.testing.assert_allclose(applied[:, [0, 2]].std(0, correction=0), 1, rtol=1e-4)
 
@@ -233,7 +233,7 @@ def test_a_column_of_another_size_is_not_constant(size):
     X = make_rows()[:, :1] * size
     found = scan(X)
     assert len(found.constant) == 0
-    np.testing.assert_allclose(found.columns.apply(X).std(0, correction=0), 1, rtol=1e-5)
+    np.testing.assert_allclose(found.scaler.transform(X).std(0, correction=0), 1, rtol=1e-5)
 
 
 def test_a_column_without_any_value_cannot_be_filled():
@@ -267,11 +267,11 @@ def test_numbers_that_float32_does_not_hold_are_too_large_unless_standardized(sp
         scan(X, standardize=False)
     if spread:
         expected = StandardScaler().fit_transform(X)
-        np.testing.assert_allclose(scan(X).columns.apply(X), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(scan(X).scaler.transform(X), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_chunks_cover_a_table_in_order(monkeypatch):
-    monkeypatch.setattr(columns, "_CHUNK", 9)
+    monkeypatch.setattr(column_scaler, "_CHUNK", 9)
     X = make_rows(11)
     found = list(chunks(ViewTable(X)))
     assert [start for start, _ in found] == [0, 2, 4, 6, 8, 10]
@@ -279,7 +279,7 @@ def test_chunks_cover_a_table_in_order(monkeypatch):
 
 
 def test_a_table_is_looked_at_without_a_copy_of_it(monkeypatch):
-    monkeypatch.setattr(columns, "_CHUNK", 2**14)
+    monkeypatch.setattr(column_scaler, "_CHUNK", 2**14)
     X = np.ones((400_000, 10), dtype=np.float32)  # 16 MB
     X[::2] = 2
     tracemalloc.start()
@@ -291,28 +291,30 @@ def test_a_table_is_looked_at_without_a_copy_of_it(monkeypatch):
 
 
 def test_columns_can_be_made_by_hand():
-    by_hand = Columns(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([1.0, 6.0]))
+    by_hand = ColumnScaler(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([1.0, 6.0]))
     X = np.array([[3.0, np.nan], [np.nan, np.nan], [np.nan, 2.0]])
     expected = [[1.0, 1.0], [np.nan, np.nan], [0.0, 0.0]]
-    np.testing.assert_array_equal(by_hand.apply(X), expected)
+    np.testing.assert_array_equal(by_hand.transform(X), expected)
 
 
 @pytest.mark.parametrize("dtype", ("f4", "f8"))
 def test_extreme_values_are_counted_as_they_are_found_one_by_one(dtype):
-    known = scan(make_rows()).columns
+    known = scan(make_rows()).scaler
     X = make_rows(seed=1).astype(dtype)
     assert check_finite("age", ViewTable(X), None, known).tolist() == [*range(30)]
     X[3, 2], X[8, 0], X[11, 0] = 1e25, -1e25, 1e10  # the last is merely large
     message = r"extreme values in 2 entries, the first in row 3, column 2"
     with pytest.raises(ValueError, match=message):
         check_finite("age", ViewTable(X), None, known)
-    assert check_finite("age", ViewTable(X), None).tolist() == [*range(30)]
+    assert check_finite("age", ViewTable(X), None).tolist() == [
+        *range(30)
+    ]  # for who knows no better
 
 
 def test_what_is_extreme_in_one_column_may_be_ordinary_in_another():
     X = make_rows()
     X[:, 1] *= 1e25
-    known = scan(X).columns
+    known = scan(X).scaler
     assert check_finite("age", ViewTable(X), None, known).tolist() == [*range(30)]
     X[4, 0] = 1e25
     with pytest.raises(ValueError, match="extreme values in 1 entry, the first in row 4, column 0"):

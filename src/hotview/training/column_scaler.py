@@ -1,0 +1,311 @@
+"""Column statistics of a view from one pass over its tables, and standardization by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hotview._types import Array, IntArray
+from hotview._validation import ViewTable
+from hotview.training.process_group import ProcessGroup, shard_of_rank
+
+__all__ = ["ColumnScaler", "TableScan", "check_finite", "scan_tables"]
+
+_CHUNK = 2**21  # entries of a chunk
+_CACHED = 2**17  # entries of a chunk of a large table, which stay in the processor's cache
+_LARGE = 8  # chunks of a large table
+EXTREME = 1e18  # its square is still finite in float32
+
+
+@dataclass(frozen=True)
+class ColumnScaler:
+    """Imputes and standardizes the rows of one view.
+
+    Parameters
+    ----------
+    mean : ndarray of float64
+        Subtracted from every column; 0 without standardization.
+    scale : ndarray of float64
+        Divisor of every column; 1 for constant columns.
+    fill : ndarray of float64 or None
+        Values that replace NaN; None where NaN is an error.
+    """
+
+    mean: Array
+    scale: Array
+    fill: Array | None
+
+    def transform(self, X: Array) -> Tensor:
+        """Impute, standardize and convert to float32; `X` itself is not changed."""
+        exact = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        if self.fill is not None and np.isnan(exact).any():
+            # A row that is NaN throughout is absent, and stays NaN.
+            missing = np.isnan(exact) & ~np.isnan(exact).all(axis=1, keepdims=True)
+            exact = np.where(missing, self.fill.astype(exact.dtype), exact)
+        mean, scale = self.mean.astype(exact.dtype), self.scale.astype(exact.dtype)
+        rounding = (self.mean - mean).astype(exact.dtype)  # of the mean in float32
+        # The first operation makes a copy; the others are torch's, twice as fast on narrow rows.
+        standardized = torch.from_numpy(exact - mean)
+        standardized.sub_(torch.from_numpy(rounding)).div_(torch.from_numpy(scale))
+        return standardized.to(torch.float32).contiguous()
+
+
+@dataclass(frozen=True)
+class TableScan:
+    """Result of one pass over a view's tables.
+
+    Parameters
+    ----------
+    scaler : ColumnScaler
+        How to standardize.
+    present : list of ndarray of int64 or None
+        The rows of each table that hold a value; others are NaN throughout. None: all do.
+    constant : ndarray of int64
+        Columns with a single value.
+    """
+
+    scaler: ColumnScaler
+    present: list[IntArray | None]
+    constant: IntArray
+
+
+def scan_tables(
+    name: str,
+    tables: Sequence[ViewTable],
+    *,
+    standardize: bool,
+    impute: str | None,
+    process_group: ProcessGroup | None = None,
+) -> TableScan:
+    """Compute means, scales and absent rows of a view, and validate that its values are finite.
+
+    Parameters
+    ----------
+    name : str
+        Name of the view, for errors.
+    tables : sequence of ViewTable
+        Its rows, in one or more tables with the same columns.
+    standardize : bool
+        Whether columns are to have mean 0 and variance 1.
+    impute : {None, "mean"}
+        What to do with NaN in a row that is not NaN throughout.
+    process_group : ProcessGroup or None, default=None
+        The processes that scan together, each its own rows; None is this one alone.
+
+    Returns
+    -------
+    TableScan
+        Scaler, present rows and constant columns.
+    """
+    group, scanner = process_group or ProcessGroup(), _Scanner(name)
+    shards = [shard_of_rank(table.n_rows, group.rank, group.world_size) for table in tables]
+    absent = [scanner.scan(table, rows) for table, rows in zip(tables, shards, strict=True)]
+    if group.is_distributed:
+        scanner.combine_ranks(group, tables[0].n_columns)
+        absent = [np.concatenate(group.all_gather_arrays(rows)) for rows in absent]
+    present = list(map(_present_rows, tables, absent))
+    scanner.raise_if_not_finite(impute)
+    n_rows = sum(map(n_present, tables, present))
+    if n_rows < 2:
+        raise ValueError(
+            f"Expected view {name!r} to have at least 2 rows with values, but it has {n_rows}. "
+            "Leave the view out, or give it more rows."
+        )
+    moments = scanner.moments
+    _check_moments(name, moments, standardize)
+    scaler = ColumnScaler(
+        moments.mean if standardize else np.zeros_like(moments.mean),
+        np.where(moments.constant | (not standardize), 1.0, np.sqrt(moments.variance)),
+        moments.mean if impute == "mean" else None,
+    )
+    return TableScan(scaler, present, np.flatnonzero(moments.constant))
+
+
+def n_present(table: ViewTable, rows: IntArray | None) -> int:
+    """Return the number of rows of a table that hold a value."""
+    return table.n_rows if rows is None else len(rows)
+
+
+def check_finite(
+    name: str, table: ViewTable, impute: str | None, scaler: ColumnScaler | None = None
+) -> IntArray:
+    """Raise an error for values that are not finite; return the rows that hold a value."""
+    scanner = _Scanner(name, computes_moments=False, scaler=scaler)
+    absent = scanner.scan(table, slice(0, table.n_rows))
+    scanner.raise_if_not_finite(impute)
+    present = _present_rows(table, absent)
+    return np.arange(table.n_rows) if present is None else present
+
+
+def _present_rows(table: ViewTable, absent: IntArray) -> IntArray | None:
+    """Return the rows of a table that are not absent; None if none is."""
+    return np.delete(np.arange(table.n_rows), absent) if len(absent) > 0 else None
+
+
+def chunks(table: ViewTable, within: slice | None = None) -> Iterator[tuple[int, Array]]:
+    """Yield the rows of a table, or those of a slice, in chunks, with the number of the first."""
+    within = within or slice(0, table.n_rows)
+    # Files and sparse tables are slow to read in small pieces.
+    is_array = table.is_array or table.is_lazy
+    is_large = is_array and table.n_rows * table.n_columns > _LARGE * _CHUNK
+    step = max(1, (min(_CACHED, _CHUNK) if is_large else _CHUNK) // table.n_columns)
+    for start in range(within.start, within.stop, step):
+        yield start, table.rows(slice(start, min(start + step, within.stop)))
+
+
+class _RunningMoments:
+    """Means and variances of columns over chunks of rows; NaN is left out.
+
+    Chunks are merged as in Chan, Golub and LeVeque (1983). (scikit-learn's ``partial_fit`` gives
+    NaN where a chunk holds no value of a column.)
+    """
+
+    def __init__(self) -> None:
+        self.n, self.mean, self.squares = np.zeros(()), np.zeros(()), np.zeros(())
+
+    def add(self, X: Array, mean: Array | None = None) -> None:
+        """Add float64 rows; if they hold no NaN, their mean is given, and they are overwritten."""
+        if mean is None:
+            known = ~np.isnan(X)
+            n = known.sum(0)
+            mean = np.where(known, X, 0).sum(0) / np.maximum(n, 1)
+            deviation = np.where(known, X - mean, 0)
+        else:
+            n, deviation = np.full(X.shape[1], len(X)), np.subtract(X, mean, out=X)
+        rounding = np.square(deviation.sum(0)) / np.maximum(n, 1)
+        self.merge(n, mean, np.square(deviation, out=deviation).sum(0) - rounding)
+
+    def merge(self, n: Array, mean: Array, squares: Array) -> None:
+        """Add rows, given their number, mean and sum of squared deviations in every column."""
+        delta = mean - self.mean
+        weight = n / np.maximum(self.n + n, 1)
+        self.squares = self.squares + squares + np.square(delta) * self.n * weight
+        self.mean = self.mean + delta * weight
+        self.n = self.n + n
+
+    @property
+    def variance(self) -> Array:
+        """Variance of every column."""
+        variance: Array = self.squares / np.maximum(self.n, 1)
+        return variance
+
+    @property
+    def constant(self) -> Array:
+        """Which columns vary by no more than rounding, as scikit-learn decides it."""
+        eps = np.finfo(np.float64).eps
+        bound = self.n * eps * self.variance + np.square(self.n * self.mean * eps)
+        constant: Array = self.variance <= bound
+        return constant
+
+
+class _Scanner:
+    """Moments of a view's columns, and counts of values that are not finite."""
+
+    def __init__(
+        self, name: str, *, computes_moments: bool = True, scaler: ColumnScaler | None = None
+    ) -> None:
+        self.name, self.computes_moments, self.scaler = name, computes_moments, scaler
+        self.moments = _RunningMoments()
+        self.counts = {"NaN": 0, "infinity": 0, "extreme values": 0}
+        self.first: dict[str, tuple[int, int]] = {}
+
+    def scan(self, table: ViewTable, rows: slice) -> IntArray:
+        """Scan some rows of a table; return those that are NaN throughout."""
+        with np.errstate(all="ignore"):  # overflows show in the moments, or count as extreme
+            absent = [self._scan_chunk(start, X) for start, X in chunks(table, rows)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *absent])
+
+    def _scan_chunk(self, start: int, X: Array) -> IntArray:
+        none = np.empty(0, dtype=np.int64)
+        if not self.computes_moments and self._is_ordinary(X):
+            return none
+        exact = X.astype(np.float64, order="C")
+        if self.computes_moments:
+            mean = exact.mean(0)
+            if np.isfinite(mean).all():  # then all entries are
+                if self.counts["infinity"] == 0:  # else there will be an error
+                    self.moments.add(exact, mean)
+                return none
+        missing = np.isnan(exact)
+        absent = np.asarray(missing.all(axis=1))
+        self._count("NaN", missing & ~absent[:, None], start)
+        self._count("infinity", np.isinf(exact), start)
+        if self.scaler is not None:
+            size = np.abs((exact - self.scaler.mean) / self.scaler.scale)
+            self._count("extreme values", (size > EXTREME) & ~np.isinf(exact), start)
+        if self.computes_moments and self.counts["infinity"] == 0 and not absent.all():
+            self.moments.add(exact[~absent])
+        return np.flatnonzero(absent) + start
+
+    def _is_ordinary(self, X: Array) -> bool:
+        """Return whether all entries are finite, and none is extreme."""
+
+        def is_within(low: Array, high: Array) -> bool:
+            ends = np.reshape([low, high], (2, -1)).astype(np.float64)
+            if self.scaler is None:
+                return bool((np.abs(ends) < np.inf).all())
+            return bool((np.abs((ends - self.scaler.mean) / self.scaler.scale) <= EXTREME).all())
+
+        # The extrema of all columns together are several times faster, and nearly always enough.
+        return is_within(X.min(), X.max()) or is_within(X.min(axis=0), X.max(axis=0))
+
+    def _count(self, what: str, where: Array, start: int) -> None:
+        n = int(where.sum())
+        if n > 0 and what not in self.first:
+            i, j = np.argwhere(where)[0]
+            self.first[what] = int(i) + start, int(j)
+        self.counts[what] += n
+
+    def combine_ranks(self, process_group: ProcessGroup, n_columns: int) -> None:
+        """Merge the moments and counts of all ranks."""
+        own = (self.moments.n, self.moments.mean, self.moments.squares)
+        flat = np.concatenate([np.broadcast_to(x, n_columns) for x in own])
+        self.moments = _RunningMoments()
+        for moments in process_group.all_gather_arrays(flat.astype(np.float64)):
+            self.moments.merge(*moments.reshape(3, n_columns))
+        for what, n in self.counts.items():
+            counts = process_group.all_gather_arrays(np.array([n, *self.first.get(what, (0, 0))]))
+            self.counts[what] = sum(int(count[0]) for count in counts)
+            places = [(int(i), int(j)) for count, i, j in counts if count > 0]
+            if places:
+                self.first[what] = places[0]
+
+    def raise_if_not_finite(self, impute: str | None) -> None:
+        """Raise an error for values that are not finite, with the first place and a remedy."""
+        remedies = {
+            "infinity": "Remove these entries or cap them.",
+            "extreme values": "They are beyond anything at fit; remove these entries or cap them.",
+        }
+        if impute is None:
+            remedies["NaN"] = (
+                "impute='mean' fills NaN from the training means; a row that is NaN throughout "
+                "the view counts as absent."
+            )
+        for what, remedy in remedies.items():
+            if n := self.counts[what]:
+                i, j = self.first[what]
+                raise ValueError(
+                    f"Expected view {self.name!r} to hold finite numbers, but it contains {what} "
+                    f"in {n} {'entry' if n == 1 else 'entries'}, the first in row {i}, column {j}. "
+                    f"{remedy}"
+                )
+
+
+def _check_moments(name: str, moments: _RunningMoments, standardize: bool) -> None:
+    empty = np.flatnonzero(moments.n == 0)
+    if len(empty) > 0:
+        raise ValueError(
+            f"Expected every column of view {name!r} to hold a value somewhere, but column "
+            f"{empty[0]} is NaN in all rows, so that there is no mean to fill in. Drop the column."
+        )
+    typical = np.hypot(moments.mean, np.sqrt(moments.variance))  # root of the mean square
+    too_large = np.flatnonzero(~(typical < (np.inf if standardize else EXTREME)))
+    if len(too_large) > 0:
+        raise ValueError(
+            f"Expected view {name!r} to hold numbers of ordinary size, but column {too_large[0]} "
+            "is too large to compute with. Rescale it."
+        )
