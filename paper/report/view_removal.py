@@ -97,9 +97,7 @@ def removal_table(outcome: Outcome, dataset: str) -> str:
 
 
 def _dataset_part(outcome: Outcome, dataset: str) -> Part:
-    sentences = " ".join(
-        _sentence(outcome, dataset, settings) for settings in SETTINGS_NAMES
-    ).strip()
+    text = " ".join(_sentence(outcome, dataset, settings) for settings in SETTINGS_NAMES).strip()
     return Part(section(outcome.label(dataset), removal_table(outcome, dataset), text, level=3))
 
 
