@@ -5,6 +5,7 @@ import pytest
 
 from hotview._lazy import LazyRows
 from hotview._validation import check_tables
+from hotview.training import column_scaler
 from hotview.training.column_scaler import scan_tables
 
 X = np.random.default_rng(0).normal(size=(10, 3))
@@ -113,7 +114,6 @@ def test_a_table_fills_the_rows_it_returns():
 
 
 def test_a_process_fills_only_its_own_rows(monkeypatch):
-
     monkeypatch.setattr(column_scaler, "_CHUNK", 6)  # two rows at a time
     rows = Counted(np.arange(0, 11, 2))
     scanner = column_scaler._Scanner("a")
@@ -122,8 +122,6 @@ def test_a_process_fills_only_its_own_rows(monkeypatch):
 
 
 def test_means_are_those_of_the_array_to_the_last_bit(monkeypatch):
-    from hotview.training import column_scaler
-
     for name, value in (("_LARGE", 1), ("_CHUNK", 15), ("_CACHED", 6)):
         monkeypatch.setattr(column_scaler, name, value)  # two rows at a time of an array, else five
     how = {"standardize": True, "impute": None}

@@ -97,12 +97,8 @@ def removal_table(outcome: Outcome, dataset: str) -> str:
 
 
 def _dataset_part(outcome: Outcome, dataset: str) -> Part:
-    sentences = " ".join(
-        _sentence(outcome, dataset, settings) for settings in SETTINGS_NAMES
-    ).strip()
-    return Part(
-        section(outcome.label(dataset), removal_table(outcome, dataset), sentences, level=3)
-    )
+    text = " ".join(_sentence(outcome, dataset, settings) for settings in SETTINGS_NAMES).strip()
+    return Part(section(outcome.label(dataset), removal_table(outcome, dataset), text, level=3))
 
 
 def _sentence(outcome: Outcome, dataset: str, settings: str) -> str:
