@@ -101,7 +101,7 @@ def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
         return SortedRows(values, origin if with_origin else None)
     rows = P.view(-1, P.shape[-1]).numpy()
     if not with_origin:
-        _for_each_block(lambda block: rows[block].sort(axis=-1), rows)
+        _for_each_block(np.ndarray.sort, rows)
         return SortedRows(P, None)
     origin = empty(*P.shape, dtype=torch.int64, device=P.device)
     index = origin.view(rows.shape).numpy()
@@ -109,7 +109,7 @@ def sort_rows_(P: Tensor, *, with_origin: bool = True) -> SortedRows:
         for row, out in zip(rows, index, strict=True):  # torch uses several threads by itself
             _sort_long_row_(row, out)
     else:
-        _for_each_block(lambda block: _sort_block_(rows[block], index[block]), rows)
+        _for_each_block(_sort_block_, rows, index)
     return SortedRows(P, origin)
 
 
@@ -123,18 +123,19 @@ def _sort_on_device(P: Tensor) -> tuple[Tensor, Tensor]:
     return values, origin
 
 
-def _for_each_block(work: Callable[[slice], None], rows: _Rows) -> None:
-    """Call `work` on blocks of rows, on as many threads as torch may use."""
-    step = max(1, _BLOCK // rows.shape[1])
-    blocks = [slice(i, i + step) for i in range(0, len(rows), step)]
-    n_threads = min(torch.get_num_threads(), rows.size // _WORTH_A_THREAD, len(blocks))
+def _for_each_block(work: Callable[..., None], *arrays: _Rows) -> None:
+    """Call `work` on blocks of rows of all arrays, on as many threads as torch may use."""
+    n_rows, n_columns = arrays[0].shape
+    step = max(1, _BLOCK // n_columns)
+    blocks = [[x[i : i + step] for x in arrays] for i in range(0, n_rows, step)]
+    n_threads = min(torch.get_num_threads(), arrays[0].size // _WORTH_A_THREAD, len(blocks))
     if n_threads <= 1:
         for block in blocks:
-            work(block)
+            work(*block)
         return
     # numpy releases the GIL here and, unlike torch, starts no threads itself.
     with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(work, blocks))
+        list(pool.map(work, *zip(*blocks, strict=True)))
 
 
 def _sort_block_(rows: _Rows, index: _Index) -> None:
