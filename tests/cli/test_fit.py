@@ -40,7 +40,9 @@ def test_labels_make_a_classifier(labeled, unlabeled):
 
 def test_flags_that_were_not_given_leave_the_default(labeled):
     flags = {"reg": 0.5, "max_epochs": None, "hidden": "16,8", "views": ["a"], "force": True}
-    given = make_estimator(labeled, flags).get_params()
+    given = make_estimator(labeled, flags).get_params(deep=False)
+    assert repr(given["coupling"]) == "HOTReferenceSpec(reg=0.5)"
+    given["coupling"] = "hot-reference"
     expected = {**MultiViewClassifier().get_params(), "hidden": (16, 8)}
     expected["unlabeled_marker"] = None  # a study has None for no label, and nothing else
     assert {**given, "verbose": "auto"} == expected

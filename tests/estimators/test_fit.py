@@ -19,7 +19,6 @@ from hotview import (
     MultiViewEncoder,
 )
 from hotview.datasets import make_views
-from hotview.losses import SWPairwise
 from hotview.training.loop import Epoch
 
 BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
@@ -581,8 +580,6 @@ BAD_PARAMETERS = {
     ),
     "no coupling": ({"coupling": None}, "coupling.*Did you mean 'none'"),
     "unknown regularizer": ({"view_regularizer": "autoencode"}, "Did you mean 'autoencoder'"),
-    "a module as coupling": ({"coupling": SWPairwise()}, r"a CouplingSpec, but it is SWPairwise\("),
-    "a class as coupling": ({"coupling": HOTReferenceSpec}, r"coupling=hotview.HOTReferenceSpec\("),
     "coupling as regularizer": ({"view_regularizer": LSCCASpec()}, "view_regularizer to be one of"),
     "unknown projections": (coupled(projections="random"), "'orthogonal', 'iid', 'qmc'"),
     "unknown reduction": (coupled(reduction="total"), "'mean', 'sum'"),

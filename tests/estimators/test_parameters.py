@@ -13,6 +13,7 @@ from hotview.estimators.parameters import (
     pick_processes,
     with_specifications,
 )
+from hotview.losses import SWPairwise
 
 NAMES = ["a", "b", "c"]
 DEFAULTS = MultiViewClassifier().get_params()
@@ -67,6 +68,8 @@ def test_what_may_be_said_otherwise(change):
     (
         ({"coupling": "HOT-pairwise "}, ValueError, "Did you mean 'hot-pairwise'"),
         ({"coupling": ["none"]}, ValueError, "coupling to be one of"),
+        ({"coupling": SWPairwise()}, TypeError, r"or a CouplingSpec, but it is SWPairwise\("),
+        ({"coupling": hv.LSCCASpec}, TypeError, r"the class LSCCASpec. Pass coupling=hotview.LSC"),
         ({"view_regularizer": "AE"}, ValueError, "'none', 'autoencoder', 'manifold', 'diffusion'"),
         ({"precision": "bf16"}, ValueError, "precision to be one of.*'float32', 'tf32'"),
         ({"fusion": "mean"}, ValueError, "fusion to be one of.*'weighted', 'average'"),

@@ -204,12 +204,11 @@ def make_estimator(study: Study, flags: Mapping[str, Any]) -> Any:
         given["unlabeled_marker"] = None  # in a study, nothing but None is no label
     estimator = kind(**given)
     settings = {key: flags[name] for name, key in _SETTINGS.items() if flags.get(name) is not None}
-    if settings:
-        coupling, regularizer = estimator.coupling, estimator.view_regularizer
-        estimator.set_params(
-            coupling=as_coupling(coupling), view_regularizer=as_regularizer(regularizer), **settings
-        )
-    return estimator
+    if any(key.startswith("coupling__") for key in settings):
+        estimator.set_params(coupling=as_coupling(estimator.coupling))
+    if "view_regularizer__weight" in settings:
+        estimator.set_params(view_regularizer=as_regularizer(estimator.view_regularizer))
+    return estimator.set_params(**settings)
 
 
 def _widths(text: str) -> tuple[int, ...]:

@@ -389,5 +389,5 @@ def as_coupling(coupling: Any) -> CouplingSpec:
     >>> as_coupling("hot-reference")
     HOTReferenceSpec()
     """
-    found: CouplingSpec = find_spec(coupling, COUPLINGS, CouplingSpec)
+    found: CouplingSpec = find_spec(coupling, COUPLINGS, CouplingSpec)  # type: ignore[type-abstract]
     return found

@@ -412,5 +412,5 @@ def as_regularizer(regularizer: Any) -> RegularizerSpec:
     >>> as_regularizer("manifold")
     ManifoldSpec()
     """
-    found: RegularizerSpec = find_spec(regularizer, REGULARIZERS, RegularizerSpec)
+    found: RegularizerSpec = find_spec(regularizer, REGULARIZERS, RegularizerSpec)  # type: ignore[type-abstract]
     return found

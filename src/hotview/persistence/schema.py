@@ -172,7 +172,8 @@ def _is_classes(classes: SavedClasses) -> bool:
     if not _DTYPE.fullmatch(classes.dtype) or len(classes.labels) < 2:
         return False
     dtype = np.dtype(classes.dtype)
-    kind = {"b": bool, "f": float, "U": str}.get(dtype.kind, int)
+    kinds: dict[str, Any] = {"b": bool, "f": float, "U": str}
+    kind = kinds.get(dtype.kind, int)
     return dtype.itemsize * len(classes.labels) <= _MAX_CLASS_BYTES and all(
         type(label) is kind and (kind is not float or math.isfinite(label))
         for label in classes.labels
