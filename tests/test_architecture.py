@@ -9,7 +9,7 @@ import hotview
 
 PACKAGE = Path(hotview.__file__).parent
 ORDER = (
-    ("_types", "_files"),
+    ("_types", "_files", "_messages"),
     ("_lazy",),
     ("_archive",),
     ("_validation",),

@@ -16,8 +16,8 @@ import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder, load
 from hotview.cli.fit import fit_study, make_estimator
 from hotview.cli.runner import UsageError
-from hotview.ingest.dataset import Files, read_study
-from hotview.ingest.preprocessing import Recipe
+from hotview.ingest.dataset import DatasetFiles, read_dataset
+from hotview.ingest.preprocessing import Preprocessing
 from hotview.training.checkpoint import read_checkpoint
 
 from .conftest import QUICK
@@ -25,12 +25,12 @@ from .conftest import QUICK
 
 @pytest.fixture
 def labeled(files):
-    return read_study(Files([str(f) for f in files[:2]], str(files[3]), "state", "id"))
+    return read_dataset(DatasetFiles([str(f) for f in files[:2]], str(files[3]), "state", "id"))
 
 
 @pytest.fixture
 def unlabeled(files):
-    return read_study(Files([str(f) for f in files[:2]], id_column="id"))
+    return read_dataset(DatasetFiles([str(f) for f in files[:2]], id_column="id"))
 
 
 def test_labels_make_a_classifier(labeled, unlabeled):
@@ -141,7 +141,7 @@ def test_the_same_as_json(hotview, files):
 
 def test_the_model_is_what_python_would_have_fitted(model, study):
     loaded = hv.load(model)
-    recipe = Recipe.from_json(loaded.metadata_["recipe"])
+    recipe = Preprocessing.from_json(loaded.metadata_["recipe"])
     assert recipe.id_column == "id"
     assert loaded.view_names_ == ["blood", "scan"]
     assert loaded.classes_.tolist() == ["ill", "odd", "well"]

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from hotview.cli.input_summary import check_missing, describe_study, print_study
-from hotview.ingest.dataset import Files, read_study
+from hotview.ingest.dataset import DatasetFiles, read_dataset
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def facts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "[a].csv").write_text("id,iron,sex\nanna,1,F\nbert,,M\ncarl,3,F\ndora,,\n")
     np.save("b.npy", np.array([[1.0, np.nan], [np.nan, np.nan], [1.0, 2.0]]))
-    study = read_study(Files(("[a].csv", "b.npy"), id_column="id"))
+    study = read_dataset(DatasetFiles(("[a].csv", "b.npy"), id_column="id"))
     return describe_study(study, "MultiViewEncoder", None)
 
 

@@ -4,7 +4,7 @@ from scipy import sparse
 
 from hotview.cli.missing import check_cells, count_missing
 from hotview.ingest.columns import Column, ViewColumns
-from hotview.ingest.preprocessing import People, Recipe
+from hotview.ingest.preprocessing import AlignedRows, Preprocessing
 from hotview.training.process_group import ProcessGroup
 
 COLUMNS = ViewColumns((Column("iron"), Column("sex", ("F", "M"))), 3)
@@ -13,7 +13,7 @@ NAN = np.nan
 
 def people(X):
     ids = np.array([f"p{i}" for i in range(len(X))], dtype=object)
-    return People(ids, {"blood": X}, True, {"blood": np.ones(len(X), dtype=bool)})
+    return AlignedRows(ids, {"blood": X}, True, {"blood": np.ones(len(X), dtype=bool)})
 
 
 def test_missing_cells_have_the_names_of_their_columns():
@@ -47,7 +47,7 @@ def test_several_processes_count_in_their_own_rows_and_add_up():
 
 def test_missing_cells_are_refused_unless_something_fills_them():
     X = np.array([[NAN, 1, 0], [2.0, 0, 1]])
-    recipe = Recipe({"blood": COLUMNS})
+    recipe = Preprocessing({"blood": COLUMNS})
     with pytest.raises(ValueError, match=r"view 'blood' are missing, in 'iron'. .*--impute mean"):
         check_cells(people(X), recipe, None)
     check_cells(people(X), recipe, "mean")
@@ -56,4 +56,4 @@ def test_missing_cells_are_refused_unless_something_fills_them():
 def test_people_of_whom_nothing_is_known_are_named():
     X = np.array([[1.0, 1, 0], [NAN, NAN, NAN]])
     with pytest.raises(ValueError, match=r"Nothing is known of 1 of 2: 'p1'"):
-        check_cells(people(X), Recipe({"blood": COLUMNS}), "mean")
+        check_cells(people(X), Preprocessing({"blood": COLUMNS}), "mean")

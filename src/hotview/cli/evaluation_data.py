@@ -11,11 +11,11 @@ import numpy as np
 
 from hotview._types import Array
 from hotview.cli.models import OpenModel, Read, fingerprint
-from hotview.ingest.dataset import Files, Study, read_study
+from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.holdout import hold_out, keep_linked
 from hotview.ingest.id_hashes import find_ids
 from hotview.ingest.labels import label_array
-from hotview.ingest.preprocessing import Recipe
+from hotview.ingest.preprocessing import Preprocessing
 
 __all__ = ["Judged", "labeled", "read_judged", "training_study"]
 
@@ -121,7 +121,7 @@ def _are_training_files(model: OpenModel, read: Read) -> bool:
     )
 
 
-def training_study(model: OpenModel) -> Study | None:
+def training_study(model: OpenModel) -> TableDataset | None:
     """What a model was trained on, if its files are still where and what they were.
 
     Parameters
@@ -131,7 +131,7 @@ def training_study(model: OpenModel) -> Study | None:
 
     Returns
     -------
-    Study or None
+    TableDataset or None
         Without the rows that were held out.
     """
     notes = model.notes
@@ -143,8 +143,8 @@ def training_study(model: OpenModel) -> Study | None:
         return None
     names = [facts["name"] for facts in notes["views"]]
     specs = [str(p) if n is None else f"{n}={p}" for n, p in zip(names, paths, strict=True)]
-    recipe = Recipe.from_json(notes["recipe"])  # not that of new files, whose ids may differ
-    files = Files(
+    recipe = Preprocessing.from_json(notes["recipe"])  # not that of new files, whose ids may differ
+    files = DatasetFiles(
         specs,
         str(tables["--labels"]) if "--labels" in tables else None,
         recipe.label_column,
@@ -155,7 +155,7 @@ def training_study(model: OpenModel) -> Study | None:
         recipe.text,
         notes["marker"],
     )
-    study, share = read_study(files), notes["hold_out"]
+    study, share = read_dataset(files), notes["hold_out"]
     if notes["linked_only"]:
         study = keep_linked(study)
     return study if share is None else hold_out(study, share).study

@@ -41,8 +41,8 @@ from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.diagnostics import tell_interrupt
 from hotview.estimators.parameters import check_parameters, pick_processes
 from hotview.evaluation import assess
-from hotview.ingest.dataset import Files, Study, read_study
-from hotview.ingest.holdout import HeldOut, hold_out, keep_linked
+from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
+from hotview.ingest.holdout import HoldoutSplit, hold_out, keep_linked
 from hotview.ingest.id_hashes import hash_ids
 from hotview.ingest.tables import split_name
 from hotview.persistence import check_model_path
@@ -59,7 +59,7 @@ class Job:
 
     Parameters
     ----------
-    files : Files
+    files : DatasetFiles
         The files.
     flags : dict of str to object
         All flags, parameters of the estimators among them; None where not given.
@@ -79,7 +79,7 @@ class Job:
         Whether to print JSON.
     """
 
-    files: Files
+    files: DatasetFiles
     flags: Mapping[str, Any]
     out: Path | None
     hold_out: float | None
@@ -115,7 +115,7 @@ def _run_fit(job: Job, ranks: ProcessGroup) -> int:
     with as_usage():
         job.files.check()
         _check_share(job.hold_out)
-    study = _limit(read_study(job.files), job)
+    study = _limit(read_dataset(job.files), job)
     held = None
     if job.hold_out is not None:
         held = hold_out(study, job.hold_out)
@@ -148,7 +148,7 @@ def _check_share(share: float | None) -> None:
         raise UsageError(f"Expected --hold-out between 0 and 1, but it is {share:g}.")
 
 
-def _limit(study: Study, job: Job) -> Study:
+def _limit(study: TableDataset, job: Job) -> TableDataset:
     """Leave out rows that are not linked, if told to."""
     coupling = job.flags.get("coupling")
     if not job.linked_only and coupling in _ALIGNED and study.unaligned:
@@ -159,12 +159,12 @@ def _limit(study: Study, job: Job) -> Study:
     return keep_linked(study) if job.linked_only else study
 
 
-def make_estimator(study: Study, flags: Mapping[str, Any]) -> Any:
+def make_estimator(study: TableDataset, flags: Mapping[str, Any]) -> Any:
     """The estimator that fits the study: a classifier where there are labels.
 
     Parameters
     ----------
-    study : Study
+    study : TableDataset
         What it will learn from.
     flags : dict of str to object
         Parameters, None where not given; flags that are no parameters are passed over.
@@ -203,14 +203,14 @@ def _widths(text: str) -> tuple[int, ...]:
     return () if widths == [0] else tuple(widths)
 
 
-def fit_study(estimator: Any, study: Study, *, resume: bool = False) -> None:
+def fit_study(estimator: Any, study: TableDataset, *, resume: bool = False) -> None:
     """Fit an estimator to a study.
 
     Parameters
     ----------
     estimator : MultiViewClassifier or MultiViewEncoder
         Not fitted yet.
-    study : Study
+    study : TableDataset
         What it learns from.
     resume : bool, default=False
         Whether to go on from its checkpoint.
@@ -230,7 +230,7 @@ def fit_study(estimator: Any, study: Study, *, resume: bool = False) -> None:
 
 
 def _finish(
-    job: Job, estimator: Any, study: Study, facts: dict[str, Any], held: HeldOut | None
+    job: Job, estimator: Any, study: TableDataset, facts: dict[str, Any], held: HoldoutSplit | None
 ) -> int:
     assert job.out is not None
     interrupted = tell_interrupt(estimator.fit_warnings_)
@@ -258,7 +258,7 @@ def _finish(
     return INTERRUPTED if interrupted else 0
 
 
-def _notes(job: Job, facts: dict[str, Any], study: Study) -> dict[str, Any]:
+def _notes(job: Job, facts: dict[str, Any], study: TableDataset) -> dict[str, Any]:
     """What a model must know of its files: how to read others like them, and which they were."""
     specs = [split_name(spec) for spec in job.files.views]
     tables = {**job.files.ids}
@@ -433,12 +433,12 @@ def fit(
         raise UsageError("Say where to save the model, as in -o model.hotview (or --dry-run).")
     if resume and checkpoint is None:
         raise UsageError("--resume needs --checkpoint, the file to go on from.")
-    from hotview.ingest.dataset import Files
+    from hotview.ingest.dataset import DatasetFiles
 
     text = written(header, delimiter, decimal)
     if variable:
         text["variables"] = variable
-    files = Files(
+    files = DatasetFiles(
         views,
         labels,
         label_column,

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from hotview.cli.missing import count_missing
 from hotview.ingest.columns import RULE
-from hotview.ingest.dataset import Study
-from hotview.ingest.holdout import HeldOut
+from hotview.ingest.dataset import TableDataset
+from hotview.ingest.holdout import HoldoutSplit
 from hotview.ingest.tables import OpenView
 from hotview.training.process_group import ProcessGroup
 
@@ -21,17 +21,20 @@ _LISTED = 4
 
 
 def describe_study(
-    study: Study, estimator: str, held: HeldOut | None, ranks: ProcessGroup | None = None
+    study: TableDataset,
+    estimator: str,
+    held: HoldoutSplit | None,
+    ranks: ProcessGroup | None = None,
 ) -> dict[str, Any]:
     """Everything that was understood, in plain values.
 
     Parameters
     ----------
-    study : Study
+    study : TableDataset
         What will be learned from.
     estimator : str
         What will learn.
-    held : HeldOut or None
+    held : HoldoutSplit or None
         Rows that will judge it.
     ranks : ProcessGroup or None, default=None
         The processes that will learn together; None is this one alone.
@@ -58,7 +61,9 @@ def _order(label: Any) -> tuple[bool, Any]:
     return isinstance(label, str), label
 
 
-def _describe_view(view: OpenView, study: Study, ranks: ProcessGroup | None) -> dict[str, Any]:
+def _describe_view(
+    view: OpenView, study: TableDataset, ranks: ProcessGroup | None
+) -> dict[str, Any]:
     columns = study.recipe.views[view.name]
     used = [column.name for column in columns.columns or ()]
     names = [] if view.table is None else view.table.names

@@ -10,7 +10,7 @@ from scipy import sparse
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed
 from hotview.ingest.columns import ViewColumns
-from hotview.ingest.preprocessing import People, Recipe
+from hotview.ingest.preprocessing import AlignedRows, Preprocessing
 from hotview.training.process_group import ProcessGroup
 from hotview.training.row_sharding import own_rows
 
@@ -51,14 +51,14 @@ def count_missing(
     return {name: int(n) for name, n in zip(names, counts, strict=True) if n > 0}
 
 
-def check_cells(people: People, recipe: Recipe, impute: str | None) -> None:
+def check_cells(people: AlignedRows, recipe: Preprocessing, impute: str | None) -> None:
     """Refuse people of whom nothing is known, and missing cells that nothing is to fill.
 
     Parameters
     ----------
-    people : People
+    people : AlignedRows
         Individuals.
-    recipe : Recipe
+    recipe : Preprocessing
         What their columns are called.
     impute : str or None
         How missing cells are filled.

@@ -12,7 +12,13 @@ from hotview.cli.missing import check_cells
 from hotview.estimators import MultiViewClassifier
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.ingest.labels import LabelSource, find_labels, match_classes, merge_labels
-from hotview.ingest.preprocessing import People, Recipe, TableRows, gather_people, read_rows
+from hotview.ingest.preprocessing import (
+    AlignedRows,
+    Preprocessing,
+    TableRows,
+    align_views,
+    read_rows,
+)
 from hotview.ingest.tables import open_table
 from hotview.persistence import load_model
 
@@ -31,13 +37,13 @@ class OpenModel:
         Its file.
     estimator : MultiViewClassifier or MultiViewEncoder
         The model.
-    recipe : Recipe
+    recipe : Preprocessing
         How files are read for it.
     """
 
     path: Path
     estimator: Any
-    recipe: Recipe
+    recipe: Preprocessing
 
     @property
     def notes(self) -> Mapping[str, Any]:
@@ -61,7 +67,7 @@ class OpenModel:
         """Individuals with all their views that are given."""
         rows = self.read_rows(specs, id_files)
         remarks = [remark for view in rows.values() for remark in view.remarks]
-        people = gather_people(rows)
+        people = align_views(rows)
         check_cells(people, self.recipe, self.estimator.impute)
         return Read(people, rows, remarks)
 
@@ -93,7 +99,7 @@ class OpenModel:
 class Read:
     """Individuals, the rows they come from, and what a user should know about these."""
 
-    people: People
+    people: AlignedRows
     rows: dict[str, TableRows]
     remarks: list[str]
 
@@ -135,9 +141,9 @@ def open_model(
     return OpenModel(path, estimator, recipe)
 
 
-def _recipe(path: Path, facts: Any) -> Recipe:
+def _recipe(path: Path, facts: Any) -> Preprocessing:
     try:
-        return Recipe.from_json(facts)
+        return Preprocessing.from_json(facts)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"Expected {path} to say how its files were read, but what it says cannot be "
@@ -145,13 +151,13 @@ def _recipe(path: Path, facts: Any) -> Recipe:
         ) from error
 
 
-def _plain_recipe(estimator: Any) -> Recipe:
+def _plain_recipe(estimator: Any) -> Preprocessing:
     """Of a model that was fitted in Python: its columns as they are."""
     views = {}
     for name, (n_columns, names) in estimator._shapes.items():
         columns = None if names is None else tuple(Column(column) for column in names)
         views[name] = ViewColumns(columns, n_columns)
-    return Recipe(views)
+    return Preprocessing(views)
 
 
 def fingerprint(path: str | Path) -> str:

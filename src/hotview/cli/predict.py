@@ -26,13 +26,13 @@ from hotview.cli.options import (
     written,
 )
 from hotview.cli.runner import check_new_file, print_json, tell_notes
-from hotview.ingest.preprocessing import People, TableRows
+from hotview.ingest.preprocessing import AlignedRows, TableRows
 
 __all__ = ["feature_columns", "predict", "prediction_columns", "transform"]
 
 
 def prediction_columns(
-    model: OpenModel, people: People, tell: Callable[[int], object] = lambda n: None
+    model: OpenModel, people: AlignedRows, tell: Callable[[int], object] = lambda n: None
 ) -> dict[str, Any]:
     """Predictions for individuals.
 
@@ -40,7 +40,7 @@ def prediction_columns(
     ----------
     model : OpenModel
         A classifier.
-    people : People
+    people : AlignedRows
         The individuals.
     tell : callable
         Called with the number of individuals of every part that is done.

@@ -1,7 +1,8 @@
-"""The files a user names, opened: tables with named columns, or matrices."""
+"""Opening of users' files: tables with named columns, or matrices."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +26,15 @@ class OpenView:
     Parameters
     ----------
     name : str
-        What the view is called.
+        Name of the view.
     path : Path
         Its file.
     table : Table or None
-        Its columns, not read yet, where they have names.
+        The table, not read yet, for files whose columns have names.
     X : ndarray, csr_array or None
-        Its numbers, where its columns have no names.
+        The matrix, for files whose columns have no names.
     own_ids : list of str or None
-        Names of its rows that the file itself knows.
+        Row names stored in the file itself.
     """
 
     name: str
@@ -44,7 +45,7 @@ class OpenView:
 
 
 def split_name(spec: str) -> tuple[str | None, str]:
-    """Split ``name=file``; a file alone has no name of the user's.
+    """Split ``name=file`` into name and file; the name is None for a file alone.
 
     Examples
     --------
@@ -52,10 +53,10 @@ def split_name(spec: str) -> tuple[str | None, str]:
     (('blood', 'data/a.csv'), (None, 'data/a=b.csv'))
     """
     name, mark, path = spec.partition("=")
-    if not mark or _exists(spec):
+    if not mark or os.path.exists(spec):
         return None, spec
     if "/" in name or "\\" in name:
-        if _exists(path):
+        if os.path.exists(path):
             raise ValueError(
                 f"Expected a view's name without slashes, but got {name!r}. Rename it."
             )
@@ -65,33 +66,26 @@ def split_name(spec: str) -> tuple[str | None, str]:
     return name, path
 
 
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except OSError:  # too long to be one
-        return False
-
-
 def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:
     """Open the files of all views.
 
     Parameters
     ----------
     specs : sequence of str
-        ``name=file``, or files, which name their views.
+        ``name=file``, or files, after which views are named.
     options : Options
-        How text tables are written.
+        Format of text tables.
 
     Returns
     -------
     list of OpenView
-        The views, each of its own name.
+        The views, with different names.
     """
     found: dict[str, OpenView] = {}
     for spec in specs:
         name, path = split_name(spec)
         [file] = list_files([path] if name is None else {name: path}, FORMATS)
-        for view in _open(file, options):
+        for view in _open_file(file, options):
             if view.name in found:
                 raise ValueError(
                     f"Two views are called {view.name!r}, from {found[view.name].path} and "
@@ -101,7 +95,7 @@ def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:
     return list(found.values())
 
 
-def _open(file: File, options: Options) -> list[OpenView]:
+def _open_file(file: File, options: Options) -> list[OpenView]:
     if file.ending in TABLES:
         return [OpenView(file.name, file.path, TABLES[file.ending](file.path, options))]
     pairs = read_file(file, options)
@@ -115,14 +109,14 @@ def _open(file: File, options: Options) -> list[OpenView]:
 
 
 def open_table(path: str | Path, options: Options) -> Table:
-    """Open a file that has to have named columns: labels, or ids.
+    """Open a file of labels or ids, whose columns must have names.
 
     Parameters
     ----------
     path : str or Path
         The file.
     options : Options
-        How text tables are written.
+        Format of text tables.
 
     Returns
     -------
@@ -131,23 +125,23 @@ def open_table(path: str | Path, options: Options) -> Table:
     """
     [file] = list_files([path], FORMATS)
     if file.ending not in TABLES:
-        raise ValueError(f"Expected {path} to be a table: {', '.join(TABLES)}.")
+        raise ValueError(f"Expected {path} to be a table, one of {', '.join(TABLES)}.")
     return TABLES[file.ending](file.path, options)
 
 
 def row_ids(
     view: OpenView, id_column: str | None, files: Mapping[str, Table]
 ) -> list[str | None] | None:
-    """The id of every row of a view, or None where it has none.
+    """Return the id of every row of a view, or None if it has no ids.
 
     Parameters
     ----------
     view : OpenView
         The view.
     id_column : str or None
-        The column of ids; None if nobody has any.
+        Column of ids; None if there are no ids.
     files : dict of str to Table
-        Tables that hold the ids of some views, row by row.
+        Tables with the ids of some views, row by row.
 
     Returns
     -------
