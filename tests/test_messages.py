@@ -30,6 +30,10 @@ def test_errors_and_warnings_keep_the_parameters():
     assert caught[0].message.args[0].parts == MESSAGE.parts
 
 
+def test_messages_can_be_nested():
+    assert Message("Note: ", MESSAGE).spell(shout) == "Note: a{b}.csv: pass HEADER or ID_COLUMN"
+
+
 def test_a_message_survives_pickle():
     again = pickle.loads(pickle.dumps(MESSAGE))
     assert again == MESSAGE

@@ -41,7 +41,7 @@ class Message(str):
 
     Parameters
     ----------
-    *parts : str or Parameter
+    *parts : str, Parameter or Message
         The text, in order.
 
     Examples
@@ -57,8 +57,9 @@ class Message(str):
 
     def __new__(cls, *parts: str | Parameter) -> Message:
         """Join the parts in the spelling of Python."""
-        message = super().__new__(cls, "".join(map(str, parts)))
-        message.parts = parts
+        flat = [q for p in parts for q in (p.parts if isinstance(p, Message) else (p,))]
+        message = super().__new__(cls, "".join(map(str, flat)))
+        message.parts = tuple(flat)
         return message
 
     def spell(self, spelling: Callable[[Parameter], str]) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from hotview._messages import Message, Parameter
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, reading
 from hotview.datasets.readers.matlab import Matrix, read_mat
 from hotview.datasets.readers.tables import LARGEST_INTEGER
 
-_CHOOSE = " Name those arrays of the file that are views in variables=[…]."
+_CHOOSE = Message(" Name the arrays of the file that are views in ", Parameter("variables"), ".")
 
 
 def as_view(value: Any, where: str, remedy: str = "") -> Matrix:
@@ -44,12 +45,14 @@ def as_view(value: Any, where: str, remedy: str = "") -> Matrix:
     sparse = issparse(value)
     stored: Array = value.data if sparse else value
     if stored.dtype.kind not in "biuf":
-        raise ValueError(f"{where} holds {stored.dtype}, not real numbers.{remedy}")
+        raise ValueError(Message(f"{where} holds {stored.dtype}, not real numbers.", remedy))
     if len(value.shape) != 2:
-        raise ValueError(
+        message = Message(
             f"{where} has shape {value.shape}, but a view is 2-D: a row per individual, a column "
-            f"per feature.{remedy}"
+            "per feature.",
+            remedy,
         )
+        raise ValueError(message)
     if 0 in value.shape:
         raise ValueError(f"{where} has shape {value.shape}: there is nothing in it.")
     if stored.dtype.kind in "iu" and stored.dtype.itemsize == 8:
@@ -219,10 +222,9 @@ def read_mat_views(path: Path, *, variables: Sequence[str] | None) -> list[tuple
     content = read_mat(path, names=variables)
     for name, value in content.items():
         if variables is None and not isinstance(value, list) and 1 in value.shape:
-            raise ValueError(
-                f"{path}: variable {name!r} is {' × '.join(map(str, value.shape))}: these may be "
-                f"labels rather than a view.{_CHOOSE}"
-            )
+            shape = " × ".join(map(str, value.shape))
+            text = f"{path}: variable {name!r} is {shape}: these may be labels rather than a view."
+            raise ValueError(Message(text, _CHOOSE))
     return [
         (view, as_view(matrix, f"{path}: variable {place!r}", _CHOOSE))
         for name, value in content.items()

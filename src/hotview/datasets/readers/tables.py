@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hotview._lazy import LazyRows
+from hotview._messages import Message, Parameter
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
 
@@ -110,11 +111,13 @@ def refuse_index(table: Table, drop: Collection[str]) -> None:
     """Refuse to read a saved row index as if it were a measurement."""
     for name in table.saved_index:
         if name not in drop:
-            raise ValueError(
+            message = Message(
                 f"{table.path}: column {name!r} looks like a row index that was saved along with "
-                f"the table, not like a measurement. Leave it out with drop=[{name!r}], or list "
-                f"the columns to read in columns=[…]."
+                "the table, not like a feature. Leave it out with ",
+                Parameter("drop", [name]),
+                ", or list the columns to read.",
             )
+            raise ValueError(message)
 
 
 def refuse_duplicates(path: Path, names: Sequence[str]) -> None:
@@ -134,11 +137,13 @@ def text_error(path: Path, column: str, value: object, row: str, kind: str = "te
     >>> str(text_error(Path("a.csv"), "sex", "F", "row 1"))
     "a.csv: column 'sex' holds text, not numbers ('F' in row 1). ..."
     """
-    return ValueError(
+    message = Message(
         f"{path}: column {column!r} holds {kind}, not numbers ({reprlib.repr(value)} in {row}). "
-        f"Encode it as numbers, or leave it out with drop=[{column!r}]. A missing value is an "
-        f"empty cell or NA."
+        "Encode it as numbers, or leave it out with ",
+        Parameter("drop", [column]),
+        ". A missing value is an empty cell or NA.",
     )
+    return ValueError(message)
 
 
 def integer_error(path: Path, column: str, value: object) -> ValueError:
@@ -149,8 +154,10 @@ def integer_error(path: Path, column: str, value: object) -> ValueError:
     >>> str(integer_error(Path("a.csv"), "id", 2**53 + 1))
     "a.csv: column 'id' holds the whole number 9007199254740993, beyond 2**53, ..."
     """
-    return ValueError(
+    message = Message(
         f"{path}: column {column!r} holds the whole number {str(value)[:40]}, beyond 2**53, which "
-        f"would lose digits as a float64. If it is an identifier, leave it out with "
-        f"drop=[{column!r}]."
+        "would lose digits as a float64. If it is an identifier, leave it out with ",
+        Parameter("drop", [column]),
+        ".",
     )
+    return ValueError(message)
