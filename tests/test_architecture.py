@@ -72,6 +72,15 @@ def test_what_a_folder_must_not_know(part, forbidden):
             assert not used, f"{path} imports {used}"
 
 
+def test_only_the_command_line_knows_its_flags():
+    flags = {name for command in get_command(app).commands.values() for name in flags_of(command)}
+    for path in MODULES:
+        if part_of(path) not in ("cli", "__main__"):
+            texts = [n.value for n in ast.walk(ast.parse(path.read_text())) if is_text(n)]
+            used = {flag for flag in flags for text in texts if re.search(rf"(?<!\S){flag}\b", text)}
+            assert not used - OTHERS.get(path.name, set()), f"{path} knows the flags {sorted(used)}"
+
+
 def test_every_module_has_its_test_file():
     tests = Path(__file__).parent
     for path in MODULES:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track as rich_track
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, Views
@@ -25,7 +24,7 @@ from hotview.evaluation.record.model_summary import (
 )
 from hotview.evaluation.record.schema import Record
 from hotview.evaluation.record.scores import Judgments, Track, score_rows
-from hotview.training.progress import wants_progress
+from hotview.training import progress
 
 __all__ = ["make_record"]
 
@@ -83,7 +82,7 @@ def make_record(
     (50, 3)
     """
     check_is_fitted(estimator)
-    track = _tracking(verbose)
+    track = partial(progress.track, shown=progress.wants_progress(verbose))
     is_classifier = isinstance(estimator, MultiViewClassifier)
     record = _describe(estimator, seen=seen)
     if views is None:
@@ -241,16 +240,3 @@ def _part(given: Any, view: str, rows: Array, what: str, gap: str | None) -> lis
 def _label(value: Any, gap: str | None) -> str:
     missing = value is None or value != value  # NaN alone differs from itself
     return gap if missing and gap is not None else str(value)
-
-
-def _tracking(verbose: bool | str) -> Track:
-    """A bar over what is to be done, or nothing."""
-    shown = wants_progress(verbose)
-    console = Console(stderr=True)
-
-    def track(things: Iterable[Any], description: str) -> Iterable[Any]:
-        return rich_track(
-            list(things), description, console=console, transient=True, disable=not shown
-        )
-
-    return track
