@@ -41,6 +41,7 @@ def evaluate(
     rows = read_evaluation_rows(opened, views, labels, options.files_by_view(ids))
     labeled = labeled_rows(rows)
     P = opened.estimator.predict_proba(labeled.views)
+    assert labeled.target is not None
     scores = assess(labeled.target, P, opened.estimator.classes_)
     notes, n_rows = [*rows.notes], len(rows.ids)
     if n_unlabeled := n_rows - len(labeled.ids):

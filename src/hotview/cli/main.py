@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -86,7 +87,7 @@ def _examples(*lines: str) -> str:
 
 _NEW = "digits.hotview digits/new/*.csv"
 _LABELS = "--labels digits/new-labels.csv"
-_EXAMPLES = {
+_EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
     demo: ("demo --figure plan.svg --model digits.hotview", "demo --files digits"),
     fit: (
         "demo --files digits",

@@ -238,6 +238,6 @@ def encode_table(table: Table, view: ViewColumns) -> EncodedTable:
 def _one_hot(cells: Sequence[str | None], categories: Sequence[str]) -> Array:
     """Return a column of 0 and 1 per category, NaN where a cell is missing."""
     values = np.array(cells, dtype=object)[:, None]
-    X = (values == np.array(categories, dtype=object)).astype(np.float64)
+    X: Array = np.equal(values, np.array(categories, dtype=object)).astype(np.float64)
     X[[cell is None for cell in cells]] = np.nan
     return X

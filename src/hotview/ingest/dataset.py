@@ -241,7 +241,7 @@ def _read_labels(
     table = None if files.labels is None else open_table(files.labels, options)
     source = LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
     cells = find_labels(source, opened, ids)
-    classes: dict[str | None, Label] = {None: None, **parse_classes(cells.known)}
+    classes: dict[Any, Label] = {None: None, **parse_classes(cells.known)}
     return _Labels(
         {key: classes[cell] for key, cell in cells.by_id.items()},
         {name: [classes[cell] for cell in column] for name, column in cells.by_view.items()},

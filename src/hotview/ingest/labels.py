@@ -115,13 +115,14 @@ def find_labels(
             ".",
         )
         raise ValueError(message)
-    by_id, by_view = {}, {}
+    by_id: dict[str, dict[str, str | None]] = {}
+    by_view: dict[str, list[str | None]] = {}
     for name, table in labeled.items():
-        keys, cells = ids.get(name), source.read(table)
-        if keys is None:
+        own_ids, cells = ids.get(name), source.read(table)
+        if own_ids is None:
             by_view[name] = cells
         else:
-            by_id[name] = _pair(table, keys, cells)
+            by_id[name] = _pair(table, own_ids, cells)
     return LabelCells(merge_labels(by_id), by_view)
 
 
