@@ -3,9 +3,10 @@ import warnings
 
 import pytest
 
-from hotview._messages import Message, Parameter
+from hotview._messages import Message, Parameter, ParameterError
 
-MESSAGE = Message("a{b}.csv: pass ", Parameter("header", False), " or ", Parameter("id_column"))
+NO_HEADER = Parameter("header", False)
+MESSAGE = Message("a{b}.csv: ", "Pass {no} or {id_column}.", no=NO_HEADER)
 
 
 def shout(parameter):
@@ -13,28 +14,30 @@ def shout(parameter):
 
 
 def test_a_message_is_its_python_spelling():
-    assert MESSAGE == "a{b}.csv: pass header=False or id_column"
+    assert MESSAGE == "a{b}.csv: Pass header=False or id_column."
 
 
 def test_parameters_can_be_spelled_otherwise():
-    assert MESSAGE.spell(shout) == "a{b}.csv: pass HEADER or ID_COLUMN"
+    assert MESSAGE.spell(shout) == "a{b}.csv: Pass HEADER or ID_COLUMN."
+
+
+def test_a_message_can_be_continued():
+    assert Message(MESSAGE, " See {drop}.").spell(shout).endswith("or ID_COLUMN. See DROP.")
 
 
 def test_errors_and_warnings_keep_the_parameters():
     with pytest.raises(ValueError, match="header=False") as caught:
-        raise ValueError(MESSAGE)
-    assert caught.value.args[0].spell(shout).endswith("ID_COLUMN")
+        raise ParameterError("", "Pass {no}.", no=NO_HEADER)
+    assert caught.value.args[0].spell(shout) == "Pass HEADER."
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.warn(MESSAGE, stacklevel=1)
     assert caught[0].message.args[0].parts == MESSAGE.parts
 
 
-def test_messages_can_be_nested():
-    assert Message("Note: ", MESSAGE).spell(shout) == "Note: a{b}.csv: pass HEADER or ID_COLUMN"
-
-
-def test_a_message_survives_pickle():
-    again = pickle.loads(pickle.dumps(MESSAGE))
-    assert again == MESSAGE
-    assert again.parts == MESSAGE.parts
+@pytest.mark.parametrize("value", (MESSAGE, ParameterError(MESSAGE)))
+def test_parameters_survive_pickle(value):
+    again = pickle.loads(pickle.dumps(value))
+    assert str(again) == str(value)
+    message = again.args[0] if isinstance(again, ParameterError) else again
+    assert message.parts == MESSAGE.parts

@@ -74,7 +74,7 @@ def test_warnings_are_one_line(capsys, monkeypatch):
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        message = Message("Pass ", Parameter("impute", "mean"), ".")
+        message = Message("", "Pass {impute}.", impute="mean")
         run_command(lambda: warnings.warn(message, UserWarning, stacklevel=1))
     assert capsys.readouterr().err == "hotview: warning: Pass --impute mean.\n"
 
@@ -94,7 +94,7 @@ def test_warnings_are_one_line(capsys, monkeypatch):
     ),
 )
 def test_parameters_become_flags(parameter, expected, capsys):
-    message = Message("impute=x.csv: pass ", parameter, ".")
+    message = Message("impute=x.csv: ", "pass {it}.", it=parameter)
     assert explain(ValueError(message)) == f"impute=x.csv: pass {expected}."
     print_notes([message, "plain"])
     assert capsys.readouterr().err == (

@@ -141,14 +141,17 @@ def test_labels_of_unknown_ids_are_noted(folder):
 @pytest.mark.parametrize(
     ("files", "message"),
     (
-        (DatasetFiles(BOTH, "labels.csv", id_column="id"), "labels needs label_column"),
-        (DatasetFiles(BOTH, "labels.csv", "y"), "labels needs id_column"),
+        (
+            DatasetFiles(BOTH, "labels.csv", id_column="id"),
+            "Pass label_column",
+        ),
+        (DatasetFiles(BOTH, "labels.csv", "y"), "Pass id_column"),
         (DatasetFiles(BOTH, ids={"scan": "labels.csv"}), "ids needs id_column"),
-        (DatasetFiles(BOTH, id_column="id", drop=["x"]), "drop names a column 'x'"),
+        (DatasetFiles(BOTH, id_column="id", drop=["x"]), "No table has a column 'x'.*drop"),
         (DatasetFiles(BOTH, id_column="id", categorical=["irn"]), "Did you mean 'iron'"),
         (
             DatasetFiles(BOTH, id_column="id", ids={"brain": "labels.csv"}),
-            "ids names an unknown view 'brain'",
+            "No view is called 'brain'",
         ),
         (DatasetFiles(BOTH, label_column="z", id_column="id"), "No view has a column 'z'"),
     ),

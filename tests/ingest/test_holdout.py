@@ -58,7 +58,7 @@ def test_linked_rows_can_be_kept_alone(dataset, folder):
     kept = keep_linked(read_dataset(DatasetFiles(BOTH, label_column="y", id_column="id")))
     assert (kept.unaligned, kept.unaligned_target, kept.unaligned_ids) == ({}, {}, {})
     assert len(kept.rows["scan"]) == len(kept.ids) == 60
-    with pytest.raises(ValueError, match="linked_only leaves nothing"):
+    with pytest.raises(ValueError, match="no rows are linked"):
         keep_linked(read_dataset(DatasetFiles(BOTH, drop=["id", "y"])))
 
 

@@ -106,8 +106,8 @@ def explain(error: Exception) -> str:
 
     Examples
     --------
-    >>> message = Message("Text in 'sex'. Leave it out with ", Parameter("drop", ["sex"]), ".")
-    >>> explain(ValueError(message))
+    >>> from hotview._messages import ParameterError
+    >>> explain(ParameterError("Text in 'sex'. ", "Leave it out with {drop}.", drop=["sex"]))
     "Text in 'sex'. Leave it out with --drop sex."
     """
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

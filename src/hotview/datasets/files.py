@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from hotview._messages import Message, Parameter
+from hotview._messages import ParameterError
 from hotview.datasets.readers.arrays import as_view, read_mat_views, read_npy, read_npz
 from hotview.datasets.readers.delimited import open_delimited
 from hotview.datasets.readers.errors import did_you_mean, listed
@@ -194,8 +194,8 @@ SEVERAL = (".npz", ".mat", ".h5mu")
 def _check_options(options: Options, files: list[File]) -> None:
     """Refuse options that no file can follow."""
     if options.variables is not None and not any(f.ending in SEVERAL for f in files):
-        text = f" is for files of several views, {', '.join(SEVERAL)}."
-        raise ValueError(Message(Parameter("variables"), text))
+        text = f"Expected files of several views, {', '.join(SEVERAL)}, but there are none. "
+        raise ParameterError(text, "Leave out {variables}.")
 
 
 def _check_columns(options: Options, files: list[File]) -> None:
@@ -243,12 +243,9 @@ def read_file(file: File, options: Options) -> _Named:
     if not file.named_by_user:
         return pairs
     if len(pairs) > 1:
-        message = Message(
+        raise ParameterError(
             f"{file.path} is named as the one view {file.name!r} but holds {len(pairs)}: "
-            f"{listed(name for name, _ in pairs)}. Pass it without a name, or choose one view of "
-            "it with ",
-            Parameter("variables"),
-            ".",
+            f"{listed(name for name, _ in pairs)}. ",
+            "Pass it without a name, or choose one view of it with {variables}.",
         )
-        raise ValueError(message)
     return [(file.name, pairs[0][1])]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hotview._lazy import LazyRows
-from hotview._messages import Message, Parameter
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.tables import Table, refuse_index
@@ -137,14 +137,13 @@ def _refuse_few_words(table: Table, cells: Mapping[str, Sequence[str | None]]) -
         words = [(row, cell) for row, cell in known if not _NUMBER.fullmatch(cell)]
         if words and len(words) < _MAX_TEXT_FRACTION * len(known):
             row, cell = words[0]
-            message = Message(
+            raise ParameterError(
                 f"{table.path}: column {name!r} holds numbers but for {len(words)} of "
                 f"{len(known)} cells, the first being {cell!r} in row {row}. Correct them (an "
-                "empty cell is a missing value), or treat the column as categorical: ",
-                Parameter("categorical", [name]),
-                ".",
+                "empty cell is a missing value), ",
+                "or treat the column as categorical: {categorical}.",
+                categorical=[name],
             )
-            raise ValueError(message)
 
 
 def _refuse_free_text(
@@ -159,29 +158,22 @@ def _refuse_free_text(
     if not free:
         return
     if commas := [name for name in free if all(map(_DECIMAL_COMMA.fullmatch, free[name]))]:
-        message = Message(
+        raise ParameterError(
             f"{table.path}: column {commas[0]!r} holds numbers with a decimal comma, such as "
-            f"{free[commas[0]][0]!r}. Pass ",
-            Parameter("decimal", ","),
-            " (and, if needed, ",
-            Parameter("delimiter", ";"),
-            ").",
+            f"{free[commas[0]][0]!r}. ",
+            "Pass {decimal} (and, if needed, {delimiter}).",
+            **{"decimal": ",", "delimiter": ";"},
         )
-        raise ValueError(message)
     described = [f"{n!r} ({len(v)} different: {listed(v[:3])})" for n, v in free.items()]
     first = next(iter(free))
-    message = Message(
+    raise ParameterError(
         f"{table.path}: expected text columns to be categorical, with at most {_MAX_CATEGORIES} "
         f"different values and {_ROWS_PER_CATEGORY} rows per value, but these are not: "
-        f"{'; '.join(described)}. Leave them out: ",
-        Parameter("drop", list(free)),
-        ". For a column that identifies rows: ",
-        Parameter("id_column", first),
-        ". For a column that is categorical nevertheless: ",
-        Parameter("categorical", [first]),
-        ".",
+        f"{'; '.join(described)}. ",
+        "Leave them out: {drop}. For a column that identifies rows: {id_column}. For a column that "
+        "is categorical nevertheless: {categorical}.",
+        **{"drop": list(free), "id_column": first, "categorical": [first]},
     )
-    raise ValueError(message)
 
 
 @dataclass(frozen=True)

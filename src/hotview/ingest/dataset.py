@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from hotview._messages import Message, Parameter
-from hotview._types import Array, IntArray
+from hotview._messages import Message, ParameterError
+from hotview._types import Array
 from hotview.datasets.files import Options
 from hotview.datasets.linking import link_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
@@ -18,6 +19,7 @@ from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import ViewColumns, choose_columns
 from hotview.ingest.labels import (
     Label,
+    LabelCells,
     LabelSource,
     find_labels,
     label_array,
@@ -75,23 +77,16 @@ class DatasetFiles:
 
     def check(self) -> None:
         """Raise if a column is missing that another setting needs."""
-        labels, ids = Parameter("labels"), Parameter("ids")
-        label_column, id_column = Parameter("label_column"), Parameter("id_column")
         if self.labels is not None and self.label_column is None:
-            raise ValueError(
-                Message(
-                    labels, " needs ", label_column, f", the column of labels in {self.labels}."
-                )
-            )
+            text = f"Expected the name of the column of labels in {self.labels}. "
+            raise ParameterError(text, "Pass {label_column}.")
         if self.labels is not None and self.id_column is None:
-            message = Message(
-                *(labels, " needs ", id_column, f", the column of ids in {self.labels}. A view's "),
-                *("own table may have a column of labels without ids: leave out ", labels, "."),
+            raise ParameterError(
+                f"Expected the name of the column of ids in {self.labels}. ",
+                "Pass {id_column}, or, for labels in the views' own tables, leave out {labels}.",
             )
-            raise ValueError(message)
         if self.ids and self.id_column is None:
-            message = Message(ids, " needs ", id_column, ", the column of ids in these tables.")
-            raise ValueError(message)
+            raise ParameterError("", "{ids} needs {id_column}, the column of ids in these tables.")
 
 
 @dataclass(frozen=True)
@@ -141,27 +136,20 @@ class TableDataset:
     @property
     def labeled_ids(self) -> list[object]:
         """Ids of the rows that have a label."""
-        pairs = [(self.ids, self.target)]
-        pairs += [
-            (self.unaligned_ids[name], y)
-            for name, y in self.unaligned_target.items()
-            if name in self.unaligned_ids
-        ]
-        return [
-            key for ids, y in pairs for key, label in zip(ids, y, strict=True) if label is not None
-        ]
+        return [key for key, label in self._labels() if key is not None and label is not None]
 
     @property
     def label_counts(self) -> Counter[Label]:
         """Number of individuals per label; an id in several views counts once."""
-        by_id = dict(zip(self.ids, self.target, strict=True))
-        without_id = []  # each row is an individual of its own
-        for name, labels in self.unaligned_target.items():
-            if name in self.unaligned_ids:
-                by_id |= zip(self.unaligned_ids[name], labels, strict=True)
-            else:
-                without_id += labels.tolist()
+        by_id = {key: label for key, label in self._labels() if key is not None}
+        without_id = [label for key, label in self._labels() if key is None]
         return Counter(label for label in (*by_id.values(), *without_id) if label is not None)
+
+    def _labels(self) -> Iterator[tuple[object, Label]]:
+        """Yield the id and the label of every row; the id is None for views without ids."""
+        yield from zip(self.ids, self.target, strict=True)
+        for name, target in self.unaligned_target.items():
+            yield from zip(self.unaligned_ids.get(name, repeat(None)), target, strict=False)
 
 
 def read_dataset(files: DatasetFiles) -> TableDataset:
@@ -207,27 +195,14 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
 
 def _check_column_names(files: DatasetFiles, opened: Sequence[OpenView]) -> None:
     known = [name for view in opened if view.table is not None for name in view.table.names]
-    for parameter, names in (("drop", files.drop), ("categorical", files.categorical)):
+    for names, remedy in (
+        (files.drop, " Correct {drop}."),
+        (files.categorical, " Correct {categorical}."),
+    ):
         for name in names:
             if name not in known:
                 hint = did_you_mean(name, dict.fromkeys(known))
-                text = f" names a column {name!r} that no table has.{hint}"
-                raise ValueError(Message(Parameter(parameter), text))
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """Labels by id, and by view for rows without ids."""
-
-    by_id: dict[str, Label]
-    by_view: dict[str, list[Label]]
-
-    def of_rows(self, name: str, rows: IntArray, ids: Array | None) -> Array:
-        if ids is not None:
-            return label_array([self.by_id.get(key) for key in ids[rows]])
-        if name in self.by_view:
-            return label_array(self.by_view[name])[rows]
-        return label_array([None] * len(rows))
+                raise ParameterError(f"No table has a column {name!r}.{hint}", remedy)
 
 
 def _read_labels(
@@ -235,14 +210,14 @@ def _read_labels(
     opened: Sequence[OpenView],
     ids: Mapping[str, Sequence[str | None] | None],
     options: Options,
-) -> _Labels:
+) -> LabelCells:
     if files.label_column is None:
-        return _Labels({}, {})
+        return LabelCells({}, {})
     table = None if files.labels is None else open_table(files.labels, options)
     source = LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
     cells = find_labels(source, opened, ids)
     classes: dict[Any, Label] = {None: None, **parse_classes(cells.known)}
-    return _Labels(
+    return LabelCells(
         {key: classes[cell] for key, cell in cells.by_id.items()},
         {name: [classes[cell] for cell in column] for name, column in cells.by_view.items()},
     )
@@ -251,7 +226,7 @@ def _read_labels(
 def _link(
     Xs: Mapping[str, Matrix],
     ids: Mapping[str, Sequence[str | None] | None],
-    labels: _Labels,
+    labels: LabelCells,
     preprocessing: Preprocessing,
     opened: list[OpenView],
 ) -> TableDataset:
@@ -271,7 +246,10 @@ def _link(
         if len(rest) == 0:
             continue
         unaligned[name] = X if len(rest) == X.shape[0] else X[rest]
-        target = labels.of_rows(name, rest, own_ids)
+        if own_ids is None:
+            target = label_array(labels.by_view.get(name, [None] * X.shape[0]))[rest]
+        else:
+            target = label_array([labels.by_id.get(key) for key in own_ids[rest]])
         if any(label is not None for label in target):
             targets[name] = target
         if own_ids is not None:
@@ -285,31 +263,24 @@ def _notes(
     files: DatasetFiles,
     dataset: TableDataset,
     ids: Mapping[str, Sequence[str | None] | None],
-    labels: _Labels,
+    labels: LabelCells,
 ) -> list[str]:
     """Return what the user should check about ids and labels."""
     notes: list[str] = []
     without = [name for name, own in ids.items() if own is None]
     if files.id_column is not None and without:
-        note = Message(
-            f"There are no ids in {listed(without)}, so no row there is linked. Pass ",
-            Parameter("ids", {without[0]: "FILE"}),
-            f", a table with the column {files.id_column!r}.",
-        )
-        notes.append(note)
+        text = f"There are no ids in {listed(without)}, so no row there is linked. "
+        notes.append(Message(text, "Pass {ids}.", ids={without[0]: "FILE"}))
     if files.id_column is not None and len(dataset.ids) == 0:
         first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
         notes.append(f"No id is in all views, so no rows are linked. First ids: {first}.")
     if -1 in dataset.label_counts:
-        text = "-1 counts as a class. If it marks rows without a label, pass "
-        notes.append(Message(text, Parameter("unlabeled_marker", -1), "."))
+        remedy = "If it marks rows without a label, pass {unlabeled_marker}."
+        notes.append(Message("-1 counts as a class. ", remedy, unlabeled_marker=-1))
     if like_ids := _columns_like_ids(dataset):
-        note = Message(
-            f"{', '.join(like_ids[:5])}: whole numbers, all different, like ids, but used as "
-            "features. If they are ids, pass ",
-            *(Parameter("id_column"), " or ", Parameter("drop"), "."),
-        )
-        notes.append(note)
+        columns = ", ".join(like_ids[:5])
+        text = f"{columns}: whole numbers, all different, like ids, but used as features."
+        notes.append(Message(text, " If they are ids, pass {id_column} or {drop}."))
     in_views = {key for own in ids.values() if own is not None for key in own}
     if unknown := [key for key in labels.by_id if key not in in_views]:
         notes.append(f"{len(unknown)} ids of labels are in no view: {listed(unknown)}")

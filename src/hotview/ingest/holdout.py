@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hotview._messages import Message, Parameter
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.dataset import TableDataset
@@ -55,13 +55,8 @@ def keep_linked(dataset: TableDataset) -> TableDataset:
         The linked rows.
     """
     if len(dataset.ids) == 0:
-        message = Message(
-            Parameter("linked_only"),
-            " leaves nothing: no rows are linked. Check ",
-            Parameter("id_column"),
-            ".",
-        )
-        raise ValueError(message)
+        remedy = "Check {id_column}, or do without {linked_only}."
+        raise ParameterError("Expected linked rows, but no rows are linked. ", remedy)
     return replace(
         dataset, unaligned={}, unaligned_target={}, unaligned_ids={}, rows=dataset.linked
     )

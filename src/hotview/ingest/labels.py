@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hotview._messages import Message, Parameter
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.tables import Table
@@ -67,13 +67,13 @@ def _read_column(table: Table, name: str, content: str) -> list[str | None]:
 
 @dataclass(frozen=True)
 class LabelCells:
-    """Labels as text: by id, and by view for rows without ids."""
+    """Labels by id, and by view for rows without ids: first as text, then as classes."""
 
-    by_id: dict[str, str | None]
-    by_view: dict[str, list[str | None]]
+    by_id: dict[str, Any]
+    by_view: dict[str, list[Any]]
 
     @property
-    def known(self) -> list[str]:
+    def known(self) -> list[Any]:
         """All labels that are not missing."""
         cells = [*self.by_id.values(), *(cell for view in self.by_view.values() for cell in view)]
         return [cell for cell in cells if cell is not None]
@@ -108,13 +108,11 @@ def find_labels(
     labeled = {n: table for n, table in tables.items() if source.label_column in table.names}
     if not labeled:
         known = dict.fromkeys(name for table in tables.values() for name in table.names)
-        message = Message(
+        raise ParameterError(
             f"No view has a column {source.label_column!r} of labels."
-            f"{did_you_mean(source.label_column, known)} For labels in a table of their own, pass ",
-            Parameter("labels"),
-            ".",
+            f"{did_you_mean(source.label_column, known)}",
+            " For labels in a table of their own, pass {labels}.",
         )
-        raise ValueError(message)
     by_id: dict[str, dict[str, str | None]] = {}
     by_view: dict[str, list[str | None]] = {}
     for name, table in labeled.items():
@@ -202,13 +200,10 @@ def parse_classes(known: Iterable[str]) -> dict[str, int | str]:
             "into classes first; regression is not supported."
         )
     if len(texts) == len(cells) > 2:
-        message = Message(
-            f"Expected labels to be classes, but all {len(cells)} are different: {listed(texts)}. "
-            "Check ",
-            Parameter("label_column"),
-            ".",
+        raise ParameterError(
+            f"Expected labels to be classes, but all {len(cells)} are different: {listed(texts)}.",
+            " Check {label_column}.",
         )
-        raise ValueError(message)
     return {text: text for text in texts}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import Message, Parameter
+from hotview._messages import ParameterError
 from hotview._types import Array, IntArray
 from hotview.datasets.files import Options
 from hotview.datasets.linking import align_rows
@@ -143,7 +143,7 @@ def open_id_files(
     for name in files:
         if name not in views:
             hint = did_you_mean(name, views)
-            raise ValueError(Message(Parameter("ids"), f" names an unknown view {name!r}.{hint}"))
+            raise ParameterError(f"No view is called {name!r}.{hint}", " Correct {ids}.")
     return {name: open_table(path, options) for name, path in files.items()}
 
 
@@ -243,13 +243,11 @@ def align_views(rows: Mapping[str, TableRows]) -> AlignedRows:
     if not ids:
         return _align_by_position({name: view.X for name, view in rows.items()})
     if without := [name for name in rows if name not in ids]:
-        message = Message(
-            f"Expected ids in all views or in none, but {listed(without)} have none. Give them "
-            "with ",
-            Parameter("ids", {without[0]: "FILE"}),
-            ", or leave these views out.",
+        raise ParameterError(
+            f"Expected ids in all views or in none, but {listed(without)} have none. ",
+            "Pass {ids}, or leave these views out.",
+            ids={without[0]: "FILE"},
         )
-        raise ValueError(message)
     all_ids, positions = align_rows(ids)
     views = {name: _take_rows(rows[name].X, where) for name, where in positions.items()}
     return AlignedRows(all_ids, views, True, {n: where >= 0 for n, where in positions.items()})
@@ -259,15 +257,12 @@ def _align_by_position(views: dict[str, Matrix]) -> AlignedRows:
     counts = {name: int(X.shape[0]) for name, X in views.items()}
     n_rows = next(iter(counts.values()))
     if set(counts.values()) != {n_rows}:
-        message = Message(
+        raise ParameterError(
             "Expected the same number of rows in all views, because without ids row i is the same "
             "individual in each, but there are "
-            f"{', '.join(f'{name}: {n}' for name, n in counts.items())}. Predict one view at a "
-            "time, or fit with ",
-            Parameter("id_column"),
-            ".",
+            f"{', '.join(f'{name}: {n}' for name, n in counts.items())}. ",
+            "Predict one view at a time, or fit with {id_column}.",
         )
-        raise ValueError(message)
     present = dict.fromkeys(views, np.ones(n_rows, dtype=bool))
     return AlignedRows(np.arange(1, n_rows + 1), views, False, present)
 

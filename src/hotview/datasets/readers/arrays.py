@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import Message, Parameter
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, reading
 from hotview.datasets.readers.matlab import Matrix, read_mat
 from hotview.datasets.readers.tables import LARGEST_INTEGER
 
-_CHOOSE = Message(" Name the arrays of the file that are views in ", Parameter("variables"), ".")
+_CHOOSE = " Name the arrays of the file that are views in {variables}."
 
 
 def as_view(value: Any, where: str, remedy: str = "") -> Matrix:
@@ -45,14 +45,13 @@ def as_view(value: Any, where: str, remedy: str = "") -> Matrix:
     sparse = issparse(value)
     stored: Array = value.data if sparse else value
     if stored.dtype.kind not in "biuf":
-        raise ValueError(Message(f"{where} holds {stored.dtype}, not real numbers.", remedy))
+        raise ParameterError(f"{where} holds {stored.dtype}, not real numbers.", remedy)
     if len(value.shape) != 2:
-        message = Message(
+        raise ParameterError(
             f"{where} has shape {value.shape}, but a view is 2-D: a row per individual, a column "
             "per feature.",
             remedy,
         )
-        raise ValueError(message)
     if 0 in value.shape:
         raise ValueError(f"{where} has shape {value.shape}: there is nothing in it.")
     if stored.dtype.kind in "iu" and stored.dtype.itemsize == 8:
@@ -224,7 +223,7 @@ def read_mat_views(path: Path, *, variables: Sequence[str] | None) -> list[tuple
         if variables is None and not isinstance(value, list) and 1 in value.shape:
             shape = " × ".join(map(str, value.shape))
             text = f"{path}: variable {name!r} is {shape}: these may be labels rather than a view."
-            raise ValueError(Message(text, _CHOOSE))
+            raise ParameterError(text, _CHOOSE)
     return [
         (view, as_view(matrix, f"{path}: variable {place!r}", _CHOOSE))
         for name, value in content.items()

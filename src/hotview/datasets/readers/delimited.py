@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hotview._messages import Message, Parameter
+from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed, reading, unreadable
 from hotview.datasets.readers.tables import (
@@ -144,25 +144,22 @@ def _encoding_error(path: Path) -> ValueError:
 def _check_delimiter(path: Path, cells: list[str]) -> None:
     others = [mark for mark in DELIMITERS if mark in cells[0]]
     if len(cells) == 1 and others:
-        message = Message(
+        raise ParameterError(
             f"{path}: the first line is one single cell, {cells[0][:60]!r}. If its columns are "
-            f"separated by {others[0]!r}, pass ",
-            Parameter("delimiter", others[0]),
-            ".",
+            f"separated by {others[0]!r}, ",
+            "pass {delimiter}.",
+            delimiter=others[0],
         )
-        raise ValueError(message)
 
 
 def _check_header(path: Path, cells: list[str]) -> None:
     if all(cell in MISSING or _is_number(cell) for cell in cells):
-        message = Message(
-            f"{path}: the first line holds only numbers: {listed(cells)}. Pass ",
-            Parameter("header", True),
-            " if these are the names of the columns, ",
-            Parameter("header", False),
-            " if there are none.",
+        raise ParameterError(
+            f"{path}: the first line holds only numbers: {listed(cells)}. ",
+            "Pass {header} if these are the names of the columns, {no_header} if there are none.",
+            header=True,
+            no_header=Parameter("header", False),
         )
-        raise ValueError(message)
 
 
 def _is_number(cell: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hotview._lazy import LazyRows
-from hotview._messages import Message, Parameter
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
 
@@ -111,13 +111,12 @@ def refuse_index(table: Table, drop: Collection[str]) -> None:
     """Refuse to read a saved row index as if it were a measurement."""
     for name in table.saved_index:
         if name not in drop:
-            message = Message(
+            raise ParameterError(
                 f"{table.path}: column {name!r} looks like a row index that was saved along with "
-                "the table, not like a feature. Leave it out with ",
-                Parameter("drop", [name]),
-                ", or list the columns to read.",
+                "the table, not like a feature. ",
+                "Leave it out with {drop}, or list the columns to read.",
+                drop=[name],
             )
-            raise ValueError(message)
 
 
 def refuse_duplicates(path: Path, names: Sequence[str]) -> None:
@@ -137,13 +136,12 @@ def text_error(path: Path, column: str, value: object, row: str, kind: str = "te
     >>> str(text_error(Path("a.csv"), "sex", "F", "row 1"))
     "a.csv: column 'sex' holds text, not numbers ('F' in row 1). ..."
     """
-    message = Message(
-        f"{path}: column {column!r} holds {kind}, not numbers ({reprlib.repr(value)} in {row}). "
-        "Encode it as numbers, or leave it out with ",
-        Parameter("drop", [column]),
-        ". A missing value is an empty cell or NA.",
+    return ParameterError(
+        f"{path}: column {column!r} holds {kind}, not numbers ({reprlib.repr(value)} in {row}). ",
+        "Encode it as numbers, or leave it out with {drop}. A missing value is an empty cell or "
+        "NA.",
+        drop=[column],
     )
-    return ValueError(message)
 
 
 def integer_error(path: Path, column: str, value: object) -> ValueError:
@@ -154,10 +152,9 @@ def integer_error(path: Path, column: str, value: object) -> ValueError:
     >>> str(integer_error(Path("a.csv"), "id", 2**53 + 1))
     "a.csv: column 'id' holds the whole number 9007199254740993, beyond 2**53, ..."
     """
-    message = Message(
+    return ParameterError(
         f"{path}: column {column!r} holds the whole number {str(value)[:40]}, beyond 2**53, which "
-        "would lose digits as a float64. If it is an identifier, leave it out with ",
-        Parameter("drop", [column]),
-        ".",
+        "would lose digits as a float64. ",
+        "If it is an identifier, leave it out with {drop}.",
+        drop=[column],
     )
-    return ValueError(message)
