@@ -42,7 +42,7 @@ bench: $(VENV)/.bench-ready
 BENCHMARKS_ON_GPU := ot_core paper_training predict_rows precision growth
 bench-gpu:
 	set -e; for name in $(BENCHMARKS_ON_GPU); do \
-	    PYTHONPATH=src:$$PYTHONPATH $(PYTHON) benchmarks/$$name.py --device cuda; done
+	    PYTHONPATH=src:.:$$PYTHONPATH $(PYTHON) benchmarks/$$name.py --device cuda; done
 
 # What has become slower: quick runs beside the committed records.
 bench-check: $(VENV)/.bench-ready

@@ -29,7 +29,7 @@ from joblib import Parallel, delayed
 from sklearn.linear_model import LogisticRegression
 
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview._files import whole_file
+from hotview._files import atomic_write
 from hotview.datasets import load_caltech, load_handwritten, read_views, unalign
 from hotview.evaluation import (
     ConcatenatedLogisticRegression,
@@ -192,7 +192,7 @@ def main() -> None:
         if i % 50 == 0 or i == len(todo):
             print(f"{i} of {len(todo)}, {time.perf_counter() - began:.0f} s", flush=True)
     lines = sorted(read(), key=key)
-    with whole_file(OUT) as draft:
+    with atomic_write(OUT) as draft:
         draft.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 

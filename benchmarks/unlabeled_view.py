@@ -21,7 +21,7 @@ from default_accuracy import PARTS, load  # sets the number of threads, before n
 from joblib import Parallel, delayed
 
 from hotview import MultiViewClassifier
-from hotview._files import whole_file
+from hotview._files import atomic_write
 from hotview.datasets import split_rows
 from hotview.evaluation import PerViewLabelPropagation, expected_calibration_error
 
@@ -99,7 +99,7 @@ def main() -> None:
         delayed(run)(*job, arguments.data) for job in todo
     )
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(OUT) as draft:
+    with atomic_write(OUT) as draft:
         draft.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from hotview.cli.runner import check_new_file, run_command
 
-from paper.command import Options, check_options, run_reproduce
+from hotview.cli.runner import check_new_file, run_command
+from paper.command import Options, check_options, run_experiments
 from paper.report import write_page
 
 app = typer.Typer(
@@ -85,7 +85,7 @@ def run(
         check_options(options)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    raise typer.Exit(run_reproduce(options))
+    raise typer.Exit(run_experiments(options))
 
 
 @app.command()

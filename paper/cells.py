@@ -21,6 +21,9 @@ TASKS = ("semi-supervised", "unsupervised")
 #: The paper's settings literally, and the defaults of our estimators.
 SETTINGS_NAMES = ("paper", "robust")
 
+#: Today's names of parameters in result files that were written before they were renamed.
+_RENAMED = {"view_weight": "regularizer_weight"}
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -99,9 +102,11 @@ class Cell:
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Cell:
         """The cell that `to_json` wrote."""
-        overrides = given.get("overrides", {}).items()
-        restored = tuple((name, math.inf if v == "inf" else v) for name, v in overrides)
-        return cls(**{**given, "overrides": restored})
+        overrides = tuple(
+            (_RENAMED.get(name, name), math.inf if value == "inf" else value)
+            for name, value in given.get("overrides", {}).items()
+        )
+        return cls(**{**given, "overrides": overrides})
 
 
 def control_of(cell: Cell) -> Cell | None:

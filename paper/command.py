@@ -1,4 +1,4 @@
-"""``hotview reproduce``: run the paper's evaluation, and say how it compares."""
+"""``python -m paper run``: run the paper's evaluation, and say how it compares."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from paper.cells import DATASETS, SETTINGS_NAMES, TASKS, Cell
 from paper.rows import Row, table_rows
 from paper.statistics import Difference, Score
 
-__all__ = ["Options", "check_options", "comparison_table", "run_reproduce"]
+__all__ = ["Options", "check_options", "comparison_table", "run_experiments"]
 
 _ALL = "all"
 _TABLES = ("table2", "table3", "table4", "synthetic")
@@ -100,7 +100,7 @@ def _check_names(what: str, given: Iterable[str], known: Iterable[str]) -> None:
             raise ValueError(f"Expected {what} to be one of {', '.join(known)}, but got {name!r}.")
 
 
-def run_reproduce(options: Options) -> int:
+def run_experiments(options: Options) -> int:
     """Run what is missing, write result files, print tables.
 
     Parameters
@@ -232,7 +232,7 @@ def _note_run(
     from paper.runs import append_run
 
     run = {
-        "command": shlex.join(["hotview", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", "paper", *sys.argv[1:]]),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "seconds": round(seconds, 1),
         "jobs": jobs,

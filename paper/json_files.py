@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hotview._files import whole_file
+from hotview._files import atomic_write
 
 __all__ = ["dump_json", "plain", "write_json"]
 
@@ -73,7 +73,7 @@ def write_json(path: Path, value: Any) -> None:
     '{"x": 1}\n'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(f"{dump_json(value)}\n", encoding="utf-8")
 
 

@@ -12,28 +12,28 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from hotview._archive import Kind, read_archive, write_archive
+from hotview._archive import FileFormat, read_archive, write_archive
 
-KIND = Kind("test", 2, "a test", "Write it again.", sealed=2)
+FORMAT = FileFormat("test", 2, "a test", "Write it again.", oldest=2)
 TENSORS = {
     "a.weight": torch.arange(6.0).view(2, 3),
     "a.bias": torch.tensor(3, dtype=torch.int64),
     "mask": torch.tensor([True, False]),
     "none": torch.empty(0, 4),
 }
-FACTS = {"words": ["ä", "b"], "x": 0.1, "inf": float("inf"), "nothing": None}
+METADATA = {"words": ["ä", "b"], "x": 0.1, "inf": float("inf"), "nothing": None}
 
 
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "a.test"
-    write_archive(path, KIND, TENSORS, FACTS)
+    write_archive(path, FORMAT, TENSORS, METADATA)
     return path
 
 
-def test_what_goes_in_comes_out(path):
-    found = read_archive(path, KIND)
-    assert {k: v for k, v in found.facts.items() if k not in ("format", "version")} == FACTS
+def test_round_trip(path):
+    found = read_archive(path, FORMAT)
+    assert {k: v for k, v in found.metadata.items() if k not in ("format", "version")} == METADATA
     assert found.tensors.keys() == TENSORS.keys()
     for name, tensor in TENSORS.items():
         assert torch.equal(found.tensors[name], tensor)
@@ -51,9 +51,9 @@ def test_other_processes_write_the_same_bytes(path, tmp_path):
 import sys, torch
 from pathlib import Path
 sys.path.insert(0, {str(os.path.dirname(__file__))!r})
-from test_archive import FACTS, KIND, TENSORS
+from test_archive import METADATA, FORMAT, TENSORS
 from hotview._archive import write_archive
-write_archive(Path(sys.argv[1]), KIND, dict(reversed(TENSORS.items())), FACTS)
+write_archive(Path(sys.argv[1]), FORMAT, dict(reversed(TENSORS.items())), METADATA)
 """
     other = tmp_path / "b.test"
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
@@ -61,7 +61,7 @@ write_archive(Path(sys.argv[1]), KIND, dict(reversed(TENSORS.items())), FACTS)
     assert other.read_bytes() == path.read_bytes()
 
 
-def test_any_flipped_bit_is_noticed(path):
+def test_any_flipped_bit_is_detected(path):
     good = path.read_bytes()
     n_header = 8 + int.from_bytes(good[:8], "little")
     random = np.random.default_rng(0)
@@ -71,26 +71,26 @@ def test_any_flipped_bit_is_noticed(path):
         bad[place] ^= 1 << int(random.integers(8))
         path.write_bytes(bad)
         try:
-            found = read_archive(path, KIND)
+            found = read_archive(path, FORMAT)
         except ValueError as error:
             assert "Write it again" in str(error) or "Give the path" in str(error)  # noqa: PT017
-        else:  # nothing but how the same is written, as any byte but 0 is true
-            assert found.facts["words"] == FACTS["words"]
+        else:  # another encoding of the same values, as any byte but 0 is true
+            assert found.metadata["words"] == METADATA["words"]
             assert all(torch.equal(found.tensors[name], x) for name, x in TENSORS.items())
 
 
 @pytest.mark.parametrize("length", (0, 1, 7, 8, 50, -1))
-def test_a_file_that_was_cut_off_is_refused(path, length):
+def test_a_truncated_file_is_refused(path, length):
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(ValueError, match=r"a\.test to be a test that hotview saved, but it cannot"):
-        read_archive(path, KIND)
+        read_archive(path, FORMAT)
 
 
 @pytest.mark.parametrize("n", (2**60, 2**64 - 1, 2**31, 0))
 def test_a_header_that_claims_to_be_huge_is_refused(path, n):
     path.write_bytes(struct.pack("<Q", n) + path.read_bytes()[8:])
-    with pytest.raises(ValueError, match="cut off"):
-        read_archive(path, KIND)
+    with pytest.raises(ValueError, match="truncated"):
+        read_archive(path, FORMAT)
 
 
 def test_a_header_that_is_huge_is_not_read(path):
@@ -100,7 +100,7 @@ def test_a_header_that_is_huge_is_not_read(path):
         file.truncate(8 + n)
     tracemalloc.start()
     with pytest.raises(ValueError, match="its header has 209715200 bytes"):
-        read_archive(path, KIND)
+        read_archive(path, FORMAT)
     assert tracemalloc.get_traced_memory()[1] < 2**25
     tracemalloc.stop()
 
@@ -109,45 +109,52 @@ def test_a_header_that_is_huge_is_not_read(path):
     "text",
     ("[" * 100_000, "3", "null", "[1]", "{", '{"format": "test", "version": "2"}', "\ud7ff"),
 )
-def test_facts_that_are_none_are_refused(path, text):
+def test_invalid_metadata_is_refused(path, text):
     save_file(TENSORS, path, {"hotview": text})
     with pytest.raises(ValueError, match=r"Expected .* to be a test that hotview saved, but"):
-        read_archive(path, KIND)
+        read_archive(path, FORMAT)
 
 
 def test_text_that_cannot_be_written_is_refused(path):
-    text = '{"format": "test", "version": 1, "x": "\\ud800"}'
+    text = '{"format": "test", "version": 2, "x": "\\ud800"}'
     save_file(TENSORS, path, {"hotview": text})
     with pytest.raises(ValueError, match="to be a test that hotview saved, but it cannot be read"):
-        read_archive(path, KIND)
+        read_archive(path, FORMAT)
 
 
-def test_only_files_from_before_there_was_a_checksum_may_lack_one(path):
-    told = {"format": "test", "version": 1}
-    save_file(TENSORS, path, {"hotview": json.dumps(told)})
-    assert read_archive(path, KIND).facts == told
-    save_file(TENSORS, path, {"hotview": json.dumps({**told, "version": 2})})
+def test_a_file_without_a_checksum_is_refused(path):
+    save_file(TENSORS, path, {"hotview": json.dumps({"format": "test", "version": 2})})
     with pytest.raises(ValueError, match="its checksum is wrong"):
-        read_archive(path, KIND)
+        read_archive(path, FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    ((1, "oldest supported is 2.*Write it again"), (3, "newest supported is 2.*Update hotview")),
+)
+def test_other_versions_are_refused(path, version, message):
+    save_file(TENSORS, path, {"hotview": json.dumps({"format": "test", "version": version})})
+    with pytest.raises(ValueError, match=message):
+        read_archive(path, FORMAT)
 
 
 def test_nothing_is_written_that_could_not_be_read(tmp_path):
-    with pytest.raises(ValueError, match="Expected names, notes and histories to take no more"):
-        write_archive(tmp_path / "a.test", KIND, TENSORS, {"text": "x" * 2**25})
+    with pytest.raises(ValueError, match="Expected names, metadata and histories to take at most"):
+        write_archive(tmp_path / "a.test", FORMAT, TENSORS, {"text": "x" * 2**25})
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
-def test_what_the_system_refuses_is_pythons_error_and_leaves_nothing(tmp_path):
+def test_system_errors_are_raised_as_os_errors_and_leave_no_file(tmp_path):
     program = """
 import resource, signal, sys, torch
 from pathlib import Path
-from hotview._archive import Kind, write_archive
+from hotview._archive import FileFormat, write_archive
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-kind = Kind("test", 2, "a test", "Write it again.", sealed=2)
+format = FileFormat("test", 2, "a test", "Write it again.", oldest=2)
 try:
-    write_archive(Path(sys.argv[1]), kind, {"a": torch.zeros(100_000)}, {})
+    write_archive(Path(sys.argv[1]), format, {"a": torch.zeros(100_000)}, {})
 except OSError as error:
     print("errno", error.errno)
 """

@@ -1,5 +1,3 @@
-"""Arrays that are filled when they are asked."""
-
 import threading
 
 import numpy as np
@@ -10,23 +8,23 @@ from hotview._validation import check_tables
 from hotview.training.columns import scan_tables
 
 X = np.random.default_rng(0).normal(size=(10, 3))
-EDGES = np.array([0, 3, 3, 7, 10])  # nothing is in the second stretch
+EDGES = np.array([0, 3, 3, 7, 10])  # nothing is in the second block
 
 
 class Counted(LazyRows):
-    """Rows of X, which notes what is filled."""
+    """Rows of X, recording the filled blocks."""
 
     def __init__(self, edges=EDGES):
         self.where, self.filled = np.full_like(X, 1e300), []
         super().__init__(self.where, edges)
 
-    def fill(self, stretch):
-        rows = slice(*self._edges[stretch : stretch + 2])
+    def fill(self, block):
+        rows = slice(*self._edges[block : block + 2])
         self.where[rows] = X[rows]
-        self.filled.append(stretch)
+        self.filled.append(block)
 
 
-ASKED = {
+KEYS = {
     "a slice": (slice(4, 6), {2}),
     "over an edge": (slice(2, 4), {0, 2}),
     "up to an edge": (slice(0, 3), {0}),
@@ -49,23 +47,23 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("kind", ASKED)
-def test_what_is_asked_for_is_filled_once_and_nothing_else(kind):
-    key, stretches = ASKED[kind]
+@pytest.mark.parametrize("kind", KEYS)
+def test_only_accessed_blocks_are_filled_and_once(kind):
+    key, blocks = KEYS[kind]
     rows = Counted()
     for _ in range(2):
         np.testing.assert_array_equal(rows[key], X[key])
-    assert set(rows.filled) - {1} == stretches
+    assert set(rows.filled) - {1} == blocks
     assert len(set(rows.filled)) == len(rows.filled)
 
 
 @pytest.mark.parametrize("key", (10, -11, np.array([0, 10])))
-def test_rows_that_are_not_there_are_an_error(key):
+def test_an_index_out_of_range_raises(key):
     with pytest.raises(IndexError):
         Counted()[key]
 
 
-def test_it_looks_like_an_array():
+def test_it_has_the_interface_of_an_array():
     rows = Counted()
     assert (rows.shape, rows.ndim, rows.dtype, len(rows)) == ((10, 3), 2, np.float64, 10)
     assert rows.filled == []
@@ -75,20 +73,20 @@ def test_it_looks_like_an_array():
     np.testing.assert_array_equal(np.mean(rows, axis=0), X.mean(axis=0))
 
 
-def test_a_stretch_that_failed_is_filled_when_it_is_asked_for_again():
+def test_a_block_that_failed_is_filled_on_the_next_access():
     rows, fill = Counted(), Counted.fill
-    rows.fill = lambda stretch: 1 / 0
+    rows.fill = lambda block: 1 / 0
     with pytest.raises(ZeroDivisionError):
         rows[:2]
-    rows.fill = lambda stretch: fill(rows, stretch)
+    rows.fill = lambda block: fill(rows, block)
     np.testing.assert_array_equal(rows[:2], X[:2])
 
 
-def test_threads_that_ask_together_fill_every_stretch_once():
+def test_concurrent_threads_fill_every_block_once():
     class Slow(Counted):
-        def fill(self, stretch):
-            other.wait(0.01)  # until which all have asked
-            super().fill(stretch)
+        def fill(self, block):
+            other.wait(0.01)  # until all threads wait
+            super().fill(block)
 
     other, rows = threading.Event(), Slow(np.arange(11))
     found = []
@@ -102,7 +100,7 @@ def test_threads_that_ask_together_fill_every_stretch_once():
         np.testing.assert_array_equal(part, X[2:8])
 
 
-def test_a_table_asks_for_the_rows_it_gives():
+def test_a_table_fills_the_rows_it_returns():
     rows = Counted()
     table = check_tables({"a": rows})["a"]
     assert (table.n_rows, table.n_columns, table.container) == (10, 3, "numpy")
@@ -116,7 +114,7 @@ def test_a_table_asks_for_the_rows_it_gives():
     np.testing.assert_array_equal(table.rows(slice(0, 9)), X[:9])
 
 
-def test_a_process_that_looks_at_its_own_rows_fills_these_only(monkeypatch):
+def test_a_process_fills_only_its_own_rows(monkeypatch):
     from hotview.training import columns
 
     monkeypatch.setattr(columns, "_CHUNK", 6)  # two rows at a time

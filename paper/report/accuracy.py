@@ -75,7 +75,7 @@ def accuracy_part(results: Results, experiment: str) -> Part:
     >>> from paper.report.accuracy import accuracy_part
     >>> from paper.report.results import Results
     >>> accuracy_part(Results({}), "table2").text.splitlines()[-1]
-    'Not run; `hotview reproduce table2` runs it.'
+    'Not run; `python -m paper run table2` runs it.'
     """
     title = f"Table {experiment[-1]}: {TABLES[experiment]}"
     outcome = results.outcomes.get(experiment)

@@ -1,4 +1,4 @@
-"""The result files of `hotview reproduce`, read back."""
+"""The result files of `python -m paper run`, read back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_results(folder: str | Path) -> Results:
     Parameters
     ----------
     folder : str or Path
-        Where `hotview reproduce` wrote them; ``bench`` beside it holds the records of the speed.
+        Where `python -m paper run` wrote them; ``bench`` beside it holds the records of the speed.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def read_outcome(path: str | Path) -> Outcome:
     ...     _ = path.write_text('{"format": 7}')
     ...     read_outcome(path)
     Traceback (most recent call last):
-    ValueError: .../table2.json is not a result file of `hotview reproduce table2`: ...
+    ValueError: .../table2.json is not a result file of `python -m paper run table2`: ...
     """
     path = Path(path)
     record = _read(path)
@@ -155,6 +155,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _foreign(path: Path, why: str) -> ValueError:
     return ValueError(
-        f"{path} is not a result file of `hotview reproduce {path.stem}`: {why}. "
+        f"{path} is not a result file of `python -m paper run {path.stem}`: {why}. "
         "Move it away, or have it written again."
     )

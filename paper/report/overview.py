@@ -21,8 +21,8 @@ _TITLE = "The paper, run again"
 
 _WHAT = """Luo, Xu and Carin, “Hierarchical Optimal Transport for Robust Multi-View Learning” \
 (2020): every table and figure of its evaluation, with the controls that it leaves out. This page \
-is made from the files in `results/` by `hotview report --paper`, which computes every number and \
-every verdict on it; `hotview reproduce all` writes the files."""
+is made from the files in `results/` by `python -m paper report`, which computes every number and \
+every verdict on it; `python -m paper run all` writes the files."""
 
 _PROTOCOL = """Each trial splits the rows 60/20/20 into training, validation and test. 5 % of the \
 training rows are aligned and labeled; the others have no label and are shuffled in every view on \
@@ -90,7 +90,7 @@ def _size(about: Mapping[str, Any]) -> str:
 
 def _made_with(outcomes: Sequence[Outcome]) -> str:
     if not outcomes:
-        return "Nothing was run yet; `hotview reproduce all` runs everything."
+        return "Nothing was run yet; `python -m paper run all` runs everything."
     trials = sorted({outcome.trials for outcome in outcomes})
     devices = dict.fromkeys(d for o in outcomes for d in o.record.get("devices", ()))
     versions: dict[str, dict[str, None]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hotview._files import check_output_path, whole_file
+from hotview._files import atomic_write, check_output_path
 from hotview.report.figures import save_figure
 from paper.report.accuracy import accuracy_part
 from paper.report.claims.listing import claims_part, list_claims
@@ -21,7 +21,7 @@ from paper.report.view_removal import removal_part
 
 __all__ = ["render_page", "write_page"]
 
-_NOTE = "<!-- Made by `hotview report --paper` from results/; changes are lost. -->"
+_NOTE = "<!-- Made by `python -m paper report` from results/; changes are lost. -->"
 
 
 def render_page(results: str | Path, *, pictures: str = "reproduction") -> str:
@@ -42,7 +42,7 @@ def render_page(results: str | Path, *, pictures: str = "reproduction") -> str:
     Examples
     --------
     >>> import tempfile
-    >>> from hotview.report.reproduction import render_page
+    >>> from paper.report import render_page
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     render_page(folder).splitlines()[2]
     '# The paper, run again'
@@ -64,7 +64,7 @@ def write_page(results: Path, page: Path) -> None:
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from hotview.report.reproduction import write_page
+    >>> from paper.report import write_page
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = Path(folder) / "page.md"
     ...     write_page(Path(folder), page)
@@ -79,13 +79,13 @@ def write_page(results: Path, page: Path) -> None:
         folder.mkdir(exist_ok=True)
     for name, draw in drawings.items():
         save_figure(draw(), folder / name)
-    with whole_file(page) as draft:
+    with atomic_write(page) as draft:
         draft.write_text(_text(parts, page.stem), encoding="utf-8")
 
 
 def _parts(folder: Path) -> list[Part]:
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is no folder; `hotview reproduce all` makes it.")
+        raise FileNotFoundError(f"{folder} is no folder; `python -m paper run all` makes it.")
     results = read_results(folder)
     claims = list_claims(results)
     return [

@@ -119,9 +119,9 @@ def not_run(experiment: str) -> str:
     --------
     >>> from paper.report.parts import not_run
     >>> not_run("table2")
-    'Not run; `hotview reproduce table2` runs it.'
+    'Not run; `python -m paper run table2` runs it.'
     """
-    return f"Not run; `hotview reproduce {experiment}` runs it."
+    return f"Not run; `python -m paper run {experiment}` runs it."
 
 
 def missing_words(n: int) -> str:

@@ -50,7 +50,7 @@ def plans_part(results: Results, experiment: str) -> Part:
     >>> from paper.report.plan_figures import plans_part
     >>> from paper.report.results import Results
     >>> plans_part(Results({}), "figure2").text.splitlines()[-1]
-    'Not run; `hotview reproduce figure2` runs it.'
+    'Not run; `python -m paper run figure2` runs it.'
     """
     title, outcome = _TITLES[experiment], results.outcomes.get(experiment)
     if outcome is None:

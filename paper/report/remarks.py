@@ -73,5 +73,5 @@ def _mixed(results: Results) -> str:
         return ""
     return (
         f"The trials of {listed(list(cells))} were run with different parameters, before and after "
-        "a change of the code: run them again with `hotview reproduce … --again`."
+        "a change of the code: run them again with `python -m paper run … --again`."
     )

@@ -163,7 +163,7 @@ def sweeps_part(results: Results, figure: str) -> Part:
     >>> from paper.report.results import Results
     >>> from paper.report.sweeps import sweeps_part
     >>> sweeps_part(Results({}), "figure4").text.splitlines()[-1]
-    'Not run; `hotview reproduce figure4` runs it.'
+    'Not run; `python -m paper run figure4` runs it.'
     """
     title = _TITLES[figure]
     if figure not in results.outcomes:

@@ -38,7 +38,7 @@ def synthetic_part(results: Results) -> Part:
     >>> from paper.report.results import Results
     >>> from paper.report.synthetic import synthetic_part
     >>> synthetic_part(Results({})).text.splitlines()[-1]
-    'Not run; `hotview reproduce synthetic` runs it.'
+    'Not run; `python -m paper run synthetic` runs it.'
     """
     outcome = results.outcomes.get("synthetic")
     if outcome is None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import spearmanr
 
 from paper.catalog import VIEWS
 from paper.cells import SETTINGS_NAMES, Cell, control_of
@@ -56,7 +55,7 @@ def removal_part(results: Results) -> Part:
     >>> from paper.report.view_removal import removal_part
     >>> from paper.report.results import Results
     >>> removal_part(Results({})).text.splitlines()[-1]
-    'Not run; `hotview reproduce table4` runs it.'
+    'Not run; `python -m paper run table4` runs it.'
     """
     title, outcome = "Table 4: a view removed", results.outcomes.get("table4")
     if outcome is None:
@@ -126,7 +125,7 @@ def _losses(outcome: Outcome, cell: Cell) -> dict[str, Difference]:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Say how far two lists of numbers have the same order.
+    """Return Spearman's rank correlation.
 
     Parameters
     ----------
@@ -136,7 +135,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     Returns
     -------
     float
-        Spearman's correlation; 0 where all of a list are equal.
+        The correlation; 0 if all numbers of a list are equal.
 
     Examples
     --------
@@ -144,9 +143,9 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     >>> rank_correlation([1.0, 2.0, 3.0], [10.0, 20.0, 15.0])
     0.5
     """
-    a, b = (rankdata(x) - (len(x) + 1) / 2 for x in (first, second))
-    scale = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / scale if scale else 0.0
+    if 1 in (len(set(first)), len(set(second))):
+        return 0.0
+    return float(spearmanr(first, second).statistic)
 
 
 def _row(outcome: Outcome, dataset: str, view: str | None) -> list[str] | None:

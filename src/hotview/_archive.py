@@ -1,4 +1,4 @@
-"""Tensors and what is to be said about them in one file: safetensors with JSON inside; no code."""
+"""Files of tensors and JSON metadata: safetensors with a checksum, no executable code."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from hotview._files import whole_file
+from hotview._files import atomic_write
 
-__all__ = ["Archive", "Kind", "read_archive", "write_archive"]
+__all__ = ["Archive", "FileFormat", "read_archive", "write_archive"]
 
 _KEY = "hotview"  # a single one, because safetensors writes several in any order
-_MOST = 2**25  # bytes of a header; JSON needs many times as much once it is read
+_MAX_HEADER = 2**25  # bytes; parsed JSON takes many times as much memory
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What a file is for.
+class FileFormat:
+    """A file format and its errors.
 
     Parameters
     ----------
     format : str
-        What the file calls itself.
+        Identifier of the format, stored in the file.
     version : int
-        The newest version that can be read, and that is written.
+        Version that is written, the newest that can be read.
     name : str
-        What people call it, for errors.
+        Name of such a file in error messages.
     remedy : str
-        What to do about one that cannot be read.
-    sealed : int, default=1
-        The first version with a checksum.
+        Advice if a file cannot be read.
+    oldest : int, default=1
+        Oldest version that can be read.
     """
 
     format: str
     version: int
     name: str
     remedy: str
-    sealed: int = 1
+    oldest: int = 1
 
-    def refuse(self, path: Path, problem: str, remedy: str | None = None) -> ValueError:
-        """The error about a file that is not what it should be."""
+    def error(self, path: Path, problem: str, remedy: str | None = None) -> ValueError:
+        """Return the error for a file that is not a valid file of this format."""
         return ValueError(
             f"Expected {path} to be {self.name} that hotview saved, but {problem}. "
             f"{remedy or self.remedy}"
@@ -59,143 +59,136 @@ class Kind:
 
 @dataclass(frozen=True)
 class Archive:
-    """What a file holds: tensors by name, and facts, which JSON can hold."""
+    """Content of a file: tensors by name, and JSON metadata."""
 
     tensors: dict[str, Tensor]
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
 
 
 def write_archive(
-    path: Path, kind: Kind, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]
+    path: Path, format: FileFormat, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]
 ) -> None:
-    """Write a file, whole or not at all; the same tensors and facts give the same bytes.
+    """Write a file atomically; equal tensors and metadata give equal bytes.
 
     Parameters
     ----------
     path : Path
-        Where to.
-    kind : Kind
-        What it is.
+        Path of the output file.
+    format : FileFormat
+        Its format.
     tensors : dict of str to Tensor
-        On any device.
-    facts : dict of str to object
-        What JSON can hold.
+        Tensors on any device.
+    metadata : dict of str to object
+        Values that JSON can represent.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> import torch
-    >>> from hotview._archive import Kind, read_archive, write_archive
-    >>> kind = Kind("an example", 1, "an example", "Make another.")
+    >>> from hotview._archive import FileFormat, read_archive, write_archive
+    >>> format = FileFormat("an example", 1, "an example", "Write another.")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "a.safetensors"
-    ...     write_archive(path, kind, {"x": torch.ones(2)}, {"why": "so"})
-    ...     read_archive(path, kind).facts["why"]
-    'so'
+    ...     write_archive(path, format, {"x": torch.ones(2)}, {"author": "anna"})
+    ...     read_archive(path, format).metadata["author"]
+    'anna'
     """
     # Clones, because safetensors refuses tensors that share memory, as tied weights do.
     own = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
-    told = {**facts, "format": kind.format, "version": kind.version}
-    text = _as_text({**told, "sha256": _digest(own, told)})
-    if (n := len(text.encode()) + sum(len(name) + 200 for name in own)) > _MOST:
+    stored = {**metadata, "format": format.format, "version": format.version}
+    text = _to_json({**stored, "sha256": _digest(own, stored)})
+    if (n := len(text.encode()) + sum(len(name) + 200 for name in own)) > _MAX_HEADER:
         raise ValueError(
-            f"Expected names, notes and histories to take no more than {_MOST} bytes of a file, "
-            f"but they take {n}. Shorten what takes most."
+            f"Expected names, metadata and histories to take at most {_MAX_HEADER} bytes of a "
+            f"file, but they take {n}. Shorten the longest."
         )
-    with whole_file(path) as draft, _system_errors():
-        save_file(own, draft, {_KEY: text})
-        with draft.open("rb") as written:  # what takes the place of another file must be there
-            os.fsync(written.fileno())
+    with atomic_write(path) as draft:
+        try:
+            save_file(own, draft, {_KEY: text})
+        except SafetensorError as error:
+            # safetensors hides the errors of the system, such as a full disk.
+            if code := re.search(r"\(os error (\d+)\)", str(error)):
+                raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
+            raise
+        with draft.open("rb") as file:  # must be on disk before it replaces another file
+            os.fsync(file.fileno())
 
 
-@contextmanager
-def _system_errors() -> Iterator[None]:
-    """Raise what the system refuses, such as a full disk, as Python does."""
-    try:
-        yield
-    except SafetensorError as error:
-        if found := re.search(r"\(os error (\d+)\)", str(error)):
-            number = int(found[1])
-            raise OSError(number, os.strerror(number)) from error
-        raise
-
-
-def read_archive(path: Path, kind: Kind) -> Archive:
-    """Read a file that `write_archive` wrote, after checking that it is one.
+def read_archive(path: Path, format: FileFormat) -> Archive:
+    """Read and verify a file that `write_archive` wrote.
 
     Parameters
     ----------
     path : Path
         The file.
-    kind : Kind
-        What it must be.
+    format : FileFormat
+        Its expected format.
 
     Returns
     -------
     Archive
-        Its tensors, in memory of their own on the CPU, and facts.
+        Tensors, in their own memory on the CPU, and metadata.
     """
-    _check_header(path, kind)
+    _check_header_size(path, format)
+    with _format_errors(path, format), safe_open(path, framework="pt") as file:
+        metadata = json.loads((file.metadata() or {})[_KEY])
+    _check_version(path, format, metadata)
+    with _format_errors(path, format), safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+        checksum = metadata.pop("sha256", None)
+        is_intact = checksum == _digest(tensors, metadata)
+    if not is_intact:
+        raise format.error(path, "its checksum is wrong: it was damaged or changed")
+    return Archive(tensors, metadata)
+
+
+@contextmanager
+def _format_errors(path: Path, format: FileFormat) -> Iterator[None]:
+    """Turn whatever a damaged file raises into the error of the format."""
     try:
-        with safe_open(path, framework="pt") as file:
-            facts = json.loads((file.metadata() or {})[_KEY])
-            _check_facts(path, kind, facts)
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        told = facts.pop("sha256", None)
-        found = _digest(tensors, facts)
-    except _RefusedError as refused:
-        raise refused.error from None
+        yield
     except Exception as error:
-        raise kind.refuse(path, f"it cannot be read ({_in_short(error)})") from error
-    if facts["version"] >= kind.sealed and told != found:
-        raise kind.refuse(path, "its checksum is wrong: it was damaged or changed")
-    return Archive(tensors, facts)
+        reason = (str(error).splitlines() or [""])[0][:200]
+        problem = f"it cannot be read ({type(error).__name__}: {reason})"
+        raise format.error(path, problem) from error
 
 
-class _RefusedError(Exception):
-    def __init__(self, error: ValueError) -> None:
-        self.error = error
-
-
-def _check_header(path: Path, kind: Kind) -> None:
-    """Refuse a header that would take much memory, before anything reads it."""
+def _check_header_size(path: Path, format: FileFormat) -> None:
+    """Refuse a header that would take much memory, before anything parses it."""
     size = path.stat().st_size
     with path.open("rb") as file:
         n = int.from_bytes(file.read(8), "little")
     if size < 8 or not 0 < n <= size - 8:
-        raise kind.refuse(path, "it cannot be read (it is something else, or cut off)")
-    if n > _MOST:
-        raise kind.refuse(path, f"it cannot be read (its header has {n} bytes, more than {_MOST})")
+        raise format.error(path, "it cannot be read (it has another format, or is truncated)")
+    if n > _MAX_HEADER:
+        problem = f"it cannot be read (its header has {n} bytes, more than {_MAX_HEADER})"
+        raise format.error(path, problem)
 
 
-def _check_facts(path: Path, kind: Kind, facts: Any) -> None:
-    if not isinstance(facts, dict) or facts.get("format") != kind.format:
-        raise _RefusedError(
-            kind.refuse(path, "it is something else", f"Give the path of {kind.name}.")
-        )
-    version = facts.get("version")
+def _check_version(path: Path, format: FileFormat, metadata: Any) -> None:
+    if not isinstance(metadata, dict) or metadata.get("format") != format.format:
+        raise format.error(path, "it has another format", f"Give the path of {format.name}.")
+    version = metadata.get("version")
     if type(version) is not int or version < 1:
-        raise _RefusedError(kind.refuse(path, f"its format is {version!r}"))
-    if version > kind.version:
-        problem = f"its format is {version}, and the newest known here is {kind.version}"
-        raise _RefusedError(kind.refuse(path, problem, "Update hotview."))
+        raise format.error(path, f"its format version is {version!r}")
+    if version > format.version:
+        problem = f"its format version is {version}, and the newest supported is {format.version}"
+        raise format.error(path, problem, "Update hotview.")
+    if version < format.oldest:
+        problem = f"its format version is {version}, and the oldest supported is {format.oldest}"
+        raise format.error(path, problem)
 
 
-def _as_text(facts: Mapping[str, Any]) -> str:
-    return json.dumps(facts, sort_keys=True, ensure_ascii=False)
+def _to_json(metadata: Mapping[str, Any]) -> str:
+    return json.dumps(metadata, sort_keys=True, ensure_ascii=False)
 
 
-def _digest(tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
-    digest = hashlib.sha256(_as_text(facts).encode())
+def _digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(_to_json(metadata).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"\n{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         if tensor.numel() > 0:
             digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _in_short(error: Exception) -> str:
-    lines = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:200]}"

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Output paths, atomic writes and a lock between processes."""
 
 from __future__ import annotations
 
@@ -7,24 +7,31 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
-__all__ = ["check_output_path", "whole_file"]
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # this system has no such locks, so `file_lock` does not wait
+    fcntl = None
+
+__all__ = ["atomic_write", "check_output_path", "file_lock"]
 
 
 def check_output_path(path: str | Path, suffixes: tuple[str, ...]) -> Path:
-    """Refuse a path that no file of a kind can be saved to.
+    """Check that a file with one of some suffixes can be written to a path.
 
     Parameters
     ----------
     path : str or Path
-        Where the file is to go.
+        Path of the output file.
     suffixes : tuple of str
-        How its name may end.
+        Allowed suffixes, in lower case and with their dot.
 
     Returns
     -------
     Path
-        The same.
+        The path.
 
     Examples
     --------
@@ -48,26 +55,29 @@ def check_output_path(path: str | Path, suffixes: tuple[str, ...]) -> Path:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Give a draft beside `path` to write to, and move it into place once it is complete.
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Write a file completely or not at all.
+
+    The caller writes to a temporary file in the same folder, which replaces `path` when the block
+    ends, or is deleted if the block raises.
 
     Parameters
     ----------
     path : Path
-        Where the file is to be.
+        Path of the output file.
 
     Yields
     ------
     Path
-        The draft, which vanishes if anything goes wrong.
+        The temporary file.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from hotview._files import whole_file
+    >>> from hotview._files import atomic_write
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with whole_file(Path(folder) / "a.txt") as draft:
+    ...     with atomic_write(Path(folder) / "a.txt") as draft:
     ...         _ = draft.write_text("complete")
     ...     (Path(folder) / "a.txt").read_text()
     'complete'
@@ -79,8 +89,35 @@ def whole_file(path: Path) -> Iterator[Path]:
         yield draft
         umask = os.umask(0)
         os.umask(umask)
-        draft.chmod(0o666 & ~umask)  # what an ordinary open would have given it
+        draft.chmod(0o666 & ~umask)  # the permissions that open() would have given it
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock; wait while another thread or process holds it.
+
+    The operating system releases the lock when its holder ends, however it ends.
+
+    Parameters
+    ----------
+    path : Path
+        Lock file, which is created. Nothing is locked if its folder does not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hotview._files import file_lock
+    >>> with tempfile.TemporaryDirectory() as folder, file_lock(Path(folder) / ".lock"):
+    ...     pass
+    """
+    if fcntl is None or not path.parent.is_dir():
+        yield
+        return
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

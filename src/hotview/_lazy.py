@@ -1,4 +1,4 @@
-"""Arrays on disk whose rows are put there when they are first asked for."""
+"""2-D arrays whose rows are loaded, block by block, on first access."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ __all__ = ["LazyRows"]
 
 
 class LazyRows(ABC):
-    """A 2-D array that is filled one stretch of rows at a time, when a row of it is asked for.
+    """A 2-D array that is filled one block of rows at a time, on first access.
 
-    Indexing and ``np.asarray`` give rows of the array, read-only where it is, and fill what is
-    missing first; a stretch is filled once, by whichever thread comes first.
+    Indexing and ``np.asarray`` fill the blocks that are missing and return rows of the array.
+    Every block is filled once, also if several threads access it.
 
     Parameters
     ----------
     array : ndarray of shape (rows, columns)
-        Where rows will be; nobody else may read from it.
+        The array to fill; only this object may read it.
     edges : ndarray of int64
-        The first row of every stretch, and the number of rows.
+        First row of every block, followed by the number of rows.
 
     Examples
     --------
     >>> import numpy as np
     >>> from hotview._lazy import LazyRows
-    >>> class Told(LazyRows):
-    ...     def fill(self, stretch):
-    ...         print("stretch", stretch)
-    >>> X = Told(np.zeros((5, 2)), np.array([0, 3, 5]))
+    >>> class Printing(LazyRows):
+    ...     def fill(self, block):
+    ...         print("block", block)
+    >>> X = Printing(np.zeros((5, 2)), np.array([0, 3, 5]))
     >>> X[3:].shape
-    stretch 1
+    block 1
     (2, 2)
     >>> X[4].tolist(), X.shape
     ([0.0, 0.0], (5, 2))
@@ -47,8 +47,8 @@ class LazyRows(ABC):
         self._lock = threading.Lock()
 
     @abstractmethod
-    def fill(self, stretch: int) -> None:
-        """Put the rows of a stretch into the array."""
+    def fill(self, block: int) -> None:
+        """Write the rows of a block into the array."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,41 +62,37 @@ class LazyRows(ABC):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Kind of its numbers."""
+        """Data type of the array."""
         return self._array.dtype
 
     def __len__(self) -> int:
         return len(self._array)
 
-    def ready(self, rows: Any) -> Array:
-        """The array, in which at least these rows are filled.
+    def load(self, rows: Any) -> Array:
+        """Fill the blocks of some rows and return the whole array.
 
         Parameters
         ----------
         rows : slice, int, array of int or array of bool
-            Which, as numpy counts them.
+            Row index, as in numpy.
 
         Returns
         -------
         ndarray
-            All of it; other rows may hold anything.
+            All rows; the values of rows that are not loaded are arbitrary.
         """
         if not self._is_filled.all():
-            wanted = self._stretches(rows)
-            missing = wanted[~self._is_filled[wanted]]
+            blocks = self._blocks_of(rows)
+            missing = blocks[~self._is_filled[blocks]]
             if len(missing) > 0:
-                self._fill(missing)
+                with self._lock:
+                    for block in missing.tolist():
+                        if not self._is_filled[block]:  # another thread may have been faster
+                            self.fill(block)
+                            self._is_filled[block] = True
         return self._array
 
-    def _fill(self, stretches: IntArray) -> None:
-        with self._lock:
-            for stretch in stretches.tolist():
-                if not self._is_filled[stretch]:  # by a thread that was faster
-                    self.fill(stretch)
-                    self._is_filled[stretch] = True
-
-    def _stretches(self, rows: Any) -> IntArray:
-        """Which stretches some rows are in."""
+    def _blocks_of(self, rows: Any) -> IntArray:
         n = len(self)
         if isinstance(rows, slice):
             chosen = range(n)[rows]
@@ -108,17 +104,14 @@ class LazyRows(ABC):
         numbers = np.asarray(rows)
         if numbers.dtype == bool:
             numbers = np.nonzero(numbers)[0]
-        # Whatever is out of range, and so is an error of numpy's, is in some stretch, too.
-        where = np.searchsorted(self._edges, numbers.ravel() % n, side="right") - 1
-        return np.unique(where)
+        # The modulo maps an index out of range to some block; numpy raises the error afterwards.
+        return np.unique(np.searchsorted(self._edges, numbers.ravel() % n, side="right") - 1)
 
     def __getitem__(self, key: Any) -> Any:
         rows = key[0] if isinstance(key, tuple) and key else key
-        is_plain = isinstance(rows, slice | int | np.integer | np.ndarray | list)
-        return self.ready(rows if is_plain else slice(None))[key]
+        selects_rows = isinstance(rows, slice | int | np.integer | np.ndarray | list)
+        return self.load(rows if selects_rows else slice(None))[key]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        whole = self.ready(slice(None))
-        if copy:
-            return np.array(whole, dtype=dtype)
-        return np.asarray(whole, dtype=dtype)
+        array = self.load(slice(None))
+        return np.array(array, dtype=dtype) if copy else np.asarray(array, dtype=dtype)

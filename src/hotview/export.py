@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 import hotview
-from hotview._files import check_output_path, whole_file
+from hotview._files import atomic_write, check_output_path
 from hotview._validation import check_choice
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
@@ -96,7 +96,7 @@ def to_onnx(
     _check_size(module)
     program = _trace(module, estimator, names, part)
     program.model.metadata_props.update(_tell(estimator, names, part))
-    with whole_file(path) as draft:
+    with atomic_write(path) as draft:
         program.save(draft, external_data=False)
         _check_file(draft, names)
     return path

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from hotview._validation import Table, check_aligned_tables, check_known_tables, check_tables
+from hotview._validation import ViewTable, check_aligned_tables, check_known_tables, check_tables
 
 X = np.arange(6.0).reshape(3, 2)
 NAMES = ("clinical", "genetic", "imaging")
@@ -20,7 +20,7 @@ def frame(*columns):
 
 
 def test_a_table_tells_its_size_and_gives_rows():
-    table = Table(X)
+    table = ViewTable(X)
     assert (table.n_rows, table.n_columns) == (3, 2)
     np.testing.assert_array_equal(table.rows(np.array([2, 0, 2])), X[[2, 0, 2]])
     np.testing.assert_array_equal(table.rows(slice(1, 9)), X[1:])
@@ -96,7 +96,7 @@ def test_views_of_different_length_are_only_refused_when_aligned():
 
 def test_fewer_views_than_needed_are_refused():
     assert list(check_tables([X, X], at_least=2)) == ["view_0", "view_1"]
-    with pytest.raises(ValueError, match=r"at least 2 views, but 1 came\. Add a view"):
+    with pytest.raises(ValueError, match=r"at least 2 views, but got 1\. Add a view"):
         check_tables({"a": X}, at_least=2)
 
 
@@ -138,9 +138,9 @@ def test_absent_views_are_left_out_and_the_order_is_that_of_fit(views):
     (
         ({"clinical": X, "x": X, "y": X}, ValueError, r"among \['clinical'.*got \['x', 'y'\]"),
         ({"Clinical": X}, ValueError, r"got \['Clinical'\].*rename"),
-        ([X, X], ValueError, r"3 views, as at fit, but 2 came.*None"),
-        ([X] * 4, ValueError, r"3 views, as at fit, but 4 came"),
-        ([], ValueError, r"3 views, as at fit, but 0 came"),
+        ([X, X], ValueError, r"3 views, as at fit, but got 2.*None"),
+        ([X] * 4, ValueError, r"3 views, as at fit, but got 4"),
+        ([], ValueError, r"3 views, as at fit, but got 0"),
         ({}, ValueError, r"at least one of the views \['clinical'.*all are absent"),
         ({"genetic": None}, ValueError, "all are absent"),
         ([None, None, None], ValueError, "all are absent"),
@@ -212,7 +212,7 @@ def test_labels_of_y_are_compared_too():
 @pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
 def test_rows_are_those_asked_for_whatever_holds_them(kind):
     X = np.arange(12.0).reshape(4, 3)
-    table = Table(kind(X))
+    table = ViewTable(kind(X))
     for rows in (slice(1, 3), np.array([3, 0, 0]), np.empty(0, dtype=np.int64)):
         np.testing.assert_array_equal(table.rows(rows), X[rows])
     table.rows(np.array([1]))[:] = 7
@@ -230,7 +230,7 @@ def test_touching_looks_at_every_page(tmp_path):
             looked.append(where)
             return super().__getitem__(where)
 
-    Table(np.load(path, mmap_mode="r").view(Watched)).touch(slice(100, 900))
+    ViewTable(np.load(path, mmap_mode="r").view(Watched)).touch(slice(100, 900))
     assert looked[0] == (slice(100, 900, 4), 0)
 
 
@@ -239,7 +239,7 @@ def test_rows_are_taken_in_any_layout_without_copying_the_rest(order):
     X = np.asarray(np.arange(40_000.0).reshape(2000, 20), order=order)
     rows = np.array([7, 3, 1999])
     tracemalloc.start()
-    found = Table(X).rows(rows)
+    found = ViewTable(X).rows(rows)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     np.testing.assert_array_equal(found, X[rows])

@@ -101,7 +101,7 @@ def test_a_tensor_keeps_its_precision_and_its_memory():
         ({}, ValueError, "at least one view"),
         ({1: X}, TypeError, r"one is 1 \(int\)"),
         ({"": X}, TypeError, "non-empty string"),
-        (Repeating(), ValueError, r"\['age'\] came more than once"),
+        (Repeating(), ValueError, r"\['age'\] occur more than once"),
         ({"age": X[:, 0]}, ValueError, r"'age' to be 2-D.*\(3,\).*reshape\(-1, 1\)"),
         ({"scan": X.reshape(1, 3, 2)}, ValueError, r"'scan' to be 2-D.*\(1, 3, 2\)"),
         ({"age": X[:0]}, ValueError, r"'age' to have at least one row.*\(0, 2\)"),

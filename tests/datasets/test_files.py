@@ -12,7 +12,7 @@ import pytest
 import scipy.io
 
 from hotview.datasets import read_views
-from hotview.datasets.files import FORMATS
+from hotview.datasets.files import FORMATS, list_files
 
 X = np.array([[0.1, 2.0], [np.nan, 1e-300], [-4.0, 1 / 3]])
 
@@ -157,7 +157,7 @@ def test_the_docstring_lists_every_format():
 
 def test_importing_the_reader_imports_no_heavy_package():
     package = Path(inspect.getfile(read_views)).parent
-    heavy = ["torch", "pyarrow", "h5py", "scipy.io", "scipy.sparse", "anndata", "mudata", "pandas"]
+    heavy = ["torch", "pyarrow", "h5py", "scipy.io", "anndata", "mudata", "pandas"]
     script = f"""
 import sys, types
 # Packages without their __init__, which may import more: this is about the reader.
@@ -171,3 +171,76 @@ print([name for name in {heavy} if name in sys.modules])
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+ENDINGS = (".csv", ".csv.gz", ".npy")
+
+
+@pytest.fixture
+def sources(tmp_path):
+    for name in ("blood.csv", "GENES.CSV.GZ", "scans.v2.npy", "notes.txt", ".csv"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", (str, Path))
+def test_a_path_may_be_text_or_a_path(sources, kind):
+    (file,) = list_files(kind(sources / "blood.csv"), ENDINGS)
+    assert file == (sources / "blood.csv", ".csv", "blood", False)
+
+
+@pytest.mark.parametrize("container", (list, tuple))
+def test_a_file_names_its_view_without_its_known_ending(sources, container):
+    source = container([sources / "GENES.CSV.GZ", sources / "scans.v2.npy"])
+    assert [(file.name, file.ending) for file in list_files(source, ENDINGS)] == [
+        ("GENES", ".csv.gz"),
+        ("scans.v2", ".npy"),
+    ]
+
+
+def test_a_dict_names_the_views(sources):
+    (file,) = list_files({"lab": str(sources / "blood.csv")}, ENDINGS)
+    assert (file.name, file.named_by_user) == ("lab", True)
+
+
+def test_a_missing_file_is_named_with_the_nearest_one_beside_it(sources):
+    with pytest.raises(FileNotFoundError, match=r"blod\.csv.*Did you mean 'blood\.csv'"):
+        list_files(sources / "blod.csv", ENDINGS)
+
+
+def test_a_file_that_could_not_be_read_is_not_proposed(sources):
+    with pytest.raises(FileNotFoundError) as caught:
+        list_files(sources / "note.csv", ENDINGS)
+    assert "notes.txt" not in str(caught.value)
+
+
+def test_a_missing_folder_is_named(sources):
+    with pytest.raises(FileNotFoundError, match=r"nor a folder .*elsewhere"):
+        list_files(sources / "elsewhere" / "a.csv", ENDINGS)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), ((".", IsADirectoryError), ("notes.txt", ValueError), (".csv", TypeError))
+)
+def test_what_has_no_format_or_no_name_is_refused(sources, name, error):
+    with pytest.raises(error, match=str(sources / name)) as caught:
+        list_files(sources / name, ENDINGS)
+    assert error is TypeError or ".csv, .csv.gz, .npy" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ("", 3, None))
+def test_a_view_needs_a_name_that_is_text(sources, name):
+    with pytest.raises(TypeError, match=r"blood\.csv"):
+        list_files({name: sources / "blood.csv"}, ENDINGS)
+
+
+@pytest.mark.parametrize("source", ([], {}))
+def test_an_empty_source_is_refused(source):
+    with pytest.raises(ValueError, match="at least one file"):
+        list_files(source, ENDINGS)
+
+
+@pytest.mark.parametrize("source", (3, None, iter(["a.csv"]), np.zeros(3)))
+def test_what_is_no_source_is_refused(source):
+    with pytest.raises(TypeError, match="Expected a path, a list of paths or a dict"):
+        list_files(source, ENDINGS)

@@ -85,8 +85,8 @@ def test_what_differs_is_refused_by_name(ours, what):
 class Packed(LazyRows):
     """Rows that nobody is to unpack before they are trained on."""
 
-    def fill(self, stretch):
-        raise AssertionError(f"stretch {stretch} was unpacked")
+    def fill(self, block):
+        raise AssertionError(f"block {block} was unpacked")
 
 
 def test_of_rows_that_must_be_unpacked_the_number_is_compared():

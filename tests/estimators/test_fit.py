@@ -381,8 +381,8 @@ BAD_VIEWS = {
         ValueError,
         "'view_1' to have at least 2 rows with values, but it has 0",
     ),
-    "one view": ({"a": VIEWS["view_0"]}, ValueError, "at least 2 views, but 1 came"),
-    "one view in a list": ([VIEWS["view_0"]], ValueError, "at least 2 views, but 1 came"),
+    "one view": ({"a": VIEWS["view_0"]}, ValueError, "at least 2 views, but got 1"),
+    "one view in a list": ([VIEWS["view_0"]], ValueError, "at least 2 views, but got 1"),
     "no view": ({}, ValueError, "at least one view"),
     "not a collection": (VIEWS["view_0"], TypeError, "dict, list or tuple.*single ndarray"),
     "a frame": (FRAMES["view_0"], TypeError, "dict, list or tuple.*single DataFrame"),
@@ -418,7 +418,7 @@ BAD_VIEWS = {
         ValueError,
         "'view_0'.*too large",
     ),
-    "name twice": (Twice(VIEWS), ValueError, r"\['view_0'\] came more than once"),
+    "name twice": (Twice(VIEWS), ValueError, r"\['view_0'\] occur more than once"),
     "name not text": ({0: VIEWS["view_0"], 1: VIEWS["view_1"]}, TypeError, "name.*0 .int"),
 }
 
@@ -493,7 +493,7 @@ def test_a_linked_row_that_no_view_has(kind):
     ("views", "error", "message"),
     (
         ({"other": VIEWS["view_1"]}, ValueError, r"got \['other'\]"),
-        (list(VIEWS.values())[:2], ValueError, "3 views, as at fit, but 2 came. Write None"),
+        (list(VIEWS.values())[:2], ValueError, "3 views, as at fit, but got 2. Write None"),
         ({"view_0": VIEWS["view_1"]}, ValueError, "'view_0' to have 5 columns.*it has 6"),
         ({"view_0": VIEWS["view_0"].astype(str)}, TypeError, "'view_0' to hold real numbers"),
         (with_entries("view_0", (3, 3, NAN)), ValueError, "'view_0'.*NaN in 1 entry.*row 3"),

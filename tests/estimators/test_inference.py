@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.estimators import inference
 from hotview.estimators.inference import (
     EnsembleMember,
@@ -38,7 +38,7 @@ def make_tables(n=N):
 
 def as_rows(X):
     D = X.shape[1]
-    return ViewRows([Table(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
+    return ViewRows([ViewTable(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
 
 
 def fuse(*, joint=True, alone=False, heads=(True, True)):

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.datasets import make_views
 from hotview.estimators.initialization import (
     start_at_components,
@@ -25,7 +25,7 @@ HIDDEN, N_FEATURES, N_COMPONENTS = (16,), 6, 4
 
 def as_rows(X):
     D = X.shape[1]
-    return ViewRows([Table(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
+    return ViewRows([ViewTable(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
 
 
 def make_data(tables):

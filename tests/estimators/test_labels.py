@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.estimators.labels import (
     Labels,
     check_all_known,
@@ -22,7 +22,7 @@ from hotview.estimators.labels import (
 
 
 def encode(y, unaligned_y=None, marker=-1, sizes=None):
-    unaligned = {name: Table(np.zeros((n, 2))) for name, n in (sizes or {}).items()}
+    unaligned = {name: ViewTable(np.zeros((n, 2))) for name, n in (sizes or {}).items()}
     return encode_labels(y, len(y), unaligned_y, unaligned, marker)
 
 

@@ -9,11 +9,11 @@ from scipy import sparse
 from sklearn import config_context
 
 from hotview import MultiViewEncoder
-from hotview._validation import Table, check_tables
+from hotview._validation import ViewTable, check_tables
 from hotview.estimators.output_containers import output_container, wrap_rows
 
 X = np.arange(6, dtype=np.float32).reshape(3, 2)
-TABLE = Table(np.zeros((3, 4)))
+TABLE = ViewTable(np.zeros((3, 4)))
 
 
 def test_the_estimators_own_choice_comes_first():

@@ -92,7 +92,7 @@ def test_nothing_is_changed(cells):
     ("arguments", "error", "message"),
     (
         ({"label": "kin"}, ValueError, "column 'kin' in obs.*Did you mean 'kind'"),
-        ({"layer": "count"}, ValueError, "'rna' to have layer 'count'.*Did you mean 'counts'"),
+        ({"layer": "count"}, ValueError, "'rna' to have layers 'count'.*Did you mean 'counts'"),
         ({"obsm": "X_umap"}, ValueError, r"'rna' to have obsm 'X_umap', but it has \['X_pca'\]"),
         ({"layer": "counts", "obsm": {"rna": "X_pca"}}, ValueError, "but got both"),
         ({"layer": 3}, TypeError, "layer to be a name"),

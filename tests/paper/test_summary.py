@@ -140,7 +140,7 @@ def test_the_file_is_the_same_every_time(out):
 
 def test_reading_results_needs_no_torch():
     modules = ("catalog", "cells", "published", "rows", "runs", "statistics", "summary")
-    imports = "; ".join(f"import hotview.experiments.{name}" for name in modules)
+    imports = "; ".join(f"import paper.{name}" for name in modules)
     code = f"{imports}; import sys; sys.exit('torch' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 

@@ -27,8 +27,8 @@ def load_changed(saved, tmp_path):
 
     def load(change):
         archive = copy.deepcopy(read_archive(saved, _MODEL))
-        change(archive.tensors, archive.facts)
-        write_archive(tmp_path / "changed.hotview", _MODEL, archive.tensors, archive.facts)
+        change(archive.tensors, archive.metadata)
+        write_archive(tmp_path / "changed.hotview", _MODEL, archive.tensors, archive.metadata)
         return load_model(tmp_path / "changed.hotview", device="cpu")
 
     return load

@@ -17,7 +17,7 @@ MODELS, VERSIONS = MADE["MODELS"], (1, 2, 3, 4)
 def test_every_format_is_kept():
     assert VERSIONS[-1] == _MODEL.version
     found = [read_archive(MODELS / f"classifier-{v}.hotview", _MODEL) for v in VERSIONS]
-    assert tuple(archive.facts["version"] for archive in found) == VERSIONS
+    assert tuple(archive.metadata["version"] for archive in found) == VERSIONS
 
 
 @pytest.mark.parametrize("version", VERSIONS)

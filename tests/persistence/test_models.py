@@ -177,11 +177,11 @@ def test_a_truncated_file_is_refused(tmp_path):
 def test_other_formats_are_refused(tmp_path):
     path = tmp_path / "m.hotview"
     save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps({"format": "other"})})
-    with pytest.raises(ValueError, match="but it is something else"):
+    with pytest.raises(ValueError, match="but it has another format"):
         load_model(path)
     newer = {"format": "hotview model", "version": 99}
     save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(newer)})
-    with pytest.raises(ValueError, match=r"its format is 99, .*\. Update hotview"):
+    with pytest.raises(ValueError, match=r"its format version is 99, .*\. Update hotview"):
         load_model(path)
 
 

@@ -9,16 +9,16 @@ from hotview.persistence.tensor_schema import check_layout
 
 def test_every_tensor_is_needed_and_of_one_shape(saved):
     archive = read_archive(saved, _MODEL)
-    tensors, estimator = archive.tensors, make_estimator(archive.facts, "cpu")
+    tensors, estimator = archive.tensors, make_estimator(archive.metadata, "cpu")
     assert len(tensors) > 60
     for name in tensors:
         if not name.endswith("mask") and name != "references":
             less = {k: x for k, x in tensors.items() if k != name}
             with pytest.raises(ValueError, match="it lacks"):
-                check_layout(less, archive.facts, estimator)
+                check_layout(less, archive.metadata, estimator)
         other = {**tensors, name: torch.zeros(1, 1, 1, 2)}
         with pytest.raises(ValueError, match=r"'.*should be"):
-            check_layout(other, archive.facts, estimator)
+            check_layout(other, archive.metadata, estimator)
 
 
 def test_kinds_of_numbers_are_checked(load_changed):

@@ -7,7 +7,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import nn
 
 from hotview import MultiViewClassifier
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.semisupervised import graph
 from hotview.semisupervised.diffusion import diffusion_coordinates
 from hotview.semisupervised.graph import (
@@ -50,7 +50,7 @@ def make_tables(sizes=(70, 60), columns=(5, 4), n_linked=20, gap=4.0, seed=0):
 
 def make_data(tables, aligned, target, own=(), own_target=()):
     views = [
-        ViewRows([Table(X)], Columns(np.zeros(X.shape[1]), np.ones(X.shape[1]), None), CPU)
+        ViewRows([ViewTable(X)], Columns(np.zeros(X.shape[1]), np.ones(X.shape[1]), None), CPU)
         for X in tables
     ]
     return TrainingRows(views, aligned, np.asarray(target), list(own), list(own_target))

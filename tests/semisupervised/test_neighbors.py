@@ -5,7 +5,7 @@ from scipy.spatial.distance import cdist
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.semisupervised import neighbors
 from hotview.semisupervised.neighbors import find_nearest, nearest_neighbors
 from hotview.training.columns import scan_tables
@@ -162,7 +162,7 @@ def test_one_place_far_from_all_others_changes_nothing_for_the_rest():
 
 
 def make_rows(X, present=None):
-    table = Table(X)
+    table = ViewTable(X)
     scan = scan_tables("a", [table], standardize=True, impute=None)
     return ViewRows([table], scan.columns, torch.device("cpu"), present or scan.present)
 

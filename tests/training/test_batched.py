@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.losses import (
     DGCCA,
     LSCCA,
@@ -54,7 +54,7 @@ def make_training(
     n_classes = own.get("n_classes", 2)
     views = [
         ViewRows(
-            [Table(random.normal(size=(N, D)).astype(np.float32))],
+            [ViewTable(random.normal(size=(N, D)).astype(np.float32))],
             Columns(np.zeros(D), np.ones(D), None),
             torch.device(device),
             often=True,

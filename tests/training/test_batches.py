@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.training import batches, row_streams
 from hotview.training import rows as training_rows
 from hotview.training.batches import Sampler, TrainingRows
@@ -15,7 +15,7 @@ from hotview.training.row_sharding import RowShard, ShardAssignment, own_rows
 from hotview.training.rows import ViewRows
 
 
-class CountingTable(Table):
+class CountingTable(ViewTable):
     """A table that remembers how many rows were asked for."""
 
     @cached_property
@@ -31,7 +31,7 @@ def random_numbers(seed=0):
     return np.random.default_rng(seed)
 
 
-def make_rows(sizes=(50, 30, 20), n_columns=2, kind=Table):
+def make_rows(sizes=(50, 30, 20), n_columns=2, kind=ViewTable):
     """Views whose entries say which row of which view they are."""
     views = []
     for s, n in enumerate(sizes):
@@ -363,7 +363,7 @@ def test_reading_ahead_follows_streams_that_are_put_elsewhere():
 
 @pytest.mark.usefixtures("_far")
 def test_an_error_of_the_reader_is_raised_in_the_step_that_needs_the_rows():
-    class Failing(Table):
+    class Failing(ViewTable):
         def rows(self, rows):
             if 3 in rows:
                 raise OSError("the disk is gone")
@@ -414,7 +414,7 @@ def test_what_is_closed_reads_no_more_and_can_go_on():
         assert row_numbers(one.draw()) == row_numbers(other.draw())
 
 
-class ReadTable(Table):
+class ReadTable(ViewTable):
     """A table that remembers which rows were read."""
 
     @cached_property

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.training import columns
 from hotview.training.columns import Columns, check_finite, chunks, scan_tables
 
@@ -21,7 +21,9 @@ def make_rows(n=30, D=4, seed=0):
 
 
 def scan(*tables, standardize=True, impute=None):
-    return scan_tables("age", [Table(X) for X in tables], standardize=standardize, impute=impute)
+    return scan_tables(
+        "age", [ViewTable(X) for X in tables], standardize=standardize, impute=impute
+    )
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
@@ -76,8 +78,8 @@ def test_large_tables_are_looked_at_in_smaller_parts(monkeypatch):
     monkeypatch.setattr(columns, "_CHUNK", 400)
     monkeypatch.setattr(columns, "_FITTING", 40)
     X = make_rows(801)  # 3,204 entries: eight chunks and a little
-    assert [len(part) for _, part in chunks(Table(X[:800]))] == [100] * 8
-    assert [len(part) for _, part in chunks(Table(X))] == [*[10] * 80, 1]
+    assert [len(part) for _, part in chunks(ViewTable(X[:800]))] == [100] * 8
+    assert [len(part) for _, part in chunks(ViewTable(X))] == [*[10] * 80, 1]
     whole = scan(X)
     np.testing.assert_allclose(whole.columns.mean, X.mean(0), rtol=1e-12)
     np.testing.assert_allclose(whole.columns.scale, X.std(0), rtol=1e-12)
@@ -99,7 +101,7 @@ def test_what_is_scanned_and_applied_is_not_changed(order, dtype):
 def test_sparse_is_dense(chunk, monkeypatch):
     monkeypatch.setattr(columns, "_CHUNK", chunk)
     X = make_rows() * (np.random.default_rng(1).random((30, 4)) < 0.3)
-    S = Table(sparse.csr_array(X))
+    S = ViewTable(sparse.csr_array(X))
     found, expected = scan(S.data), scan(X)
     np.testing.assert_allclose(found.columns.mean, expected.columns.mean)
     np.testing.assert_allclose(found.columns.scale, expected.columns.scale)
@@ -144,7 +146,7 @@ def test_infinity_is_refused_with_its_place(chunk, impute, monkeypatch):
     ):
         scan(X, impute=impute)
     with pytest.raises(ValueError, match=r"infinity in 3 entries, the first in row 7, column 2"):
-        check_finite("age", Table(X), impute)
+        check_finite("age", ViewTable(X), impute)
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
@@ -157,7 +159,7 @@ def test_nan_is_refused_with_its_place_and_the_remedy(chunk, monkeypatch):
     with pytest.raises(ValueError, match=text):
         scan(X)
     with pytest.raises(ValueError, match=text):
-        check_finite("age", Table(X), None)
+        check_finite("age", ViewTable(X), None)
 
 
 def test_one_entry_is_one_entry():
@@ -209,7 +211,7 @@ def test_a_row_that_is_nan_throughout_is_absent(chunk, impute, monkeypatch):
     expected = StandardScaler().fit(np.concatenate([X[kept], X[:2]]))
     np.testing.assert_allclose(found.columns.mean, expected.mean_)
     np.testing.assert_allclose(found.columns.scale, expected.scale_)
-    assert check_finite("age", Table(holey), impute).tolist() == kept
+    assert check_finite("age", ViewTable(holey), impute).tolist() == kept
     # Where it is taken all the same, it stays recognizable instead of becoming the mean.
     assert torch.isnan(found.columns.apply(holey[:1])).all()
 
@@ -271,7 +273,7 @@ def test_numbers_that_float32_does_not_hold_are_too_large_unless_standardized(sp
 def test_chunks_cover_a_table_in_order(monkeypatch):
     monkeypatch.setattr(columns, "_CHUNK", 9)
     X = make_rows(11)
-    found = list(chunks(Table(X)))
+    found = list(chunks(ViewTable(X)))
     assert [start for start, _ in found] == [0, 2, 4, 6, 8, 10]
     np.testing.assert_array_equal(np.concatenate([part for _, part in found]), X)
 
@@ -299,19 +301,19 @@ def test_columns_can_be_made_by_hand():
 def test_extreme_values_are_counted_as_they_are_found_one_by_one(dtype):
     known = scan(make_rows()).columns
     X = make_rows(seed=1).astype(dtype)
-    assert check_finite("age", Table(X), None, known).tolist() == [*range(30)]
+    assert check_finite("age", ViewTable(X), None, known).tolist() == [*range(30)]
     X[3, 2], X[8, 0], X[11, 0] = 1e25, -1e25, 1e10  # the last is merely large
     message = r"extreme values in 2 entries, the first in row 3, column 2"
     with pytest.raises(ValueError, match=message):
-        check_finite("age", Table(X), None, known)
-    assert check_finite("age", Table(X), None).tolist() == [*range(30)]  # for who knows no better
+        check_finite("age", ViewTable(X), None, known)
+    assert check_finite("age", ViewTable(X), None).tolist() == [*range(30)]
 
 
 def test_what_is_extreme_in_one_column_may_be_ordinary_in_another():
     X = make_rows()
     X[:, 1] *= 1e25
     known = scan(X).columns
-    assert check_finite("age", Table(X), None, known).tolist() == [*range(30)]
+    assert check_finite("age", ViewTable(X), None, known).tolist() == [*range(30)]
     X[4, 0] = 1e25
     with pytest.raises(ValueError, match="extreme values in 1 entry, the first in row 4, column 0"):
-        check_finite("age", Table(X), None, known)
+        check_finite("age", ViewTable(X), None, known)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.losses import (
     DGCCA,
     LSCCA,
@@ -54,7 +54,7 @@ def make_data():
     for D in COLUMNS:
         X = random.normal(size=(N, D)).astype(np.float32)
         columns = Columns(np.zeros(D), np.ones(D), None)
-        views.append(ViewRows([Table(X)], columns, torch.device("cpu")))
+        views.append(ViewRows([ViewTable(X)], columns, torch.device("cpu")))
     return TrainingRows(views, np.stack([np.arange(N)] * 3, axis=1), np.arange(N) % 2)
 
 

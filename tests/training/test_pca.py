@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.training import pca as pca_module
 from hotview.training.columns import Columns
 from hotview.training.pca import agree_on_signs, principal_components
@@ -12,7 +12,7 @@ from hotview.training.rows import ViewRows
 def as_rows(X, mean=0.0, scale=1.0):
     D = X.shape[1]
     columns = Columns(np.full(D, mean), np.full(D, scale), None)
-    return ViewRows([Table(X)], columns, torch.device("cpu"))
+    return ViewRows([ViewTable(X)], columns, torch.device("cpu"))
 
 
 def make_view(n=80, D=5, seed=0):

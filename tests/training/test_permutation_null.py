@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.datasets import make_views
 from hotview.losses import Planner
 from hotview.ot import sinkhorn
@@ -25,7 +25,7 @@ def one_thread():
 
 def as_rows(X):
     D = X.shape[1]
-    return ViewRows([Table(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
+    return ViewRows([ViewTable(X)], Columns(np.zeros(D), np.ones(D), None), torch.device("cpu"))
 
 
 def draw(views, n_components=4, seed=0):

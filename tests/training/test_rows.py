@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 
 import hotview as hv
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.training.columns import Columns, scan_tables
 from hotview.training.rows import ViewRows
 
@@ -25,9 +25,9 @@ def numbered(n, start=0):
 
 def make(present=None, kind=np.asarray):
     tables = [
-        Table(kind(numbered(5))),
-        Table(kind(numbered(4, 100))),
-        Table(kind(numbered(6, 200))),
+        ViewTable(kind(numbered(5))),
+        ViewTable(kind(numbered(4, 100))),
+        ViewTable(kind(numbered(6, 200))),
     ]
     return ViewRows(tables, AS_THEY_ARE, CPU, present)
 
@@ -58,12 +58,12 @@ def test_absent_rows_have_no_number(kind):
 
 @pytest.mark.parametrize("order", ([4, 0, 2, 1, 3], [0, 0, 1, 1, 2]))
 def test_chosen_rows_keep_their_order_also_when_they_are_as_many_as_there_are(order):
-    rows = ViewRows([Table(numbered(5))], AS_THEY_ARE, CPU, [np.array(order)])
+    rows = ViewRows([ViewTable(numbered(5))], AS_THEY_ARE, CPU, [np.array(order)])
     assert rows.take(np.arange(5))[:, 0].tolist() == order
 
 
 def test_one_table_with_absent_rows():
-    rows = ViewRows([Table(numbered(5))], AS_THEY_ARE, CPU, [np.array([0, 2, 3])])
+    rows = ViewRows([ViewTable(numbered(5))], AS_THEY_ARE, CPU, [np.array([0, 2, 3])])
     assert rows.take(np.array([2, 0, 1]))[:, 0].tolist() == [3, 0, 2]
 
 
@@ -71,7 +71,7 @@ def test_what_was_scanned_is_what_is_taken():
     random = np.random.default_rng(0)
     X, Y = random.normal(size=(9, 3)) * 5 + 2, random.normal(size=(7, 3))
     X[[0, 4]] = Y[6] = np.nan
-    tables = [Table(X), Table(Y)]
+    tables = [ViewTable(X), ViewTable(Y)]
     scan = scan_tables("a", tables, standardize=True, impute=None)
     rows = ViewRows(tables, scan.columns, CPU, scan.present)
     whole = np.concatenate([np.delete(X, [0, 4], 0), Y[:6]])
@@ -90,7 +90,7 @@ def test_chunks_are_all_rows_in_order(size):
 @pytest.mark.parametrize("often", (False, True))
 @pytest.mark.parametrize("present", (None, [np.array([4, 0, 2])]))
 def test_a_part_is_what_its_numbers_take(present, often):
-    rows = ViewRows([Table(numbered(5))], AS_THEY_ARE, CPU, present, often=often)
+    rows = ViewRows([ViewTable(numbered(5))], AS_THEY_ARE, CPU, present, often=often)
     for start, stop in ((0, 2), (1, 3), (2, 100)):
         numbers = np.arange(start, min(stop, len(rows)))
         torch.testing.assert_close(rows.part(start, stop), rows.take(numbers), rtol=0, atol=0)
@@ -106,7 +106,7 @@ def test_no_rows_are_no_rows():
 
 def test_taking_rows_changes_nothing_and_copies_only_them():
     X = np.ones((100_000, 20), dtype=np.float32)  # 8 MB
-    tables = [Table(X), Table(X[:1000])]
+    tables = [ViewTable(X), ViewTable(X[:1000])]
     X.flags.writeable = False
     columns = Columns(np.ones(20), np.full(20, 2.0), None)
     tracemalloc.start()
@@ -119,7 +119,7 @@ def test_taking_rows_changes_nothing_and_copies_only_them():
     assert peak < 100_000  # a batch is 8 kB, and rows that are all there are not counted
 
 
-class TouchedTable(Table):
+class TouchedTable(ViewTable):
     """A table that remembers which of its rows were touched."""
 
     def touch(self, rows):
@@ -145,15 +145,15 @@ def test_what_is_touched_is_where_the_rows_are(span, first, second):
 
 def test_only_large_tables_that_are_not_kept_are_far():
     X = np.zeros((5, 2), dtype=np.float32)
-    assert not ViewRows([Table(X)], AS_THEY_ARE, CPU).is_far
-    many = Table(np.broadcast_to(X[:1], (2**23 + 1, 2)))  # of no memory
+    assert not ViewRows([ViewTable(X)], AS_THEY_ARE, CPU).is_far
+    many = ViewTable(np.broadcast_to(X[:1], (2**23 + 1, 2)))  # of no memory
     assert ViewRows([many], AS_THEY_ARE, CPU, often=True).is_far
-    assert not ViewRows([Table(many.data[1:])], AS_THEY_ARE, CPU).is_far  # 64 MB, and no more
+    assert not ViewRows([ViewTable(many.data[1:])], AS_THEY_ARE, CPU).is_far  # 64 MB, and no more
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_an_accelerator_gets_all_rows_at_once():
-    tables = [Table(numbered(5)), Table(numbered(4, 100))]
+    tables = [ViewTable(numbered(5)), ViewTable(numbered(4, 100))]
     rows = ViewRows(tables, AS_THEY_ARE, torch.device("cuda"), [np.array([1, 4]), np.arange(4)])
     taken = rows.take(np.array([3, 0]))
     assert taken.device.type == "cuda"
@@ -163,7 +163,7 @@ def test_an_accelerator_gets_all_rows_at_once():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_an_accelerator_does_not_keep_rows_that_are_taken_once():
     X = numbered(5)
-    rows = ViewRows([Table(X)], AS_THEY_ARE, torch.device("cuda"), once=True)
+    rows = ViewRows([ViewTable(X)], AS_THEY_ARE, torch.device("cuda"), once=True)
     assert rows.ready is None
     np.testing.assert_array_equal(rows.part(1, 4).cpu(), X[1:4])
 

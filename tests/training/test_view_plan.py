@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.losses import HOTPairwise, HOTReference, Planner
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan, draw_directions, sliced_cost
@@ -36,7 +36,7 @@ def make_data(tables):
     views = []
     for X in tables:
         columns = Columns(np.zeros(X.shape[1]), np.ones(X.shape[1]), None)
-        views.append(ViewRows([Table(X)], columns, torch.device("cpu")))
+        views.append(ViewRows([ViewTable(X)], columns, torch.device("cpu")))
     return TrainingRows(views, np.empty((0, len(tables)), dtype=np.int64))
 
 

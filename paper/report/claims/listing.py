@@ -166,5 +166,5 @@ def _link(title: str) -> str:
 
 def _how(claim: Claim) -> str:
     script = claim.needs.endswith(".py")
-    command = f"python {claim.needs}" if script else f"hotview reproduce {claim.needs}"
+    command = f"python {claim.needs}" if script else f"python -m paper run {claim.needs}"
     return f"Not run; `{command}` runs it."

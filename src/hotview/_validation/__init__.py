@@ -1,6 +1,6 @@
-"""The one gate for what users pass in.
+"""Validation of user input: parameters, views and labels.
 
-Every error says what was expected, what came (and in which view), and what to do.
+Every error states what was expected, what was passed (and in which view), and what to do.
 """
 
 from hotview._validation.parameters import (
@@ -11,7 +11,7 @@ from hotview._validation.parameters import (
     check_weight,
 )
 from hotview._validation.tables import (
-    Table,
+    ViewTable,
     check_aligned_tables,
     check_known_tables,
     check_tables,
@@ -19,7 +19,7 @@ from hotview._validation.tables import (
 from hotview._validation.views import check_target, check_views
 
 __all__ = [
-    "Table",
+    "ViewTable",
     "check_aligned_tables",
     "check_choice",
     "check_count",

@@ -1,8 +1,7 @@
-"""Columns of data frames: which hold numbers, and how all of them become an array of numbers."""
+"""Columns of data frames: their names, which are numeric, and their conversion to numpy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,14 +9,21 @@ import numpy as np
 from hotview._types import Array
 from hotview._validation.containers import container_of
 
-__all__ = ["NUMERIC_KINDS", "as_numbers", "column_names", "text_columns"]
+__all__ = [
+    "NUMERIC_KINDS",
+    "as_array",
+    "as_numbers",
+    "column_names",
+    "is_numeric_arrow",
+    "text_columns",
+]
 
-#: numpy's letters for booleans, signed and unsigned integers and floats
+#: numpy's kinds of booleans, signed and unsigned integers and floats
 NUMERIC_KINDS = "biuf"
 
 
 def column_names(view: Any) -> list[Any]:
-    """Names of the columns of a data frame; none for anything else.
+    """Return the names of the columns of a data frame; none for anything else.
 
     Parameters
     ----------
@@ -27,7 +33,7 @@ def column_names(view: Any) -> list[Any]:
     Returns
     -------
     list
-        The names, of any kind in pandas.
+        The names; in pandas they may be of any type.
 
     Examples
     --------
@@ -36,13 +42,13 @@ def column_names(view: Any) -> list[Any]:
     >>> column_names(pa.table({"age": [61.0]}))
     ['age']
     """
-    if container_of(view) == "pyarrow":  # which calls the columns themselves columns
+    if container_of(view) == "pyarrow":  # its `columns` are the data
         return list(view.column_names)
     return list(view.columns) if container_of(view) in ("pandas", "polars") else []
 
 
 def text_columns(view: Any) -> list[Any]:
-    """Names of the columns of a data frame that do not hold numbers.
+    """Return the names of the columns of a data frame that are not numeric.
 
     Parameters
     ----------
@@ -52,7 +58,7 @@ def text_columns(view: Any) -> list[Any]:
     Returns
     -------
     list
-        Their names; empty for what is no data frame.
+        Their names; empty if the view is not a data frame.
 
     Examples
     --------
@@ -61,14 +67,28 @@ def text_columns(view: Any) -> list[Any]:
     >>> text_columns(pl.DataFrame({"age": [61.0, 48.0], "smokes": [True, None], "sex": ["f", "m"]}))
     ['sex']
     """
-    is_numeric = _IS_NUMERIC.get(container_of(view))
-    if is_numeric is None:
+    container = container_of(view)
+    if container == "pandas":
+        is_numeric = [dtype.kind in NUMERIC_KINDS for dtype in view.dtypes]
+    elif container == "polars":
+        is_numeric = [t.is_numeric() or str(t) in ("Boolean", "Null") for t in view.dtypes]
+    elif container == "pyarrow":
+        is_numeric = [is_numeric_arrow(field.type) for field in view.schema]
+    else:
         return []
-    return [name for name in column_names(view) if not is_numeric(view[name])]
+    return [name for name, ok in zip(column_names(view), is_numeric, strict=True) if not ok]
+
+
+def is_numeric_arrow(dtype: Any) -> bool:
+    """Whether a pyarrow type holds numbers, booleans or nothing but nulls."""
+    from pyarrow import types
+
+    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
+    return any(test(dtype) for test in tests)
 
 
 def as_numbers(view: Any) -> Array | None:
-    """Numbers of a data frame of which numpy makes objects: nulls are NaN, true and false 1 and 0.
+    """Convert a numeric data frame to float64: nulls to NaN, booleans to 1 and 0.
 
     Parameters
     ----------
@@ -78,7 +98,7 @@ def as_numbers(view: Any) -> Array | None:
     Returns
     -------
     ndarray of float64, or None
-        None for what is no data frame, or has columns of other things than numbers.
+        None if the view is not a data frame or not all its columns are numeric.
 
     Examples
     --------
@@ -87,66 +107,31 @@ def as_numbers(view: Any) -> Array | None:
     >>> as_numbers(pd.DataFrame({"age": pd.array([61, None], dtype="Int64")}))
     array([[61.], [nan]])
     """
-    convert = _CONVERT.get(container_of(view))
-    return convert(view) if convert is not None and not text_columns(view) else None
+    container = container_of(view)
+    numbers: Array | None = None
+    if text_columns(view):
+        return None
+    if container == "pandas":
+        numbers = view.to_numpy(dtype=np.float64, na_value=np.nan)
+    elif container == "polars":
+        import polars as pl
 
-
-def _is_numeric_in_pandas(column: Any) -> bool:
-    kinds = [dtype.kind for dtype in getattr(column, "dtypes", [])] if column.ndim > 1 else []
-    return all(kind in NUMERIC_KINDS for kind in kinds or [column.dtype.kind])
-
-
-def _is_numeric_in_polars(column: Any) -> bool:
-    return bool(column.dtype.is_numeric()) or str(column.dtype) in ("Boolean", "Null")
-
-
-def _is_numeric_in_pyarrow(column: Any) -> bool:
-    from pyarrow import types
-
-    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
-    return any(test(column.type) for test in tests)
-
-
-def _from_pandas(view: Any) -> Array:
-    numbers: Array = view.to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = view.cast(pl.Float64).to_numpy()
+    elif container == "pyarrow":
+        numbers = np.column_stack([column.cast("float64").to_numpy() for column in view.columns])
     return numbers
-
-
-def _from_polars(view: Any) -> Array:
-    import polars as pl
-
-    numbers: Array = view.cast(pl.Float64).to_numpy()
-    return numbers
-
-
-def _from_pyarrow(view: Any) -> Array:
-    import pyarrow as pa
-
-    return np.column_stack([column.cast(pa.float64()).to_numpy() for column in view.columns])
-
-
-_IS_NUMERIC: dict[str, Callable[[Any], bool]] = {
-    "pandas": _is_numeric_in_pandas,
-    "polars": _is_numeric_in_polars,
-    "pyarrow": _is_numeric_in_pyarrow,
-}
-_CONVERT: dict[str, Callable[[Any], Array]] = {
-    "pandas": _from_pandas,
-    "polars": _from_polars,
-    "pyarrow": _from_pyarrow,
-}
 
 
 def as_array(what: str, values: Any) -> Array:
-    """Convert to numpy, without a copy where numpy can look at the same memory."""
-    if np.ma.isMaskedArray(values):  # np.asarray would drop the mask without a word
+    """Convert to numpy, without a copy where numpy can share the memory."""
+    if np.ma.isMaskedArray(values):  # np.asarray would drop the mask silently
         raise TypeError(
             f"Expected {what} to be a plain array, but it is a masked array. "
             "Write missing values as NaN: X.filled(np.nan)."
         )
-    if hasattr(values, "detach"):  # a torch tensor that carries a gradient or lives on a device
+    if hasattr(values, "detach"):  # a torch tensor, perhaps with a gradient or on a GPU
         values = values.detach().cpu()
-    elif hasattr(values, "toarray"):  # a scipy sparse matrix, which np.asarray would wrap
+    elif hasattr(values, "toarray"):  # a scipy sparse matrix; np.asarray would wrap it
         values = values.toarray()
     try:
         return np.asarray(values)

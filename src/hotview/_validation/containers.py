@@ -1,4 +1,4 @@
-"""What a view is held in: whose table it is, and how to get at its rows."""
+"""Containers of views: the library of a table, and access to its rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hotview._types import Array, IntArray
 
 __all__ = ["StoredRows", "container_of", "matrix_of"]
 
-#: Where a class of tables is from, and its name: nothing has to be imported to know it.
+#: Module and class of every supported container, so that none has to be imported to be detected.
 _TABLES = (
     ("pandas", "DataFrame"),
     ("polars", "DataFrame"),
@@ -22,7 +22,7 @@ _TABLES = (
 
 
 def container_of(view: Any) -> str:
-    """The library whose table a view is; ``"numpy"`` for arrays, sparse matrices and lists.
+    """Return the library of a view; ``"numpy"`` for arrays, sparse matrices and lists.
 
     Parameters
     ----------
@@ -41,27 +41,27 @@ def container_of(view: Any) -> str:
     >>> container_of(pd.DataFrame()), container_of([[1.0]])
     ('pandas', 'numpy')
     """
-    for kind in type(view).__mro__:
-        home = kind.__module__.partition(".")[0]
-        if (home, kind.__name__) in _TABLES:
-            return home
+    for parent in type(view).__mro__:
+        library = parent.__module__.partition(".")[0]
+        if (library, parent.__name__) in _TABLES:
+            return library
     return "numpy"
 
 
 def matrix_of(name: str, view: Any) -> Any:
-    """The matrix of a view: X of an AnnData, else the view itself.
+    """Return the matrix of a view: X of an AnnData, else the view itself.
 
     Parameters
     ----------
     name : str
-        What the view is called, for the error.
+        Name of the view, for the error.
     view : object
         The view.
 
     Returns
     -------
     object
-        Array, sparse matrix or frame; a dense or CSR matrix that is on disk stays there, as
+        Array, sparse matrix or data frame; a dense or CSR matrix on disk stays there, as
         `StoredRows`.
     """
     X, rows = view, None
@@ -70,38 +70,41 @@ def matrix_of(name: str, view: Any) -> Any:
         if X is None:
             raise ValueError(
                 f"Expected view {name!r} to be an AnnData with a matrix X, but its X is None. Pass "
-                "what it holds instead, as in adata.layers['counts'] or adata.obsm['X_pca']."
+                "another matrix of it, as in adata.layers['counts'] or adata.obsm['X_pca']."
             )
-    home = type(X).__module__.partition(".")[0]
-    if home == "h5py" and hasattr(X, "dtype"):
+    library = type(X).__module__.partition(".")[0]
+    if library == "h5py" and hasattr(X, "dtype"):
         return StoredRows(X, rows)
-    if home == "anndata" and hasattr(X, "to_memory"):  # a sparse matrix on disk
+    if library == "anndata" and hasattr(X, "to_memory"):  # a sparse matrix on disk
         return StoredRows(X, rows) if X.format == "csr" else X.to_memory()
     return X
 
 
 def _stored_part(adata: Any) -> tuple[Any, IntArray] | None:
-    """The matrix on disk that some cells of an AnnData are in, and where; their X would read it."""
+    """Return the matrix on disk behind a subset of cells, and their rows; None if in memory.
+
+    The `X` of a subset would read all its rows.
+    """
     whole = getattr(adata, "_adata_ref", None)
     if whole is None or not adata.isbacked:
         return None
-    every = np.arange(whole.n_vars)
-    is_by_row = getattr(whole.X, "format", "csr") == "csr"
-    if not is_by_row or not np.array_equal(every[adata._vidx], every):
+    columns = np.arange(whole.n_vars)
+    has_all_columns = np.array_equal(columns[adata._vidx], columns)
+    if not has_all_columns or getattr(whole.X, "format", "csr") != "csr":
         return None
     return whole.X, np.arange(whole.n_obs)[adata._oidx]
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """A matrix in an HDF5 file, of which rows are read when they are asked for.
+    """A matrix in an HDF5 file whose rows are read on access.
 
     Parameters
     ----------
     stored : h5py.Dataset or anndata.abc.CSRDataset
         The matrix.
     chosen : ndarray of int64 or None
-        Which of its rows these are; None for all.
+        Rows of the matrix to expose; None for all.
     """
 
     stored: Any
@@ -120,7 +123,7 @@ class StoredRows:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Kind of its numbers."""
+        """Data type of the matrix."""
         dtype: np.dtype[Any] = self.stored.dtype
         return dtype
 
@@ -129,9 +132,9 @@ class StoredRows:
             rows = self.chosen[rows]
         if isinstance(rows, slice):
             return self.stored[rows]
-        found, places = np.unique(rows, return_inverse=True)  # the only order that h5py takes
-        return self.stored[found][places]
+        unique, inverse = np.unique(rows, return_inverse=True)  # h5py needs increasing indices
+        return self.stored[unique][inverse]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        whole = self[:]
-        return np.asarray(whole.toarray() if hasattr(whole, "toarray") else whole, dtype=dtype)
+        X = self[:]
+        return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Parameters: numbers in a range, and words from a list."""
+"""Validation of parameters: numbers in a range, and choices from a list."""
 
 import difflib
 import math
@@ -15,7 +15,7 @@ def check_share(name: str, share: Any) -> float:
     Parameters
     ----------
     name : str
-        What the parameter is called, for the error.
+        Name of the parameter, for the error.
     share : float
         Its value.
 
@@ -39,16 +39,16 @@ def check_share(name: str, share: Any) -> float:
 
 
 def check_count(name: str, count: Any, *, at_least: int = 1) -> int:
-    """Check that a parameter is a whole number that is large enough.
+    """Check that a parameter is a whole number of at least `at_least`.
 
     Parameters
     ----------
     name : str
-        What the parameter is called, for the error.
+        Name of the parameter, for the error.
     count : int
         Its value.
     at_least : int, default=1
-        The smallest value that makes sense.
+        Smallest allowed value.
 
     Returns
     -------
@@ -62,9 +62,10 @@ def check_count(name: str, count: Any, *, at_least: int = 1) -> int:
     6
     """
     if isinstance(count, bool) or not isinstance(count, Integral) or count < at_least:
+        rounded = round(count) if _is_number(count) and math.isfinite(count) else 0
         raise ValueError(
             f"Expected {name} to be a whole number of at least {at_least}, but it is {count!r}. "
-            f"Pass an int, as in {name}={_nearest_count(count, at_least)}."
+            f"Pass an int, as in {name}={max(rounded, at_least, 1)}."
         )
     return int(count)
 
@@ -75,7 +76,7 @@ def check_weight(name: str, weight: Any) -> float:
     Parameters
     ----------
     name : str
-        What the parameter is called, for the error.
+        Name of the parameter, for the error.
     weight : float
         Its value.
 
@@ -104,7 +105,7 @@ def check_positive(name: str, number: Any) -> float:
     Parameters
     ----------
     name : str
-        What the parameter is called, for the error.
+        Name of the parameter, for the error.
     number : float
         Its value.
 
@@ -128,16 +129,16 @@ def check_positive(name: str, number: Any) -> float:
 
 
 def check_choice(name: str, choice: Any, choices: Iterable[str]) -> str:
-    """Check that a parameter is one of a list of words, or name the nearest.
+    """Check that a parameter is one of some strings; the error suggests the nearest.
 
     Parameters
     ----------
     name : str
-        What the parameter is called, for the error.
+        Name of the parameter, for the error.
     choice : str
         Its value.
     choices : iterable of str
-        What it may be.
+        Allowed values.
 
     Returns
     -------
@@ -158,11 +159,6 @@ def check_choice(name: str, choice: Any, choices: Iterable[str]) -> str:
         f"Expected {name} to be one of {', '.join(map(repr, words))}, but it is {choice!r}. "
         + (f"Did you mean {near[0]!r}?" if near else f"Write {name}={words[0]!r}, say.")
     )
-
-
-def _nearest_count(count: Any, at_least: int) -> int:
-    usable = _is_number(count) and math.isfinite(count)
-    return max(round(count), at_least, 1) if usable else max(at_least, 1)
 
 
 def _is_number(value: Any) -> bool:

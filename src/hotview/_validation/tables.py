@@ -1,4 +1,4 @@
-"""Tables: views as the caller holds them, not copied, with what an estimator asks about them."""
+"""Views in the caller's memory or on disk: checked, not copied, readable by rows."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from hotview._validation.columns import column_names
 from hotview._validation.containers import StoredRows, container_of, matrix_of
 from hotview._validation.views import check_aligned, check_numeric, check_view, name_views
 
-_PAGE = 4096  # bytes that are read from a file together
+_PAGE = 4096  # bytes of a memory page
 
 
 @dataclass(frozen=True)
-class Table:
-    """One view, checked but not copied.
+class ViewTable:
+    """One view, validated but not copied.
 
     Parameters
     ----------
     data : ndarray, scipy sparse array in CSR format, LazyRows or StoredRows
-        The caller's numbers.
+        The caller's data.
     columns : tuple of str or None
-        Column names, where the view came as a data frame whose names are text, or as an AnnData.
+        Column names of a data frame whose names are strings, or of an AnnData.
     index : object or None
-        Row labels, where the view came as a pandas frame or an AnnData.
+        Row labels of a pandas frame or an AnnData.
     container : str
-        What the view came in: ``"numpy"``, ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"torch"``
+        Container of the view: ``"numpy"``, ``"pandas"``, ``"polars"``, ``"pyarrow"``, ``"torch"``
         or ``"anndata"``.
     device : torch.device or None
-        Where it is, if it came as a tensor.
+        Device of a tensor.
 
     Examples
     --------
@@ -62,38 +62,38 @@ class Table:
 
     @property
     def is_array(self) -> bool:
-        """Whether rows lie in an array, be it in a file, of which each can be read by itself."""
+        """Whether the data is an array, perhaps memory-mapped, of which single rows can be read."""
         return isinstance(self.data, np.ndarray)
 
     @property
     def is_lazy(self) -> bool:
-        """Whether rows will lie in an array, but the first one read brings all around it there."""
+        """Whether the data is loaded block by block, on first access."""
         return isinstance(self.data, LazyRows)
 
     def rows(self, rows: Array | slice) -> Array:
-        """Return some rows, written out where they are sparse."""
-        data = self._ready(rows)
+        """Return some rows as a dense array."""
+        data = self._loaded(rows)
         is_array = isinstance(data, np.ndarray) and not isinstance(rows, slice)
         if is_array and data.flags.c_contiguous and data.flags.aligned:
-            taken: Array = data.take(rows, axis=0)  # faster, but copies any other array whole
+            taken: Array = data.take(rows, axis=0)  # faster, but copies any other array completely
             return taken
         part = data[rows]
         dense: Array = part.toarray() if hasattr(part, "toarray") else part
         return dense
 
     def touch(self, rows: slice) -> None:
-        """Look at one entry of every page of some rows of an array, so that all are in memory."""
-        data = self._ready(rows)
+        """Read one entry of every memory page of some rows, so that they are cached."""
+        data = self._loaded(rows)
         if isinstance(data, np.ndarray):
             step = max(1, _PAGE // max(1, data.strides[0]))
             data[rows.start : rows.stop : step, 0].max()
 
-    def _ready(self, rows: Array | slice) -> Any:
-        return self.data.ready(rows) if isinstance(self.data, LazyRows) else self.data
+    def _loaded(self, rows: Array | slice) -> Any:
+        return self.data.load(rows) if isinstance(self.data, LazyRows) else self.data
 
 
-def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> dict[str, Table]:
-    """Check a collection of views without copying them; sparse ones stay sparse.
+def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> dict[str, ViewTable]:
+    """Validate views without copying them; sparse ones stay sparse.
 
     Parameters
     ----------
@@ -102,12 +102,12 @@ def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> d
     aligned : bool, default=False
         Whether all views need the same number of rows.
     at_least : int, default=1
-        How many views there must be.
+        Minimum number of views.
 
     Returns
     -------
-    dict of str to Table
-        The views in the order they came.
+    dict of str to ViewTable
+        The views in the given order.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> d
     named = name_views(views)
     if len(named) < at_least:
         raise ValueError(
-            f"Expected at least {at_least} views, but {len(named)} came. Add a view of the same or "
+            f"Expected at least {at_least} views, but got {len(named)}. Add a view of the same or "
             "of other individuals; for a single table scikit-learn has estimators."
         )
     tables = {name: _check_table(name, view) for name, view in named}
@@ -128,15 +128,15 @@ def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> d
     return tables
 
 
-def check_aligned_tables(tables: Mapping[str, Table], y: Any = None) -> int:
-    """Refuse tables that cannot be aligned; return their number of rows.
+def check_aligned_tables(tables: Mapping[str, ViewTable], y: Any = None) -> int:
+    """Check that tables are aligned and return their number of rows.
 
     Parameters
     ----------
-    tables : dict of str to Table
-        The tables, whose row i is to be one individual.
+    tables : dict of str to ViewTable
+        The tables; row i must be the same individual in all of them.
     y : object, default=None
-        Labels, whose index is looked at if they are a pandas Series.
+        Labels; the index of a pandas Series must match, too.
 
     Returns
     -------
@@ -147,41 +147,41 @@ def check_aligned_tables(tables: Mapping[str, Table], y: Any = None) -> int:
     indices = {f"view {name!r}": table.index for name, table in tables.items()}
     if hasattr(y, "iloc"):
         indices["y"] = y.index
-    # Rows that pandas has merely counted say nothing about who they are.
-    named = {what: i for what, i in indices.items() if i is not None and not _is_counted(i)}
-    first = next(iter(named), "")
-    for what, index in named.items():
-        if not index.equals(named[first]):
+    # A RangeIndex only counts the rows, it does not identify them.
+    labeled = {
+        owner: index
+        for owner, index in indices.items()
+        if index is not None and type(index).__name__ != "RangeIndex"
+    }
+    first = next(iter(labeled), "")
+    for owner, index in labeled.items():
+        if not index.equals(labeled[first]):
             raise ValueError(
-                f"Expected aligned rows, but the row labels of {first} and of {what} differ. "
+                f"Expected aligned rows, but the row labels of {first} and of {owner} differ. "
                 "Bring them into one order, as in X.loc[ids], or drop them by "
                 ".reset_index(drop=True) if row i is the same individual nevertheless."
             )
     return next(iter(tables.values())).n_rows
 
 
-def _is_counted(index: Any) -> bool:
-    return type(index).__name__ == "RangeIndex"
-
-
 def check_known_tables(
     views: Views, names: Sequence[str], shapes: Mapping[str, tuple[int, tuple[str, ...] | None]]
-) -> dict[str, Table]:
-    """Check views that come after `fit`: any subset of those of then, with the same columns.
+) -> dict[str, ViewTable]:
+    """Validate views after `fit`: any subset of the views of `fit`, with the same columns.
 
     Parameters
     ----------
     views : dict, list or tuple of 2-D array-likes
-        A dict may leave views out or hold None for them; a list holds None for what is absent.
+        A dict may omit views or map them to None; a list has None for an absent view.
     names : sequence of str
         The names of the views at `fit`, in order.
     shapes : dict of str to (int, tuple of str or None)
-        Number of columns of every view at `fit`, and their names where known.
+        Number of columns of every view at `fit`, and their names if any.
 
     Returns
     -------
-    dict of str to Table
-        The views that are present, in the order of `fit`.
+    dict of str to ViewTable
+        The present views, in the order of `fit`.
     """
     pairs = dict(_pair_with_names(views, names))
     present = {name: view for name in names if (view := pairs.get(name)) is not None}
@@ -195,23 +195,22 @@ def check_known_tables(
     return tables
 
 
-def _check_table(name: str, view: Any) -> Table:
+def _check_table(name: str, view: Any) -> ViewTable:
     container = container_of(view)
     matrix: Any = matrix_of(name, view)
     if sparse.issparse(matrix):
         matrix = sparse.csr_array(matrix)  # type: ignore[call-overload]
-        check_numeric(name, matrix, view)
-    elif isinstance(matrix, StoredRows | LazyRows):
+    if isinstance(matrix, sparse.csr_array | StoredRows | LazyRows):
         check_numeric(name, matrix, view)
     else:
         matrix = check_view(name, matrix)
     if container == "anndata":
-        return Table(matrix, tuple(view.var_names), view.obs_names, container)
+        return ViewTable(matrix, tuple(view.var_names), view.obs_names, container)
     names = column_names(view)
-    columns = tuple(names) if names and all(isinstance(each, str) for each in names) else None
+    columns = tuple(names) if names and all(isinstance(column, str) for column in names) else None
     index = view.index if container == "pandas" else None
     device = view.device if container == "torch" else None
-    return Table(matrix, columns, index, container, device)
+    return ViewTable(matrix, columns, index, container, device)
 
 
 def _pair_with_names(views: Views, names: Sequence[str]) -> list[tuple[str, Any]]:
@@ -226,15 +225,15 @@ def _pair_with_names(views: Views, names: Sequence[str]) -> list[tuple[str, Any]
     if isinstance(views, Sequence) and not isinstance(views, str | bytes):
         if len(views) != len(names):
             raise ValueError(
-                f"Expected {len(names)} views, as at fit, but {len(views)} came. Write None in the "
+                f"Expected {len(names)} views, as at fit, but got {len(views)}. Write None in the "
                 f"place of an absent view, or pass a dict with some of {list(names)}."
             )
         return list(zip(names, views, strict=True))
-    return name_views(views)  # which says what is wrong with it
+    return name_views(views)  # raises
 
 
 def _check_columns(
-    name: str, table: Table, n_columns: int, columns: tuple[str, ...] | None
+    name: str, table: ViewTable, n_columns: int, columns: tuple[str, ...] | None
 ) -> None:
     if table.n_columns != n_columns:
         raise ValueError(

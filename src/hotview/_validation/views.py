@@ -1,4 +1,4 @@
-"""Views: named 2-D tables of numbers."""
+"""Validation of views, named 2-D arrays of numbers, and of labels."""
 
 import re
 import reprlib
@@ -17,14 +17,14 @@ from hotview._validation.columns import (
 )
 from hotview._validation.containers import matrix_of
 
-_LONGEST = 1000  # characters of a name
+_MAX_NAME_LENGTH = 1000
 
 
 def check_views(views: Views, *, aligned: bool = False) -> dict[str, Array]:
-    """Turn a collection of views into a dict of named 2-D numeric arrays, or say what is wrong.
+    """Convert a collection of views to a dict of named 2-D numeric arrays.
 
-    Arrays that are already fine are passed through without a copy, and nothing that the caller
-    owns is changed. Missing values (NaN) are left alone.
+    Valid arrays are returned without a copy; the caller's data is not changed. Missing values
+    (NaN) are kept.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def check_views(views: Views, *, aligned: bool = False) -> dict[str, Array]:
     Returns
     -------
     dict of str to ndarray
-        The views in the order they came, each of shape (n_rows, n_columns), its dtype kept.
+        The views in the given order, each of shape (n_rows, n_columns), its dtype kept.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def check_views(views: Views, *, aligned: bool = False) -> dict[str, Array]:
 
 
 def check_aligned(sizes: Mapping[str, int]) -> None:
-    """Refuse views of which not all have the same number of rows."""
+    """Check that all views have the same number of rows."""
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name!r}: {n}" for name, n in sizes.items())
         raise ValueError(
@@ -65,7 +65,7 @@ def check_aligned(sizes: Mapping[str, int]) -> None:
 
 
 def name_views(views: Views) -> list[tuple[str, Any]]:
-    """Pair every view with its name, refusing what is not a collection of named views."""
+    """Return (name, view) pairs; raise if `views` is not a collection of named views."""
     if isinstance(views, Mapping):
         pairs = list(views.items())
     elif isinstance(views, Sequence) and not isinstance(views, str | bytes):
@@ -82,7 +82,7 @@ def name_views(views: Views) -> list[tuple[str, Any]]:
 
 
 def can_be_saved(name: str) -> bool:
-    """Whether a name is one that a file can hold, and that leads no program elsewhere.
+    """Whether a name can be stored in files and used as a relative path.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def can_be_saved(name: str) -> bool:
     """
     parts = re.split(r"[/\\]", name)
     odd = any(c < " " or "\ud800" <= c <= "\udfff" for c in name)
-    return len(name) <= _LONGEST and parts[0] != "" and ".." not in parts and not odd
+    return len(name) <= _MAX_NAME_LENGTH and parts[0] != "" and ".." not in parts and not odd
 
 
 def _check_names(names: list[Any]) -> None:
@@ -105,35 +105,31 @@ def _check_names(names: list[Any]) -> None:
         if not can_be_saved(name):
             raise ValueError(
                 "Expected every view's name to be one that files can hold: at most "
-                f"{_LONGEST} characters, none of them a control character, no leading slash and no "
+                f"{_MAX_NAME_LENGTH} characters, no control character, no leading slash and no "
                 f"'..' between slashes; but one is {reprlib.repr(name)}. Rename it."
             )
     # A dict cannot repeat a key, but other mappings (multi-dicts, file readers) can.
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(
-            f"Expected every view to have its own name, but {twice} came more than once. "
+            f"Expected every view to have its own name, but {twice} occur more than once. "
             "Rename the repeated views."
         )
 
 
 def check_view(name: str, view: Any) -> Array:
-    """Check one view, any sparse one written out: 2-D, numeric, with rows and columns."""
+    """Validate one view and return it as a dense 2-D numeric array."""
     X = as_array(f"view {name!r}", matrix_of(name, view))
     if X.dtype.kind == "O" and (numbers := as_numbers(view)) is not None:
-        # What frames call missing is an object to numpy, as are numbers beside booleans.
-        X = numbers
+        X = numbers  # numpy makes objects of nulls, and of numbers beside booleans
     check_numeric(name, X, view)
     return X
 
 
 def check_numeric(name: str, X: Any, view: Any) -> None:
-    """Check that an array, dense or sparse, is 2-D, numeric, with rows and columns."""
+    """Check that a dense or sparse array is numeric, 2-D and not empty."""
     if X.dtype.kind not in NUMERIC_KINDS:
-        raise TypeError(
-            f"Expected view {name!r} to hold real numbers, but its dtype is {X.dtype}"
-            f"{_text_columns(view)}. {_remedy(X, view)}"
-        )
+        raise _not_numeric(name, X, view)
     if X.ndim != 2:
         raise ValueError(
             f"Expected view {name!r} to be 2-D (rows are individuals, columns are features), but "
@@ -148,33 +144,33 @@ def check_numeric(name: str, X: Any, view: Any) -> None:
             )
 
 
-def _remedy(X: Any, view: Any) -> str:
+def _not_numeric(name: str, X: Any, view: Any) -> TypeError:
+    remedy = "Encode text as numbers, then convert with .astype(float)."
     if view is None:
-        return "It is None: leave the view out, or give it rows."
-    if X.dtype.kind == "c":
-        return "Make the real and the imaginary part columns of their own."
-    return "Encode text as numbers, then convert with .astype(float)."
-
-
-def _text_columns(view: Any) -> str:
-    """Name the columns of a data frame that are not numeric, for the error message."""
-    if not column_names(view):
-        return ""
-    names = text_columns(view)
-    return f" (not numeric: {', '.join(map(repr, names))})" if names else " (mixed columns)"
+        remedy = "It is None: leave the view out, or give it rows."
+    elif X.dtype.kind == "c":
+        remedy = "Make the real and the imaginary part columns of their own."
+    columns = ""
+    if column_names(view):
+        text = ", ".join(map(repr, text_columns(view)))
+        columns = f" (not numeric: {text})" if text else " (mixed columns)"
+    return TypeError(
+        f"Expected view {name!r} to hold real numbers, but its dtype is {X.dtype}{columns}. "
+        f"{remedy}"
+    )
 
 
 def check_target(y: npt.ArrayLike, n_rows: int, *, what: str = "y") -> Array:
-    """Turn labels into a 1-D array with one entry per row, or say what is wrong.
+    """Convert labels to a 1-D array with one entry per row.
 
     Parameters
     ----------
     y : 1-D array-like
         The labels: numbers or text.
     n_rows : int
-        How many labels there must be.
+        Expected number of labels.
     what : str, default="y"
-        What they are called, for the error.
+        Name of the labels, for the error.
 
     Returns
     -------

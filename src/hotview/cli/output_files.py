@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hotview._files import check_output_path, whole_file
+from hotview._files import atomic_write, check_output_path
 from hotview.cli.runner import check_new_file
 
 __all__ = ["check_table_path", "make_folder", "write_table"]
@@ -82,7 +82,7 @@ def write_table(columns: Mapping[str, Any], path: Path) -> Path:
     from pyarrow import csv, parquet
 
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    with whole_file(path) as draft:
+    with atomic_write(path) as draft:
         if path.suffix.lower() == ".parquet":
             parquet.write_table(table, draft)
         else:

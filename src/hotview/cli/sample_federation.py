@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hotview._files import whole_file
+from hotview._files import atomic_write
 from hotview._types import Array, IntArray
 from hotview.cli.output_files import write_table
 from hotview.datasets import load_handwritten
@@ -95,6 +95,6 @@ def _columns(ids: Array, X: Array, rows: IntArray, name: str) -> Mapping[str, An
 
 
 def _write_text(path: Path, text: str) -> Path:
-    with whole_file(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(text, encoding="utf-8")
     return path

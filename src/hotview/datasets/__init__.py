@@ -1,4 +1,4 @@
-"""Data: the paper's datasets, synthetic views with known truth, the protocol, users' files."""
+"""The paper's datasets and its protocol, synthetic views, and readers of the user's files."""
 
 from hotview.datasets.caltech import load_caltech
 from hotview.datasets.files import read_views

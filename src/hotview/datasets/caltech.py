@@ -1,4 +1,4 @@
-"""Caltech-101 images seen through six descriptors: files that the user has, not in the package."""
+"""Caltech-101 images described by six feature sets, read from the user's files."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from hotview._validation import check_target, check_views
 #: The paper's table of views: name and number of columns, in the order of the published files.
 _COLUMNS = {"Gabor": 48, "WM": 40, "CENTRIST": 254, "HOG": 1984, "GIST": 512, "LBP": 928}
 
-#: Images of each category. All sizes differ, so a class is known by its size.
+#: Images of each category. All sizes differ, so that a size identifies the class.
 _CATEGORIES = {
     "Faces": 435,
     "Leopards": 200,
@@ -42,7 +42,7 @@ _CATEGORIES = {
 
 @dataclass(frozen=True)
 class _Published:
-    """What is known of a published file."""
+    """A published file and its checksum."""
 
     name: str
     n_rows: int
@@ -93,7 +93,7 @@ def load_caltech(n_classes: int, path: str | os.PathLike[str]) -> Bunch:
     The features are not in the package. The function reads the published ``Caltech101-7.mat``
     and ``Caltech101-20.mat`` (MATLAB 5 or 7.3), checks their shapes against the paper's table
     and their checksum, or reads ``caltech101_reextracted.npz``, which holds the same images with
-    the descriptors extracted again, and says so in ``source`` and ``DESCR``.
+    the descriptors extracted again, which ``source`` and ``DESCR`` state.
 
     Parameters
     ----------
@@ -113,8 +113,8 @@ def load_caltech(n_classes: int, path: str | os.PathLike[str]) -> Bunch:
         target : ndarray of int64
             The class, from 0, in the order of the labels in the file.
         target_names : list of str
-            The category of each class, known by its number of images; the label of the file
-            where that number is unknown.
+            The category of each class, identified by its number of images; the label of the
+            file if no category has that number.
         view_names : list of str
             The names of the views, in order.
         source : str
@@ -162,7 +162,7 @@ def load_caltech(n_classes: int, path: str | os.PathLike[str]) -> Bunch:
 
 
 def _find_file(path: Path, published: _Published) -> Path:
-    """Return the file that `path` is, or the best one in the folder that it is."""
+    """Return the file at `path`, or the preferred file in the folder at `path`."""
     candidates = [path / published.name, path / _REEXTRACTED] if path.is_dir() else [path]
     for file in candidates:
         if file.is_file():
@@ -195,21 +195,21 @@ def _read_reextracted(file: Path, n_classes: int) -> tuple[list[Array], Array]:
     with reading(file, _REEXTRACTED):
         archive = np.load(file, allow_pickle=False)
     with archive as stored:
-        wanted = [f"view_{s}" for s in range(len(_COLUMNS))]
-        missing = {*wanted, "y", "rows_7", "y_7"} - set(stored.files)
+        members = [f"view_{s}" for s in range(len(_COLUMNS))]
+        missing = {*members, "y", "rows_7", "y_7"} - set(stored.files)
         if missing:
             raise ValueError(
                 f"Expected {file} to hold {_REEXTRACTED}, but it lacks {sorted(missing)}. "
                 "Pass that file, or a folder that holds it."
             )
         rows, y = (stored["rows_7"], "y_7") if n_classes == 7 else (slice(None), "y")
-        return [stored[name][rows] for name in wanted], stored[y]
+        return [stored[name][rows] for name in members], stored[y]
 
 
 def _check_shapes(
     views: list[Array], labels: Array, n_classes: int, file: Path
 ) -> dict[str, Array]:
-    """Hold a file against the paper's table; return its views by name, as float32."""
+    """Compare shapes with the paper's table; return the views by name, as float32."""
     n_rows = _PUBLISHED[n_classes].n_rows
     expected = [(n_rows, n_columns) for n_columns in _COLUMNS.values()]
     shapes = [X.shape for X in views]
@@ -219,10 +219,10 @@ def _check_shapes(
             f"{file} holds {shapes}. Check that n_classes fits the file, and that it is complete."
         )
     check_target(labels, n_rows)
-    found = len(np.unique(labels))
-    if found != n_classes:
+    n_found = len(np.unique(labels))
+    if n_found != n_classes:
         raise ValueError(
-            f"Expected labels of {n_classes} classes, but {file} holds {found}. "
+            f"Expected labels of {n_classes} classes, but {file} holds {n_found}. "
             "Get the published file."
         )
     return {name: X.astype(np.float32) for name, X in zip(_COLUMNS, views, strict=True)}

@@ -1,22 +1,31 @@
-"""Views from the user's own files, whatever their format."""
+"""Read views from files of any supported format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hotview._messages import ParameterError
-from hotview.datasets.readers.arrays import as_view, read_mat_views, read_npy, read_npz
-from hotview.datasets.readers.delimited import open_delimited
+from hotview.datasets.readers.arrays import (
+    as_view,
+    read_h5ad,
+    read_h5mu,
+    read_mat_views,
+    read_npy,
+    read_npz,
+)
+from hotview.datasets.readers.delimited import TextTable
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.omics import read_h5ad, read_h5mu
-from hotview.datasets.readers.parquet import open_parquet
-from hotview.datasets.readers.sources import File, Source, list_files
-from hotview.datasets.readers.tables import Table, select
+from hotview.datasets.readers.parquet import ParquetTable
+from hotview.datasets.readers.tables import TableFile, select
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+Source: TypeAlias = AnyPath | Sequence[AnyPath] | Mapping[str, AnyPath]
 
 
 def read_views(
@@ -32,7 +41,7 @@ def read_views(
 ) -> dict[str, Matrix]:
     r"""Read views from files, each a table with a row per individual and a column per feature.
 
-    The end of a file's name says how it is read:
+    The end of a file's name determines its format:
 
     ========================================  ==================================================
     .csv, .tsv, .csv.gz, .tsv.gz              one view; empty cells, NA, NaN, null, … become NaN
@@ -45,8 +54,8 @@ def read_views(
     .h5ad, .h5mu (need ``hotview[omics]``)    one view, or a view per modality: its matrix ``X``
     ========================================  ==================================================
 
-    Nothing is ever unpickled or executed, no row and no column is left out unless asked for, and
-    what cannot be read as numbers is an error that names the file and the column.
+    Nothing is unpickled or executed, all rows and columns are read unless an option excludes them,
+    and values that are not numbers raise an error that names the file and the column.
 
     Parameters
     ----------
@@ -59,7 +68,7 @@ def read_views(
         and refuses a first line that holds only numbers. Without names the columns are called
         ``column_0``, ``column_1``, ….
     delimiter : str or None, default=None
-        Text tables: what separates cells. None is a comma in csv and a tab in tsv.
+        Text tables: separator of cells. None is a comma in csv and a tab in tsv.
     decimal : str, default="."
         Text tables: the decimal point.
     columns : sequence of str, dict of str to sequence of str, or None, default=None
@@ -70,17 +79,16 @@ def read_views(
         Text tables and parquet: columns to leave out, such as identifiers, labels and text.
         Each has to exist in at least one of the files.
     variables : sequence of str or None, default=None
-        npz, mat and h5mu: which arrays, variables or modalities are views; the others are not
-        looked at. None reads them all, and refuses what cannot be a view: an array that is not
+        npz, mat and h5mu: which arrays, variables or modalities are views; the others are
+        ignored. None reads them all, and raises if one cannot be a view: an array that is not
         2-D or not numeric and, in a mat file, a vector.
     mmap : bool, default=False
-        Whether views may stay on disk, for those that are larger than memory. npy: map float32
-        and float64 arrays into memory, read-only, instead of reading them. parquet: unpack a table
-        of more than 256 MB into a temporary file that is mapped, where Python puts such files
-        (``TMPDIR``; it must be on a disk), and that is gone when the view is. A row group is
-        unpacked when one of its rows is first asked for, and what only its values can tell is
-        an error then. Estimators take such a view as any other; ``X[rows]`` and
-        ``np.asarray(X)`` are arrays. Other formats are read.
+        Whether views may stay on disk, for views larger than memory. npy: map float32 and float64
+        arrays into memory, read-only. parquet: decompress a table of more than 256 MB into a
+        memory-mapped temporary file (in ``TMPDIR``, which must be on a disk) that is deleted with
+        the view. A row group is decompressed, and its values are checked, on the first access to
+        one of its rows. Estimators accept such views; ``X[rows]`` and ``np.asarray(X)`` are
+        arrays. Other formats are read into memory.
 
     Returns
     -------
@@ -112,9 +120,42 @@ def read_views(
     """
     options = Options(header, delimiter, decimal, columns, drop, variables, mmap)
     files = list_files(source, FORMATS)
-    _check_options(options, files)
+    if variables is not None and not any(file.ending in SEVERAL for file in files):
+        text = f"Expected files of several views, {', '.join(SEVERAL)}, but there are none. "
+        raise ParameterError(text, "Leave out {variables}.")
     _check_columns(options, files)
-    return _collect(files, options)
+    views: dict[str, Matrix] = {}
+    origin: dict[str, Path] = {}
+    for file in files:
+        for name, X in read_file(file, options):
+            if name in views:
+                raise ValueError(
+                    f"Two views are called {name!r}, from {origin[name]} and {file.path}. "
+                    f"Give them names in a dict: {{'a name': {str(file.path)!r}, …}}."
+                )
+            views[name], origin[name] = X, file.path
+    return views
+
+
+class File(NamedTuple):
+    """One file of a source.
+
+    Attributes
+    ----------
+    path : Path
+        Path of the file.
+    ending : str
+        End of its name, which determines the format: ``".csv.gz"``.
+    name : str
+        Name of its view if it holds a single one.
+    named_by_user : bool
+        Whether the user chose that name; else it is the file's name without its ending.
+    """
+
+    path: Path
+    ending: str
+    name: str
+    named_by_user: bool
 
 
 @dataclass(frozen=True)
@@ -147,11 +188,11 @@ class Options:
 
 _Named: TypeAlias = list[tuple[str, Matrix]]
 _Reader: TypeAlias = Callable[[File, Options], _Named]
-_Opener: TypeAlias = Callable[[Path, Options], Table]
+_Opener: TypeAlias = Callable[[Path, Options], TableFile]
 
 
-def _open_text(path: Path, options: Options, *, default_delimiter: str) -> Table:
-    return open_delimited(
+def _open_text(path: Path, options: Options, default_delimiter: str = ",") -> TableFile:
+    return TextTable(
         path,
         header=options.header,
         delimiter=options.delimiter,
@@ -160,26 +201,21 @@ def _open_text(path: Path, options: Options, *, default_delimiter: str) -> Table
     )
 
 
-_open_csv = partial(_open_text, default_delimiter=",")
-_open_tsv = partial(_open_text, default_delimiter="\t")
-
-#: Formats whose columns have names; they are opened first and read when all is known to be well.
+#: Formats with named columns; they are opened and checked before any of them is read.
 TABLES: dict[str, _Opener] = {
-    ".csv": _open_csv,
-    ".csv.gz": _open_csv,
-    ".tsv": _open_tsv,
-    ".tsv.gz": _open_tsv,
-    ".parquet": lambda path, options: open_parquet(path, mmap=options.mmap),
+    **dict.fromkeys((".csv", ".csv.gz"), _open_text),
+    **dict.fromkeys((".tsv", ".tsv.gz"), partial(_open_text, default_delimiter="\t")),
+    ".parquet": lambda path, options: ParquetTable(path, mmap=options.mmap),
 }
 
 
 def _read_table(file: File, options: Options) -> _Named:
     table = TABLES[file.ending](file.path, options)
-    wanted = select(table, options.columns_of(file.name), options.drop)
-    return [(file.name, as_view(table.read(wanted), str(file.path)))]
+    names = select(table, options.columns_of(file.name), options.drop)
+    return [(file.name, as_view(table.read(names), str(file.path)))]
 
 
-#: Every format, by the end of the file's name.
+#: Reader of every format, by the end of the file's name.
 FORMATS: dict[str, _Reader] = {
     **dict.fromkeys(TABLES, _read_table),
     ".npy": lambda file, options: [(file.name, read_npy(file.path, mmap=options.mmap))],
@@ -188,18 +224,12 @@ FORMATS: dict[str, _Reader] = {
     ".h5ad": lambda file, options: [(file.name, read_h5ad(file.path))],
     ".h5mu": lambda file, options: read_h5mu(file.path, variables=options.variables),
 }
+#: Formats of several views.
 SEVERAL = (".npz", ".mat", ".h5mu")
 
 
-def _check_options(options: Options, files: list[File]) -> None:
-    """Refuse options that no file can follow."""
-    if options.variables is not None and not any(f.ending in SEVERAL for f in files):
-        text = f"Expected files of several views, {', '.join(SEVERAL)}, but there are none. "
-        raise ParameterError(text, "Leave out {variables}.")
-
-
 def _check_columns(options: Options, files: list[File]) -> None:
-    """Refuse columns and views that are named in options and do not exist."""
+    """Raise if an option names a column or view that does not exist."""
     if options.columns is None and not options.drop:
         return
     tables = [file for file in files if file.ending in TABLES]
@@ -220,23 +250,8 @@ def _refuse_unknown(names: Iterable[str], known: list[str], message: str) -> Non
             raise ValueError(f"{message} {name!r}.{did_you_mean(name, dict.fromkeys(known))}")
 
 
-def _collect(files: list[File], options: Options) -> dict[str, Matrix]:
-    """Read the files, one after the other, into views of different names."""
-    views: dict[str, Matrix] = {}
-    origin: dict[str, Path] = {}
-    for file in files:
-        for name, X in read_file(file, options):
-            if name in views:
-                raise ValueError(
-                    f"Two views are called {name!r}, from {origin[name]} and {file.path}. "
-                    f"Give them names in a dict: {{'a name': {str(file.path)!r}, …}}."
-                )
-            views[name], origin[name] = X, file.path
-    return views
-
-
 def read_file(file: File, options: Options) -> _Named:
-    """Read the views of one file, under the name that the user gave it, if any."""
+    """Read the views of one file, under the user's name if it has one."""
     pairs = FORMATS[file.ending](file, options)
     if not pairs:
         raise ValueError(f"{file.path} holds no views.")
@@ -249,3 +264,77 @@ def read_file(file: File, options: Options) -> _Named:
             "Pass it without a name, or choose one view of it with {variables}.",
         )
     return [(file.name, pairs[0][1])]
+
+
+def list_files(source: Source, endings: Collection[str]) -> list[File]:
+    """Return the files of a source, which must exist and have a known ending.
+
+    Parameters
+    ----------
+    source : path, sequence of paths, or dict of str to path
+        The user's argument.
+    endings : collection of str
+        Known endings, with their dots.
+
+    Returns
+    -------
+    list of File
+        The files, in the given order.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "Blood.CSV.GZ")
+    ...     path.touch()
+    ...     file = list_files([path], endings=[".csv", ".csv.gz"])[0]
+    >>> file.name, file.ending
+    ('Blood', '.csv.gz')
+    """
+    if isinstance(source, str | os.PathLike):
+        source = [source]
+    if not isinstance(source, Sequence | Mapping):
+        raise TypeError(
+            f"Expected a path, a list of paths or a dict of names and paths, but got "
+            f"{type(source).__name__}."
+        )
+    if not source:
+        raise ValueError("Expected at least one file to read, but there is none.")
+    if isinstance(source, Mapping):
+        files = [
+            _find_file(Path(path), endings)._replace(name=name, named_by_user=True)
+            for name, path in source.items()
+        ]
+    else:
+        files = [_find_file(Path(path), endings) for path in source]
+    for file in files:
+        if not isinstance(file.name, str) or not file.name:
+            raise TypeError(
+                f"Expected the view of {file.path} to have a name that is text, but it is "
+                f"{file.name!r}. Name it in a dict: {{'a name': {str(file.path)!r}}}."
+            )
+    return files
+
+
+def _find_file(path: Path, endings: Collection[str]) -> File:
+    known = ", ".join(endings)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder. Pass its files, which may be {known}.")
+    ending = _ending(path, endings)
+    if not path.exists():
+        raise _missing(path, endings)
+    if not ending:
+        raise ValueError(f"{path} does not end in any of {known}, so its format is not known.")
+    return File(path, ending, path.name[: -len(ending)], named_by_user=False)
+
+
+def _ending(path: Path, endings: Collection[str]) -> str:
+    """Return the known ending of a file's name, or an empty string."""
+    return next((ending for ending in endings if path.name.lower().endswith(ending)), "")
+
+
+def _missing(path: Path, endings: Collection[str]) -> FileNotFoundError:
+    if not path.parent.is_dir():
+        return FileNotFoundError(f"There is no file {path}, nor a folder {path.parent}.")
+    beside = sorted(entry.name for entry in path.parent.iterdir() if _ending(entry, endings))
+    return FileNotFoundError(f"There is no file {path}.{did_you_mean(path.name, beside)}")

@@ -1,4 +1,4 @@
-"""Handwritten digits seen through six feature sets: the data that ships with the package."""
+"""Handwritten digits described by six feature sets, included in the package."""
 
 from importlib import resources
 

@@ -1,4 +1,4 @@
-"""Who is who: rows of several tables that belong to one individual, by their ids."""
+"""Link rows of several views that have the same id."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["LinkedRows", "align_rows", "link_rows"]
 
 @dataclass(frozen=True)
 class LinkedRows:
-    """Which rows of every view belong together.
+    """Rows of every view that are the same individuals.
 
     Parameters
     ----------
     ids : ndarray
-        Ids that all views have, in the order of the first view.
+        Ids of all views, in the order of the first view.
     linked : dict of str to ndarray of int64
-        Where these ids are in every view; the same place is the same individual.
+        Rows of these ids in every view.
     unaligned : dict of str to ndarray of int64
         The other rows of every view, in their order.
 
@@ -40,17 +40,17 @@ class LinkedRows:
 
 
 def link_rows(ids: Mapping[str, Sequence[object] | Array]) -> LinkedRows:
-    """Link rows whose id is found in all views.
+    """Link rows whose id occurs in all views.
 
     Parameters
     ----------
     ids : dict of str to sequence
-        The id of every row, by view: each has its own, none is missing.
+        The ids of the rows, by view: unique and not missing.
 
     Returns
     -------
     LinkedRows
-        Which rows are linked, and which are not.
+        Linked and unaligned rows.
 
     Examples
     --------
@@ -59,48 +59,46 @@ def link_rows(ids: Mapping[str, Sequence[object] | Array]) -> LinkedRows:
     >>> rows.ids.tolist(), rows.linked["scan"].tolist(), rows.unaligned["scan"].tolist()
     (['anna', 'carl'], [2, 0], [1])
     """
-    places = {view: _places(view, column) for view, column in ids.items()}
-    first, *others = places.values()
-    shared = [key for key in first if all(key in other for other in others)]
-    linked = {view: _numbers([where[key] for key in shared]) for view, where in places.items()}
+    row_of = {view: _rows_by_id(view, column) for view, column in ids.items()}
+    first, *others = row_of.values()
+    shared = [key for key in first if all(key in rows for rows in others)]
+    linked = {view: np.array([rows[key] for key in shared], int) for view, rows in row_of.items()}
     unaligned = {
-        view: np.setdiff1d(np.arange(len(where)), linked[view]) for view, where in places.items()
+        view: np.setdiff1d(np.arange(len(rows)), linked[view]) for view, rows in row_of.items()
     }
-    return LinkedRows(_as_array(shared), linked, unaligned)
+    return LinkedRows(_as_objects(shared), linked, unaligned)
 
 
 def align_rows(ids: Mapping[str, Sequence[object] | Array]) -> tuple[Array, dict[str, IntArray]]:
-    """Line up all individuals, whichever views they are in.
+    """Return all individuals of any view, and their row in every view.
 
     Parameters
     ----------
     ids : dict of str to sequence
-        The id of every row, by view: each has its own, none is missing.
+        The ids of the rows, by view: unique and not missing.
 
     Returns
     -------
     ids : ndarray
-        Everybody, in the order of the first view, then of the next.
+        Ids of all views, in the order of the first view, then of the next.
     rows : dict of str to ndarray of int64
         Their rows in every view, −1 where they are absent.
 
     Examples
     --------
     >>> from hotview.datasets.linking import align_rows
-    >>> everybody, rows = align_rows({"blood": ["anna", "bert"], "scan": ["carl", "anna"]})
-    >>> everybody.tolist(), rows["scan"].tolist()
+    >>> all_ids, rows = align_rows({"blood": ["anna", "bert"], "scan": ["carl", "anna"]})
+    >>> all_ids.tolist(), rows["scan"].tolist()
     (['anna', 'bert', 'carl'], [1, -1, 0])
     """
-    places = {view: _places(view, column) for view, column in ids.items()}
-    everybody = list(dict.fromkeys(key for where in places.values() for key in where))
-    rows = {
-        view: _numbers([where.get(key, -1) for key in everybody]) for view, where in places.items()
-    }
-    return _as_array(everybody), rows
+    row_of = {view: _rows_by_id(view, column) for view, column in ids.items()}
+    all_ids = list(dict.fromkeys(key for rows in row_of.values() for key in rows))
+    rows = {v: np.array([rows.get(key, -1) for key in all_ids], int) for v, rows in row_of.items()}
+    return _as_objects(all_ids), rows
 
 
-def _places(view: str, ids: Sequence[object] | Array) -> dict[object, int]:
-    """Where every id is; refuses ids that are missing or not unique."""
+def _rows_by_id(view: str, ids: Sequence[object] | Array) -> dict[object, int]:
+    """Return the row of every id; raise if an id is missing or repeated."""
     values: list[object] = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     missing = [i for i, value in enumerate(values) if value is None or value != value]
     if missing:
@@ -108,22 +106,18 @@ def _places(view: str, ids: Sequence[object] | Array) -> dict[object, int]:
             f"Expected every row of view {view!r} to have an id, but {len(missing)} have none, the "
             f"first being row {missing[0] + 1}. Give it one, or remove the row."
         )
-    where = {value: i for i, value in enumerate(values)}
-    if len(where) < len(values):
+    rows = {value: i for i, value in enumerate(values)}
+    if len(rows) < len(values):
         twice = [str(value) for value, n in Counter(values).items() if n > 1]
         raise ValueError(
             f"Expected every id once in view {view!r}, but {len(twice)} come more often: "
             f"{listed(twice)}. Keep one row of each, or make them columns of one row."
         )
-    return where
+    return rows
 
 
-def _numbers(places: list[int]) -> IntArray:
-    return np.array(places, dtype=np.int64)
-
-
-def _as_array(values: list[object]) -> Array:
-    """An array of the very objects: numpy would turn mixed ids into text."""
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found
+def _as_objects(values: list[object]) -> Array:
+    # np.array would turn mixed ids into text.
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

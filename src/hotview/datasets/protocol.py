@@ -1,4 +1,4 @@
-"""The paper's protocol: which rows train, which are labeled, and what loses its alignment."""
+"""The paper's protocol: random splits, and unaligned, unlabeled training rows."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from sklearn.utils import Bunch
 from hotview._types import Array, IntArray, RandomState, Views
 from hotview._validation import check_count, check_share, check_target, check_views
 
-#: Shares that add up to 1 on paper (0.7 + 0.2 + 0.1) miss it by this much at most in floats.
+#: Floating-point error of shares that add up to 1 (0.7 + 0.2 + 0.1).
 _ROUNDING = 1e-9
 
 _DESCR = """\
@@ -17,14 +17,14 @@ _DESCR = """\
 {labeled} training rows stay aligned and labeled (linked, target), the other {unlabeled} are
 shuffled independently in every view and lose their labels (unaligned); {validation} rows are
 for validation and {test} for the test, aligned and labeled.
-unaligned_target and rows hold the truth behind the shuffled rows, for evaluation only; paired
-holds the same rows still aligned, for methods that cannot do without.
+unaligned_target and rows hold the true labels and rows of the shuffled data, for evaluation
+only; paired holds the same rows still aligned, for methods that need alignment.
 """
 
 
 @dataclass(frozen=True)
 class Split:
-    """Which rows do what: a partition of 0, …, n − 1, every part in random order.
+    """A partition of the rows 0, …, n − 1, every part in random order.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Split:
     validation : ndarray of int64
         Rows for choosing settings.
     test : ndarray of int64
-        Rows for the final number.
+        Rows for the reported score.
 
     Examples
     --------
@@ -114,10 +114,10 @@ def unalign(
     train: float = 0.6,
     validation: float = 0.2,
 ) -> Bunch:
-    """Take aligned, labeled views apart as the paper does: a few rows stay linked, the rest not.
+    """Remove the alignment of most rows of aligned, labeled views, as in the paper.
 
     The rows are split by `split_rows`. The unlabeled training rows are then shuffled in every
-    view on its own, so that nothing says which rows of two views belong together. One generator,
+    view independently, so that their correspondence is lost. One generator,
     ``numpy.random.default_rng(random_state)``, draws first the split and then, in the order of
     the views, ``rows[name] = split.unlabeled[generator.permutation(n_unlabeled)]``; the split is
     thus the one of `split_rows` with the same seed.
@@ -156,9 +156,9 @@ def unalign(
         validation, validation_target, test, test_target : dict of str to ndarray, and ndarray
             Aligned rows and their labels.
         split : Split
-            Which rows went where.
+            The split of the rows.
         DESCR : str
-            What was done, in words.
+            Description of the split.
 
     Examples
     --------
@@ -192,7 +192,14 @@ def unalign(
         test=_take(arrays, split.test),
         test_target=labels[split.test],
         split=split,
-        DESCR=_describe(split, n, len(arrays)),
+        DESCR=_DESCR.format(
+            n=n,
+            n_views=len(arrays),
+            labeled=len(split.labeled),
+            unlabeled=m,
+            validation=len(split.validation),
+            test=len(split.test),
+        ),
     )
 
 
@@ -211,31 +218,23 @@ def _part_sizes(
         )
     n_train = round(train * n)
     n_labeled = round(labeled * n_train)
-    # Without a test share, rounding must not leave a row over for the test.
+    # Without a test share, rounding must not leave a row for the test.
     n_validation = round(validation * n) if test > _ROUNDING else n - n_train
-    n_test = n - n_train - n_validation
-    _check_nonempty("train", train, n_train, n)
-    _check_nonempty("labeled", labeled, n_labeled, n)
-    _check_nonempty("unlabeled (1 − labeled)", 1.0 - labeled, n_train - n_labeled, n)
-    _check_nonempty("validation", validation, n_validation, n)
-    _check_nonempty("test (1 − train − validation)", test, n_test, n)
+    for part, share, size in (
+        ("train", train, n_train),
+        ("labeled", labeled, n_labeled),
+        ("unlabeled (1 − labeled)", 1.0 - labeled, n_train - n_labeled),
+        ("validation", validation, n_validation),
+        ("test (1 − train − validation)", test, n - n_train - n_validation),
+    ):
+        if share > _ROUNDING and size < 1:
+            raise ValueError(
+                f"Expected at least one row in every part with a positive share, but of {n} rows "
+                f"the part {part}, a share of {share:.6g}, gets none. "
+                "Pass more rows, or a larger share, or leave the part out."
+            )
     return n, n_train, n_labeled, n_validation
-
-
-def _check_nonempty(part: str, share: float, size: int, n: int) -> None:
-    if share > _ROUNDING and size < 1:
-        raise ValueError(
-            f"Expected at least one row in every part that was asked for, but of {n} rows the "
-            f"part {part}, a share of {share:.6g}, gets none. "
-            "Pass more rows, or a larger share, or leave the part out."
-        )
 
 
 def _take(arrays: dict[str, Array], rows: IntArray) -> dict[str, Array]:
     return {name: X[rows] for name, X in arrays.items()}
-
-
-def _describe(split: Split, n: int, n_views: int) -> str:
-    parts = ("labeled", "unlabeled", "validation", "test")
-    sizes = {part: len(getattr(split, part)) for part in parts}
-    return _DESCR.format(n=n, n_views=n_views, **sizes)

@@ -1,4 +1,4 @@
-"""Synthetic unaligned views whose truth is known: groups of views, latent rows, who is who."""
+"""Synthetic unaligned views with known groups of views, latent factors and individuals."""
 
 import math
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def make_views(
     labeled: float = 0.0,
     random_state: RandomState = None,
 ) -> Bunch:
-    """Make views of one population whose rows do not correspond, with the truth behind them.
+    """Generate unaligned views of one population, with their true groups, classes and latents.
 
     View s of group g shows individual i of class k as the row::
 
@@ -57,8 +57,8 @@ def make_views(
     class centers μ_gk (the closest two are ``class_sep`` apart), within-class spreads σ_gk from
     0.5 to 1, axes a_g (falling geometrically from 1 to 0.25 in the first group, 0.75 in the last)
     and tail p_g (0.4 two-sided, 1 Gaussian, 1.6 heavy, in turn). The latent rows of a group are
-    then centered and scaled to unit mean variance over the population, so that no group is told
-    by its scale. Given the class, the factors of different groups are independent.
+    then centered and scaled to unit mean variance over the population, so that groups do not
+    differ in scale. Given the class, the factors of different groups are independent.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def make_views(
     n_views : int, default=6
         Number of views, junk views not counted.
     n_groups : int, default=2
-        Number of groups of views; the views are dealt out evenly, in order.
+        Number of groups of views, of equal sizes and in order.
     n_classes : int, default=4
         Number of classes.
     n_latent : int, default=4
@@ -76,7 +76,7 @@ def make_views(
         Columns of every view, or of each view (junk views last); at least `n_latent`.
     class_weights : None, sequence or matrix of float, default=None
         Shares of the classes: equal, the same in every view, or one row per view (junk views
-        last). Counts are exact: largest remainders, nothing random. Linked rows use the mean.
+        last). Counts are not random: they follow the largest remainders. Linked rows use the mean.
     class_sep : float, default=3.0
         Distance of the two closest class centers, in units where the spread within a class is
         from 0.5 to 1 (before the axes decay).
@@ -92,7 +92,7 @@ def make_views(
         Number of additional individuals who are in every view, aligned and labeled, as a share
         of the rows of the smallest view.
     random_state : int, numpy Generator or None, default=None
-        Seed of everything random.
+        Seed of the random number generator.
 
     Returns
     -------
@@ -112,11 +112,11 @@ def make_views(
             The latent rows behind the rows of every view, unaligned and aligned; a junk view has
             0 latent columns.
         individuals, linked_individuals : dict of ndarray of int64, and ndarray of int64
-            Who is behind every row: equal numbers are the same individual.
+            The individual of every row: equal numbers are the same individual.
         view_names : list of str
             The names of the views.
         DESCR : str
-            What was made, in words.
+            Description of the data.
 
     Examples
     --------
@@ -129,7 +129,9 @@ def make_views(
     >>> data.linked_target.shape
     (20,)
     """
-    n_total = _count_views(n_views, n_groups, n_junk)
+    check_count("n_groups", n_groups)
+    check_count("n_views", n_views, at_least=n_groups)
+    n_total = n_views + check_count("n_junk", n_junk, at_least=0)
     check_count("n_classes", n_classes)
     check_count("n_latent", n_latent)
     noise = check_share("noise", noise)
@@ -142,9 +144,9 @@ def make_views(
     rng = np.random.default_rng(random_state)
     classes = _draw_classes(members.max(axis=0), rng)
     linked_classes = _draw_classes(_apportion(n_linked, shares.mean(axis=0)), rng)
-    everyone = np.concatenate([classes, linked_classes])
-    latents = _draw_latents(everyone, n_groups, n_classes, n_latent, class_sep, rng)
-    linked = np.arange(len(classes), len(everyone), dtype=np.int64)
+    all_classes = np.concatenate([classes, linked_classes])
+    latents = _draw_latents(all_classes, n_groups, n_classes, n_latent, class_sep, rng)
+    linked = np.arange(len(classes), len(all_classes), dtype=np.int64)
 
     groups = np.full(n_total, -1, dtype=np.int64)
     groups[:n_views] = np.arange(n_views) * n_groups // n_views
@@ -152,29 +154,17 @@ def make_views(
     for s, (group, D) in enumerate(zip(groups, columns, strict=True)):
         X = _observe(latents[group], D, n_latent, noise, nonlinear, rng)
         rows = _draw_members(classes, members[s], rng)
-        _add_view(data, f"view_{s}", X, latents[group], everyone, rows, linked)
+        name, z = f"view_{s}", latents[group]
+        data.views[name] = X[rows].astype(np.float32)
+        data.linked[name] = X[linked].astype(np.float32)
+        data.latent[name] = z[rows].astype(np.float32)
+        data.linked_latent[name] = z[linked].astype(np.float32)
+        data.target[name] = all_classes[rows]
+        data.individuals[name] = rows
     data.update(linked_target=linked_classes, linked_individuals=linked)
     data.update(view_groups=groups, view_names=list(data.views))
     data.DESCR = _DESCR.format(n_views, n_groups, n_junk, n_classes, n_linked)
     return data
-
-
-def _add_view(
-    data: Bunch,
-    name: str,
-    X: Array,
-    z: Array,
-    classes: IntArray,
-    rows: IntArray,
-    linked: IntArray,
-) -> None:
-    """File what view `name` shows of the individuals in `rows`, and the truth behind it."""
-    data.views[name] = X[rows].astype(np.float32)
-    data.linked[name] = X[linked].astype(np.float32)
-    data.latent[name] = z[rows].astype(np.float32)
-    data.linked_latent[name] = z[linked].astype(np.float32)
-    data.target[name] = classes[rows]
-    data.individuals[name] = rows
 
 
 def _draw_classes(members: IntArray, rng: np.random.Generator) -> IntArray:
@@ -205,7 +195,7 @@ def _draw_latents(
         e = _draw_noise(_TAILS[group % len(_TAILS)], (len(classes), n_latent), rng)
         a = np.geomspace(1.0, last_axis, n_latent)
         latents.append(_normalize(a * (mu[classes] + sigma[classes] * e)))
-    # Index −1, the group of junk views: nothing is behind them.
+    # Index −1, the group of junk views, has no latent factors.
     return [*latents, np.empty((len(classes), 0))]
 
 
@@ -218,8 +208,8 @@ def _draw_centers(
             f"Expected class_sep to be a distance, finite and at least 0, but it is {class_sep!r}. "
             "Classes overlap at 1 and hardly do at 5."
         )
-    # Of 32 random constellations the most even one: with a single draw two classes can nearly
-    # coincide, and scaling them apart would send all others far away.
+    # Keep the most even of 32 draws: with a single draw two classes can nearly coincide, and
+    # scaling them apart would move all others far away.
     draws = rng.standard_normal((32, n_classes, n_latent))
     first, second = np.triu_indices(n_classes, k=1)
     if len(first) == 0:
@@ -246,22 +236,17 @@ def _observe(
     nonlinear: bool,
     rng: np.random.Generator,
 ) -> Array:
-    """Show latent rows through one view: x = √(1 − noise) A z + √(noise n_latent / D) ε."""
+    """Return the rows of one view: x = √(1 − noise) A z + √(noise n_latent / D) ε."""
     epsilon = rng.standard_normal((len(z), n_columns)) * math.sqrt(n_latent / n_columns)
     if z.shape[1] == 0:  # a junk view
         return epsilon
     if nonlinear:
-        z = _normalize(_bend(z, rng))
+        for _ in range(_LAYERS):
+            R = _draw_orthonormal(n_latent, n_latent, rng)
+            z = z + _BEND * np.sin(z @ R + rng.uniform(0, 2 * np.pi, size=n_latent))
+        z = _normalize(z)
     A = _draw_orthonormal(n_columns, n_latent, rng)
     return math.sqrt(1 - noise) * z @ A.T + math.sqrt(noise) * epsilon
-
-
-def _bend(z: Array, rng: np.random.Generator) -> Array:
-    """Bend latent rows smoothly; each layer has an inverse, because its sine term contracts."""
-    for _ in range(_LAYERS):
-        R = _draw_orthonormal(z.shape[1], z.shape[1], rng)
-        z = z + _BEND * np.sin(z @ R + rng.uniform(0, 2 * np.pi, size=z.shape[1]))
-    return z
 
 
 def _draw_orthonormal(n_rows: int, n_columns: int, rng: np.random.Generator) -> Array:
@@ -302,13 +287,6 @@ def _class_shares(class_weights: npt.ArrayLike | None, n_classes: int, n_total: 
             f"{weights.tolist()}. Write 0 only for a class that a view does not have."
         )
     return np.broadcast_to(weights / weights.sum(axis=-1, keepdims=True), (n_total, n_classes))
-
-
-def _count_views(n_views: int, n_groups: int, n_junk: int) -> int:
-    """Check the numbers of views and groups; return the number of views, junk included."""
-    check_count("n_groups", n_groups)
-    check_count("n_views", n_views, at_least=n_groups)
-    return n_views + check_count("n_junk", n_junk, at_least=0)
 
 
 def _count_linked(labeled: float, smallest: int) -> int:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import hotview
 from hotview._types import Array, IntArray, View, Views
-from hotview._validation import Table, check_choice, check_known_tables
+from hotview._validation import ViewTable, check_choice, check_known_tables
 from hotview.estimators.checkpointing import begin_fit, check_same_fit, explained_loss
 from hotview.estimators.distributed_checks import check_same_everywhere
 from hotview.estimators.fit import fit_views
@@ -248,13 +248,13 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         n = U.out_features if space == "common" else U.in_features
         return [f"{view}_{j}" for j in range(n * len(self.networks_))]
 
-    def _encode(self, name: str, table: Table, space: str) -> Any:
+    def _encode(self, name: str, table: ViewTable, space: str) -> Any:
         rows = self._rows({name: table})
         s = self.view_names_.index(name)
         Y = encode_rows(self.networks_, s, rows[s], space)
         return wrap_rows(output_container(self), Y, self._feature_names(name, space), table)
 
-    def _check(self, Xs: Views) -> dict[str, Table]:
+    def _check(self, Xs: Views) -> dict[str, ViewTable]:
         """Views that come after `fit`, checked against those of then."""
         check_is_fitted(self)
         tables = check_known_tables(Xs, self.view_names_, self._shapes)
@@ -266,7 +266,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _device(self) -> torch.device:
         return next(self.network_.maps.parameters()).device
 
-    def _rows(self, tables: Mapping[str, Table]) -> dict[int, ViewRows]:
+    def _rows(self, tables: Mapping[str, ViewTable]) -> dict[int, ViewRows]:
         columns, device = self._columns, self._device
         return {
             self.view_names_.index(name): ViewRows([table], columns[name], device, once=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hotview._files import check_output_path
 from hotview._types import Array
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.estimators.inputs import FitInputs, Validation
 from hotview.estimators.labels import Labels
 from hotview.estimators.parameters import encoders_of, pick_device
@@ -214,7 +214,7 @@ def _hash_validation(validation: Validation) -> str:
     return repr((tables, _hash(validation.target), rows))
 
 
-def _hash_table(table: Table) -> str:
+def _hash_table(table: ViewTable) -> str:
     digest = hashlib.sha256(repr(table.columns).encode())
     for _, X in chunks(table):
         digest.update(X.dtype.str.encode())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hotview._types import Array
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.estimators.inputs import FitInputs
 from hotview.training.process_group import ProcessGroup
 
@@ -64,14 +64,14 @@ def _tell(task: FitInputs) -> dict[str, str]:
     return told
 
 
-def _tell_tables(kind: str, tables: Mapping[str, Table]) -> dict[str, str]:
+def _tell_tables(kind: str, tables: Mapping[str, ViewTable]) -> dict[str, str]:
     return {
         f"{kind} of view {name!r}": f"{t.n_rows} × {t.n_columns}, {_hash(_look_at(t))}"
         for name, t in tables.items()
     }
 
 
-def _look_at(table: Table) -> Array:
+def _look_at(table: ViewTable) -> Array:
     """Rows from everywhere, or, where single ones are slow to read, the first or none."""
     n = min(_LOOKED_AT, table.n_rows)
     if table.is_lazy:  # a file of which every process unpacks its own stretch, and no more

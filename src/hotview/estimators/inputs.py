@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from hotview._types import Array, IntArray, Views
-from hotview._validation import Table, check_aligned_tables, check_known_tables, check_tables
+from hotview._validation import ViewTable, check_aligned_tables, check_known_tables, check_tables
 from hotview.estimators.inference import Fusion
 from hotview.estimators.labels import Labels
 from hotview.losses import Coupling
@@ -44,15 +44,15 @@ class Source:
     ----------
     names : list of str
         The views.
-    linked : dict of str to Table
+    linked : dict of str to ViewTable
         Tables whose row i is one individual in all views; empty, or one per view.
-    unaligned : dict of str to Table
+    unaligned : dict of str to ViewTable
         Tables of other individuals, of some or all views.
     """
 
     names: list[str]
-    linked: Mapping[str, Table]
-    unaligned: Mapping[str, Table]
+    linked: Mapping[str, ViewTable]
+    unaligned: Mapping[str, ViewTable]
 
     @property
     def n_linked(self) -> int:
@@ -65,7 +65,7 @@ class Source:
         first = {name: self.tables(name)[0] for name in self.names}
         return {name: (table.n_columns, table.columns) for name, table in first.items()}
 
-    def tables(self, name: str) -> list[Table]:
+    def tables(self, name: str) -> list[ViewTable]:
         """The tables of one view, linked rows first."""
         return [tables[name] for tables in (self.linked, self.unaligned) if name in tables]
 
@@ -246,7 +246,7 @@ class Validation:
 
     Parameters
     ----------
-    tables : dict of str to Table
+    tables : dict of str to ViewTable
         Some or all views.
     target : ndarray of int64
         The true classes; −1 for a class that training does not know.
@@ -254,7 +254,7 @@ class Validation:
         Which rows of the tables; None takes all.
     """
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, ViewTable]
     target: IntArray
     rows: IntArray | None = None
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.multiclass import type_of_target
 
 from hotview._types import Array, IntArray
-from hotview._validation import Table, check_aligned_tables, check_target
+from hotview._validation import ViewTable, check_aligned_tables, check_target
 
 __all__ = [
     "Labels",
@@ -49,7 +49,7 @@ def encode_labels(
     y: Any,
     n_linked: int,
     unaligned_y: Mapping[str, Any] | None,
-    unaligned: Mapping[str, Table],
+    unaligned: Mapping[str, ViewTable],
     marker: Any,
 ) -> Labels:
     """Find the classes, and number them.
@@ -62,7 +62,7 @@ def encode_labels(
         How many there are.
     unaligned_y : dict of str to array-like, or None
         Labels of some views' unaligned rows.
-    unaligned : dict of str to Table
+    unaligned : dict of str to ViewTable
         The unaligned rows.
     marker : object
         What stands for no label, beside NaN and None; None for nothing else.

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn import get_config
 
 from hotview._types import Array
-from hotview._validation import Table, check_choice
+from hotview._validation import ViewTable, check_choice
 
 __all__ = ["CONTAINERS", "output_container", "wrap_rows"]
 
@@ -21,7 +21,7 @@ def output_container(estimator: Any) -> str:
     return check_choice("transform_output", own or get_config()["transform_output"], CONTAINERS)
 
 
-def wrap_rows(container: str, X: Array, names: list[str], table: Table) -> Any:
+def wrap_rows(container: str, X: Array, names: list[str], table: ViewTable) -> Any:
     """Rows in the container that was asked for, or by default in the one that they came in.
 
     A pandas frame keeps the index that came in. An AnnData, which could not hold features without
@@ -35,7 +35,7 @@ def wrap_rows(container: str, X: Array, names: list[str], table: Table) -> Any:
         The rows.
     names : list of str
         Names of their columns.
-    table : Table
+    table : ViewTable
         What came in.
 
     Returns
@@ -47,31 +47,31 @@ def wrap_rows(container: str, X: Array, names: list[str], table: Table) -> Any:
     return _WRAP[wanted](X, names, table)
 
 
-def _as_pandas(X: Array, names: list[str], table: Table) -> Any:
+def _as_pandas(X: Array, names: list[str], table: ViewTable) -> Any:
     import pandas as pd
 
     return pd.DataFrame(X, index=table.index, columns=names, copy=False)
 
 
-def _as_polars(X: Array, names: list[str], table: Table) -> Any:
+def _as_polars(X: Array, names: list[str], table: ViewTable) -> Any:
     import polars as pl
 
     return pl.DataFrame(X, schema=names)
 
 
-def _as_pyarrow(X: Array, names: list[str], table: Table) -> Any:
+def _as_pyarrow(X: Array, names: list[str], table: ViewTable) -> Any:
     import pyarrow as pa
 
     return pa.table(dict(zip(names, X.T, strict=True)))
 
 
-def _as_tensor(X: Array, names: list[str], table: Table) -> Any:
+def _as_tensor(X: Array, names: list[str], table: ViewTable) -> Any:
     import torch
 
     return torch.from_numpy(X).to(table.device)
 
 
-_WRAP: dict[str, Callable[[Array, list[str], Table], Any]] = {
+_WRAP: dict[str, Callable[[Array, list[str], ViewTable], Any]] = {
     "numpy": lambda X, names, table: X,
     "pandas": _as_pandas,
     "anndata": _as_pandas,

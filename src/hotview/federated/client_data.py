@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hotview._types import Array, IntArray
-from hotview._validation import Table, check_choice, check_tables
+from hotview._validation import ViewTable, check_choice, check_tables
 from hotview.training.columns import Columns, scan_tables
 
 __all__ = ["Holdings", "digest_of_ids", "hold"]
@@ -24,7 +24,7 @@ class Holdings:
     ----------
     name : str
         Of the organization, which is that of its view.
-    table : Table
+    table : ViewTable
         Its rows.
     columns : Columns
         How they are standardized.
@@ -49,7 +49,7 @@ class Holdings:
     """
 
     name: str
-    table: Table
+    table: ViewTable
     columns: Columns
     linked: IntArray
     labels: Array

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hotview._archive import Kind, read_archive, write_archive
+from hotview._archive import FileFormat, read_archive, write_archive
 from hotview._types import Array
 from hotview.federated.agreement import Agreement
 from hotview.federated.messages import Message
@@ -19,7 +19,7 @@ from hotview.training.recorder import History
 
 __all__ = ["Joint", "Stage", "read_stage", "write_stage"]
 
-_CHECKPOINT = Kind("hotview federation", 1, "a checkpoint", "Delete it to begin anew.")
+_CHECKPOINT = FileFormat("hotview federation", 1, "a checkpoint", "Delete it to begin anew.")
 
 
 @dataclass
@@ -146,7 +146,7 @@ def read_stage(path: Path, settings: Settings, names: list[str]) -> tuple[Stage,
         State of the coupling.
     """
     archive = read_archive(path, _CHECKPOINT)
-    facts, tensors = archive.facts, archive.tensors
+    facts, tensors = archive.metadata, archive.tensors
     try:
         _check_same(path, facts, settings, names)
         joint = Joint(
@@ -173,7 +173,7 @@ def read_stage(path: Path, settings: Settings, names: list[str]) -> tuple[Stage,
             {k: x.numpy() for k, x in _part(tensors, "shared.").items()},
         )
     except (KeyError, TypeError) as error:
-        raise _CHECKPOINT.refuse(path, f"its parts do not fit ({error})") from error
+        raise _CHECKPOINT.error(path, f"its parts do not fit ({error})") from error
     return stage, _part(tensors, "center.")
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hotview._files import whole_file
+from hotview._files import atomic_write
 from hotview.federated.joint import Joint
 
 __all__ = ["write_outcome"]
@@ -44,5 +44,5 @@ def write_outcome(path: Path, joint: Joint) -> None:
         "dropped": joint.dropped,
         "history": list(joint.history),
     }
-    with whole_file(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

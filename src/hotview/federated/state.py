@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._archive import Kind, read_archive, write_archive
+from hotview._archive import FileFormat, read_archive, write_archive
 from hotview._types import Array, IntArray
 from hotview.federated.learner import Learner, Report
 from hotview.federated.messages import Message
@@ -20,7 +20,9 @@ from hotview.training.checkpoint import optimizer_state, set_optimizer
 
 __all__ = ["Standing", "read_standing", "write_standing"]
 
-_KIND = Kind("hotview federated state", 1, "a state", "Delete it, and begin the training anew.")
+_KIND = FileFormat(
+    "hotview federated state", 1, "a state", "Delete it, and begin the training anew."
+)
 _PICKS = ("rows", "own", "linked")
 
 
@@ -168,7 +170,7 @@ def read_standing(path: Path) -> tuple[Standing, dict[str, Tensor]]:
         For `Standing.put_back`.
     """
     archive = read_archive(path, _KIND)
-    tensors, facts = archive.tensors, archive.facts
+    tensors, facts = archive.tensors, archive.metadata
     try:
         picks = {k: tensors[f"pick.{k}"].numpy() for k in _PICKS}
         report = Report(facts["round"], **picks, sent=_part(tensors, "sent."))
@@ -194,7 +196,7 @@ def read_standing(path: Path) -> tuple[Standing, dict[str, Tensor]]:
         )
         standing._random = facts["random"]
     except (KeyError, TypeError, ValueError) as error:
-        raise _KIND.refuse(path, f"its parts do not fit ({error})") from error
+        raise _KIND.error(path, f"its parts do not fit ({error})") from error
     return standing, tensors
 
 

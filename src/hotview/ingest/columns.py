@@ -13,7 +13,7 @@ from hotview._lazy import LazyRows
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
-from hotview.datasets.readers.tables import Table, refuse_index
+from hotview.datasets.readers.tables import TableFile, refuse_index
 
 __all__ = ["RULE", "Column", "EncodedTable", "ViewColumns", "choose_columns", "encode_table"]
 
@@ -97,13 +97,13 @@ class ViewColumns:
 
 
 def choose_columns(
-    table: Table, leave_out: Collection[str], categorical: Collection[str]
+    table: TableFile, leave_out: Collection[str], categorical: Collection[str]
 ) -> ViewColumns:
     """Classify the columns of a table as numeric or categorical.
 
     Parameters
     ----------
-    table : Table
+    table : TableFile
         The table, opened.
     leave_out : collection of str
         Columns that are no features; they need not exist.
@@ -130,7 +130,7 @@ def choose_columns(
     return ViewColumns(columns, sum(column.width for column in columns))
 
 
-def _refuse_few_words(table: Table, cells: Mapping[str, Sequence[str | None]]) -> None:
+def _refuse_few_words(table: TableFile, cells: Mapping[str, Sequence[str | None]]) -> None:
     """Raise if a few cells of a numeric column are text: these are mistakes."""
     for name, column in cells.items():
         known = [(row, cell) for row, cell in enumerate(column, start=1) if cell is not None]
@@ -147,7 +147,7 @@ def _refuse_few_words(table: Table, cells: Mapping[str, Sequence[str | None]]) -
 
 
 def _refuse_free_text(
-    table: Table, cells: Mapping[str, Sequence[str | None]], values: Mapping[str, Sequence[str]]
+    table: TableFile, cells: Mapping[str, Sequence[str | None]], values: Mapping[str, Sequence[str]]
 ) -> None:
     """Raise if text columns are not categorical, naming all such columns at once."""
     free = {
@@ -192,12 +192,12 @@ class EncodedTable:
     unseen: dict[str, list[str]]
 
 
-def encode_table(table: Table, view: ViewColumns) -> EncodedTable:
+def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
     """Encode a table, whatever the order of its columns.
 
     Parameters
     ----------
-    table : Table
+    table : TableFile
         The table, opened.
     view : ViewColumns
         Its columns.

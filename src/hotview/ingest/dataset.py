@@ -195,14 +195,11 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
 
 def _check_column_names(files: DatasetFiles, opened: Sequence[OpenView]) -> None:
     known = [name for view in opened if view.table is not None for name in view.table.names]
-    for names, remedy in (
-        (files.drop, " Correct {drop}."),
-        (files.categorical, " Correct {categorical}."),
-    ):
-        for name in names:
-            if name not in known:
-                hint = did_you_mean(name, dict.fromkeys(known))
-                raise ParameterError(f"No table has a column {name!r}.{hint}", remedy)
+    for parameter, names in (("drop", files.drop), ("categorical", files.categorical)):
+        if unknown := [name for name in names if name not in known]:
+            hint = did_you_mean(unknown[0], dict.fromkeys(known))
+            text = f"No table has a column {unknown[0]!r}.{hint}"
+            raise ParameterError(text, f" Correct {{{parameter}}}.")
 
 
 def _read_labels(

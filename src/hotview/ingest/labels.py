@@ -12,7 +12,7 @@ import numpy as np
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
-from hotview.datasets.readers.tables import Table
+from hotview.datasets.readers.tables import TableFile
 from hotview.ingest.tables import OpenView
 
 __all__ = [
@@ -37,7 +37,7 @@ class LabelSource:
 
     Parameters
     ----------
-    table : Table or None
+    table : TableFile or None
         A table of labels; None for a label column in the views' tables.
     label_column : str
         Column of labels.
@@ -47,18 +47,18 @@ class LabelSource:
         Cell that marks a row without a label, in addition to empty cells.
     """
 
-    table: Table | None
+    table: TableFile | None
     label_column: str
     id_column: str | None = None
     unlabeled_marker: str | None = None
 
-    def read(self, table: Table) -> list[str | None]:
+    def read(self, table: TableFile) -> list[str | None]:
         """Return the labels of a table as text."""
         cells = _read_column(table, self.label_column, "labels")
         return [None if cell == self.unlabeled_marker else cell for cell in cells]
 
 
-def _read_column(table: Table, name: str, content: str) -> list[str | None]:
+def _read_column(table: TableFile, name: str, content: str) -> list[str | None]:
     if name not in table.names:
         hint = did_you_mean(name, table.names)
         raise ValueError(f"{table.path} has no column {name!r} of {content}.{hint}")
@@ -125,7 +125,7 @@ def find_labels(
 
 
 def _pair(
-    table: Table, ids: Sequence[str | None], cells: Sequence[str | None]
+    table: TableFile, ids: Sequence[str | None], cells: Sequence[str | None]
 ) -> dict[str, str | None]:
     labels: dict[str, str | None] = {}
     for row, (key, cell) in enumerate(zip(ids, cells, strict=True), start=1):

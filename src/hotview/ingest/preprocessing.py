@@ -14,7 +14,7 @@ from hotview.datasets.files import Options
 from hotview.datasets.linking import align_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.tables import Table
+from hotview.datasets.readers.tables import TableFile
 from hotview.ingest.columns import Column, ViewColumns, encode_table
 from hotview.ingest.tables import OpenView, open_table, open_views, row_ids
 
@@ -138,7 +138,7 @@ def read_rows(
 
 def open_id_files(
     files: Mapping[str, str], views: Sequence[str], options: Options
-) -> dict[str, Table]:
+) -> dict[str, TableFile]:
     """Open the tables that hold ids of views."""
     for name in files:
         if name not in views:
@@ -151,7 +151,7 @@ def _read_rows(
     view: OpenView,
     columns: ViewColumns,
     preprocessing: Preprocessing,
-    id_files: Mapping[str, Table],
+    id_files: Mapping[str, TableFile],
 ) -> TableRows:
     notes, left_out = [], preprocessing.left_out
     if view.table is not None and columns.columns is None:

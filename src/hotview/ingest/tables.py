@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotview.datasets.files import FORMATS, TABLES, Options, read_file
+from hotview.datasets.files import FORMATS, TABLES, File, Options, list_files, read_file
+from hotview.datasets.readers.arrays import read_obs_names
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.omics import read_obs_names
-from hotview.datasets.readers.sources import File, list_files
-from hotview.datasets.readers.tables import Table
+from hotview.datasets.readers.tables import TableFile
 
 __all__ = ["OpenView", "open_table", "open_views", "row_ids", "split_name"]
 
@@ -29,7 +28,7 @@ class OpenView:
         Name of the view.
     path : Path
         Its file.
-    table : Table or None
+    table : TableFile or None
         The table, not read yet, for files whose columns have names.
     X : ndarray, csr_array or None
         The matrix, for files whose columns have no names.
@@ -39,7 +38,7 @@ class OpenView:
 
     name: str
     path: Path
-    table: Table | None = None
+    table: TableFile | None = None
     X: Matrix | None = None
     own_ids: list[str] | None = None
 
@@ -108,7 +107,7 @@ def _open_file(file: File, options: Options) -> list[OpenView]:
     ]
 
 
-def open_table(path: str | Path, options: Options) -> Table:
+def open_table(path: str | Path, options: Options) -> TableFile:
     """Open a file of labels or ids, whose columns must have names.
 
     Parameters
@@ -120,7 +119,7 @@ def open_table(path: str | Path, options: Options) -> Table:
 
     Returns
     -------
-    Table
+    TableFile
         The table, not read yet.
     """
     [file] = list_files([path], FORMATS)
@@ -130,7 +129,7 @@ def open_table(path: str | Path, options: Options) -> Table:
 
 
 def row_ids(
-    view: OpenView, id_column: str | None, files: Mapping[str, Table]
+    view: OpenView, id_column: str | None, files: Mapping[str, TableFile]
 ) -> list[str | None] | None:
     """Return the id of every row of a view, or None if it has no ids.
 
@@ -140,7 +139,7 @@ def row_ids(
         The view.
     id_column : str or None
         Column of ids; None if there are no ids.
-    files : dict of str to Table
+    files : dict of str to TableFile
         Tables with the ids of some views, row by row.
 
     Returns

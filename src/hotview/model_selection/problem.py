@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hotview._types import Array, IntArray, RandomState, View, Views
 from hotview._validation import (
-    Table,
+    ViewTable,
     check_aligned_tables,
     check_known_tables,
     check_tables,
@@ -165,20 +165,20 @@ def read_problem(
     )
 
 
-def _check_others(unaligned: Views | None, linked: Mapping[str, Table]) -> dict[str, Table]:
+def _check_others(unaligned: Views | None, linked: Mapping[str, ViewTable]) -> dict[str, ViewTable]:
     if unaligned is None:
         return {}
     shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
     return check_known_tables(unaligned, list(linked), shapes)
 
 
-def _n_bytes(table: Table) -> int:
+def _n_bytes(table: ViewTable) -> int:
     data = table.data
     parts = (data.data, data.indices, data.indptr) if hasattr(data, "indptr") else (data,)
     return sum(getattr(part, "nbytes", 0) for part in parts)  # what is in a file has none
 
 
-def _name_tables(unaligned: Views | None, tables: Mapping[str, Table]) -> dict[str, View]:
+def _name_tables(unaligned: Views | None, tables: Mapping[str, ViewTable]) -> dict[str, View]:
     """The views behind these tables, as they came."""
     named = {} if unaligned is None else dict(name_views(unaligned))
     return {name: named[name] for name in tables}

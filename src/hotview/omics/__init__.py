@@ -1,7 +1,7 @@
 """Single-cell data: the modalities of a MuData, or a dict of AnnData, are views.
 
-Names of cells are ids. Cells that all modalities have are linked rows, with or without a label; all
-others are unaligned, and keep their label if they have one.
+Cells are identified by their names. Cells of all modalities are linked rows, with or without a
+label; the other cells are unaligned rows, which keep their label if they have one.
 """
 
 from hotview.omics.annotation import annotate

@@ -1,4 +1,4 @@
-"""Which cells are linked, and which have a label."""
+"""Linked, unaligned and labeled cells of single-cell data."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Cells", "modalities_of", "read_cells", "take_cells"]
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of several modalities, as estimators take them.
+    """The cells of several modalities, in the form that estimators take.
 
     Parameters
     ----------
     views : dict of str to AnnData
         All cells of every modality.
     linked : dict of str to AnnData
-        Cells that all modalities have, in the order of the first; possibly none.
+        Cells of all modalities, in the order of the first; may be empty.
     target : ndarray of object
         Their labels, NaN where there is none.
     unaligned : dict of str to AnnData
-        The other cells, of modalities that have any.
+        The other cells, by modality; modalities without any are left out.
     unaligned_target : dict of str to ndarray of object
         Their labels, NaN where there is none.
 
@@ -59,24 +59,23 @@ def read_cells(
     layer: str | Mapping[str, str] | None = None,
     obsm: str | Mapping[str, str] | None = None,
 ) -> Cells:
-    """Find out which cells are linked, and which have a label. Nothing is changed.
+    """Return which cells are linked, and their labels. The data is not changed.
 
     Parameters
     ----------
     data : MuData or dict of str to AnnData
         The modalities.
     label : str or None, default=None
-        Column of labels in `obs`, of the MuData or of modalities; a cell has the label that is
-        found in any of them.
+        Column of labels in the `obs` of the MuData or of any modality.
     layer : str, dict of str to str, or None, default=None
-        Layer to take instead of X, of all modalities or by modality.
+        Layer to use instead of X, for all modalities or by modality.
     obsm : str, dict of str to str, or None, default=None
-        Entry of `obsm` to take instead, such as ``"X_pca"``, of all modalities or by modality.
+        Entry of `obsm` to use instead, such as ``"X_pca"``, for all modalities or by modality.
 
     Returns
     -------
     Cells
-        What to give to an estimator.
+        Input of an estimator.
 
     Examples
     --------
@@ -92,18 +91,17 @@ def read_cells(
     rows = link_rows({name: adata.obs_names.to_list() for name, adata in views.items()})
     linked = {name: take_cells(adata, rows.linked[name]) for name, adata in views.items()}
     others = {name: take_cells(views[name], r) for name, r in rows.unaligned.items() if len(r) > 0}
-    known = _find_labels(data, modalities, label)
-    return Cells(
-        views,
-        linked,
-        _labels_of(known, rows.ids),
-        others,
-        {name: _labels_of(known, adata.obs_names) for name, adata in others.items()},
-    )
+    labels = _find_labels(data, modalities, label)
+    target = labels.reindex(rows.ids).to_numpy(dtype=object)
+    other_targets = {
+        name: labels.reindex(adata.obs_names).to_numpy(dtype=object)
+        for name, adata in others.items()
+    }
+    return Cells(views, linked, target, others, other_targets)
 
 
 def modalities_of(data: Any) -> dict[str, Any]:
-    """The modalities of a MuData, or of a dict of AnnData, by name."""
+    """Return the modalities of a MuData, or of a dict of AnnData, by name."""
     modalities = data.mod if hasattr(data, "mod") else data
     if not isinstance(modalities, Mapping) or not modalities:
         raise TypeError(
@@ -120,12 +118,15 @@ def modalities_of(data: Any) -> dict[str, Any]:
 
 
 def take_cells(adata: Any, rows: IntArray) -> Any:
-    """Some cells; the very object where it is all of them, so that nothing is read or copied."""
+    """Return some cells; the same object if these are all, so that nothing is read or copied."""
     return adata if np.array_equal(rows, np.arange(adata.n_obs)) else adata[rows]
 
 
 def _matrix_of(name: str, adata: Any, layer: Any, obsm: Any) -> Any:
-    """An AnnData whose X is what was asked for."""
+    """Return an AnnData whose X is the chosen layer or entry of `obsm`."""
+    import anndata
+    import pandas as pd
+
     layer, obsm = _choice(name, "layer", layer), _choice(name, "obsm", obsm)
     if layer is not None and obsm is not None:
         raise ValueError(
@@ -134,39 +135,32 @@ def _matrix_of(name: str, adata: Any, layer: Any, obsm: Any) -> Any:
         )
     if layer is None and obsm is None:
         return adata
-    is_layer = layer is not None
-    what, entries = ("layer", adata.layers) if is_layer else ("obsm", adata.obsm)
-    chosen = layer if is_layer else obsm
-    if chosen not in entries:
+    attribute, key = ("layers", layer) if obsm is None else ("obsm", obsm)
+    entries = getattr(adata, attribute)
+    if key not in entries:
         raise ValueError(
-            f"Expected modality {name!r} to have {what} {chosen!r}, but it has "
-            f"{sorted(entries) or 'none'}.{did_you_mean(chosen, entries)}"
+            f"Expected modality {name!r} to have {attribute} {key!r}, but it has "
+            f"{sorted(entries) or 'none'}.{did_you_mean(key, entries)}"
         )
-    return _wrap(adata, entries[chosen], var=adata.var[[]] if is_layer else None)
-
-
-def _wrap(adata: Any, X: Any, var: Any) -> Any:
-    import anndata
-    import pandas as pd
-
+    X, var = entries[key], adata.var[[]] if obsm is None else None
     if isinstance(X, pd.DataFrame):
         X, var = X.to_numpy(), pd.DataFrame(index=X.columns.astype(str))
     return anndata.AnnData(X, obs=adata.obs[[]], var=var)
 
 
-def _choice(name: str, what: str, choice: Any) -> str | None:
-    """What is to be taken of one modality."""
+def _choice(name: str, parameter: str, choice: Any) -> str | None:
+    """Return the value of `layer` or `obsm` for one modality."""
     chosen = choice.get(name) if isinstance(choice, Mapping) else choice
     if chosen is not None and not isinstance(chosen, str):
         raise TypeError(
-            f"Expected {what} to be a name, or a dict of names by modality, but it is {choice!r}. "
-            f"Write {what}='counts', say."
+            f"Expected {parameter} to be a name, or a dict of names by modality, but it is "
+            f"{choice!r}. Write {parameter}='counts', say."
         )
     return chosen
 
 
 def _find_labels(data: Any, modalities: Mapping[str, Any], label: str | None) -> Any:
-    """Labels by the name of the cell, each once."""
+    """Return one label per labeled cell, by the name of the cell."""
     import pandas as pd
 
     if label is None:
@@ -179,18 +173,13 @@ def _find_labels(data: Any, modalities: Mapping[str, Any], label: str | None) ->
             f"Expected a column {label!r} in obs, but neither the data nor any modality has one."
             f"{did_you_mean(label, known)} The modalities have {sorted(known) or 'no columns'}."
         )
-    found = pd.concat([column.dropna().astype(object) for column in columns])
-    several = found.groupby(level=0).nunique() > 1
+    labels = pd.concat([column.dropna().astype(object) for column in columns])
+    several = labels.groupby(level=0).nunique() > 1
     if several.any():
         cell = several.index[several.argmax()]
         raise ValueError(
             f"Expected every cell to have one {label!r}, but {int(several.sum())} have several: "
-            f"cell {cell!r} is {' and '.join(repr(x) for x in found.loc[cell].unique())}. Correct "
+            f"cell {cell!r} is {' and '.join(repr(x) for x in labels.loc[cell].unique())}. Correct "
             "them, or drop the column where it is wrong."
         )
-    return found[~found.index.duplicated()]
-
-
-def _labels_of(known: Any, cells: Any) -> Array:
-    labels: Array = known.reindex(cells).to_numpy(dtype=object)
-    return labels
+    return labels[~labels.index.duplicated()]

@@ -1,4 +1,4 @@
-"""Estimators fitted to single-cell data."""
+"""Fit estimators to single-cell data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hotview.estimators import MultiViewEncoder
-from hotview.omics.cells import Cells, read_cells
+from hotview.omics.cells import read_cells
 
 __all__ = ["fit"]
 
@@ -22,24 +22,23 @@ def fit(
 ) -> Any:
     """Fit an estimator to all cells.
 
-    A classifier, or a search for one, learns from linked cells and from the others, and is told the
-    labels. An encoder takes the cells of every modality as they are.
+    A classifier, or a search for one, is fitted to linked and unaligned cells and their labels. An
+    encoder is fitted to all cells of every modality.
 
     Parameters
     ----------
     estimator : MultiViewClassifier, MultiViewEncoder or a search
-        What to fit.
+        The estimator.
     data : MuData or dict of str to AnnData
         The modalities; they are not changed.
     label : str or None, default=None
-        As for :func:`read_cells`; a classifier needs it, an encoder takes none.
+        As for :func:`read_cells`; required by a classifier, not allowed with an encoder.
     layer : str, dict of str to str, or None, default=None
         As for :func:`read_cells`.
     obsm : str, dict of str to str, or None, default=None
         As for :func:`read_cells`.
     paired : bool, default=False
-        Whether only linked cells are given, an encoder being told that they are; ``"lscca"`` and
-        ``"dgcca"`` need it.
+        Whether to fit to linked cells only; the couplings ``"lscca"`` and ``"dgcca"`` need it.
 
     Returns
     -------
@@ -58,40 +57,29 @@ def fit(
     >>> cells["view_0"].obsm["X_hotview"].shape
     (100, 20)
     """
-    _check_label(estimator, label)
-    cells = read_cells(data, label, layer=layer, obsm=obsm)
-    if label is not None or paired:
-        _check_linked(cells)
-    if label is None:
-        return estimator.fit(cells.linked if paired else cells.views, paired=paired)
-    if paired or not cells.unaligned:
-        return estimator.fit(cells.linked, cells.target)
-    return estimator.fit(
-        cells.linked,
-        cells.target,
-        unaligned=cells.unaligned,
-        unaligned_y=cells.unaligned_target,
-    )
-
-
-def _check_label(estimator: Any, label: str | None) -> None:
-    if not isinstance(estimator, MultiViewEncoder) and label is None:
+    is_encoder = isinstance(estimator, MultiViewEncoder)
+    if label is None and not is_encoder:
         raise ValueError(
             "Expected label to name the column of obs that holds the classes, but it is None. Pass "
             "label='cell_type', say, or use MultiViewEncoder, which needs no labels."
         )
-    if isinstance(estimator, MultiViewEncoder) and label is not None:
+    if label is not None and is_encoder:
         raise ValueError(
-            f"Expected no label, because an encoder learns without any, but it is {label!r}. Leave "
-            "it out, or use MultiViewClassifier."
+            f"Expected no label, because an encoder uses none, but it is {label!r}. Leave it out, "
+            "or use MultiViewClassifier."
         )
-
-
-def _check_linked(cells: Cells) -> None:
-    if len(cells.target) == 0:
+    cells = read_cells(data, label, layer=layer, obsm=obsm)
+    if len(cells.target) == 0 and (paired or not is_encoder):
         names = [f"{adata.obs_names[0]!r} in {view!r}" for view, adata in cells.views.items()]
         raise ValueError(
             "Expected cells that all modalities have, but there are none. Cells are linked by "
             f"obs_names, which begin with {', '.join(names)}: rename them, or use "
             "MultiViewEncoder, which needs no links."
         )
+    if is_encoder:
+        return estimator.fit(cells.linked if paired else cells.views, paired=paired)
+    if paired or not cells.unaligned:
+        return estimator.fit(cells.linked, cells.target)
+    return estimator.fit(
+        cells.linked, cells.target, unaligned=cells.unaligned, unaligned_y=cells.unaligned_target
+    )

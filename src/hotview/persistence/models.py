@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from hotview._archive import Kind, read_archive, write_archive
+from hotview._archive import FileFormat, read_archive, write_archive
 from hotview._files import check_output_path
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.parameters import encoders_of
@@ -19,7 +19,7 @@ from hotview.persistence.tensor_schema import check_layout
 __all__ = ["check_model_path", "load_model", "save_model"]
 
 #: format 2 knows several replicas, 3 votes and pools, 4 what a model was trained on and a checksum
-_MODEL = Kind("hotview model", 4, "a model", "Save the model again.", sealed=4)
+_MODEL = FileFormat("hotview model", 4, "a model", "Save the model again.", oldest=4)
 _MISFITS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),
@@ -131,20 +131,20 @@ def load_model(path: str | Path, *, encoders: Any = None, device: Any = "auto") 
     if not path.is_file():
         raise FileNotFoundError(f"there is no model at {path}.")
     archive = read_archive(path, _MODEL)
-    tensors, facts = archive.tensors, archive.facts
+    tensors, facts = archive.tensors, archive.metadata
     try:
         check_facts(facts)
         estimator = make_estimator(facts, device)
         check_layout(tensors, facts, estimator)
     except _MISFITS as error:
-        raise _MODEL.refuse(path, f"its parts do not fit ({_reason(error)})") from error
+        raise _MODEL.error(path, f"its parts do not fit ({_reason(error)})") from error
     _check_encoders(path, encoders, facts)
     estimator.encoders = encoders
     try:
         put_together(estimator, tensors, facts)
     except _MISFITS as error:
         own = "Save it again; or, if it has encoders of your own, pass the same modules as at fit."
-        raise _MODEL.refuse(path, f"its parts do not fit ({_reason(error)})", own) from error
+        raise _MODEL.error(path, f"its parts do not fit ({_reason(error)})", own) from error
     return estimator
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hotview._files import check_output_path, whole_file
+from hotview._files import atomic_write, check_output_path
 from hotview.report.matrices import plot_matrix
 from hotview.report.score_figures import (
     plot_calibration,
@@ -102,7 +102,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
 
     path = check_picture_path(path)
     kind = path.suffix.lstrip(".").lower()
-    with whole_file(path) as draft, rc_context({"svg.hashsalt": _SALT}):
+    with atomic_write(path) as draft, rc_context({"svg.hashsalt": _SALT}):
         figure.savefig(draft, format=kind, dpi=150, metadata=_UNDATED[kind])
     return path
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hotview._archive import Kind, read_archive, write_archive
+from hotview._archive import FileFormat, read_archive, write_archive
 from hotview.training.batches import Sampler
 from hotview.training.process_group import ProcessGroup
 from hotview.training.recorder import History, Recorder, RunningMeans
@@ -29,7 +29,7 @@ __all__ = [
     "share_progress",
 ]
 
-_CHECKPOINT = Kind("hotview checkpoint", 1, "a checkpoint", "Delete it to begin anew.")
+_CHECKPOINT = FileFormat("hotview checkpoint", 1, "a checkpoint", "Delete it to begin anew.")
 
 
 @dataclass
@@ -122,16 +122,16 @@ def read_checkpoint(path: Path) -> Checkpoint:
     drafts = f".{glob.escape(path.stem)}-????????{glob.escape(path.suffix)}"  # as mkstemp has them
     for draft in path.parent.glob(drafts):
         draft.unlink(missing_ok=True)
-    told, seconds = archive.facts.pop("teams", None), archive.facts.pop("seconds", 0.0)
+    told, seconds = archive.metadata.pop("teams", None), archive.metadata.pop("seconds", 0.0)
     if not isinstance(told, list) or not all(isinstance(facts, dict) for facts in told):
-        raise _CHECKPOINT.refuse(path, "it does not tell of any training")
+        raise _CHECKPOINT.error(path, "it does not tell of any training")
     starts = [f"{i}." for i in range(len(told))]
     parts = [
         {k.removeprefix(start): x for k, x in archive.tensors.items() if k.startswith(start)}
         for start in starts
     ]
     teams = [State(tensors, facts) for tensors, facts in zip(parts, told, strict=True)]
-    return Checkpoint(path, archive.facts, teams, float(seconds))
+    return Checkpoint(path, archive.metadata, teams, float(seconds))
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class CheckpointSlot:
             _put_back(progress, self.checkpoint.teams[self.number])
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             reason = f"its parts do not fit ({str(error).splitlines()[0][:200]})"
-            raise _CHECKPOINT.refuse(self.checkpoint.path, reason) from error
+            raise _CHECKPOINT.error(self.checkpoint.path, reason) from error
 
     def _check_members(self, progress: TrainingState) -> None:
         then = self.checkpoint.teams[self.number].facts.get("members")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.training.process_group import ProcessGroup
 from hotview.training.row_sharding import own_rows
 
@@ -76,7 +76,7 @@ class Scan:
 
 def scan_tables(
     name: str,
-    tables: Sequence[Table],
+    tables: Sequence[ViewTable],
     *,
     standardize: bool,
     impute: str | None,
@@ -88,7 +88,7 @@ def scan_tables(
     ----------
     name : str
         The view, for errors.
-    tables : sequence of Table
+    tables : sequence of ViewTable
         Its rows, in one or more tables with the same columns.
     standardize : bool
         Whether columns are to have mean 0 and variance 1.
@@ -127,13 +127,13 @@ def scan_tables(
     return Scan(columns, present, np.flatnonzero(constant))
 
 
-def n_present(table: Table, rows: IntArray | None) -> int:
+def n_present(table: ViewTable, rows: IntArray | None) -> int:
     """How many rows of a table hold anything."""
     return table.n_rows if rows is None else len(rows)
 
 
 def check_finite(
-    name: str, table: Table, impute: str | None, columns: Columns | None = None
+    name: str, table: ViewTable, impute: str | None, columns: Columns | None = None
 ) -> IntArray:
     """Refuse what is not finite, as `scan_tables` does; return the rows that hold anything."""
     scanner = _Scanner(name, keeps_statistics=False, columns=columns)
@@ -143,12 +143,12 @@ def check_finite(
     return np.arange(table.n_rows) if present is None else present
 
 
-def _rows_but(table: Table, absent: IntArray) -> IntArray | None:
+def _rows_but(table: ViewTable, absent: IntArray) -> IntArray | None:
     """Rows of a table that are not absent; None if none is."""
     return np.delete(np.arange(table.n_rows), absent) if len(absent) > 0 else None
 
 
-def chunks(table: Table, within: slice | None = None) -> Iterator[tuple[int, Array]]:
+def chunks(table: ViewTable, within: slice | None = None) -> Iterator[tuple[int, Array]]:
     """Rows of a table, or those of a slice, a few at a time, with the number of the first."""
     within = within or slice(0, table.n_rows)
     # What is stored elsewhere, or sparse, is slow to read in small pieces.
@@ -219,7 +219,7 @@ class _Scanner:
         self.counts = {"NaN": 0, "infinity": 0, "extreme values": 0}
         self.first: dict[str, tuple[int, int]] = {}
 
-    def look_at(self, table: Table, rows: slice) -> IntArray:
+    def look_at(self, table: ViewTable, rows: slice) -> IntArray:
         """Take in some rows of a table; return those that are NaN throughout."""
         absent = [self._look_at_rows(start, X) for start, X in chunks(table, rows)]
         return np.concatenate([np.empty(0, dtype=np.int64), *absent])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hotview._types import IntArray
-from hotview._validation import Table
+from hotview._validation import ViewTable
 from hotview.training.columns import Columns, n_present
 from hotview.training.process_group import ProcessGroup
 from hotview.training.row_sharding import RowShard, ShardAssignment
@@ -26,7 +26,7 @@ class ViewRows:
 
     Parameters
     ----------
-    tables : sequence of Table
+    tables : sequence of ViewTable
         Where the rows are.
     columns : Columns
         How they are standardized when they are taken.
@@ -45,7 +45,7 @@ class ViewRows:
 
     def __init__(
         self,
-        tables: Sequence[Table],
+        tables: Sequence[ViewTable],
         columns: Columns,
         device: torch.device,
         present: Sequence[IntArray | None] | None = None,

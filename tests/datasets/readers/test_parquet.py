@@ -34,7 +34,7 @@ MIXED = {
 def small(tmp_path, monkeypatch):
     """Everything counts as large, a few rows at a time, unpacked in a folder of its own."""
     monkeypatch.setattr(parquet, "_LARGE", 0)
-    monkeypatch.setattr(parquet, "_TOGETHER", 150)
+    monkeypatch.setattr(parquet, "_BATCH_BYTES", 150)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "there"))
     (tmp_path / "there").mkdir()
 

@@ -52,7 +52,7 @@ def test_the_ceiling_with_all_labels_is_no_rival(summaries, change, read):
 
 
 def test_nothing_was_run():
-    assert "Nothing was run yet; `hotview reproduce all`" in opening(Results({}))
+    assert "Nothing was run yet; `python -m paper run all`" in opening(Results({}))
 
 
 def test_controls_without_any_trial_are_no_rivals(summaries, change, read):

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hotview.report.reproduction import render_page, write_page
 
 from paper.catalog import EXPERIMENTS
+from paper.report import render_page, write_page
 
 ROOT = Path(__file__).parents[3]
 PAGE, RESULTS = ROOT / "docs" / "reproduction.md", ROOT / "results" / "paper"
@@ -16,7 +16,7 @@ def test_the_page_in_docs_is_made_from_the_files():
     if not (PAGE.exists() and any(RESULTS.glob("*.json"))):
         pytest.skip("the experiments were not run, or the page not made, yet")
     assert PAGE.read_text(encoding="utf-8") == render_page(RESULTS), (
-        "docs/reproduction.md is not what the result files say: run `hotview report --paper`"
+        "docs/reproduction.md is not what the result files say: run `python -m paper report`"
     )
     for picture in re.findall(r"\]\((reproduction/\S+)\)", PAGE.read_text(encoding="utf-8")):
         assert (PAGE.parent / picture).exists()
@@ -41,15 +41,15 @@ def test_a_changed_number_changes_the_page(summaries, written, text):
 
 def test_what_was_not_run_is_said(tmp_path):
     text = render_page(tmp_path)
-    assert all(f"Not run; `hotview reproduce {name}` runs it." in text for name in EXPERIMENTS)
+    assert all(f"Not run; `python -m paper run {name}` runs it." in text for name in EXPERIMENTS)
 
 
 @pytest.mark.parametrize("name", ("table3", "figure5"))
 def test_one_experiment_is_missing(summaries, written, name):
     del summaries[name]
     text = render_page(written(summaries))
-    assert f"Not run; `hotview reproduce {name}` runs it." in text
-    assert "Not run; `hotview reproduce table2` runs it." not in text
+    assert f"Not run; `python -m paper run {name}` runs it." in text
+    assert "Not run; `python -m paper run table2` runs it." not in text
 
 
 def test_no_number_is_left_unwritten(text):
@@ -90,12 +90,12 @@ def test_a_failure_leaves_the_old_page(tmp_path):
 
 
 def test_bad_paths_say_what_to_do(tmp_path):
-    with pytest.raises(FileNotFoundError, match="`hotview reproduce all` makes it"):
+    with pytest.raises(FileNotFoundError, match="`python -m paper run all` makes it"):
         render_page(tmp_path / "missing")
     with pytest.raises(ValueError, match=r"must end in \.md"):
         write_page(tmp_path, tmp_path / "page.txt")
 
 
 def test_the_report_does_without_torch():
-    code = "import sys, hotview.report.reproduction; sys.exit('torch' in sys.modules)"
+    code = "import sys, paper.report; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,12 +1,13 @@
-"""Views from files of arrays: npy, npz and mat. Nothing is ever unpickled."""
+"""Views from files of arrays: npy, npz, mat, h5ad and h5mu. Nothing is unpickled."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from hotview._messages import ParameterError
 from hotview._types import Array
@@ -18,16 +19,16 @@ _CHOOSE = " Name the arrays of the file that are views in {variables}."
 
 
 def as_view(value: Any, where: str, remedy: str = "") -> Matrix:
-    """Check that something is a view, and give it its type.
+    """Check that the content of a file is a view, and convert its data type.
 
     Parameters
     ----------
     value : array or scipy sparse array
-        What a file held.
+        Content of a file.
     where : str
-        The file and the place in it, for errors.
+        The file and the variable, for errors.
     remedy : str, default=""
-        What to do if it is not a view: a sentence with a space before it.
+        Advice if it is not a view: a sentence with a space before it.
 
     Returns
     -------
@@ -40,10 +41,8 @@ def as_view(value: Any, where: str, remedy: str = "") -> Matrix:
     array([[1., 2.],
            [3., 4.]])
     """
-    from scipy.sparse import issparse
-
-    sparse = issparse(value)
-    stored: Array = value.data if sparse else value
+    is_sparse = issparse(value)
+    stored: Array = value.data if is_sparse else value
     if stored.dtype.kind not in "biuf":
         raise ParameterError(f"{where} holds {stored.dtype}, not real numbers.", remedy)
     if len(value.shape) != 2:
@@ -55,33 +54,21 @@ def as_view(value: Any, where: str, remedy: str = "") -> Matrix:
     if 0 in value.shape:
         raise ValueError(f"{where} has shape {value.shape}: there is nothing in it.")
     if stored.dtype.kind in "iu" and stored.dtype.itemsize == 8:
-        _refuse_long_integers(stored, where)
+        beyond = (stored > LARGEST_INTEGER) | (stored < -LARGEST_INTEGER)
+        if beyond.any():
+            raise ValueError(
+                f"{where} holds the whole number {stored[beyond][0]}, beyond 2**53, which would "
+                f"lose digits as a float64. Leave such columns out, or convert them yourself."
+            )
     is_single = stored.dtype.newbyteorder("=") == np.float32
     dtype = np.dtype(np.float32 if is_single else np.float64)
-    return _as_csr(value, dtype, where) if sparse else _as_dtype(value, dtype)
-
-
-def _refuse_long_integers(stored: Array, where: str) -> None:
-    beyond = (stored > LARGEST_INTEGER) | (stored < -LARGEST_INTEGER)
-    if beyond.any():
-        raise ValueError(
-            f"{where} holds the whole number {stored[beyond][0]}, beyond 2**53, which would lose "
-            f"digits as a float64. Leave such columns out, or convert them yourself."
-        )
-
-
-def _as_dtype(value: Array, dtype: np.dtype[Any]) -> Array:
-    # No copy where none is needed: a memory-mapped array stays one.
-    return value if value.dtype == dtype else value.astype(dtype)
-
-
-def _as_csr(value: Any, dtype: np.dtype[Any], where: str) -> Matrix:
-    from scipy.sparse import csr_array
-
-    # scipy trusts the indices that a file gives and would write outside of its memory.
-    with reading(where, "a sparse matrix"):
-        value.check_format(full_check=True)
-    return csr_array(value, dtype=dtype)
+    if is_sparse:
+        # scipy trusts the indices of a file and would write outside of its memory.
+        with reading(where, "a sparse matrix"):
+            value.check_format(full_check=True)
+        return csr_array(value, dtype=dtype)
+    # Not np.asarray: a memory-mapped or lazy array stays one.
+    return cast(Matrix, value if value.dtype == dtype else value.astype(dtype))
 
 
 def read_npy(path: Path, *, mmap: bool) -> Matrix:
@@ -108,15 +95,14 @@ def read_npy(path: Path, *, mmap: bool) -> Matrix:
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    # Not np.load, which takes a file for whatever its first bytes say it is.
-    with reading(path, "an npy file of numbers"):
-        value = np.lib.format.open_memmap(path, mode="r") if mmap else _load_npy(path)
+    # Not np.load, which ignores the suffix and trusts the first bytes.
+    with reading(path, "an npy file of numbers"), path.open("rb") as stream:
+        value = (
+            np.lib.format.open_memmap(path, mode="r")
+            if mmap
+            else np.lib.format.read_array(stream, allow_pickle=False)
+        )
     return as_view(value, str(path), " One feature is a column, X.reshape(-1, 1).")
-
-
-def _load_npy(path: Path) -> Array:
-    with path.open("rb") as stream:
-        return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def read_npz(path: Path, *, variables: Sequence[str] | None) -> list[tuple[str, Matrix]]:
@@ -149,14 +135,9 @@ def read_npz(path: Path, *, variables: Sequence[str] | None) -> list[tuple[str, 
             if isinstance(archive, np.ndarray):
                 raise TypeError("It holds a single array; call it .npy.")
         members = _npz_members(path, archive)
-        return [
-            (name, as_view(_npz_array(path, archive, members[name]), _at(path, name), _CHOOSE))
-            for name in choose(path, list(members), variables)
-        ]
-
-
-def _at(path: Path, name: str) -> str:
-    return f"{path}: array {name!r}"
+        names = choose(path, list(members), variables)
+        arrays = {name: _npz_array(path, archive, members[name]) for name in names}
+    return [(name, as_view(X, f"{path}: array {name!r}", _CHOOSE)) for name, X in arrays.items()]
 
 
 def _npz_array(path: Path, archive: Any, member: str) -> Array:
@@ -168,7 +149,7 @@ def _npz_array(path: Path, archive: Any, member: str) -> Array:
 
 
 def _npz_members(path: Path, archive: Any) -> dict[str, str]:
-    """Return the names of the views and what they are called in the archive."""
+    """Return the names of the views and their keys in the archive."""
     if "view_names" not in archive:
         return {name: name for name in archive.files}
     names = [str(name) for name in np.atleast_1d(_npz_array(path, archive, "view_names"))]
@@ -183,7 +164,7 @@ def _npz_members(path: Path, archive: Any) -> dict[str, str]:
 
 
 def choose(path: Path, known: list[str], variables: Sequence[str] | None) -> list[str]:
-    """Return those views of a file that are wanted, all of which exist."""
+    """Return the views of a file to read; raise if one does not exist."""
     if not known:
         raise ValueError(f"{path} holds no views.")
     for name in variables or ():
@@ -202,7 +183,7 @@ def read_mat_views(path: Path, *, variables: Sequence[str] | None) -> list[tuple
         ``X_1``, …
     variables : sequence of str or None
         The MATLAB variables to read. None reads them all, and refuses a file that also holds
-        a vector (are these labels?) or something that is not numeric.
+        a vector (perhaps labels) or a variable that is not numeric.
 
     Returns
     -------
@@ -224,15 +205,90 @@ def read_mat_views(path: Path, *, variables: Sequence[str] | None) -> list[tuple
             shape = " × ".join(map(str, value.shape))
             text = f"{path}: variable {name!r} is {shape}: these may be labels rather than a view."
             raise ParameterError(text, _CHOOSE)
-    return [
-        (view, as_view(matrix, f"{path}: variable {place!r}", _CHOOSE))
-        for name, value in content.items()
-        for view, place, matrix in _matrices(name, value)
-    ]
+    views = []
+    for name, value in content.items():
+        if not isinstance(value, list):
+            views.append((name, as_view(value, f"{path}: variable {name!r}", _CHOOSE)))
+            continue
+        for s, cell in enumerate(value):
+            where = f"{path}: variable '{name}{{{s + 1}}}'"  # as MATLAB writes it
+            views.append((f"{name}_{s}", as_view(cell, where, _CHOOSE)))
+    return views
 
 
-def _matrices(name: str, value: Matrix | list[Matrix]) -> list[tuple[str, str, Matrix]]:
-    """List what a MATLAB variable holds: names of views, how MATLAB writes them, matrices."""
-    if not isinstance(value, list):
-        return [(name, name, value)]
-    return [(f"{name}_{s}", f"{name}{{{s + 1}}}", cell) for s, cell in enumerate(value)]
+def read_h5ad(path: Path) -> Matrix:
+    """Read the matrix ``X`` of an AnnData file, without the rest of it.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    ndarray or csr_array
+        The view, cells in rows; sparse if it is stored so.
+    """
+    import h5py
+
+    read_elem = _element_reader(path)
+    with reading(path, "an h5ad file"), h5py.File(path, "r") as file:
+        value = read_elem(file["X"])
+    return as_view(value, f"{path}: X")
+
+
+def read_h5mu(path: Path, *, variables: Sequence[str] | None) -> list[tuple[str, Matrix]]:
+    """Read the matrix ``X`` of each modality of a MuData file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    variables : sequence of str or None
+        The modalities to read; None reads them all.
+
+    Returns
+    -------
+    list of (str, ndarray or csr_array)
+        Names and views, cells in rows; sparse where it is stored so.
+    """
+    import h5py
+
+    read_elem = _element_reader(path)
+    with reading(path, "an h5mu file"), h5py.File(path, "r") as file:
+        # HDF5 sorts by name; MuData keeps the order of its modalities in an attribute.
+        known = [str(name) for name in file["mod"].attrs.get("mod-order", list(file["mod"]))]
+    names = choose(path, known, variables)
+    with reading(path, "an h5mu file"), h5py.File(path, "r") as file:
+        values = {name: read_elem(file["mod"][name]["X"]) for name in names}
+    return [(name, as_view(values[name], f"{path}: modality {name!r}")) for name in names]
+
+
+def read_obs_names(path: Path) -> dict[str, list[str]]:
+    """Read the names of the cells, by modality.
+
+    Parameters
+    ----------
+    path : Path
+        An AnnData or MuData file.
+
+    Returns
+    -------
+    dict of str to list of str
+        Names by modality; an AnnData file has one, called ``""``.
+    """
+    import h5py
+
+    with reading(path, "an h5ad or h5mu file"), h5py.File(path, "r") as file:
+        parts = dict(file["mod"].items()) if "mod" in file else {"": file}
+        tables = {name: part["obs"] for name, part in parts.items()}
+        return {n: obs[obs.attrs["_index"]].asstr()[:].tolist() for n, obs in tables.items()}
+
+
+def _element_reader(path: Path) -> Callable[[Any], Any]:
+    """Return ``anndata.io.read_elem``, which reads one element of a file."""
+    try:
+        from anndata.io import read_elem
+    except ImportError as error:
+        raise ImportError(f'Reading {path} needs anndata: pip install "hotview[omics]"') from error
+    return cast(Callable[[Any], Any], read_elem)

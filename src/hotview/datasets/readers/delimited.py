@@ -1,6 +1,6 @@
-"""Text tables: csv, tsv and what else has a delimiter, through pyarrow.
+"""Text tables: csv, tsv and other delimited files, read by pyarrow.
 
-pyarrow, because it refuses a row that is too short as well as one that is too long.
+pyarrow refuses rows that are too short as well as rows that are too long.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import csv
 import io
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from hotview.datasets.readers.errors import listed, reading, unreadable
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     MISSING,
-    Table,
+    TableFile,
     clean_text,
     integer_error,
     refuse_duplicates,
@@ -28,47 +28,29 @@ from hotview.datasets.readers.tables import (
 
 DELIMITERS = (",", ";", "\t", "|")
 _KIND = "a table in UTF-8 text"
+_NOT_A_NUMBER = re.compile(r"column #(\d+): Row #(\d+): .*? invalid value '(.*)'", re.DOTALL)
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 
 
-class _Layout(NamedTuple):
-    """All that is known of a text table before its numbers are read."""
+class TextTable(TableFile):
+    r"""A delimited text file, of which the first line is read and checked.
 
-    path: Path
-    names: list[str]
-    has_header: bool
-    delimiter: str
-    decimal: str
-
-
-def open_delimited(
-    path: Path,
-    *,
-    header: bool | None,
-    delimiter: str | None,
-    decimal: str,
-    default_delimiter: str,
-) -> Table:
-    r"""Open a text table: read its first line and see that it makes sense.
+    Columns without a name count as a saved index. Without a header the columns are called
+    ``column_0``, ``column_1``, ….
 
     Parameters
     ----------
     path : Path
         The file, compressed if its name ends in ``.gz``.
-    header : bool or None
+    header : bool or None, default=None
         Whether the first line holds names; None refuses a first line of numbers.
-    delimiter : str or None
-        What separates cells; None is ``default_delimiter``, and refuses a file that seems to
-        use another.
-    decimal : str
-        The decimal point.
-    default_delimiter : str
-        The delimiter that the file's name stands for.
-
-    Returns
-    -------
-    Table
-        Columns without a name count as a saved index. Without a header the columns are called
-        ``column_0``, ``column_1``, ….
+    delimiter : str or None, default=None
+        Separator of cells; None is ``default_delimiter``, and refuses a file that seems to use
+        another.
+    decimal : str, default="."
+        Decimal point.
+    default_delimiter : str, default=","
+        Delimiter of the file's format.
 
     Examples
     --------
@@ -76,40 +58,173 @@ def open_delimited(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "a.csv")
     ...     _ = path.write_text("age;weight\n31;70,5\n;82,0\n")
-    ...     table = open_delimited(
-    ...         path, header=None, delimiter=";", decimal=",", default_delimiter=","
-    ...     )
-    ...     table.read(["weight", "age"])
+    ...     TextTable(path, delimiter=";", decimal=",").read(["weight", "age"])
     array([[70.5, 31. ],
            [82. ,  nan]])
     """
-    cells, has_rows = _first_line(path, delimiter or default_delimiter)
-    _check_encoding(path, cells)
-    if delimiter is None:
-        _check_delimiter(path, cells)
-    if header is None:
-        _check_header(path, cells)
-    has_header = header is not False
-    if has_header:
-        refuse_duplicates(path, cells)
-    if has_header and not has_rows:
-        raise ValueError(f"{path} has a line of column names but no rows.")
-    names = cells if has_header else [f"column_{j}" for j in range(len(cells))]
-    layout = _Layout(path, names, has_header, delimiter or default_delimiter, decimal)
-    index = [name for name in names if not name.strip()]
-    return Table(
-        path,
-        names,
-        index,
-        lambda wanted: _read_numbers(layout, wanted),
-        lambda: _find_text(layout),
-        lambda wanted: _read_text(layout, wanted),
-    )
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        header: bool | None = None,
+        delimiter: str | None = None,
+        decimal: str = ".",
+        default_delimiter: str = ",",
+    ) -> None:
+        self.has_header, self.decimal = header is not False, decimal
+        self.delimiter = delimiter or default_delimiter
+        cells, has_rows = _first_line(path, self.delimiter)
+        # Bytes that are not UTF-8 become lone surrogates; UTF-16 without its mark has zeros.
+        if re.search("[\0\udc80-\udcff]", "".join(cells)):
+            raise _encoding_error(path)
+        if delimiter is None:
+            _check_delimiter(path, cells)
+        if header is None:
+            _check_header(path, cells)
+        if self.has_header:
+            refuse_duplicates(path, cells)
+        if self.has_header and not has_rows:
+            raise ValueError(f"{path} has a line of column names but no rows.")
+        names = cells if self.has_header else [f"column_{j}" for j in range(len(cells))]
+        super().__init__(path, names, [name for name in names if not name.strip()])
+
+    def read(self, names: list[str]) -> Array:
+        """Read columns as numbers."""
+        import pyarrow as pa
+
+        table = self._convert(names, pa.float64())
+        self._refuse_blank_lines(table.num_rows)
+        X = np.empty((table.num_rows, len(names)))
+        for j in range(len(names)):
+            X[:, j] = table.column(j).to_numpy()
+        large = {
+            name: np.flatnonzero(abs(x) >= LARGEST_INTEGER)
+            for name, x in zip(names, X.T, strict=True)
+        }
+        self._refuse_long_integers({name: rows for name, rows in large.items() if len(rows)})
+        return X
+
+    def read_text(self, names: list[str]) -> list[list[str | None]]:
+        """Read columns as text."""
+        import pyarrow as pa
+
+        table = self._convert(names, pa.string())
+        self._refuse_blank_lines(table.num_rows)
+        return [[clean_text(cell) for cell in table.column(name).to_pylist()] for name in names]
+
+    def find_text(self) -> list[str]:
+        """Return the columns with a cell that is neither a number nor missing, in one pass."""
+        import pyarrow as pa
+        from pyarrow.csv import open_csv
+
+        text: set[str] = set()
+        options = self._conversion(self.names, pa.string(), strings_can_be_null=True)
+        try:
+            with _open(self.path) as stream:
+                for block in open_csv(stream, **self._csv_options(options, threads=False)):
+                    numeric = [name for name in self.names if name not in text]
+                    text |= {n for n in numeric if not _is_numeric(block.column(n), self.decimal)}
+        except (pa.ArrowException, OSError) as error:
+            raise self._explain(error) from error
+        return [name for name in self.names if name in text]
+
+    def _conversion(self, names: list[str], dtype: Any, **options: Any) -> Any:
+        # All columns get one type: pyarrow would guess it from the first rows.
+        from pyarrow.csv import ConvertOptions
+
+        return ConvertOptions(
+            include_columns=names,
+            column_types=dict.fromkeys(names, dtype),
+            null_values=MISSING,
+            decimal_point=self.decimal,
+            **options,
+        )
+
+    def _convert(self, names: list[str], dtype: Any, *, threads: bool = True) -> Any:
+        import pyarrow as pa
+
+        try:
+            return self._read_arrow(self._conversion(names, dtype), threads=threads)
+        except (pa.ArrowException, OSError) as error:
+            if threads:  # only the serial reader reports the row, and it accepts longer lines
+                return self._convert(names, dtype, threads=False)
+            raise self._explain(error) from error
+
+    def _read_arrow(self, convert: Any, **options: bool) -> Any:
+        from pyarrow.csv import read_csv
+
+        with _open(self.path) as stream:
+            return read_csv(stream, **self._csv_options(convert, **options))
+
+    def _csv_options(
+        self, convert: Any, *, threads: bool = True, ignore_empty_lines: bool = True
+    ) -> dict[str, Any]:
+        from pyarrow.csv import ParseOptions, ReadOptions
+
+        # A line must fit into a block, and a line of numbers may be far longer than their names.
+        longest = 64 * sum(len(name) + 1 for name in self.names)
+        block = min(max(longest, 2**20 if threads else 2**26), 2**30)
+        names = None if self.has_header else self.names
+        return {
+            "read_options": ReadOptions(use_threads=threads, block_size=block, column_names=names),
+            "parse_options": ParseOptions(
+                delimiter=self.delimiter,
+                newlines_in_values=True,
+                ignore_empty_lines=ignore_empty_lines,
+            ),
+            "convert_options": convert,
+        }
+
+    def _explain(self, error: Exception) -> ValueError:
+        """Convert pyarrow's error to one that names the file, the column and the row."""
+        if match := _NOT_A_NUMBER.search(str(error)):
+            column, row, value = match.groups()
+            if "\ufffd" in value:  # pyarrow's replacement of bytes that are not UTF-8
+                return _encoding_error(self.path)
+            return text_error(self.path, self.names[int(column)], value, self._row(row))
+        if match := _RAGGED.search(str(error)):
+            row, expected, got = match.groups()
+            return ValueError(
+                f"{self.path}: {self._row(row)} has {got} cells where {expected} were expected. "
+                f"Every row needs a cell for each column, be it an empty one."
+            )
+        return unreadable(self.path, _KIND, error)
+
+    def _row(self, number: str) -> str:
+        # pyarrow counts the header, but no blank lines.
+        return f"row {int(number) - 1} below the names" if self.has_header else f"row {number}"
+
+    def _refuse_blank_lines(self, n_rows: int) -> None:
+        """Refuse a blank line in a file of one column, where it may be a missing value."""
+        from pyarrow.csv import ConvertOptions
+
+        if len(self.names) > 1:
+            return
+        if self._read_arrow(ConvertOptions(), ignore_empty_lines=False).num_rows != n_rows:
+            raise ValueError(
+                f"{self.path} has the one column {self.names[0]!r} and a blank line, which may be "
+                f"a missing value or nothing. Write NA on that line, or remove it."
+            )
+
+    def _refuse_long_integers(self, suspects: dict[str, Array]) -> None:
+        """Refuse whole numbers that float64 cannot represent, given the rows of large numbers."""
+        import pyarrow as pa
+
+        if not suspects:
+            return
+        table = self._convert(list(suspects), pa.string())
+        for name, rows in suspects.items():
+            for cell in table.column(name).take(pa.array(rows)).to_pylist():
+                match = re.fullmatch(r"[+-]?0*(\d*)", cell.strip())
+                # int() refuses thousands of digits, and 2**53 has 16.
+                if match and (len(match[1]) > 16 or int(match[1] or 0) > LARGEST_INTEGER):
+                    raise integer_error(self.path, name, cell)
 
 
 def _first_line(path: Path, delimiter: str) -> tuple[list[str], bool]:
     """Return the cells of the first line that is not blank, and whether more lines follow."""
-    with reading(path, _KIND), _stream(path) as stream:
+    with reading(path, _KIND), _open(path) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
         lines = (line for line in text if line.strip("\r\n"))
         try:
@@ -125,16 +240,10 @@ def _first_line(path: Path, delimiter: str) -> tuple[list[str], bool]:
     return first, has_rows
 
 
-def _stream(path: Path) -> Any:
+def _open(path: Path) -> Any:
     import pyarrow as pa
 
     return pa.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None)
-
-
-def _check_encoding(path: Path, cells: list[str]) -> None:
-    # Bytes that are not UTF-8 arrive as lone surrogates; UTF-16 without its mark has zeros.
-    if re.search("[\0\udc80-\udcff]", "".join(cells)):
-        raise _encoding_error(path)
 
 
 def _encoding_error(path: Path) -> ValueError:
@@ -170,158 +279,12 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _read_numbers(layout: _Layout, wanted: list[str]) -> Array:
-    import pyarrow as pa
-
-    table = _convert(layout, wanted, pa.float64())
-    _refuse_blank_lines(layout, table.num_rows)
-    X = np.empty((table.num_rows, len(wanted)))
-    for j in range(len(wanted)):
-        X[:, j] = table.column(j).to_numpy()
-    large = {name: np.flatnonzero(abs(X[:, j]) >= LARGEST_INTEGER) for j, name in enumerate(wanted)}
-    _refuse_long_integers(layout, {name: rows for name, rows in large.items() if len(rows)})
-    return X
-
-
-def _read_text(layout: _Layout, wanted: list[str]) -> list[list[str | None]]:
-    import pyarrow as pa
-
-    table = _convert(layout, wanted, pa.string())
-    _refuse_blank_lines(layout, table.num_rows)
-    return [[clean_text(cell) for cell in table.column(name).to_pylist()] for name in wanted]
-
-
-def _find_text(layout: _Layout) -> list[str]:
-    """Columns with a cell that is neither a number nor missing; one pass, block by block."""
-    import pyarrow as pa
-    from pyarrow.csv import open_csv
-
-    text: set[str] = set()
-    options = _conversion(layout, layout.names, pa.string(), strings_can_be_null=True)
-    try:
-        with _stream(layout.path) as stream:
-            for block in open_csv(stream, **_how(layout, options, threads=False)):
-                unknown = [name for name in layout.names if name not in text]
-                text |= {n for n in unknown if not _holds_numbers(block.column(n), layout.decimal)}
-    except (pa.ArrowException, OSError) as error:
-        raise _explain(layout, error) from error
-    return [name for name in layout.names if name in text]
-
-
-def _holds_numbers(cells: Any, decimal: str) -> bool:
+def _is_numeric(cells: Any, decimal: str) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    trimmed = pc.utf8_trim_whitespace(cells)
     try:
-        pc.replace_substring(trimmed, decimal, ".").cast(pa.float64())
+        pc.replace_substring(pc.utf8_trim_whitespace(cells), decimal, ".").cast(pa.float64())
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _conversion(layout: _Layout, wanted: list[str], kind: Any, **options: Any) -> Any:
-    """Read columns as one type: what is float in row one million was float from the start."""
-    from pyarrow.csv import ConvertOptions
-
-    return ConvertOptions(
-        include_columns=wanted,
-        column_types=dict.fromkeys(wanted, kind),
-        null_values=MISSING,
-        decimal_point=layout.decimal,
-        **options,
-    )
-
-
-def _convert(layout: _Layout, wanted: list[str], kind: Any, *, threads: bool = True) -> Any:
-    import pyarrow as pa
-
-    try:
-        return _read_arrow(layout, _conversion(layout, wanted, kind), threads=threads)
-    except (pa.ArrowException, OSError) as error:
-        if threads:  # only the serial reader says which row it is, and it takes longer lines
-            return _convert(layout, wanted, kind, threads=False)
-        raise _explain(layout, error) from error
-
-
-def _read_arrow(layout: _Layout, convert: Any, **options: bool) -> Any:
-    from pyarrow.csv import read_csv
-
-    with _stream(layout.path) as stream:
-        return read_csv(stream, **_how(layout, convert, **options))
-
-
-def _how(
-    layout: _Layout, convert: Any, *, threads: bool = True, ignore_empty_lines: bool = True
-) -> dict[str, Any]:
-    from pyarrow.csv import ParseOptions, ReadOptions
-
-    # A line must fit into a block, and a line of numbers may be far longer than their names.
-    longest = 64 * sum(len(name) + 1 for name in layout.names)
-    block = min(max(longest, 2**20 if threads else 2**26), 2**30)
-    names = None if layout.has_header else layout.names
-    return {
-        "read_options": ReadOptions(use_threads=threads, block_size=block, column_names=names),
-        "parse_options": ParseOptions(
-            delimiter=layout.delimiter,
-            newlines_in_values=True,
-            ignore_empty_lines=ignore_empty_lines,
-        ),
-        "convert_options": convert,
-    }
-
-
-_NOT_A_NUMBER = re.compile(r"column #(\d+): Row #(\d+): .*? invalid value '(.*)'", re.DOTALL)
-_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
-
-
-def _explain(layout: _Layout, error: Exception) -> ValueError:
-    """Put pyarrow's error into words that say which file, column and row."""
-    if found := _NOT_A_NUMBER.search(str(error)):
-        column, row, value = found.groups()
-        if "\ufffd" in value:  # what stands for bytes that are not UTF-8
-            return _encoding_error(layout.path)
-        return text_error(layout.path, layout.names[int(column)], value, _row(layout, row))
-    if found := _RAGGED.search(str(error)):
-        row, expected, got = found.groups()
-        return ValueError(
-            f"{layout.path}: {_row(layout, row)} has {got} cells where {expected} were expected. "
-            f"Every row needs a cell for each column, be it an empty one."
-        )
-    return unreadable(layout.path, _KIND, error)
-
-
-def _row(layout: _Layout, number: str) -> str:
-    """Say where a row is; pyarrow counts the header but no blank lines."""
-    return f"row {int(number) - 1} below the names" if layout.has_header else f"row {number}"
-
-
-def _refuse_blank_lines(layout: _Layout, n_rows: int) -> None:
-    """Refuse a blank line where it may be a missing value, in a file of one column."""
-    from pyarrow.csv import ConvertOptions
-
-    if len(layout.names) > 1:
-        return
-    if _read_arrow(layout, ConvertOptions(), ignore_empty_lines=False).num_rows != n_rows:
-        raise ValueError(
-            f"{layout.path} has the one column {layout.names[0]!r} and a blank line, which may be "
-            f"a missing value or nothing. Write NA on that line, or remove it."
-        )
-
-
-def _refuse_long_integers(layout: _Layout, suspects: dict[str, Array]) -> None:
-    """Refuse whole numbers that float64 cannot hold, among the large numbers of some columns."""
-    import pyarrow as pa
-
-    if not suspects:
-        return
-    table = _convert(layout, list(suspects), pa.string())
-    for name, rows in suspects.items():
-        for cell in table.column(name).take(pa.array(rows)).to_pylist():
-            if re.fullmatch(r"[+-]?\d+", cell.strip()) and _is_long(cell.strip().lstrip("+-0")):
-                raise integer_error(layout.path, name, cell)
-
-
-def _is_long(digits: str) -> bool:
-    # Python refuses to read thousands of digits, and 2**53 has 16.
-    return len(digits) > 16 or int(digits or 0) > LARGEST_INTEGER

@@ -1,4 +1,4 @@
-"""Errors about files: they name the file, say what came, and what to do about it."""
+"""Errors of file readers: they name the file, the problem and the remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """End an error message with the known name nearest to a wrong one, or else with all of them.
+    """Return a sentence that suggests the known name nearest to a wrong one, or lists them all.
 
     Examples
     --------
@@ -26,27 +26,24 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Join names for a message, the first ten of them, in quotes."""
+    """Join at most ten names, in quotes, for a message."""
     names = list(names)
     return ", ".join(map(repr, names[:10])) + (", …" if len(names) > 10 else "")
 
 
 def unreadable(path: Path | str, kind: str, error: Exception) -> ValueError:
-    """Make the error for a file that is damaged, or of another kind than its name says."""
+    """Return the error for a file that is damaged, or of another format than its name."""
+    # numpy advises to unpickle what it does not know, which is unsafe with an untrusted file.
+    reason = "not numbers, or pickled" if "pickle" in str(error) else str(error)
     return ValueError(
         f"{path} cannot be read as {kind}: it is damaged, cut short or something else. "
-        f"({type(error).__name__}: {_reason(error)})"
+        f"({type(error).__name__}: {reason})"
     )
-
-
-def _reason(error: Exception) -> str:
-    # numpy advises to unpickle what it does not know, which nobody should do with a strange file.
-    return "not numbers, or pickled" if "pickle" in str(error) else str(error)
 
 
 @contextmanager
 def reading(path: Path | str, kind: str) -> Iterator[None]:
-    """Turn whatever a reader raises about a bad file into one ValueError that names the file.
+    """Convert any error of a reader to a ValueError that names the file.
 
     Examples
     --------
@@ -59,7 +56,7 @@ def reading(path: Path | str, kind: str) -> Iterator[None]:
     try:
         yield
     except (MemoryError, PermissionError):
-        raise  # not the file's fault, and clear enough
-    # Readers answer a damaged file with anything from zlib.error to TypeError.
+        raise  # not errors of the file
+    # On a damaged file, readers raise anything from zlib.error to TypeError.
     except Exception as error:
         raise unreadable(path, kind, error) from error

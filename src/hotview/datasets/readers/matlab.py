@@ -1,21 +1,19 @@
-"""MATLAB files, old (4 to 7, through scipy) and new (7.3, which is HDF5), read alike."""
+"""MATLAB files: versions 4 to 7 read by scipy, version 7.3 (HDF5) by h5py."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.sparse import csc_array, csr_array, issparse
 
 from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, reading
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Matrix: TypeAlias = "Array | csr_array[Any] | LazyRows"
 
@@ -44,10 +42,9 @@ def read_mat(
     path : str or path-like
         A MAT-file of version 4, 5, 6, 7 or 7.3.
     names : sequence of str or None, default=None
-        The variables to read, in this order; the others are not looked at. None reads them
-        all, in the file's order, and refuses a file that also holds something which is not
-        numeric (char, struct, function, object, complex, a cell array of those), so that
-        nothing is left out without the caller having said so.
+        The variables to read, in this order; the others are ignored. None reads them all, in
+        the file's order, and raises if one is not numeric (char, struct, function, object,
+        complex, a cell array of those), so that no variable is skipped silently.
 
     Returns
     -------
@@ -79,27 +76,35 @@ def read_mat(
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
-    reader = _HDF5 if _is_hdf5(path) else _LEVEL5
+    import h5py
+    from scipy.io import whosmat
+
+    is_hdf5 = h5py.is_hdf5(path)
     with reading(path, "a MAT-file"):
-        classes = reader.classes(path)
-    wanted = _choose(path, classes, names)
+        classes = _hdf5_classes(path) if is_hdf5 else {n: str(c) for n, _, c in whosmat(path)}
+    chosen = _choose(path, classes, names)
     with reading(path, "a MAT-file"):
-        values = reader.values(path, wanted)
-    return {name: _checked(values[name], path, name) for name in wanted}
+        values = _read_hdf5(path, chosen) if is_hdf5 else _read_level5(path, chosen)
+    return {
+        name: [_matrix(cell, path, f"{name}{{{i}}}") for i, cell in enumerate(value, start=1)]
+        if isinstance(value, list)
+        else _matrix(value, path, name)
+        for name, value in values.items()
+    }
 
 
 def _choose(path: Path, classes: dict[str, str], names: Sequence[str] | None) -> list[str]:
     """Return the names to read, all of them present and of a class that can be read."""
     if not classes:
         raise ValueError(f"{path} holds no variables.")
-    wanted = list(classes) if names is None else list(names)
-    for name in wanted:
+    chosen = list(classes) if names is None else list(names)
+    for name in chosen:
         if name not in classes:
             hint = did_you_mean(name, classes)
             raise ValueError(f"{path} holds no variable {name!r}.{hint}")
         if classes[name] not in READABLE:
             raise _not_numeric(path, name, classes[name])
-    return wanted
+    return chosen
 
 
 def _not_numeric(path: Path, name: str, kind: str) -> ValueError:
@@ -109,65 +114,35 @@ def _not_numeric(path: Path, name: str, kind: str) -> ValueError:
     )
 
 
-def _checked(value: Any, path: Path, name: str) -> Matrix | list[Matrix]:
-    if isinstance(value, list):
-        return [_matrix(cell, path, f"{name}{{{i}}}") for i, cell in enumerate(value, start=1)]
-    return _matrix(value, path, name)
-
-
 def _matrix(value: Any, path: Path, name: str) -> Matrix:
     """Return a real matrix in this machine's byte order, or raise."""
-    from scipy.sparse import issparse
-
     if isinstance(value, list):
         raise _not_numeric(path, name, "a cell array in a cell array")
-    if getattr(value, "dtype", np.dtype(object)).kind not in "biuf":
-        raise _not_numeric(path, name, _kind(value))
-    if issparse(value):
-        return _sparse(value, path)
-    return np.asarray(value, dtype=value.dtype.newbyteorder("="))
-
-
-def _sparse(value: Any, path: Path) -> csr_array[Any]:
-    from scipy.sparse import csr_array
-
+    if isinstance(value, str):  # the name of a class that `_hdf5_value` does not read
+        raise _not_numeric(path, name, value)
+    kind = getattr(value, "dtype", np.dtype(object)).kind
+    if kind not in "biuf":
+        matlab_classes = {"U": "char", "S": "char", "V": "struct", "c": "complex"}
+        raise _not_numeric(path, name, matlab_classes.get(kind, type(value).__name__))
+    if not issparse(value):
+        return np.asarray(value, dtype=value.dtype.newbyteorder("="))
+    sparse: Any = value
     with reading(path, "a MAT-file"):
-        # scipy trusts the indices that a file gives and would write outside of its memory
-        # (version 4 comes as coo, which has been checked already).
-        if value.format != "coo":
-            value.check_format(full_check=True)
-        return csr_array(value, dtype=np.float64)
+        # scipy trusts the indices of a file and would write outside of its memory
+        # (version 4 is read as coo, which is checked already).
+        if sparse.format != "coo":
+            sparse.check_format(full_check=True)
+        return csr_array(sparse, dtype=np.float64)
 
 
-def _kind(value: Any) -> str:
-    """Say in MATLAB's words what a value is that is not a real matrix."""
-    words = {"U": "char", "S": "char", "V": "struct", "c": "complex"}
-    if isinstance(value, str):  # what the readers return for a class they do not read
-        return value
-    return words.get(value.dtype.kind, type(value).__name__)
-
-
-class _Reader(NamedTuple):
-    """How one family of MAT-files is read."""
-
-    classes: Callable[[Path], dict[str, str]]
-    values: Callable[[Path, list[str]], dict[str, Any]]
-
-
-def _level5_classes(path: Path) -> dict[str, str]:
-    from scipy.io import whosmat
-
-    return {name: kind for name, _, kind in whosmat(path)}
-
-
-def _level5_values(path: Path, names: list[str]) -> dict[str, Any]:
+def _read_level5(path: Path, names: list[str]) -> dict[str, Any]:
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", MatReadWarning)
         # mat_dtype undoes MATLAB's packing of small doubles into uint8, but also drops
-        # imaginary parts with no more than a warning: keep them, to be refused by name.
+        # imaginary parts with only a warning: keep them, so that the error can name the variable.
         warnings.simplefilter("error", np.exceptions.ComplexWarning)
         try:
             content = loadmat(path, mat_dtype=True, variable_names=names)
@@ -180,12 +155,6 @@ def _cells_to_list(value: Any) -> Any:
     if not isinstance(value, np.ndarray) or value.dtype.kind != "O":
         return value
     return [_cells_to_list(cell) for cell in value.ravel(order="F")]
-
-
-def _is_hdf5(path: Path) -> bool:
-    import h5py
-
-    return bool(h5py.is_hdf5(path))
 
 
 def _hdf5_classes(path: Path) -> dict[str, str]:
@@ -203,7 +172,7 @@ def _hdf5_class(item: Any) -> str:
     return str(name.decode() if isinstance(name, bytes) else name)
 
 
-def _hdf5_values(path: Path, names: list[str]) -> dict[str, Any]:
+def _read_hdf5(path: Path, names: list[str]) -> dict[str, Any]:
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -230,8 +199,6 @@ def _hdf5_value(file: Any, item: Any) -> Any:
 
 
 def _hdf5_sparse(item: Any) -> Any:
-    from scipy.sparse import csc_array
-
     pointers = item["jc"][()].astype(np.int64)
     shape = (int(item.attrs["MATLAB_sparse"]), len(pointers) - 1)
     # MATLAB leaves "data" and "ir" out when every entry is zero.
@@ -241,7 +208,3 @@ def _hdf5_sparse(item: Any) -> Any:
     if data.dtype.names:
         return "complex"
     return csc_array((data, item["ir"][()].astype(np.int64), pointers), shape=shape)
-
-
-_LEVEL5 = _Reader(_level5_classes, _level5_values)
-_HDF5 = _Reader(_hdf5_classes, _hdf5_values)

@@ -1,4 +1,4 @@
-"""Parquet files larger than memory: row groups, unpacked into a mapped file when asked for."""
+"""Parquet files; large ones are decompressed on access into a memory-mapped file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -15,27 +15,26 @@ import numpy as np
 
 from hotview._lazy import LazyRows
 from hotview._types import Array
+from hotview._validation.columns import is_numeric_arrow
 from hotview.datasets.readers.errors import reading
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
-    Table,
+    TableFile,
     clean_text,
     integer_error,
     refuse_duplicates,
     text_error,
 )
 
-__all__ = ["ParquetRows"]
-
-_TOGETHER = 2**22  # bytes that are unpacked at once
-_CANNOT = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)  # reserve anything; writing may fail
+_BATCH_BYTES = 2**22  # decompressed at once
+_LARGE = 2**28  # bytes; smaller tables are read into memory also if they may be mapped
+_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class ParquetRows(LazyRows):
-    """Columns of a parquet file, in a temporary mapped file that is gone when the object is.
+    """Columns of a parquet file in a temporary memory-mapped file, deleted with the object.
 
-    Of a parquet file only whole row groups can be unpacked. Each is when one of its rows is first
-    asked for, a few rows at a time, so that who asks for some rows pays for these.
+    A row group is decompressed, a few rows at a time, on the first access to one of its rows.
 
     Parameters
     ----------
@@ -44,9 +43,9 @@ class ParquetRows(LazyRows):
     names : list of str
         Its columns, all numeric.
     dtype : dtype
-        Of the result.
+        Data type of the array.
     convert : callable
-        Called with an array to write to and as many rows, as a pyarrow record batch of the columns.
+        Called with an array to fill and a pyarrow record batch of as many rows.
 
     Examples
     --------
@@ -74,62 +73,57 @@ class ParquetRows(LazyRows):
         with reading(path, "a parquet file"):
             self._file = pq.ParquetFile(path)
         self._stamp = _stamp(path)
-        about = self._file.metadata
-        sizes = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
+        metadata = self._file.metadata
+        sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         edges = np.cumsum([0, *sizes], dtype=np.int64)
         shape = (int(edges[-1]), len(names))
-        # Written as a file, because a full disk under a mapping kills the process.
+        # Written by write(), because a full disk under a writable mapping kills the process.
         self._stream = tempfile.TemporaryFile(prefix="hotview-", buffering=0)  # noqa: SIM115
         weakref.finalize(self, _close, self._stream, self._file)
         _reserve(self._stream, shape[0] * shape[1] * dtype.itemsize, path)
         super().__init__(np.memmap(self._stream, dtype=dtype, mode="r", shape=shape), edges)
 
-    def fill(self, stretch: int) -> None:
-        """Unpack a row group."""
+    def fill(self, block: int) -> None:
+        """Decompress a row group."""
         self._check_unchanged()
-        start, end = (int(row) for row in self._edges[stretch : stretch + 2])
-        width = len(self._names) * self.dtype.itemsize
-        part = np.empty((max(1, _TOGETHER // width), len(self._names)), dtype=self.dtype)
-        for batch in self._batches(stretch, len(part)):
-            here = part[: batch.num_rows]
-            self._convert(here, batch)
-            _write(self._stream, memoryview(here.data).cast("B"), start * width)
-            start += len(here)
-        with reading(self._path, "a parquet file"):
-            if start != end:
-                raise EOFError(f"row group {stretch} ends before row {start}, not {end}")
-
-    def _batches(self, group: int, rows: int) -> Iterator[Any]:
+        start, end = (int(row) for row in self._edges[block : block + 2])
+        row_bytes = len(self._names) * self.dtype.itemsize
+        buffer = np.empty((max(1, _BATCH_BYTES // row_bytes), len(self._names)), dtype=self.dtype)
         with reading(self._path, "a parquet file"):
             batches = self._file.iter_batches(
-                batch_size=rows, row_groups=[group], columns=self._names
+                batch_size=len(buffer), row_groups=[block], columns=self._names
             )
         while True:
             with reading(self._path, "a parquet file"):
                 batch = next(batches, None)
+                if batch is None and start != end:
+                    raise EOFError(f"row group {block} ends before row {start}, not {end}")
             if batch is None:
                 return
-            yield batch
+            rows = buffer[: batch.num_rows]
+            self._convert(rows, batch)
+            _write(self._stream, memoryview(rows.data).cast("B"), start * row_bytes)
+            start += len(rows)
 
     def _check_unchanged(self) -> None:
-        """Refuse to read on in a file that somebody has written to."""
+        """Raise if the file was modified after it was opened."""
         try:
             now = _stamp(self._path)
-        except OSError:  # it has no name any more, but is open
+        except OSError:  # deleted, but still open here
             return
-        # What was put in its place is another file.
+        # A file that replaced it has another inode, and the old one is still open here.
         if now[0] == self._stamp[0] and now != self._stamp:
             raise ValueError(
                 f"{self._path} was changed while it was being read, so that its rows do not belong "
-                "together. Read it again; a file that is put in its place whole does no harm."
+                "together. Read it again; replacing the file as a whole does no harm."
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process unpacks what it asks for.
-        return _open_again, (self._path, self._names, self.dtype, self._convert, self.shape)
+        # Another process decompresses the rows that it reads itself.
+        return _reopen, (self._path, self._names, self.dtype, self._convert, self.shape)
 
 
-def _open_again(
+def _reopen(
     path: Path,
     names: list[str],
     dtype: np.dtype[Any],
@@ -146,30 +140,30 @@ def _open_again(
 
 
 def _stamp(path: Path) -> tuple[tuple[int, int], int, int]:
-    """Which file it is, and what changes with what is in it."""
-    about = os.stat(path)
-    return (about.st_dev, about.st_ino), about.st_size, about.st_mtime_ns
+    """Return the identity of a file, its size and its time of modification."""
+    stat = os.stat(path)
+    return (stat.st_dev, stat.st_ino), stat.st_size, stat.st_mtime_ns
 
 
 def _reserve(stream: IO[bytes], n_bytes: int, path: Path) -> None:
-    """Make a file as long as it will be and, where the system can, its room on the disk its own."""
+    """Set the length of a file and, where the system can, reserve its space on disk."""
     try:
         stream.truncate(n_bytes)
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(stream.fileno(), 0, n_bytes)
     except OSError as error:
-        if error.errno in _CANNOT:
+        if error.errno in _UNSUPPORTED:
             return
-        raise OSError(  # without the number, for which others have a text of their own
+        raise OSError(  # without errno, whose text would replace this one
             f"Expected room for {n_bytes / 1e9:.1f} GB in {tempfile.gettempdir()}, to unpack "
-            f"{path} there, but the system says: {error.strerror}. Choose a folder on a larger "
+            f"{path} there, but the system reports: {error.strerror}. Choose a folder on a larger "
             "disk with the environment variable TMPDIR."
         ) from error
 
 
 def _write(stream: IO[bytes], data: memoryview, at: int) -> None:
     while data:
-        if hasattr(os, "pwrite"):  # does not move the place of writing, which forks share
+        if hasattr(os, "pwrite"):  # does not move the file position, which forks share
             n = os.pwrite(stream.fileno(), data, at)
         else:
             stream.seek(at)
@@ -182,24 +176,16 @@ def _close(*files: Any) -> None:
         file.close()
 
 
-_LARGE = 2**28  # bytes of a table that are read at once, also where it may be mapped
-
-
-def open_parquet(path: Path, *, mmap: bool = False) -> Table:
-    """Open a parquet file as a table.
+class ParquetTable(TableFile):
+    """A parquet file of integer, float, decimal, boolean and text columns; nulls become NaN.
 
     Parameters
     ----------
     path : Path
         The file.
     mmap : bool, default=False
-        Whether numbers that would take more than 256 MB are read, a row group at a time and when
-        one of its rows is asked for, into a temporary file that is mapped into memory.
-
-    Returns
-    -------
-    Table
-        Integer, float, decimal and boolean columns can be read, nulls become NaN.
+        Whether more than 256 MB of numbers are decompressed, a row group at a time and on access,
+        into a temporary file that is mapped into memory.
 
     Examples
     --------
@@ -207,104 +193,89 @@ def open_parquet(path: Path, *, mmap: bool = False) -> Table:
     >>> people = pa.table({"age": [31, None], "ill": [True, False]})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pq.write_table(people, folder + "/a.parquet")
-    ...     table = open_parquet(Path(folder, "a.parquet"))
-    ...     table.read(["ill", "age"])
+    ...     ParquetTable(Path(folder, "a.parquet")).read(["ill", "age"])
     array([[ 1., 31.],
            [ 0., nan]])
     """
-    import pyarrow.parquet as pq
 
-    with reading(path, "a parquet file"):
-        schema = pq.read_schema(path)
-    refuse_duplicates(path, schema.names)
-    # An index that is only a range is described by a dict and takes no column.
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    saved = [name for name in index if isinstance(name, str) and name in schema.names]
-    return Table(
-        path,
-        schema.names,
-        saved,
-        lambda names: _read_parquet(path, names, mmap=mmap),
-        lambda: [field.name for field in schema if _is_text(field.type)],
-        lambda names: _read_parquet_text(path, names),
-    )
+    def __init__(self, path: Path, *, mmap: bool = False) -> None:
+        import pyarrow.parquet as pq
 
-
-def _read_columns(path: Path, names: list[str]) -> Any:
-    import pyarrow.parquet as pq
-
-    with reading(path, "a parquet file"), pq.ParquetFile(path) as file:
-        return file.read(columns=names)
-
-
-def _read_parquet_text(path: Path, names: list[str]) -> list[list[str | None]]:
-    import pyarrow as pa
-
-    table = _read_columns(path, names)
-    columns = []
-    for name in names:
-        column = table.column(name)
-        if pa.types.is_boolean(column.type):  # as text tables have them
-            columns.append([None if x is None else str(x) for x in column.to_pylist()])
-            continue
         with reading(path, "a parquet file"):
-            cells = column.cast(pa.string()).to_pylist()
-        columns.append([clean_text(cell) for cell in cells])
-    return columns
+            metadata = pq.read_metadata(path)
+            self._schema = metadata.schema.to_arrow_schema()
+        self._n_rows, self._mmap = metadata.num_rows, mmap
+        refuse_duplicates(path, self._schema.names)
+        # An index that is only a range is described by a dict and takes no column.
+        index = (self._schema.pandas_metadata or {}).get("index_columns", [])
+        saved = [name for name in index if isinstance(name, str) and name in self._schema.names]
+        super().__init__(path, self._schema.names, saved)
 
+    def read(self, names: list[str]) -> Array | LazyRows:
+        """Read columns as numbers, or prepare to."""
+        import pyarrow as pa
 
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
+        types = [self._schema.field(name).type for name in names]
+        dtype = np.dtype(np.float32 if all(t == pa.float32() for t in types) else np.float64)
+        is_large = self._n_rows * len(names) * dtype.itemsize > _LARGE
+        if self._mmap and is_large and all(map(is_numeric_arrow, types)):
+            return ParquetRows(self.path, names, dtype, partial(_fill, self.path, names))
+        table = self._read_columns(names)
+        X = np.empty((table.num_rows, len(names)), dtype=dtype)
+        _fill(self.path, names, X, table)
+        return X
 
-    if pa.types.is_dictionary(kind):
-        return _is_text(kind.value_type)
-    return any(getattr(pa.types, test)(kind) for test in ("is_string", "is_large_string"))
+    def read_text(self, names: list[str]) -> list[list[str | None]]:
+        """Read columns as text."""
+        import pyarrow as pa
 
+        table, columns = self._read_columns(names), []
+        for name in names:
+            column = table.column(name)
+            if pa.types.is_boolean(column.type):  # "True" and "False", as in text tables
+                columns.append([None if x is None else str(x) for x in column.to_pylist()])
+                continue
+            with reading(self.path, "a parquet file"):
+                cells = column.cast(pa.string()).to_pylist()
+            columns.append([clean_text(cell) for cell in cells])
+        return columns
 
-def _read_parquet(path: Path, names: list[str], *, mmap: bool) -> Array | LazyRows:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    def find_text(self) -> list[str]:
+        """Return the columns of strings, dictionary-encoded or not."""
+        import pyarrow as pa
 
-    with reading(path, "a parquet file"):
-        n_rows, schema = pq.read_metadata(path).num_rows, pq.read_schema(path)
-    kinds = [schema.field(name).type for name in names]
-    dtype = np.dtype(np.float32 if all(kind == pa.float32() for kind in kinds) else np.float64)
-    is_large = n_rows * len(names) * dtype.itemsize > _LARGE
-    if mmap and is_large and all(map(_is_numeric, kinds)):
-        return ParquetRows(path, names, dtype, partial(_fill, path, names))
-    table = _read_columns(path, names)
-    X = np.empty((table.num_rows, len(names)), dtype=dtype)
-    _fill(path, names, X, table)
-    return X
+        types = {field.name: field.type for field in self._schema}
+        plain = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in types.items()}
+        return [n for n, t in plain.items() if t in (pa.string(), pa.large_string())]
+
+    def _read_columns(self, names: list[str]) -> Any:
+        import pyarrow.parquet as pq
+
+        with reading(self.path, "a parquet file"), pq.ParquetFile(self.path) as file:
+            return file.read(columns=names)
 
 
 def _fill(path: Path, names: list[str], X: Array, table: Any) -> None:
     for j, name in enumerate(names):
-        X[:, j] = _numbers(path, name, table.column(name))
+        X[:, j] = _to_float64(path, name, table.column(name))
 
 
-def _numbers(path: Path, name: str, column: Any) -> Array:
-    """Convert one column of a parquet file to float64, nulls to NaN."""
+def _to_float64(path: Path, name: str, column: Any) -> Array:
     import pyarrow as pa
 
-    if not _is_numeric(column.type):
+    if not is_numeric_arrow(column.type):
         row, value = next(
             ((i, v) for i, v in enumerate(column.to_pylist(), start=1) if v is not None), (1, None)
         )
         raise text_error(path, name, value, f"row {row}", kind=str(column.type))
     try:
-        # Safe: refuses an integer that float64 cannot hold.
+        # A safe cast refuses an integer that float64 cannot represent.
         values: Array = np.asarray(column.cast(pa.float64()))
     except pa.ArrowInvalid:
-        worst = max(column.drop_null().to_pylist(), key=abs)
-        raise integer_error(path, name, worst) from None
-    if pa.types.is_decimal(column.type) and (np.abs(values) > LARGEST_INTEGER).any():
+        is_exact = False
+    else:
+        is_decimal = pa.types.is_decimal(column.type)
+        is_exact = not (is_decimal and (np.abs(values) > LARGEST_INTEGER).any())
+    if not is_exact:
         raise integer_error(path, name, max(column.drop_null().to_pylist(), key=abs))
     return values
-
-
-def _is_numeric(kind: Any) -> bool:
-    import pyarrow as pa
-
-    tests = ("is_boolean", "is_integer", "is_floating", "is_decimal", "is_null")
-    return any(getattr(pa.types, test)(kind) for test in tests)

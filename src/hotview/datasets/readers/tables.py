@@ -1,19 +1,19 @@
-"""Tables with named columns: which columns to read, and what is missing or no number in them."""
+"""Tables with named columns: selection of columns, missing values, errors."""
 
 from __future__ import annotations
 
 import reprlib
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from hotview._lazy import LazyRows
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
 
-#: Every whole number up to this one is a float64; above it, digits would be lost.
+#: float64 represents all whole numbers up to this one.
 LARGEST_INTEGER = 2**53
 
 #: Cells that mean "missing", with or without a space before them.
@@ -25,11 +25,11 @@ MISSING = tuple(
         *("NULL", "Null", "null", "None", "none"),
     )
 )
-_NO_TEXT = {marker.strip() for marker in MISSING} - {"None", "none"}  # which may be an answer
+_NO_TEXT = {marker.strip() for marker in MISSING} - {"None", "none"}  # may be a category
 
 
 def clean_text(cell: str | None) -> str | None:
-    """A cell of text without spaces around it; None where it means "missing".
+    """Strip a cell of text; return None if it means "missing".
 
     Examples
     --------
@@ -41,55 +41,51 @@ def clean_text(cell: str | None) -> str | None:
     return trimmed
 
 
-class Table(NamedTuple):
-    """A table that has been opened but not read.
+class TableFile(ABC):
+    """A file of a table with named columns, opened but not read.
 
-    Attributes
+    Parameters
     ----------
     path : Path
         The file.
     names : list of str
-        Its columns.
+        Names of its columns.
     saved_index : list of str
-        Those columns that are no measurements but a row index that pandas saved.
-    read : callable
-        Reads the columns of the given names, in that order, into one 2-D array, or stands ready to.
-    find_text : callable
-        Tells which columns hold text.
-    read_text : callable
-        Reads the columns of the given names as text, None where a cell is missing.
+        Columns that are not measurements but a row index that pandas saved.
     """
 
-    path: Path
-    names: list[str]
-    saved_index: list[str]
-    read: Callable[[list[str]], Array | LazyRows]
-    find_text: Callable[[], list[str]]
-    read_text: Callable[[list[str]], list[list[str | None]]]
+    def __init__(self, path: Path, names: list[str], saved_index: list[str]) -> None:
+        self.path, self.names, self.saved_index = path, names, saved_index
+
+    @abstractmethod
+    def read(self, names: list[str]) -> Array | LazyRows:
+        """Read columns, in this order, as a 2-D array of numbers."""
+
+    @abstractmethod
+    def read_text(self, names: list[str]) -> list[list[str | None]]:
+        """Read columns as text, None where a cell is missing."""
+
+    @abstractmethod
+    def find_text(self) -> list[str]:
+        """Return the names of the columns that hold text."""
 
 
-def select(table: Table, columns: Sequence[str] | None, drop: Collection[str]) -> list[str]:
-    """Choose the columns of a table.
+def select(table: TableFile, columns: Sequence[str] | None, drop: Collection[str]) -> list[str]:
+    """Return the columns of a table to read.
 
     Parameters
     ----------
-    table : Table
+    table : TableFile
         The table.
     columns : sequence of str or None
         The columns to keep, in this order; each must exist. None keeps them all.
     drop : collection of str
-        The columns to leave out; they need not exist in this table.
+        The columns to leave out, which may be absent from this table.
 
     Returns
     -------
     list of str
         At least one name.
-
-    Examples
-    --------
-    >>> table = Table(Path("a.csv"), ["id", "age", "weight"], [], print, list, print)
-    >>> select(table, None, drop=["id"])
-    ['age', 'weight']
     """
     known = set(table.names)
     for name, count in Counter(columns or ()).items():
@@ -107,8 +103,8 @@ def select(table: Table, columns: Sequence[str] | None, drop: Collection[str]) -
     return kept
 
 
-def refuse_index(table: Table, drop: Collection[str]) -> None:
-    """Refuse to read a saved row index as if it were a measurement."""
+def refuse_index(table: TableFile, drop: Collection[str]) -> None:
+    """Raise if a saved row index would be read as a measurement."""
     for name in table.saved_index:
         if name not in drop:
             raise ParameterError(
@@ -129,7 +125,7 @@ def refuse_duplicates(path: Path, names: Sequence[str]) -> None:
 
 
 def text_error(path: Path, column: str, value: object, row: str, kind: str = "text") -> ValueError:
-    """Make the error for a column that does not hold numbers.
+    """Return the error for a column that does not hold numbers.
 
     Examples
     --------
@@ -145,7 +141,7 @@ def text_error(path: Path, column: str, value: object, row: str, kind: str = "te
 
 
 def integer_error(path: Path, column: str, value: object) -> ValueError:
-    """Make the error for a whole number that float64 cannot hold.
+    """Return the error for a whole number that float64 cannot represent.
 
     Examples
     --------

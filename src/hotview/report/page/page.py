@@ -7,7 +7,7 @@ import hashlib
 from importlib.resources import files
 from pathlib import Path
 
-from hotview._files import check_output_path, whole_file
+from hotview._files import atomic_write, check_output_path
 from hotview.evaluation.record.schema import Record
 from hotview.report.page.embedding import space_chart
 from hotview.report.page.markup import Markup, join, numbers, table, tag
@@ -65,7 +65,7 @@ def write_report(record: Record, path: str | Path, *, title: str | None = None) 
     """
     path = check_output_path(path, (".html", ".htm"))
     text = page(record, title=title)
-    with whole_file(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(text, encoding="utf-8")
     return path
 

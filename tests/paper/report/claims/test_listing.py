@@ -27,7 +27,7 @@ def test_titles_differ(results):
 
 def test_what_was_not_run_says_how_to():
     text = claims_part(list_claims(Results({}))).text
-    assert "Not run; `hotview reproduce table2` runs it." in text
+    assert "Not run; `python -m paper run table2` runs it." in text
     assert "Not run; `python benchmarks/ground_distances.py` runs it." in text
 
 
