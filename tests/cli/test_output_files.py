@@ -2,7 +2,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from hotview.cli.output_files import check_table_path, make_folder, write_table
+from hotview.cli.output_files import make_folder, write_table
 
 
 def test_tables_are_read_back(tmp_path):
@@ -29,8 +29,3 @@ def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "out").touch()
     with pytest.raises(NotADirectoryError, match="is a file"):
         make_folder(tmp_path / "out", ["a.csv"], force=False)
-
-
-def test_only_tables_are_written(tmp_path):
-    with pytest.raises(ValueError, match=r"\.csv or \.parquet"):
-        check_table_path(tmp_path / "a.xlsx")

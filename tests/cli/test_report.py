@@ -53,8 +53,8 @@ def test_an_encoder_has_a_page_too(hotview, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     (
-        ((), 2, "Expected a model"),
-        (("m.hotview",), 2, "Expected a file for the page"),
+        ((), 2, "MODEL"),
+        (("m.hotview",), 2, "--out"),
         (("m.hotview", "-o", "r.pdf"), 1, "must end in .html"),
         (("m.hotview", "-o", "r.html"), 1, "there is no model at m.hotview"),
     ),

@@ -9,14 +9,14 @@ import typer
 
 from hotview.cli import options
 from hotview.cli.options import option
-from hotview.cli.runner import UsageError, check_new_file, print_json
+from hotview.cli.runner import check_new_file, print_json
 
 __all__ = ["export"]
 
 
 def export(
     model: options.Model,
-    onnx: Annotated[Path | None, option("File to write (.onnx).")] = None,
+    onnx: Annotated[Path, option("File to write (.onnx).")],
     part: Annotated[
         str, typer.Option(help="Output: predict_proba, features or common.")
     ] = "predict_proba",
@@ -26,8 +26,6 @@ def export(
     debug: options.Debug = False,
 ) -> None:
     """Export a model as ONNX: raw columns of every view in, probabilities or features out."""
-    if onnx is None:
-        raise UsageError("Expected a file to export to. Pass --onnx model.onnx.")
     from hotview.cli.models import open_model
     from hotview.export import to_onnx
 

@@ -106,7 +106,8 @@ def _fit(job: FitJob, ranks: ProcessGroup) -> int:
         check_new_file(job.out, force=job.force)
     with as_usage():
         job.files.check()
-    dataset, split = _read(job)
+        paired = job.is_aligned
+    dataset, split = _read(job, paired=paired)
     estimator = make_estimator(dataset, job.parameters)
     with as_usage():
         check_parameters(estimator.get_params(deep=False))
@@ -119,18 +120,18 @@ def _fit(job: FitJob, ranks: ProcessGroup) -> int:
         return 0
     check_missing(summary, estimator.impute)
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted(ranks))
-    fit_dataset(estimator, dataset, paired=job.is_aligned, resume=resume)
+    fit_dataset(estimator, dataset, paired=paired, resume=resume)
     # A process that ends before the model is saved would count as lost.
     return ranks.first(lambda: _finish(job, estimator, dataset, summary, split))
 
 
-def _read(job: FitJob) -> tuple[TableDataset, HoldoutSplit | None]:
+def _read(job: FitJob, *, paired: bool) -> tuple[TableDataset, HoldoutSplit | None]:
     if job.hold_out is not None and not 0 < job.hold_out < 1:
         raise UsageError(f"Expected --hold-out between 0 and 1, but it is {job.hold_out:g}.")
     dataset = read_dataset(job.files)
     if job.linked_only:
         dataset = keep_linked(dataset)
-    elif job.is_aligned and dataset.unaligned:
+    elif paired and dataset.unaligned:
         raise UsageError(
             f"--coupling {job.parameters['coupling']} needs aligned rows, but "
             f"{len(dataset.unaligned)} views have unlinked rows. Leave these out with "

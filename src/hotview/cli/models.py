@@ -269,15 +269,12 @@ def read_evaluation_rows(
     n_seen, n_new = int(seen.sum()), int((labeled & ~seen).sum())
     if n_seen == 0:
         return rows
+    trained = "The model was trained on"
     if n_new == 0:
-        note = (
-            "The model was trained on these rows and labels: these metrics are optimistically "
-            "biased."
-        )
+        note = f"{trained} these rows and labels: these metrics are optimistically biased."
         return replace(rows, seen=True, notes=[*rows.notes, note])
     note = (
-        f"The model was trained on {n_seen:,} of these rows with their labels; it is evaluated on "
-        f"the other {n_new:,} rows with a label."
+        f"{trained} {n_seen:,} of these rows; it is evaluated on the other {n_new:,} with labels."
     )
     return replace(rows.take(np.flatnonzero(~seen)), notes=[*rows.notes, note])
 

@@ -9,27 +9,6 @@ import typer
 
 from hotview.cli.runner import UsageError, set_debug
 
-__all__ = [
-    "Debug",
-    "Decimal",
-    "Delimiter",
-    "Device",
-    "Force",
-    "Header",
-    "IdColumn",
-    "IdFiles",
-    "Json",
-    "LabelColumn",
-    "Labels",
-    "Model",
-    "RandomState",
-    "Views",
-    "check_choice",
-    "files_by_view",
-    "option",
-    "text_format",
-]
-
 
 def option(text: str, *names: str, **settings: Any) -> Any:
     """Return a typer option with a help text and without a default to show."""

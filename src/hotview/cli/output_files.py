@@ -7,26 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hotview._files import atomic_write, check_output_path
+from hotview._files import atomic_write
 from hotview.cli.runner import check_new_file
 
-__all__ = ["check_table_path", "make_folder", "write_table"]
-
-
-def check_table_path(path: Path) -> Path:
-    """Raise if no table can be written to a path.
-
-    Parameters
-    ----------
-    path : Path
-        Where the table is to be written.
-
-    Returns
-    -------
-    Path
-        The same.
-    """
-    return check_output_path(path, (".csv", ".parquet"))
+__all__ = ["make_folder", "write_table"]
 
 
 def make_folder(folder: Path, names: Sequence[str], *, force: bool) -> list[Path]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hotview._files import check_output_path
 from hotview.cli import options
 from hotview.cli.options import option
 from hotview.cli.runner import check_new_file, print_json, print_notes
@@ -111,10 +112,10 @@ def predict(
     be missing.
     """
     from hotview.cli.models import open_model
-    from hotview.cli.output_files import check_table_path, write_table
+    from hotview.cli.output_files import write_table
     from hotview.training.progress import ProgressBar
 
-    check_table_path(out)
+    check_output_path(out, (".csv", ".parquet"))
     check_new_file(out, force=force)
     text = options.text_format(header, delimiter, decimal)
     opened = open_model(model, device=device, id_column=id_column, text=text)

@@ -10,7 +10,7 @@ import typer
 
 from hotview.cli import options
 from hotview.cli.options import option
-from hotview.cli.runner import UsageError, check_new_file, print_json, print_notes
+from hotview.cli.runner import check_new_file, print_json, print_notes
 
 if TYPE_CHECKING:
     from hotview.cli.models import OpenModel
@@ -19,10 +19,8 @@ __all__ = ["report"]
 
 
 def report(
-    model: Annotated[
-        Path | None,
-        typer.Argument(metavar="MODEL", help="Model file (.hotview).", show_default=False),
-    ] = None,
+    model: options.Model,
+    out: Annotated[Path, option("Page to write (.html).", "--out", "-o")],
     views: Annotated[
         list[str] | None,
         typer.Argument(
@@ -31,7 +29,6 @@ def report(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[Path | None, option("Page to write (.html).", "--out", "-o")] = None,
     data: Annotated[
         list[str] | None, option("The same as VIEW, as an option.", metavar="VIEW")
     ] = None,
@@ -58,10 +55,6 @@ def report(
     With tables, it also shows the metrics of the model, the contribution of every view, and the
     common space.
     """
-    if model is None:
-        raise UsageError("Expected a model. Write hotview report model.hotview -o report.html.")
-    if out is None:
-        raise UsageError("Expected a file for the page. Pass -o report.html.")
     from hotview._files import check_output_path
     from hotview.cli.models import open_model
     from hotview.evaluation.record import make_record
@@ -109,10 +102,7 @@ def _evaluation_arguments(
         return arguments, rows.notes
     dataset = read_training_dataset(opened)
     if dataset is None or len(dataset.ids) == 0:
-        note = (
-            "Baselines are not compared: the files of the fit were moved or changed, or have no "
-            "linked rows."
-        )
+        note = "No baselines: the files of the fit were moved or changed, or have no linked rows."
         return arguments, [*rows.notes, note]
     arguments["training"] = {
         "Xs": dataset.linked,
