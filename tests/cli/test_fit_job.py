@@ -51,6 +51,11 @@ def test_unknown_parameters_raise_with_a_suggestion(labeled):
         make_estimator(labeled, {"bach_size": 16})
 
 
+def test_only_specifications_have_settings(labeled):
+    with pytest.raises(UsageError, match="hidden has no settings"):
+        make_estimator(labeled, {"hidden__width": 3})
+
+
 def test_parameters_of_classifiers_need_labels(unlabeled):
     with pytest.raises(UsageError, match="validation_fraction is for classifiers"):
         make_estimator(unlabeled, {"validation_fraction": 0.2})

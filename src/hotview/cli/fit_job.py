@@ -6,7 +6,7 @@ import inspect
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ from hotview.training.process_group import ProcessGroup
 __all__ = ["FitJob", "fit_dataset", "make_estimator", "run_fit"]
 
 _ALIGNED = ("lscca", "dgcca")  # couplings that need aligned rows
+#: Functions that turn a name into the specification object whose settings can be changed.
+_SPECIFICATIONS: dict[str, Callable[[Any], Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -168,10 +170,13 @@ def make_estimator(dataset: TableDataset, parameters: Mapping[str, Any]) -> Any:
             _refuse_parameter(owner, defaults)
         (given if owner == name else settings)[name] = value
     for owner in dict.fromkeys(name.partition("__")[0] for name in settings):
-        given[owner] = _specify(owner, given.get(owner, defaults[owner]))
+        if owner not in _SPECIFICATIONS:
+            raise UsageError(f"The parameter {owner} has no settings of its own.")
+        given[owner] = _SPECIFICATIONS[owner](given.get(owner, defaults[owner]))
     if kind is MultiViewClassifier:
         given["unlabeled_marker"] = None  # the dataset holds None for a missing label
-    return kind(**given).set_params(**settings)
+    with as_usage():
+        return kind(**given).set_params(**settings)
 
 
 def _refuse_parameter(name: str, known: Mapping[str, Any]) -> None:
@@ -181,11 +186,6 @@ def _refuse_parameter(name: str, known: Mapping[str, Any]) -> None:
             "--label-column, or leave it out."
         )
     raise UsageError(f"--set names an unknown parameter {name!r}.{did_you_mean(name, known)}")
-
-
-def _specify(parameter: str, value: Any) -> Any:
-    """Return the specification object of a coupling or regularizer that was given by name."""
-    return value
 
 
 def fit_dataset(
