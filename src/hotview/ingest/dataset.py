@@ -28,10 +28,9 @@ from hotview.ingest.labels import (
 from hotview.ingest.preprocessing import (
     Preprocessing,
     check_number_of_ids,
-    open_id_files,
     read_view,
 )
-from hotview.ingest.tables import OpenView, open_table, open_views, row_ids
+from hotview.ingest.tables import OpenView, open_table, open_views, read_ids
 
 __all__ = ["DatasetFiles", "TableDataset", "read_dataset"]
 
@@ -173,8 +172,7 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
     options = Options(**files.text, mmap=True)
     opened = open_views(files.views, options)
     _check_column_names(files, opened)
-    id_files = open_id_files(files.ids, [view.name for view in opened], options)
-    ids = {view.name: row_ids(view, files.id_column, id_files) for view in opened}
+    ids = read_ids(opened, files.id_column, files.ids, options)
     left_out = {*files.drop, *filter(None, (files.id_column, files.label_column))}
     columns: dict[str, ViewColumns] = {}
     Xs: dict[str, Matrix] = {}

@@ -14,9 +14,8 @@ from hotview.datasets.files import Options
 from hotview.datasets.linking import align_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.tables import TableFile
 from hotview.ingest.columns import Column, ViewColumns, encode_table
-from hotview.ingest.tables import OpenView, open_table, open_views, row_ids
+from hotview.ingest.tables import OpenView, open_views, read_ids
 
 __all__ = [
     "AlignedRows",
@@ -24,7 +23,6 @@ __all__ = [
     "TableRows",
     "align_views",
     "check_number_of_ids",
-    "open_id_files",
     "read_rows",
     "read_view",
 ]
@@ -128,32 +126,18 @@ def read_rows(
         if name not in preprocessing.views:
             hint = did_you_mean(name, preprocessing.views)
             raise ValueError(f"The model has no view {name!r} ({view.path}).{hint}")
-    tables = open_id_files(id_files, list(opened), preprocessing.options)
+    ids = read_ids(opened.values(), preprocessing.id_column, id_files, preprocessing.options)
     return {
-        name: _read_rows(opened[name], columns, preprocessing, tables)
+        name: _read_rows(opened[name], columns, preprocessing.left_out, ids[name])
         for name, columns in preprocessing.views.items()
         if name in opened
     }
 
 
-def open_id_files(
-    files: Mapping[str, str], views: Sequence[str], options: Options
-) -> dict[str, TableFile]:
-    """Open the tables that hold ids of views."""
-    for name in files:
-        if name not in views:
-            hint = did_you_mean(name, views)
-            raise ParameterError(f"No view is called {name!r}.{hint}", " Correct {ids}.")
-    return {name: open_table(path, options) for name, path in files.items()}
-
-
 def _read_rows(
-    view: OpenView,
-    columns: ViewColumns,
-    preprocessing: Preprocessing,
-    id_files: Mapping[str, TableFile],
+    view: OpenView, columns: ViewColumns, left_out: set[str], ids: list[str | None] | None
 ) -> TableRows:
-    notes, left_out = [], preprocessing.left_out
+    notes = []
     if view.table is not None and columns.columns is None:
         names = [name for name in view.table.names if name not in left_out]
         _check_width(view, len(names), columns)
@@ -164,7 +148,6 @@ def _read_rows(
     X, unseen = read_view(view, columns)
     _check_width(view, X.shape[1], columns)
     notes += unseen
-    ids = row_ids(view, preprocessing.id_column, id_files)
     check_number_of_ids(view, ids, X)
     if view.table is not None and columns.columns is not None:
         known = {column.name for column in columns.columns} | left_out

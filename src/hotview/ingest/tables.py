@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hotview._messages import ParameterError
 from hotview.datasets.files import FORMATS, TABLES, File, Options, list_files, read_file
 from hotview.datasets.readers.arrays import read_obs_names
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.tables import TableFile
 
-__all__ = ["OpenView", "open_table", "open_views", "row_ids", "split_name"]
+__all__ = ["OpenView", "open_table", "open_views", "read_ids", "split_name"]
 
 _OMICS = (".h5ad", ".h5mu")
 
@@ -40,7 +41,7 @@ class OpenView:
     path: Path
     table: TableFile | None = None
     X: Matrix | None = None
-    own_ids: list[str] | None = None
+    own_ids: Sequence[str] | None = None
 
 
 def split_name(spec: str) -> tuple[str | None, str]:
@@ -128,33 +129,47 @@ def open_table(path: str | Path, options: Options) -> TableFile:
     return TABLES[file.ending](file.path, options)
 
 
-def row_ids(
-    view: OpenView, id_column: str | None, files: Mapping[str, TableFile]
-) -> list[str | None] | None:
-    """Return the id of every row of a view, or None if it has no ids.
+def read_ids(
+    views: Collection[OpenView],
+    id_column: str | None,
+    files: Mapping[str, str],
+    options: Options,
+) -> dict[str, list[str | None] | None]:
+    """Return the ids of the rows of each view, or None for a view without ids.
 
     Parameters
     ----------
-    view : OpenView
-        The view.
+    views : collection of OpenView
+        The views.
     id_column : str or None
         Column of ids; None if there are no ids.
-    files : dict of str to TableFile
+    files : dict of str to str
         Tables with the ids of some views, row by row.
+    options : Options
+        Format of text tables.
 
     Returns
     -------
-    list of (str or None), or None
-        Ids as text; None for a missing one.
+    dict of str to (list of (str or None), or None)
+        Ids as text, by view; None for a missing one.
     """
-    if id_column is None:
-        return None
-    table = files.get(view.name, view.table)
-    if table is None:
-        return None if view.own_ids is None else list(view.own_ids)
-    if id_column not in table.names:
-        raise ValueError(
-            f"{table.path} has no column {id_column!r} to link view {view.name!r} by."
-            f"{did_you_mean(id_column, table.names)}"
-        )
-    return table.read_text([id_column])[0]
+    names = [view.name for view in views]
+    for name in files:
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise ParameterError(f"No view is called {name!r}.{hint}", " Correct {ids}.")
+    tables = {name: open_table(path, options) for name, path in files.items()}
+    ids: dict[str, list[str | None] | None] = {}
+    for view in views:
+        table = tables.get(view.name, view.table)
+        if id_column is None or table is None:
+            own = None if id_column is None else view.own_ids
+            ids[view.name] = None if own is None else list(own)
+        elif id_column in table.names:
+            [ids[view.name]] = table.read_text([id_column])
+        else:
+            raise ValueError(
+                f"{table.path} has no column {id_column!r} to link view {view.name!r} by."
+                f"{did_you_mean(id_column, table.names)}"
+            )
+    return ids
