@@ -54,8 +54,8 @@ class Message(str):
     >>> message = Message("Text in 'sex'. ", "Leave it out with {drop}.", drop=["sex"])
     >>> str(message)
     "Text in 'sex'. Leave it out with drop=['sex']."
-    >>> message.spell(lambda parameter: f"--{parameter.name} {parameter.value[0]}")
-    "Text in 'sex'. Leave it out with --drop sex."
+    >>> message.spell(lambda parameter: f"/{parameter.name}:{parameter.value[0]}")
+    "Text in 'sex'. Leave it out with /drop:sex."
     """
 
     parts: tuple[str | Parameter, ...]
