@@ -1,15 +1,18 @@
 """Imports point one way: each folder may import itself and what stands before it."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import hotview
+from hotview.cli.main import app
 
 PACKAGE = Path(hotview.__file__).parent
 ORDER = (
-    ("_types", "_files"),
+    ("_types", "_files", "_messages"),
     ("_lazy",),
     ("_archive",),
     ("_validation",),
@@ -70,6 +73,17 @@ def test_what_a_folder_must_not_know(part, forbidden):
         if part_of(path) == part:
             used = [m for m in imported(path) if f"{m}.".startswith(f"{forbidden}.")]
             assert not used, f"{path} imports {used}"
+
+
+def test_only_the_command_line_names_its_flags():
+    commands = get_command(app).commands.values()
+    flags = {flag for command in commands for option in command.params for flag in option.opts}
+    long = {flag for flag in flags if flag.startswith("--")} - {"--help", "--version"}
+    pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(sorted(long))})(?![\w-])")
+    for path in MODULES:
+        if part_of(path) not in ("cli", "federated"):  # whose READMEs name options of Flower
+            named = set(pattern.findall(path.read_text()))
+            assert not named, f"{path} names {sorted(named)}; errors carry parameters as data"
 
 
 def test_every_module_has_its_test_file():

@@ -8,7 +8,7 @@ from hotview.cli import main
 from hotview.cli.output_files import write_table
 from hotview.datasets import make_views
 
-QUICK = ("--max-epochs", "2", "--n-estimators", "2", "--hidden", "8", "--device", "cpu")
+QUICK = ("--max-epochs", "2", "--n-estimators", "2", "--set", "hidden=8,", "--device", "cpu")
 
 
 @pytest.fixture

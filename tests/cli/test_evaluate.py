@@ -22,17 +22,23 @@ def test_numbers_are_scikit_learns(hotview, model, study, new_files, tmp_path):
     assert not facts["seen"]
 
 
-def test_tables_are_for_people(hotview, model, study, new_files):
+def test_metrics_are_printed_as_tables(hotview, model, study, new_files):
     result = hotview("evaluate", model, *new_files, "--labels", study / "new-labels.csv")
     assert result.code == 0
-    for word in ("accuracy", "balanced accuracy", "macro-F1", "calibration error", "Confusion"):
+    for word in (
+        "accuracy",
+        "balanced accuracy",
+        "macro-F1",
+        "calibration error",
+        "Confusion matrix",
+    ):
         assert word in result.out
 
 
-def test_files_of_the_fit_are_known_again(hotview, model, files):
+def test_files_of_the_fit_are_recognized(hotview, model, files):
     result = hotview("evaluate", model, *files[:2], "--labels", files[3])
     assert result.code == 0
-    assert "trained on these very rows and labels" in result.err
+    assert "trained on these rows and labels: these metrics are optimistically biased" in result.err
 
 
 def test_rows_without_a_label_are_counted(hotview, model, study, new_files, tmp_path):
@@ -40,7 +46,7 @@ def test_rows_without_a_label_are_counted(hotview, model, study, new_files, tmp_
     few.write_text("\n".join((study / "new-labels.csv").read_text().splitlines()[:6]) + "\n")
     result = hotview("evaluate", model, *new_files, "--labels", few, "--json")
     assert json.loads(result.out)["rows"] == 5
-    assert "15 of 20 rows have no label and do not count" in result.err
+    assert "15 of 20 rows have no label and are left out" in result.err
 
 
 def test_classes_that_training_did_not_see_count_as_missed(hotview, model, new_files, tmp_path):
@@ -53,10 +59,10 @@ def test_classes_that_training_did_not_see_count_as_missed(hotview, model, new_f
     assert facts["log_loss"] is None
 
 
-def test_labels_have_to_be_there(hotview, model, new_files, tmp_path):
+def test_missing_labels_raise(hotview, model, new_files, tmp_path):
     result = hotview("evaluate", model, *new_files)
     assert result.code == 1
-    assert "Expected labels to judge by. Give --labels FILE" in result.err
+    assert "Expected labels to evaluate on. Give --labels FILE" in result.err
     labels = tmp_path / "labels.csv"
     labels.write_text("id,state\nnobody,ill\n")
     result = hotview("evaluate", model, *new_files, "--labels", labels)

@@ -4,7 +4,7 @@ import pytest
 import hotview as hv
 
 
-def test_what_is_exported_predicts_the_same(hotview, model, tmp_path):
+def test_the_exported_model_predicts_the_same(hotview, model, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     result = hotview("export", model, "--onnx", tmp_path / "m.onnx")
     assert result.code == 0, result.err
@@ -16,7 +16,7 @@ def test_what_is_exported_predicts_the_same(hotview, model, tmp_path):
     np.testing.assert_allclose(found, loaded.predict_proba(Xs), atol=1e-5)
 
 
-def test_what_to_export_to_has_to_be_said(hotview, model, tmp_path):
+def test_a_file_to_export_to_is_required(hotview, model, tmp_path):
     result = hotview("export", model)
     assert result.code == 2
     assert "--onnx" in result.err

@@ -220,8 +220,8 @@ def test_parts_and_joined_models_can_be_looked_at(hotview, app, tmp_path):
         assert seen.code == 0, seen.err
         assert said in seen.out
         assert "Plan W, rows adding up to 1:\n  clinical: " in seen.out
-        assert "rows not linked" not in seen.out  # of which nobody knows
-        assert json.loads(hotview("inspect", model, "--json").out)["notes"]["federated"]
+        assert "unlinked rows" not in seen.out  # of which nobody knows
+        assert json.loads(hotview("inspect", model, "--json").out)["metadata"]["federated"]
         page = tmp_path / f"{model.stem}.html"
         written = hotview("report", model, "-o", page)
         assert written.code == 0, written.err

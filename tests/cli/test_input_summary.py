@@ -3,40 +3,105 @@ import json
 import numpy as np
 import pytest
 from rich.console import Console
+from scipy import sparse
 
-from hotview.cli.input_summary import check_missing, describe_study, print_study
-from hotview.ingest.dataset import Files, read_study
+from hotview.cli.input_summary import (
+    check_cells,
+    check_missing,
+    count_missing,
+    describe_dataset,
+    print_dataset,
+)
+from hotview.ingest.columns import Column, ViewColumns
+from hotview.ingest.dataset import DatasetFiles, read_dataset
+from hotview.ingest.preprocessing import AlignedRows, Preprocessing
+from hotview.training.process_group import ProcessGroup
+
+COLUMNS = ViewColumns((Column("iron"), Column("sex", ("F", "M"))), 3)
+NAN = np.nan
 
 
 @pytest.fixture
-def facts(tmp_path, monkeypatch):
+def summary(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "[a].csv").write_text("id,iron,sex\nanna,1,F\nbert,,M\ncarl,3,F\ndora,,\n")
     np.save("b.npy", np.array([[1.0, np.nan], [np.nan, np.nan], [1.0, 2.0]]))
-    study = read_study(Files(("[a].csv", "b.npy"), id_column="id"))
-    return describe_study(study, "MultiViewEncoder", None)
+    dataset = read_dataset(DatasetFiles(("[a].csv", "b.npy"), id_column="id"))
+    return describe_dataset(dataset, "MultiViewEncoder", None)
 
 
-def test_missing_cells_are_counted_but_for_rows_that_are_absent(facts):
-    first, second = facts["views"]
+def test_missing_cells_are_counted_but_for_rows_that_are_absent(summary):
+    first, second = summary["views"]
     assert first["missing"] == {"iron": 1}  # dora is absent as a whole
     assert second["missing"] == {"column 2": 1}
 
 
-def test_missing_cells_are_refused_by_file_and_column(facts):
+def test_missing_cells_are_refused_by_file_and_column(summary):
     with pytest.raises(ValueError, match=r"\[a\].csv: cells are missing in 'iron' \(1\).*--impute"):
-        check_missing(facts, None)
-    check_missing(facts, "mean")
+        check_missing(summary, None)
+    check_missing(summary, "mean")
 
 
-def test_json_can_hold_it(facts):
-    assert json.loads(json.dumps(facts)) == facts
+def test_json_can_hold_it(summary):
+    assert json.loads(json.dumps(summary)) == summary
 
 
-def test_names_are_printed_as_they_are(facts):
+def test_names_are_printed_as_they_are(summary):
     console = Console(width=120, record=True, file=open("out.txt", "w"))  # noqa: SIM115
-    print_study(facts, console)
+    print_dataset(summary, console)
     console.file.close()
     printed = console.export_text()
-    for part in ("[a].csv", "Missing cells: [a]: iron (1)", "Categories: [a]: sex (2: F, M)"):
+    for part in (
+        "[a].csv",
+        "Missing cells: [a]: iron (1)",
+        "Categorical columns: [a]: sex (2: F, M)",
+    ):
         assert part in printed
+
+
+def aligned(X):
+    ids = np.array([f"p{i}" for i in range(len(X))], dtype=object)
+    return AlignedRows(ids, {"blood": X}, True, {"blood": np.ones(len(X), dtype=bool)})
+
+
+def test_missing_cells_have_the_names_of_their_columns():
+    X = np.array([[NAN, 1, 0], [NAN, NAN, NAN], [2.0, NAN, NAN]])
+    assert count_missing(X, COLUMNS) == {"iron": 1, "sex": 1}
+    assert count_missing(X, ViewColumns(None, 3)) == {"column 1": 1, "column 2": 1, "column 3": 1}
+    assert count_missing(sparse.csr_array(np.eye(3)), COLUMNS) == {}
+
+
+def test_several_processes_count_in_their_own_rows_and_add_up():
+    class Ours(ProcessGroup):
+        def all_gather_arrays(self, array):
+            sent.append(array)
+            return sent
+
+    X, sent = np.full((5, 3), NAN), []
+    X[:, 1:] = 1.0
+    read = []
+
+    class Watched:
+        shape = X.shape
+
+        def __getitem__(self, rows):
+            read.append((rows.start, rows.stop))
+            return X[rows]
+
+    count_missing(Watched(), COLUMNS, Ours(0, 2))
+    assert count_missing(Watched(), COLUMNS, Ours(1, 2)) == {"iron": 5}
+    assert read == [(0, 2), (2, 5)]
+
+
+def test_missing_cells_are_refused_unless_something_fills_them():
+    X = np.array([[NAN, 1, 0], [2.0, 0, 1]])
+    preprocessing = Preprocessing({"blood": COLUMNS})
+    with pytest.raises(ValueError, match=r"view 'blood' are missing, in 'iron'. .*--impute mean"):
+        check_cells(aligned(X), preprocessing, None)
+    check_cells(aligned(X), preprocessing, "mean")
+
+
+def test_empty_rows_are_named():
+    X = np.array([[1.0, 1, 0], [NAN, NAN, NAN]])
+    with pytest.raises(ValueError, match=r"1 of 2 are empty: 'p1'"):
+        check_cells(aligned(X), Preprocessing({"blood": COLUMNS}), "mean")

@@ -6,11 +6,11 @@ from hotview.datasets import make_views
 from hotview.persistence import load_model
 
 
-def test_what_a_model_tells_can_be_json(model):
+def test_a_description_can_be_json(model):
     facts = describe_model(load_model(model))
     assert json.loads(json.dumps(facts)) == facts
     assert facts["changed_parameters"]["hidden"] == "(8,)"
-    assert "verbose" not in facts["changed_parameters"]  # which says nothing about the model
+    assert "verbose" not in facts["changed_parameters"]  # not a property of the model
     assert facts["plan"]["groups"] == load_model(model).view_labels_.tolist()
 
 
@@ -27,7 +27,7 @@ def test_without_a_coupling_there_are_no_groups():
     assert len(result_lines(encoder)) == 1
 
 
-def test_people_see_what_a_model_is(hotview, model):
+def test_a_model_is_described_in_text(hotview, model):
     result = hotview("inspect", model)
     assert result.code == 0, result.err
     for part in (
@@ -40,7 +40,7 @@ def test_people_see_what_a_model_is(hotview, model):
         assert part in result.out
 
 
-def test_scripts_get_everything(hotview, model):
+def test_a_model_is_described_as_json(hotview, model):
     facts = json.loads(hotview("inspect", model, "--json").out)
     assert facts["classes"] == ["ill", "odd", "well"]
     assert facts["trained_on"]["linked"] == 40
@@ -48,7 +48,7 @@ def test_scripts_get_everything(hotview, model):
     assert len(facts["plan"]["W"]) == 2
 
 
-def test_what_is_no_model_is_told(hotview, study):
+def test_other_files_raise(hotview, study):
     result = hotview("inspect", study / "labels.csv")
     assert result.code == 1
     assert "labels.csv" in result.err

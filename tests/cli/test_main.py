@@ -80,7 +80,7 @@ def test_errors_are_one_line_without_a_traceback(tmp_path):
     assert result.returncode == 1
     assert result.stderr.startswith("hotview: the folder nowhere does not exist")
     assert "Traceback" not in result.stderr
-    assert result.stdout == ""  # told before the work, not after it
+    assert result.stdout == ""  # before the work, not after it
     result = hotview_command("demo", "--model", "model.pkl", cwd=tmp_path)
     assert result.returncode == 1
     assert "must end in .hotview" in result.stderr

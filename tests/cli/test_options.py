@@ -1,20 +1,26 @@
 import pytest
 
-from hotview.cli.options import by_view, written
+from hotview.cli.options import check_choice, files_by_view, text_format
 from hotview.cli.runner import UsageError
 
 
-def test_files_have_the_views_they_are_given_for():
-    assert by_view(["a=x.csv", "b=y=z.csv"], "--ids") == {"a": "x.csv", "b": "y=z.csv"}
-    assert by_view(None, "--ids") == {}
+def test_files_are_split_by_view():
+    assert files_by_view(["a=x.csv", "b=y=z.csv"]) == {"a": "x.csv", "b": "y=z.csv"}
+    assert files_by_view(None) == {}
 
 
 @pytest.mark.parametrize("spec", ("x.csv", "=x.csv", "a="))
-def test_half_of_it_is_refused(spec):
+def test_incomplete_specs_raise(spec):
     with pytest.raises(UsageError, match="VIEW=FILE"):
-        by_view([spec], "--ids")
+        files_by_view([spec])
 
 
-def test_only_what_was_said_counts():
-    assert written(None, ";", None) == {"delimiter": ";"}
-    assert written(False, None, ",") == {"header": False, "decimal": ","}
+def test_only_given_options_count():
+    assert text_format(None, ";", None) == {"delimiter": ";"}
+    assert text_format(False, None, ",") == {"header": False, "decimal": ","}
+
+
+def test_values_are_checked_against_choices():
+    check_choice("--space", "common", ("features", "common"))
+    with pytest.raises(UsageError, match="Expected --space to be features or common"):
+        check_choice("--space", "latent", ("features", "common"))

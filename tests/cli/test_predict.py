@@ -13,25 +13,25 @@ from hotview.cli.predict import feature_columns, prediction_columns
 
 def test_predictions_are_the_models(model, new_files):
     opened = open_model(model)
-    people = opened.read_people([str(f) for f in new_files], {}).people
-    columns = prediction_columns(opened, people)
-    P = opened.estimator.predict_proba(people.views)
+    rows = opened.read_input([str(f) for f in new_files], {}).aligned
+    columns = prediction_columns(opened, rows)
+    P = opened.estimator.predict_proba(rows.views)
     assert list(columns)[:3] == ["id", "predicted", "probability"]
     np.testing.assert_array_equal(columns["probability_odd"], P[:, 1])
     np.testing.assert_array_equal(
-        columns["disagreement"], opened.estimator.predict_disagreement(people.views)
+        columns["disagreement"], opened.estimator.predict_disagreement(rows.views)
     )
 
 
-def test_rows_are_judged_once_and_counted(model, new_files, monkeypatch):
+def test_rows_are_predicted_once_and_counted(model, new_files, monkeypatch):
     opened = open_model(model)
-    people = opened.read_people([str(f) for f in new_files], {}).people
-    reads, told = [], []
+    rows = opened.read_input([str(f) for f in new_files], {}).aligned
+    reads, counts = [], []
     once = opened.estimator._rows
     monkeypatch.setattr(opened.estimator, "_rows", lambda t: reads.append(1) or once(t))
-    prediction_columns(opened, people, told.append)
+    prediction_columns(opened, rows, counts.append)
     assert len(reads) == 1
-    assert sum(told) == len(people.ids)
+    assert sum(counts) == len(rows.ids)
 
 
 def test_features_are_the_models(model, new_files):
@@ -44,12 +44,12 @@ def test_features_are_the_models(model, new_files):
     assert len(columns) == 1 + Z.shape[1]
 
 
-def test_ids_do_not_give_way_to_results(model, new_files):
+def test_ids_do_not_clash_with_results(model, new_files):
     opened = open_model(model)
-    people = opened.read_people([str(f) for f in new_files], {}).people
-    opened = replace(opened, recipe=replace(opened.recipe, id_column="n_views"))
+    rows = opened.read_input([str(f) for f in new_files], {}).aligned
+    opened = replace(opened, preprocessing=replace(opened.preprocessing, id_column="n_views"))
     with pytest.raises(ValueError, match="The column of ids is called 'n_views'"):
-        prediction_columns(opened, people)
+        prediction_columns(opened, rows)
 
 
 @pytest.mark.parametrize("ending", ("csv", "parquet"))
@@ -75,15 +75,15 @@ def test_predictions_are_those_of_python_with_ids(hotview, model, new_files, tmp
     )
 
 
-def test_unseen_categories_are_told(hotview, model, new_files, tmp_path):
+def test_unseen_categories_are_noted(hotview, model, new_files, tmp_path):
     result = hotview("predict", model, *new_files, "-o", tmp_path / "p.csv", "--json")
-    assert "values that training did not see" in result.err
+    assert "values not in the training data" in result.err
     facts = json.loads(result.out)
     assert facts["rows"] == 20
     assert sum(facts["predicted"].values()) == 20
 
 
-def test_people_may_lack_views(hotview, model, new_files, tmp_path):
+def test_individuals_may_lack_views(hotview, model, new_files, tmp_path):
     few = tmp_path / "scan.csv"
     rows = new_files[1].read_text().splitlines()
     few.write_text("\n".join([rows[0], *rows[15:], rows[1].replace("n0", "zoe")]) + "\n")
@@ -119,7 +119,7 @@ def test_features_are_in_the_order_of_the_file(hotview, model, new_files, tmp_pa
         ("predict", ("-o", "p.csv", "--device", "abacus"), 1, "abacus"),
     ),
 )
-def test_what_is_wrong_is_said(
+def test_errors_are_printed(
     hotview, model, new_files, tmp_path, monkeypatch, command, more, code, message
 ):
     monkeypatch.chdir(tmp_path)

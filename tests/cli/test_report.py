@@ -18,7 +18,7 @@ def test_a_model_alone_makes_a_page(hotview, model, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
-def test_new_rows_judge_the_model_beside_others(hotview, model, study, new_files, tmp_path):
+def test_new_rows_evaluate_the_model_beside_baselines(hotview, model, study, new_files, tmp_path):
     page = tmp_path / "r.html"
     data = [word for path in new_files for word in ("--data", path)]
     labels = ("--labels", study / "new-labels.csv")
@@ -30,7 +30,7 @@ def test_new_rows_judge_the_model_beside_others(hotview, model, study, new_files
     assert "n19" in text  # rows have their ids
 
 
-def test_rows_that_were_trained_on_are_told(hotview, model, files, tmp_path):
+def test_training_rows_are_noted(hotview, model, files, tmp_path):
     page = tmp_path / "r.html"
     more = ("--labels", files[3], "--no-umap", "--no-baselines")
     assert hotview("report", model, *files[:2], *more, "-o", page).code == 0
@@ -53,13 +53,13 @@ def test_an_encoder_has_a_page_too(hotview, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     (
-        ((), 2, "Say which model"),
-        (("m.hotview",), 2, "Say where to write"),
+        ((), 2, "MODEL"),
+        (("m.hotview",), 2, "--out"),
         (("m.hotview", "-o", "r.pdf"), 1, "must end in .html"),
         (("m.hotview", "-o", "r.html"), 1, "there is no model at m.hotview"),
     ),
 )
-def test_what_is_wrong_is_said(hotview, tmp_path, monkeypatch, arguments, code, message):
+def test_errors_are_printed(hotview, tmp_path, monkeypatch, arguments, code, message):
     monkeypatch.chdir(tmp_path)
     result = hotview("report", *arguments)
     assert result.code == code

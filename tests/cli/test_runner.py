@@ -6,7 +6,15 @@ import warnings
 
 import pytest
 
-from hotview.cli.runner import UsageError, as_usage, check_new_file, explain, run_command
+from hotview._messages import Message, Parameter
+from hotview.cli.runner import (
+    UsageError,
+    as_usage,
+    check_new_file,
+    explain,
+    print_notes,
+    run_command,
+)
 
 COMMAND = (sys.executable, "-c", "from hotview.cli import main; main()")
 
@@ -23,7 +31,7 @@ COMMAND = (sys.executable, "-c", "from hotview.cli import main; main()")
         (ZeroDivisionError("division"), 1),
     ),
 )
-def test_every_end_has_its_code_and_a_line(error, code, capsys, monkeypatch):
+def test_every_error_has_its_exit_code_and_a_line(error, code, capsys, monkeypatch):
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
 
     def fail():
@@ -32,12 +40,12 @@ def test_every_end_has_its_code_and_a_line(error, code, capsys, monkeypatch):
     with pytest.raises(SystemExit) as end:
         run_command(fail)
     assert end.value.code == code
-    said = capsys.readouterr().err
-    assert said.startswith("hotview: ")
-    assert isinstance(error, SystemExit) or str(error) in said
+    printed = capsys.readouterr().err
+    assert printed.startswith("hotview: ")
+    assert isinstance(error, SystemExit) or str(error) in printed
 
 
-def test_what_nobody_expected_asks_for_a_report(capsys, monkeypatch):
+def test_an_unexpected_error_asks_for_a_report(capsys, monkeypatch):
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
 
     def fail():
@@ -45,9 +53,9 @@ def test_what_nobody_expected_asks_for_a_report(capsys, monkeypatch):
 
     with pytest.raises(SystemExit):
         run_command(fail)
-    said = capsys.readouterr().err
-    assert "KeyError: 'oops'" in said
-    assert "--debug" in said
+    printed = capsys.readouterr().err
+    assert "KeyError: 'oops'" in printed
+    assert "--debug" in printed
 
 
 def test_debug_shows_the_traceback(tmp_path):
@@ -66,27 +74,35 @@ def test_warnings_are_one_line(capsys, monkeypatch):
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        run_command(lambda: warnings.warn("Pass impute='mean'.", UserWarning, stacklevel=1))
+        message = Message("", "Pass {impute}.", impute="mean")
+        run_command(lambda: warnings.warn(message, UserWarning, stacklevel=1))
     assert capsys.readouterr().err == "hotview: warning: Pass --impute mean.\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("parameter", "expected"),
     (
-        ("pass delimiter=';'.", "pass --delimiter ;."),
-        ("Train on with max_epochs=20.", "Train on with --max-epochs 20."),
-        ("as in max_epochs=20, say", "as in --max-epochs 20, say"),
-        ("a view of blood_impute=x.csv", "a view of blood_impute=x.csv"),
-        ("Pass header=False if", "Pass --no-header if"),
-        ("Use view_regularizer='autoencoder', or", "Use --view-regularizer autoencoder, or"),
-        ("Leave it out with drop=['a b'].", "Leave it out with --drop 'a b'."),
+        (Parameter("delimiter", ";"), "--delimiter ';'"),
+        (Parameter("max_epochs", 20), "--max-epochs 20"),
+        (Parameter("header", True), "--header"),
+        (Parameter("header", False), "--no-header"),
+        (Parameter("view_regularizer", "autoencoder"), "--view-regularizer autoencoder"),
+        (Parameter("drop", ["a b", "c"]), "--drop 'a b' --drop c"),
+        (Parameter("variables"), "--variable"),
+        (Parameter("variables", ["X"]), "--variable X"),
+        (Parameter("ids", {"scan": "FILE"}), "--ids scan=FILE"),
     ),
 )
-def test_parameters_become_flags(text, expected):
-    assert explain(ValueError(text)) == expected
+def test_parameters_become_flags(parameter, expected, capsys):
+    message = Message("impute=x.csv: ", "pass {it}.", it=parameter)
+    assert explain(ValueError(message)) == f"impute=x.csv: pass {expected}."
+    print_notes([message, "plain"])
+    assert capsys.readouterr().err == (
+        f"hotview: note: impute=x.csv: pass {expected}.\nhotview: note: plain\n"
+    )
 
 
-def test_a_full_disk_is_told_as_such():
+def test_a_full_disk_is_reported():
     assert "No space is left" in explain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
 
@@ -95,7 +111,7 @@ def test_values_can_be_wrong_usage():
         raise ValueError("bad")
 
 
-def test_files_are_not_replaced_unless_told_to(tmp_path):
+def test_files_are_replaced_only_by_force(tmp_path):
     path = tmp_path / "a.txt"
     check_new_file(path, force=False)
     path.touch()
@@ -110,10 +126,10 @@ def test_a_closed_pipe_ends_a_command_quietly(model):
     )
     process.stdout.close()
     with process.stderr as stderr:
-        said = stderr.read().decode()
+        printed = stderr.read().decode()
     process.wait(timeout=60)
-    assert "Traceback" not in said
-    assert "Exception ignored" not in said
+    assert "Traceback" not in printed
+    assert "Exception ignored" not in printed
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
@@ -130,7 +146,7 @@ def test_a_full_disk_behind_the_output_is_an_error(model):
 
 
 @pytest.mark.parametrize(("rank", "is_reporter"), ((0, False), (1, False), (1, True)))
-def test_one_of_several_processes_prints_the_error(rank, is_reporter):
+def test_of_several_processes_one_prints(rank, is_reporter):
     program = """
 from hotview.cli.runner import run_command
 from hotview.training.process_group import ProcessLostError
@@ -150,7 +166,7 @@ run_command(fail)
 
 
 @pytest.mark.parametrize("rank", (0, 1))
-def test_what_is_not_shared_out_is_done_by_the_first_process_alone(rank):
+def test_commands_other_than_fit_run_in_the_first_process_alone(rank):
     program = "from hotview.cli.runner import run_command; run_command(lambda: print('done'))"
     ranks = {"TORCHELASTIC_RUN_ID": "x", "RANK": str(rank)}
     command, environment = [sys.executable, "-c", program, "predict"], {**os.environ, **ranks}

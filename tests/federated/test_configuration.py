@@ -212,6 +212,6 @@ def test_privacy_and_device_reach_the_organization(tables):
 def test_a_part_reads_new_files_as_the_table_was_read(tables):
     members = {name: open_organization(tables / f"{name}.toml") for name in NAMES}
     train(members, settings(rounds=1, local_steps=1, label_holder="clinical"))
-    recipe = hv.load(tables / "clinical" / "part.hotview").metadata_["recipe"]
+    recipe = hv.load(tables / "clinical" / "part.hotview").metadata_["preprocessing"]
     assert recipe == members["clinical"].holdings.recipe
     assert recipe["id_column"] == "id"

@@ -1,8 +1,11 @@
+import base64
+import hashlib
+
 import numpy as np
 import pytest
 
-from hotview.ingest.dataset import Files, read_study
-from hotview.ingest.holdout import hold_out, keep_linked
+from hotview.ingest.dataset import DatasetFiles, read_dataset
+from hotview.ingest.holdout import find_ids, hash_ids, keep_linked, split_holdout
 
 BOTH = ("blood.csv", "scan.csv")
 
@@ -14,46 +17,66 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def study(folder):
+def dataset(folder):
     rows = "\n".join(f"p{i},{i},{'ab'[i % 3 == 0]}" for i in range(60))
     (folder / "blood.csv").write_text(f"id,iron,y\n{rows}\n")
     (folder / "scan.csv").write_text(f"id,size,y\n{rows}\n")
-    return read_study(Files(BOTH, label_column="y", id_column="id"))
+    return read_dataset(DatasetFiles(BOTH, label_column="y", id_column="id"))
 
 
-def test_a_share_of_every_class_is_left_out_of_training(study):
-    held = hold_out(study, 0.25)
-    assert sorted(held.target.tolist()) == ["a"] * 10 + ["b"] * 5
-    assert set(held.ids) | set(held.study.ids) == set(study.ids)
-    assert not set(held.ids) & set(held.study.ids)
-    np.testing.assert_array_equal(held.views["scan"][:, 0], [int(i[1:]) for i in held.ids])
+def test_a_fraction_of_every_class_is_left_out_of_training(dataset):
+    split = split_holdout(dataset, 0.25)
+    assert sorted(split.target.tolist()) == ["a"] * 10 + ["b"] * 5
+    assert set(split.ids) | set(split.training.ids) == set(dataset.ids)
+    assert not set(split.ids) & set(split.training.ids)
+    np.testing.assert_array_equal(split.views["scan"][:, 0], [int(i[1:]) for i in split.ids])
     np.testing.assert_array_equal(
-        held.study.linked["blood"][:, 0], [int(i[1:]) for i in held.study.ids]
+        split.training.linked["blood"][:, 0], [int(i[1:]) for i in split.training.ids]
     )
 
 
-def test_it_depends_on_nothing_but_the_ids(study, folder):
+def test_the_split_depends_on_the_ids_alone(dataset, folder):
     rows = (folder / "blood.csv").read_text().splitlines()
     (folder / "blood.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]) + "\n")
-    again = read_study(Files(BOTH, label_column="y", id_column="id"))
-    assert set(hold_out(again, 0.25).ids) == set(hold_out(study, 0.25).ids)
+    again = read_dataset(DatasetFiles(BOTH, label_column="y", id_column="id"))
+    assert set(split_holdout(again, 0.25).ids) == set(split_holdout(dataset, 0.25).ids)
 
 
-def test_nothing_to_hold_out_is_refused(study):
-    with pytest.raises(ValueError, match="Hold out a larger share"):
-        hold_out(study, 0.001)
+def test_nothing_to_hold_out_is_refused(dataset):
+    with pytest.raises(ValueError, match="Hold out a larger fraction"):
+        split_holdout(dataset, 0.001)
 
 
-def test_every_class_keeps_a_row_to_learn_from(study):
-    held = hold_out(study, 0.99)
-    assert sorted(held.study.target.tolist()) == ["a", "b"]
+def test_every_class_keeps_a_row_to_train_on(dataset):
+    split = split_holdout(dataset, 0.99)
+    assert sorted(split.training.target.tolist()) == ["a", "b"]
 
 
-def test_linked_rows_can_be_kept_alone(study, folder):
+def test_linked_rows_can_be_kept_alone(dataset, folder):
     rows = (folder / "scan.csv").read_text()
     (folder / "scan.csv").write_text(f"{rows}zoe,1,a\n")
-    kept = keep_linked(read_study(Files(BOTH, label_column="y", id_column="id")))
+    kept = keep_linked(read_dataset(DatasetFiles(BOTH, label_column="y", id_column="id")))
     assert (kept.unaligned, kept.unaligned_target, kept.unaligned_ids) == ({}, {}, {})
     assert len(kept.rows["scan"]) == len(kept.ids) == 60
-    with pytest.raises(ValueError, match="--linked-only leaves nothing"):
-        keep_linked(read_study(Files(BOTH, drop=["id", "y"])))
+    with pytest.raises(ValueError, match="no rows are linked"):
+        keep_linked(read_dataset(DatasetFiles(BOTH, drop=["id", "y"])))
+
+
+def test_hashed_ids_are_found_and_no_others():
+    ids = [f"p{i}" for i in range(2000)]
+    found = find_ids(ids, hash_ids(ids[::2]))
+    assert found.tolist() == [True, False] * 1000
+
+
+def test_neither_order_nor_repetition_matters():
+    assert hash_ids(["a", "b", "a"]) == hash_ids(["b", "a"])
+
+
+def test_no_ids_give_no_hashes():
+    assert find_ids(["a"], hash_ids([])).tolist() == [False]
+    assert len(find_ids([], hash_ids(["a"]))) == 0
+
+
+def test_hashes_are_sha256():
+    expected = hashlib.sha256(b"hotview id anna").digest()[:8]
+    assert base64.b64decode(hash_ids(["anna"])) == expected

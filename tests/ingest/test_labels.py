@@ -6,7 +6,7 @@ from hotview.ingest.labels import (
     find_labels,
     match_classes,
     merge_labels,
-    name_classes,
+    parse_classes,
 )
 from hotview.ingest.tables import OpenView
 
@@ -24,7 +24,7 @@ from hotview.ingest.tables import OpenView
     ),
 )
 def test_classes_are_whole_numbers_or_text(cells, expected):
-    classes = name_classes(cells)
+    classes = parse_classes(cells)
     assert [classes[cell] for cell in cells] == expected
 
 
@@ -34,7 +34,7 @@ def test_classes_are_whole_numbers_or_text(cells, expected):
 )
 def test_what_is_no_class_is_refused(cells, message):
     with pytest.raises(ValueError, match=message):
-        name_classes(cells)
+        parse_classes(cells)
 
 
 @pytest.mark.parametrize(
@@ -50,22 +50,22 @@ def test_labels_are_matched_with_the_classes_of_a_model(classes, cells, expected
     assert match_classes(cells, classes) == expected
 
 
-def test_labels_know_whose_they_are(table):
-    source = LabelSource(table("y,id\nill,anna\n,bert\n?,carl\n"), "y", "id", marker="?")
-    found = find_labels(source, (), {})
-    assert found.by_id == {"anna": "ill", "bert": None, "carl": None}
-    assert found.known == ["ill"]
+def test_labels_are_read_by_id(table):
+    source = LabelSource(table("y,id\nill,anna\n,bert\n?,carl\n"), "y", "id", unlabeled_marker="?")
+    cells = find_labels(source, (), {})
+    assert cells.by_id == {"anna": "ill", "bert": None, "carl": None}
+    assert cells.known == ["ill"]
 
 
-def test_none_may_be_an_answer(table):
-    found = find_labels(LabelSource(table("id,y\na,none\nb,None\nc,NA\n"), "y", "id"), (), {})
-    assert found.by_id == {"a": "none", "b": "None", "c": None}
+def test_none_may_be_a_label(table):
+    cells = find_labels(LabelSource(table("id,y\na,none\nb,None\nc,NA\n"), "y", "id"), (), {})
+    assert cells.by_id == {"a": "none", "b": "None", "c": None}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     (
-        ("id,y\nanna,1\nanna,1\n", "id 'anna' comes more than once"),
+        ("id,y\nanna,1\nanna,1\n", "id 'anna' occurs more than once"),
         ("id,y\nanna,1\n,1\n", "row 2 has no id"),
         ("who,y\nanna,1\n", "no column 'id' of ids"),
         ("id,z\nanna,1\n", "no column 'y' of labels"),
@@ -79,10 +79,10 @@ def test_what_cannot_be_labels_is_refused(table, text, message):
 def test_views_have_labels_of_their_own(table):
     a = OpenView("a", "a.csv", table("id,y\nanna,1\nbert,\n"))
     b = OpenView("b", "b.csv", table("y\n0\n1\n", "b.csv"))
-    found = find_labels(LabelSource(None, "y", "id"), [a, b], {"a": ["anna", "bert"], "b": None})
-    assert found.by_id == {"anna": "1", "bert": None}
-    assert found.by_view == {"b": ["0", "1"]}
-    with pytest.raises(ValueError, match="id 'anna' comes more than once"):
+    cells = find_labels(LabelSource(None, "y", "id"), [a, b], {"a": ["anna", "bert"], "b": None})
+    assert cells.by_id == {"anna": "1", "bert": None}
+    assert cells.by_view == {"b": ["0", "1"]}
+    with pytest.raises(ValueError, match="id 'anna' occurs more than once"):
         find_labels(LabelSource(None, "y", "id"), [a], {"a": ["anna", "anna"]})
 
 

@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 from hotview.ingest.columns import Column, ViewColumns
-from hotview.ingest.preprocessing import Recipe, TableRows, gather_people, read_rows
+from hotview.ingest.preprocessing import Preprocessing, TableRows, align_views, read_rows
 
-RECIPE = Recipe(
+PREPROCESSING = Preprocessing(
     {
         "blood": ViewColumns((Column("iron"), Column("sex", ("F", "M"))), 3),
         "scan": ViewColumns(None, 2),
@@ -27,61 +27,63 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_recipe_survives_json():
-    assert Recipe.from_json(json.loads(json.dumps(RECIPE.to_json()))) == RECIPE
+def test_preprocessing_survives_json():
+    assert Preprocessing.from_json(json.loads(json.dumps(PREPROCESSING.to_json()))) == PREPROCESSING
 
 
 def test_new_files_are_read_as_those_of_the_fit(folder):
-    rows = read_rows(RECIPE, ["blood.csv"], {})
+    rows = read_rows(PREPROCESSING, ["blood.csv"], {})
     np.testing.assert_array_equal(rows["blood"].X, [[1, 1, 0], [2, 0, 1]])
     assert rows["blood"].ids == ["anna", "bert"]
-    assert rows["blood"].remarks == ["blood.csv: columns that training did not see: 'extra'"]
+    assert rows["blood"].notes == ["blood.csv: columns not in the training data: 'extra'"]
 
 
 def test_an_unknown_view_is_refused(folder):
-    with pytest.raises(ValueError, match=r"knows no view 'blod' .*Did you mean 'blood'"):
-        read_rows(RECIPE, ["blod=blood.csv"], {})
+    with pytest.raises(ValueError, match=r"has no view 'blod' .*Did you mean 'blood'"):
+        read_rows(PREPROCESSING, ["blod=blood.csv"], {})
 
 
 def test_a_matrix_of_another_width_is_refused(folder):
     np.save("scan.npy", np.eye(3))
     with pytest.raises(ValueError, match=r"view 'scan' to have 2 columns, as at fit, but .* has 3"):
-        read_rows(RECIPE, ["scan.npy"], {})
+        read_rows(PREPROCESSING, ["scan.npy"], {})
 
 
 def test_a_table_may_stand_for_a_matrix_if_it_is_as_wide(folder):
     (folder / "scan.csv").write_text("id;a;b\nanna;5;6\n")
-    found = read_rows(RECIPE, ["scan.csv"], {})["scan"]
+    found = read_rows(PREPROCESSING, ["scan.csv"], {})["scan"]
     np.testing.assert_array_equal(found.X, [[5, 6]])
-    assert found.remarks == ["scan.csv: columns are taken in their order; training knew no names."]
+    assert found.notes == [
+        "scan.csv: columns are matched by position; the training data had no column names."
+    ]
     (folder / "scan.csv").write_text("id;a;b;c\nanna;5;6;7\n")
-    with pytest.raises(ValueError, match=r"2 columns, as at fit, but .* has 3 beside ids"):
-        read_rows(RECIPE, ["scan.csv"], {})
+    with pytest.raises(ValueError, match=r"2 columns, as at fit, but .* has 3, not counting ids"):
+        read_rows(PREPROCESSING, ["scan.csv"], {})
 
 
-def test_people_are_lined_up_by_id_and_absent_where_they_are_not():
-    people = gather_people(
+def test_rows_are_aligned_by_id_and_nan_where_absent():
+    rows = align_views(
         {
             "a": TableRows(np.array([[1.0], [2.0]]), ["x", "y"], []),
             "b": TableRows(sparse.csr_array(np.array([[5.0, 0.0]])), ["y"], []),
         }
     )
-    assert people.ids.tolist() == ["x", "y"]
-    np.testing.assert_array_equal(people.views["b"], [[np.nan, np.nan], [5, 0]])
-    assert people.present["b"].tolist() == [False, True]
+    assert rows.ids.tolist() == ["x", "y"]
+    np.testing.assert_array_equal(rows.views["b"], [[np.nan, np.nan], [5, 0]])
+    assert rows.present["b"].tolist() == [False, True]
 
 
 def test_without_ids_row_i_is_the_same_individual():
     X = np.ones((3, 1))
-    people = gather_people({"a": TableRows(X, None, []), "b": TableRows(X, None, [])})
-    assert people.ids.tolist() == [1, 2, 3]
-    assert people.views["a"] is X
+    rows = align_views({"a": TableRows(X, None, []), "b": TableRows(X, None, [])})
+    assert rows.ids.tolist() == [1, 2, 3]
+    assert rows.views["a"] is X
     with pytest.raises(ValueError, match="a: 3, b: 2"):
-        gather_people({"a": TableRows(X, None, []), "b": TableRows(X[:2], None, [])})
+        align_views({"a": TableRows(X, None, []), "b": TableRows(X[:2], None, [])})
 
 
 def test_ids_in_some_views_only_are_refused():
     with pytest.raises(ValueError, match="'b' have none"):
-        gather_people(
+        align_views(
             {"a": TableRows(np.ones((1, 1)), ["x"], []), "b": TableRows(np.ones((1, 1)), None, [])}
         )

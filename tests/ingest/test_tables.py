@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hotview.datasets.files import Options
-from hotview.ingest.tables import open_table, open_views, row_ids, split_name
+from hotview.ingest.tables import open_table, open_views, read_ids, split_name
 
 with warnings.catch_warnings():
     # These packages warn about their own dependencies while they are imported.
@@ -56,19 +56,18 @@ def test_half_a_name_is_refused(spec):
 
 
 def test_ids_come_from_the_column_or_a_table_of_their_own(folder):
-    blood, scan = open_views(["blood.csv", "scan.npy"], Options())
+    views = open_views(["blood.csv", "scan.npy"], Options())
     (folder / "who.csv").write_text("id\nbert\nanna\n")
-    files = {"scan": open_table("who.csv", Options())}
-    assert row_ids(blood, "id", files) == ["anna", "bert"]
-    assert row_ids(scan, "id", files) == ["bert", "anna"]
-    assert row_ids(scan, "id", {}) is None
-    assert row_ids(blood, None, {}) is None
+    ids = read_ids(views, "id", {"scan": "who.csv"}, Options())
+    assert ids == {"blood": ["anna", "bert"], "scan": ["bert", "anna"]}
+    assert read_ids(views, "id", {}, Options())["scan"] is None
+    assert read_ids(views, None, {}, Options()) == {"blood": None, "scan": None}
 
 
 def test_a_table_without_the_column_of_ids_is_refused(folder):
-    [blood] = open_views(["blood.csv"], Options())
+    views = open_views(["blood.csv"], Options())
     with pytest.raises(ValueError, match=r"no column 'patient' to link view 'blood' by"):
-        row_ids(blood, "patient", {})
+        read_ids(views, "patient", {}, Options())
 
 
 def test_labels_have_to_be_a_table(folder):
@@ -89,7 +88,7 @@ def test_cells_of_omics_files_have_names(folder):
     parts["rna"].write_h5ad("rna.h5ad")
     with mudata.set_options(pull_on_update=False):
         mudata.MuData(parts).write("both.h5mu")
-    [rna] = open_views(["x=rna.h5ad"], Options())
-    assert row_ids(rna, "any", {}) == ["c1", "c2"]
+    views = open_views(["x=rna.h5ad"], Options())
+    assert read_ids(views, "any", {}, Options()) == {"x": ["c1", "c2"]}
     views = open_views(["both.h5mu"], Options())
     assert {view.name: view.own_ids for view in views} == cells

@@ -1,8 +1,10 @@
+import io
 import sys
 
 import pytest
+from rich.console import Console
 
-from hotview.training.progress import ProgressBar, wants_progress
+from hotview.training.progress import ProgressBar, track, wants_progress
 
 
 @pytest.fixture
@@ -116,3 +118,30 @@ def test_a_line_can_be_said(capsys):
 def test_a_training_that_stops_early_has_said_as_much_as_it_did(capsys):
     run(100, 1, stop_after=35)
     assert len(capsys.readouterr().err.splitlines()) == 3
+
+
+def predict_rows(delay, *, terminal=True):
+    """Return what is written while three batches of ten rows are done."""
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=90)
+    with ProgressBar(30, description="predicting", delay=delay, console=console) as bar:
+        for _ in range(3):
+            bar.step(10)
+    return console.file.getvalue()
+
+
+def test_a_bar_appears_after_its_delay():
+    assert "predicting" in (written := predict_rows(0.0))
+    assert "30/30" in written
+    assert predict_rows(1000.0) == ""
+
+
+def test_steps_alone_write_nothing_to_a_file():
+    assert predict_rows(0.0, terminal=False).strip() == ""
+
+
+@pytest.mark.usefixtures("_terminal")
+def test_items_are_tracked(capsys):
+    assert list(track(iter("abc"), "scoring", shown=True)) == ["a", "b", "c"]
+    assert "scoring" in capsys.readouterr().err
+    assert list(track("abc", "scoring", shown=False)) == ["a", "b", "c"]
+    assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""The command line. Nothing heavy is imported until a command runs."""
+"""The command line. Heavy modules are imported only when a command runs."""
 
 from hotview.cli.main import main
 

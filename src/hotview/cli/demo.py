@@ -1,8 +1,9 @@
-"""The demonstration: six views of digits, few rows linked and labeled, most of them not."""
+"""``hotview demo``: six views of digits, few rows linked and labeled, most of them not."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.utils import Bunch
 
+from hotview._types import Array, IntArray
+from hotview.cli.output_files import make_folder, write_table
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators import MultiViewClassifier
 from hotview.evaluation import (
@@ -25,26 +28,30 @@ from hotview.report.tables import matrix_table
 from hotview.training.permutation_null import PermutationNull
 
 __all__ = [
-    "Contest",
+    "Comparison",
     "compare",
     "describe_farthest",
     "describe_groups",
     "describe_null",
     "load_digits",
     "run_demo",
+    "write_sample_files",
 ]
+
+_KEPT = 0.7  # fraction of the unlinked rows that each view has
+_PRESENT = 0.9  # fraction of the new individuals that each view has
 
 
 @dataclass(frozen=True)
-class Contest:
-    """What every method reached, and the classifier that is shown.
+class Comparison:
+    """Accuracies of all methods, and the default classifier.
 
     Parameters
     ----------
     accuracies : dict of str to float
-        Share of test rows that each method classifies correctly.
+        Accuracy of each method on the test rows.
     seconds : dict of str to float
-        How long each took to fit.
+        Time of each method's fit.
     classifier : MultiViewClassifier
         The default one, fitted.
     """
@@ -55,59 +62,76 @@ class Contest:
 
 
 def run_demo(figure: Path, model: Path, random_state: int) -> None:
-    """Fit all methods, print how they compare and what the plan says, save model and figure."""
+    """Fit all methods, print their accuracies and the plan, save model and figure."""
     check_picture_path(figure)  # before the work, not after it
     check_model_path(model)
-    console = Console()
+    console = Console(soft_wrap=True)
     data = load_digits(random_state)
     console.print(
         f"Handwritten digits: six views, {len(data.target)} individuals linked and labeled, the "
-        f"other training rows shuffled in every view and without labels.",
-        soft_wrap=True,
+        "other training rows shuffled in every view and without labels."
     )
-    console.print(_views_table(data))
-    contest = compare(data, random_state, verbose=console.is_terminal)
-    console.print(_accuracy_table(contest, len(data.test_target)))
-    plan = contest.classifier.plan_
+    views = {n: (X.shape[1], len(X), len(data.unaligned[n])) for n, X in data.linked.items()}
+    _print_table(console, ("view", "columns", "linked rows", "unlinked rows"), views)
+    comparison = compare(data, random_state, verbose=console.is_terminal)
+    best = max(comparison.accuracies.values())
+    accuracies = {
+        name: (f"{'[bold]' * (a == best)}{a:.1%}", f"{comparison.seconds[name]:.1f}")
+        for name, a in comparison.accuracies.items()
+    }
+    title = f"Accuracy on {len(data.test_target)} test rows"
+    _print_table(console, ("method", "accuracy", "seconds"), accuracies, title)
+    plan = comparison.classifier.plan_
     assert plan is not None  # the default couples the views
     assert plan.null is not None  # and `fit` draws a null
     names = list(data.linked)
     columns = [f"group {k}" for k in range(plan.W.shape[1])]
     W = plan.W * len(names)
     title = "Transport plan W, rows adding up to 1"
-    console.print(matrix_table(W, names, columns, title=title))
-    for sentence in (
-        describe_groups(contest.classifier),
-        describe_farthest(plan.null, names),
-        describe_null(plan.null),
-    ):
-        console.print(sentence, soft_wrap=True)
-    save_model(contest.classifier, model)
-    console.print(f"Model saved to {model}", soft_wrap=True)
+    console.print(matrix_table(W, names, columns, title=title), soft_wrap=False)
+    console.print(describe_groups(comparison.classifier))
+    console.print(describe_farthest(plan.null, names))
+    console.print(describe_null(plan.null))
+    save_model(comparison.classifier, model)
+    console.print(f"Model saved to {model}")
     drawing, (left, right) = new_figure(2)
     costs = plan.null.plan.C.astype(np.float64)
     np.fill_diagonal(costs, np.nan)
     before = "Sliced Wasserstein cost C before training"
     plot_matrix(costs, names, names, ax=left, title=before, cmap="Oranges", digits=4)
     plot_matrix(W, names, columns, ax=right, title=title)
-    console.print(f"Heat maps saved to {save_figure(drawing, figure)}", soft_wrap=True)
+    console.print(f"Heat maps saved to {save_figure(drawing, figure)}")
+
+
+def _print_table(
+    console: Console,
+    headings: tuple[str, ...],
+    rows: Mapping[str, tuple[object, ...]],
+    title: str | None = None,
+) -> None:
+    table = Table(headings[0], title=title, title_justify="left", title_style="bold")
+    for heading in headings[1:]:
+        table.add_column(heading, justify="right")
+    for name, cells in rows.items():
+        table.add_row(name, *map(str, cells))
+    console.print(table, soft_wrap=False)
 
 
 def load_digits(random_state: int) -> Bunch:
-    """The digits, taken apart as in the paper: 60 rows linked and labeled, the rest not."""
+    """Return the digits, split as in the paper: 60 rows linked and labeled, the rest not."""
     digits = load_handwritten()
     return unalign(digits.views, digits.target, random_state=random_state)
 
 
-def compare(data: Bunch, random_state: int, *, verbose: bool = False) -> Contest:
-    """Fit the plain baselines, the control without coupling and the default classifier."""
-    ours: dict[str, Any] = {"random_state": random_state, "verbose": verbose}
+def compare(data: Bunch, random_state: int, *, verbose: bool = False) -> Comparison:
+    """Fit the baselines, the control without coupling and the default classifier."""
+    settings: dict[str, Any] = {"random_state": random_state, "verbose": verbose}
     methods: dict[str, Any] = {
         "logistic regression on the linked rows": ConcatenatedLogisticRegression(),
         "PCA in each view + logistic regression": PCALogisticRegression(),
         "label propagation in each view": PerViewLabelPropagation(),
-        'hotview, coupling="none"': MultiViewClassifier(coupling="none", **ours),
-        "hotview, default": (classifier := MultiViewClassifier(**ours)),
+        'hotview, coupling="none"': MultiViewClassifier(coupling="none", **settings),
+        "hotview, default": (classifier := MultiViewClassifier(**settings)),
     }
     accuracies, seconds = {}, {}
     for name, method in methods.items():
@@ -115,11 +139,11 @@ def compare(data: Bunch, random_state: int, *, verbose: bool = False) -> Contest
         method.fit(data.linked, data.target, unaligned=data.unaligned)
         seconds[name] = time.perf_counter() - start
         accuracies[name] = float(method.score(data.test, data.test_target))
-    return Contest(accuracies, seconds, classifier)
+    return Comparison(accuracies, seconds, classifier)
 
 
 def describe_groups(classifier: MultiViewClassifier) -> str:
-    """Which views the plan puts together, in a sentence."""
+    """Return the groups of views in the plan as a sentence."""
     names, labels = np.array(classifier.view_names_), classifier.view_labels_
     assert labels is not None  # the default couples the views
     groups = [", ".join(names[labels == k]) for k in np.unique(labels)]
@@ -127,47 +151,79 @@ def describe_groups(classifier: MultiViewClassifier) -> str:
 
 
 def describe_farthest(null: PermutationNull, names: list[str]) -> str:
-    """Which view is least like the others before training, in a sentence."""
+    """Return the view least like the others before training as a sentence."""
     means = null.plan.C.sum(1) / (len(names) - 1)
-    far = int(means.argmax())
-    ratio = float(means[far] / np.quantile(means, 0.5, method="lower"))
+    farthest = int(means.argmax())
+    ratio = float(means[farthest] / np.quantile(means, 0.5, method="lower"))
     return (
-        f"Farthest from the others before training: {names[far]}, {ratio:.1f} times the cost of "
-        "the median view. (A plan fills all groups alike, so that even such a view gets company.)"
+        f"Farthest from the others before training: {names[farthest]}, {ratio:.1f} times the cost "
+        "of the median view. (A plan fills all groups alike, so even such a view shares a group.)"
     )
 
 
 def describe_null(null: PermutationNull) -> str:
-    """Whether the views, before training, are more alike in groups than noise is."""
+    """Return the test of the groups before training against noise as a sentence."""
+    conclusion = (
+        "Some views are closer than others."
+        if null.p_value <= 0.05
+        else "So the groups may be chance."
+    )
     return (
-        f"Before training, the views' best plan costs {null.relative_cost:.2f} of one that treats "
-        f"all views alike; noise: {float(null.relative_costs.mean()):.2f} ± "
-        f"{float(null.relative_costs.std()):.2f} (p = {null.p_value:.2f}). "
-        + (
-            "Some views are closer than others."
-            if null.p_value <= 0.05
-            else "So the groups may be chance."
-        )
+        f"Before training, the best plan costs {null.relative_cost:.2f} of one that treats all "
+        f"views alike; noise: {float(null.relative_costs.mean()):.2f} ± "
+        f"{float(null.relative_costs.std()):.2f} (p = {null.p_value:.2f}). {conclusion}"
     )
 
 
-def _views_table(data: Bunch) -> Table:
-    table = Table("view")
-    for heading in ("columns", "linked rows", "unaligned rows"):
-        table.add_column(heading, justify="right")
-    for name, X in data.linked.items():
-        table.add_row(name, *(str(n) for n in (X.shape[1], len(X), len(data.unaligned[name]))))
-    return table
+def write_sample_files(folder: Path, random_state: int, *, force: bool = False) -> list[Path]:
+    """Write tables to try the command line on.
+
+    Every view has rows of its own in its own order. 60 individuals are in all views, under one id,
+    and have a label; all other rows have ids that occur in one view only. New individuals, with
+    labels to evaluate on, are absent from some views.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to write; made if it does not exist.
+    random_state : int
+        Seed of the split.
+    force : bool, default=False
+        Whether files may be replaced.
+
+    Returns
+    -------
+    list of Path
+        The files: a table per view in ``views`` and ``new``, and the labels of both.
+    """
+    data = load_digits(random_state)
+    rng = np.random.default_rng(random_state)
+    names = [f"{name}.csv" for name in data.linked]
+    labels, new_labels = make_folder(folder, ["labels.csv", "new-labels.csv"], force=force)
+    views = make_folder(folder / "views", names, force=force)
+    new = make_folder(folder / "new", names, force=force)
+    linked_ids = _ids("person", len(data.target))
+    new_ids = _ids("new", len(data.test_target))
+    for name, path, new_path in zip(data.linked, views, new, strict=True):
+        kept = _sample(len(data.unaligned[name]), _KEPT, rng)
+        X = np.vstack([data.linked[name], data.unaligned[name][kept]])
+        ids = np.concatenate([linked_ids, _ids(name, len(kept))])
+        order = rng.permutation(len(X))
+        _write_view(name, ids[order], X[order], path)
+        rows = _sample(len(new_ids), _PRESENT, rng)
+        _write_view(name, new_ids[rows], data.test[name][rows], new_path)
+    write_table({"id": linked_ids, "digit": data.target}, labels)
+    write_table({"id": new_ids, "digit": data.test_target}, new_labels)
+    return [*views, labels, *new, new_labels]
 
 
-def _accuracy_table(contest: Contest, n_test: int) -> Table:
-    table = Table(
-        "method", title=f"Accuracy on {n_test} test rows", title_justify="left", title_style="bold"
-    )
-    table.add_column("accuracy", justify="right")
-    table.add_column("seconds", justify="right")
-    best = max(contest.accuracies.values())
-    for name, accuracy in contest.accuracies.items():
-        style = "bold" if accuracy == best else ""
-        table.add_row(name, f"{accuracy:.1%}", f"{contest.seconds[name]:.1f}", style=style)
-    return table
+def _ids(prefix: str, n: int) -> Array:
+    return np.array([f"{prefix}-{i:04d}" for i in range(1, n + 1)])
+
+
+def _sample(n: int, fraction: float, rng: np.random.Generator) -> IntArray:
+    return np.sort(rng.permutation(n)[: round(fraction * n)])
+
+
+def _write_view(name: str, ids: Array, X: Array, path: Path) -> None:
+    write_table({"id": ids, **{f"{name}_{j}": X[:, j] for j in range(X.shape[1])}}, path)

@@ -1,111 +1,81 @@
-"""``hotview evaluate``: how good a model is on rows whose labels are known."""
+"""``hotview evaluate``: metrics of a model on rows with known labels."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from hotview.cli import options
+from hotview.cli.runner import make_console, print_json, print_notes
 
-from hotview.cli.options import (
-    Debug,
-    Decimal,
-    Delimiter,
-    Device,
-    Header,
-    IdColumn,
-    IdFiles,
-    Json,
-    Model,
-    Views,
-    by_view,
-    written,
-)
-from hotview.cli.runner import make_console, print_json, tell_notes
+__all__ = ["evaluate"]
 
-__all__ = ["LabelColumn", "LabelTable", "evaluate"]
-
-LabelTable = Annotated[
-    str | None,
-    typer.Option(help="Table of labels. Default: the views' own tables.", show_default=False),
-]
-LabelColumn = Annotated[
-    str | None,
-    typer.Option(help="Column of labels. Default: the one of the model.", show_default=False),
-]
-_MOST_CLASSES = 25  # that a confusion table is printed for
+_MAX_CLASSES = 25  # of a confusion matrix that is printed
 
 
 def evaluate(
-    model: Model,
-    views: Views,
-    labels: LabelTable = None,
-    label_column: LabelColumn = None,
-    id_column: IdColumn = None,
-    ids: IdFiles = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    device: Device = "auto",
-    json: Json = False,
-    debug: Debug = False,
+    model: options.Model,
+    views: options.Views,
+    labels: options.Labels = None,
+    label_column: options.LabelColumn = None,
+    id_column: options.IdColumn = None,
+    ids: options.IdFiles = None,
+    header: options.Header = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    device: options.Device = "auto",
+    json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
-    """ViewPredictors a model: accuracy, balanced accuracy, macro-F1, calibration and confusion.
+    """Evaluate a model: accuracy, balanced accuracy, macro-F1, calibration and confusion matrix.
 
-    Rows whose labels the model was trained on do not count, so that given the files of the fit it
-    takes those that --hold-out left out. (Without ids, rows are known by their file only.)
+    Rows whose labels the model was trained on are left out, so that the files of the fit give the
+    metrics on the rows held out by --hold-out. Without ids, rows are recognized by their file only.
     """
-    from hotview.cli.evaluation_data import labeled, read_judged
-    from hotview.cli.models import open_model
+    from hotview.cli.models import labeled_rows, open_model, read_evaluation_rows
     from hotview.evaluation import assess
 
-    opened = open_model(
-        model,
-        device=device,
-        id_column=id_column,
-        label_column=label_column,
-        text=written(header, delimiter, decimal),
-    )
+    text = options.text_format(header, delimiter, decimal)
+    columns = {"id_column": id_column, "label_column": label_column}
+    opened = open_model(model, device=device, **columns, text=text)
     opened.check_classifies()
-    judged = read_judged(opened, views, labels, by_view(ids, "--ids"))
-    rows, target, _ = labeled(judged)
-    found = assess(target, opened.estimator.predict_proba(rows), opened.estimator.classes_)
-    remarks = [*judged.remarks]
-    if len(target) < len(judged.ids):
-        without = len(judged.ids) - len(target)
-        remarks.append(f"{without:,} of {len(judged.ids):,} rows have no label and do not count.")
-    tell_notes(remarks)
+    rows = read_evaluation_rows(opened, views, labels, options.files_by_view(ids))
+    labeled = labeled_rows(rows)
+    P = opened.estimator.predict_proba(labeled.views)
+    assert labeled.target is not None
+    scores = assess(labeled.target, P, opened.estimator.classes_)
+    notes, n_rows = [*rows.notes], len(rows.ids)
+    if n_unlabeled := n_rows - len(labeled.ids):
+        notes.append(f"{n_unlabeled:,} of {n_rows:,} rows have no label and are left out.")
+    print_notes(notes)
     if json:
-        facts = {"views": list(rows), "seen": judged.seen, "remarks": remarks}
-        print_json({**found.to_json(), **facts})
-        return
-    _print(found, list(rows))
+        facts = {"views": list(rows.views), "seen": rows.seen, "notes": notes}
+        print_json({**scores.to_json(), **facts})
+    else:
+        _print(scores, list(rows.views))
 
 
-def _print(found: Any, views: list[str]) -> None:
+def _print(scores: Any, views: list[str]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
     console = make_console()
-    low, high = 100 * found.accuracy.low, 100 * found.accuracy.high
-    table = Table("", title=f"{found.accuracy.n:,} rows, views {escape(', '.join(views))}")
+    low, high = 100 * scores.accuracy.low, 100 * scores.accuracy.high
+    table = Table("", title=f"{scores.accuracy.n:,} rows, views {escape(', '.join(views))}")
     table.add_column("%", justify="right")
-    table.add_row(
-        f"accuracy (95 % interval {low:.1f} to {high:.1f})", _percent(found.accuracy.value)
-    )
-    table.add_row("balanced accuracy", _percent(found.balanced_accuracy))
-    table.add_row("macro-F1", _percent(found.macro_f1))
-    table.add_row("calibration error", _percent(found.calibration_error))
+    for name, value in (
+        (f"accuracy (95 % interval {low:.1f} to {high:.1f})", scores.accuracy.value),
+        ("balanced accuracy", scores.balanced_accuracy),
+        ("macro-F1", scores.macro_f1),
+        ("calibration error", scores.calibration_error),
+    ):
+        table.add_row(name, f"{100 * value:.1f}")
     console.print(table)
-    if len(found.classes) > _MOST_CLASSES:
-        console.print(f"Confusion of {len(found.classes)} classes: --json has it.")
+    if len(scores.classes) > _MAX_CLASSES:
+        console.print(f"Confusion matrix of {len(scores.classes)} classes: see --json.")
         return
-    confusion = Table("truth, by row; predicted, by column", title="Confusion")
-    for name in found.classes:
+    confusion = Table("true class by row, predicted by column", title="Confusion matrix")
+    for name in scores.classes:
         confusion.add_column(escape(str(name)), justify="right")
-    for name, counts in zip(found.classes, found.confusion, strict=True):
+    for name, counts in zip(scores.classes, scores.confusion, strict=True):
         confusion.add_row(escape(str(name)), *(str(n) if n else "·" for n in counts))
     console.print(confusion)
-
-
-def _percent(x: float) -> str:
-    return f"{100 * x:.1f}"

@@ -1,164 +1,226 @@
-"""What was understood of the user's files, for people and for scripts."""
+"""Summary of a dataset before training, and checks for missing cells."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from scipy import sparse
 
-from hotview.cli.missing import count_missing
-from hotview.ingest.columns import RULE
-from hotview.ingest.dataset import Study
-from hotview.ingest.holdout import HeldOut
+from hotview._types import Array
+from hotview.cli.runner import print_notes, with_flags
+from hotview.datasets.readers.errors import listed
+from hotview.ingest.columns import RULE, ViewColumns
+from hotview.ingest.dataset import TableDataset
+from hotview.ingest.holdout import HoldoutSplit
+from hotview.ingest.preprocessing import AlignedRows, Preprocessing
 from hotview.ingest.tables import OpenView
-from hotview.training.process_group import ProcessGroup
+from hotview.training.process_group import ProcessGroup, shard_of_rank
 
-__all__ = ["check_missing", "describe_study", "print_study"]
+__all__ = ["check_cells", "check_missing", "count_missing", "describe_dataset", "print_dataset"]
 
 _LISTED = 4
+_CHUNK = 100_000  # rows
 
 
-def describe_study(
-    study: Study, estimator: str, held: HeldOut | None, ranks: ProcessGroup | None = None
+def describe_dataset(
+    dataset: TableDataset,
+    estimator: str,
+    split: HoldoutSplit | None,
+    ranks: ProcessGroup | None = None,
 ) -> dict[str, Any]:
-    """Everything that was understood, in plain values.
+    """Describe a dataset in plain values.
 
     Parameters
     ----------
-    study : Study
-        What will be learned from.
+    dataset : TableDataset
+        The rows to train on.
     estimator : str
-        What will learn.
-    held : HeldOut or None
-        Rows that will judge it.
+        Class of the estimator.
+    split : HoldoutSplit or None
+        The rows that are held out.
     ranks : ProcessGroup or None, default=None
-        The processes that will learn together; None is this one alone.
+        The processes that train together; None is this one alone.
 
     Returns
     -------
     dict
-        That JSON can hold.
+        Values for JSON.
     """
-    counts = study.label_counts
+    counts = dataset.label_counts
+    labels = sorted(counts, key=lambda label: (isinstance(label, str), label))
     return {
         "estimator": estimator,
-        "views": [_describe_view(view, study, ranks) for view in study.opened],
-        "linked_rows": len(study.ids),
-        "linked_rows_with_label": sum(label is not None for label in study.target),
-        "rows_held_out": 0 if held is None else len(held.ids),
-        "labels": [[label, counts[label]] for label in sorted(counts, key=_order)],
-        "remarks": study.remarks,
-        "recipe": study.recipe.to_json(),
+        "views": [_describe_view(view, dataset, ranks) for view in dataset.opened],
+        "linked_rows": len(dataset.ids),
+        "linked_rows_with_label": sum(label is not None for label in dataset.target),
+        "rows_held_out": 0 if split is None else len(split.ids),
+        "labels": [[label, counts[label]] for label in labels],
+        "notes": [with_flags(note) for note in dataset.notes],
+        "preprocessing": dataset.preprocessing.to_json(),
     }
 
 
-def _order(label: Any) -> tuple[bool, Any]:
-    return isinstance(label, str), label
-
-
-def _describe_view(view: OpenView, study: Study, ranks: ProcessGroup | None) -> dict[str, Any]:
-    columns = study.recipe.views[view.name]
+def _describe_view(
+    view: OpenView, dataset: TableDataset, ranks: ProcessGroup | None
+) -> dict[str, Any]:
+    columns = dataset.preprocessing.views[view.name]
     used = [column.name for column in columns.columns or ()]
     names = [] if view.table is None else view.table.names
-    unaligned = study.unaligned.get(view.name)
-    target = study.unaligned_target.get(view.name, ())
+    unaligned = dataset.unaligned.get(view.name)
+    target = dataset.unaligned_target.get(view.name, ())
     return {
         "name": view.name,
         "file": str(view.path),
-        "rows": int(study.rows[view.name].shape[0]),
+        "rows": int(dataset.rows[view.name].shape[0]),
         "columns": columns.n_columns,
         "categorical": {c.name: list(c.categories or ()) for c in columns.categorical},
         "left_out": [name for name in names if name not in used],
-        "missing": count_missing(study.rows[view.name], columns, ranks),
+        "missing": count_missing(dataset.rows[view.name], columns, ranks),
         "unaligned_rows": 0 if unaligned is None else int(unaligned.shape[0]),
         "unaligned_rows_with_label": sum(label is not None for label in target),
     }
 
 
-def check_missing(facts: dict[str, Any], impute: str | None) -> None:
-    """Refuse missing cells that nothing is to fill.
+def print_dataset(summary: Mapping[str, Any], console: Console) -> None:
+    """Print a dataset's summary.
 
     Parameters
     ----------
-    facts : dict
-        What `describe_study` returned.
-    impute : str or None
-        How missing cells are filled.
+    summary : dict
+        The return value of `describe_dataset`.
+    console : Console
+        Where to print.
     """
-    for view in facts["views"]:
+    table = Table("view", title="Input data", title_justify="left", title_style="bold")
+    table.add_column("file", overflow="fold")
+    for heading in ("rows", "columns", "linked", "unlinked", "unlinked with label"):
+        table.add_column(heading, justify="right")
+    for view in summary["views"]:
+        linked = max(view["rows"] - view["unaligned_rows"] - summary["rows_held_out"], 0)
+        numbers = (view["rows"], view["columns"], linked, view["unaligned_rows"])
+        cells = [f"{n:,}" for n in (*numbers, view["unaligned_rows_with_label"])]
+        table.add_row(escape(view["name"]), escape(view["file"]), *cells)
+    console.print(table, soft_wrap=False)
+    for line in _summary_lines(summary):
+        console.print(line, highlight=False, markup=False)
+    print_notes(summary["notes"])
+
+
+def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"Linked rows: {summary['linked_rows']:,}, of which "
+        f"{summary['linked_rows_with_label']:,} have a label."
+    )
+    if summary["rows_held_out"]:
+        yield f"Held out to evaluate the model: {summary['rows_held_out']:,} more linked rows."
+    if summary["labels"]:
+        yield f"Labels: {', '.join(f'{label}: {n:,}' for label, n in summary['labels'])}."
+    else:
+        yield "No labels: a MultiViewEncoder is trained, which does not predict."
+    views = summary["views"]
+    missing = {v["name"]: [f"{c} ({n:,})" for c, n in v["missing"].items()] for v in views}
+    left_out = {v["name"]: v["left_out"] for v in views}
+    for heading, columns in (("Missing cells", missing), ("Columns left out", left_out)):
+        if any(columns.values()):
+            parts = [f"{name}: {_first(names)}" for name, names in columns.items() if names]
+            yield f"{heading}: {'; '.join(parts)}."
+    categorical = [
+        f"{view['name']}: {name} ({len(values)}: {_first(values)})"
+        for view in views
+        for name, values in view["categorical"].items()
+    ]
+    if categorical:
+        yield f"Categorical columns: {'; '.join(categorical)}."
+        yield RULE
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
+
+
+def check_missing(summary: Mapping[str, Any], impute: str | None) -> None:
+    """Raise if cells are missing and not imputed.
+
+    Parameters
+    ----------
+    summary : dict
+        The return value of `describe_dataset`.
+    impute : str or None
+        How missing cells are imputed.
+    """
+    for view in summary["views"]:
         if view["missing"] and impute is None:
-            told = _some([f"{name!r} ({n})" for name, n in view["missing"].items()])
+            columns = _first([f"{name!r} ({n})" for name, n in view["missing"].items()])
             raise ValueError(
-                f"{view['file']}: cells are missing in {told}. Fill them with the mean of their "
+                f"{view['file']}: cells are missing in {columns}. Fill them with the mean of their "
                 "column: --impute mean; or leave columns out: --drop."
             )
 
 
-def print_study(facts: dict[str, Any], console: Console) -> None:
-    """Print what was understood.
+def count_missing(
+    X: Any, columns: ViewColumns, ranks: ProcessGroup | None = None
+) -> dict[str, int]:
+    """Count the missing cells of every column, in rows that are not missing as a whole.
 
     Parameters
     ----------
-    facts : dict
-        What `describe_study` returned.
-    console : Console
-        Where to.
+    X : ndarray or csr_array
+        Rows of a view.
+    columns : ViewColumns
+        Its columns.
+    ranks : ProcessGroup or None, default=None
+        The processes that count together, each in its own rows; None is this one alone.
+
+    Returns
+    -------
+    dict of str to int
+        Columns with missing cells.
     """
-    console.print(_table(facts), soft_wrap=False)
-    for line in _lines(facts):
-        console.print(line, highlight=False, markup=False)
-    for remark in facts["remarks"]:
-        console.print(f"Note: {escape(remark)}", style="yellow", highlight=False)
+    ranks, counts = ranks or ProcessGroup(), np.zeros(columns.n_columns, dtype=np.int64)
+    own = shard_of_rank(0 if sparse.issparse(X) else X.shape[0], ranks.rank, ranks.world_size)
+    for start in range(own.start, own.stop, _CHUNK):
+        missing = np.isnan(X[start : min(start + _CHUNK, own.stop)])
+        counts += missing[~missing.all(axis=1)].sum(axis=0)
+    counts = np.sum(ranks.all_gather_arrays(counts), axis=0)
+    return {name: int(n) for name, n in zip(columns.source_names, counts, strict=True) if n > 0}
 
 
-def _table(facts: dict[str, Any]) -> Table:
-    table = Table("view", title="What was understood", title_justify="left", title_style="bold")
-    table.add_column("file", overflow="fold")
-    for heading in ("rows", "columns", "linked", "not linked", "labeled of these"):
-        table.add_column(heading, justify="right")
-    for view in facts["views"]:
-        linked = view["rows"] - view["unaligned_rows"] - facts["rows_held_out"]
-        numbers = (view["rows"], view["columns"], max(linked, 0), view["unaligned_rows"])
-        cells = [f"{n:,}" for n in (*numbers, view["unaligned_rows_with_label"])]
-        table.add_row(escape(view["name"]), escape(view["file"]), *cells)
-    return table
+def check_cells(rows: AlignedRows, preprocessing: Preprocessing, impute: str | None) -> None:
+    """Raise if cells are missing and not imputed, or if rows are empty in all views.
+
+    Parameters
+    ----------
+    rows : AlignedRows
+        The rows of all views.
+    preprocessing : Preprocessing
+        The columns of all views.
+    impute : str or None
+        How missing cells are imputed.
+    """
+    known = np.zeros(len(rows.ids), dtype=bool)
+    for name, X in rows.views.items():
+        known |= rows.present[name] & ~_is_empty(X)
+        if impute is None and (missing := count_missing(X, preprocessing.views[name])):
+            raise ValueError(
+                f"Cells of view {name!r} are missing, in {listed(missing)}. Fill them in, or fit "
+                "the model with --impute mean."
+            )
+    if not known.all():
+        empty = [str(key) for key in rows.ids[~known]]
+        raise ValueError(
+            f"Expected every row to have a value in some view, but {len(empty)} of "
+            f"{len(rows.ids)} are empty: {listed(empty)}. Leave these rows out."
+        )
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
-    lines = [
-        f"Linked rows: {facts['linked_rows']:,}, of which {facts['linked_rows_with_label']:,} have "
-        "a label."
-    ]
-    if facts["rows_held_out"]:
-        lines.append(f"OutOfFold out to judge the model: {facts['rows_held_out']:,} more.")
-    if facts["labels"]:
-        told = ", ".join(f"{label}: {n:,}" for label, n in facts["labels"])
-        lines.append(f"Labels: {told}.")
-    else:
-        lines.append("No labels: the views are encoded, and nothing is predicted.")
-    missing = {v["name"]: v["missing"] for v in facts["views"] if v["missing"]}
-    if missing:
-        told = "; ".join(f"{name}: {_counted(columns)}" for name, columns in missing.items())
-        lines.append(f"Missing cells: {told}.")
-    left_out = {v["name"]: v["left_out"] for v in facts["views"] if v["left_out"]}
-    if left_out:
-        told = "; ".join(f"{name}: {_some(columns)}" for name, columns in left_out.items())
-        lines.append(f"Columns left out: {told}.")
-    categories = [
-        f"{view['name']}: {name} ({len(values)}: {_some(values)})"
-        for view in facts["views"]
-        for name, values in view["categorical"].items()
-    ]
-    if categories:
-        lines += [f"Categories: {'; '.join(categories)}.", RULE]
-    return lines
-
-
-def _counted(columns: dict[str, int]) -> str:
-    return _some([f"{name} ({n:,})" for name, n in columns.items()])
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
+def _is_empty(X: Any) -> Array:
+    n_rows = X.shape[0]
+    if sparse.issparse(X):
+        return np.zeros(n_rows, dtype=bool)
+    parts = [np.isnan(X[i : i + _CHUNK]).all(axis=1) for i in range(0, n_rows, _CHUNK)]
+    return np.concatenate(parts)

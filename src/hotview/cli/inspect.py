@@ -1,22 +1,20 @@
-"""What a model knows of itself, in words and in plain values."""
+"""``hotview inspect``: contents of a model file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import typer
 
-from hotview.cli.options import Debug, Json, Model
+from hotview.cli import options
 from hotview.cli.runner import make_console, print_json
-from hotview.evaluation.record.model_summary import describe_settings
 
 __all__ = ["describe_model", "federation_lines", "inspect", "result_lines"]
 
 
 def describe_model(estimator: Any) -> dict[str, Any]:
-    """Everything a model file tells, in plain values.
+    """Describe a model in plain values.
 
     Parameters
     ----------
@@ -26,24 +24,28 @@ def describe_model(estimator: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        That JSON can hold.
+        Values for JSON.
     """
+    from hotview.evaluation.record.model_summary import describe_settings
+
+    history, plan = list(estimator.history_), estimator.plan_
+    parameters = [p for network in estimator.networks_ for p in network.parameters()]
     facts: dict[str, Any] = {
         "estimator": type(estimator).__name__,
         "views": dict(estimator.n_features_per_view_),
-        "replicas": len(estimator.networks_),
-        "parameters_of_networks": _n_parameters(estimator),
-        "epochs": len(estimator.history_),
-        "last_epoch": dict(list(estimator.history_)[-1]) if len(estimator.history_) else {},
+        "networks": len(estimator.networks_),
+        "parameters_of_networks": sum(p.numel() for p in parameters),
+        "epochs": len(history),
+        "last_epoch": dict(history[-1]) if history else {},
         "changed_parameters": {s.name: s.value for s in describe_settings(estimator) if s.changed},
         "trained_on": estimator.trained_on_,
-        "remarks": list(estimator.fit_warnings_),
-        "notes": estimator.metadata_,
+        "warnings": list(estimator.fit_warnings_),
+        "metadata": estimator.metadata_,
         "plan": None,
     }
     if hasattr(estimator, "classes_"):
         facts["classes"] = estimator.classes_.tolist()
-    if (plan := estimator.plan_) is not None:
+    if plan is not None:
         facts["plan"] = {
             "W": plan.W.tolist(),
             "C": plan.C.tolist(),
@@ -53,17 +55,13 @@ def describe_model(estimator: Any) -> dict[str, Any]:
     return facts
 
 
-def _n_parameters(estimator: Any) -> int:
-    return sum(p.numel() for network in estimator.networks_ for p in network.parameters())
-
-
-def federation_lines(notes: Mapping[str, Any]) -> list[str]:
-    """Of which federation a model is, in a few sentences; none where it is of none.
+def federation_lines(metadata: Mapping[str, Any]) -> list[str]:
+    """Describe the federation that trained a model; no lines if none did.
 
     Parameters
     ----------
-    notes : dict
-        Of the model.
+    metadata : dict
+        Metadata of the model.
 
     Returns
     -------
@@ -77,28 +75,27 @@ def federation_lines(notes: Mapping[str, Any]) -> list[str]:
     >>> federation_lines({})
     []
     """
-    if (told := notes.get("federated")) is None:
+    if (federation := metadata.get("federated")) is None:
         return []
-    joined = told.get("joined")
-    which = "this is the part of one of them" if joined is None else f"joined: {', '.join(joined)}"
-    lines = [f"Trained by a federation of {', '.join(told['names'])}; {which}."]
-    if (plan := told.get("plan")) is not None:
-        W = np.array(plan["W"])
-        rows = zip(plan["names"], W / W.sum(1, keepdims=True), strict=True)
+    joined, plan = federation.get("joined"), federation.get("plan")
+    part = "this is the part of one of them" if joined is None else f"joined: {', '.join(joined)}"
+    lines = [f"Trained by a federation of {', '.join(federation['names'])}; {part}."]
+    if plan is not None:
         lines.append("Plan W, rows adding up to 1:")
-        lines += [f"  {name}: {', '.join(f'{w:.2f}' for w in row)}" for name, row in rows]
+        for name, row in zip(plan["names"], plan["W"], strict=True):
+            lines.append(f"  {name}: {', '.join(f'{w / sum(row):.2f}' for w in row)}")
     return lines
 
 
-def result_lines(estimator: Any, found: Any = None) -> list[str]:
-    """What came of a fit, in a few sentences.
+def result_lines(estimator: Any, scores: Any = None) -> list[str]:
+    """Describe the result of a fit in a few sentences.
 
     Parameters
     ----------
     estimator : MultiViewClassifier or MultiViewEncoder
         The model.
-    found : Assessment or None, default=None
-        How it did on rows that were held out.
+    scores : Assessment or None, default=None
+        Its metrics on held-out rows.
 
     Returns
     -------
@@ -106,25 +103,28 @@ def result_lines(estimator: Any, found: Any = None) -> list[str]:
         Sentences.
     """
     seconds = estimator.trained_on_.get("seconds")
-    n, replicas = len(estimator.history_), len(estimator.networks_)
-    several = f"{replicas} networks" if replicas > 1 else "One network"
-    took = "" if seconds is None else f", {seconds:.0f} s in all"
-    lines = [f"{several}, {n} {'epoch' if n == 1 else 'epochs'}{took}."]
+    n_epochs, n_networks = len(estimator.history_), len(estimator.networks_)
+    networks = f"{n_networks} networks" if n_networks > 1 else "One network"
+    epochs = f"{n_epochs} {'epoch' if n_epochs == 1 else 'epochs'}"
+    time = "" if seconds is None else f", {seconds:.0f} s in total"
+    lines = [f"{networks}, {epochs}{time}."]
     if estimator.view_labels_ is not None:
-        names, labels = np.array(estimator.view_names_), estimator.view_labels_
-        groups = [", ".join(names[labels == k]) for k in np.unique(labels)]
-        lines.append(f"Groups of views by the plan: {'; '.join(groups)}.")
-    if found is not None:
-        share = found.accuracy
+        groups: dict[int, list[str]] = {}
+        for name, group in zip(estimator.view_names_, estimator.view_labels_, strict=True):
+            groups.setdefault(int(group), []).append(name)
+        listed = "; ".join(", ".join(groups[k]) for k in sorted(groups))
+        lines.append(f"Groups of views by the plan: {listed}.")
+    if scores is not None:
+        accuracy = scores.accuracy
         lines.append(
-            f"OutOfFold-out rows: {100 * share.value:.1f} % of {share.n} right (95 % interval "
-            f"{100 * share.low:.0f} to {100 * share.high:.0f} %)."
+            f"Accuracy on {accuracy.n} held-out rows: {100 * accuracy.value:.1f} % (95 % interval "
+            f"{100 * accuracy.low:.0f} to {100 * accuracy.high:.0f} %)."
         )
     return lines
 
 
-def inspect(model: Model, json: Json = False, debug: Debug = False) -> None:
-    """Tell what a model is: views, rows it was trained on, plan, settings, versions."""
+def inspect(model: options.Model, json: options.Json = False, debug: options.Debug = False) -> None:
+    """Describe a model: views, training rows, plan, parameters, versions."""
     from hotview.cli.models import open_model
 
     opened = open_model(model, device="cpu")
@@ -132,8 +132,8 @@ def inspect(model: Model, json: Json = False, debug: Debug = False) -> None:
     facts |= describe_model(opened.estimator)
     if json:
         print_json(facts)
-        return
-    _print(facts, opened.estimator)
+    else:
+        _print(facts, opened.estimator)
 
 
 def _print(facts: dict[str, Any], estimator: Any) -> None:
@@ -143,46 +143,40 @@ def _print(facts: dict[str, Any], estimator: Any) -> None:
     from hotview.report.tables import matrix_table
 
     console = make_console()
-    size = facts["bytes"] / 1e6
-    typer.echo(f"{facts['estimator']} in {facts['file']} ({size:.1f} MB)")
-    trained = facts["trained_on"]
+    typer.echo(f"{facts['estimator']} in {facts['file']} ({facts['bytes'] / 1e6:.1f} MB)")
     table = Table("view")
-    # Nobody knows the rows of all organizations, so that a model of theirs tells none.
-    counted = ("unaligned", "unaligned_labeled") if trained else ()
-    for heading in ("columns", "rows not linked", "of these labeled")[: 1 + len(counted)]:
+    headings = {"unlinked rows": "unaligned", "unlinked with label": "unaligned_labeled"}
+    if not facts["trained_on"]:  # the parts of a federation do not share their row counts
+        headings = {}
+    for heading in ("columns", *headings):
         table.add_column(heading, justify="right")
     for name, n in facts["views"].items():
-        more = [trained.get(part, {}).get(name, 0) for part in counted]
-        table.add_row(escape(name), *(f"{number:,}" for number in (n, *more)))
+        rows = [facts["trained_on"].get(key, {}).get(name, 0) for key in headings.values()]
+        table.add_row(escape(name), *(f"{number:,}" for number in (n, *rows)))
     console.print(table)
-    for line in (*_lines(facts), *federation_lines(facts["notes"])):
-        typer.echo(line)
-    for line in result_lines(estimator):
+    for line in (*_lines(facts), *federation_lines(facts["metadata"]), *result_lines(estimator)):
         typer.echo(line)
     if (plan := estimator.plan_) is not None:
         names = estimator.view_names_
         W = plan.W * len(names)
         columns = names if plan.pairwise else [f"group {k}" for k in range(W.shape[1])]
         console.print(matrix_table(W, names, columns, title="Plan W, rows adding up to 1"))
-    for remark in facts["remarks"]:
-        typer.echo(f"Warning at fit: {remark}")
-    if command := facts["notes"].get("command"):
+    for warning in facts["warnings"]:
+        typer.echo(f"Warning at fit: {warning}")
+    if command := facts["metadata"].get("command"):
         typer.echo(f"Made by: {command}")
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
-    trained, lines = facts["trained_on"], []
-    if trained:
-        lines.append(
-            f"Linked rows: {trained['linked']:,}, of which {trained['linked_labeled']:,} have a "
-            "label."
-        )
+def _lines(facts: dict[str, Any]) -> Iterator[str]:
+    trained_on = facts["trained_on"]
+    if trained_on:
+        linked, labeled = trained_on["linked"], trained_on["linked_labeled"]
+        yield f"Linked rows: {linked:,}, of which {labeled:,} have a label."
     if "classes" in facts:
-        known = {str(name): n for name, n in trained.get("classes", ())}
-        told = (f"{c}: {known[str(c)]:,}" if str(c) in known else str(c) for c in facts["classes"])
-        lines.append(f"Classes: {', '.join(told)}.")
+        counts = {str(name): f": {n:,}" for name, n in trained_on.get("classes", ())}
+        classes = [f"{name}{counts.get(str(name), '')}" for name in facts["classes"]]
+        yield f"Classes: {', '.join(classes)}."
     changed = ", ".join(f"{name}={value}" for name, value in facts["changed_parameters"].items())
-    lines.append(f"Parameters that are not the default: {changed or 'none'}.")
-    if versions := trained.get("versions"):
-        lines.append("Made with " + ", ".join(f"{n} {v}" for n, v in versions.items()) + ".")
-    return lines
+    yield f"Parameters other than the default: {changed or 'none'}."
+    if versions := trained_on.get("versions"):
+        yield f"Made with {', '.join(f'{name} {version}' for name, version in versions.items())}."

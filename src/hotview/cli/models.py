@@ -1,4 +1,4 @@
-"""Models and the files that go into them."""
+"""Model files, and rows that are read for a model."""
 
 from __future__ import annotations
 
@@ -8,45 +8,78 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hotview.cli.missing import check_cells
+import numpy as np
+
+from hotview._types import Array
+from hotview.cli.input_summary import check_cells
 from hotview.estimators import MultiViewClassifier
 from hotview.ingest.columns import Column, ViewColumns
-from hotview.ingest.labels import LabelSource, find_labels, match_classes, merge_labels
-from hotview.ingest.preprocessing import People, Recipe, TableRows, gather_people, read_rows
+from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
+from hotview.ingest.holdout import find_ids, keep_linked, split_holdout
+from hotview.ingest.labels import (
+    LabelSource,
+    find_labels,
+    label_array,
+    match_classes,
+    merge_labels,
+)
+from hotview.ingest.preprocessing import (
+    AlignedRows,
+    Preprocessing,
+    TableRows,
+    align_views,
+    read_rows,
+)
 from hotview.ingest.tables import open_table
 from hotview.persistence import load_model
 
-__all__ = ["OpenModel", "fingerprint", "open_model"]
+__all__ = [
+    "EvaluationRows",
+    "ModelInput",
+    "OpenModel",
+    "file_sha256",
+    "labeled_rows",
+    "open_model",
+    "read_evaluation_rows",
+    "read_training_dataset",
+]
 
-_BLOCK = 2**20
+
+@dataclass(frozen=True)
+class ModelInput:
+    """Aligned rows, the rows of each file, and notes for the user about these."""
+
+    aligned: AlignedRows
+    rows: dict[str, TableRows]
+    notes: list[str]
 
 
 @dataclass(frozen=True)
 class OpenModel:
-    """A model with the recipe by which its files are read.
+    """A loaded model with the preprocessing of its files.
 
     Parameters
     ----------
     path : Path
-        Its file.
+        The model file.
     estimator : MultiViewClassifier or MultiViewEncoder
         The model.
-    recipe : Recipe
+    preprocessing : Preprocessing
         How files are read for it.
     """
 
     path: Path
     estimator: Any
-    recipe: Recipe
+    preprocessing: Preprocessing
 
     @property
-    def notes(self) -> Mapping[str, Any]:
-        """What `hotview fit` noted; nothing for a model from Python."""
-        notes: Mapping[str, Any] = self.estimator.metadata_
-        return notes
+    def metadata(self) -> Mapping[str, Any]:
+        """Metadata that `hotview fit` stored; empty for a model from Python."""
+        metadata: Mapping[str, Any] = self.estimator.metadata_
+        return metadata
 
     def check_classifies(self) -> None:
-        """Refuse a model that knows no classes."""
+        """Raise if the model is not a classifier."""
         if not isinstance(self.estimator, MultiViewClassifier):
             raise ValueError(
                 f"{self.path} was trained without labels, so it can only transform. Fit it with "
@@ -54,48 +87,54 @@ class OpenModel:
             )
 
     def read_rows(self, specs: Sequence[str], id_files: Mapping[str, str]) -> dict[str, TableRows]:
-        """Rows of every view that is given, as they are in its file."""
-        return read_rows(self.recipe, specs, id_files)
+        """Return the rows of every given view, in the order of its file."""
+        return read_rows(self.preprocessing, specs, id_files)
 
-    def read_people(self, specs: Sequence[str], id_files: Mapping[str, str]) -> Read:
-        """Individuals with all their views that are given."""
+    def read_input(self, specs: Sequence[str], id_files: Mapping[str, str]) -> ModelInput:
+        """Return the rows of all given views, aligned."""
         rows = self.read_rows(specs, id_files)
-        remarks = [remark for view in rows.values() for remark in view.remarks]
-        people = gather_people(rows)
-        check_cells(people, self.recipe, self.estimator.impute)
-        return Read(people, rows, remarks)
+        aligned = align_views(rows)
+        check_cells(aligned, self.preprocessing, self.estimator.impute)
+        return ModelInput(aligned, rows, [note for view in rows.values() for note in view.notes])
 
-    def read_labels(self, read: Read, path: str | None) -> list[Any]:
-        """The label of each of them, None where there is none."""
-        column = self.recipe.label_column
+    def read_labels(self, given: ModelInput, path: str | None) -> list[Any]:
+        """Return the label of each aligned row, None where there is none."""
+        column = self.preprocessing.label_column
         if column is None:
-            raise ValueError("Say which column holds the labels: --label-column.")
-        table = None if path is None else open_table(path, self.recipe.options)
-        source = LabelSource(table, column, self.recipe.id_column)
-        people = read.people
-        if table is not None and not people.has_ids:
+            raise ValueError("Expected a column of labels. Pass --label-column.")
+        table = None if path is None else open_table(path, self.preprocessing.options)
+        source = LabelSource(table, column, self.preprocessing.id_column)
+        aligned = given.aligned
+        if table is not None and not aligned.has_ids:
             cells = source.read(table)
         else:
-            views = [rows.view for rows in read.rows.values() if rows.view is not None]
-            found = find_labels(source, views, {n: rows.ids for n, rows in read.rows.items()})
-            by_place = {n: dict(enumerate(c, start=1)) for n, c in found.by_view.items()}
-            by_key = found.by_id if people.has_ids else merge_labels(by_place)
-            cells = [by_key.get(key) for key in people.ids.tolist()]
-        if len(cells) != len(people.ids):
+            views = [rows.view for rows in given.rows.values() if rows.view is not None]
+            labels = find_labels(source, views, {n: rows.ids for n, rows in given.rows.items()})
+            by_row = {n: dict(enumerate(c, start=1)) for n, c in labels.by_view.items()}
+            by_key = labels.by_id if aligned.has_ids else merge_labels(by_row)
+            cells = [by_key.get(key) for key in aligned.ids.tolist()]
+        if len(cells) != len(aligned.ids):
             raise ValueError(
-                f"Expected a label for each of the {len(people.ids)} rows, but {path} has "
+                f"Expected a label for each of the {len(aligned.ids)} rows, but {path} has "
                 f"{len(cells)}. Without ids, row i of the labels belongs to row i of the views."
             )
         return match_classes(cells, self.estimator.classes_)
 
+    def find_unchanged(self, path: str, sha256: str) -> Path | None:
+        """Return where a file of the fit is now, beside the model if not here; None if changed."""
+        for folder in (Path(), self.path.parent):
+            if (folder / path).is_file() and file_sha256(folder / path) == sha256:
+                return folder / path
+        return None
 
-@dataclass(frozen=True)
-class Read:
-    """Individuals, the rows they come from, and what a user should know about these."""
-
-    people: People
-    rows: dict[str, TableRows]
-    remarks: list[str]
+    def are_training_files(self, given: ModelInput) -> bool:
+        """Return whether the file of every view is that of the fit, byte for byte."""
+        files = self.metadata.get("files", {})
+        return bool(files) and all(
+            rows.view is not None
+            and files.get(name, {}).get("sha256") == file_sha256(rows.view.path)
+            for name, rows in given.rows.items()
+        )
 
 
 def open_model(
@@ -106,18 +145,18 @@ def open_model(
     label_column: str | None = None,
     text: Mapping[str, Any] | None = None,
 ) -> OpenModel:
-    """Load a model, and find out how files are read for it.
+    """Load a model and the preprocessing of its files.
 
     Parameters
     ----------
     path : Path
-        Its file.
+        The model file.
     device : str, default="auto"
-        Where it is to compute.
+        Device to compute on.
     id_column, label_column : str or None, default=None
         Columns to use instead of those of the fit.
     text : dict of str to object, or None, default=None
-        How text tables are written, where it is not as at the fit.
+        Format of text tables, where it differs from the fit.
 
     Returns
     -------
@@ -125,37 +164,32 @@ def open_model(
         The model.
     """
     estimator = load_model(path, device=device)
-    facts = estimator.metadata_.get("recipe")
-    recipe = _plain_recipe(estimator) if facts is None else _recipe(path, facts)
-    recipe = replace(recipe, text={**recipe.text, **(text or {})})
-    if id_column is not None:
-        recipe = replace(recipe, id_column=id_column)
-    if label_column is not None:
-        recipe = replace(recipe, label_column=label_column)
-    return OpenModel(path, estimator, recipe)
+    values = estimator.metadata_.get("preprocessing")
+    if values is None:  # fitted in Python: columns as they are
+        views = {
+            name: ViewColumns(None if names is None else tuple(map(Column, names)), n_columns)
+            for name, (n_columns, names) in estimator._shapes.items()
+        }
+        stored = Preprocessing(views)
+    else:
+        try:
+            stored = Preprocessing.from_json(values)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"Expected {path} to hold the preprocessing of its files, but it is not valid. Fit "
+                "the model again."
+            ) from error
+    preprocessing = replace(
+        stored,
+        text={**stored.text, **(text or {})},
+        id_column=id_column or stored.id_column,
+        label_column=label_column or stored.label_column,
+    )
+    return OpenModel(path, estimator, preprocessing)
 
 
-def _recipe(path: Path, facts: Any) -> Recipe:
-    try:
-        return Recipe.from_json(facts)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"Expected {path} to say how its files were read, but what it says cannot be "
-            "understood. Fit the model again."
-        ) from error
-
-
-def _plain_recipe(estimator: Any) -> Recipe:
-    """Of a model that was fitted in Python: its columns as they are."""
-    views = {}
-    for name, (n_columns, names) in estimator._shapes.items():
-        columns = None if names is None else tuple(Column(column) for column in names)
-        views[name] = ViewColumns(columns, n_columns)
-    return Recipe(views)
-
-
-def fingerprint(path: str | Path) -> str:
-    """SHA-256 of a file, by which it is known again.
+def file_sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a file.
 
     Parameters
     ----------
@@ -167,8 +201,166 @@ def fingerprint(path: str | Path) -> str:
     str
         64 hexadecimal digits.
     """
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class EvaluationRows:
+    """Rows to evaluate a model on.
+
+    Parameters
+    ----------
+    views : dict of str to ndarray or csr_array
+        Aligned rows, NaN throughout where an individual is absent from a view.
+    target : ndarray or None
+        Their labels, None where there is none; None if there are none at all.
+    ids : ndarray
+        Ids of the rows.
+    seen : bool
+        Whether the model was trained on them, labels included.
+    notes : list of str
+        Notes for the user.
+    """
+
+    views: dict[str, Any]
+    target: Array | None
+    ids: Array
+    seen: bool
+    notes: list[str]
+
+    def take(self, rows: Array) -> EvaluationRows:
+        """Return some of the rows."""
+        assert self.target is not None
+        views = {name: X[rows] for name, X in self.views.items()}
+        return replace(self, views=views, target=self.target[rows], ids=self.ids[rows])
+
+
+def read_evaluation_rows(
+    model: OpenModel, specs: Sequence[str], labels: str | None, id_files: Mapping[str, str]
+) -> EvaluationRows:
+    """Read rows to evaluate a model on, without those whose labels it was trained on.
+
+    If it was trained on all of them, they are kept, and `seen` is True.
+
+    Parameters
+    ----------
+    model : OpenModel
+        The model.
+    specs : sequence of str
+        ``name=file``, or files named after their view.
+    labels : str or None
+        A table of labels.
+    id_files : dict of str to str
+        Tables with the ids of views whose files have none.
+
+    Returns
+    -------
+    EvaluationRows
+        The rows.
+    """
+    given = model.read_input(specs, id_files)
+    aligned, target = given.aligned, _find_target(model, given, labels)
+    rows = EvaluationRows(aligned.views, target, aligned.ids, False, given.notes)
+    if target is None:
+        return rows
+    labeled = np.array([label is not None for label in target], dtype=bool)
+    seen = _find_seen(model, given) & labeled
+    n_seen, n_new = int(seen.sum()), int((labeled & ~seen).sum())
+    if n_seen == 0:
+        return rows
+    trained = "The model was trained on"
+    if n_new == 0:
+        note = f"{trained} these rows and labels: these metrics are optimistically biased."
+        return replace(rows, seen=True, notes=[*rows.notes, note])
+    note = (
+        f"{trained} {n_seen:,} of these rows; it is evaluated on the other {n_new:,} with labels."
+    )
+    return replace(rows.take(np.flatnonzero(~seen)), notes=[*rows.notes, note])
+
+
+def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Array | None:
+    """Return labels from a table, from the views, or from the fit for its own files."""
+    column = model.preprocessing.label_column
+    if column is None:
+        return None
+    if labels is None and model.are_training_files(given):
+        stored = model.metadata.get("labels")
+        path = None if stored is None else model.find_unchanged(**stored)
+        labels = None if path is None else str(path)
+    tables = [rows.view.table for rows in given.rows.values() if rows.view is not None]
+    if labels is None and not any(t is not None and column in t.names for t in tables):
+        return None
+    return label_array(model.read_labels(given, labels))
+
+
+def _find_seen(model: OpenModel, given: ModelInput) -> Array:
+    """Return which rows were trained on with a label, by id, or by file if there are no ids."""
+    hashes = model.metadata.get("trained_ids")
+    if given.aligned.has_ids and hashes is not None:
+        return find_ids(given.aligned.ids, hashes)
+    return np.full(len(given.aligned.ids), model.are_training_files(given))
+
+
+def read_training_dataset(model: OpenModel) -> TableDataset | None:
+    """Return the training data of a model, if its files are still in place and unchanged.
+
+    Parameters
+    ----------
+    model : OpenModel
+        The model.
+
+    Returns
+    -------
+    TableDataset or None
+        Without the rows that were held out.
+    """
+    metadata = model.metadata
+    if "views" not in metadata:
+        return None
+    paths = [model.find_unchanged(file["path"], file["sha256"]) for file in metadata["views"]]
+    ids = {name: model.find_unchanged(**file) for name, file in metadata["ids"].items()}
+    stored = metadata["labels"]
+    labels = None if stored is None else model.find_unchanged(**stored)
+    if None in (*paths, *ids.values()) or (labels is None) != (stored is None):
+        return None
+    names = [file["name"] for file in metadata["views"]]
+    preprocessing = Preprocessing.from_json(metadata["preprocessing"])  # not that of new files
+    files = DatasetFiles(
+        [str(p) if n is None else f"{n}={p}" for n, p in zip(names, paths, strict=True)],
+        None if labels is None else str(labels),
+        preprocessing.label_column,
+        preprocessing.id_column,
+        {name: str(path) for name, path in ids.items()},
+        preprocessing.drop,
+        metadata["categorical"],
+        preprocessing.text,
+        metadata["unlabeled_marker"],
+    )
+    dataset, fraction = read_dataset(files), metadata["hold_out"]
+    if metadata["linked_only"]:
+        dataset = keep_linked(dataset)
+    return dataset if fraction is None else split_holdout(dataset, fraction).training
+
+
+def labeled_rows(rows: EvaluationRows) -> EvaluationRows:
+    """Return the rows that have a label.
+
+    Parameters
+    ----------
+    rows : EvaluationRows
+        All rows.
+
+    Returns
+    -------
+    EvaluationRows
+        At least one row.
+    """
+    if rows.target is None:
+        raise ValueError(
+            "Expected labels to evaluate on. Give --labels FILE and --label-column NAME."
+        )
+    labeled = np.flatnonzero([label is not None for label in rows.target])
+    if len(labeled) == 0:
+        raise ValueError("Expected labels to evaluate on, but no row has one. Check the ids.")
+    return rows.take(labeled)

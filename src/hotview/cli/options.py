@@ -9,66 +9,42 @@ import typer
 
 from hotview.cli.runner import UsageError, set_debug
 
-__all__ = [
-    "Debug",
-    "Decimal",
-    "Delimiter",
-    "Device",
-    "Force",
-    "Header",
-    "IdColumn",
-    "IdFiles",
-    "Json",
-    "Model",
-    "Views",
-    "by_view",
-    "written",
-]
 
+def option(text: str, *names: str, **settings: Any) -> Any:
+    """Return a typer option with a help text and without a default to show."""
+    return typer.Option(*names, help=text, show_default=False, **settings)
+
+
+_TEXT = {"rich_help_panel": "Text tables"}
 Views = Annotated[
     list[str],
     typer.Argument(
         metavar="VIEW...",
-        help="Tables, as name=file or as files named after their view: csv, tsv (also .gz), "
+        help="Tables, as name=file, or as files named after their view: csv, tsv (also .gz), "
         "parquet, npy, npz, mat, h5ad, h5mu.",
         show_default=False,
     ),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that was saved (.hotview).")]
-IdColumn = Annotated[
-    str | None,
-    typer.Option(
-        help="Column that tells who a row is. Default: the one of the model.", show_default=False
-    ),
-]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file (.hotview).")]
+Labels = Annotated[str | None, option("Table of labels. Default: the views' own tables.")]
+LabelColumn = Annotated[str | None, option("Column of labels. Default: as at fit.")]
+IdColumn = Annotated[str | None, option("Column that identifies a row. Default: as at fit.")]
 IdFiles = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Table with the ids of a view whose file has no columns (npy), row by row.",
         "--ids",
         metavar="VIEW=FILE",
-        help="Table with the ids of a view whose file has no columns (npy), row by row.",
-        show_default=False,
     ),
 ]
-_TEXT = "Text tables"
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        help="Whether the first line holds names of columns.",
-        show_default=False,
-        rich_help_panel=_TEXT,
-    ),
+Header = Annotated[bool | None, option("Whether the first line holds column names.", **_TEXT)]
+Delimiter = Annotated[str | None, option("Separator of cells, such as ';'.", **_TEXT)]
+Decimal = Annotated[str | None, option("Decimal point, such as ','.", **_TEXT)]
+Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda, …")]
+RandomState = Annotated[
+    int, typer.Option(min=0, max=2**63 - 1, help="Seed; the same seed gives the same model.")
 ]
-Delimiter = Annotated[
-    str | None,
-    typer.Option(help="What separates cells.", show_default=False, rich_help_panel=_TEXT),
-]
-Decimal = Annotated[
-    str | None,
-    typer.Option(help="The decimal point.", show_default=False, rich_help_panel=_TEXT),
-]
-Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, …")]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Debug = Annotated[
     bool,
@@ -78,24 +54,30 @@ Debug = Annotated[
 ]
 
 
-def written(header: bool | None, delimiter: str | None, decimal: str | None) -> dict[str, Any]:
-    """How text tables are written, as far as it was said."""
+def text_format(header: bool | None, delimiter: str | None, decimal: str | None) -> dict[str, Any]:
+    """Return those options of text tables that were given."""
     given = {"header": header, "delimiter": delimiter, "decimal": decimal}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def by_view(specs: list[str] | None, flag: str) -> dict[str, str]:
-    """Split ``view=file``, where a name is needed.
+def files_by_view(specs: list[str] | None) -> dict[str, str]:
+    """Split ``--ids view=file``.
 
     Examples
     --------
-    >>> by_view(["scan=who.csv"], "--ids")
-    {'scan': 'who.csv'}
+    >>> files_by_view(["scan=subjects.csv"])
+    {'scan': 'subjects.csv'}
     """
-    found = {}
+    files = {}
     for spec in specs or ():
         name, mark, path = spec.partition("=")
         if not (name and mark and path):
-            raise UsageError(f"Expected {flag} as VIEW=FILE, but got {spec!r}.")
-        found[name] = path
-    return found
+            raise UsageError(f"Expected --ids as VIEW=FILE, but got {spec!r}.")
+        files[name] = path
+    return files
+
+
+def check_choice(flag: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise if the value of an option is none of the choices."""
+    if value not in choices:
+        raise UsageError(f"Expected {flag} to be {' or '.join(choices)}, but it is {value!r}.")

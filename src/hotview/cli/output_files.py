@@ -1,4 +1,4 @@
-"""Tables that commands write, whole or not at all."""
+"""Tables and folders that commands write."""
 
 from __future__ import annotations
 
@@ -7,39 +7,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hotview._files import atomic_write, check_output_path
+from hotview._files import atomic_write
 from hotview.cli.runner import check_new_file
 
-__all__ = ["check_table_path", "make_folder", "write_table"]
-
-_SUFFIXES = (".csv", ".parquet")
-
-
-def check_table_path(path: Path) -> Path:
-    """Refuse a path that no table can be written to.
-
-    Parameters
-    ----------
-    path : Path
-        Where it is to go.
-
-    Returns
-    -------
-    Path
-        The same.
-    """
-    return check_output_path(path, _SUFFIXES)
+__all__ = ["make_folder", "write_table"]
 
 
 def make_folder(folder: Path, names: Sequence[str], *, force: bool) -> list[Path]:
-    """Make a folder for files, none of which is to be there yet.
+    """Make a folder for files that must not exist yet.
 
     Parameters
     ----------
     folder : Path
         The folder; its parent has to exist.
     names : sequence of str
-        What the files will be called.
+        Names of the files.
     force : bool
         Whether files may be replaced.
 
@@ -66,14 +48,14 @@ def make_folder(folder: Path, names: Sequence[str], *, force: bool) -> list[Path
 
 
 def write_table(columns: Mapping[str, Any], path: Path) -> Path:
-    """Write columns as csv or parquet.
+    """Write columns as csv or parquet, completely or not at all.
 
     Parameters
     ----------
     columns : dict of str to sequence or 1-D array
         The columns, of equal lengths.
     path : Path
-        Where to; its end says which.
+        The file; its suffix selects the format.
 
     Returns
     -------

@@ -1,49 +1,38 @@
-"""What a model says about rows, as columns of a table."""
+"""``hotview predict`` and ``hotview transform``: classes and features of rows, as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from hotview.cli.models import OpenModel
-from hotview.cli.options import (
-    Debug,
-    Decimal,
-    Delimiter,
-    Device,
-    Force,
-    Header,
-    IdColumn,
-    IdFiles,
-    Json,
-    Model,
-    Views,
-    by_view,
-    written,
-)
-from hotview.cli.runner import check_new_file, print_json, tell_notes
-from hotview.ingest.preprocessing import People, TableRows
+from hotview._files import check_output_path
+from hotview.cli import options
+from hotview.cli.options import option
+from hotview.cli.runner import check_new_file, print_json, print_notes
+
+if TYPE_CHECKING:
+    from hotview.cli.models import OpenModel
+    from hotview.ingest.preprocessing import AlignedRows, TableRows
 
 __all__ = ["feature_columns", "predict", "prediction_columns", "transform"]
 
 
 def prediction_columns(
-    model: OpenModel, people: People, tell: Callable[[int], object] = lambda n: None
+    model: OpenModel, rows: AlignedRows, advance: Callable[[int], object] = lambda n: None
 ) -> dict[str, Any]:
-    """Predictions for individuals.
+    """Predict the class of aligned rows.
 
     Parameters
     ----------
     model : OpenModel
         A classifier.
-    people : People
-        The individuals.
-    tell : callable
-        Called with the number of individuals of every part that is done.
+    rows : AlignedRows
+        The rows.
+    advance : callable
+        Called with the number of rows of every batch that is done.
 
     Returns
     -------
@@ -52,7 +41,7 @@ def prediction_columns(
         ``disagreement`` and ``n_views``.
     """
     estimator = model.estimator
-    P, disagreement = estimator._predict_both(people.views, tell)
+    P, disagreement = estimator._predict_both(rows.views, advance)
     columns: dict[str, Any] = {}
     columns["predicted"] = estimator.classes_[P.argmax(axis=1)]
     columns["probability"] = P.max(axis=1)
@@ -60,12 +49,12 @@ def prediction_columns(
         columns[f"probability_{name}"] = P[:, j]
     if len(estimator.networks_) > 1:
         columns["disagreement"] = disagreement
-    columns["n_views"] = np.sum(list(people.present.values()), axis=0)
-    return {**_id_column(model, people.ids.tolist(), columns, known=people.has_ids), **columns}
+    columns["n_views"] = sum(present.astype(int) for present in rows.present.values())
+    return {**_id_column(model, rows.ids.tolist(), columns, from_file=rows.has_ids), **columns}
 
 
 def feature_columns(model: OpenModel, name: str, view: TableRows, space: str) -> dict[str, Any]:
-    """Features of the rows of a view.
+    """Encode the rows of a view.
 
     Parameters
     ----------
@@ -86,112 +75,95 @@ def feature_columns(model: OpenModel, name: str, view: TableRows, space: str) ->
     Z = model.estimator.transform_view(view.X, name, space)
     ids = view.ids if view.ids is not None else list(range(1, len(Z) + 1))
     columns = {f"{name}_{j}": Z[:, j] for j in range(Z.shape[1])}
-    return {**_id_column(model, ids, columns, known=view.ids is not None), **columns}
+    return {**_id_column(model, ids, columns, from_file=view.ids is not None), **columns}
 
 
 def _id_column(
-    model: OpenModel, ids: list[Any], others: Collection[str], *, known: bool
+    model: OpenModel, ids: list[Any], others: Collection[str], *, from_file: bool
 ) -> dict[str, list[Any]]:
-    """Ids under the name they came with, or rows counted from 1."""
-    name = (model.recipe.id_column or "row") if known else "row"
+    """Return ids under their column's name, or row numbers."""
+    name = (model.preprocessing.id_column or "row") if from_file else "row"
     if name in others:
         raise ValueError(
             f"The column of ids is called {name!r}, as is one of the result. Rename it in your "
-            "files, and say so: --id-column."
+            "files, and pass the new name as --id-column."
         )
     return {name: ids}
 
 
 def predict(
-    model: Model,
-    views: Views,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", help="Where to write (.csv or .parquet).", show_default=False),
-    ],
-    id_column: IdColumn = None,
-    ids: IdFiles = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    device: Device = "auto",
-    force: Force = False,
-    json: Json = False,
-    debug: Debug = False,
+    model: options.Model,
+    views: options.Views,
+    out: Annotated[Path, option("Table to write (.csv or .parquet).", "--out", "-o")],
+    id_column: options.IdColumn = None,
+    ids: options.IdFiles = None,
+    header: options.Header = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    device: options.Device = "auto",
+    force: options.Force = False,
+    json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
-    """Predict the class of everybody who is in at least one of the views.
+    """Predict the class of every individual that is in at least one of the views.
 
-    The table has their ids, the most probable class, its probability, those of all classes, how
-    much the networks disagree, and in how many views they are. Any views may be missing.
+    The table has the id, the most probable class, its probability, the probabilities of all
+    classes, the disagreement of the networks, and the number of views that have the id. Views may
+    be missing.
     """
     from hotview.cli.models import open_model
-    from hotview.cli.output_files import check_table_path, write_table
-    from hotview.cli.progress import RowsBar
+    from hotview.cli.output_files import write_table
+    from hotview.training.progress import ProgressBar
 
-    check_table_path(out)
+    check_output_path(out, (".csv", ".parquet"))
     check_new_file(out, force=force)
-    opened = open_model(
-        model,
-        device=device,
-        id_column=id_column,
-        text=written(header, delimiter, decimal),
-    )
+    text = options.text_format(header, delimiter, decimal)
+    opened = open_model(model, device=device, id_column=id_column, text=text)
     opened.check_classifies()
-    read = opened.read_people(views, by_view(ids, "--ids"))
-    tell_notes(read.remarks)
-    with RowsBar("predicting", len(read.people.ids)) as bar:
-        columns = prediction_columns(opened, read.people, bar.advance)
+    given = opened.read_input(views, options.files_by_view(ids))
+    rows = given.aligned
+    print_notes(given.notes)
+    with ProgressBar(len(rows.ids), description="predicting", delay=2.0, transient=True) as bar:
+        columns = prediction_columns(opened, rows, bar.step)
     write_table(columns, out)
     predicted = columns["predicted"]
     counts = {str(c): int((predicted == c).sum()) for c in opened.estimator.classes_}
     if json:
-        facts = {"out": str(out), "rows": len(read.people.ids), "predicted": counts}
-        print_json({**facts, "views": list(read.people.views), "remarks": read.remarks})
+        result = {"out": str(out), "rows": len(rows.ids), "predicted": counts}
+        print_json({**result, "views": list(rows.views), "notes": given.notes})
         return
-    typer.echo(f"{len(read.people.ids):,} rows written to {out}")
+    typer.echo(f"{len(rows.ids):,} rows written to {out}")
     typer.echo("Predicted: " + ", ".join(f"{name}: {n:,}" for name, n in counts.items()))
 
 
 def transform(
-    model: Model,
-    views: Views,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", help="Folder to write a table per view to.", show_default=False
-        ),
-    ],
+    model: options.Model,
+    views: options.Views,
+    out: Annotated[Path, option("Folder to write a table per view to.", "--out", "-o")],
     space: Annotated[
-        str, typer.Option(help="features: each view's own; common: the space they share.")
+        str, typer.Option(help="features: of each view; common: in the common space.")
     ] = "features",
     format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
-    id_column: IdColumn = None,
-    ids: IdFiles = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    device: Device = "auto",
-    force: Force = False,
-    json: Json = False,
-    debug: Debug = False,
+    id_column: options.IdColumn = None,
+    ids: options.IdFiles = None,
+    header: options.Header = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    device: options.Device = "auto",
+    force: options.Force = False,
+    json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Encode the rows of every view, in the order of its file, with their ids."""
+    options.check_choice("--space", space, ("features", "common"))
+    options.check_choice("--format", format, ("csv", "parquet"))
     from hotview.cli.models import open_model
     from hotview.cli.output_files import make_folder, write_table
-    from hotview.cli.runner import UsageError
 
-    if space not in ("features", "common"):
-        raise UsageError(f"Expected --space to be features or common, but it is {space!r}.")
-    if format not in ("csv", "parquet"):
-        raise UsageError(f"Expected --format to be csv or parquet, but it is {format!r}.")
-    opened = open_model(
-        model,
-        device=device,
-        id_column=id_column,
-        text=written(header, delimiter, decimal),
-    )
-    rows = opened.read_rows(views, by_view(ids, "--ids"))
-    tell_notes([remark for view in rows.values() for remark in view.remarks])
+    text = options.text_format(header, delimiter, decimal)
+    opened = open_model(model, device=device, id_column=id_column, text=text)
+    rows = opened.read_rows(views, options.files_by_view(ids))
+    print_notes(note for view in rows.values() for note in view.notes)
     tables = {name: feature_columns(opened, name, view, space) for name, view in rows.items()}
     paths = make_folder(out, [f"{name}.{format}" for name in rows], force=force)
     for path, table in zip(paths, tables.values(), strict=True):

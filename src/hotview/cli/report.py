@@ -1,84 +1,60 @@
-"""``hotview report``: a page about a model."""
+"""``hotview report``: an HTML page about a model."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hotview.cli.evaluate import LabelColumn, LabelTable
-from hotview.cli.options import (
-    Debug,
-    Decimal,
-    Delimiter,
-    Device,
-    Force,
-    Header,
-    IdColumn,
-    IdFiles,
-    Json,
-    by_view,
-    written,
-)
-from hotview.cli.runner import UsageError, check_new_file, print_json, tell_notes
+from hotview.cli import options
+from hotview.cli.options import option
+from hotview.cli.runner import check_new_file, print_json, print_notes
+
+if TYPE_CHECKING:
+    from hotview.cli.models import OpenModel
 
 __all__ = ["report"]
 
 
 def report(
-    model: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="A model that was saved (.hotview).",
-            show_default=False,
-        ),
-    ] = None,
+    model: options.Model,
+    out: Annotated[Path, option("Page to write (.html).", "--out", "-o")],
     views: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[VIEW...]",
-            help="Tables to show the model's work on, as name=file or files.",
+            help="Tables to evaluate the model on, as name=file or files.",
             show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Where to write the page (.html).", show_default=False),
-    ] = None,
     data: Annotated[
-        list[str] | None,
-        typer.Option(metavar="VIEW", help="The same as VIEW, as an option.", show_default=False),
+        list[str] | None, option("The same as VIEW, as an option.", metavar="VIEW")
     ] = None,
-    labels: LabelTable = None,
-    label_column: LabelColumn = None,
-    id_column: IdColumn = None,
-    ids: IdFiles = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
+    labels: options.Labels = None,
+    label_column: options.LabelColumn = None,
+    id_column: options.IdColumn = None,
+    ids: options.IdFiles = None,
+    header: options.Header = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
     baselines: Annotated[
-        bool, typer.Option(help="Train simple methods on the same rows, to compare.")
+        bool, typer.Option(help="Train baselines on the same rows, to compare.")
     ] = True,
     umap: Annotated[
-        bool, typer.Option(help="Lay the common space out by UMAP too, where it is installed.")
+        bool, typer.Option(help="Embed the common space by UMAP too, if it is installed.")
     ] = True,
-    device: Device = "auto",
-    force: Force = False,
-    json: Json = False,
-    debug: Debug = False,
+    device: options.Device = "auto",
+    force: options.Force = False,
+    json: options.Json = False,
+    debug: options.Debug = False,
 ) -> None:
     """Write a page that explains a model: one HTML file, to be opened from disk.
 
-    With tables it also shows how good the model is, what every view adds, and the space that the
-    views share.
+    With tables, it also shows the metrics of the model, the contribution of every view, and the
+    common space.
     """
-    if model is None:
-        raise UsageError("Say which model, as in hotview report model.hotview -o report.html.")
-    if out is None:
-        raise UsageError("Say where to write the page, as in -o report.html.")
     from hotview._files import check_output_path
     from hotview.cli.models import open_model
     from hotview.evaluation.record import make_record
@@ -86,56 +62,52 @@ def report(
 
     check_output_path(out, (".html",))
     check_new_file(out, force=force)
-    opened = open_model(
-        model,
-        device=device,
-        id_column=id_column,
-        label_column=label_column,
-        text=written(header, delimiter, decimal),
-    )
-    specs = [*(views or ()), *(data or ())]
+    text = options.text_format(header, delimiter, decimal)
+    columns = {"id_column": id_column, "label_column": label_column}
+    opened = open_model(model, device=device, **columns, text=text)
+    specs, id_files = [*(views or ()), *(data or ())], options.files_by_view(ids)
     arguments: dict[str, Any] = {}
-    remarks: list[str] = []
-    if specs:
-        arguments, remarks = _rows(opened, specs, labels, by_view(ids, "--ids"), baselines)
-    tell_notes(remarks)
+    notes: list[str] = []
+    if specs and hasattr(opened.estimator, "classes_"):
+        arguments, notes = _evaluation_arguments(opened, specs, labels, id_files, baselines)
+    elif specs:
+        rows = opened.read_rows(specs, id_files)
+        ids_by_view = {name: view.ids for name, view in rows.items() if view.ids is not None}
+        arguments = {"views": {n: view.X for n, view in rows.items()}, "ids": ids_by_view or None}
+        notes = [note for view in rows.values() for note in view.notes]
+    print_notes(notes)
     record = make_record(opened.estimator, **arguments, umap=umap, verbose=sys.stderr.isatty())
     write_report(record, out)
+    size = out.stat().st_size
     if json:
-        print_json({"out": str(out), "bytes": out.stat().st_size, "remarks": remarks})
-        return
-    typer.echo(f"Page written to {out} ({out.stat().st_size / 1e3:.0f} kB): open it in a browser.")
+        print_json({"out": str(out), "bytes": size, "notes": notes})
+    else:
+        typer.echo(f"Page written to {out} ({size / 1e3:.0f} kB): open it in a browser.")
 
 
-def _rows(
-    opened: Any, specs: list[str], labels: str | None, id_files: dict[str, str], baselines: bool
+def _evaluation_arguments(
+    opened: OpenModel,
+    specs: list[str],
+    labels: str | None,
+    id_files: dict[str, str],
+    baselines: bool,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Rows to look at, and those of the fit, as `make_record` takes them."""
-    from hotview.cli.evaluation_data import read_judged, training_study
-    from hotview.estimators import MultiViewClassifier
+    """Return evaluation rows and training rows as arguments of `make_record`, and notes."""
+    from hotview.cli.models import read_evaluation_rows, read_training_dataset
 
-    if not isinstance(opened.estimator, MultiViewClassifier):
-        rows = opened.read_rows(specs, id_files)
-        known = {name: view.ids for name, view in rows.items() if view.ids is not None}
-        remarks = [remark for view in rows.values() for remark in view.remarks]
-        views = {name: view.X for name, view in rows.items()}
-        return {"views": views, "ids": known or None}, remarks
-    judged = read_judged(opened, specs, labels, id_files)
-    arguments = {"views": judged.views, "y": judged.target, "seen": judged.seen}
-    arguments["ids"] = judged.ids.tolist()
-    remarks = list(judged.remarks)
-    if baselines and judged.target is not None:
-        study = training_study(opened)
-        if study is None or len(study.ids) == 0:
-            remarks.append(
-                "Simple methods are not compared: the files of the fit are not where they were, or "
-                "no row of them is linked."
-            )
-        else:
-            arguments["training"] = {
-                "Xs": study.linked,
-                "y": study.target,
-                "unaligned": study.unaligned or None,
-                "unaligned_y": study.unaligned_target or None,
-            }
-    return arguments, remarks
+    rows = read_evaluation_rows(opened, specs, labels, id_files)
+    arguments = {"views": rows.views, "y": rows.target, "seen": rows.seen}
+    arguments["ids"] = rows.ids.tolist()
+    if not baselines or rows.target is None:
+        return arguments, rows.notes
+    dataset = read_training_dataset(opened)
+    if dataset is None or len(dataset.ids) == 0:
+        note = "No baselines: the files of the fit were moved or changed, or have no linked rows."
+        return arguments, [*rows.notes, note]
+    arguments["training"] = {
+        "Xs": dataset.linked,
+        "y": dataset.target,
+        "unaligned": dataset.unaligned or None,
+        "unaligned_y": dataset.unaligned_target or None,
+    }
+    return arguments, rows.notes

@@ -1,17 +1,19 @@
-"""How a command ends: what it prints, what it warns of, and with which exit code."""
+"""How a command runs and ends: output, warnings, errors and exit codes."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from hotview._messages import Message, Parameter
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,91 +26,74 @@ __all__ = [
     "explain",
     "make_console",
     "print_json",
+    "print_notes",
     "run_command",
     "set_debug",
     "show_warning",
-    "tell_notes",
+    "spell_flag",
+    "with_flags",
 ]
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 _FAILED, _WRONG_USAGE = 1, 2
-_SAID = (OSError, ValueError, TypeError, ImportError, ArithmeticError, MemoryError)
-
-#: How what is written in Python is written at the prompt.
-_FLAGS = (
-    (r"\bdrop=\[(.+?)\]", r"--drop \1"),
-    (r"\bvariables=\[(.+?)\]", r"--variable \1"),
-    (r"\bheader=True\b", "--header"),
-    (r"\bheader=False\b", "--no-header"),
-    (r"\bresume=True\b", "--resume"),
-    (r"\bresume=False\b", "no --resume"),
-)
-#: Parameters whose values are said in messages.
-_PARAMETERS = "|".join(
-    (
-        *("impute", "delimiter", "decimal", "coupling", "view_regularizer", "max_epochs"),
-        *("device", "n_estimators", "batch_size", "learning_rate", "orthogonality_weight"),
-        "precision",
-        *("coupling_weight", "n_references", "n_components", "validation_fraction", "checkpoint"),
-    )
-)
-_VALUE = r"('[^']*'|\"[^\"]*\"|[\w.\-]*\w|…)"
+_EXPECTED = (OSError, ValueError, TypeError, ImportError, ArithmeticError, MemoryError)
+_FLAGS = {"variables": "--variable"}  # where the flag is not the parameter's name
 _WIDTH = 120  # of a table in a file
 
 _debug = False
 
 
 class UsageError(ValueError):
-    """Options that do not go together."""
+    """Options that are wrong or inconsistent."""
 
 
 @contextmanager
 def as_usage() -> Iterator[None]:
-    """Take what is wrong with values as wrong usage."""
+    """Raise errors about values as wrong usage."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(*error.args) from error
 
 
-def set_debug(asked: bool) -> bool:
-    """Let errors come with their traceback."""
+def set_debug(debug: bool) -> bool:
+    """Show the traceback of errors."""
     global _debug
-    _debug = _debug or asked
-    return asked
+    _debug = _debug or debug
+    return debug
 
 
 def run_command(command: Callable[[], Any]) -> None:
-    """Run the command line; whatever goes wrong is told in a line or two on stderr."""
+    """Run the command line; errors are printed in a line or two on stderr."""
     warnings.showwarning = show_warning
-    if _has_a_spokesman():
+    if _is_secondary():
         if sys.argv[1:2] != ["fit"]:
-            return  # what is not shared out is the first one's work alone
+            return  # only fits are distributed
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (it ends with the program)
     try:
         command()
     except KeyboardInterrupt:
-        _leave("stopped.", INTERRUPTED)
-    except SystemExit as end:  # by which typer, too, answers Ctrl-C
+        _exit("stopped.", INTERRUPTED)
+    except SystemExit as end:  # typer turns Ctrl-C into this
         if end.code == INTERRUPTED:
-            _leave("stopped.", INTERRUPTED)
+            _exit("stopped.", INTERRUPTED)
         raise
     except UsageError as error:
-        _leave(explain(error), _WRONG_USAGE, error)
-    except _SAID as error:
-        _leave(explain(error), _FAILED, error)
+        _exit(explain(error), _WRONG_USAGE, error)
+    except _EXPECTED as error:
+        _exit(explain(error), _FAILED, error)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        _leave(f"{said}\nThis should not happen: please report it, with --debug.", _FAILED, error)
+        text = f"{type(error).__name__}: {error}\nThis is a bug: please report it, with --debug."
+        _exit(text, _FAILED, error)
 
 
-def _has_a_spokesman() -> bool:
-    """Whether torchrun has started this process beside others, the first of which speaks."""
+def _is_secondary() -> bool:
+    """Return whether this is a process of torchrun other than the first, which prints."""
     return "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0"
 
 
-def _leave(text: str, code: int, error: Exception | None = None) -> None:
-    if _has_a_spokesman() and getattr(error, "is_reporter", False):  # because the first is gone
+def _exit(text: str, code: int, error: Exception | None = None) -> None:
+    if _is_secondary() and getattr(error, "is_reporter", False):  # the first process is gone
         sys.stderr = sys.__stderr__
     if _debug and error is not None:
         raise error
@@ -117,26 +102,44 @@ def _leave(text: str, code: int, error: Exception | None = None) -> None:
 
 
 def explain(error: Exception) -> str:
-    """An error in words, with flags where Python would have parameters.
+    """Return the message of an error, with flags in place of Python parameters.
 
     Examples
     --------
-    >>> explain(ValueError("a.csv: text in 'sex'. Leave it out with drop=['sex']."))
-    "a.csv: text in 'sex'. Leave it out with --drop 'sex'."
+    >>> from hotview._messages import ParameterError
+    >>> explain(ParameterError("Text in 'sex'. ", "Leave it out with {drop}.", drop=["sex"]))
+    "Text in 'sex'. Leave it out with --drop sex."
     """
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return "No space is left on the disk; nothing was written. Make room, or write elsewhere."
+        return "No space is left on the disk; nothing was written. Free some, or write elsewhere."
     if isinstance(error, MemoryError):
-        return "Memory is not enough. Give files as npy, which are not read whole, or fewer rows."
-    text = str(error) or type(error).__name__
-    for pattern, flag in _FLAGS:
-        text = re.sub(pattern, flag, text)
-    return re.sub(rf"\b({_PARAMETERS})={_VALUE}", _as_flag, text)
+        return "Out of memory. Give files as npy, which are not read whole, or fewer rows."
+    if error.args and isinstance(error.args[0], Message):
+        return with_flags(error.args[0])
+    return str(error) or type(error).__name__
 
 
-def _as_flag(found: re.Match[str]) -> str:
-    name, value = found.groups()
-    return f"--{name.replace('_', '-')} {value.strip(chr(39) + chr(34))}"
+def with_flags(text: str) -> str:
+    """Return a message with flags in place of Python parameters."""
+    return text.spell(spell_flag) if isinstance(text, Message) else text
+
+
+def spell_flag(parameter: Parameter) -> str:
+    """Return a parameter as typed at the prompt.
+
+    Examples
+    --------
+    >>> spell_flag(Parameter("drop", ["a b", "c"])), spell_flag(Parameter("header", False))
+    ("--drop 'a b' --drop c", '--no-header')
+    """
+    name, value = parameter.name.replace("_", "-"), parameter.value
+    flag = _FLAGS.get(parameter.name, f"--{name}")
+    if value is None or isinstance(value, bool):
+        return f"--no-{name}" if value is False else flag
+    if isinstance(value, Mapping):
+        value = [f"{key}={item}" for key, item in value.items()]
+    values = value if isinstance(value, list) else [value]
+    return " ".join(f"{flag} {shlex.quote(str(item))}" for item in values)
 
 
 def show_warning(
@@ -147,23 +150,24 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Warn in one line, without the place in the code."""
-    print(f"hotview: warning: {explain(Exception(str(message)))}", file=file or sys.stderr)
+    """Print a warning in one line, without its place in the code."""
+    text = explain(message) if isinstance(message, Warning) else message
+    print(f"hotview: warning: {text}", file=file or sys.stderr)
 
 
-def tell_notes(remarks: Iterable[str]) -> None:
-    """Say on stderr what a user should know, beside the result."""
-    for remark in remarks:
-        print(f"hotview: note: {remark}", file=sys.stderr)
+def print_notes(notes: Iterable[str]) -> None:
+    """Print notes for the user on stderr, apart from the result."""
+    for note in notes:
+        print(f"hotview: note: {with_flags(note)}", file=sys.stderr)
 
 
-def print_json(facts: Mapping[str, Any]) -> None:
-    """Print what scripts read: one object."""
-    print(json.dumps(facts, ensure_ascii=False, indent=2))
+def print_json(values: Mapping[str, Any]) -> None:
+    """Print one JSON object, for scripts."""
+    print(json.dumps(values, ensure_ascii=False, indent=2))
 
 
 def make_console() -> Console:
-    """A console for people; in a file or a pipe, wide enough for tables."""
+    """Return a console that is wide enough for tables in a file or a pipe."""
     from rich.console import Console
 
     console = Console(soft_wrap=True)
@@ -173,6 +177,6 @@ def make_console() -> Console:
 
 
 def check_new_file(path: Path, *, force: bool) -> None:
-    """Refuse to replace what is there, unless told to."""
+    """Raise if a file exists and must not be replaced."""
     if path.exists() and not force:
         raise FileExistsError(f"{path} exists. Replace it with --force, or choose another name.")

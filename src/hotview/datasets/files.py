@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from hotview._messages import ParameterError
 from hotview.datasets.readers.arrays import (
     as_view,
     read_h5ad,
@@ -120,7 +121,8 @@ def read_views(
     options = Options(header, delimiter, decimal, columns, drop, variables, mmap)
     files = list_files(source, FORMATS)
     if variables is not None and not any(file.ending in SEVERAL for file in files):
-        raise ValueError(f"variables= is for files of several views, {', '.join(SEVERAL)}.")
+        text = f"Expected files of several views, {', '.join(SEVERAL)}, but there are none. "
+        raise ParameterError(text, "Leave out {variables}.")
     _check_columns(options, files)
     views: dict[str, Matrix] = {}
     origin: dict[str, Path] = {}
@@ -256,10 +258,10 @@ def read_file(file: File, options: Options) -> _Named:
     if not file.named_by_user:
         return pairs
     if len(pairs) > 1:
-        raise ValueError(
+        raise ParameterError(
             f"{file.path} is named as the one view {file.name!r} but holds {len(pairs)}: "
-            f"{listed(name for name, _ in pairs)}. Pass it without a name, or choose one view of "
-            f"it with variables=[…]."
+            f"{listed(name for name, _ in pairs)}. ",
+            "Pass it without a name, or choose one view of it with {variables}.",
         )
     return [(file.name, pairs[0][1])]
 

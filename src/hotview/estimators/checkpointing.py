@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hotview._files import check_output_path
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation import ViewTable
 from hotview.estimators.inputs import FitInputs, Validation
@@ -163,9 +164,11 @@ def check_same_fit(checkpoint: Checkpoint | None, tasks: Sequence[FitInputs]) ->
         for what in {**known, **now}
         if known.get(what) != now.get(what)
     ]
-    raise ValueError(
+    raise ParameterError(
         f"Expected {checkpoint.path} to be of a fit with the same data and parameters, but these "
-        f"differ: {'; '.join(differ)}. Pass the same again, or fit with resume=False to begin anew."
+        f"differ: {'; '.join(differ)}. ",
+        "Pass the same again, or fit with {resume} to begin anew.",
+        resume=False,
     )
 
 

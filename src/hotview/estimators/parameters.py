@@ -13,6 +13,7 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
+from hotview._messages import ParameterError
 from hotview._validation import (
     check_choice,
     check_count,
@@ -158,9 +159,11 @@ def pick_device(device: Any) -> torch.device:
         torch.zeros(1, device=picked).cpu()  # "meta" holds nothing
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(
+        raise ParameterError(
             "Expected device to be 'auto' or a device that torch can use here, but it is "
-            f"{device!r} ({reason}). Use device='cpu'."
+            f"{device!r} ({reason}). ",
+            "Use {device}.",
+            device="cpu",
         ) from error
     return picked
 

@@ -11,7 +11,7 @@ from typing import Any
 from hotview.federated.client_data import hold
 from hotview.federated.organization import Organization
 from hotview.federated.privacy import Privacy
-from hotview.ingest.dataset import Files, read_study
+from hotview.ingest.dataset import DatasetFiles, read_dataset
 
 __all__ = ["Configuration", "open_organization", "read_configuration", "read_linked"]
 
@@ -186,8 +186,8 @@ def open_organization(path: str | Path, shares: Collection[str] = ()) -> Organiz
         Which may have begun before.
     """
     c = read_configuration(path)
-    study = read_study(
-        Files(
+    dataset = read_dataset(
+        DatasetFiles(
             [f"{c.name}={c.file}"],
             label_column=c.label_column,
             id_column=c.id_column,
@@ -195,15 +195,15 @@ def open_organization(path: str | Path, shares: Collection[str] = ()) -> Organiz
             categorical=c.categorical,
         )
     )
-    labels = study.unaligned_target.get(c.name)
+    labels = dataset.unaligned_target.get(c.name)
     holdings = hold(
         c.name,
-        study.rows[c.name],
-        ids=None if c.id_column is None else study.unaligned_ids[c.name].tolist(),
+        dataset.rows[c.name],
+        ids=None if c.id_column is None else dataset.unaligned_ids[c.name].tolist(),
         linked_ids=() if c.linked is None else read_linked(c.linked),
         labels=None if labels is None else labels.tolist(),
         impute=c.impute,
-        recipe=study.recipe.to_json(),
+        recipe=dataset.preprocessing.to_json(),
     )
     return Organization(
         holdings, c.folder, privacy=c.privacy, device=c.device, shares={*c.share, *shares}

@@ -72,7 +72,7 @@ def save_part(path: Path, learner: Learner, standing: Standing, message: Message
         }
     }
     if own.recipe is not None:
-        model.metadata_["recipe"] = dict(own.recipe)
+        model.metadata_["preprocessing"] = dict(own.recipe)
     save_model(model, path)
 
 
@@ -133,9 +133,9 @@ def join_parts(paths: Sequence[str | Path], out: str | Path) -> Path:
         pool = _pool(note, names)
         _give_judgment(model, classes, len(names), pool, joint=head is not None)
     model.metadata_ = {_NOTE: {**note, "joint_head": None, "joined": names}}
-    recipes = [part.metadata_.get("recipe") for part in parts]
+    recipes = [part.metadata_.get("preprocessing") for part in parts]
     if all(recipe is not None for recipe in recipes):
-        model.metadata_["recipe"] = _join_recipes(recipes)
+        model.metadata_["preprocessing"] = _join_recipes(recipes)
     return save_model(model, out)
 
 

@@ -1,1 +1,1 @@
-"""From people's own files to what the estimators take: columns, ids, labels."""
+"""Reading of users' own tables: columns, ids, labels, hold-out."""

@@ -1,15 +1,17 @@
-"""What an estimator learns from: files, ids and labels, put together."""
+"""Datasets read from users' files: rows linked by ids, with their labels."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from hotview._types import Array, IntArray
+from hotview._messages import Message, ParameterError
+from hotview._types import Array
 from hotview.datasets.files import Options
 from hotview.datasets.linking import link_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
@@ -17,44 +19,49 @@ from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import ViewColumns, choose_columns
 from hotview.ingest.labels import (
     Label,
+    LabelCells,
     LabelSource,
     find_labels,
     label_array,
-    name_classes,
+    parse_classes,
 )
-from hotview.ingest.preprocessing import Recipe, check_number_of_ids, open_id_files, read_view
-from hotview.ingest.tables import OpenView, open_table, open_views, row_ids
+from hotview.ingest.preprocessing import (
+    Preprocessing,
+    check_number_of_ids,
+    read_view,
+)
+from hotview.ingest.tables import OpenView, open_table, open_views, read_ids
 
-__all__ = ["Files", "Study", "read_study"]
+__all__ = ["DatasetFiles", "TableDataset", "read_dataset"]
 
-_FEW_ROWS, _MANY_ROWS = 20, 1_000_000  # between which columns are looked at for ids
+_MIN_ROWS, _MAX_ROWS = 20, 1_000_000  # between which columns are checked for ids
 _FIRST_ROWS, _ALL_ROWS = slice(0, 1000), slice(None)
 
 
 @dataclass(frozen=True)
-class Files:
-    """The files of a study, and what their columns mean.
+class DatasetFiles:
+    """Files of a dataset, and the meaning of their columns.
 
     Parameters
     ----------
     views : sequence of str
-        ``name=file``, or files, which name their views.
+        ``name=file``, or files, after which views are named.
     labels : str or None, default=None
-        A table of labels; None looks for the column of labels in the views' own tables.
+        A table of labels; None reads the label column of the views' own tables.
     label_column : str or None, default=None
-        The column of labels; None learns without.
+        Column of labels; None for a dataset without labels.
     id_column : str or None, default=None
-        The column of ids, by which rows are linked; None links nothing.
+        Column of ids, by which rows are linked; None links nothing.
     ids : dict of str to str
         Tables with the ids of views whose files have no columns.
     drop : sequence of str
         Columns to leave out.
     categorical : sequence of str
-        Columns of numbers that are categories.
+        Numeric columns to treat as categorical.
     text : dict of str to object
-        How files are read: header, delimiter, decimal, variables.
-    marker : str or None, default=None
-        What stands for no label, beside empty cells.
+        Format of the files: header, delimiter, decimal, variables.
+    unlabeled_marker : str or None, default=None
+        Cell that marks a row without a label, in addition to empty cells.
     """
 
     views: Sequence[str]
@@ -65,47 +72,48 @@ class Files:
     drop: Sequence[str] = ()
     categorical: Sequence[str] = ()
     text: Mapping[str, Any] = field(default_factory=dict)
-    marker: str | None = None
+    unlabeled_marker: str | None = None
 
     def check(self) -> None:
-        """Refuse what does not go together."""
+        """Raise if a column is missing that another setting needs."""
         if self.labels is not None and self.label_column is None:
-            raise ValueError(f"Say which column of {self.labels} holds the labels: --label-column.")
+            text = f"Expected the name of the column of labels in {self.labels}. "
+            raise ParameterError(text, "Pass {label_column}.")
         if self.labels is not None and self.id_column is None:
-            raise ValueError(
-                f"Say which column tells whose labels {self.labels} holds: --id-column. Labels "
-                "that stand in a view's own table need no ids: leave --labels out."
+            raise ParameterError(
+                f"Expected the name of the column of ids in {self.labels}. ",
+                "Pass {id_column}, or, for labels in the views' own tables, leave out {labels}.",
             )
         if self.ids and self.id_column is None:
-            raise ValueError("--ids needs --id-column, the column of ids in these tables.")
+            raise ParameterError("", "{ids} needs {id_column}, the column of ids in these tables.")
 
 
 @dataclass(frozen=True)
-class Study:
-    """What an estimator learns from.
+class TableDataset:
+    """Rows and labels to train on.
 
     Parameters
     ----------
     linked : dict of str to ndarray or csr_array
-        Rows of individuals that all views with ids have.
+        Rows of individuals that are in all views with ids.
     target : ndarray
         Their labels, None where there is none.
     unaligned : dict of str to ndarray or csr_array
-        All other rows of each view, where there are any.
+        Unlinked rows of each view that has any.
     unaligned_target : dict of str to ndarray
-        Their labels, for views where any has one.
+        Their labels, for views where any row has one.
     ids : ndarray
         Ids of the linked rows.
     unaligned_ids : dict of str to ndarray
-        Ids of the other rows, for views that have ids.
+        Ids of the unlinked rows, for views that have ids.
     rows : dict of str to ndarray or csr_array
-        All rows of each view, as they are in its file.
-    recipe : Recipe
+        All rows of each view, in the order of its file.
+    preprocessing : Preprocessing
         How the files were read.
     opened : list of OpenView
         The files.
-    remarks : list of str
-        What a user should know.
+    notes : list of str
+        Notes for the user about how the files were read.
     """
 
     linked: dict[str, Matrix]
@@ -115,9 +123,9 @@ class Study:
     ids: Array
     unaligned_ids: dict[str, Array]
     rows: dict[str, Matrix]
-    recipe: Recipe
+    preprocessing: Preprocessing
     opened: list[OpenView]
-    remarks: list[str]
+    notes: list[str]
 
     @property
     def has_labels(self) -> bool:
@@ -127,31 +135,24 @@ class Study:
     @property
     def labeled_ids(self) -> list[object]:
         """Ids of the rows that have a label."""
-        pairs = [(self.ids, self.target)]
-        pairs += [
-            (self.unaligned_ids[name], y)
-            for name, y in self.unaligned_target.items()
-            if name in self.unaligned_ids
-        ]
-        return [
-            key for ids, y in pairs for key, label in zip(ids, y, strict=True) if label is not None
-        ]
+        return [key for key, label in self._labels() if key is not None and label is not None]
 
     @property
     def label_counts(self) -> Counter[Label]:
-        """How many people have each label; who is in several views counts once."""
-        people = dict(zip(self.ids, self.target, strict=True))
-        nobody = []  # rows without an id are all of different people
-        for name, labels in self.unaligned_target.items():
-            if name in self.unaligned_ids:
-                people |= zip(self.unaligned_ids[name], labels, strict=True)
-            else:
-                nobody += labels.tolist()
-        return Counter(label for label in (*people.values(), *nobody) if label is not None)
+        """Number of individuals per label; an id in several views counts once."""
+        by_id = {key: label for key, label in self._labels() if key is not None}
+        without_id = [label for key, label in self._labels() if key is None]
+        return Counter(label for label in (*by_id.values(), *without_id) if label is not None)
+
+    def _labels(self) -> Iterator[tuple[object, Label]]:
+        """Yield the id and the label of every row; the id is None for views without ids."""
+        yield from zip(self.ids, self.target, strict=True)
+        for name, target in self.unaligned_target.items():
+            yield from zip(self.unaligned_ids.get(name, repeat(None)), target, strict=False)
 
 
-def read_study(files: Files) -> Study:
-    """Read the files of a study, link their rows by ids and give each its label.
+def read_dataset(files: DatasetFiles) -> TableDataset:
+    """Read files, link their rows by ids and assign the labels.
 
     Ids found in all views are linked rows, with or without a label. Every other row is unaligned,
     and keeps its label if it has one. A view without ids has no linked rows: it is absent (NaN)
@@ -159,170 +160,145 @@ def read_study(files: Files) -> Study:
 
     Parameters
     ----------
-    files : Files
-        The files, and what their columns mean.
+    files : DatasetFiles
+        The files, and the meaning of their columns.
 
     Returns
     -------
-    Study
-        What an estimator learns from.
+    TableDataset
+        Rows and labels to train on.
     """
     files.check()
     options = Options(**files.text, mmap=True)
     opened = open_views(files.views, options)
     _check_column_names(files, opened)
-    id_files = open_id_files(files.ids, [view.name for view in opened], options)
-    ids = {view.name: row_ids(view, files.id_column, id_files) for view in opened}
-    columns = {view.name: _columns(view, files) for view in opened}
+    ids = read_ids(opened, files.id_column, files.ids, options)
+    left_out = {*files.drop, *filter(None, (files.id_column, files.label_column))}
+    columns: dict[str, ViewColumns] = {}
     Xs: dict[str, Matrix] = {}
     for view in opened:
+        if view.table is None:
+            assert view.X is not None
+            columns[view.name] = ViewColumns(None, int(view.X.shape[1]))
+        else:
+            columns[view.name] = choose_columns(view.table, left_out, files.categorical)
         Xs[view.name], _ = read_view(view, columns[view.name])
         check_number_of_ids(view, ids[view.name], Xs[view.name])
-    labels = _labels(files, opened, ids, options)
-    recipe = Recipe(
-        columns, files.id_column, files.label_column, tuple(files.drop), dict(files.text)
-    )
-    study = _link(Xs, ids, labels, recipe, opened)
-    return replace(study, remarks=_remarks(files, study, ids, labels))
+    labels = _read_labels(files, opened, ids, options)
+    drop, text = tuple(files.drop), dict(files.text)
+    preprocessing = Preprocessing(columns, files.id_column, files.label_column, drop, text)
+    dataset = _link(Xs, ids, labels, preprocessing, opened)
+    return replace(dataset, notes=_notes(files, dataset, ids, labels))
 
 
-def _check_column_names(files: Files, opened: Sequence[OpenView]) -> None:
+def _check_column_names(files: DatasetFiles, opened: Sequence[OpenView]) -> None:
     known = [name for view in opened if view.table is not None for name in view.table.names]
-    for flag, names in (("--drop", files.drop), ("--categorical", files.categorical)):
-        for name in names:
-            if name not in known:
-                hint = did_you_mean(name, dict.fromkeys(known))
-                raise ValueError(f"{flag} names a column {name!r} that no table has.{hint}")
+    for parameter, names in (("drop", files.drop), ("categorical", files.categorical)):
+        if unknown := [name for name in names if name not in known]:
+            hint = did_you_mean(unknown[0], dict.fromkeys(known))
+            text = f"No table has a column {unknown[0]!r}.{hint}"
+            raise ParameterError(text, f" Correct {{{parameter}}}.")
 
 
-def _columns(view: OpenView, files: Files) -> ViewColumns:
-    if view.table is None:
-        assert view.X is not None
-        return ViewColumns(None, int(view.X.shape[1]))
-    named = (files.id_column, files.label_column)
-    leave_out = {*files.drop, *(name for name in named if name is not None)}
-    return choose_columns(view.table, leave_out, files.categorical)
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """Labels by id, and of rows without ids by view."""
-
-    by_id: dict[str, Label]
-    by_view: dict[str, list[Label]]
-
-
-def _labels(
-    files: Files,
+def _read_labels(
+    files: DatasetFiles,
     opened: Sequence[OpenView],
     ids: Mapping[str, Sequence[str | None] | None],
     options: Options,
-) -> _Labels:
+) -> LabelCells:
     if files.label_column is None:
-        return _Labels({}, {})
+        return LabelCells({}, {})
     table = None if files.labels is None else open_table(files.labels, options)
-    source = LabelSource(table, files.label_column, files.id_column, files.marker)
+    source = LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
     cells = find_labels(source, opened, ids)
-    classes = name_classes(cells.known)
-
-    def class_of(cell: str | None) -> Label:
-        return None if cell is None else classes[cell]
-
-    return _Labels(
-        {key: class_of(cell) for key, cell in cells.by_id.items()},
-        {name: [class_of(cell) for cell in column] for name, column in cells.by_view.items()},
+    classes: dict[Any, Label] = {None: None, **parse_classes(cells.known)}
+    return LabelCells(
+        {key: classes[cell] for key, cell in cells.by_id.items()},
+        {name: [classes[cell] for cell in column] for name, column in cells.by_view.items()},
     )
 
 
 def _link(
     Xs: Mapping[str, Matrix],
     ids: Mapping[str, Sequence[str | None] | None],
-    labels: _Labels,
-    recipe: Recipe,
+    labels: LabelCells,
+    preprocessing: Preprocessing,
     opened: list[OpenView],
-) -> Study:
-    named = {name: label_array(own) for name, own in ids.items() if own is not None}
-    checked = link_rows(named) if named else None  # which refuses bad ids of a single view, too
-    rows = checked if len(named) > 1 else None
-    keys = label_array([]) if rows is None else rows.ids
-    linked, unaligned, targets, others = {}, {}, {}, {}
+) -> TableDataset:
+    id_arrays = {name: label_array(own) for name, own in ids.items() if own is not None}
+    links = link_rows(id_arrays) if id_arrays else None  # validates the ids of a single view, too
+    no_rows = np.empty(0, dtype=np.int64)
+    if links is None or len(id_arrays) == 1:
+        linked_ids, positions = label_array([]), dict.fromkeys(Xs, no_rows)
+    else:
+        linked_ids, positions = links.ids, links.linked
+    linked, unaligned, targets, unaligned_ids = {}, {}, {}, {}
     for name, X in Xs.items():
-        here = _none() if rows is None else rows.linked.get(name, _none())
+        own_ids, here = id_arrays.get(name), positions.get(name, no_rows)
+        absent = np.full((len(linked_ids), X.shape[1]), np.nan)
+        linked[name] = absent if own_ids is None else X[here]
         rest = np.setdiff1d(np.arange(X.shape[0]), here)
-        linked[name] = X[here] if name in named else np.full((len(keys), X.shape[1]), np.nan)
-        if len(rest) > 0:
-            unaligned[name] = X if len(rest) == X.shape[0] else X[rest]
-            targets[name] = _labels_of(name, rest, named, labels)
-            if name in named:
-                others[name] = named[name][rest]
-    known = {name: y for name, y in targets.items() if any(label is not None for label in y)}
-    target = label_array([labels.by_id.get(key) for key in keys])
-    return Study(linked, target, unaligned, known, keys, others, dict(Xs), recipe, opened, [])
+        if len(rest) == 0:
+            continue
+        unaligned[name] = X if len(rest) == X.shape[0] else X[rest]
+        if own_ids is None:
+            target = label_array(labels.by_view.get(name, [None] * X.shape[0]))[rest]
+        else:
+            target = label_array([labels.by_id.get(key) for key in own_ids[rest]])
+        if any(label is not None for label in target):
+            targets[name] = target
+        if own_ids is not None:
+            unaligned_ids[name] = own_ids[rest]
+    target = label_array([labels.by_id.get(key) for key in linked_ids])
+    rows = (linked_ids, unaligned_ids, dict(Xs))
+    return TableDataset(linked, target, unaligned, targets, *rows, preprocessing, opened, [])
 
 
-def _none() -> IntArray:
-    return np.empty(0, dtype=np.int64)
-
-
-def _labels_of(name: str, rows: IntArray, named: Mapping[str, Array], labels: _Labels) -> Array:
-    if name in named:
-        return label_array([labels.by_id.get(key) for key in named[name][rows]])
-    if name in labels.by_view:
-        return label_array(labels.by_view[name])[rows]
-    return label_array([None] * len(rows))
-
-
-def _remarks(
-    files: Files,
-    study: Study,
+def _notes(
+    files: DatasetFiles,
+    dataset: TableDataset,
     ids: Mapping[str, Sequence[str | None] | None],
-    labels: _Labels,
+    labels: LabelCells,
 ) -> list[str]:
-    remarks = []
+    """Return what the user should check about ids and labels."""
+    notes: list[str] = []
     without = [name for name, own in ids.items() if own is None]
     if files.id_column is not None and without:
-        remarks.append(
-            f"There are no ids in {listed(without)}, so no row there is linked. Give them: "
-            f"--ids {without[0]}=FILE, a table with the column {files.id_column!r}."
-        )
-    if files.id_column is not None and len(study.ids) == 0:
-        told = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
-        remarks.append(f"No id is in all views, so no rows are linked. First ids: {told}.")
-    if -1 in study.label_counts:
-        remarks.append("-1 counts as a class. If it stands for no label: --unlabeled-marker -1.")
-    remarks += _like_ids(study)
-    everybody = {key for own in ids.values() if own is not None for key in own}
-    if strangers := [key for key in labels.by_id if key not in everybody]:
-        remarks.append(
-            f"{len(strangers)} ids of labels are in no view and teach nothing: {listed(strangers)}"
-        )
-    return remarks
+        text = f"There are no ids in {listed(without)}, so no row there is linked. "
+        notes.append(Message(text, "Pass {ids}.", ids={without[0]: "FILE"}))
+    if files.id_column is not None and len(dataset.ids) == 0:
+        first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
+        notes.append(f"No id is in all views, so no rows are linked. First ids: {first}.")
+    if -1 in dataset.label_counts:
+        remedy = "If it marks rows without a label, pass {unlabeled_marker}."
+        notes.append(Message("-1 counts as a class. ", remedy, unlabeled_marker=-1))
+    if like_ids := _columns_like_ids(dataset):
+        columns = ", ".join(like_ids[:5])
+        text = f"{columns}: whole numbers, all different, like ids, but used as features."
+        notes.append(Message(text, " If they are ids, pass {id_column} or {drop}."))
+    in_views = {key for own in ids.values() if own is not None for key in own}
+    if unknown := [key for key in labels.by_id if key not in in_views]:
+        notes.append(f"{len(unknown)} ids of labels are in no view: {listed(unknown)}")
+    return notes
 
 
-def _like_ids(study: Study) -> list[str]:
-    """Columns of numbers that look as if they told who somebody is."""
-    found = []
-    for name, view in study.recipe.views.items():
-        X = study.rows[name]
-        if view.columns is None or not _FEW_ROWS <= X.shape[0] <= _MANY_ROWS:
+def _columns_like_ids(dataset: TableDataset) -> list[str]:
+    """Return numeric columns that hold distinct whole numbers, as ids do."""
+    like_ids = []
+    for name, view in dataset.preprocessing.views.items():
+        X = dataset.rows[name]
+        if view.columns is None or not _MIN_ROWS <= X.shape[0] <= _MAX_ROWS:
             continue
         starts = np.cumsum([0, *(column.width for column in view.columns)])
         for column, j in zip(view.columns, starts[:-1], strict=True):
-            if column.categories is None and _is_like_an_id(X, j):
-                found.append(f"{column.name!r} of {name}")
-    if not found:
-        return []
-    return [
-        f"{', '.join(found[:5])}: whole numbers, all different, as ids are, yet taken as "
-        "measurements. If they are ids: --id-column, or --drop."
-    ]
+            # The first rows rule out nearly every column without reading the rest.
+            if column.categories is None and all(
+                _are_distinct_integers(np.asarray(X[rows, j])) for rows in (_FIRST_ROWS, _ALL_ROWS)
+            ):
+                like_ids.append(f"{column.name!r} of {name}")
+    return like_ids
 
 
-def _is_like_an_id(X: Matrix, j: int) -> bool:
-    # Few rows tell of nearly every column that it is not, and then no others need to be read.
-    return all(_are_distinct_numbers(np.asarray(X[rows, j])) for rows in (_FIRST_ROWS, _ALL_ROWS))
-
-
-def _are_distinct_numbers(values: Array) -> bool:
+def _are_distinct_integers(values: Array) -> bool:
     whole = not np.isnan(values).any() and bool((values == np.round(values)).all())
     return whole and len(np.unique(values)) == len(values)

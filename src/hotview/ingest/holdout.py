@@ -1,95 +1,151 @@
-"""Rows that training does not see, so that a model can be judged by them."""
+"""Hold-out split by hashed ids, and id hashes that identify the training rows of a model."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.matlab import Matrix
-from hotview.ingest.dataset import Study
-from hotview.ingest.id_hashes import digest
+from hotview.ingest.dataset import TableDataset
 
-__all__ = ["HeldOut", "hold_out", "keep_linked"]
+__all__ = ["HoldoutSplit", "find_ids", "hash_ids", "keep_linked", "split_holdout"]
+
+_BYTES = 8  # of a hash: two ids collide with probability 5e-20
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """Linked rows with a label that training does not see.
+class HoldoutSplit:
+    """A dataset split into training rows and held-out rows with labels.
 
     Parameters
     ----------
-    study : Study
-        What is left to learn from.
+    training : TableDataset
+        The rows to train on.
     ids : ndarray
-        Who is held out.
+        Ids of the held-out rows.
     views : dict of str to ndarray or csr_array
-        Their rows.
+        The held-out rows.
     target : ndarray
         Their labels.
     """
 
-    study: Study
+    training: TableDataset
     ids: Array
     views: dict[str, Matrix]
     target: Array
 
 
-def keep_linked(study: Study) -> Study:
-    """Leave out rows that are not linked.
+def keep_linked(dataset: TableDataset) -> TableDataset:
+    """Leave out unlinked rows.
 
     Parameters
     ----------
-    study : Study
+    dataset : TableDataset
         All rows.
 
     Returns
     -------
-    Study
-        Linked rows alone.
+    TableDataset
+        The linked rows.
     """
-    if len(study.ids) == 0:
-        raise ValueError("--linked-only leaves nothing: no rows are linked. Check --id-column.")
-    return replace(study, unaligned={}, unaligned_target={}, unaligned_ids={}, rows=study.linked)
+    if len(dataset.ids) == 0:
+        remedy = "Check {id_column}, or do without {linked_only}."
+        raise ParameterError("Expected linked rows, but no rows are linked. ", remedy)
+    return replace(
+        dataset, unaligned={}, unaligned_target={}, unaligned_ids={}, rows=dataset.linked
+    )
 
 
-def hold_out(study: Study, share: float) -> HeldOut:
-    """Hold out a share of the linked rows of every class, the same for the same files.
+def split_holdout(dataset: TableDataset, fraction: float) -> HoldoutSplit:
+    """Hold out a fraction of the linked rows of every class.
 
-    Who is held out depends on nothing but the ids, so that it can be found again later without
-    being written down.
+    The split depends on the ids alone, so that the same files give the same split without a record
+    of it.
 
     Parameters
     ----------
-    study : Study
+    dataset : TableDataset
         All rows.
-    share : float
+    fraction : float
         Between 0 and 1.
 
     Returns
     -------
-    HeldOut
-        The rows held out, and the study without them.
+    HoldoutSplit
+        The held-out rows, and the dataset without them.
     """
     chosen: list[int] = []
-    order = sorted(range(len(study.ids)), key=lambda i: digest(study.ids[i]))
-    for label in dict.fromkeys(label for label in study.target if label is not None):
-        rows = [i for i in order if study.target[i] == label]
-        chosen += rows[: min(round(share * len(rows)), len(rows) - 1)]  # one is left to learn from
+    order = sorted(range(len(dataset.ids)), key=lambda i: _digest(dataset.ids[i]))
+    for label in dict.fromkeys(label for label in dataset.target if label is not None):
+        rows = [i for i in order if dataset.target[i] == label]
+        chosen += rows[: min(round(fraction * len(rows)), len(rows) - 1)]  # one is left to train on
     if not chosen:
-        n = sum(label is not None for label in study.target)
+        n = sum(label is not None for label in dataset.target)
         raise ValueError(
-            f"Expected linked rows with a label to hold out {share:g} of, but there are {n}. Hold "
-            "out a larger share, or none and evaluate on other files."
+            f"Expected enough linked rows with a label to hold out {fraction:g} of, but there are "
+            f"{n}. Hold out a larger fraction, or none and evaluate on other files."
         )
     held = np.sort(np.array(chosen, dtype=np.int64))
-    kept = np.setdiff1d(np.arange(len(study.ids)), held)
-    rest = replace(
-        study,
-        linked={name: X[kept] for name, X in study.linked.items()},
-        target=study.target[kept],
-        ids=study.ids[kept],
+    kept = np.setdiff1d(np.arange(len(dataset.ids)), held)
+    training = replace(
+        dataset,
+        linked={name: X[kept] for name, X in dataset.linked.items()},
+        target=dataset.target[kept],
+        ids=dataset.ids[kept],
     )
-    views = {name: X[held] for name, X in study.linked.items()}
-    return HeldOut(rest, study.ids[held], views, study.target[held])
+    views = {name: X[held] for name, X in dataset.linked.items()}
+    return HoldoutSplit(training, dataset.ids[held], views, dataset.target[held])
+
+
+def _digest(key: object) -> bytes:
+    return hashlib.sha256(f"hotview id {key}".encode()).digest()
+
+
+def hash_ids(ids: Iterable[object]) -> str:
+    """Return the sorted hashes of ids as one text.
+
+    The hashes show whether a known id is among them, but do not reveal ids that cannot be guessed.
+
+    Parameters
+    ----------
+    ids : iterable
+        The ids.
+
+    Returns
+    -------
+    str
+        Base64.
+
+    Examples
+    --------
+    >>> find_ids(["anna", "carl"], hash_ids(["carl", "bert"])).tolist()
+    [False, True]
+    """
+    hashes = sorted({_digest(key)[:_BYTES] for key in ids})
+    return base64.b64encode(b"".join(hashes)).decode()
+
+
+def find_ids(ids: Sequence[object] | Array, hashes: str) -> Array:
+    """Return whether each id is among the hashed ones.
+
+    Parameters
+    ----------
+    ids : sequence
+        The ids.
+    hashes : str
+        The return value of `hash_ids`.
+
+    Returns
+    -------
+    ndarray of bool
+        One per id.
+    """
+    raw = base64.b64decode(hashes)
+    known = {raw[i : i + _BYTES] for i in range(0, len(raw), _BYTES)}
+    return np.array([_digest(key)[:_BYTES] in known for key in ids], dtype=bool)

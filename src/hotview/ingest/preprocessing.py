@@ -1,4 +1,4 @@
-"""How files become numbers, kept with a model so that new files are read as those of then."""
+"""Preprocessing of tables, stored with a model so that new files are read like those of the fit."""
 
 from __future__ import annotations
 
@@ -8,20 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from hotview._messages import ParameterError
 from hotview._types import Array, IntArray
 from hotview.datasets.files import Options
 from hotview.datasets.linking import align_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
-from hotview.datasets.readers.tables import TableFile
 from hotview.ingest.columns import Column, ViewColumns, encode_table
-from hotview.ingest.tables import OpenView, open_table, open_views, row_ids
+from hotview.ingest.tables import OpenView, open_views, read_ids
 
-__all__ = ["People", "Recipe", "TableRows", "gather_people", "read_rows"]
+__all__ = [
+    "AlignedRows",
+    "Preprocessing",
+    "TableRows",
+    "align_views",
+    "check_number_of_ids",
+    "read_rows",
+    "read_view",
+]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Preprocessing:
     """How the files of a fit were read.
 
     Parameters
@@ -29,13 +37,13 @@ class Recipe:
     views : dict of str to ViewColumns
         The columns of every view.
     id_column : str or None, default=None
-        The column of ids.
+        Column of ids.
     label_column : str or None, default=None
-        The column of labels.
+        Column of labels.
     drop : tuple of str, default=()
         Columns that were left out.
     text : dict of str to object
-        How text tables are written: header, delimiter, decimal.
+        Format of text tables: header, delimiter, decimal.
     """
 
     views: Mapping[str, ViewColumns]
@@ -46,17 +54,16 @@ class Recipe:
 
     @property
     def left_out(self) -> set[str]:
-        """Columns that are no measurements."""
-        named = (self.id_column, self.label_column)
-        return {*self.drop, *(name for name in named if name is not None)}
+        """Columns that are no features."""
+        return {*self.drop, *filter(None, (self.id_column, self.label_column))}
 
     @property
     def options(self) -> Options:
-        """Options to open files with."""
+        """Options for opening files."""
         return Options(**self.text, mmap=True)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values that JSON can hold."""
+        """Return plain values for JSON."""
         return {
             "views": [[name, view.to_json()] for name, view in self.views.items()],
             "id_column": self.id_column,
@@ -66,44 +73,44 @@ class Recipe:
         }
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Recipe:
-        """The same from what `to_json` gave."""
-        views = {name: ViewColumns.from_json(view) for name, view in facts["views"]}
-        drop, text = tuple(facts["drop"]), dict(facts["text"])
-        return cls(views, facts["id_column"], facts["label_column"], drop, text)
+    def from_json(cls, values: Mapping[str, Any]) -> Preprocessing:
+        """Return the preprocessing described by `to_json`."""
+        views = {name: ViewColumns.from_json(view) for name, view in values["views"]}
+        drop, text = tuple(values["drop"]), dict(values["text"])
+        return cls(views, values["id_column"], values["label_column"], drop, text)
 
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows of a view, in numbers.
+    """Rows of a view as numbers.
 
     Parameters
     ----------
     X : ndarray or csr_array
         The numbers.
     ids : list of str or None, default=None
-        Whose they are, where that is known.
-    remarks : list of str
-        What a user should know about how they were read.
+        Ids of the rows, if they have any.
+    notes : list of str
+        Notes for the user about how the file was read.
     view : OpenView or None, default=None
-        Where they come from.
+        The file.
     """
 
     X: Matrix
     ids: list[str | None] | None = None
-    remarks: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     view: OpenView | None = None
 
 
 def read_rows(
-    recipe: Recipe, specs: Sequence[str], id_files: Mapping[str, str]
+    preprocessing: Preprocessing, specs: Sequence[str], id_files: Mapping[str, str]
 ) -> dict[str, TableRows]:
-    """Read files of some or all views as those of the fit were read.
+    """Read files of some or all views like those of the fit.
 
     Parameters
     ----------
-    recipe : Recipe
-        How these were read.
+    preprocessing : Preprocessing
+        How the files of the fit were read.
     specs : sequence of str
         ``name=file``, or files named after their view.
     id_files : dict of str to str
@@ -114,84 +121,65 @@ def read_rows(
     dict of str to TableRows
         The rows of each view, in the order of the fit.
     """
-    opened = {view.name: view for view in open_views(specs, recipe.options)}
+    opened = {view.name: view for view in open_views(specs, preprocessing.options)}
     for name, view in opened.items():
-        if name not in recipe.views:
-            hint = did_you_mean(name, recipe.views)
-            raise ValueError(f"The model knows no view {name!r} ({view.path}).{hint}")
-    tables = open_id_files(id_files, list(opened), recipe.options)
+        if name not in preprocessing.views:
+            hint = did_you_mean(name, preprocessing.views)
+            raise ValueError(f"The model has no view {name!r} ({view.path}).{hint}")
+    ids = read_ids(opened.values(), preprocessing.id_column, id_files, preprocessing.options)
     return {
-        name: _read_view(opened[name], columns, recipe, tables)
-        for name, columns in recipe.views.items()
+        name: _read_rows(opened[name], columns, preprocessing.left_out, ids[name])
+        for name, columns in preprocessing.views.items()
         if name in opened
     }
 
 
-def open_id_files(
-    files: Mapping[str, str], views: Sequence[str], options: Options
-) -> dict[str, TableFile]:
-    """Open the tables that hold ids of views."""
-    for name in files:
-        if name not in views:
-            raise ValueError(f"--ids names a view {name!r}.{did_you_mean(name, views)}")
-    return {name: open_table(path, options) for name, path in files.items()}
-
-
-def _read_view(
-    view: OpenView, columns: ViewColumns, recipe: Recipe, id_files: Mapping[str, TableFile]
+def _read_rows(
+    view: OpenView, columns: ViewColumns, left_out: set[str], ids: list[str | None] | None
 ) -> TableRows:
-    remarks = []
+    notes = []
     if view.table is not None and columns.columns is None:
-        columns = _name_columns(view, view.table, columns, recipe)
-        remarks.append(f"{view.path}: columns are taken in their order; training knew no names.")
-    X, more = read_view(view, columns)
-    remarks += more
-    _check_width(view, X, columns)
-    ids = row_ids(view, recipe.id_column, id_files)
+        names = [name for name in view.table.names if name not in left_out]
+        _check_width(view, len(names), columns)
+        columns = ViewColumns(tuple(Column(name) for name in names), columns.n_columns)
+        notes.append(
+            f"{view.path}: columns are matched by position; the training data had no column names."
+        )
+    X, unseen = read_view(view, columns)
+    _check_width(view, X.shape[1], columns)
+    notes += unseen
     check_number_of_ids(view, ids, X)
     if view.table is not None and columns.columns is not None:
-        known = {column.name for column in columns.columns} | recipe.left_out
+        known = {column.name for column in columns.columns} | left_out
         if extra := [name for name in view.table.names if name not in known]:
-            remarks.append(f"{view.path}: columns that training did not see: {listed(extra)}")
-    return TableRows(X, ids, remarks, view)
+            notes.append(f"{view.path}: columns not in the training data: {listed(extra)}")
+    return TableRows(X, ids, notes, view)
 
 
-def _name_columns(
-    view: OpenView, table: TableFile, columns: ViewColumns, recipe: Recipe
-) -> ViewColumns:
-    """Take the columns of a table in their order, where those of the fit had no names."""
-    names = [name for name in table.names if name not in recipe.left_out]
-    if len(names) != columns.n_columns:
+def _check_width(view: OpenView, width: int, columns: ViewColumns) -> None:
+    if width != columns.n_columns:
         raise ValueError(
             f"Expected view {view.name!r} to have {columns.n_columns} columns, as at fit, but "
-            f"{view.path} has {len(names)} beside ids and labels. Pass the same columns."
-        )
-    return ViewColumns(tuple(Column(name) for name in names), columns.n_columns)
-
-
-def _check_width(view: OpenView, X: Matrix, columns: ViewColumns) -> None:
-    if X.shape[1] != columns.n_columns:
-        raise ValueError(
-            f"Expected view {view.name!r} to have {columns.n_columns} columns, as at fit, but "
-            f"{view.path} has {X.shape[1]}. Pass the same columns in the same order."
+            f"{view.path} has {width}, not counting ids and labels. Pass the same columns in the "
+            "same order."
         )
 
 
 def read_view(view: OpenView, columns: ViewColumns) -> tuple[Matrix, list[str]]:
-    """Read a view in numbers, and what is to be said about that."""
+    """Return the rows of a view as numbers, and notes about categories not seen at fit."""
     if view.table is None:
         assert view.X is not None
         return view.X, []
     encoded = encode_table(view.table, columns)
     return encoded.X, [
-        f"{view.path}: column {name!r} has values that training did not see, which count as none "
-        f"of those it did: {listed(values)}"
+        f"{view.path}: column {name!r} has values not in the training data, encoded as 0 in all "
+        f"categories: {listed(values)}"
         for name, values in encoded.unseen.items()
     ]
 
 
 def check_number_of_ids(view: OpenView, ids: Sequence[Any] | None, X: Matrix) -> None:
-    """Refuse ids of which there are more or fewer than rows."""
+    """Raise if there are more or fewer ids than rows."""
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(
             f"Expected an id for each of the {X.shape[0]} rows of view {view.name!r} "
@@ -200,19 +188,19 @@ def check_number_of_ids(view: OpenView, ids: Sequence[Any] | None, X: Matrix) ->
 
 
 @dataclass(frozen=True)
-class People:
-    """Individuals, with their rows in all views that have them.
+class AlignedRows:
+    """Rows aligned across views: row i is the same individual in every view.
 
     Parameters
     ----------
     ids : ndarray
-        Who they are; counted from 1 where files have no ids.
+        Ids of the individuals; counted from 1 if files have no ids.
     views : dict of str to ndarray or csr_array
-        Their rows; NaN throughout where a view does not have somebody.
+        Their rows; NaN throughout where an individual is absent from a view.
     has_ids : bool
-        Whether the ids are those of the files.
+        Whether the ids come from the files.
     present : dict of str to ndarray of bool
-        Who is in which view.
+        Whether each individual is in each view.
     """
 
     ids: Array
@@ -221,8 +209,8 @@ class People:
     present: dict[str, Array]
 
 
-def gather_people(rows: Mapping[str, TableRows]) -> People:
-    """Line up the rows of all views by their ids, or, where nobody has any, by their place.
+def align_views(rows: Mapping[str, TableRows]) -> AlignedRows:
+    """Align the rows of all views by id, or by position if there are no ids.
 
     Parameters
     ----------
@@ -231,51 +219,45 @@ def gather_people(rows: Mapping[str, TableRows]) -> People:
 
     Returns
     -------
-    People
-        Everybody who is in at least one of the views.
+    AlignedRows
+        All individuals that are in at least one of the views.
     """
     ids = {name: view.ids for name, view in rows.items() if view.ids is not None}
-    if ids and len(ids) < len(rows):
-        without = [name for name in rows if name not in ids]
-        raise ValueError(
-            f"Expected ids in all views or in none, but {listed(without)} have none. Give them "
-            "with --ids VIEW=FILE, or leave these views out."
-        )
     if not ids:
-        return _by_place(rows)
-    everybody, places = align_rows(ids)
-    views = {name: _take(rows[name].X, where) for name, where in places.items()}
-    return People(everybody, views, True, {name: where >= 0 for name, where in places.items()})
-
-
-def _by_place(rows: Mapping[str, TableRows]) -> People:
-    numbers = {name: int(view.X.shape[0]) for name, view in rows.items()}
-    if len(set(numbers.values())) > 1:
-        told = ", ".join(f"{name}: {n}" for name, n in numbers.items())
-        raise ValueError(
-            f"Expected the same number of rows in all views, because without ids row i is the same "
-            f"individual in each, but there are {told}. Predict one view at a time, or fit with "
-            "--id-column."
+        return _align_by_position({name: view.X for name, view in rows.items()})
+    if without := [name for name in rows if name not in ids]:
+        raise ParameterError(
+            f"Expected ids in all views or in none, but {listed(without)} have none. ",
+            "Pass {ids}, or leave these views out.",
+            ids={without[0]: "FILE"},
         )
-    n = next(iter(numbers.values()))
-    everybody = np.ones(n, dtype=bool)
-    return People(
-        np.arange(1, n + 1),
-        {name: view.X for name, view in rows.items()},
-        False,
-        dict.fromkeys(rows, everybody),
-    )
+    all_ids, positions = align_rows(ids)
+    views = {name: _take_rows(rows[name].X, where) for name, where in positions.items()}
+    return AlignedRows(all_ids, views, True, {n: where >= 0 for n, where in positions.items()})
 
 
-def _take(X: Matrix, rows: IntArray) -> Matrix:
-    """Rows in a new order, NaN throughout where there is none; as it is if nothing changes."""
+def _align_by_position(views: dict[str, Matrix]) -> AlignedRows:
+    counts = {name: int(X.shape[0]) for name, X in views.items()}
+    n_rows = next(iter(counts.values()))
+    if set(counts.values()) != {n_rows}:
+        raise ParameterError(
+            "Expected the same number of rows in all views, because without ids row i is the same "
+            "individual in each, but there are "
+            f"{', '.join(f'{name}: {n}' for name, n in counts.items())}. ",
+            "Predict one view at a time, or fit with {id_column}.",
+        )
+    present = dict.fromkeys(views, np.ones(n_rows, dtype=bool))
+    return AlignedRows(np.arange(1, n_rows + 1), views, False, present)
+
+
+def _take_rows(X: Matrix, rows: IntArray) -> Matrix:
+    """Return rows of `X` by position, NaN throughout for −1; `X` itself if nothing changes."""
     if len(rows) == X.shape[0] and (rows == np.arange(len(rows))).all():
         return X
     if (rows >= 0).all():
         return X[rows]
     kept: Any = X[rows[rows >= 0]]
     dense = kept.toarray() if hasattr(kept, "toarray") else kept
-    single = dense.dtype == np.float32
-    found = np.full((len(rows), X.shape[1]), np.nan, dtype=np.float32 if single else np.float64)
-    found[rows >= 0] = dense
-    return found
+    taken = np.full((len(rows), X.shape[1]), np.nan, np.promote_types(dense.dtype, np.float32))
+    taken[rows >= 0] = dense
+    return taken

@@ -1,18 +1,20 @@
-"""The files a user names, opened: tables with named columns, or matrices."""
+"""Opening of users' files: tables with named columns, or matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hotview._messages import ParameterError
 from hotview.datasets.files import FORMATS, TABLES, File, Options, list_files, read_file
 from hotview.datasets.readers.arrays import read_obs_names
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.tables import TableFile
 
-__all__ = ["OpenView", "open_table", "open_views", "row_ids", "split_name"]
+__all__ = ["OpenView", "open_table", "open_views", "read_ids", "split_name"]
 
 _OMICS = (".h5ad", ".h5mu")
 
@@ -24,26 +26,26 @@ class OpenView:
     Parameters
     ----------
     name : str
-        What the view is called.
+        Name of the view.
     path : Path
         Its file.
     table : TableFile or None
-        Its columns, not read yet, where they have names.
+        The table, not read yet, for files whose columns have names.
     X : ndarray, csr_array or None
-        Its numbers, where its columns have no names.
+        The matrix, for files whose columns have no names.
     own_ids : list of str or None
-        Names of its rows that the file itself knows.
+        Row names stored in the file itself.
     """
 
     name: str
     path: Path
     table: TableFile | None = None
     X: Matrix | None = None
-    own_ids: list[str] | None = None
+    own_ids: Sequence[str] | None = None
 
 
 def split_name(spec: str) -> tuple[str | None, str]:
-    """Split ``name=file``; a file alone has no name of the user's.
+    """Split ``name=file`` into name and file; the name is None for a file alone.
 
     Examples
     --------
@@ -51,10 +53,10 @@ def split_name(spec: str) -> tuple[str | None, str]:
     (('blood', 'data/a.csv'), (None, 'data/a=b.csv'))
     """
     name, mark, path = spec.partition("=")
-    if not mark or _exists(spec):
+    if not mark or os.path.exists(spec):
         return None, spec
     if "/" in name or "\\" in name:
-        if _exists(path):
+        if os.path.exists(path):
             raise ValueError(
                 f"Expected a view's name without slashes, but got {name!r}. Rename it."
             )
@@ -64,33 +66,26 @@ def split_name(spec: str) -> tuple[str | None, str]:
     return name, path
 
 
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except OSError:  # too long to be one
-        return False
-
-
 def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:
     """Open the files of all views.
 
     Parameters
     ----------
     specs : sequence of str
-        ``name=file``, or files, which name their views.
+        ``name=file``, or files, after which views are named.
     options : Options
-        How text tables are written.
+        Format of text tables.
 
     Returns
     -------
     list of OpenView
-        The views, each of its own name.
+        The views, with different names.
     """
     found: dict[str, OpenView] = {}
     for spec in specs:
         name, path = split_name(spec)
         [file] = list_files([path] if name is None else {name: path}, FORMATS)
-        for view in _open(file, options):
+        for view in _open_file(file, options):
             if view.name in found:
                 raise ValueError(
                     f"Two views are called {view.name!r}, from {found[view.name].path} and "
@@ -100,7 +95,7 @@ def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:
     return list(found.values())
 
 
-def _open(file: File, options: Options) -> list[OpenView]:
+def _open_file(file: File, options: Options) -> list[OpenView]:
     if file.ending in TABLES:
         return [OpenView(file.name, file.path, TABLES[file.ending](file.path, options))]
     pairs = read_file(file, options)
@@ -114,14 +109,14 @@ def _open(file: File, options: Options) -> list[OpenView]:
 
 
 def open_table(path: str | Path, options: Options) -> TableFile:
-    """Open a file that has to have named columns: labels, or ids.
+    """Open a file of labels or ids, whose columns must have names.
 
     Parameters
     ----------
     path : str or Path
         The file.
     options : Options
-        How text tables are written.
+        Format of text tables.
 
     Returns
     -------
@@ -130,37 +125,51 @@ def open_table(path: str | Path, options: Options) -> TableFile:
     """
     [file] = list_files([path], FORMATS)
     if file.ending not in TABLES:
-        raise ValueError(f"Expected {path} to be a table: {', '.join(TABLES)}.")
+        raise ValueError(f"Expected {path} to be a table, one of {', '.join(TABLES)}.")
     return TABLES[file.ending](file.path, options)
 
 
-def row_ids(
-    view: OpenView, id_column: str | None, files: Mapping[str, TableFile]
-) -> list[str | None] | None:
-    """The id of every row of a view, or None where it has none.
+def read_ids(
+    views: Collection[OpenView],
+    id_column: str | None,
+    files: Mapping[str, str],
+    options: Options,
+) -> dict[str, list[str | None] | None]:
+    """Return the ids of the rows of each view, or None for a view without ids.
 
     Parameters
     ----------
-    view : OpenView
-        The view.
+    views : collection of OpenView
+        The views.
     id_column : str or None
-        The column of ids; None if nobody has any.
-    files : dict of str to TableFile
-        Tables that hold the ids of some views, row by row.
+        Column of ids; None if there are no ids.
+    files : dict of str to str
+        Tables with the ids of some views, row by row.
+    options : Options
+        Format of text tables.
 
     Returns
     -------
-    list of (str or None), or None
-        Ids as text; None for a missing one.
+    dict of str to (list of (str or None), or None)
+        Ids as text, by view; None for a missing one.
     """
-    if id_column is None:
-        return None
-    table = files.get(view.name, view.table)
-    if table is None:
-        return None if view.own_ids is None else list(view.own_ids)
-    if id_column not in table.names:
-        raise ValueError(
-            f"{table.path} has no column {id_column!r} to link view {view.name!r} by."
-            f"{did_you_mean(id_column, table.names)}"
-        )
-    return table.read_text([id_column])[0]
+    names = [view.name for view in views]
+    for name in files:
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise ParameterError(f"No view is called {name!r}.{hint}", " Correct {ids}.")
+    tables = {name: open_table(path, options) for name, path in files.items()}
+    ids: dict[str, list[str | None] | None] = {}
+    for view in views:
+        table = tables.get(view.name, view.table)
+        if id_column is None or table is None:
+            own = None if id_column is None else view.own_ids
+            ids[view.name] = None if own is None else list(own)
+        elif id_column in table.names:
+            [ids[view.name]] = table.read_text([id_column])
+        else:
+            raise ValueError(
+                f"{table.path} has no column {id_column!r} to link view {view.name!r} by."
+                f"{did_you_mean(id_column, table.names)}"
+            )
+    return ids

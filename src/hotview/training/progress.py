@@ -1,8 +1,11 @@
-"""Progress bar of a training."""
+"""Progress bars of trainings, predictions and evaluations."""
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -14,7 +17,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["ProgressBar", "wants_progress"]
+__all__ = ["ProgressBar", "track", "wants_progress"]
+
+Item = TypeVar("Item")
 
 _BAR_WIDTH = 72  # columns before the terms
 _LINES = 10  # printed by a training where a bar cannot be drawn
@@ -37,13 +42,30 @@ class ProgressBar:
     ----------
     n_steps : int
         Total number of steps.
-    shown : bool
+    shown : bool, default=True
         Whether to show anything.
+    description : str, default="training"
+        Text before the bar.
+    delay : float, default=0.0
+        Seconds before the bar appears.
+    transient : bool, default=False
+        Whether the bar disappears at the end.
+    console : Console or None, default=None
+        Where to draw; None is the standard error stream.
     """
 
-    def __init__(self, n_steps: int, *, shown: bool) -> None:
+    def __init__(
+        self,
+        n_steps: int,
+        *,
+        shown: bool = True,
+        description: str = "training",
+        delay: float = 0.0,
+        transient: bool = False,
+        console: Console | None = None,
+    ) -> None:
         self.n_steps, self.shown = n_steps, shown
-        self.console = Console(stderr=True)
+        self.console = console or Console(stderr=True)
         self.draws = self.console.is_terminal or self.console.is_jupyter
         self.progress = Progress(
             TextColumn("{task.description}"),
@@ -53,23 +75,32 @@ class ProgressBar:
             TimeRemainingColumn(),
             TextColumn("{task.fields[terms]}"),
             console=self.console,
+            transient=transient,
             disable=not shown or not self.draws,
         )
-        self.task = self.progress.add_task("training", total=n_steps, terms="")
+        self.task = self.progress.add_task(description, total=n_steps, terms="")
         self.n_done = self.n_printed = 0
+        self.start_time: float | None = time.monotonic() + delay  # None once the bar is drawn
 
     def __enter__(self) -> ProgressBar:
-        self.progress.start()
+        self._start_if_due()
         return self
 
+    def _start_if_due(self) -> None:
+        if self.start_time is not None and time.monotonic() >= self.start_time:
+            self.start_time = None
+            self.progress.start()
+
     def __exit__(self, *exception: object) -> None:
-        self.progress.stop()
+        if self.start_time is None:
+            self.progress.stop()
 
     def step(self, n: int = 1) -> None:
-        """Advance by some steps."""
+        """Advance the bar."""
         self.n_done += n
         if self.shown:  # advancing a hidden bar takes time, too
             self.progress.advance(self.task, n)
+            self._start_if_due()
 
     def epoch(self, row: dict[str, float], terms: list[str]) -> None:
         """Show the recorded values of an epoch."""
@@ -96,3 +127,13 @@ class ProgressBar:
         """Print a line, where progress is shown."""
         if self.shown:
             self.console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def track(items: Iterable[Item], description: str, *, shown: bool) -> Iterator[Item]:
+    """Yield items under a bar that disappears at the end."""
+    items = list(items)
+    bar = ProgressBar(len(items), shown=shown, description=description, transient=True)
+    with bar:
+        for item in items:
+            yield item
+            bar.step()

@@ -229,7 +229,7 @@ def test_mat_cell_arrays_are_counted_views_even_of_one_column(tmp_path):
 @pytest.mark.parametrize("shape", ((2, 1), (1, 2)))
 def test_mat_vectors_are_not_taken_for_views_unless_named(tmp_path, shape):
     write_mat(tmp_path / "all.mat", X=X, Y=np.ones(shape))
-    with pytest.raises(ValueError, match=r"all\.mat: variable 'Y' is \d × \d.*labels.*variables="):
+    with pytest.raises(ValueError, match=r"all\.mat: variable 'Y' is \d × \d.*labels.*variables"):
         read_views(tmp_path / "all.mat")
     assert read_views(tmp_path / "all.mat", variables=["Y"])["Y"].shape == shape
 

@@ -9,12 +9,13 @@ from typing import Any, cast
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, reading
 from hotview.datasets.readers.matlab import Matrix, read_mat
 from hotview.datasets.readers.tables import LARGEST_INTEGER
 
-_CHOOSE = " Name those arrays of the file that are views in variables=[…]."
+_CHOOSE = " Name the arrays of the file that are views in {variables}."
 
 
 def as_view(value: Any, where: str, remedy: str = "") -> Matrix:
@@ -43,11 +44,12 @@ def as_view(value: Any, where: str, remedy: str = "") -> Matrix:
     is_sparse = issparse(value)
     stored: Array = value.data if is_sparse else value
     if stored.dtype.kind not in "biuf":
-        raise ValueError(f"{where} holds {stored.dtype}, not real numbers.{remedy}")
+        raise ParameterError(f"{where} holds {stored.dtype}, not real numbers.", remedy)
     if len(value.shape) != 2:
-        raise ValueError(
+        raise ParameterError(
             f"{where} has shape {value.shape}, but a view is 2-D: a row per individual, a column "
-            f"per feature.{remedy}"
+            "per feature.",
+            remedy,
         )
     if 0 in value.shape:
         raise ValueError(f"{where} has shape {value.shape}: there is nothing in it.")
@@ -200,10 +202,9 @@ def read_mat_views(path: Path, *, variables: Sequence[str] | None) -> list[tuple
     content = read_mat(path, names=variables)
     for name, value in content.items():
         if variables is None and not isinstance(value, list) and 1 in value.shape:
-            raise ValueError(
-                f"{path}: variable {name!r} is {' × '.join(map(str, value.shape))}: these may be "
-                f"labels rather than a view.{_CHOOSE}"
-            )
+            shape = " × ".join(map(str, value.shape))
+            text = f"{path}: variable {name!r} is {shape}: these may be labels rather than a view."
+            raise ParameterError(text, _CHOOSE)
     views = []
     for name, value in content.items():
         if not isinstance(value, list):

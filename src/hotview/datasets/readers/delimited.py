@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed, reading, unreadable
 from hotview.datasets.readers.tables import (
@@ -231,7 +232,7 @@ def _first_line(path: Path, delimiter: str) -> tuple[list[str], bool]:
         except csv.Error as error:  # a cell of more than 131,072 characters
             raise ValueError(
                 f"Its first line does not split at {delimiter!r}: {error}. If something else "
-                f"separates the cells, pass delimiter=…"
+                "separates the cells, pass that delimiter."
             ) from None
         has_rows = next(lines, None) is not None
     if first is None:
@@ -252,17 +253,21 @@ def _encoding_error(path: Path) -> ValueError:
 def _check_delimiter(path: Path, cells: list[str]) -> None:
     others = [mark for mark in DELIMITERS if mark in cells[0]]
     if len(cells) == 1 and others:
-        raise ValueError(
+        raise ParameterError(
             f"{path}: the first line is one single cell, {cells[0][:60]!r}. If its columns are "
-            f"separated by {others[0]!r}, pass delimiter={others[0]!r}."
+            f"separated by {others[0]!r}, ",
+            "pass {delimiter}.",
+            delimiter=others[0],
         )
 
 
 def _check_header(path: Path, cells: list[str]) -> None:
     if all(cell in MISSING or _is_number(cell) for cell in cells):
-        raise ValueError(
-            f"{path}: the first line holds only numbers: {listed(cells)}. Pass "
-            f"header=True if these are the names of the columns, header=False if there are none."
+        raise ParameterError(
+            f"{path}: the first line holds only numbers: {listed(cells)}. ",
+            "Pass {header} if these are the names of the columns, {no_header} if there are none.",
+            header=True,
+            no_header=Parameter("header", False),
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from hotview._lazy import LazyRows
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
 
@@ -106,10 +107,11 @@ def refuse_index(table: TableFile, drop: Collection[str]) -> None:
     """Raise if a saved row index would be read as a measurement."""
     for name in table.saved_index:
         if name not in drop:
-            raise ValueError(
+            raise ParameterError(
                 f"{table.path}: column {name!r} looks like a row index that was saved along with "
-                f"the table, not like a measurement. Leave it out with drop=[{name!r}], or list "
-                f"the columns to read in columns=[…]."
+                "the table, not like a feature. ",
+                "Leave it out with {drop}, or list the columns to read.",
+                drop=[name],
             )
 
 
@@ -130,10 +132,11 @@ def text_error(path: Path, column: str, value: object, row: str, kind: str = "te
     >>> str(text_error(Path("a.csv"), "sex", "F", "row 1"))
     "a.csv: column 'sex' holds text, not numbers ('F' in row 1). ..."
     """
-    return ValueError(
-        f"{path}: column {column!r} holds {kind}, not numbers ({reprlib.repr(value)} in {row}). "
-        f"Encode it as numbers, or leave it out with drop=[{column!r}]. A missing value is an "
-        f"empty cell or NA."
+    return ParameterError(
+        f"{path}: column {column!r} holds {kind}, not numbers ({reprlib.repr(value)} in {row}). ",
+        "Encode it as numbers, or leave it out with {drop}. A missing value is an empty cell or "
+        "NA.",
+        drop=[column],
     )
 
 
@@ -145,8 +148,9 @@ def integer_error(path: Path, column: str, value: object) -> ValueError:
     >>> str(integer_error(Path("a.csv"), "id", 2**53 + 1))
     "a.csv: column 'id' holds the whole number 9007199254740993, beyond 2**53, ..."
     """
-    return ValueError(
+    return ParameterError(
         f"{path}: column {column!r} holds the whole number {str(value)[:40]}, beyond 2**53, which "
-        f"would lose digits as a float64. If it is an identifier, leave it out with "
-        f"drop=[{column!r}]."
+        "would lose digits as a float64. ",
+        "If it is an identifier, leave it out with {drop}.",
+        drop=[column],
     )

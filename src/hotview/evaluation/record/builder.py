@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track as rich_track
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, Views
@@ -31,7 +29,7 @@ from hotview.evaluation.record.scores import (
     score_rows,
 )
 from hotview.losses.coupling_specs import as_coupling
-from hotview.training.progress import wants_progress
+from hotview.training import progress
 
 __all__ = ["make_record"]
 
@@ -118,8 +116,7 @@ def make_record(
             "Expected y beside training, to score all methods on, but no row has a label. Pass y, "
             "or leave training out."
         )
-    console, shown = Console(stderr=True), wants_progress(verbose)
-    track = partial(rich_track, console=console, transient=True, disable=not shown)
+    track = partial(progress.track, shown=progress.wants_progress(verbose))
     return replace(
         record,
         n_labeled=int((truth >= 0).sum()),

@@ -1,0 +1,286 @@
+"""The work of ``hotview fit``: read the files, train, save the model, print the result."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hotview.cli.input_summary import check_missing, describe_dataset, print_dataset
+from hotview.cli.inspect import result_lines
+from hotview.cli.models import file_sha256
+from hotview.cli.runner import (
+    INTERRUPTED,
+    UsageError,
+    as_usage,
+    check_new_file,
+    make_console,
+    print_json,
+)
+from hotview.datasets.readers.errors import did_you_mean
+from hotview.estimators import MultiViewClassifier, MultiViewEncoder
+from hotview.estimators.diagnostics import was_interrupted
+from hotview.estimators.parameters import check_parameters, pick_processes
+from hotview.evaluation import assess
+from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
+from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_holdout
+from hotview.ingest.tables import split_name
+from hotview.losses.coupling_specs import as_coupling
+from hotview.losses.specifications import as_regularizer
+from hotview.persistence import check_model_path
+from hotview.training.process_group import ProcessGroup
+
+__all__ = ["FitJob", "fit_dataset", "make_estimator", "run_fit"]
+
+#: Functions that turn a name into the specification object whose settings can be changed.
+_SPECIFICATIONS: dict[str, Callable[[Any], Any]] = {
+    "coupling": as_coupling,
+    "view_regularizer": as_regularizer,
+}
+
+
+@dataclass(frozen=True)
+class FitJob:
+    """Options of a fit.
+
+    Parameters
+    ----------
+    files : DatasetFiles
+        The files.
+    parameters : dict of str to object
+        Parameters of the estimator that were given.
+    out : Path or None
+        Where to save the model; None only for a dry run.
+    hold_out : float or None
+        Fraction of the linked rows to evaluate on.
+    linked_only : bool
+        Whether to leave out unlinked rows.
+    dry_run : bool
+        Whether to stop before training.
+    resume : bool
+        Whether to continue from a checkpoint.
+    force : bool
+        Whether to replace an existing model.
+    as_json : bool
+        Whether to print JSON.
+    """
+
+    files: DatasetFiles
+    parameters: Mapping[str, Any]
+    out: Path | None
+    hold_out: float | None
+    linked_only: bool
+    dry_run: bool
+    resume: bool
+    force: bool
+    as_json: bool
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether the coupling needs aligned rows."""
+        return (
+            "coupling" in self.parameters
+            and as_coupling(self.parameters["coupling"]).needs_alignment
+        )
+
+
+def run_fit(job: FitJob) -> int:
+    """Train a model on files.
+
+    Parameters
+    ----------
+    job : FitJob
+        Options of the fit.
+
+    Returns
+    -------
+    int
+        0, or 130 if Ctrl-C ended the training, whose model is saved nevertheless.
+    """
+    ranks = pick_processes({"device": "auto", **job.parameters})
+    with ranks.report_errors():
+        return _fit(job, ranks)
+
+
+def _fit(job: FitJob, ranks: ProcessGroup) -> int:
+    if job.out is not None and not job.dry_run:
+        check_model_path(job.out)  # before the work, not after it
+        check_new_file(job.out, force=job.force)
+    with as_usage():
+        job.files.check()
+        paired = job.is_aligned
+    dataset, split = _read(job, paired=paired)
+    estimator = make_estimator(dataset, job.parameters)
+    with as_usage():
+        check_parameters(estimator.get_params(deep=False))
+    summary = describe_dataset(dataset, type(estimator).__name__, split, ranks)
+    if not job.as_json:
+        print_dataset(summary, make_console())
+    elif job.dry_run:
+        print_json(summary)
+    if job.dry_run:
+        return 0
+    check_missing(summary, estimator.impute)
+    resume = job.resume or (estimator.checkpoint is not None and _is_restarted(ranks))
+    fit_dataset(estimator, dataset, paired=paired, resume=resume)
+    # A process that ends before the model is saved would count as lost.
+    return ranks.on_rank_zero(lambda: _finish(job, estimator, dataset, summary, split))
+
+
+def _read(job: FitJob, *, paired: bool) -> tuple[TableDataset, HoldoutSplit | None]:
+    if job.hold_out is not None and not 0 < job.hold_out < 1:
+        raise UsageError(f"Expected --hold-out between 0 and 1, but it is {job.hold_out:g}.")
+    dataset = read_dataset(job.files)
+    if job.linked_only:
+        dataset = keep_linked(dataset)
+    elif paired and dataset.unaligned:
+        raise UsageError(
+            f"--coupling {job.parameters['coupling']} needs aligned rows, but "
+            f"{len(dataset.unaligned)} views have unlinked rows. Leave these out with "
+            "--linked-only."
+        )
+    if job.hold_out is None:
+        return dataset, None
+    split = split_holdout(dataset, job.hold_out)
+    return split.training, split
+
+
+def make_estimator(dataset: TableDataset, parameters: Mapping[str, Any]) -> Any:
+    """Return the estimator for a dataset: a classifier if there are labels, else an encoder.
+
+    Parameters
+    ----------
+    dataset : TableDataset
+        The rows to train on.
+    parameters : dict of str to object
+        Parameters that were given; ``coupling__reg`` is a setting of the coupling.
+
+    Returns
+    -------
+    MultiViewClassifier or MultiViewEncoder
+        Not fitted.
+    """
+    kind = MultiViewClassifier if dataset.has_labels else MultiViewEncoder
+    defaults = {n: p.default for n, p in inspect.signature(kind).parameters.items()}
+    given: dict[str, Any] = {"verbose": sys.stderr.isatty()}
+    settings: dict[str, Any] = {}
+    for name, value in parameters.items():
+        owner = name.partition("__")[0]
+        if owner not in defaults:
+            _refuse_parameter(owner, defaults)
+        (given if owner == name else settings)[name] = value
+    for owner in dict.fromkeys(name.partition("__")[0] for name in settings):
+        if owner not in _SPECIFICATIONS:
+            raise UsageError(f"The parameter {owner} has no settings of its own.")
+        given[owner] = _SPECIFICATIONS[owner](given.get(owner, defaults[owner]))
+    if kind is MultiViewClassifier:
+        given["unlabeled_marker"] = None  # the dataset holds None for a missing label
+    with as_usage():
+        return kind(**given).set_params(**settings)
+
+
+def _refuse_parameter(name: str, known: Mapping[str, Any]) -> None:
+    if name in inspect.signature(MultiViewClassifier).parameters:
+        raise UsageError(
+            f"The parameter {name} is for classifiers, but no row has a label. Give --labels and "
+            "--label-column, or leave it out."
+        )
+    raise UsageError(f"--set names an unknown parameter {name!r}.{did_you_mean(name, known)}")
+
+
+def fit_dataset(
+    estimator: Any, dataset: TableDataset, *, paired: bool = False, resume: bool = False
+) -> None:
+    """Fit an estimator to a dataset.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        Not fitted yet.
+    dataset : TableDataset
+        The rows to train on.
+    paired : bool, default=False
+        Whether an encoder takes all rows as aligned.
+    resume : bool, default=False
+        Whether to continue from the estimator's checkpoint.
+    """
+    if isinstance(estimator, MultiViewEncoder):
+        estimator.fit(dataset.rows, paired=paired, resume=resume)
+        return
+    has_links = len(dataset.ids) > 0
+    estimator.fit(
+        dataset.linked if has_links else None,
+        dataset.target if has_links else None,
+        unaligned=dataset.unaligned or None,
+        unaligned_y=dataset.unaligned_target or None,
+        resume=resume,
+    )
+
+
+def _is_restarted(ranks: ProcessGroup) -> bool:
+    """Return whether torchrun has restarted the fit; every node counts its own restarts."""
+    n_restarts = np.array([int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))])
+    return bool(np.concatenate(ranks.all_gather_arrays(n_restarts)).any())
+
+
+def _finish(
+    job: FitJob,
+    estimator: Any,
+    dataset: TableDataset,
+    summary: dict[str, Any],
+    split: HoldoutSplit | None,
+) -> int:
+    """Save the model, evaluate it on held-out rows and print the result."""
+    assert job.out is not None
+    out, interrupted = job.out, was_interrupted(estimator.fit_warnings_)
+    if interrupted and out.exists():  # a partial model does not replace a complete one
+        out = out.with_name(f"{out.stem}-interrupted.hotview")
+    estimator.metadata_ = _metadata(job, summary, dataset)
+    estimator.save(out)
+    scores = None
+    if split is not None:
+        scores = assess(split.target, estimator.predict_proba(split.views), estimator.classes_)
+    if job.as_json:
+        result = {
+            "model": str(out),
+            "seconds": estimator.trained_on_["seconds"],
+            "held_out": None if scores is None else scores.to_json(),
+            "interrupted": interrupted,
+            "warnings": list(estimator.fit_warnings_),
+        }
+        print_json(summary | result)
+    else:
+        console = make_console()
+        next_command = f"Next: hotview report {shlex.quote(str(out))} -o report.html"
+        for line in (*result_lines(estimator, scores), f"Model saved to {out}", next_command):
+            console.print(line, highlight=False, markup=False)
+    return INTERRUPTED if interrupted else 0
+
+
+def _metadata(job: FitJob, summary: dict[str, Any], dataset: TableDataset) -> dict[str, Any]:
+    """Return what a model stores about its files: how to read others, and which they were."""
+    files = job.files
+    return {
+        "command": shlex.join(["hotview", *sys.argv[1:]]),
+        "preprocessing": summary["preprocessing"],
+        "files": {view["name"]: _checksum(view["file"]) for view in summary["views"]},
+        "views": [{"name": name, **_checksum(path)} for name, path in map(split_name, files.views)],
+        "labels": None if files.labels is None else _checksum(files.labels),
+        "ids": {name: _checksum(path) for name, path in files.ids.items()},
+        "categorical": list(files.categorical),
+        "unlabeled_marker": files.unlabeled_marker,
+        "hold_out": job.hold_out,
+        "linked_only": job.linked_only,
+        "trained_ids": hash_ids(dataset.labeled_ids),
+    }
+
+
+def _checksum(path: str) -> dict[str, str]:
+    return {"path": path, "sha256": file_sha256(path)}

@@ -1,0 +1,43 @@
+import pickle
+import warnings
+
+import pytest
+
+from hotview._messages import Message, Parameter, ParameterError
+
+NO_HEADER = Parameter("header", False)
+MESSAGE = Message("a{b}.csv: ", "Pass {no} or {id_column}.", no=NO_HEADER)
+
+
+def shout(parameter):
+    return parameter.name.upper()
+
+
+def test_a_message_is_its_python_spelling():
+    assert MESSAGE == "a{b}.csv: Pass header=False or id_column."
+
+
+def test_parameters_can_be_spelled_otherwise():
+    assert MESSAGE.spell(shout) == "a{b}.csv: Pass HEADER or ID_COLUMN."
+
+
+def test_a_message_can_be_continued():
+    assert Message(MESSAGE, " See {drop}.").spell(shout).endswith("or ID_COLUMN. See DROP.")
+
+
+def test_errors_and_warnings_keep_the_parameters():
+    with pytest.raises(ValueError, match="header=False") as caught:
+        raise ParameterError("", "Pass {no}.", no=NO_HEADER)
+    assert caught.value.args[0].spell(shout) == "Pass HEADER."
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warnings.warn(MESSAGE, stacklevel=1)
+    assert caught[0].message.args[0].parts == MESSAGE.parts
+
+
+@pytest.mark.parametrize("value", (MESSAGE, ParameterError(MESSAGE)))
+def test_parameters_survive_pickle(value):
+    again = pickle.loads(pickle.dumps(value))
+    assert str(again) == str(value)
+    message = again.args[0] if isinstance(again, ParameterError) else again
+    assert message.parts == MESSAGE.parts
