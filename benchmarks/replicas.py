@@ -47,9 +47,9 @@ def make_fits(n: int, device: str, regularizer: str) -> list[Any]:
     return fits
 
 
-def eager(trainings: Any, fit: Any, ranks: Any) -> Any:
+def eager(fits: Any, ranks: Any) -> Any:
     """A team of one that calls every operation from Python, on a GPU too."""
-    return SingleTrainer(trainings[0], fit["learning_rate"])
+    return SingleTrainer(fits[0].training, fits[0]["learning_rate"])
 
 
 def one_by_one(fits: list[Any]) -> None:
@@ -58,12 +58,12 @@ def one_by_one(fits: list[Any]) -> None:
 
 
 def one_by_one_eagerly(fits: list[Any]) -> None:
-    usual = fit._team
-    fit._team = eager
+    usual = fit.make_trainer
+    fit.make_trainer = eager
     try:
         one_by_one(fits)
     finally:
-        fit._team = usual
+        fit.make_trainer = usual
 
 
 def together(fits: list[Any]) -> None:

@@ -26,7 +26,7 @@ WRONG = {
     "pool": ({}, [], {"complete": [1.0], "partial": [1.0], "power": 1.0}),
     "plan": ({}, 3),
     "fusion": ({}, None),
-    "voters": ([], [[1.0, 0]] * 3, [[float("nan"), 5]] * 3, {}),
+    "knn": ([], [[1.0, 0]] * 3, [[float("nan"), 5]] * 3, {}),
     "replica.1.fusion": ({}, None),
     "classes": (
         ["O", [0, 1, 2, 3]],

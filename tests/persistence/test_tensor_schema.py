@@ -34,7 +34,7 @@ def test_what_nobody_needs_is_refused(load_changed):
         load_changed(lambda tensors, facts: tensors.update({"network_more": torch.zeros(1)}))
 
 
-@pytest.mark.parametrize("name", ("network.maps.0.weight", "replica.1.voters.0.places"))
+@pytest.mark.parametrize("name", ("network.maps.0.weight", "replica.1.knn.0.points"))
 def test_numbers_that_are_not_finite_are_refused(load_changed, name):
     with pytest.raises(ValueError, match=f"'{name}' holds numbers that are not finite"):
         load_changed(lambda tensors, facts: tensors[name].fill_(torch.nan))
@@ -43,7 +43,7 @@ def test_numbers_that_are_not_finite_are_refused(load_changed, name):
 def test_somebody_has_to_vote(load_changed):
     def change(tensors, facts):
         for part in ("places", "shares"):
-            tensors[f"voters.1.{part}"] = tensors[f"voters.1.{part}"][:0]
+            tensors[f"knn.1.{part}"] = tensors[f"knn.1.{part}"][:0]
 
     with pytest.raises(ValueError, match="nobody votes in view 'view_1'"):
         load_changed(change)

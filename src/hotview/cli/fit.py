@@ -38,7 +38,7 @@ from hotview.cli.runner import (
     print_json,
 )
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
-from hotview.estimators.diagnostics import tell_interrupt
+from hotview.estimators.diagnostics import was_interrupted
 from hotview.estimators.parameters import check_parameters, pick_processes
 from hotview.evaluation import assess
 from hotview.ingest.dataset import Files, Study, read_study
@@ -233,7 +233,7 @@ def _finish(
     job: Job, estimator: Any, study: Study, facts: dict[str, Any], held: HeldOut | None
 ) -> int:
     assert job.out is not None
-    interrupted = tell_interrupt(estimator.fit_warnings_)
+    interrupted = was_interrupted(estimator.fit_warnings_)
     out = job.out
     if interrupted and out.exists():  # what is complete is not replaced by what is not
         out = out.with_name(f"{out.stem}-interrupted.hotview")

@@ -11,7 +11,8 @@ from sklearn.base import TransformerMixin
 from hotview._types import Views
 from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inputs import FitInputs, Source
+from hotview.estimators.inputs import FitInputs, ViewTables
+from hotview.estimators.randomness import member_states
 from hotview.training.loop import Epoch
 
 __all__ = ["MultiViewEncoder"]
@@ -262,22 +263,21 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self._fit(resume=resume, Xs=Xs, paired=paired)
         return self
 
-    def _tasks(
+    def _inputs(
         self,
         Xs: Views,
         y: Any = None,
         *,
         paired: bool = False,
         parameters: dict[str, Any] | None = None,
-    ) -> list[FitInputs]:
-        """Check what `fit` got; return what to train, one task per replica."""
+    ) -> FitInputs:
         parameters = parameters or self._parameters()
         if not isinstance(paired, bool | np.bool_):
             raise TypeError(
-                f"Expected paired to be True or False, but it is {paired!r}. Say paired=True only "
+                f"Expected paired to be True or False, but it is {paired!r}. Pass paired=True only "
                 "if row i is the same individual in every view."
             )
-        tables = check_tables(Xs, aligned=paired, at_least=2)
-        names = list(tables)
-        source = Source(names, tables, {}) if paired else Source(names, {}, tables)
-        return self._per_replica(FitInputs(source, None, parameters))
+        views = check_tables(Xs, aligned=paired, at_least=2)
+        linked, unaligned = (views, {}) if paired else ({}, views)
+        tables = ViewTables(list(views), linked, unaligned)
+        return FitInputs(tables, None, parameters, member_states(parameters))

@@ -16,13 +16,12 @@ from hotview._validation import Table, check_aligned_tables, check_target
 __all__ = [
     "Labels",
     "check_all_known",
-    "deal_out",
     "encode_labels",
     "hide",
     "hold_out",
     "number_labels",
     "read_labels",
-    "show",
+    "split_folds",
 ]
 
 
@@ -202,38 +201,31 @@ def hide(labels: Labels, rows: IntArray) -> Labels:
     return replace(labels, linked=left)
 
 
-def show(labels: Labels, rows: IntArray, target: IntArray) -> Labels:
-    """The same labels, and those of some linked rows that were hidden."""
-    more = labels.linked.copy()
-    more[rows] = target
-    return replace(labels, linked=more)
-
-
-def deal_out(labels: Labels, n_hands: int, random: np.random.Generator) -> list[IntArray]:
-    """Deal out linked rows with a label, equally many to each, so that no class loses all.
+def split_folds(labels: Labels, n_folds: int, random: np.random.Generator) -> list[IntArray]:
+    """Split labeled linked rows into folds of equal size, stratified by class.
 
     Parameters
     ----------
     labels : Labels
         All labels.
-    n_hands : int
-        To how many.
+    n_folds : int
+        Number of folds.
     random : numpy Generator
-        In which order.
+        Source of the order of rows.
 
     Returns
     -------
     list of ndarray of int64
-        Linked rows; none of a class with a single label. Of two hands, none has two rows more of a
-        class than another.
+        Linked rows of every fold, none of a class with a single label. The numbers of rows of a
+        class differ by at most one between two folds.
     """
     rows: list[int] = []
     for code in range(len(labels.classes)):
-        mine = random.permutation(np.flatnonzero(labels.linked == code))
-        rows += mine.tolist() if len(mine) > 1 else []
-    n_each = len(rows) // n_hands
-    hands = [np.array(rows[hand::n_hands][:n_each], dtype=np.int64) for hand in range(n_hands)]
-    return [np.sort(hand) for hand in hands]
+        of_class = random.permutation(np.flatnonzero(labels.linked == code))
+        rows += of_class.tolist() if len(of_class) > 1 else []
+    size = len(rows) // n_folds
+    folds = [np.array(rows[fold::n_folds][:size], dtype=np.int64) for fold in range(n_folds)]
+    return [np.sort(fold) for fold in folds]
 
 
 def _keep_kinds(y: Any) -> Any:

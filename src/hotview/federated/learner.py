@@ -22,14 +22,8 @@ from hotview.losses import reconstruction_error
 from hotview.losses.orthogonality import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import sliced_cost
-from hotview.semisupervised.graph import (
-    N_COMPONENTS,
-    Known,
-    build_graph,
-    make_soft_labels,
-    propagate_labels,
-)
-from hotview.training.batches import TrainingRows
+from hotview.semisupervised.graph import N_COMPONENTS, build_graph
+from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, propagate_labels
 from hotview.training.pca import principal_components
 from hotview.training.row_streams import Stream
 from hotview.training.rows import ViewRows
@@ -214,13 +208,11 @@ class Learner:
         known, random = codes.copy(), np.random.default_rng(self.settings.random_state)
         # Also where their labels are known: some are held out, to tell how much a view counts.
         known[self.holdings.linked] = shared
-        rows = np.flatnonzero(known >= 0)
-        nobody = np.empty((0, 1), dtype=np.int64)
-        data = TrainingRows([self.view], nobody, own=[rows], own_target=[known[rows]])
-        ground = build_graph(data, 0, self.pca, _N_NEIGHBORS, random)
-        told = Known.of(data, np.ones(self.n_classes))
-        (shares,) = propagate_labels([ground], told, random)
-        return make_soft_labels(ground, shares, known)
+        unlinked = np.empty((0, 1), dtype=np.int64)
+        labels = ViewLabels([known], unlinked, np.ones(self.n_classes))
+        graph = build_graph(self.view, self.pca, _N_NEIGHBORS, random, labels.node_order(0))
+        (probabilities,) = propagate_labels([graph], labels, random)
+        return make_soft_labels(graph, probabilities, known)
 
     def report(self, round: int, asked: Asked) -> Report:
         """What to send in a round: see `Report`.

@@ -11,7 +11,7 @@ import torch
 
 from hotview._types import Array
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
-from hotview.estimators.inference import Fusion
+from hotview.estimators.inference import EnsembleMember, FusionRule
 from hotview.federated.learner import Learner
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
@@ -126,7 +126,7 @@ def join_parts(paths: Sequence[str | Path], out: str | Path) -> Path:
     model.history_, model.histories_ = first.history_, first.histories_
     model.references_ = first.references_
     if (plan := _plan(note["plan"], names, settings)) is not None:
-        model._keep_plans([plan])
+        model._set_plans([plan])
     if classes:
         pool = _pool(note, names)
         _give_judgment(model, classes, len(names), pool, joint=head is not None)
@@ -160,7 +160,7 @@ def _give_views(model: Any, shapes: Any, columns: Any, network: MultiViewNetwork
     whole = _with_head(network)
     model.networks_, model.network_ = [whole], whole
     model.batch_size_, model.trained_on_, model.fit_warnings_ = model.batch_size, {}, []
-    model._keep_plans([])
+    model._set_plans([])
 
 
 def _with_head(network: MultiViewNetwork) -> MultiViewNetwork:
@@ -193,8 +193,8 @@ def _give_judgment(
     n = len(classes)
     model.classes_ = np.array(classes)
     prior = tuple([-float(np.log(n))] * n)
-    model._fusions = [Fusion(joint, False, (n,) * n_views, prior)]
-    model._judges, model._pool = [None], pool
+    rule = FusionRule(joint, False, (n,) * n_views, prior)
+    model._members, model._pool = [EnsembleMember.of_heads(model.network_, rule)], pool
     model.fusion = "average" if pool is None else "stacked"
 
 

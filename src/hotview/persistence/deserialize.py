@@ -11,13 +11,13 @@ from torch import Tensor
 
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import Fusion
+from hotview.estimators.inference import EnsembleMember, FusionRule
 from hotview.estimators.parameters import check_parameters, encoders_of, hidden_of, pick_device
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import Plan
-from hotview.persistence.schema import BASIS, PLAN_TENSORS, VOTERS, prefixes
+from hotview.persistence.schema import BASIS, KNN, PLAN_TENSORS, prefixes
 from hotview.semisupervised.fusion import LogOpinionPool
-from hotview.semisupervised.knn import Basis, KNNPredictor
+from hotview.semisupervised.knn import KNNPredictor, PCABasis
 from hotview.semisupervised.predictors import RidgePredictor, ViewPredictors
 from hotview.training.columns import Columns
 from hotview.training.permutation_null import Null
@@ -122,14 +122,16 @@ def put_together(estimator: Any, tensors: Tensors, facts: Facts) -> None:
     references = tensors.get("references")
     estimator.references_ = None if references is None else references.numpy()
     has_plan = "plan" in facts
-    estimator._keep_plans([_view_plan(tensors, facts, one) for one in every if has_plan])
+    estimator._set_plans([_view_plan(tensors, facts, one) for one in every if has_plan])
     if "output" in facts:
         estimator.set_output(transform=facts["output"])
     if isinstance(estimator, MultiViewClassifier):
         dtype, classes = facts["classes"]
         estimator.classes_ = np.array(classes, dtype=dtype)
-        estimator._fusions = [_fusion(facts[f"{one}fusion"]) for one in every]
-        estimator._judges = [_judge(tensors, facts, one, device) for one in every]
+        estimator._members = [
+            _member(network, tensors, facts, one, device)
+            for network, one in zip(estimator.networks_, every, strict=True)
+        ]
         estimator._pool = _pool(facts.get("pool"))
 
 
@@ -172,9 +174,9 @@ def _view_plan(tensors: Tensors, facts: Facts, before: str) -> ViewPlan:
     return ViewPlan(**parts, null=null)
 
 
-def _fusion(told: Facts) -> Fusion:
-    heads, log_prior = tuple(told["heads"]), tuple(told["log_prior"])
-    return Fusion(told["joint"], told["alone"], heads, log_prior)
+def _fusion_rule(facts: Facts) -> FusionRule:
+    n_classes, log_prior = tuple(facts["n_classes"]), tuple(facts["log_prior"])
+    return FusionRule(facts["joint"], facts["joint_only"], n_classes, log_prior)
 
 
 def _pool(told: Facts | None) -> LogOpinionPool | None:
@@ -183,22 +185,23 @@ def _pool(told: Facts | None) -> LogOpinionPool | None:
     return LogOpinionPool(tuple(told["complete"]), tuple(told["partial"]), told["power"])
 
 
-def _judge(
-    tensors: Tensors, facts: Facts, before: str, device: torch.device
-) -> ViewPredictors | None:
-    if f"{before}voters" not in facts:
-        return None
+def _member(
+    network: MultiViewNetwork, tensors: Tensors, facts: Facts, before: str, device: torch.device
+) -> EnsembleMember:
+    rule = _fusion_rule(facts[f"{before}fusion"])
+    if f"{before}knn" not in facts:
+        return EnsembleMember.of_heads(network, rule)
 
     def get(key: str) -> Tensor:
         return tensors[f"{before}{key}"].to(device)
 
-    voters = []
-    for s, (unit, n_neighbors) in enumerate(facts[f"{before}voters"]):
-        basis = Basis(*(get(f"basis.{s}.{part}") for part in BASIS))
-        places, shares = (get(f"voters.{s}.{part}") for part in VOTERS)
-        voters.append(KNNPredictor(basis, unit, places, shares, n_neighbors))
+    knn = []
+    for s, (feature_scale, n_neighbors) in enumerate(facts[f"{before}knn"]):
+        basis = PCABasis(*(get(f"basis.{s}.{part}") for part in BASIS))
+        points, soft_labels = (get(f"knn.{s}.{part}") for part in KNN)
+        knn.append(KNNPredictor(basis, feature_scale, points, soft_labels, n_neighbors))
     ridge = None
     if f"{before}ridge.intercept" in tensors:
-        weights = [get(f"ridge.{s}") for s in range(len(voters))]
+        weights = [get(f"ridge.{s}") for s in range(len(knn))]
         ridge = RidgePredictor(weights, get("ridge.intercept"))
-    return ViewPredictors(voters, ridge)
+    return EnsembleMember(network, rule, ViewPredictors(knn, ridge))

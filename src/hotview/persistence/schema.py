@@ -16,9 +16,9 @@ from hotview.estimators.output_containers import CONTAINERS
 __all__ = [
     "BASIS",
     "COLUMNS",
+    "KNN",
     "NOT_SAVED",
     "PLAN_TENSORS",
-    "VOTERS",
     "check_facts",
     "prefix",
     "prefixes",
@@ -37,7 +37,7 @@ NOT_SAVED = (
     "checkpoint_every",
 )
 COLUMNS = ("mean", "scale", "fill")
-VOTERS, BASIS = ("places", "shares"), ("mean", "directions")
+KNN, BASIS = ("points", "soft_labels"), ("mean", "directions")
 PLAN_TENSORS = ("W", "C", "f", "g", "marginal_error")
 
 
@@ -144,13 +144,16 @@ _SOMETIMES: dict[str, Check] = {
     "pool": _has(complete=_each(_is_finite), partial=_each(_is_finite), power=_is_finite),
 }
 _fusion = _has(
-    joint=_is_switch, alone=_is_switch, heads=_each(_is_whole), log_prior=_each(_is_finite)
+    joint=_is_switch,
+    joint_only=_is_switch,
+    n_classes=_each(_is_whole),
+    log_prior=_each(_is_finite),
 )
 _PER_REPLICA: dict[str, Check] = {
     "plan": _is_plan,
     "null": _is_plan,
     "fusion": _fusion,
-    "voters": _each(
+    "knn": _each(
         lambda x: isinstance(x, list) and len(x) == 2 and _is_finite(x[0]) and _is_count(x[1])
     ),
 }
@@ -217,11 +220,11 @@ def _check_classifier(facts: dict[str, Any]) -> None:
     fits = pool is None or (len(pool["complete"]), len(pool["partial"])) == (n_views + 1, n_views)
     _agree(fits, "it weighs other views than it has")
     for before in prefixes(facts):
-        fusion, voters = facts.get(f"{before}fusion"), facts.get(f"{before}voters", [0] * n_views)
+        fusion, knn = facts.get(f"{before}fusion"), facts.get(f"{before}knn", [0] * n_views)
         _agree(fusion is not None, "it does not tell which heads to listen to")
-        lengths = (len(fusion["heads"]), len(fusion["log_prior"])) if fusion else (0, 0)
+        lengths = (len(fusion["n_classes"]), len(fusion["log_prior"])) if fusion else (0, 0)
         _agree(lengths == (n_views, n_classes), "it listens to other heads than it has")
-        _agree(len(voters) == n_views, "voters are told of for other views than it has")
+        _agree(len(knn) == n_views, "its predictors are of other views than it has")
 
 
 def _are_classes(classes: Any) -> bool:

@@ -15,7 +15,7 @@ from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.parameters import encoders_of
 from hotview.ot import Plan
-from hotview.persistence.schema import BASIS, COLUMNS, NOT_SAVED, PLAN_TENSORS, VOTERS, prefix
+from hotview.persistence.schema import BASIS, COLUMNS, KNN, NOT_SAVED, PLAN_TENSORS, prefix
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.view_plan import ViewPlan
 
@@ -36,7 +36,7 @@ def take_apart(estimator: MultiViewEstimator) -> tuple[Tensors, Facts]:
     Returns
     -------
     tensors : dict of str to Tensor
-        Weights, columns, plans and voters.
+        Weights, columns, plans and predictors.
     facts : dict of str to object
         Everything else.
     """
@@ -157,24 +157,25 @@ def _take_plan_apart(plan: Plan, name: str, tensors: Tensors) -> Facts:
 
 def _take_judgment_apart(estimator: MultiViewClassifier, tensors: Tensors, facts: Facts) -> None:
     facts["classes"] = [estimator.classes_.dtype.str, estimator.classes_.tolist()]
-    for r, fusion in enumerate(estimator._fusions):
+    for r, member in enumerate(estimator._members):
         facts[f"{prefix(r)}fusion"] = {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in vars(fusion).items()
+            for name, value in vars(member.rule).items()
         }
-    for r, judge in enumerate(estimator._judges):
-        if judge is not None:
-            _take_judge_apart(judge, prefix(r), tensors, facts)
+        if isinstance(member.predictors, ViewPredictors):
+            _take_predictors_apart(member.predictors, prefix(r), tensors, facts)
     if (pool := estimator._pool) is not None:
         weights = {"complete": list(pool.complete), "partial": list(pool.partial)}
         facts["pool"] = {**weights, "power": float(pool.power)}
 
 
-def _take_judge_apart(judge: ViewPredictors, before: str, tensors: Tensors, facts: Facts) -> None:
-    for s, voters in enumerate(judge.voters):
-        tensors |= {f"{before}voters.{s}.{part}": getattr(voters, part) for part in VOTERS}
-        tensors |= {f"{before}basis.{s}.{part}": getattr(voters.basis, part) for part in BASIS}
-    facts[f"{before}voters"] = [[float(v.unit), int(v.n_neighbors)] for v in judge.voters]
-    if judge.ridge is not None:
-        tensors |= {f"{before}ridge.{s}": B for s, B in enumerate(judge.ridge.weights)}
-        tensors[f"{before}ridge.intercept"] = judge.ridge.intercept
+def _take_predictors_apart(
+    predictors: ViewPredictors, before: str, tensors: Tensors, facts: Facts
+) -> None:
+    for s, knn in enumerate(predictors.knn):
+        tensors |= {f"{before}knn.{s}.{part}": getattr(knn, part) for part in KNN}
+        tensors |= {f"{before}basis.{s}.{part}": getattr(knn.basis, part) for part in BASIS}
+    facts[f"{before}knn"] = [[float(k.feature_scale), int(k.n_neighbors)] for k in predictors.knn]
+    if predictors.ridge is not None:
+        tensors |= {f"{before}ridge.{s}": B for s, B in enumerate(predictors.ridge.weights)}
+        tensors[f"{before}ridge.intercept"] = predictors.ridge.intercept

@@ -58,7 +58,7 @@ class _Layout:
         """What predictions are computed with, but for own encoders, which may well use inf."""
         own = [s for s, name in enumerate(self.names) if name in self.facts["own_encoders"]]
         skipped = tuple(f"network.encoders.{s}." for s in own)
-        parts = ("network.", "columns.", "voters.", "basis.", "ridge.")
+        parts = ("network.", "columns.", "knn.", "basis.", "ridge.")
         bare = {name: re.sub(r"^replica\.\d+\.", "", name) for name in self.tensors}
         return [n for n, b in bare.items() if b.startswith(parts) and not b.startswith(skipped)]
 
@@ -125,18 +125,18 @@ class _Layout:
         self._may(f"{at}.mask", (S, K), _BOOL)
 
     def _check_judge(self, before: str) -> None:
-        if f"{before}voters" not in self.facts:
+        if f"{before}knn" not in self.facts:
             return
         n_classes = self.widths.n_classes
         for s, D in enumerate(self.widths.columns):
-            n, c, at = f"{before}voters {s}", f"{before}components {s}", f"{before}basis.{s}"
+            n, c, at = f"{before}points {s}", f"{before}components {s}", f"{before}basis.{s}"
             self._need(f"{at}.mean", (D,), _F32)
             self._need(f"{at}.directions", (D, c), _F32)
             features = self.tensors[f"{before}network.maps.{s}.weight"].shape[1]
-            self._need(f"{before}voters.{s}.places", (n, self.sizes[c] + features), _F32)
-            self._need(f"{before}voters.{s}.shares", (n, n_classes), _FLOAT)
+            self._need(f"{before}knn.{s}.points", (n, self.sizes[c] + features), _F32)
+            self._need(f"{before}knn.{s}.soft_labels", (n, n_classes), _FLOAT)
             if self.sizes[n] == 0:
-                raise ValueError(f"nobody votes in view {self.names[s]!r}")
+                raise ValueError(f"view {self.names[s]!r} has no nearest-neighbor points")
             if self.facts[f"{before}fusion"]["joint"]:
                 self._need(f"{before}ridge.{s}", (D, n_classes), _F64)
         if self.facts[f"{before}fusion"]["joint"]:
