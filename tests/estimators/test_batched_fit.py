@@ -151,9 +151,7 @@ def test_features_of_replicas_are_side_by_side():
 
 def test_replicas_share_their_rows(monkeypatch):
     calls, read = [], fit.scan_views
-    monkeypatch.setattr(
-        network_fit, "read_source", lambda *a, **k: calls.append(1) or read(*a, **k)
-    )
+    monkeypatch.setattr(fit, "scan_views", lambda *a, **k: calls.append(1) or read(*a, **k))
     model, arguments = classifier(0, n_estimators=3)
     model.fit(**arguments)
     assert len(calls) == 1

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-import hotview
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import Table, check_choice, check_known_tables
 from hotview.estimators.checkpointing import (
@@ -26,7 +26,6 @@ from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.fit import EnsembleFit, fit_views
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
-from hotview.estimators.output_containers import CONTAINERS, output_container, wrap_rows
 from hotview.estimators.parameters import check_parameters, pick_processes
 from hotview.losses import Coupling
 from hotview.losses.sliced import ReferenceCoupling
@@ -36,7 +35,9 @@ from hotview.training.recorder import History
 from hotview.training.rows import ViewRows
 from hotview.training.view_plan import ViewPlan, average_plans, match_columns
 
-__all__ = ["MultiViewEstimator"]
+__all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
+
+CONTAINERS = ("default", "pandas", "polars")
 
 
 class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
@@ -220,8 +221,9 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Path
             Where it is.
         """
-        saved: Path = hotview.save(self, path)
-        return saved
+        from hotview.persistence.models import save_model  # which imports the estimators
+
+        return save_model(self, path)
 
     def _feature_names(self, view: str, space: str) -> list[str]:
         s = self.view_names_.index(view)
@@ -269,3 +271,47 @@ def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None)
         return clouds[0]
     orders = [match_columns(plan, plans[0]) for plan in plans]
     return np.stack([cloud[order] for cloud, order in zip(clouds, orders, strict=True)])
+
+
+def output_container(estimator: Any) -> str:
+    """Container of `transform`: that of the estimator, else of scikit-learn's configuration."""
+    own = getattr(estimator, "_sklearn_output_config", {}).get("transform")
+    return check_choice("transform_output", own or get_config()["transform_output"], CONTAINERS)
+
+
+def wrap_rows(container: str, X: Array, names: list[str], table: Table) -> Any:
+    """Rows in a container, by default in that of the input.
+
+    A pandas frame keeps the index of the input. An AnnData, which could not hold features without
+    its genes, becomes a pandas frame with its names of cells.
+
+    Parameters
+    ----------
+    container : {"default", "pandas", "polars"}
+        The container.
+    X : ndarray
+        The rows.
+    names : list of str
+        Names of their columns.
+    table : Table
+        The input.
+
+    Returns
+    -------
+    object
+        Arrays for arrays, sparse matrices and lists.
+    """
+    container = table.container if container == "default" else container
+    if container in ("pandas", "anndata"):
+        import pandas as pd
+
+        return pd.DataFrame(X, index=table.index, columns=names, copy=False)
+    if container == "polars":
+        import polars as pl
+
+        return pl.DataFrame(X, schema=names)
+    if container == "pyarrow":
+        import pyarrow as pa
+
+        return pa.table(dict(zip(names, X.T, strict=True)))
+    return torch.from_numpy(X).to(table.device) if container == "torch" else X

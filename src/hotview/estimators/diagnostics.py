@@ -14,7 +14,7 @@ import sklearn
 import torch
 from torch import Tensor
 
-import hotview
+from hotview import __version__
 from hotview._types import Array
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.labels import Labels
@@ -266,7 +266,7 @@ def describe_training(inputs: FitInputs, seconds: float, device: torch.device) -
         "seconds": round(seconds, 3),
         "versions": {
             "python": platform.python_version(),
-            "hotview": hotview.__version__,
+            "hotview": __version__,
             "torch": str(torch.__version__),
             "numpy": np.__version__,
             "scikit-learn": sklearn.__version__,

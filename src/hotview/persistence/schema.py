@@ -11,7 +11,7 @@ import numpy as np
 
 from hotview._validation.views import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
-from hotview.estimators.output_containers import CONTAINERS
+from hotview.estimators.base import CONTAINERS
 
 __all__ = [
     "BASIS",
