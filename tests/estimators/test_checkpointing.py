@@ -381,8 +381,8 @@ def changed(name, row):
     (
         ({"views": changed("view_1", 0)}, "linked rows of view 'view_1'"),
         ({"views": changed("view_0", -1)}, "linked rows of view 'view_0'"),
-        ({"y": PEOPLE.linked_target[::-1]}, "labels y"),
-        ({"max_epochs": 7}, "max_epochs"),
+        ({"y": PEOPLE.linked_target[::-1]}, "y"),
+        ({"max_epochs": 7}, "parameter max_epochs"),
     ),
 )
 def test_what_differs_is_refused_by_name(ours, what):
@@ -404,5 +404,7 @@ def test_of_rows_that_must_be_unpacked_the_number_is_compared():
         return model._inputs(Xs=views, parameters=model.get_params(deep=False))
 
     check_same_everywhere(packed(9), Second(packed(9)))
-    with pytest.raises(ValueError, match=r"rank 1 has other rows of view 'view_0'; rows of"):
+    with pytest.raises(
+        ValueError, match="rank 1 has other unaligned rows of view 'view_0'; unaligned"
+    ):
         check_same_everywhere(packed(9), Second(packed(8)))

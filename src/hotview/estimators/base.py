@@ -175,7 +175,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         input_features : object, default=None
-            Not used; it is there for scikit-learn.
+            Ignored; part of scikit-learn's interface.
 
         Returns
         -------
@@ -194,9 +194,9 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         transform : {"default", "pandas", "polars"} or None, default=None
-            ``"default"`` returns every view in the container that it came in, whatever
-            scikit-learn's ``transform_output`` is; the others make data frames of all. None
-            changes nothing.
+            ``"default"`` returns every view in the container of the input, whatever
+            scikit-learn's ``transform_output`` is; the others return data frames. None changes
+            nothing.
 
         Returns
         -------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -163,52 +163,58 @@ def check_same_fit(checkpoint: Checkpoint | None, inputs: FitInputs) -> None:
     if then == now:
         return
     known = then if isinstance(then, dict) else {}
-    differ = [
-        _difference(what, known.get(what), now.get(what))
-        for what in {**known, **now}
-        if known.get(what) != now.get(what)
-    ]
+    differ = []
+    for name in {**known, **now}:
+        before, after = str(known.get(name)), str(now.get(name))
+        if before != after:
+            values = f" ({before[:80]} then, {after[:80]} now)"
+            differ.append(name + values * name.startswith("parameter"))
     raise ValueError(
         f"Expected {checkpoint.path} to be of a fit with the same data and parameters, but these "
         f"differ: {'; '.join(differ)}. Pass the same again, or fit with resume=False to begin anew."
     )
 
 
-def _difference(what: str, then: Any, now: Any) -> str:
-    if not what.startswith("parameter"):
-        return what
-    return f"{what} ({str(then)[:80]} then, {str(now)[:80]} now)"
-
-
 def _fingerprint(inputs: FitInputs) -> dict[str, str]:
-    parameters, tables, labels = inputs.parameters, inputs.tables, inputs.labels
-    fingerprint = {
-        f"parameter {name}": repr(value)
-        for name, value in parameters.items()
-        if name not in (*_FREE, *_PLACE, *_SPECIAL)
-    }
+    """Hashes of all inputs of a fit, by name."""
+    parameters, names = inputs.parameters, inputs.tables.names
+    fingerprint = _describe(inputs, (*_FREE, *_PLACE, *_SPECIAL), _hash_table)
     fingerprint["parameter random_state"] = repr(parameters["random_state"])
     fingerprint["parameter device"] = pick_device(parameters["device"]).type
     fingerprint["parameter encoders"] = repr(
         [
             None if f is None else [(key, tuple(x.shape)) for key, x in f.state_dict().items()]
-            for f in encoders_of(parameters["encoders"], tables.names)
+            for f in encoders_of(parameters["encoders"], names)
         ]
     )
-    fingerprint["names of the views"] = repr(tables.names)
-    for kind, views in (("linked", tables.linked), ("unaligned", tables.unaligned)):
-        fingerprint |= {
-            f"{kind} rows of view {name!r}": _hash_table(t) for name, t in views.items()
-        }
-    if labels is not None:
-        fingerprint |= {"classes": _hash(labels.classes), "y": _hash(labels.linked)}
-        for name, y in labels.unaligned.items():
-            fingerprint[f"unaligned_y of view {name!r}"] = _hash(y)
+    fingerprint["names of the views"] = repr(names)
     if (validation := inputs.validation) is not None:
         rows = "all" if validation.rows is None else _hash(validation.rows)
         hashes = [(name, _hash_table(table)) for name, table in validation.tables.items()]
         fingerprint["validation"] = repr((hashes, _hash(validation.target), rows))
     return fingerprint
+
+
+def _describe(
+    inputs: FitInputs, skipped: Sequence[str], describe_table: Callable[[Table], str]
+) -> dict[str, str]:
+    """Short descriptions of parameters, tables and labels, by name."""
+    tables, labels = inputs.tables, inputs.labels
+    description = {
+        f"parameter {name}": repr(value)
+        for name, value in inputs.parameters.items()
+        if name not in skipped
+    }
+    for kind, views in (("linked", tables.linked), ("unaligned", tables.unaligned)):
+        for name, table in views.items():
+            description[f"{kind} rows of view {name!r}"] = describe_table(table)
+    if labels is not None:
+        # Their representation, because equal text in two processes has different bytes.
+        description["classes"] = repr(labels.classes.tolist())
+        description["y"] = _hash(labels.linked)
+        for name, y in labels.unaligned.items():
+            description[f"unaligned_y of view {name!r}"] = _hash(y)
+    return description
 
 
 def _hash_table(table: Table) -> str:
@@ -239,7 +245,7 @@ def check_same_everywhere(inputs: FitInputs, ranks: ProcessGroup) -> None:
     """
     if ranks.size == 1:
         return
-    own = _summarize(inputs)
+    own = _describe(inputs, _FIRST, _describe_sample)
     first = ranks.first(lambda: own)
     differ = [name for name in {**first, **own} if first.get(name) != own.get(name)]
     # All processes raise, also those with the same inputs, which would wait for the others.
@@ -255,27 +261,13 @@ def check_same_everywhere(inputs: FitInputs, ranks: ProcessGroup) -> None:
         )
 
 
-def _summarize(inputs: FitInputs) -> dict[str, str]:
-    """Short descriptions of the inputs, by name."""
-    tables, labels = inputs.tables, inputs.labels
-    summary = {k: repr(value) for k, value in inputs.parameters.items() if k not in _FIRST}
-    unaligned = "unaligned rows" if tables.linked else "rows"
-    for kind, views in (("linked rows", tables.linked), (unaligned, tables.unaligned)):
-        for name, table in views.items():
-            size = f"{table.n_rows} × {table.n_columns}"
-            summary[f"{kind} of view {name!r}"] = f"{size}, {_hash(_sample_rows(table))}"
-    if labels is not None:
-        summary |= {"classes": repr(labels.classes.tolist()), "labels y": _hash(labels.linked)}
-        for name, y in labels.unaligned.items():
-            summary[f"labels of view {name!r}"] = _hash(y)
-    return summary
-
-
-def _sample_rows(table: Table) -> Array:
-    """Rows from all of a table, or, where single rows are slow to read, the first or none."""
+def _describe_sample(table: Table) -> str:
+    """Size of a table, and a hash of some rows, if single rows are quick to read."""
     n = min(_N_COMPARED, table.n_rows)
     if table.is_lazy:  # a file of which every process reads its own part only
-        return np.empty((0, table.n_columns))
-    if not table.is_array:
-        return table.rows(slice(0, n))
-    return table.rows(np.linspace(0, table.n_rows - 1, n).astype(np.int64))
+        rows = np.empty((0, table.n_columns))
+    elif not table.is_array:
+        rows = table.rows(slice(0, n))
+    else:
+        rows = table.rows(np.linspace(0, table.n_rows - 1, n).astype(np.int64))
+    return f"{table.n_rows} × {table.n_columns}, {_hash(rows)}"

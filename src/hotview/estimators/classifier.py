@@ -1,4 +1,4 @@
-"""The semi-supervised estimator: classes from any subset of views."""
+"""The classifier: classes from any subset of views."""
 
 from __future__ import annotations
 
@@ -292,30 +292,30 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         validation: tuple[Views, npt.ArrayLike] | None = None,
         resume: bool = False,
     ) -> MultiViewClassifier:
-        """Learn from linked rows, some or all labeled, and from rows without correspondence.
+        """Fit the ensemble to linked rows, some or all labeled, and to unlinked rows.
 
         Parameters
         ----------
         Xs : dict, list or tuple of 2-D array-likes, or None
             At least two views; row i is the same individual in all of them. A row that is NaN
-            throughout a view is absent from it. None where no row is linked: then `unaligned` holds
-            all views, and every view learns from its own labels in `unaligned_y`.
+            throughout a view is absent from it. None where no row is linked: then `unaligned` has
+            all views, and `unaligned_y` the labels of every view.
         y : 1-D array-like or None
-            The class of every row of `Xs`: numbers or text; NaN, None or `unlabeled_marker` where
-            it is not known. None if `Xs` is None.
+            The class of every row of `Xs`: numbers or text; NaN, None or `unlabeled_marker` marks
+            a row without a label. None if `Xs` is None.
         unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
-            More rows of some or all views, of any numbers, that correspond to nothing.
+            Unlinked rows of some or all views, of any number.
         unaligned_y : dict of str to 1-D array-like, or None, default=None
-            Classes of some views' unaligned rows, with gaps as in `y`; they teach that view's
-            head. With them `y` may hold no label at all.
+            Classes of some views' unaligned rows, with gaps as in `y`, to train that view's
+            predictor. With them `y` may hold no label at all.
         validation : tuple of views and labels, or None, default=None
             Aligned rows whose accuracy is recorded after every epoch.
         resume : bool, default=False
-            Whether to go on from `checkpoint`, or from the beginning if there is no such file. The
-            data and parameters must be those of then, but for `max_epochs`, which may be larger,
-            `verbose` and `callbacks`; without a `random_state`, the seed of then is used. On the
-            CPU the result has the same bits as that of a fit that was never stopped, unless
-            callbacks or encoders of one's own keep something outside of their tensors.
+            Whether to resume from `checkpoint`, or start from the beginning if there is no such
+            file. Data and parameters must be the same, except `max_epochs`, which may be larger,
+            `verbose` and `callbacks`; without a `random_state`, the seed of the checkpoint is used.
+            On the CPU the result has the same bits as that of an uninterrupted fit, unless
+            callbacks or the user's own encoders have state outside of their tensors.
 
         Returns
         -------
@@ -448,11 +448,11 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         return self._predict(self._check_aligned(Xs), log_mean)
 
     def predict_disagreement(self, Xs: Views) -> Array:
-        r"""How much the replicas disagree about every row: the mutual information, in nats.
+        r"""Disagreement of the ensemble members about every row: the mutual information, in nats.
 
         .. math:: H\Big(\frac1R \sum_r p_r\Big) - \frac1R \sum_r H(p_r)
 
-        It is 0 where all replicas say the same, however unsure each of them is, and at most log R.
+        It is 0 where all members predict the same probabilities, and at most log R.
 
         Parameters
         ----------
@@ -462,7 +462,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Returns
         -------
         ndarray of shape (rows,)
-            Zeros with one replica.
+            Zeros with one member.
         """
         return self._predict(self._check_aligned(Xs), disagreement)
 
@@ -509,13 +509,14 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows,)
             Classes.
         """
-        classes: Array = self.classes_[self.predict_log_proba(Xs).argmax(axis=1)]
+        log_probs = self.predict_log_proba(Xs)
+        classes: Array = self.classes_[log_probs.argmax(axis=1)]
         return classes
 
     def score(
         self, Xs: Views, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
     ) -> float:
-        """Share of rows whose class is predicted correctly.
+        """Accuracy: the share of rows whose class is predicted correctly.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The unsupervised estimator: one encoder per view, and how the views belong together."""
+"""The encoder: one network per view, and the plan over the views."""
 
 from __future__ import annotations
 
@@ -231,29 +231,29 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
 
-    # TransformerMixin's, which comes first, is there only for transformers that it wraps.
+    # TransformerMixin, which comes first, provides it only for output that it wraps.
     set_output = MultiViewEstimator.set_output
 
     def fit(
         self, Xs: Views, y: Any = None, *, paired: bool = False, resume: bool = False
     ) -> MultiViewEncoder:
-        """Learn an encoder for every view.
+        """Fit an encoder for every view.
 
         Parameters
         ----------
         Xs : dict, list or tuple of 2-D array-likes
             At least two views, rows are individuals; their numbers may differ.
         y : object, default=None
-            Not used; it is there for scikit-learn.
+            Ignored; part of scikit-learn's interface.
         paired : bool, default=False
             Whether row i is the same individual in every view, which ``"lscca"`` and ``"dgcca"``
             need.
         resume : bool, default=False
-            Whether to go on from `checkpoint`, or from the beginning if there is no such file. The
-            data and parameters must be those of then, but for `max_epochs`, which may be larger,
-            `verbose` and `callbacks`; without a `random_state`, the seed of then is used. On the
-            CPU the result has the same bits as that of a fit that was never stopped, unless
-            callbacks or encoders of one's own keep something outside of their tensors.
+            Whether to resume from `checkpoint`, or start from the beginning if there is no such
+            file. Data and parameters must be the same, except `max_epochs`, which may be larger,
+            `verbose` and `callbacks`; without a `random_state`, the seed of the checkpoint is used.
+            On the CPU the result has the same bits as that of an uninterrupted fit, unless
+            callbacks or the user's own encoders have state outside of their tensors.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Views side by side in one table, for everything in scikit-learn that takes one X."""
+"""Views as column groups of one table, for scikit-learn tools that take one X."""
 
 from __future__ import annotations
 
@@ -87,7 +87,12 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         StackedViews
             The estimator itself.
         """
-        estimator = _check_estimator(self._template)
+        estimator = self._template
+        if not isinstance(estimator, MultiViewEstimator):
+            raise TypeError(
+                "Expected estimator to be a MultiViewClassifier or a MultiViewEncoder, but it is "
+                f"{estimator!r}. Pass an instance, as in StackedViews(MultiViewClassifier(), ...)."
+            )
         X = self._validate(X, reset=True, ensure_min_samples=2)
         names = getattr(self, "feature_names_in_", None)
         self.view_columns_ = resolve_views(self.view_slices, X.shape[1], names)
@@ -239,15 +244,6 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return {name: X[:, as_slice(columns)] for name, columns in self.view_columns_.items()}
 
 
-def _check_estimator(estimator: Any) -> MultiViewEstimator:
-    if not isinstance(estimator, MultiViewEstimator):
-        raise TypeError(
-            "Expected estimator to be a MultiViewClassifier or a MultiViewEncoder, but it is "
-            f"{estimator!r}. Pass an instance, as in StackedViews(MultiViewClassifier(), ...)."
-        )
-    return estimator
-
-
 def resolve_views(slices: Any, n: int, names: Array | None) -> dict[str, IntArray]:
     """Numbers of the columns of every view.
 
@@ -279,9 +275,17 @@ def resolve_views(slices: Any, n: int, names: Array | None) -> dict[str, IntArra
             f"Expected view_slices to hold at least two views, but it holds {len(pairs)}. For a "
             "single table use any other estimator."
         )
-    found = {name: _resolve(name, columns, n, names) for name, columns in pairs}
-    _check_disjoint(found)
-    return found
+    views = {name: _resolve(name, columns, n, names) for name, columns in pairs}
+    owner: dict[int, str] = {}
+    for view, columns in views.items():
+        for column in columns.tolist():
+            if column in owner:
+                raise ValueError(
+                    f"Expected every column to belong to one view, but column {column} is in "
+                    f"{owner[column]!r} and again in {view!r}. Give it to one of them."
+                )
+            owner[column] = view
+    return views
 
 
 def _resolve(view: str, columns: Any, n: int, names: Array | None) -> IntArray:
@@ -295,8 +299,11 @@ def _resolve(view: str, columns: Any, n: int, names: Array | None) -> IntArray:
                 f"names, but it is {columns!r}. "
                 + (f"Write [{columns!r}]." if listed.ndim == 0 else "Use numbers or text.")
             )
-        by_name = listed.dtype.kind in "UOT"
-        numbers = _from_names(view, listed, names) if by_name else _from_numbers(view, listed, n)
+        if listed.dtype.kind in "UOT":
+            numbers = _from_names(view, listed, names)
+        else:
+            _check_within(view, listed[(listed < -n) | (listed >= n)], n)
+            numbers = np.arange(n, dtype=np.int64)[listed.astype(np.int64)]
     if len(numbers) == 0:
         raise ValueError(
             f"Expected view {view!r} to have at least one column, but view_slices[{view!r}] = "
@@ -313,26 +320,18 @@ def _from_slice(view: str, columns: slice, n: int) -> IntArray:
             f"Expected view_slices[{view!r}] to be a slice of column numbers, but it is "
             f"{columns!r}. List the names of columns one by one."
         )
-    # Python cuts such a slice short without a word; here it means another table than was meant.
-    beyond = [b for b in bounds if not -n <= b <= n]
-    if beyond:
-        _refuse_number(view, beyond[0], n)
+    # Python truncates such a slice silently; here the table is not the one that was meant.
+    _check_within(view, [b for b in bounds if not -n <= b <= n], n)
     return np.arange(n, dtype=np.int64)[columns]
 
 
-def _from_numbers(view: str, columns: Array, n: int) -> IntArray:
-    beyond = columns[(columns < -n) | (columns >= n)]
+def _check_within(view: str, beyond: Sequence[int] | IntArray, n: int) -> None:
     if len(beyond) > 0:
-        _refuse_number(view, beyond[0], n)
-    return np.arange(n, dtype=np.int64)[columns.astype(np.int64)]
-
-
-def _refuse_number(view: str, column: int, n: int) -> None:
-    raise ValueError(
-        f"Expected view_slices[{view!r}] to stay within the columns of X, which has n_features = "
-        f"{n}, but it names {column}. Columns are counted from 0; slice(start, None) goes to the "
-        "end."
-    )
+        raise ValueError(
+            f"Expected view_slices[{view!r}] to stay within the columns of X, which has n_features "
+            f"= {n}, but it names {beyond[0]}. Columns are counted from 0; slice(start, None) goes "
+            "to the end."
+        )
 
 
 def _from_names(view: str, columns: Array, names: Array | None) -> IntArray:
@@ -349,18 +348,6 @@ def _from_names(view: str, columns: Array, names: Array | None) -> IntArray:
             f"{', '.join(map(repr, unknown))}. Its columns are {', '.join(map(repr, names))}."
         )
     return np.array([places[name] for name in columns.tolist()], dtype=np.int64)
-
-
-def _check_disjoint(views: Mapping[str, IntArray]) -> None:
-    owner: dict[int, str] = {}
-    for view, columns in views.items():
-        for column in columns.tolist():
-            if column in owner:
-                raise ValueError(
-                    f"Expected every column to belong to one view, but column {column} is in "
-                    f"{owner[column]!r} and again in {view!r}. Give it to one of them."
-                )
-            owner[column] = view
 
 
 def as_slice(columns: IntArray) -> IntArray | slice:
