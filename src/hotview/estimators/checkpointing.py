@@ -133,12 +133,12 @@ def open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoin
     return Checkpoint(path, {"seed": _draw_seed(seed)})
 
 
-def _seed(found: Checkpoint) -> int:
-    seed = found.facts.get("seed")
+def _seed(checkpoint: Checkpoint) -> int:
+    seed = checkpoint.facts.get("seed")
     if type(seed) is not int or seed < 0:
         raise ValueError(
-            f"Expected {found.path} to tell the seed of its fit, but it tells {seed!r}. Delete it "
-            "to begin anew."
+            f"Expected {checkpoint.path} to hold the seed of its fit, but it holds {seed!r}. "
+            "Delete it to start from the beginning."
         )
     return seed
 

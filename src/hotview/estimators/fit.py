@@ -85,20 +85,16 @@ class EnsembleFit:
 
     def finish(self, results: Sequence[TrainingResult], *, null: bool) -> None:
         """Compute plans and predictors of all members, and warn about the result."""
+        first = self.members[0]
         for member, result in zip(self.members, results, strict=True):
             training = member.network_fit.training
             batch_size, device = training.sampler.batch_size, member.network_fit.device
             with suited_threads(training.network, batch_size, device):
-                # The null depends on the tables alone: the first member's serves for all.
-                member.finish(result, null=null and member is self.members[0])
-        self._share_null()
-        self._warn()
-
-    def _share_null(self) -> None:
-        first, *others = self.members
-        for member in others:
+                member.finish(result, null=null and member is first)
             if member.plan is not None and first.plan is not None:
+                # The null depends on the tables alone: the first member's serves for all.
                 member.plan = replace(member.plan, null=first.plan.null)
+        self._warn()
 
     def _warn(self) -> None:
         """Warn about the training, and about the plan and the latents of the first member."""

@@ -132,12 +132,11 @@ class MemberFit:
                 self.labels, rows, target = hold_out(self.labels, fraction, self.random.numpy)
                 self.validation = Validation(inputs.tables.linked, target, rows)
             self.given_weight = inputs.weigh_classes(self.labels)
+        #: weights of the classes; equal ones where none are given
+        self.class_weight: Array = (
+            np.ones(self.n_classes) if self.given_weight is None else self.given_weight
+        )
         self.network_fit = NetworkFit(inputs.parameters, inputs.tables, self.n_classes, self.random)
-
-    @property
-    def class_weight(self) -> Array:
-        """Weights of the classes; equal ones where none are given."""
-        return np.ones(self.n_classes) if self.given_weight is None else self.given_weight
 
     def prepare(self, shared: SharedInputs) -> Training:
         """Compute soft labels, and make everything that training needs."""

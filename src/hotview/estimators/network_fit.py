@@ -180,19 +180,17 @@ class NetworkFit:
             teachers=rows.teachers,
         )
 
-    @property
-    def max_epochs(self) -> int:
-        """Maximum number of epochs; by default at least 10, and enough for 120 steps."""
-        given: int | None = self["max_epochs"]
-        if given is not None:
-            return given
-        steps = self["steps_per_epoch"] or self.training.sampler.n_steps
-        return max(_MIN_EPOCHS, math.ceil(_MIN_STEPS / steps))
-
     def schedule(self, *, verbose: bool = True) -> Schedule:
-        """Length of the training, and what is called after every epoch."""
+        """Length of the training, and what is called after every epoch.
+
+        Without `max_epochs`, there are at least 10 epochs, and enough for 120 steps.
+        """
+        max_epochs = self["max_epochs"]
+        if max_epochs is None:
+            n_steps = self["steps_per_epoch"] or self.training.sampler.n_steps
+            max_epochs = max(_MIN_EPOCHS, math.ceil(_MIN_STEPS / n_steps))
         return Schedule(
-            self.max_epochs,
+            max_epochs,
             self["steps_per_epoch"],
             self.parameters.get("patience"),
             tuple(self["callbacks"] or ()),

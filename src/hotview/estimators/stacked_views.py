@@ -29,7 +29,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
     Column groups of X become views, so that scikit-learn's pipelines, searches, cross-validation
     and calibration, which split the rows of one X, can be used. A row with NaN in all columns of a
     view is absent from that view; with values in one view alone it is an unaligned row of it, and
-    its label, if it has one, teaches that view's head.
+    its label, if it has one, trains that view's predictor.
 
     Parameters
     ----------
