@@ -40,10 +40,10 @@ def test_numbers_that_are_not_finite_are_refused(load_changed, name):
         load_changed(lambda tensors, facts: tensors[name].fill_(torch.nan))
 
 
-def test_somebody_has_to_vote(load_changed):
+def test_every_view_has_points(load_changed):
     def change(tensors, facts):
-        for part in ("places", "shares"):
+        for part in ("points", "soft_labels"):
             tensors[f"knn.1.{part}"] = tensors[f"knn.1.{part}"][:0]
 
-    with pytest.raises(ValueError, match="nobody votes in view 'view_1'"):
+    with pytest.raises(ValueError, match="view .view_1. has no nearest-neighbor points"):
         load_changed(change)
