@@ -45,5 +45,5 @@ def test_every_view_has_points(load_changed):
         for part in ("points", "soft_labels"):
             tensors[f"knn.1.{part}"] = tensors[f"knn.1.{part}"][:0]
 
-    with pytest.raises(ValueError, match="view .view_1. has no nearest-neighbor points"):
+    with pytest.raises(ValueError, match="view 'view_1' has no nearest-neighbor points"):
         load_changed(change)
