@@ -24,7 +24,7 @@ from measuring import RESULTS, best_times, write_part
 
 from hotview import MultiViewEncoder
 from hotview.datasets import load_handwritten, make_views
-from hotview.estimators.network_fit import NetworkFit
+from hotview.estimators.fit import EnsembleFit
 from hotview.training.ddp import DDPTrainer
 from hotview.training.distributed import launch_processes
 from hotview.training.trainer import SingleTrainer, Training
@@ -32,15 +32,21 @@ from hotview.training.trainer import SingleTrainer, Training
 OUT = RESULTS / "distributed.json"
 
 
+def prepare(model: MultiViewEncoder, views: Any) -> Training:
+    fit = EnsembleFit(model._inputs(views))
+    fit.prepare()
+    return fit.members[0].network_fit.training
+
+
 def default_training() -> Training:
     model = MultiViewEncoder(device="cpu", random_state=0)
-    return NetworkFit(model._tasks(load_handwritten().views)[0], null=False).prepare({})
+    return prepare(model, load_handwritten().views)
 
 
 def wide_training() -> Training:
     model = MultiViewEncoder(hidden=(512, 512), batch_size=2048, device="cpu", random_state=0)
     views = make_views(4096, n_views=4, n_columns=256, random_state=0).views
-    return NetworkFit(model._tasks(views)[0], null=False).prepare({})
+    return prepare(model, views)
 
 
 CASES = {"default": (default_training, 20), "wide": (wide_training, 1)}

@@ -49,13 +49,14 @@ import numpy as np
 import torch
 from measuring import RESULTS, best_times, wait_for, write_part
 from rich.console import Console
-from rich.table import Table
+from rich.table import ViewTable
 from sklearn.neighbors import KNeighborsClassifier
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators import base
+from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.column_scaler import ColumnScaler
 
 N_VIEWS, N_COLUMNS, N_CLASSES, N_FIT, N_LABELED = 6, 64, 10, 10_000, 200
@@ -141,21 +142,21 @@ def _naive_part(model: Any, Xs: list[torch.Tensor]) -> torch.Tensor:
         network = model.network_
         return torch.cat([network.encoders[s](X) for s, X in enumerate(Xs)], dim=1)
     total = 0.0
-    for network, judge in zip(model.networks_, model._judges, strict=True):
+    for member in model._members:
         for s, X in enumerate(Xs):
-            F = network.encoders[s](X)
-            if judge is None:
-                total = total + network.view_heads[s](F).log_softmax(1)
+            F = member.network.encoders[s](X)
+            if not isinstance(member.predictors, ViewPredictors):
+                total = total + member.network.view_heads[s](F).log_softmax(1)
                 continue
-            Y = _features(judge.voters[s], X, F)
-            near = torch.cdist(Y, judge.voters[s].places)
-            near = near.topk(judge.voters[s].n_neighbors, dim=1, largest=False).indices
-            total = total + (judge.voters[s].shares[near].mean(1) + 0.01).log()
+            knn = member.predictors.knn[s]
+            near = torch.cdist(_features(knn, X, F), knn.points)
+            near = near.topk(knn.n_neighbors, dim=1, largest=False).indices
+            total = total + (knn.soft_labels[near].mean(1) + 0.01).log()
     return total.log_softmax(1)
 
 
-def _features(voters: Any, X: torch.Tensor, F: torch.Tensor) -> torch.Tensor:
-    return torch.cat([voters.basis.place(X), F / voters.unit], dim=1)
+def _features(knn: Any, X: torch.Tensor, F: torch.Tensor) -> torch.Tensor:
+    return torch.cat([knn.basis.project(X), F / knn.feature_scale], dim=1)
 
 
 class ScikitLearn:
@@ -163,24 +164,23 @@ class ScikitLearn:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.search = [[self._fit(voters) for voters in j.voters] for j in model._judges]
+        self.search = [[self._fit(knn) for knn in m.predictors.knn] for m in model._members]
 
     @staticmethod
-    def _fit(voters: Any) -> KNeighborsClassifier:
-        labels = voters.shares.argmax(1).cpu().numpy()
-        search = KNeighborsClassifier(voters.n_neighbors, algorithm="brute")
-        return search.fit(voters.places.cpu().numpy(), labels)
+    def _fit(knn: Any) -> KNeighborsClassifier:
+        labels = knn.soft_labels.argmax(1).cpu().numpy()
+        search = KNeighborsClassifier(knn.n_neighbors, algorithm="brute")
+        return search.fit(knn.points.cpu().numpy(), labels)
 
     def __call__(self, views: Views) -> np.ndarray:
         """Sums of logarithms of what they say."""
         total = 0.0
         with torch.inference_mode():
             Xs = tensors_of(self.model, views)
-            for network, judge, search in zip(
-                self.model.networks_, self.model._judges, self.search, strict=True
-            ):
+            for member, search in zip(self.model._members, self.search, strict=True):
                 for s, X in enumerate(Xs):
-                    Y = _features(judge.voters[s], X, network.encoders[s](X))
+                    F = member.network.encoders[s](X)
+                    Y = _features(member.predictors.knn[s], X, F)
                     p = search[s].predict_proba(Y.cpu().numpy())
                     total = total + np.log(p + 0.01)
         return total
@@ -191,7 +191,9 @@ class Floor:
 
     def __init__(self, model: Any, rows: int) -> None:
         self.device, self.rows = model._device, rows
-        self.votes = isinstance(model, MultiViewClassifier) and model._judges[0] is not None
+        self.votes = isinstance(model, MultiViewClassifier) and isinstance(
+            model._members[0].predictors, ViewPredictors
+        )
         self.n_estimators = len(model.networks_)
         dtype = torch.float64 if self.votes else torch.float32
         chunk = 4096 if self.device.type == "cpu" else 65536
@@ -227,7 +229,7 @@ def named_reading(*, ahead: bool) -> Iterator[None]:
 
     Where rows are read ahead, in a thread beside, only what the device has to wait for counts.
     """
-    apply, check = ColumnScaler.transform, base.check_finite
+    apply, check = ColumnScaler.apply, base.check_finite
 
     def named(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*arguments: Any) -> Any:
@@ -238,11 +240,11 @@ def named_reading(*, ahead: bool) -> Iterator[None]:
 
     base.check_finite = named(check)
     if not ahead:
-        ColumnScaler.transform = named(apply)  # type: ignore[method-assign]
+        ColumnScaler.apply = named(apply)  # type: ignore[method-assign]
     try:
         yield
     finally:
-        ColumnScaler.transform, base.check_finite = apply, check  # type: ignore[method-assign]
+        ColumnScaler.apply, base.check_finite = apply, check  # type: ignore[method-assign]
 
 
 def spend(call: Callable[[Views], Any], views: Views, device: str) -> dict[str, float]:
@@ -370,12 +372,12 @@ def compare(
 
 
 def print_tables(times: dict[str, dict[str, float]], shares: dict[str, dict[str, float]]) -> None:
-    table = Table("model", "who", "µs per row", "over ours", title="Time")
+    table = ViewTable("model", "who", "µs per row", "over ours", title="Time")
     for name, best in times.items():
         for who, t in best.items():
             table.add_row(name, who, f"{t:.2f}", f"{t / best['ours']:.2f}")
     CONSOLE.print(table)
-    table = Table("model", *CLASSES, "rest", "operators", title="What the time is spent on")
+    table = ViewTable("model", *CLASSES, "rest", "operators", title="What the time is spent on")
     for name, found in shares.items():
         groups = by_class(found)
         most = ", ".join(f"{op} {100 * share:.0f} %" for op, share in list(found.items())[:8])

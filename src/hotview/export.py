@@ -21,11 +21,11 @@ from hotview._files import atomic_write, check_output_path
 from hotview._validation import check_choice
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import Fusion, combine, encode, log_probs_by_view
+from hotview.estimators.inference import EnsembleMember, encode
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised.fusion import LogOpinionPool
-from hotview.semisupervised.knn import Basis, KNNPredictor
-from hotview.semisupervised.predictors import RidgePredictor, ViewPredictors
+from hotview.semisupervised.knn import KNNPredictor, PCABasis
+from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.column_scaler import EXTREME, ColumnScaler
 
 __all__ = ["to_onnx"]
@@ -42,13 +42,13 @@ def to_onnx(
     part: str = "predict_proba",
     view: str | None = None,
 ) -> Path:
-    """Write the predictions or the encoder of a fitted estimator as an ONNX file, atomically.
+    """Write what a fitted estimator does to new rows as an ONNX file, whole or not at all.
 
     Inputs are called like the views: float64 tables of raw columns, as they went into `fit`, with
     any number of rows. A row that is NaN throughout a view is absent from it. Where the estimator
     would raise an error about a row (no view at all, infinity, or single NaN without `impute`), the
-    output is NaN. Results agree with the estimator's to rounding; of two neighbors at the same
-    distance to rounding, the other one may be used.
+    file says NaN. Results agree with the estimator's to rounding; where two of the rows that vote
+    are equally near to rounding, the other one may be chosen.
 
     Parameters
     ----------
@@ -139,10 +139,9 @@ def _make_module(estimator: Any, part: str, numbers: list[int]) -> nn.Module:
     readers = [_Reader(columns[s]) for s in numbers]
     networks = [copy.deepcopy(network).cpu().eval() for network in estimator.networks_]
     if part != "predict_proba":
-        return _Encoding(networks, readers, numbers, in_common=part == "common")
-    judges = [None if judge is None else _portable(judge) for judge in estimator._judges]
-    replicas = list(zip(networks, estimator._fusions, judges, strict=True))
-    return _Prediction(replicas, readers, numbers, estimator._pool)
+        return _Encoding(networks, readers, numbers, space=part)
+    members = list(map(_portable, estimator._members, networks))
+    return _Prediction(members, readers, numbers, estimator._pool)
 
 
 def _check_size(module: nn.Module) -> None:
@@ -186,7 +185,7 @@ def _trace(module: nn.Module, estimator: Any, names: list[str], part: str) -> An
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the exporter's logs and warnings."""
+    """Keep what the exporter has to say about itself from those who did not ask."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -199,7 +198,7 @@ def _quiet() -> Iterator[None]:
 
 
 class _Reader(nn.Module):
-    """Standardize raw rows, with NaN where absent; also return which rows are invalid."""
+    """Raw rows to standardized ones, NaN where absent, and which rows cannot be told about."""
 
     mean: Tensor
     scale: Tensor
@@ -223,7 +222,7 @@ class _Reader(nn.Module):
 
 
 class _Encoding(nn.Module):
-    """`transform` of some views."""
+    """What `transform` does to some views."""
 
     def __init__(
         self,
@@ -231,11 +230,11 @@ class _Encoding(nn.Module):
         readers: Sequence[_Reader],
         numbers: Sequence[int],
         *,
-        in_common: bool,
+        space: str,
     ) -> None:
         super().__init__()
         self.networks, self.readers = nn.ModuleList(networks), nn.ModuleList(readers)
-        self.numbers, self.in_common = list(numbers), in_common
+        self.numbers, self.space = list(numbers), space
 
     def tensors(self) -> Iterator[Tensor]:
         yield from self.state_dict().values()
@@ -248,67 +247,66 @@ class _Encoding(nn.Module):
         parts = []
         for network in self.networks:
             assert isinstance(network, MultiViewNetwork)
-            F, absent = encode(network, s, X)
-            out = network.maps[s](F) if self.in_common else F
+            out, absent = encode(network, s, X, self.space)
             parts.append(out.masked_fill(absent.unsqueeze(1) | wrong, torch.nan))
         return torch.cat(parts, dim=1)
 
 
 class _Prediction(nn.Module):
-    """`predict_proba` from some views."""
+    """What `predict_proba` does to some views."""
 
     def __init__(
         self,
-        replicas: Sequence[tuple[MultiViewNetwork, Fusion, ViewPredictors | None]],
+        members: Sequence[EnsembleMember],
         readers: Sequence[_Reader],
         numbers: Sequence[int],
         pool: LogOpinionPool | None,
     ) -> None:
         super().__init__()
-        self.networks = nn.ModuleList(network for network, _, _ in replicas)
+        self.networks = nn.ModuleList(member.network for member in members)
         self.readers, self.numbers = nn.ModuleList(readers), list(numbers)
-        self.replicas, self.pool = list(replicas), pool
+        self.members, self.pool = list(members), pool
 
     def tensors(self) -> Iterator[Tensor]:
         yield from self.state_dict().values()
-        for _, _, judge in self.replicas:
-            for voters in () if judge is None else judge.voters:
-                yield from (voters.places, voters.shares, voters.basis.directions)
+        for member in self.members:
+            if isinstance(member.predictors, ViewPredictors):
+                for knn in member.predictors.knn:
+                    yield from (knn.points, knn.soft_labels, knn.basis.directions)
 
     def forward(self, *Xs: Tensor) -> Tensor:
         read = [reader(X) for reader, X in zip(self.readers, Xs, strict=True)]
         views = {s: X for s, (X, _) in zip(self.numbers, read, strict=True)}
-        each = []
-        for network, fusion, judge in self.replicas:
-            said, speaks, has = log_probs_by_view(network, views, fusion, judge)
-            each.append(combine(said, speaks, has, fusion, self.pool).exp())
+        each = [member.predict_log_proba(views, self.pool).exp() for member in self.members]
         wrong = torch.stack([wrong for _, wrong in read]).any(0)
         return torch.stack(each).mean(0).masked_fill(wrong, torch.nan)
 
 
-class _AllAtOnce(KNNPredictor):
-    """A nearest-neighbor predictor in one matrix product, whatever the number of rows."""
+class _TraceableKNN(KNNPredictor):
+    """A nearest-neighbor predictor that computes all distances at once, in operations of ONNX."""
 
     def nearest(self, Y: Tensor) -> Tensor:
-        # torch.cdist has a special case for few rows, which a graph cannot have.
-        y, p = Y.double(), self.places.double()
+        # Not torch.cdist, which branches on the number of rows.
+        y, p = Y.double(), self.points.double()
         squares = y.square().sum(1, keepdim=True) + p.square().sum(1) - 2 * y @ p.T
         k = min(self.n_neighbors, len(p))
         return squares.topk(k, dim=1, largest=False).indices
 
 
-def _portable(judge: ViewPredictors) -> ViewPredictors:
-    voters: list[KNNPredictor] = [
-        _AllAtOnce(
-            Basis(one.basis.mean.cpu(), one.basis.directions.cpu()),
-            one.unit,
-            one.places.cpu(),
-            one.shares.cpu(),
-            one.n_neighbors,
+def _portable(member: EnsembleMember, network: MultiViewNetwork) -> EnsembleMember:
+    """A member on the CPU with a copy of its network, for tracing."""
+    predictors = member.predictors
+    if not isinstance(predictors, ViewPredictors):
+        return EnsembleMember.of_heads(network, member.rule)
+    knn: list[KNNPredictor] = [
+        _TraceableKNN(
+            PCABasis(k.basis.mean.cpu(), k.basis.directions.cpu()),
+            k.feature_scale,
+            k.points.cpu(),
+            k.soft_labels.cpu(),
+            k.n_neighbors,
         )
-        for one in judge.voters
+        for k in predictors.knn
     ]
-    ridge = judge.ridge and RidgePredictor(
-        [B.cpu() for B in judge.ridge.weights], judge.ridge.intercept.cpu()
-    )
-    return ViewPredictors(voters, ridge)
+    ridge = predictors.ridge and predictors.ridge.to("cpu")
+    return EnsembleMember(network, member.rule, ViewPredictors(knn, ridge))

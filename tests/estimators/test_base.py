@@ -20,15 +20,16 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from torch import nn
 
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview._validation import check_tables
+from hotview._validation import ViewTable, check_tables
 from hotview.datasets import make_views
-from hotview.losses.coupling_specs import as_coupling
+from hotview.estimators.base import output_container, wrap_rows
 
 BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
 SMALL = {
     "hidden": (8,),
     "encoder_dim": 4,
     "n_components": 3,
+    "n_projections": 6,
     "batch_size": 16,
     "max_epochs": 2,
     "n_estimators": 1,
@@ -52,7 +53,7 @@ def bits(model):
     rows = [{k: v for k, v in row.items() if k != "seconds"} for row in model.history_]
     weights = {k: v.numpy().tobytes() for k, v in model.network_.state_dict().items()}
     plan = model.plan_
-    found = None if plan is None else [x.tobytes() for x in (plan.W, plan.C, plan.null.C)]
+    found = None if plan is None else [t.numpy().tobytes() for t in (plan.W, plan.C, plan.null.C)]
     references = None if model.references_ is None else model.references_.tobytes()
     return rows, weights, found, references
 
@@ -158,14 +159,11 @@ def test_what_a_fit_leaves_behind(kind):
 @pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise", "sw-reference", "dgcca"))
 def test_plans_references_and_groups_of_views(kind, coupling):
     views = {**VIEWS, "fourth": VIEWS["view_0"][:, ::-1].copy()}
-    spec = as_coupling(coupling)
-    wanted = {"n_references": 2, "n_groups": 2}
-    spec.set_params(**{k: n for k, n in wanted.items() if k in spec.get_params()})
-    model = small(kind, coupling=spec)
+    model = small(kind, coupling=coupling, n_references=2)
     model = model.fit(views, Y) if kind is MultiViewClassifier else model.fit(views, paired=True)
     n_columns = {"hot-reference": 2, "sw-reference": 1}.get(coupling, 4)
     assert model.plan_.W.shape == model.plan_.C.shape == (4, n_columns)
-    np.testing.assert_allclose(model.plan_.W.sum(axis=1), 0.25, rtol=1e-5)
+    torch.testing.assert_close(model.plan_.W.sum(1), torch.full((4,), 0.25))
     assert model.plan_.null.C.shape == (19, 4, 4)
     assert model.view_labels_.shape == (4,)
     assert model.view_labels_.dtype == np.int64
@@ -173,7 +171,7 @@ def test_plans_references_and_groups_of_views(kind, coupling):
         assert model.references_.shape == (n_columns, 15, 3)
     else:
         assert model.references_ is None
-        assert len(set(model.view_labels_)) == 2  # n_groups
+        assert len(set(model.view_labels_)) == 2  # as many as n_references asks for
 
 
 @BOTH
@@ -277,13 +275,13 @@ def test_what_the_caller_passes_is_not_changed(kind):
 
 
 @BOTH
-def test_scikit_learn_does_not_split_the_list_of_views(kind):
-    views, y = [VIEWS["view_0"]] * 4, [0, 1, 0, 1]
+def test_scikit_learn_takes_views_for_samples_and_says_so_where_there_are_labels(kind):
     how = {"cv": 2, "error_score": "raise", "scoring": lambda *_: 0.0}
-    with pytest.raises(ValueError, match=r"split the list of views.*hotview\.model_selection"):
-        cross_val_score(small(kind), views, y, **how)
-    with pytest.raises(ValueError, match="would split the list of views"):
-        GridSearchCV(small(kind), {"encoder_dim": [2, 3]}, **how).fit(views, y)
+    for views in (VIEWS, list(VIEWS.values())):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            cross_val_score(small(kind), views, Y, **how)
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            GridSearchCV(small(kind), {"encoder_dim": [2, 3]}, **how).fit(views, Y)
 
 
 # any container
@@ -551,7 +549,7 @@ def test_pandas_frames_keep_the_index_and_name_the_columns(kind):
         ("csc", np.ndarray),
         ("pandas", pd.DataFrame),
         ("polars", pl.DataFrame),
-        ("pyarrow", pa.Table),
+        ("pyarrow", pa.ViewTable),
         ("torch with gradient", torch.Tensor),
         ("anndata on disk", pd.DataFrame),
     ),
@@ -608,3 +606,73 @@ def test_names_of_features(kind):
     ]
     frames = model.set_output(transform="pandas").transform(VIEWS)
     assert names.tolist() == [c for frame in frames.values() for c in frame.columns]
+
+
+X = np.arange(6, dtype=np.float32).reshape(3, 2)
+TABLE = ViewTable(np.zeros((3, 4)))
+
+
+def test_the_estimators_own_choice_comes_first():
+    model = MultiViewEncoder()
+    assert output_container(model) == "default"
+    with config_context(transform_output="polars"):
+        assert output_container(model) == "polars"
+        assert output_container(model.set_output(transform="pandas")) == "pandas"
+        assert output_container(model.set_output(transform="default")) == "default"
+
+
+@pytest.mark.parametrize(
+    "view", (np.zeros((3, 4)), [[0.0]] * 3, sparse.csr_array((3, 4)), sparse.coo_matrix((3, 4)))
+)
+def test_arrays_are_passed_through(view):
+    assert wrap_rows("default", X, ["a", "b"], check_tables([view])["view_0"]) is X
+
+
+@pytest.mark.parametrize(
+    "view", (pd.DataFrame(np.zeros((3, 1)), index=["x", "y", "z"]), ad.AnnData(np.zeros((3, 1))))
+)
+def test_by_default_frames_and_cells_give_frames_with_their_names(view):
+    table = check_tables([view])["view_0"]
+    frame = wrap_rows("default", X, ["a", "b"], table)
+    index = view.index if isinstance(view, pd.DataFrame) else view.obs_names
+    pd.testing.assert_frame_equal(frame, pd.DataFrame(X, index=index, columns=["a", "b"]))
+    assert isinstance(wrap_rows("polars", X, ["a", "b"], table), pl.DataFrame)
+
+
+def test_by_default_polars_arrow_and_torch_give_their_own():
+    views = (pl.DataFrame(X), pa.table({"c": X[:, 0]}), torch.from_numpy(X).requires_grad_())
+    of_polars, of_arrow, of_torch = (
+        wrap_rows("default", X, ["a", "b"], table) for table in check_tables(views).values()
+    )
+    assert of_polars.equals(pl.DataFrame({"a": X[:, 0], "b": X[:, 1]}))
+    assert of_arrow.equals(pa.table({"a": X[:, 0], "b": X[:, 1]}))
+    assert torch.equal(of_torch, torch.from_numpy(X))
+    assert not of_torch.requires_grad
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_tensors_go_back_to_their_device():
+    table = check_tables([torch.zeros(3, 4, device="cuda")])["view_0"]
+    assert wrap_rows("default", X, ["a", "b"], table).device.type == "cuda"
+
+
+def test_pandas_frames_have_the_index_of_what_came():
+    index = pd.Index(["x", "y", "z"], name="who")
+    table = check_tables([pd.DataFrame(np.zeros((3, 4)), index=index)])["view_0"]
+    frame = wrap_rows("pandas", X, ["a", "b"], table)
+    pd.testing.assert_frame_equal(frame, pd.DataFrame(X, index=index, columns=["a", "b"]))
+    assert np.shares_memory(frame.to_numpy(), X)
+    plain = wrap_rows("pandas", X, ["a", "b"], TABLE)
+    assert plain.index.tolist() == [0, 1, 2]
+
+
+def test_polars_frames_output_containers():
+    frame = wrap_rows("polars", X, ["a", "b"], TABLE)
+    assert frame.equals(pl.DataFrame({"a": X[:, 0], "b": X[:, 1]}))
+
+
+def test_an_unknown_container_is_refused():
+    model = MultiViewEncoder()
+    model._sklearn_output_config = {"transform": "arrow"}
+    with pytest.raises(ValueError, match="'default', 'pandas', 'polars'"):
+        output_container(model)

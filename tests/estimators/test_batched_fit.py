@@ -3,7 +3,7 @@ import pytest
 
 from hotview import HOTReferenceSpec, MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
-from hotview.estimators import network_fit
+from hotview.estimators import fit
 from hotview.estimators.batched_fit import fit_batched
 
 SMALL = {
@@ -86,8 +86,7 @@ def test_the_first_replica_is_what_one_alone_would_be():
     one, _ = classifier(0, fusion="average")
     several.fit(**arguments)
     one.fit(**arguments)
-    first = several._fusions[0]
-    assert first == one._fusions[0]
+    assert several._members[0].rule == one._members[0].rule
     np.testing.assert_allclose(several.histories_[0]["loss"], one.history_["loss"], rtol=1e-4)
     assert several.histories_[1]["loss"] != several.histories_[0]["loss"]
 
@@ -99,8 +98,7 @@ def test_replicas_vote_by_the_mean_of_their_probabilities():
     for r in range(3):
         alone, _ = classifier(0)
         alone.fit(**arguments)
-        alone.networks_, alone._fusions = [model.networks_[r]], [model._fusions[r]]
-        alone._judges, alone._pool = [model._judges[r]], model._pool
+        alone._members, alone._pool = [model._members[r]], model._pool
         each.append(alone.predict_proba(DATA[0].linked))
     mean = np.mean(each, axis=0)
     np.testing.assert_allclose(model.predict_proba(DATA[0].linked), mean, rtol=1e-6)
@@ -151,10 +149,8 @@ def test_features_of_replicas_are_side_by_side():
 
 
 def test_replicas_share_their_rows(monkeypatch):
-    calls, read = [], network_fit.read_source
-    monkeypatch.setattr(
-        network_fit, "read_source", lambda *a, **k: calls.append(1) or read(*a, **k)
-    )
+    calls, read = [], fit.scan_views
+    monkeypatch.setattr(fit, "scan_views", lambda *a, **k: calls.append(1) or read(*a, **k))
     model, arguments = classifier(0, n_estimators=3)
     model.fit(**arguments)
     assert len(calls) == 1

@@ -11,12 +11,14 @@ import torch
 from sklearn.base import clone
 
 import hotview as hv
+from hotview._lazy import LazyRows
 from hotview.datasets import make_views
+from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.batched_fit import fit_batched
-from hotview.estimators.checkpointing import explained_loss
+from hotview.estimators.checkpointing import check_same_everywhere, explained_loss
 from hotview.estimators.fit import fit_views
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
-from hotview.training.process_group import ProcessLostError
+from hotview.training.process_group import ProcessGroup, ProcessLostError
 
 DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
 SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "random_state": 0, "device": "cpu"}
@@ -41,8 +43,8 @@ def assert_same(a, b):
     assert [[{**row, "seconds": 0} for row in history] for history in a.histories_] == [
         [{**row, "seconds": 0} for row in history] for history in b.histories_
     ]
-    assert np.array_equal(a.plan_.W, b.plan_.W)
-    assert np.array_equal(a.plan_.null.W, b.plan_.null.W)
+    assert torch.equal(a.plan_.W, b.plan_.W)
+    assert torch.equal(a.plan_.null.W, b.plan_.null.W)
     for name, Z in a.transform(DATA.views).items():
         np.testing.assert_array_equal(Z, b.transform(DATA.views)[name])
     if hasattr(a, "predict_proba"):
@@ -77,7 +79,7 @@ def assert_same_models(whole, killed):
         assert all(torch.equal(v, w) for v, w in pairs)
     for x, y in zip(whole.histories_, killed.histories_, strict=True):
         assert [{**row, "seconds": 0} for row in x] == [{**row, "seconds": 0} for row in y]
-    assert np.array_equal(whole.plan_.W, killed.plan_.W)
+    assert torch.equal(whole.plan_.W, killed.plan_.W)
     if isinstance(whole, hv.MultiViewClassifier):
         np.testing.assert_array_equal(whole.predict_proba(views), killed.predict_proba(views))
 
@@ -159,7 +161,7 @@ def test_without_a_random_state_the_seed_of_then_is_used(tmp_path, n_estimators)
     second = encoder(6, checkpoint=path, **few).fit(DATA.views, resume=True)
     assert_same(first, second)
     anew = encoder(6, checkpoint=path, **few).fit(DATA.views)
-    assert not np.array_equal(anew.plan_.W, first.plan_.W)
+    assert not torch.equal(anew.plan_.W, first.plan_.W)
 
 
 def test_a_generator_gives_what_it_gives_without_a_checkpoint(tmp_path):
@@ -229,19 +231,20 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_same_follows(tmp_path):
     )
 
 
-def test_trainers_of_different_shape_are_resumed(tmp_path):
-    def tasks(max_epochs):
+def test_teams_of_different_shape_are_gone_on_with(tmp_path):
+    def inputs(max_epochs):
         models = [encoder(max_epochs, batch_size=size) for size in (60, 30)]
-        return [task for model in models for task in model._tasks(DATA.views)]
+        return [model._inputs(DATA.views) for model in models]
 
-    whole = fit_views(tasks(6))
+    whole = fit_views(inputs(6))
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
-    fit_views(tasks(4), checkpoint=checkpoint)
-    del checkpoint.trainers[1]  # as if the second had not begun
+    fit_views(inputs(4), checkpoint=checkpoint)
+    del checkpoint.teams[1]  # as if the second had not begun
     checkpoint.write()
-    found = fit_views(tasks(6), checkpoint=read_checkpoint(checkpoint.path))
+    found = fit_views(inputs(6), checkpoint=read_checkpoint(checkpoint.path))
     for a, b in zip(whole, found, strict=True):
-        pairs = zip(a.network.parameters(), b.network.parameters(), strict=True)
+        networks = [fit.members[0].network_fit.training.network for fit in (a, b)]
+        pairs = zip(*(network.parameters() for network in networks), strict=True)
         assert all(torch.equal(x, y) for x, y in pairs)
 
 
@@ -294,8 +297,8 @@ def test_checkpoints_are_cloned_but_not_saved(tmp_path):
 def lose(path):
     """What is said when a process of a fit with this checkpoint is gone."""
     with pytest.raises(ProcessLostError) as caught, explained_loss(path):
-        raise ProcessLostError("Rank 1 is gone.", is_reporter=False)
-    assert not caught.value.is_reporter
+        raise ProcessLostError("Rank 1 is gone.", speaks=False)
+    assert not caught.value.speaks
     return str(caught.value)
 
 
@@ -308,3 +311,100 @@ def test_after_a_loss_it_is_said_what_is_left(tmp_path):
         f"Rank 1 is gone. The checkpoint {path} holds epoch 3: fit with resume=True to go on from "
         "there."
     )
+
+
+# inputs in several processes
+
+PEOPLE = make_views(80, n_views=2, labeled=0.5, random_state=0)
+
+
+class Second(ProcessGroup):
+    """The second of two processes, the first of which has other inputs."""
+
+    def __init__(self, first):
+        super().__init__(1, 2)
+        self.heard = First()
+        check_same_everywhere(first, self.heard)
+
+    def first(self, ask):
+        return self.heard.sent
+
+    def collect(self, array):
+        return [*self.heard.collected, array]
+
+
+class First(ProcessGroup):
+    """The first of two, which remembers what it sent."""
+
+    def __init__(self):
+        super().__init__(0, 2)
+
+    def first(self, ask):
+        self.sent = ask()
+        return self.sent
+
+    def collect(self, array):
+        self.collected = [array]
+        return self.collected
+
+
+def fit_inputs(views=None, y=None, **settings):
+    model = MultiViewClassifier(random_state=0, **settings)
+    views = PEOPLE.linked if views is None else views
+    y = PEOPLE.linked_target if y is None else y
+    return model._inputs(Xs=views, y=y, parameters=model.get_params(deep=False))
+
+
+def test_one_process_agrees_with_itself():
+    check_same_everywhere(fit_inputs(), ProcessGroup())
+
+
+def test_the_same_is_agreed_on_whatever_only_the_first_heeds():
+    ours = fit_inputs(verbose=True, callbacks=[print], checkpoint="mine.checkpoint")
+    check_same_everywhere(ours, Second(fit_inputs(callbacks=[lambda epoch: None])))
+
+
+def test_labels_are_compared_by_what_they_are():
+    y = np.where(PEOPLE.linked_target == 0, "a", "b").astype(object)
+    again = np.array(["".join(list(label)) for label in y], dtype=object)
+    check_same_everywhere(fit_inputs(y=again), Second(fit_inputs(y=y)))
+
+
+def changed(name, row):
+    views = {view: X.copy() for view, X in PEOPLE.linked.items()}
+    views[name][row] += 1
+    return views
+
+
+@pytest.mark.parametrize(
+    ("ours", "what"),
+    (
+        ({"views": changed("view_1", 0)}, "linked rows of view 'view_1'"),
+        ({"views": changed("view_0", -1)}, "linked rows of view 'view_0'"),
+        ({"y": PEOPLE.linked_target[::-1]}, "y"),
+        ({"max_epochs": 7}, "parameter max_epochs"),
+    ),
+)
+def test_what_differs_is_refused_by_name(ours, what):
+    with pytest.raises(ValueError, match=f"rank 1 has other {what} than rank 0. Seed whatever"):
+        check_same_everywhere(fit_inputs(**ours), Second(fit_inputs()))
+
+
+class Packed(LazyRows):
+    """Rows that must not be unpacked before they are trained on."""
+
+    def fill(self, stretch):
+        raise AssertionError(f"stretch {stretch} was unpacked")
+
+
+def test_of_rows_that_must_be_unpacked_the_number_is_compared():
+    def packed(n):
+        views = [Packed(np.zeros((n, 3)), np.array([0, 5, n])) for _ in range(2)]
+        model = MultiViewEncoder(random_state=0)
+        return model._inputs(Xs=views, parameters=model.get_params(deep=False))
+
+    check_same_everywhere(packed(9), Second(packed(9)))
+    with pytest.raises(
+        ValueError, match="rank 1 has other unaligned rows of view 'view_0'; unaligned"
+    ):
+        check_same_everywhere(packed(9), Second(packed(8)))

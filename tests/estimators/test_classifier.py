@@ -14,6 +14,7 @@ from hotview.datasets import make_views
 from hotview.estimators.fit import fit_views
 from hotview.losses.coupling_specs import COUPLINGS
 from hotview.losses.objective import VIEW_REGULARIZERS
+from hotview.semisupervised import graph, pseudo_labels
 
 SMALL = {
     "coupling": "none",
@@ -718,28 +719,28 @@ def test_the_callers_arrays_are_not_changed(parameters):
 
 
 def test_labels_that_are_left_out_do_not_influence_who_left_them_out():
-    tasks = voting()._tasks(LINKED, Y, unaligned=UNALIGNED)
-    assert all(len(task.held) == 13 for task in tasks)
-    expected = fit_views(tasks)
-    row = tasks[1].held[4]
-    linked = tasks[1].labels.linked.copy()
+    inputs = voting()._inputs(LINKED, Y, unaligned=UNALIGNED)
+    assert all(len(rows) == 13 for rows in inputs.held_out)
+    (expected,) = fit_views([inputs])
+    row = inputs.held_out[1][4]
+    linked = inputs.labels.linked.copy()
     linked[row] = (linked[row] + 1) % 3
-    changed = replace(tasks[1].labels, linked=linked)
-    found = fit_views([replace(task, labels=changed) for task in tasks])
-    # Who left it out has said the same bits, and is now wrong about it, or right.
-    np.testing.assert_array_equal(found[1].held.said, expected[1].held.said)
-    assert (found[1].held.target != expected[1].held.target).sum() == 1
-    for r in (0, 2):  # the others have learned from it
-        assert not np.array_equal(found[r].held.said, expected[r].held.said)
-    # In the end all labels are known to all.
-    shares = [one.judge.voters[0].shares.numpy() for one in (found[1], expected[1])]
-    assert not np.allclose(*shares, atol=1e-3)
+    (changed,) = fit_views([replace(inputs, labels=replace(inputs.labels, linked=linked))])
+    before, after = ([m.out_of_fold for m in fit.members] for fit in (expected, changed))
+    # The member that left it out predicts the same bits, and is now wrong about it, or right.
+    np.testing.assert_array_equal(after[1].log_probs, before[1].log_probs)
+    assert (after[1].target != before[1].target).sum() == 1
+    for r in (0, 2):  # the others are trained on it
+        assert not np.array_equal(after[r].log_probs, before[r].log_probs)
+    # In the end all predictors are fitted to all labels.
+    knn = [fit.members[1].member.predictors.knn[0] for fit in (expected, changed)]
+    assert not np.allclose(knn[0].soft_labels, knn[1].soft_labels, atol=1e-3)
 
 
 @pytest.mark.parametrize("parameters", ({"fusion": "average"}, {"n_estimators": 1}), ids=str)
 def test_nothing_is_left_out_by_one_or_where_all_count_alike(parameters):
-    tasks = voting(**parameters)._tasks(LINKED, Y, unaligned=UNALIGNED)
-    assert all(len(task.held) == 0 for task in tasks)
+    inputs = voting(**parameters)._inputs(LINKED, Y, unaligned=UNALIGNED)
+    assert len(inputs.held_out) == 0
     model = voting(**parameters).fit(LINKED, Y)
     assert (model._pool is None) == ("fusion" in parameters)
 
@@ -866,3 +867,67 @@ def test_callbacks_get_the_ensemble_member():
     model.set_params(callbacks=[lambda epoch: seen.append((epoch.member, epoch.number))])
     model.fit(linked, data.linked_target, unaligned=data.views)
     assert sorted(seen) == [(r, number) for r in range(4) for number in (1, 2)]
+
+
+# large views and views with labels of some classes
+
+
+def _blobs(n, n_classes, noise, seed):
+    random = np.random.default_rng(seed)
+    y = random.integers(n_classes, size=n)
+    centers = random.normal(size=(2, n_classes, 6))
+    return [2 * c[y] + noise * random.normal(size=(n, 6)) for c in centers], y
+
+
+def _uncoupled():
+    return MultiViewClassifier(coupling="none", max_epochs=5, n_estimators=2, random_state=0)
+
+
+def test_labeled_rows_and_anchors_become_nodes_before_other_linked_rows(monkeypatch):
+    monkeypatch.setattr(graph, "_MAX_NODES", 100)
+    monkeypatch.setattr(pseudo_labels, "_N_ANCHORS", 25)
+    Xs, y = _blobs(1000, 4, 0.5, 0)
+    known = np.full(1000, -1)
+    for c in range(4):
+        known[np.flatnonzero(y == c)[-5:]] = c
+    assert _uncoupled().fit(Xs, known).score([Xs[0], None], y) > 0.9
+    unaligned = {f"view_{s}": X for s, X in enumerate(Xs)}
+    linked = {name: X[:30] for name, X in unaligned.items()}
+    model = _uncoupled()
+    model.fit(linked, np.full(30, -1), unaligned=unaligned, unaligned_y={"view_0": y})
+    assert model.score({"view_1": Xs[1]}, y) > 0.6
+
+
+def test_a_view_keeps_its_own_labels_of_classes_that_it_has():
+    Xs, y = _blobs(900, 4, 1.2, 3)
+    first, second = np.arange(10, 110), np.flatnonzero(y < 3)[50:300]
+    model = _uncoupled().fit(
+        {"a": Xs[0][:10], "b": Xs[1][:10]},
+        np.full(10, -1),
+        unaligned={"a": Xs[0][first], "b": Xs[1][second]},
+        unaligned_y={"a": y[first], "b": y[second]},  # b has labels of all classes but one
+    )
+    new = np.flatnonzero(y < 3)[300:]
+    assert model.score({"b": Xs[1][new]}, y[new]) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore:1 of the 3 classes:UserWarning")
+def test_there_is_no_joint_predictor_without_linked_labels_of_all_classes():
+    y = np.where(Y == 2, -1, Y)
+    own = np.concatenate([[2] * 3, np.full(len(UNALIGNED["view_0"]) - 3, -1)])
+    ridges = []
+    for labels in (Y, y):
+        model = small(pseudo_labels=True, max_epochs=1)
+        model.fit(LINKED, labels, unaligned=UNALIGNED, unaligned_y={"view_0": own})
+        ridges.append(model._members[0].predictors.ridge)
+    assert ridges[0] is not None
+    assert ridges[1] is None
+
+
+def test_score_validates_its_input_once(model, monkeypatch):
+    calls, check = [], MultiViewClassifier._check
+    monkeypatch.setattr(
+        MultiViewClassifier, "_check", lambda self, Xs: calls.append(1) or check(self, Xs)
+    )
+    assert model.score(LINKED, Y) > 0.5
+    assert len(calls) == 1

@@ -1,29 +1,26 @@
 """Warnings: once, at the caller's line, with the remedy; and none where there is nothing to say."""
 
 import inspect
+import json
+import platform
 
 import numpy as np
 import pytest
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
-from hotview import (
-    HOTReferenceSpec,
-    MultiViewClassifier,
-    MultiViewEncoder,
-    StackedViews,
-    SWPairwiseSpec,
-)
+import hotview as hv
+from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
 from hotview.datasets import make_views
+from hotview.estimators.batched_fit import fit_batched
 from hotview.estimators.diagnostics import (
-    noted,
-    remark_on_collapse,
-    remark_on_interrupt,
-    remark_on_plan,
-    tell_interrupt,
+    FitWarnings,
+    collapse_warning,
+    interrupt_warning,
+    plan_warning,
+    was_interrupted,
 )
 from hotview.ot import sinkhorn
-from hotview.training.view_plan import ViewPlan
 
 BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
 SMALL = {
@@ -31,6 +28,8 @@ SMALL = {
     "hidden": (8,),
     "encoder_dim": 4,
     "n_components": 4,
+    "n_projections": 8,
+    "n_references": 2,
     "max_epochs": 2,
     "n_estimators": 1,
     "device": "cpu",
@@ -90,8 +89,8 @@ def test_few_views_leave_the_plan_no_freedom(kind, n_views):
     text = warned(model, views)
     assert f"With {n_views} views the plan of 'hot-pairwise' has no freedom" in text
     assert "coupling='hot-reference'" in text
-    weights = model.plan_.W[~np.eye(n_views, dtype=bool)]
-    np.testing.assert_allclose(weights, 1 / len(weights), rtol=1e-5)
+    weights = model.plan_.W[~torch.eye(n_views, dtype=torch.bool)]
+    torch.testing.assert_close(weights, torch.full_like(weights, 1 / len(weights)))
     small(kind, coupling="sw-pairwise").fit(views, Y)
     small(kind, coupling="hot-reference").fit(views, Y)
 
@@ -107,8 +106,8 @@ def test_a_view_along_one_line_is_named(kind):
     assert ("use view_regularizer='autoencoder'" in text) == (
         kind().get_params()["view_regularizer"] != "autoencoder"
     )
-    assert "raise the coupling's orthogonality_weight" in text
-    assert "lower the coupling's weight" in text
+    assert "raise orthogonality_weight" in text
+    assert "lower coupling_weight" in text
     small(kind, coupling="none").fit({**VIEWS, "view_2": line}, Y)  # where nothing can collapse
 
 
@@ -116,7 +115,9 @@ def test_a_view_along_one_line_is_named(kind):
 def test_a_coupling_without_its_constraint_collapses(kind):
     model = small(
         kind,
-        coupling=SWPairwiseSpec(1000.0, n_projections=8, orthogonality_weight=0.0),
+        coupling="sw-pairwise",
+        coupling_weight=1000.0,
+        orthogonality_weight=0.0,
         view_regularizer="none",
         hidden=(),
         learning_rate=0.02,
@@ -128,11 +129,11 @@ def test_a_coupling_without_its_constraint_collapses(kind):
     spreads = [Z.var(0).sum() ** 0.5 for Z in model.transform(VIEWS, space="common").values()]
     assert max(spreads) < 0.1  # where the constraint would make it 1
     assert max(spreads) < 1.2 * min(spreads)
-    with_constraint = model.set_params(coupling__orthogonality_weight=0.1, coupling__weight=0.1)
+    with_constraint = model.set_params(orthogonality_weight=0.1, coupling_weight=0.1)
     with_constraint.fit(VIEWS, Y)
 
 
-REMEDIES = ["this", "", "that"]
+REMEDIES = ["this", "that"]
 
 
 def cloud(*scales, n=200):
@@ -155,20 +156,21 @@ def cloud(*scales, n=200):
 def test_which_latents_have_collapsed(latents, named):
     names = ["a", "b", "c"][: len(latents)]
     widths = [5] * len(latents)
+    text = collapse_warning(names, latents, widths, 3**0.5, REMEDIES)
     if not named:
-        remark_on_collapse(names, latents, widths, 3**0.5, REMEDIES)
+        assert text is None
         return
-    with pytest.warns(UserWarning, match="have collapsed") as caught:
-        remark_on_collapse(names, latents, widths, 3**0.5, REMEDIES)
-    assert "To prevent it, this, or that." in str(caught[0].message)
-    assert [name for name in names if f"'{name}'" in str(caught[0].message)] == named
+    assert "have collapsed" in text
+    assert "To prevent it, this, or that." in text
+    assert [name for name in names if f"'{name}'" in text] == named
 
 
 def test_a_view_of_two_columns_is_allowed_to_be_a_line():
-    remark_on_collapse(
-        ["a", "b"], [cloud(1.0, 0.0, 0.0), cloud(1.0, 1.0, 1.0)], [2, 5], 1.0, REMEDIES
-    )
-    remark_on_collapse(["a", "b"], [cloud(1.0, 0.05), cloud(1.0, 1.0)], [5, 5], 1.0, REMEDIES)
+    for latents, n_columns in (
+        ([cloud(1.0, 0.0, 0.0), cloud(1.0, 1.0, 1.0)], [2, 5]),
+        ([cloud(1.0, 0.05), cloud(1.0, 1.0)], [5, 5]),
+    ):
+        assert collapse_warning(["a", "b"], latents, n_columns, 1.0, REMEDIES) is None
 
 
 # plans
@@ -176,10 +178,10 @@ def test_a_view_of_two_columns_is_allowed_to_be_a_line():
 
 @BOTH
 def test_a_plan_that_has_not_converged(kind):
-    model = small(kind, coupling=HOTReferenceSpec(sinkhorn_max_iter=1))
+    model = small(kind, coupling="hot-reference", sinkhorn_max_iter=1, n_references=3)
     text = warned(model, category=ConvergenceWarning)
     assert not model.plan_.converged
-    assert f"off by {model.plan_.marginal_error:.1e} of the mass after 1 iter" in text
+    assert f"off by {float(model.plan_.marginal_error):.1e} of the mass after 1 iter" in text
     assert "Raise sinkhorn_max_iter or reg" in text
     assert model.history_["marginal_error"][-1] > 1e-6
 
@@ -227,25 +229,93 @@ def test_every_door_points_at_the_caller():
         assert [w.filename for w in caught] == [__file__]
 
 
-def test_plans_of_couplings_are_judged_by_their_own_tolerance():
+def test_plans_converge_by_their_own_tolerance():
     C = torch.rand(4, 3, generator=torch.Generator().manual_seed(0))
-    remark_on_plan(ViewPlan.of(sinkhorn(C, reg=0.1)))
-    with pytest.warns(ConvergenceWarning, match="after 2 iterations"):
-        remark_on_plan(ViewPlan.of(sinkhorn(C, reg=0.01, max_iter=2)))
+    assert plan_warning(sinkhorn(C, reg=0.1)) is None
+    assert "after 2 iterations" in plan_warning(sinkhorn(C, reg=0.01, max_iter=2))
 
 
-def test_an_interrupt_is_known_by_its_remark():
-    with pytest.warns(UserWarning, match="in epoch 3") as told:
-        remark_on_interrupt(3)
-    assert tell_interrupt([str(one.message) for one in told])
-    assert not tell_interrupt(["ColumnScaler with a single value tell nothing."])
+def test_an_interrupt_is_recognized_by_its_warning():
+    assert "in epoch 3" in interrupt_warning(3)
+    assert was_interrupted([interrupt_warning(3)])
+    assert not was_interrupted(["ColumnScaler with a single value are not informative."])
 
 
-def test_processes_that_do_not_speak_take_notes():
-    notes = []
-    with noted(notes, aloud=False):
-        remark_on_interrupt(3)
-    assert tell_interrupt(notes)
-    with pytest.warns(UserWarning, match="in epoch 4"), noted(notes):
-        remark_on_interrupt(4)
-    assert len(notes) == 2
+def test_warnings_are_issued_once_and_collected_in_silent_processes():
+    silent, shown = FitWarnings(shown=False), FitWarnings()
+    silent.add("first")
+    silent.add("first")
+    silent.add(None)
+    assert silent.texts == ["first"]
+    with pytest.warns(ConvergenceWarning, match="second"):
+        shown.add("second", ConvergenceWarning)
+    shown.add("second", ConvergenceWarning)  # warnings are errors here
+    assert shown.texts == ["second"]
+
+
+# what a model was trained on
+
+
+PEOPLE = make_views(60, n_views=3, labeled=0.5, random_state=0)
+FEW = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
+FEW |= {"n_estimators": 2, "device": "cpu"}
+
+
+def test_rows_and_labels_are_counted():
+    y, own = PEOPLE.linked_target.astype(float), PEOPLE.target["view_1"].astype(float)
+    y[:3], own[:7] = np.nan, np.nan
+    model = hv.MultiViewClassifier(**FEW)
+    model.fit(PEOPLE.linked, y, unaligned=PEOPLE.views, unaligned_y={"view_1": own})
+    description = model.trained_on_
+    known = np.concatenate([y[3:], own[7:]])
+    assert description["linked"] == len(y)
+    assert description["linked_labeled"] == len(y) - 3
+    assert description["unaligned"] == {name: len(X) for name, X in PEOPLE.views.items()}
+    assert description["unaligned_labeled"] == {"view_1": len(own) - 7}
+    assert description["classes"] == [[c, int((known == c).sum())] for c in np.unique(known)]
+    assert description["device"] == "cpu"
+    assert description["seconds"] > 0
+    assert description["versions"]["python"] == platform.python_version()
+    assert description["versions"]["torch"] == str(torch.__version__)
+    assert json.loads(json.dumps(description)) == description
+
+
+@pytest.mark.parametrize(("paired", "linked"), ((False, 0), (True, 60)))
+def test_an_encoder_counts_rows_alone(paired, linked):
+    description = hv.MultiViewEncoder(**FEW).fit(PEOPLE.views, paired=paired).trained_on_
+    assert description["linked"] == linked
+    assert description["unaligned"] == ({} if paired else dict.fromkeys(PEOPLE.views, 60))
+    assert "classes" not in description
+
+
+@pytest.mark.parametrize(
+    ("asked", "used"),
+    (("float32", "float32"), ("tf32", "float32"), ("bfloat16", "bfloat16")),
+)
+def test_the_precision_is_the_one_that_was_used(asked, used):
+    encoder = hv.MultiViewEncoder(**FEW, precision=asked).fit(PEOPLE.views)
+    assert encoder.trained_on_["precision"] == used  # a CPU has no TF32
+
+
+def test_remarks_are_warned_of_and_kept_once():
+    views = {name: np.c_[X, np.ones(len(X))] for name, X in PEOPLE.views.items()}
+    encoder = hv.MultiViewEncoder(**FEW)
+    with pytest.warns(UserWarning, match="ColumnScaler with a single value") as caught:
+        encoder.fit(views)
+    assert encoder.fit_warnings_ == [str(one.message) for one in caught]
+    assert encoder.fit(PEOPLE.views).fit_warnings_ == []
+
+
+def test_remarks_of_fits_at_once_belong_to_each():
+    views = {name: np.c_[X, np.ones(len(X))] for name, X in PEOPLE.views.items()}
+    first, second = hv.MultiViewEncoder(**FEW), hv.MultiViewEncoder(**FEW)
+    with pytest.warns(UserWarning, match="ColumnScaler with a single value"):
+        fit_batched([(first, {"Xs": PEOPLE.views}), (second, {"Xs": views})])
+    assert (len(first.fit_warnings_), len(second.fit_warnings_)) == (0, 1)
+
+
+def test_notes_are_empty_after_every_fit():
+    encoder = hv.MultiViewEncoder(**FEW).fit(PEOPLE.views)
+    assert encoder.metadata_ == {}
+    encoder.metadata_["a"] = 1
+    assert encoder.fit(PEOPLE.views).metadata_ == {}

@@ -7,9 +7,8 @@ from hotview._validation import ViewTable
 from hotview.estimators import inference
 from hotview.estimators.inference import (
     EnsembleMember,
-    Fusion,
+    FusionRule,
     check_some_view,
-    class_log_probabilities,
     encode_rows,
     predict_ensemble,
 )
@@ -43,13 +42,14 @@ def as_rows(X):
     )
 
 
-def fuse(*, joint=True, alone=False, heads=(True, True)):
-    return Fusion(joint, alone, heads, tuple(PRIOR))
+def fuse(*, joint=True, joint_only=False, heads=(True, True)):
+    return FusionRule(joint, joint_only, heads, tuple(PRIOR))
 
 
-def judge(tables, fusion):
+def predict(tables, fusion):
     views = {s: as_rows(X) for s, X in enumerate(tables) if X is not None}
-    return class_log_probabilities(make_network(), views, fusion)
+    member = EnsembleMember.of_heads(make_network(), fusion)
+    return predict_ensemble([member], views, None, lambda log_p: log_p[0])
 
 
 def linear(layer, X):
@@ -62,7 +62,7 @@ def log_softmax(scores):
     return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
 
 
-def heads_say(tables):
+def head_predictions(tables):
     network = make_network()
     return [
         log_softmax(linear(network.view_heads[s], linear(network.encoders[s], X)))
@@ -70,7 +70,7 @@ def heads_say(tables):
     ]
 
 
-def joint_says(tables):
+def joint_predictions(tables):
     network = make_network()
     Fs = [linear(network.encoders[s], X) for s, X in enumerate(tables)]
     return log_softmax(linear(network.joint_head, np.hstack(Fs)))
@@ -78,51 +78,53 @@ def joint_says(tables):
 
 def test_complete_rows_are_judged_by_all_heads_or_by_the_joint_one_alone():
     tables = make_tables()
-    found, alone = judge(tables, fuse()), judge(tables, fuse(alone=True))
-    expected = log_softmax(np.mean([*heads_say(tables), joint_says(tables)], axis=0))
+    found, joint_only = predict(tables, fuse()), predict(tables, fuse(joint_only=True))
+    expected = log_softmax(np.mean([*head_predictions(tables), joint_predictions(tables)], axis=0))
     np.testing.assert_allclose(found, expected, rtol=1e-4)
-    np.testing.assert_allclose(alone, joint_says(tables), rtol=1e-4)
-    for log_probabilities in (found, alone):
+    np.testing.assert_allclose(joint_only, joint_predictions(tables), rtol=1e-4)
+    for log_probabilities in (found, joint_only):
         assert log_probabilities.dtype == np.float64
         np.testing.assert_allclose(np.exp(log_probabilities).sum(axis=1), 1)
 
 
 def test_without_a_joint_head_that_knows_all_classes_the_heads_are_averaged():
     tables = make_tables()
-    expected = log_softmax(np.mean(heads_say(tables), axis=0))
-    np.testing.assert_allclose(judge(tables, fuse(joint=False)), expected, rtol=1e-4)
+    expected = log_softmax(np.mean(head_predictions(tables), axis=0))
+    np.testing.assert_allclose(predict(tables, fuse(joint=False)), expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("s", (0, 1))
-@pytest.mark.parametrize("alone", (False, True))
-def test_one_view_is_judged_by_its_head(s, alone):
+@pytest.mark.parametrize("joint_only", (False, True))
+def test_one_view_is_judged_by_its_head(s, joint_only):
     tables = make_tables()
     some = [X if t == s else None for t, X in enumerate(tables)]
-    np.testing.assert_allclose(judge(some, fuse(alone=alone)), heads_say(tables)[s], rtol=1e-4)
+    np.testing.assert_allclose(
+        predict(some, fuse(joint_only=joint_only)), head_predictions(tables)[s], rtol=1e-4
+    )
 
 
 def test_every_row_by_what_it_has():
     tables = make_tables()
-    heads, joint = heads_say(tables), joint_says(tables)
+    heads, joint = head_predictions(tables), joint_predictions(tables)
     tables[0][[1, 2]] = np.nan
     tables[1][[3]] = np.nan
     expected = joint.copy()
     expected[[1, 2]] = heads[1][[1, 2]]
     expected[3] = heads[0][3]
-    np.testing.assert_allclose(judge(tables, fuse(alone=True)), expected, rtol=1e-4)
+    np.testing.assert_allclose(predict(tables, fuse(joint_only=True)), expected, rtol=1e-4)
     whole = [0, 4, 5]
     expected[whole] = log_softmax(np.mean([*heads, joint], axis=0))[whole]
-    np.testing.assert_allclose(judge(tables, fuse()), expected, rtol=1e-4)
+    np.testing.assert_allclose(predict(tables, fuse()), expected, rtol=1e-4)
 
 
 def test_heads_that_were_not_trained_are_not_asked():
     tables = make_tables()
     fusion = fuse(joint=False, heads=(True, False))
-    np.testing.assert_allclose(judge(tables, fusion), heads_say(tables)[0], rtol=1e-4)
-    with_joint = judge(tables, fuse(heads=(True, False)))
-    expected = log_softmax((heads_say(tables)[0] + joint_says(tables)) / 2)
+    np.testing.assert_allclose(predict(tables, fusion), head_predictions(tables)[0], rtol=1e-4)
+    with_joint = predict(tables, fuse(heads=(True, False)))
+    expected = log_softmax((head_predictions(tables)[0] + joint_predictions(tables)) / 2)
     np.testing.assert_allclose(with_joint, expected, rtol=1e-4)
-    found = judge([None, tables[1]], fusion)
+    found = predict([None, tables[1]], fusion)
     np.testing.assert_allclose(found, np.tile(PRIOR, (N, 1)), rtol=1e-6)
 
 
@@ -130,7 +132,7 @@ def test_rows_without_any_view_are_nan_and_refused():
     tables = make_tables()
     for X in tables:
         X[[2, 4]] = np.nan
-    found = judge(tables, fuse())
+    found = predict(tables, fuse())
     assert np.isnan(found).all(axis=1).tolist() == [False, False, True, False, True, False]
     with pytest.raises(ValueError, match=r"\['a', 'b'\], but 2 have none, the first being row 2"):
         check_some_view(np.array([2, 4]), ["a", "b"])
@@ -164,9 +166,9 @@ def test_an_absent_row_reaches_no_encoder():
 
 def test_many_rows_are_taken_in_parts_and_keep_their_order():
     tables = make_tables(9000)
-    found = judge(tables, fuse(alone=True))
+    found = predict(tables, fuse(joint_only=True))
     assert found.shape == (9000, N_CLASSES)
-    np.testing.assert_allclose(found, joint_says(tables), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(found, joint_predictions(tables), rtol=1e-3, atol=1e-5)
     F = encode_rows([make_network()], 1, as_rows(tables[1]), "features")
     np.testing.assert_allclose(F, linear(make_network().encoders[1], tables[1]), atol=1e-5)
 
@@ -176,16 +178,16 @@ def test_parts_are_concluded_from_one_by_one(monkeypatch, size):
     monkeypatch.setitem(inference._CHUNK, "cpu", size)
     tables = make_tables()
     views = {s: as_rows(X) for s, X in enumerate(tables)}
-    fusions = [fuse(), fuse(alone=True)]
+    fusions = [fuse(), fuse(joint_only=True)]
     seen, told = [], []
 
-    def conclude(log_p):
+    def reduce(log_p):
         seen.append(log_p.shape)
         return log_p.sum(0)
 
-    replicas = [EnsembleMember(make_network(), fusion, None) for fusion in fusions]
-    found = predict_ensemble(replicas, views, None, conclude, told.append)
-    expected = sum(judge(tables, fusion) for fusion in fusions)
+    members = [EnsembleMember.of_heads(make_network(), fusion) for fusion in fusions]
+    found = predict_ensemble(members, views, None, reduce, told.append)
+    expected = sum(predict(tables, fusion) for fusion in fusions)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert all(shape[0] == 2 and shape[1] <= size for shape in seen)
     assert told == [shape[1] for shape in seen]
@@ -214,7 +216,7 @@ def test_features_of_several_networks_are_side_by_side():
 @pytest.mark.parametrize("n", (0, 1, 5))
 def test_parts_are_read_in_order_one_ahead_of_who_needs_them(n):
     read, used = [], []
-    for part in inference._read_ahead(lambda start: read.append(start) or {0: start}, range(n)):
+    for part in inference._prefetch(lambda start: read.append(start) or {0: start}, range(n)):
         used.append(part[0])
         assert len(read) <= len(used) + 1
     assert used == read == list(range(n))
@@ -225,4 +227,4 @@ def test_what_goes_wrong_while_reading_ahead_is_raised():
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        list(inference._read_ahead(read, range(3)))
+        list(inference._prefetch(read, range(3)))

@@ -5,7 +5,7 @@ import torch
 import hotview as hv
 from hotview._validation import check_tables
 from hotview.datasets import make_views
-from hotview.estimators.inputs import FitInputs, Source, gather_rows, read_source
+from hotview.estimators.inputs import FitInputs, ViewTables, make_view_labels, scan_views
 from hotview.estimators.labels import Labels
 
 CPU = torch.device("cpu")
@@ -16,15 +16,15 @@ def table(*rows):
     return np.array([[np.nan] * 2 if r is None else [r, r + 0.5] for r in rows], np.float32)
 
 
-def make_source(linked, unaligned=None):
+def make_view_tables(linked, unaligned=None):
     named = check_tables(linked) if linked else {}
     others = check_tables(unaligned) if unaligned else {}
-    return Source(list(named or others), named, others)
+    return ViewTables(list(named or others), named, others)
 
 
-def gather(source, labels=None):
-    reading = read_source(source, standardize=False, impute=None, device=CPU)
-    return gather_rows(source, reading, labels)
+def gather(tables, labels=None):
+    shared = scan_views(tables, standardize=False, impute=None, device=CPU)
+    return shared.training_rows(labels)
 
 
 def labels_of(linked, **unaligned):
@@ -39,48 +39,48 @@ def values(rows):
 
 def test_linked_tables_come_first():
     linked = {"a": table(1, 2), "b": table(3, 4)}
-    source = make_source(linked, {"b": table(5)})
-    assert source.n_linked == 2
-    assert [t.data is linked["a"] for t in source.tables("a")] == [True]
-    assert [t.n_rows for t in source.tables("b")] == [2, 1]
-    assert make_source({}, linked).n_linked == 0
+    tables = make_view_tables(linked, {"b": table(5)})
+    assert tables.n_linked == 2
+    assert [t.data is linked["a"] for t in tables.tables("a")] == [True]
+    assert [t.n_rows for t in tables.tables("b")] == [2, 1]
+    assert make_view_tables({}, linked).n_linked == 0
 
 
 def test_every_view_is_scanned_over_all_its_tables():
-    source = make_source({"a": table(0, 2), "b": table(3, 4)}, {"a": table(4)})
-    scans = read_source(source, standardize=True, impute=None, device=CPU).scans
-    np.testing.assert_allclose(scans["a"].scaler.mean, [2, 2.5])
-    np.testing.assert_allclose(scans["a"].scaler.scale, np.sqrt(8 / 3))
-    np.testing.assert_allclose(scans["b"].scaler.mean, [3.5, 4])
-    assert scans["a"].scaler.fill is None
+    tables = make_view_tables({"a": table(0, 2), "b": table(3, 4)}, {"a": table(4)})
+    scans = scan_views(tables, standardize=True, impute=None, device=CPU).scans
+    np.testing.assert_allclose(scans["a"].columns.mean, [2, 2.5])
+    np.testing.assert_allclose(scans["a"].columns.scale, np.sqrt(8 / 3))
+    np.testing.assert_allclose(scans["b"].columns.mean, [3.5, 4])
+    assert scans["a"].columns.fill is None
     np.testing.assert_array_equal(
-        read_source(source, standardize=True, impute="mean", device=CPU).views[0].scaler.fill,
+        scan_views(tables, standardize=True, impute="mean", device=CPU).views[0].columns.fill,
         [2, 2.5],
     )
 
 
 def test_unlinked_views_have_no_aligned_rows():
-    data = gather(make_source({}, {"a": table(1, None, 2), "b": table(3, 4, 5)}))
+    data = gather(make_view_tables({}, {"a": table(1, None, 2), "b": table(3, 4, 5)}))
     assert data.aligned.shape == (0, 2)
     assert [values(rows) for rows in data.views] == [[1, 2], [3, 4, 5]]
 
 
 def test_rows_are_numbered_without_the_absent_ones():
-    source = make_source(
+    tables = make_view_tables(
         {"a": table(1, None, 3, 4), "b": table(11, 12, None, 14)}, {"a": table(None, 5, 6)}
     )
-    data = gather(source)
+    data = gather(tables)
     assert [values(rows) for rows in data.views] == [[1, 3, 4, 5, 6], [11, 12, 14]]
     assert data.aligned.tolist() == [[0, 0], [2, 2]]  # individuals 0 and 3, who are in both
     assert len(data.target) == 0
 
 
 def test_labels_of_complete_rows_teach_the_joint_head_and_others_their_view():
-    source = make_source(
+    tables = make_view_tables(
         {"a": table(1, None, 3, 4), "b": table(11, 12, None, 14)},
         {"a": table(None, 5, 6, 7), "b": table(15)},
     )
-    data = gather(source, labels_of([0, 1, 2, -1], a=[0, -1, 2, 1]))
+    data = gather(tables, labels_of([0, 1, 2, -1], a=[0, -1, 2, 1]))
     assert data.target.tolist() == [0, -1]
     assert [values(rows) for rows in data.views] == [[1, 3, 4, 5, 6, 7], [11, 12, 14, 15]]
     assert [rows.tolist() for rows in data.own] == [[1, 4, 5], [1]]
@@ -92,30 +92,30 @@ def test_labels_of_complete_rows_teach_the_joint_head_and_others_their_view():
 
 
 def test_views_with_labels_teach_the_others_where_no_linked_row_has_one():
-    source = make_source({"a": table(1, 2), "b": table(3, 4)}, {"b": table(5, 6)})
-    data = gather(source, labels_of([-1, -1], b=[0, 1]))
+    tables = make_view_tables({"a": table(1, 2), "b": table(3, 4)}, {"b": table(5, 6)})
+    data = gather(tables, labels_of([-1, -1], b=[0, 1]))
     assert data.teachers == [1]
     assert [rows.tolist() for rows in data.own] == [[], [2, 3]]
 
 
 def test_tables_are_not_copied():
     X = table(1, 2, 3)
-    data = gather(make_source({"a": X, "b": table(4, 5, 6)}))
+    data = gather(make_view_tables({"a": X, "b": table(4, 5, 6)}))
     assert data.views[0].tables[0].data is X
 
 
 def test_a_linked_row_that_no_view_has_is_refused():
-    source = make_source({"a": table(1, 2, None, 3), "b": table(4, 5, None, None)})
+    tables = make_view_tables({"a": table(1, 2, None, 3), "b": table(4, 5, None, None)})
     message = "at least one view, but 1 are NaN throughout all of them, the first being row 2"
     for labels in (None, labels_of([0, 1, 2, 0])):
         with pytest.raises(ValueError, match=message):
-            gather(source, labels)
+            gather(tables, labels)
 
 
 def test_a_view_needs_two_rows_that_hold_something():
-    source = make_source({"a": table(1, None, None), "b": table(3, 4, 5)})
+    tables = make_view_tables({"a": table(1, None, None), "b": table(3, 4, 5)})
     with pytest.raises(ValueError, match="'a' to have at least 2 rows with values, but it has 1"):
-        read_source(source, standardize=True, impute=None, device=CPU)
+        scan_views(tables, standardize=True, impute=None, device=CPU)
 
 
 def test_without_linked_rows_every_view_learns_from_its_own_labels():
@@ -144,17 +144,34 @@ def test_fits_without_linked_rows_are_explained(Xs, y, given, match):
 
 
 def test_labels_of_views_without_linked_rows_stay_with_their_rows():
-    source = make_source({}, {"a": table(0, None, 2), "b": table(3, 4)})
-    reading = read_source(source, standardize=False, impute=None, device=CPU)
+    tables = make_view_tables({}, {"a": table(0, None, 2), "b": table(3, 4)})
     labels = Labels(np.array([5, 6]), np.empty(0, np.int64), {"a": np.array([0, 1, 1])})
-    data = gather_rows(source, reading, labels)
+    data = gather(tables, labels)
     assert len(data.aligned) == len(data.target) == 0
     assert [rows.tolist() for rows in data.own] == [[0, 1], []]
     assert [y.tolist() for y in data.own_target] == [[0, 1], []]
 
 
-def test_a_task_holds_no_label_out_unless_told():
-    task = FitInputs(Source(["a", "b"], {}, {}), None, {})
-    assert len(task.held) == 0
-    assert task.validation is None
-    assert task.weigh_classes(None) is None
+def test_by_default_no_label_is_held_out():
+    inputs = FitInputs(ViewTables(["a", "b"], {}, {}), None, {})
+    assert len(inputs.held_out) == 0
+    assert inputs.validation is None
+    assert inputs.weigh_classes(None) is None
+
+
+def test_labels_of_every_view_for_propagation():
+    tables = make_view_tables(
+        {"a": table(1, None, 3, 4), "b": table(11, 12, None, 14)}, {"a": table(None, 5, 6, 7)}
+    )
+    rows = gather(tables, labels_of([0, 1, 2, -1], a=[0, -1, 2, 1]))
+    labels = make_view_labels(rows, np.ones(3))
+    assert [codes.tolist() for codes in labels.codes] == [[0, 2, -1, -1, 2, 1], [0, 1, -1]]
+    assert labels.aligned is rows.aligned
+    assert labels.target.tolist() == rows.target.tolist()
+    assert labels.sources == rows.teachers
+
+
+def test_without_classes_no_row_has_a_label():
+    rows = gather(make_view_tables({"a": table(1, 2), "b": table(3, 4)}))
+    codes = make_view_labels(rows, np.ones(0)).codes
+    assert [c.tolist() for c in codes] == [[-1, -1], [-1, -1]]

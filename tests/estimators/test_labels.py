@@ -11,13 +11,12 @@ from hotview._validation import ViewTable
 from hotview.estimators.labels import (
     Labels,
     check_all_known,
-    deal_out,
     encode_labels,
     hide,
     hold_out,
     number_labels,
     read_labels,
-    show,
+    split_folds,
 )
 
 
@@ -224,69 +223,65 @@ def test_labels_are_left_on_both_sides(share):
         hold_out(make_labels([10, 10], n_unknown=50), share, np.random.default_rng(0))
 
 
-def test_what_is_hidden_can_be_shown_again():
+def test_hidden_labels_are_unknown_and_others_stay():
     labels, rows = make_labels([20, 10], n_unknown=7), np.array([3, 30, 8])
     before = labels.linked.copy()
     hidden = hide(labels, rows)
     assert (hidden.linked[rows] == -1).all()
     others = np.setdiff1d(np.arange(37), rows)
     np.testing.assert_array_equal(hidden.linked[others], before[others])
-    shown = show(hidden, rows, before[rows])
-    np.testing.assert_array_equal(shown.linked, before)
     np.testing.assert_array_equal(labels.linked, before)
-    assert (hidden.linked[rows] == -1).all()
-    for found in (hidden, shown):
-        assert found.unaligned is labels.unaligned
-        assert found.classes is labels.classes
+    assert hidden.unaligned is labels.unaligned
+    assert hidden.classes is labels.classes
 
 
 def test_hiding_nothing_changes_nothing():
     labels, nobody = make_labels([5, 5]), np.empty(0, dtype=np.int64)
     np.testing.assert_array_equal(hide(labels, nobody).linked, labels.linked)
-    np.testing.assert_array_equal(show(labels, nobody, nobody).linked, labels.linked)
 
 
-# dealing out
+# folds
 
 
 @settings(max_examples=100, deadline=None)
 @given(
     counts=st.lists(st.integers(0, 9), min_size=2, max_size=5),
     n_unknown=st.integers(0, 5),
-    n_hands=st.integers(2, 7),
+    n_folds=st.integers(2, 7),
     seed=st.integers(0, 100),
 )
-def test_hands_are_equal_disjoint_and_leave_every_class_a_label(counts, n_unknown, n_hands, seed):
+def test_folds_are_equal_disjoint_and_leave_every_class_a_label(counts, n_unknown, n_folds, seed):
     labels = make_labels(counts, n_unknown, seed)
-    hands = deal_out(labels, n_hands, np.random.default_rng(seed))
-    assert len(hands) == n_hands
-    assert len({len(hand) for hand in hands}) == 1
-    dealt = np.concatenate(hands)
-    assert dealt.dtype == np.int64
-    assert len(set(dealt.tolist())) == len(dealt)
-    assert len(dealt) > sum(n for n in counts if n > 1) - n_hands
-    assert (labels.linked[dealt] >= 0).all()
-    per_class = np.array([np.bincount(labels.linked[h], minlength=len(counts)) for h in hands])
+    folds = split_folds(labels, n_folds, np.random.default_rng(seed))
+    assert len(folds) == n_folds
+    assert len({len(fold) for fold in folds}) == 1
+    rows = np.concatenate(folds)
+    assert rows.dtype == np.int64
+    assert len(set(rows.tolist())) == len(rows)
+    assert len(rows) > sum(n for n in counts if n > 1) - n_folds
+    assert (labels.linked[rows] >= 0).all()
+    per_class = np.array([np.bincount(labels.linked[h], minlength=len(counts)) for h in folds])
     for code, n in enumerate(counts):
-        left = [(hide(labels, hand).linked == code).sum() for hand in hands]
+        left = [(hide(labels, fold).linked == code).sum() for fold in folds]
         assert min(left) > 0 or n == 0
         assert n != 1 or per_class[:, code].sum() == 0  # the only label is never hidden
     assert (per_class.max(axis=0) - per_class.min(axis=0) <= 1).all()
 
 
-def test_the_generator_decides_who_is_dealt_out():
+def test_the_generator_decides_the_folds():
     labels = make_labels([30, 30])
     first, again, other = (
-        [hand.tolist() for hand in deal_out(labels, 3, np.random.default_rng(s))] for s in (0, 0, 1)
+        [fold.tolist() for fold in split_folds(labels, 3, np.random.default_rng(s))]
+        for s in (0, 0, 1)
     )
     assert first == again
     assert first != other
-    assert all(hand == sorted(hand) for hand in first)
+    assert all(fold == sorted(fold) for fold in first)
 
 
-def test_labels_that_are_not_linked_are_not_dealt_out():
+def test_labels_that_are_not_linked_are_in_no_fold():
     labels = Labels(np.arange(2), np.full(6, -1), {"a": np.array([0, 1, 0, 1])})
-    assert [hand.tolist() for hand in deal_out(labels, 3, np.random.default_rng(0))] == [[]] * 3
+    assert [fold.tolist() for fold in split_folds(labels, 3, np.random.default_rng(0))] == [[]] * 3
 
 
 @pytest.mark.parametrize(

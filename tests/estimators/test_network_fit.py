@@ -4,6 +4,7 @@ import hotview as hv
 from hotview import MultiViewClassifier
 from hotview.datasets import make_views
 from hotview.estimators.network_fit import NetworkFit
+from hotview.estimators.randomness import Randomness
 
 DATA = make_views(30, n_views=3, n_columns=4, labeled=0.5, random_state=0)
 SMALL = {"hidden": (6,), "encoder_dim": 3, "n_components": 2, "max_epochs": 1, "device": "cpu"}
@@ -12,8 +13,8 @@ SMALL |= {"n_estimators": 1}
 
 def make_fit(**parameters):
     model = MultiViewClassifier(**{**SMALL, **parameters})
-    (task,) = model._tasks(DATA.linked, DATA.linked_target, unaligned=DATA.views)
-    return NetworkFit(task, null=False)
+    inputs = model._inputs(DATA.linked, DATA.linked_target, unaligned=DATA.views)
+    return NetworkFit(inputs.parameters, inputs.tables, 3, Randomness(0))
 
 
 @pytest.mark.parametrize(
@@ -25,8 +26,8 @@ def make_fit(**parameters):
     ),
     ids=str,
 )
-def test_fits_of_one_kind_may_differ_in_seeds_and_weights(parameters):
-    assert make_fit(**parameters).kind == make_fit(random_state=0).kind
+def test_networks_of_one_group_may_differ_in_seeds_and_weights(parameters):
+    assert make_fit(**parameters).group == make_fit(random_state=0).group
 
 
 def test_weights_of_regularizers_may_differ():
@@ -54,14 +55,5 @@ def test_fits_with_a_coupling_of_the_users_own_are_trained_alone():
     ),
     ids=str,
 )
-def test_all_else_makes_another_kind(parameters):
-    assert make_fit(**parameters).kind != make_fit().kind
-
-
-def test_tables_that_were_read_are_not_read_again():
-    first, second, readings = make_fit(), make_fit(), {}
-    second.source = first.source
-    first.prepare(readings)
-    second.prepare(readings)
-    assert len(readings) == 1
-    assert first.data.views[0] is second.data.views[0]
+def test_all_other_parameters_make_another_group(parameters):
+    assert make_fit(**parameters).group != make_fit().group

@@ -14,27 +14,27 @@ def random_numbers(seed=0):
     return np.random.default_rng(seed)
 
 
-def make_held(n=60, right=(0.9, 0.5, 0.5, 0.7), absent=0.0, seed=0):
+def make_fold(n=60, right=(0.9, 0.5, 0.5, 0.7), absent=0.0, seed=0):
     """Judges, the joint one last, who are right as often as told, and say so with noise."""
     random = random_numbers(seed)
     y = random.integers(N_CLASSES, size=n)
     says = np.stack([np.where(random.random(n) < p, y, random.integers(4, size=n)) for p in right])
-    said = 2 * np.eye(N_CLASSES)[says.T] + 0.3 * random.normal(size=(n, len(right), N_CLASSES))
-    speaks = random.random((n, len(right))) >= absent
-    speaks[:, -1] = speaks[:, :-1].all(axis=1)
-    return OutOfFold(log_softmax(said, axis=2), speaks, y)
+    log_probs = 2 * np.eye(N_CLASSES)[says.T] + 0.3 * random.normal(size=(n, len(right), N_CLASSES))
+    present = random.random((n, len(right))) >= absent
+    present[:, -1] = present[:, :-1].all(axis=1)
+    return OutOfFold(log_softmax(log_probs, axis=2), present, y)
 
 
 def equal_weights(n_views=N_VIEWS):
     joined = np.r_[np.ones(n_views), fusion._JOINT]
-    together = fusion._TOGETHER * joined / joined.sum()
-    return together, np.full(n_views, fusion._ALONE / np.sqrt(n_views))
+    together = fusion._TOTAL * joined / joined.sum()
+    return together, np.full(n_views, fusion._SINGLE / np.sqrt(n_views))
 
 
-def slow_scores(pool, said, speaks):
+def slow_scores(pool, log_probs, present):
     """Row by row, judge by judge."""
     n_views, found = len(pool.partial), []
-    for row, who in zip(said, speaks, strict=True):
+    for row, who in zip(log_probs, present, strict=True):
         total = np.zeros(row.shape[1])
         if len(row) > n_views and who[-1]:  # who judges jointly has all views
             for words, weight, heard in zip(row, pool.complete, who, strict=True):
@@ -48,8 +48,8 @@ def slow_scores(pool, said, speaks):
     return np.array(found)
 
 
-def scores(pool, said, speaks):
-    return pool.scores(torch.from_numpy(said), torch.from_numpy(speaks)).numpy()
+def scores(pool, log_probs, present):
+    return pool.combine(torch.from_numpy(log_probs), torch.from_numpy(present)).numpy()
 
 
 # what a pool says
@@ -58,38 +58,40 @@ def scores(pool, said, speaks):
 @pytest.mark.parametrize("absent", (0.0, 0.5, 1.0))
 @pytest.mark.parametrize("joint", (True, False))
 def test_scores_are_weighted_sums_of_logarithms(absent, joint):
-    pool, held = (
+    pool, fold = (
         LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), 0.7),
-        make_held(absent=absent),
+        make_fold(absent=absent),
     )
-    said, speaks = (held.said, held.speaks) if joint else (held.said[:, :3], held.speaks[:, :3])
-    found = scores(pool, said, speaks)
-    np.testing.assert_allclose(found, slow_scores(pool, said, speaks), rtol=1e-6)
+    log_probs, present = (
+        (fold.log_probs, fold.present) if joint else (fold.log_probs[:, :3], fold.present[:, :3])
+    )
+    found = scores(pool, log_probs, present)
+    np.testing.assert_allclose(found, slow_scores(pool, log_probs, present), rtol=1e-6)
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
 
 
 def test_of_what_nobody_speaks_all_classes_are_alike():
-    pool, held = LogOpinionPool((1.0,) * 4, (1.0,) * 3, 0.5), make_held(5)
-    found = scores(pool, held.said, np.zeros((5, 4), dtype=bool))
+    pool, fold = LogOpinionPool((1.0,) * 4, (1.0,) * 3, 0.5), make_fold(5)
+    found = scores(pool, fold.log_probs, np.zeros((5, 4), dtype=bool))
     np.testing.assert_allclose(found, np.log(1 / N_CLASSES))
 
 
 def test_some_views_may_be_silent_beside_the_joint_judgment():
-    pool, held = LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), 0.7), make_held(5)
-    speaks = np.tile([False, True, False, True], (5, 1))
-    expected = log_softmax(0.2 * held.said[:, 1] + 2 * held.said[:, 3], axis=1)
-    np.testing.assert_allclose(scores(pool, held.said, speaks), expected)
+    pool, fold = LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), 0.7), make_fold(5)
+    present = np.tile([False, True, False, True], (5, 1))
+    expected = log_softmax(0.2 * fold.log_probs[:, 1] + 2 * fold.log_probs[:, 3], axis=1)
+    np.testing.assert_allclose(scores(pool, fold.log_probs, present), expected)
 
 
 def test_whoever_does_not_speak_is_not_heard():
-    pool, held = LogOpinionPool((1.0,) * 4, (1.0,) * 3, 0.5), make_held()
-    speaks = held.speaks.copy()
-    speaks[:, [1, 3]] = False
-    other = held.said.copy()
+    pool, fold = LogOpinionPool((1.0,) * 4, (1.0,) * 3, 0.5), make_fold()
+    present = fold.present.copy()
+    present[:, [1, 3]] = False
+    other = fold.log_probs.copy()
     other[:, [1, 3]] = -100.0 * random_numbers(1).random((60, 2, N_CLASSES))
-    expected = scores(pool, held.said, speaks)
-    np.testing.assert_array_equal(scores(pool, other, speaks), expected)
-    assert not np.allclose(scores(pool, other, held.speaks), expected)
+    expected = scores(pool, fold.log_probs, present)
+    np.testing.assert_array_equal(scores(pool, other, present), expected)
+    assert not np.allclose(scores(pool, other, fold.present), expected)
 
 
 # how it is found
@@ -97,8 +99,8 @@ def test_whoever_does_not_speak_is_not_heard():
 
 def test_without_labels_weights_are_equal():
     complete, partial = equal_weights()
-    for held in ([], [make_held(0)], [make_held(0), make_held(0)]):
-        pool = fit_pool(held, N_VIEWS, random_numbers())
+    for fold in ([], [make_fold(0)], [make_fold(0), make_fold(0)]):
+        pool = fit_pool(fold, N_VIEWS, random_numbers())
         np.testing.assert_allclose(pool.complete, complete)
         np.testing.assert_allclose(pool.partial, partial)
         assert pool.power == fusion._POWER
@@ -113,22 +115,22 @@ def test_equal_weights_are_worth_as_much_however_many_views_there_are(n):
 
 
 def test_weights_of_all_judges_are_what_another_solver_finds():
-    held, (equal, _) = make_held(), equal_weights()
+    fold, (equal, _) = make_fold(), equal_weights()
     rows = np.arange(60)
 
     def loss(x):  # labels, and a normal prior of the logarithms
-        z = np.tensordot(held.said, np.exp(x), axes=(1, 0))
+        z = np.tensordot(fold.log_probs, np.exp(x), axes=(1, 0))
         prior = 0.5 * ((x - np.log(equal)) ** 2).sum()
-        return prior - log_softmax(z, axis=1)[rows, held.target].sum()
+        return prior - log_softmax(z, axis=1)[rows, fold.target].sum()
 
     options = {"xatol": 1e-8, "fatol": 1e-10, "maxiter": 10_000, "maxfev": 10_000}
     best = minimize(loss, np.zeros(4), method="Nelder-Mead", options=options)
-    pool = fit_pool([held], N_VIEWS, random_numbers())
+    pool = fit_pool([fold], N_VIEWS, random_numbers())
     np.testing.assert_allclose(pool.complete, np.exp(best.x), rtol=1e-3)
     assert pool.complete[0] > 1.5 * max(pool.complete[1:3])
 
 
-def losses_of(held, monkeypatch):
+def losses_of(fold, monkeypatch):
     """What `fit_pool` minimizes: by all judges, and by some of the views."""
     found = []
 
@@ -137,12 +139,12 @@ def losses_of(held, monkeypatch):
         return minimize(loss, start, **options)
 
     monkeypatch.setattr(fusion, "minimize", look)
-    fit_pool([held], N_VIEWS, random_numbers())
+    fit_pool([fold], N_VIEWS, random_numbers())
     return found
 
 
 def test_gradients_are_right(monkeypatch):
-    complete, partial = losses_of(make_held(absent=0.2), monkeypatch)
+    complete, partial = losses_of(make_fold(absent=0.2), monkeypatch)
     for seed in range(5):
         for loss, start in (complete, partial):
             x = start + random_numbers(seed).normal(size=len(start)) / 2
@@ -161,8 +163,8 @@ def test_gradients_are_right(monkeypatch):
 
 
 def test_the_minimum_is_flat(monkeypatch):
-    held = make_held(absent=0.2)
-    for loss, start in losses_of(held, monkeypatch):
+    fold = make_fold(absent=0.2)
+    for loss, start in losses_of(fold, monkeypatch):
         at = minimize(loss, start, jac=True, method="L-BFGS-B")
         assert at.success
         assert np.abs(loss(at.x)[1]).max() < 1e-2
@@ -170,16 +172,16 @@ def test_the_minimum_is_flat(monkeypatch):
 
 
 def test_a_row_counts_once_however_often_views_are_taken_away(monkeypatch):
-    held, said = make_held(), []
+    fold, log_probs = make_fold(), []
     for n in (4, 64):
         monkeypatch.setattr(fusion, "_N_SUBSETS", n)
-        said.append(fit_pool([held], N_VIEWS, random_numbers()))
-    np.testing.assert_allclose(said[0].partial, said[1].partial, rtol=0.2)
-    assert said[0].complete == said[1].complete
+        log_probs.append(fit_pool([fold], N_VIEWS, random_numbers()))
+    np.testing.assert_allclose(log_probs[0].partial, log_probs[1].partial, rtol=0.2)
+    assert log_probs[0].complete == log_probs[1].complete
 
 
 def test_who_is_right_counts_more_and_who_guesses_less():
-    pool = fit_pool([make_held(300, (0.95, 0.6, 0.0, 0.6))], N_VIEWS, random_numbers())
+    pool = fit_pool([make_fold(300, (0.95, 0.6, 0.0, 0.6))], N_VIEWS, random_numbers())
     complete, partial = equal_weights()
     assert pool.complete[0] > pool.complete[1] > pool.complete[2]
     assert pool.partial[0] > pool.partial[1] > pool.partial[2]
@@ -191,7 +193,7 @@ def test_who_is_right_counts_more_and_who_guesses_less():
 def test_few_labels_leave_weights_nearly_equal():
     equal = np.log(equal_weights()[0])
     off = [
-        np.abs(np.log(fit_pool([make_held(n)], N_VIEWS, random_numbers()).complete) - equal).max()
+        np.abs(np.log(fit_pool([make_fold(n)], N_VIEWS, random_numbers()).complete) - equal).max()
         for n in (1, 8, 500)
     ]
     assert off[0] < 0.5
@@ -199,66 +201,66 @@ def test_few_labels_leave_weights_nearly_equal():
 
 
 def test_replicas_are_put_together():
-    held = make_held()
-    parts = [OutOfFold(held.said[i::2], held.speaks[i::2], held.target[i::2]) for i in (0, 1)]
-    one = fit_pool([held], N_VIEWS, random_numbers()).complete
+    fold = make_fold()
+    parts = [OutOfFold(fold.log_probs[i::2], fold.present[i::2], fold.target[i::2]) for i in (0, 1)]
+    one = fit_pool([fold], N_VIEWS, random_numbers()).complete
     two = fit_pool(parts, N_VIEWS, random_numbers()).complete
     np.testing.assert_allclose(two, one, rtol=1e-3)
 
 
 def test_numbers_of_rows_views_and_classes_do_not_matter():
-    held = make_held()
-    expected = fit_pool([held], N_VIEWS, random_numbers())
+    fold = make_fold()
+    expected = fit_pool([fold], N_VIEWS, random_numbers())
     order, views, classes = random_numbers(1).permutation(60), [2, 0, 1, 3], [1, 3, 0, 2]
-    rows = OutOfFold(held.said[order], held.speaks[order], held.target[order])
+    rows = OutOfFold(fold.log_probs[order], fold.present[order], fold.target[order])
     np.testing.assert_allclose(
         fit_pool([rows], N_VIEWS, random_numbers()).complete, expected.complete, rtol=1e-3
     )
-    turned = OutOfFold(held.said[:, views], held.speaks[:, views], held.target)
+    turned = OutOfFold(fold.log_probs[:, views], fold.present[:, views], fold.target)
     np.testing.assert_allclose(
         fit_pool([turned], N_VIEWS, random_numbers()).complete,
         np.array(expected.complete)[views],
         rtol=1e-3,
     )
-    named = OutOfFold(held.said[:, :, classes], held.speaks, np.argsort(classes)[held.target])
+    named = OutOfFold(fold.log_probs[:, :, classes], fold.present, np.argsort(classes)[fold.target])
     found = fit_pool([named], N_VIEWS, random_numbers())
     np.testing.assert_allclose(found.complete, expected.complete, rtol=1e-3)
     np.testing.assert_allclose(found.partial, expected.partial, rtol=1e-3)
 
 
 def test_where_nobody_judges_jointly_the_views_are_weighed():
-    held = make_held()
-    held.speaks[:, -1] = False
-    pool = fit_pool([held], N_VIEWS, random_numbers())
+    fold = make_fold()
+    fold.present[:, -1] = False
+    pool = fit_pool([fold], N_VIEWS, random_numbers())
     np.testing.assert_allclose(pool.complete, equal_weights()[0])
     assert pool.partial[0] > max(pool.partial[1:])
 
 
 def test_rows_of_which_nobody_speaks_change_nothing():
-    held = make_held()
-    silent = OutOfFold(held.said[:10], np.zeros((10, 4), dtype=bool), held.target[:10])
-    one, two = (fit_pool(h, N_VIEWS, random_numbers()) for h in ([held], [held, silent]))
+    fold = make_fold()
+    silent = OutOfFold(fold.log_probs[:10], np.zeros((10, 4), dtype=bool), fold.target[:10])
+    one, two = (fit_pool(h, N_VIEWS, random_numbers()) for h in ([fold], [fold, silent]))
     np.testing.assert_allclose(two.complete, one.complete, rtol=1e-6)
     assert np.isfinite(two.partial).all()
 
 
 def test_scores_that_are_not_probabilities_are_made_such():
-    held = make_held()
-    shifted = OutOfFold(held.said + 5.0, held.speaks, held.target)
-    one, two = (fit_pool([h], N_VIEWS, random_numbers()) for h in (held, shifted))
+    fold = make_fold()
+    shifted = OutOfFold(fold.log_probs + 5.0, fold.present, fold.target)
+    one, two = (fit_pool([h], N_VIEWS, random_numbers()) for h in (fold, shifted))
     np.testing.assert_allclose(two.complete, one.complete, rtol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_labels_held_out_become_more_probable_than_with_equal_weights(seed):
-    train, test = make_held(200, seed=seed), make_held(1000, seed=seed + 10)
+    train, test = make_fold(200, seed=seed), make_fold(1000, seed=seed + 10)
     pool, equal = fit_pool([train], N_VIEWS, random_numbers()), fit_pool([], N_VIEWS, None)
 
-    def loss(pool, speaks):
-        return -scores(pool, test.said, speaks)[np.arange(1000), test.target].mean()
+    def loss(pool, present):
+        return -scores(pool, test.log_probs, present)[np.arange(1000), test.target].mean()
 
-    assert loss(pool, test.speaks) < loss(equal, test.speaks)
-    some = test.speaks & (random_numbers(seed).random((1000, 4)) < 0.5)
+    assert loss(pool, test.present) < loss(equal, test.present)
+    some = test.present & (random_numbers(seed).random((1000, 4)) < 0.5)
     assert loss(pool, some) < loss(equal, some)
 
 
@@ -266,16 +268,16 @@ def test_labels_held_out_become_more_probable_than_with_equal_weights(seed):
 
 
 def test_every_row_keeps_some_of_its_views_and_gets_none():
-    speaks = random_numbers().random((200, 5)) < 0.6
-    some = fusion._take_away(speaks, random_numbers(1))
-    several = np.repeat(speaks, 8, axis=0)
+    present = random_numbers().random((200, 5)) < 0.6
+    some = fusion._random_subsets(present, random_numbers(1))
+    several = np.repeat(present, 8, axis=0)
     assert some.shape == (1600, 5)
     assert not (some & ~several).any()
     np.testing.assert_array_equal(some.any(axis=1), several.any(axis=1))
 
 
 def test_any_number_of_views_is_alike_often_and_every_view_too():
-    some = fusion._take_away(np.ones((1000, 5), dtype=bool), random_numbers())
+    some = fusion._random_subsets(np.ones((1000, 5), dtype=bool), random_numbers())
     counts = np.bincount(some.sum(axis=1), minlength=6)
     assert counts[0] == 0
     np.testing.assert_allclose(counts[1:] / len(some), 0.2, atol=0.03)

@@ -4,13 +4,19 @@ from sklearn.neighbors import NearestNeighbors
 
 from hotview.semisupervised import label_transfer
 from hotview.semisupervised.label_transfer import anchor_profiles, source_weights, transfer_scores
-from hotview.semisupervised.propagation import make_graph, normalize_by_class_mass, spread
+from hotview.semisupervised.propagation import (
+    normalize_by_class_mass,
+    normalized_adjacency,
+    propagate,
+)
 
 N_CLASSES = 4
 
 
 def graph(X, k=8):
-    return make_graph(NearestNeighbors(n_neighbors=k).fit(X).kneighbors(return_distance=False))
+    return normalized_adjacency(
+        NearestNeighbors(n_neighbors=k).fit(X).kneighbors(return_distance=False)
+    )
 
 
 def make_pair(n=120, seed=0, classes=None, gap=6.0, columns=(6, 9), n_linked=8):
@@ -117,7 +123,7 @@ def test_it_is_no_worse_than_propagation_where_the_teacher_is_often_wrong(seed):
     y = np.where(wrong, random.integers(N_CLASSES, size=200), y)
     seeds = np.zeros((200, N_CLASSES))
     seeds[linked[:, 1], y[linked[:, 0]]] = 1
-    plain = normalize_by_class_mass(spread(graphs[1], seeds), np.maximum(seeds.sum(axis=0), 1))
+    plain = normalize_by_class_mass(propagate(graphs[1], seeds), np.maximum(seeds.sum(axis=0), 1))
     assert accuracy(run(graphs, soft(y), linked), truth) >= accuracy(plain, truth) - 0.02
 
 
@@ -179,7 +185,7 @@ def test_the_transport_follows_profiles_and_holds_shares_loosely():
 @pytest.mark.parametrize("hold", (0.0, 0.5, 0.8, 1.0))
 def test_factors_draw_column_sums_toward_shares(monkeypatch, hold):
     """The optimum of the relaxed problem: log factors are h / (1 − h) times the log shortfall."""
-    monkeypatch.setattr(label_transfer, "_HOLD", hold)
+    monkeypatch.setattr(label_transfer, "_RELAXATION", hold)
     monkeypatch.setattr(label_transfer, "_SCALINGS", 500)
     kernel = np.random.default_rng(0).random((50, 3)) * [1.0, 5.0, 1.0]
     shares = np.array([0.5, 0.2, 0.3])
@@ -189,16 +195,16 @@ def test_factors_draw_column_sums_toward_shares(monkeypatch, hold):
     np.testing.assert_allclose(factors ** (1 - hold), (shares / column) ** hold, rtol=1e-6)
 
 
-# teachers
+# sources
 
 
 def weights(pairs, seed=0):
-    teachers, pupils, linked = [], [], []
+    sources, targets, linked = [], [], []
     for (S, R), pair in pairs:
-        teachers.append(anchor_profiles(S, pair[:, 0]))
-        pupils.append(anchor_profiles(R, pair[:, 1]))
+        sources.append(anchor_profiles(S, pair[:, 0]))
+        targets.append(anchor_profiles(R, pair[:, 1]))
         linked.append(pair)
-    return source_weights(teachers, pupils, linked, random=np.random.default_rng(seed))
+    return source_weights(sources, targets, linked, random=np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,36 +1,37 @@
-"""What both estimators share: what a fit leaves behind, and `transform`."""
+"""Base class of the estimators: fitted attributes, `transform` and `save`."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-import hotview
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_choice, check_known_tables
-from hotview.estimators.checkpointing import begin_fit, check_same_fit, explained_loss
-from hotview.estimators.distributed_checks import check_same_everywhere
-from hotview.estimators.fit import fit_views
+from hotview.estimators.checkpointing import (
+    begin_fit,
+    check_same_everywhere,
+    check_same_fit,
+    explained_loss,
+)
+from hotview.estimators.diagnostics import describe_training
+from hotview.estimators.fit import EnsembleFit, fit_views
 from hotview.estimators.inference import encode_rows
-from hotview.estimators.inputs import FitInputs, FitResult
-from hotview.estimators.output_containers import CONTAINERS, output_container, wrap_rows
+from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import (
     check_nested,
     check_parameters,
     pick_processes,
     with_specifications,
 )
-from hotview.estimators.provenance import describe_training
-from hotview.estimators.randomness import replica_states
 from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
@@ -40,22 +41,13 @@ from hotview.training.history import History
 from hotview.training.rows import ViewRows
 from hotview.training.view_plan import ViewPlan, average_plans, match_columns
 
-__all__ = ["MultiViewEstimator"]
+__all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
 
-
-class _Unsplittable:
-    """Stands where scikit-learn looks before it splits X: it would split views, not rows."""
-
-    def __bool__(self) -> bool:
-        raise ValueError(
-            "Expected one table whose rows can be split, but scikit-learn would split the list of "
-            "views. Use cross_validate or GridSearch of hotview.model_selection, which split the "
-            "rows of all views alike, or put the views side by side with hotview.StackedViews."
-        )
+CONTAINERS = ("default", "pandas", "polars")
 
 
 class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
-    """Base of the estimators."""
+    """Base class of the encoder and the classifier."""
 
     coupling: Any
     impute: str | None
@@ -78,11 +70,12 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     trained_on_: dict[str, Any]
     fit_warnings_: list[str]
     metadata_: dict[str, Any]
+    _columns: dict[str, ColumnScaler]
+    _shapes: dict[str, tuple[int, tuple[str, ...] | None]]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        tags.input_tags.pairwise = _Unsplittable()
         return tags
 
     def set_params(self, **params: Any) -> Any:
@@ -102,17 +95,8 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return super().set_params(**params)
 
     @abstractmethod
-    def _tasks(self, *args: Any, **arguments: Any) -> list[FitInputs]:
-        """Check what `fit` got; return what to train, one task per replica."""
-
-    def _per_replica(self, task: FitInputs) -> list[FitInputs]:
-        """The same fit with the random state of every replica."""
-        parameters = task.parameters
-        states = replica_states(parameters["random_state"], parameters["n_estimators"])
-        return [
-            replace(task, parameters={**parameters, "random_state": state}, replica=r)
-            for r, state in enumerate(states)
-        ]
+    def _inputs(self, *args: Any, **arguments: Any) -> FitInputs:
+        """Validate what `fit` was passed."""
 
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
         start = time.perf_counter()
@@ -122,47 +106,47 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             checkpoint, parameters = begin_fit(given, resume=resume, ranks=ranks)
             if checkpoint is not None:
                 start -= checkpoint.seconds
-            tasks = self._tasks(**arguments, parameters=parameters)
-            check_same_everywhere(tasks[0], ranks)
-            ranks.on_rank_zero(lambda: check_same_fit(checkpoint, tasks))
-            found = fit_views(tasks, checkpoint=checkpoint, ranks=ranks)
-            self._keep(tasks, found, start)
+            inputs = self._inputs(**arguments, parameters=parameters)
+            check_same_everywhere(inputs, ranks)
+            ranks.on_rank_zero(lambda: check_same_fit(checkpoint, inputs))
+            (fit,) = fit_views([inputs], checkpoint=checkpoint, ranks=ranks)
+            self._set_fitted(fit, start)
 
     def _parameters(self) -> dict[str, Any]:
-        """The parameters, checked."""
+        """The validated parameters."""
         parameters: dict[str, Any] = self.get_params(deep=False)
         check_parameters(parameters)
         return with_specifications(parameters, self._regularizer_weight)
 
-    def _keep(self, tasks: Sequence[FitInputs], found: Sequence[FitResult], start: float) -> None:
+    def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
         """Set the attributes of a fit that began at `start`."""
-        source, fitted = tasks[0].source, found[0]
-        tables = {name: source.tables(name)[0] for name in source.names}
-        self.view_names_ = list(source.names)
-        self.n_views_ = len(source.names)
-        self.n_features_per_view_ = {name: table.n_columns for name, table in tables.items()}
-        self.networks_ = [one.network for one in found]
-        self.histories_ = [one.history for one in found]
+        tables, members = fit.inputs.tables, fit.members
+        self.view_names_ = list(tables.names)
+        self.n_views_ = len(tables.names)
+        self._shapes = tables.shapes
+        self.n_features_per_view_ = {name: n for name, (n, _) in tables.shapes.items()}
+        trainings = [member.network_fit.training for member in members]
+        self.networks_ = [training.network for training in trainings]
+        self.histories_ = [training.history for training in trainings]
         self.network_, self.history_ = self.networks_[0], self.histories_[0]
-        self.batch_size_ = fitted.batch_size
-        self._keep_plans([one.plan for one in found if one.plan is not None])
-        self.references_ = _references([one.coupling for one in found], self.plans_)
-        self._shapes = {name: (table.n_columns, table.columns) for name, table in tables.items()}
-        self._columns: dict[str, ColumnScaler] = fitted.columns
-        self.fit_warnings_ = list(dict.fromkeys(remark for one in found for remark in one.remarks))
+        self.batch_size_ = trainings[0].sampler.batch_size
+        self._set_plans([member.plan for member in members if member.plan is not None])
+        couplings = [training.objective.coupling for training in trainings]
+        self.references_ = _references(couplings, self.plans_)
+        self._columns = {name: scan.scaler for name, scan in fit.shared.scans.items()}
+        self.fit_warnings_ = list(fit.warnings.texts)
         self.metadata_ = {}
         seconds = time.perf_counter() - start
-        self.trained_on_ = describe_training(tasks[0], seconds, self._device)
+        self.trained_on_ = describe_training(fit.inputs, seconds, self._device)
 
-    def _keep_plans(self, plans: list[ViewPlan]) -> None:
+    def _set_plans(self, plans: list[ViewPlan]) -> None:
         self.plans_ = plans or None
         self.plan_ = average_plans(plans) if plans else None
-        self.view_labels_ = None if self.plan_ is None else self._group_views(self.plan_)
-
-    def _group_views(self, plan: ViewPlan) -> IntArray:
-        n_groups = min(as_coupling(self.coupling).n_groups, self.n_views_)
-        labels: IntArray = plan.view_labels(n_groups if plan.pairwise else None).labels
-        return labels
+        self.view_labels_ = None
+        if self.plan_ is not None:
+            n_groups = min(as_coupling(self.coupling).n_groups, self.n_views_)
+            groups = self.plan_.view_labels(n_groups if self.plan_.pairwise else None)
+            self.view_labels_ = groups.labels
 
     def transform(self, Xs: Views, space: str = "features") -> Any:
         """Encode rows of any of the views.
@@ -171,18 +155,19 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         Xs : dict, list or tuple of 2-D array-likes
             Views as at `fit`; rows need not be aligned. A dict may leave views out or hold None
-            for them; a list holds None for what is absent.
+            for them; a list holds None for absent views.
         space : {"features", "common"}, default="features"
             Each view's own features f_s(x), or their image U_s f_s(x) in the common space.
 
         Returns
         -------
         dict or list
-            Float32 features of every view, held in what the view came in: a pandas frame has the
-            same index, a tensor is on the same device, an AnnData gives a pandas frame with its
-            names of cells; sparse matrices and lists give arrays. `set_output` asks for another
-            container. None where None came, and NaN in rows that are NaN throughout. Features of
-            several replicas are side by side.
+            Float32 features of every view: ``encoder_dim`` columns, or ``n_components`` with
+            ``space="common"``, times ``n_estimators``, those of the ensemble members side by side.
+            They are in the container of the input: a pandas frame has the same index, a tensor is
+            on the same device, an AnnData gives a pandas frame with its names of cells; sparse
+            matrices and lists give arrays. `set_output` chooses another container. None for
+            views that are None, and NaN in rows that are NaN throughout.
         """
         tables = self._check(Xs)
         check_choice("space", space, ("features", "common"))
@@ -216,7 +201,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         input_features : object, default=None
-            Not used; it is there for scikit-learn.
+            Ignored; part of scikit-learn's interface.
 
         Returns
         -------
@@ -235,9 +220,9 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         transform : {"default", "pandas", "polars"} or None, default=None
-            ``"default"`` returns every view in the container that it came in, whatever
-            scikit-learn's ``transform_output`` is; the others make data frames of all. None
-            changes nothing.
+            ``"default"`` returns every view in the container of the input, whatever
+            scikit-learn's ``transform_output`` is; the others return data frames. None changes
+            nothing.
 
         Returns
         -------
@@ -262,8 +247,9 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Path
             Where it is.
         """
-        saved: Path = hotview.save(self, path)
-        return saved
+        from hotview.persistence.models import save_model  # which imports the estimators
+
+        return save_model(self, path)
 
     def _feature_names(self, view: str, space: str) -> list[str]:
         s = self.view_names_.index(view)
@@ -279,7 +265,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return wrap_rows(output_container(self), Y, self._feature_names(name, space), table)
 
     def _check(self, Xs: Views) -> dict[str, ViewTable]:
-        """Views that come after `fit`, checked against those of then."""
+        """Validate views against those of `fit`."""
         check_is_fitted(self)
         tables = check_known_tables(Xs, self.view_names_, self._shapes)
         for name, table in tables.items():
@@ -299,10 +285,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None) -> Array | None:
-    """The learned clouds, with a first dimension for the replicas where there are several.
-
-    These are in the order in which the mean plan has its columns.
-    """
+    """The learned references; with several members those of each, in the order of the mean plan."""
     clouds = [
         coupling.references.detach().cpu().numpy()
         for coupling in couplings
@@ -314,3 +297,47 @@ def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None)
         return clouds[0]
     orders = [match_columns(plan, plans[0]) for plan in plans]
     return np.stack([cloud[order] for cloud, order in zip(clouds, orders, strict=True)])
+
+
+def output_container(estimator: Any) -> str:
+    """Container of `transform`: that of the estimator, else of scikit-learn's configuration."""
+    own = getattr(estimator, "_sklearn_output_config", {}).get("transform")
+    return check_choice("transform_output", own or get_config()["transform_output"], CONTAINERS)
+
+
+def wrap_rows(container: str, X: Array, names: list[str], table: ViewTable) -> Any:
+    """Rows in a container, by default in that of the input.
+
+    A pandas frame keeps the index of the input. An AnnData, which could not hold features without
+    its genes, becomes a pandas frame with its names of cells.
+
+    Parameters
+    ----------
+    container : {"default", "pandas", "polars"}
+        The container.
+    X : ndarray
+        The rows.
+    names : list of str
+        Names of their columns.
+    table : ViewTable
+        The input.
+
+    Returns
+    -------
+    object
+        Arrays for arrays, sparse matrices and lists.
+    """
+    container = table.container if container == "default" else container
+    if container in ("pandas", "anndata"):
+        import pandas as pd
+
+        return pd.DataFrame(X, index=table.index, columns=names, copy=False)
+    if container == "polars":
+        import polars as pl
+
+        return pl.DataFrame(X, schema=names)
+    if container == "pyarrow":
+        import pyarrow as pa
+
+        return pa.table(dict(zip(names, X.T, strict=True)))
+    return torch.from_numpy(X).to(table.device) if container == "torch" else X

@@ -1,4 +1,4 @@
-"""Many fits at once: what each alone would find, in less time."""
+"""Fits of several estimators in one training, with the same results in less time."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def fit_batched(
 ) -> None:
     """Fit estimators, each on its own data, as their own ``fit(**arguments)`` would.
 
-    Those of equal shape and equal parameters (but for the random state and the weights of the
-    coupling, of the views and of the constraint) are trained in one set of tensors, on a GPU as one
-    CUDA graph.
+    Networks of equal shape and equal parameters, except for the random state and the weights of the
+    coupling, the view regularizer and the constraint, are trained in one set of tensors, on a GPU
+    as one CUDA graph.
 
     Parameters
     ----------
     fits : sequence of (estimator, dict of str to object)
-        Estimators, and what their `fit` takes; checkpoints are refused.
+        Estimators, and the arguments of their `fit`; they must not have checkpoints.
     null : bool, default=True
-        Whether plans get a null to be read against, which takes as long as a small training.
+        Whether plans get a permutation null, which takes as long as a small training.
     training : context manager or None, default=None
-        Entered while networks are trained, not while tables are read and plans are found.
+        Entered while networks are trained, not while tables are read and plans are computed.
 
     Examples
     --------
@@ -56,8 +56,7 @@ def fit_batched(
             "Expected estimators with devices=None, because these fits are trained together in "
             "this process, but some start others. Set devices=None, or fit them one by one."
         )
-    tasks = [estimator._tasks(**arguments) for estimator, arguments in fits]
-    every = [task for several in tasks for task in several]
-    found = iter(fit_views(every, null=null, training=training))
-    for (estimator, _), several in zip(fits, tasks, strict=True):
-        estimator._keep(several, [next(found) for _ in several], start)
+    inputs = [estimator._inputs(**arguments) for estimator, arguments in fits]
+    fitted = fit_views(inputs, null=null, training=training)
+    for (estimator, _), fit in zip(fits, fitted, strict=True):
+        estimator._set_fitted(fit, start)

@@ -1,9 +1,9 @@
-"""Fits that can be stopped and gone on with."""
+"""Resumed and distributed fits: seeds, checkpoints, and checks that the inputs are the same."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,47 +14,54 @@ from hotview._files import check_output_path
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation import ViewTable
-from hotview.estimators.inputs import FitInputs, Validation
-from hotview.estimators.labels import Labels
+from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import encoders_of, pick_device
 from hotview.estimators.randomness import entropy_of
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
 from hotview.training.column_scaler import chunks
 from hotview.training.process_group import ProcessGroup, ProcessLostError
 
-__all__ = ["begin_fit", "check_same_fit", "explained_loss", "open_checkpoint"]
+__all__ = [
+    "begin_fit",
+    "check_same_everywhere",
+    "check_same_fit",
+    "explained_loss",
+    "open_checkpoint",
+]
 
-#: parameters that may be others when a fit goes on, or are looked at in another way
+#: parameters that may change when a fit is resumed, or are compared in another way
 _FREE = ("max_epochs", "verbose", "callbacks", "checkpoint", "checkpoint_every")
-_PLACE = ("devices",)  # where it goes on is free, too
+_PLACE = ("devices",)  # the processes of a resumed fit are free as well
 _SPECIAL = ("random_state", "device", "encoders")
+#: parameters that the first process sends to the others, or that only it uses
+_FIRST = ("random_state", "device", "verbose", "callbacks", "checkpoint", "encoders")
+_N_COMPARED = 64  # rows of every table that are compared between processes
 
 
 def begin_fit(
     parameters: Mapping[str, Any], *, resume: bool, ranks: ProcessGroup
 ) -> tuple[Checkpoint | None, dict[str, Any]]:
-    """The checkpoint of a fit, in the first of its processes, and parameters that all agree on.
+    """Open the checkpoint of a fit, and make the parameters equal in all its processes.
 
     Parameters
     ----------
     parameters : dict of str to object
-        The estimator's.
+        The estimator's parameters.
     resume : bool
-        Whether to go on.
+        Whether to resume.
     ranks : ProcessGroup
         The processes.
 
     Returns
     -------
     checkpoint : Checkpoint or None
-        As of `open_checkpoint`; None in all other processes.
+        As of `open_checkpoint`; None in all processes but the first.
     parameters : dict of str to object
-        The same, with the seed where processes or a checkpoint must know it, and the process's own
-        device.
+        The same, with a seed where processes or a checkpoint need it, and the process's own device.
     """
     opened: list[Checkpoint | None] = [None]
 
-    def open_it() -> int | None:
+    def open_and_seed() -> int | None:
         opened[0] = open_checkpoint(parameters, resume=resume)
         if opened[0] is not None:
             seed: int = opened[0].facts["seed"]
@@ -62,12 +69,12 @@ def begin_fit(
         return _draw_seed(parameters["random_state"]) if ranks.is_distributed else None
 
     if not ranks.is_rank_zero:
-        entropy_of(parameters["random_state"])  # a generator moves on in all of them
-    seed = ranks.on_rank_zero(open_it)
-    told: dict[str, Any] = {} if seed is None else {"random_state": seed}
+        entropy_of(parameters["random_state"])  # so that a generator advances in all of them
+    seed = ranks.on_rank_zero(open_and_seed)
+    changes: dict[str, Any] = {} if seed is None else {"random_state": seed}
     if ranks.device is not None:
-        told["device"] = ranks.device
-    return opened[0], {**parameters, **told}
+        changes["device"] = ranks.device
+    return opened[0], {**parameters, **changes}
 
 
 def _draw_seed(random_state: Any) -> int:
@@ -77,7 +84,7 @@ def _draw_seed(random_state: Any) -> int:
 
 @contextmanager
 def explained_loss(path: Any) -> Iterator[None]:
-    """Where a process is lost, say what the checkpoint of the fit holds, if it has one."""
+    """Add to the error of a lost process what the checkpoint of the fit holds, if it has one."""
     try:
         yield
     except ProcessLostError as error:
@@ -97,19 +104,19 @@ def _what_is_left(path: Any) -> str:
 
 
 def open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoint | None:
-    """The checkpoint of a fit: a new one, or, to go on, that of before if there is one.
+    """Open the checkpoint of a fit: a new one, or, to resume, the existing one.
 
     Parameters
     ----------
     parameters : dict of str to object
-        The estimator's.
+        The estimator's parameters.
     resume : bool
-        Whether to go on.
+        Whether to resume.
 
     Returns
     -------
     Checkpoint or None
-        Its facts tell the seed; None where no checkpoint is wanted.
+        Its facts include the seed; None without the parameter `checkpoint`.
     """
     if not isinstance(resume, bool | np.bool_):
         raise TypeError(f"Expected resume to be True or False, but it is {resume!r}.")
@@ -129,41 +136,42 @@ def open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoin
     return Checkpoint(path, {"seed": _draw_seed(seed)})
 
 
-def _seed(found: Checkpoint) -> int:
-    seed = found.facts.get("seed")
+def _seed(checkpoint: Checkpoint) -> int:
+    seed = checkpoint.facts.get("seed")
     if type(seed) is not int or seed < 0:
         raise ValueError(
-            f"Expected {found.path} to tell the seed of its fit, but it tells {seed!r}. Delete it "
-            "to begin anew."
+            f"Expected {checkpoint.path} to hold the seed of its fit, but it holds {seed!r}. "
+            "Delete it to start from the beginning."
         )
     return seed
 
 
-def check_same_fit(checkpoint: Checkpoint | None, tasks: Sequence[FitInputs]) -> None:
-    """Refuse a checkpoint of other data or parameters; let a new one know what it is of.
+def check_same_fit(checkpoint: Checkpoint | None, inputs: FitInputs) -> None:
+    """Raise an error if a checkpoint is of other data or parameters; record those of a new one.
 
-    Every value of every table counts, and every label; of encoders of one's own, the names and
+    All values of all tables and all labels are compared; of the user's own encoders, the names and
     shapes of their tensors.
 
     Parameters
     ----------
     checkpoint : Checkpoint or None
         From `open_checkpoint`.
-    tasks : sequence of FitInputs
-        What is to be fitted.
+    inputs : FitInputs
+        The inputs of the fit.
     """
     if checkpoint is None:
         return
-    now = _fingerprint(tasks)
+    now = _fingerprint(inputs)
     then = checkpoint.facts.setdefault("fingerprint", now)
     if then == now:
         return
     known = then if isinstance(then, dict) else {}
-    differ = [
-        _difference(what, known.get(what), now.get(what))
-        for what in {**known, **now}
-        if known.get(what) != now.get(what)
-    ]
+    differ = []
+    for name in {**known, **now}:
+        before, after = str(known.get(name)), str(now.get(name))
+        if before != after:
+            values = f" ({before[:80]} then, {after[:80]} now)"
+            differ.append(name + values * name.startswith("parameter"))
     raise ParameterError(
         f"Expected {checkpoint.path} to be of a fit with the same data and parameters, but these "
         f"differ: {'; '.join(differ)}. ",
@@ -172,51 +180,46 @@ def check_same_fit(checkpoint: Checkpoint | None, tasks: Sequence[FitInputs]) ->
     )
 
 
-def _difference(what: str, then: Any, now: Any) -> str:
-    if not what.startswith("parameter"):
-        return what
-    return f"{what} ({str(then)[:80]} then, {str(now)[:80]} now)"
-
-
-def _fingerprint(tasks: Sequence[FitInputs]) -> dict[str, str]:
-    task = tasks[0]
-    parameters, source = task.parameters, task.source
-    told = {
-        f"parameter {name}": repr(value)
-        for name, value in parameters.items()
-        if name not in (*_FREE, *_PLACE, *_SPECIAL)
-    }
-    told["parameter random_state"] = repr(parameters["random_state"])
-    told["parameter device"] = pick_device(parameters["device"]).type
-    told["parameter encoders"] = _describe_encoders(parameters["encoders"], source.names)
-    told["names of the views"] = repr(source.names)
-    for kind, tables in (("linked", source.linked), ("unaligned", source.unaligned)):
-        told |= {f"{kind} rows of view {name!r}": _hash_table(t) for name, t in tables.items()}
-    if task.labels is not None:
-        told |= _describe_labels(task.labels)
-    if task.validation is not None:
-        told["validation"] = _hash_validation(task.validation)
-    return told
-
-
-def _describe_encoders(encoders: Any, names: Sequence[str]) -> str:
-    return repr(
+def _fingerprint(inputs: FitInputs) -> dict[str, str]:
+    """Hashes of all inputs of a fit, by name."""
+    parameters, names = inputs.parameters, inputs.tables.names
+    fingerprint = _describe(inputs, (*_FREE, *_PLACE, *_SPECIAL), _hash_table)
+    fingerprint["parameter random_state"] = repr(parameters["random_state"])
+    fingerprint["parameter device"] = pick_device(parameters["device"]).type
+    fingerprint["parameter encoders"] = repr(
         [
             None if f is None else [(key, tuple(x.shape)) for key, x in f.state_dict().items()]
-            for f in encoders_of(encoders, names)
+            for f in encoders_of(parameters["encoders"], names)
         ]
     )
+    fingerprint["names of the views"] = repr(names)
+    if (validation := inputs.validation) is not None:
+        rows = "all" if validation.rows is None else _hash(validation.rows)
+        hashes = [(name, _hash_table(table)) for name, table in validation.tables.items()]
+        fingerprint["validation"] = repr((hashes, _hash(validation.target), rows))
+    return fingerprint
 
 
-def _describe_labels(labels: Labels) -> dict[str, str]:
-    own = {f"unaligned_y of view {name!r}": _hash(y) for name, y in labels.unaligned.items()}
-    return {"classes": _hash(labels.classes), "y": _hash(labels.linked), **own}
-
-
-def _hash_validation(validation: Validation) -> str:
-    rows = "all" if validation.rows is None else _hash(validation.rows)
-    tables = [(name, _hash_table(table)) for name, table in validation.tables.items()]
-    return repr((tables, _hash(validation.target), rows))
+def _describe(
+    inputs: FitInputs, skipped: Sequence[str], describe_table: Callable[[ViewTable], str]
+) -> dict[str, str]:
+    """Short descriptions of parameters, tables and labels, by name."""
+    tables, labels = inputs.tables, inputs.labels
+    description = {
+        f"parameter {name}": repr(value)
+        for name, value in inputs.parameters.items()
+        if name not in skipped
+    }
+    for kind, views in (("linked", tables.linked), ("unaligned", tables.unaligned)):
+        for name, table in views.items():
+            description[f"{kind} rows of view {name!r}"] = describe_table(table)
+    if labels is not None:
+        # Their representation, because equal text in two processes has different bytes.
+        description["classes"] = repr(labels.classes.tolist())
+        description["y"] = _hash(labels.linked)
+        for name, y in labels.unaligned.items():
+            description[f"unaligned_y of view {name!r}"] = _hash(y)
+    return description
 
 
 def _hash_table(table: ViewTable) -> str:
@@ -230,3 +233,46 @@ def _hash_table(table: ViewTable) -> str:
 def _hash(array: Array) -> str:
     digest = hashlib.sha256(np.ascontiguousarray(array).tobytes())
     return f"{len(array)} {array.dtype.str}, {digest.hexdigest()}"
+
+
+def check_same_everywhere(inputs: FitInputs, ranks: ProcessGroup) -> None:
+    """Raise an error if tables, labels or parameters differ from those of the first process.
+
+    Of every table some rows are compared, if that is cheap: data drawn without a seed differ in
+    all rows.
+
+    Parameters
+    ----------
+    inputs : FitInputs
+        The inputs of this process.
+    ranks : ProcessGroup
+        The processes.
+    """
+    if ranks.world_size == 1:
+        return
+    own = _describe(inputs, _FIRST, _describe_sample)
+    first = ranks.on_rank_zero(lambda: own)
+    differ = [name for name in {**first, **own} if first.get(name) != own.get(name)]
+    # All processes raise, also those with the same inputs, which would wait for the others.
+    text = np.frombuffer(("; ".join(differ) + ".").encode(), dtype=np.uint8).copy()
+    others = [received.tobytes().decode()[:-1] for received in ranks.all_gather_arrays(text)]
+    problems = [f"rank {r} has other {names}" for r, names in enumerate(others) if names]
+    if problems:
+        raise ValueError(
+            "Expected all processes to fit the same, because each of them runs the script and "
+            f"reads the data by itself, but {', '.join(problems)} than rank 0. Seed whatever is "
+            "drawn before fit, as in numpy.random.default_rng(0) or random_state=0, and let all "
+            "read the same files."
+        )
+
+
+def _describe_sample(table: ViewTable) -> str:
+    """Size of a table, and a hash of some rows, if single rows are quick to read."""
+    n = min(_N_COMPARED, table.n_rows)
+    if table.is_lazy:  # a file of which every process reads its own part only
+        rows = np.empty((0, table.n_columns))
+    elif not table.is_array:
+        rows = table.rows(slice(0, n))
+    else:
+        rows = table.rows(np.linspace(0, table.n_rows - 1, n).astype(np.int64))
+    return f"{table.n_rows} × {table.n_columns}, {_hash(rows)}"

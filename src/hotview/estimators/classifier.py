@@ -1,10 +1,9 @@
-"""The semi-supervised classifier of any subset of views."""
+"""The classifier: classes from any subset of views."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,23 +15,25 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 
 from hotview._types import Array, Views
-from hotview._validation import (
-    check_aligned_tables,
-    check_known_tables,
-    check_share,
-)
+from hotview._validation import ViewTable, check_aligned_tables, check_known_tables, check_share
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import EnsembleMember, check_some_view, predict_ensemble
-from hotview.estimators.inputs import FitInputs, FitResult, Source, Validation, check_source
+from hotview.estimators.fit import EnsembleFit
+from hotview.estimators.inference import check_some_view, predict_ensemble
+from hotview.estimators.inputs import (
+    FitInputs,
+    Validation,
+    ViewTables,
+    check_tables_of_views,
+)
 from hotview.estimators.labels import (
     Labels,
     check_all_known,
-    deal_out,
     encode_labels,
     number_labels,
     read_labels,
+    split_folds,
 )
-from hotview.estimators.randomness import entropy_of
+from hotview.estimators.randomness import entropy_of, member_states
 from hotview.losses.specifications import CouplingSpec, RegularizerSpec
 from hotview.semisupervised.fusion import LogOpinionPool, fit_pool
 from hotview.training.column_scaler import check_finite
@@ -249,30 +250,30 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         validation: tuple[Views, npt.ArrayLike] | None = None,
         resume: bool = False,
     ) -> MultiViewClassifier:
-        """Learn from linked rows, some or all labeled, and from rows without correspondence.
+        """Fit the ensemble to linked rows, some or all labeled, and to unlinked rows.
 
         Parameters
         ----------
         Xs : dict, list or tuple of 2-D array-likes, or None
             At least two views; row i is the same individual in all of them. A row that is NaN
-            throughout a view is absent from it. None where no row is linked: then `unaligned` holds
-            all views, and every view learns from its own labels in `unaligned_y`.
+            throughout a view is absent from it. None where no row is linked: then `unaligned` has
+            all views, and `unaligned_y` the labels of every view.
         y : 1-D array-like or None
-            The class of every row of `Xs`: numbers or text; NaN, None or `unlabeled_marker` where
-            it is not known. None if `Xs` is None.
+            The class of every row of `Xs`: numbers or text; NaN, None or `unlabeled_marker` marks
+            a row without a label. None if `Xs` is None.
         unaligned : dict, list or tuple of 2-D array-likes, or None, default=None
-            More rows of some or all views, of any numbers, that correspond to nothing.
+            Unlinked rows of some or all views, of any number.
         unaligned_y : dict of str to 1-D array-like, or None, default=None
-            Classes of some views' unaligned rows, with gaps as in `y`; they teach that view's
-            head. With them `y` may hold no label at all.
+            Classes of some views' unaligned rows, with gaps as in `y`, to train that view's
+            predictor. With them `y` may hold no label at all.
         validation : tuple of views and labels, or None, default=None
             Aligned rows whose accuracy is recorded after every epoch.
         resume : bool, default=False
-            Whether to go on from `checkpoint`, or from the beginning if there is no such file. The
-            data and parameters must be those of then, but for `max_epochs`, which may be larger,
-            `verbose` and `callbacks`; without a `random_state`, the seed of then is used. On the
-            CPU the result has the same bits as that of a fit that was never stopped, unless
-            callbacks or encoders of one's own keep something outside of their tensors.
+            Whether to resume from `checkpoint`, or start from the beginning if there is no such
+            file. Data and parameters must be the same, except `max_epochs`, which may be larger,
+            `verbose` and `callbacks`; without a `random_state`, the seed of the checkpoint is used.
+            On the CPU the result has the same bits as that of an uninterrupted fit, unless
+            callbacks or the user's own encoders have state outside of their tensors.
 
         Returns
         -------
@@ -283,7 +284,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self._fit(resume=resume, Xs=Xs, y=y, **arguments)
         return self
 
-    def _tasks(
+    def _inputs(
         self,
         Xs: Views | None,
         y: npt.ArrayLike | None,
@@ -292,46 +293,39 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
         validation: tuple[Views, npt.ArrayLike] | None = None,
         parameters: dict[str, Any] | None = None,
-    ) -> list[FitInputs]:
-        """Check what `fit` got; return what to train, one task per replica."""
+    ) -> FitInputs:
         parameters = parameters or self._parameters()
-        source = check_source(Xs, y, unaligned)
-        given = np.empty(0) if Xs is None else y
-        labels = encode_labels(
-            given, source.n_linked, unaligned_y, source.unaligned, self.unlabeled_marker
-        )
-        judge = self._check_validation(source, labels.classes, validation)
-        task = FitInputs(source, labels, parameters, self._weigh_classes, judge)
-        return self._leave_out(self._per_replica(task))
+        tables = check_tables_of_views(Xs, y, unaligned)
+        y = np.empty(0) if Xs is None else y
+        marker = self.unlabeled_marker
+        labels = encode_labels(y, tables.n_linked, unaligned_y, tables.unaligned, marker)
+        checked = self._check_validation(tables, labels.classes, validation)
+        states = member_states(parameters)
+        held_out = []
+        if self.fusion == "weighted" and len(states) > 1:
+            random = np.random.default_rng(entropy_of(states[0]))
+            held_out = split_folds(labels, len(states), random)
+        return FitInputs(tables, labels, parameters, states, self._weigh_classes, checked, held_out)
 
-    def _leave_out(self, tasks: list[FitInputs]) -> list[FitInputs]:
-        """Let every replica leave out the labels of other rows, so that these can judge it."""
-        labels = tasks[0].labels
-        if self.fusion != "weighted" or len(tasks) == 1 or labels is None:
-            return tasks
-        hands = deal_out(labels, len(tasks), _dealer(tasks))
-        return [replace(task, held=held) for task, held in zip(tasks, hands, strict=True)]
-
-    def _keep(self, tasks: Sequence[FitInputs], found: Sequence[FitResult], start: float) -> None:
-        super()._keep(tasks, found, start)
-        assert tasks[0].labels is not None
-        self.classes_ = tasks[0].labels.classes
-        self._fusions = [one.fusion for one in found if one.fusion is not None]
-        self._judges = [one.judge for one in found]
+    def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
+        super()._set_fitted(fit, start)
+        assert fit.inputs.labels is not None
+        self.classes_ = fit.inputs.labels.classes
+        self._members = [one.member for one in fit.members if one.member is not None]
         self._pool: LogOpinionPool | None = None
         if self.fusion == "weighted":
-            held = [one.held for one in found if one.held is not None]
-            # A Generator of the user's is moved on by what needs it alone.
-            random = _dealer(tasks) if held else np.random.default_rng(0)
-            self._pool = fit_pool(held, self.n_views_, random)
+            folds = [one.out_of_fold for one in fit.members if one.out_of_fold is not None]
+            # Without folds nothing is drawn, and a Generator of the user's must not advance.
+            seed = entropy_of(fit.inputs.random_states[0]) if folds else 0
+            self._pool = fit_pool(folds, self.n_views_, np.random.default_rng(seed))
 
     def _check_validation(
         self,
-        source: Source,
+        fit_tables: ViewTables,
         classes: Array,
         validation: tuple[Views, npt.ArrayLike] | None,
     ) -> Validation | None:
-        """The rows to score every epoch on, where the caller gave any."""
+        """Validate the rows to score every epoch on, where there are any."""
         if self.validation_fraction is not None:
             check_share("validation_fraction", self.validation_fraction)
         elif validation is None and self.patience is not None:
@@ -347,11 +341,11 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
                 f"{type(validation).__name__}. Pass validation=(Xs, y)."
             )
         Xs, y = validation
-        tables = check_known_tables(Xs, source.names, source.shapes)
+        tables = check_known_tables(Xs, fit_tables.names, fit_tables.shapes)
         present = [check_finite(name, table, self.impute) for name, table in tables.items()]
         n_rows = check_aligned_tables(tables, y)
         nowhere = np.setdiff1d(np.arange(n_rows), np.concatenate(present))
-        check_some_view(nowhere, source.names)
+        check_some_view(nowhere, fit_tables.names)
         labels, known = read_labels("validation's y", y, n_rows, self.unlabeled_marker)
         if not known.any():
             raise ValueError(
@@ -366,9 +360,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         codes = np.concatenate([labels.linked, *labels.unaligned.values()])
         known = codes[codes >= 0]
         weights: Array = np.ones(len(labels.classes))
-        there = np.unique(known)  # others may be among the labels that are held out
-        weights[there] = compute_class_weight(
-            self.class_weight, classes=labels.classes[there], y=labels.classes[known]
+        present = np.unique(known)  # labels of other classes may all be held out
+        weights[present] = compute_class_weight(
+            self.class_weight, classes=labels.classes[present], y=labels.classes[known]
         )
         if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
             raise ValueError(
@@ -392,8 +386,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows, classes)
             Rows add up to 1; columns are in the order of `classes_`.
         """
-        found = self.predict_log_proba(Xs)
-        probabilities: Array = np.exp(found, out=found)
+        log_probs = self.predict_log_proba(Xs)
+        probabilities: Array = np.exp(log_probs, out=log_probs)
         return probabilities
 
     def predict_log_proba(self, Xs: Views) -> Array:
@@ -407,16 +401,16 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Returns
         -------
         ndarray of shape (rows, classes)
-            Columns are in the order of `classes_`.
+            ColumnScaler are in the order of `classes_`.
         """
-        return self._conclude(Xs, _average)
+        return self._predict(self._check_aligned(Xs), log_mean)
 
     def predict_disagreement(self, Xs: Views) -> Array:
-        r"""How much the replicas disagree about every row: the mutual information, in nats.
+        r"""Disagreement of the ensemble members about every row: the mutual information, in nats.
 
         .. math:: H\Big(\frac1R \sum_r p_r\Big) - \frac1R \sum_r H(p_r)
 
-        It is 0 where all replicas say the same, however unsure each of them is, and at most log R.
+        It is 0 where all members predict the same probabilities, and at most log R.
 
         Parameters
         ----------
@@ -426,33 +420,39 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Returns
         -------
         ndarray of shape (rows,)
-            Zeros with one replica.
+            Zeros with one member.
         """
-        return self._conclude(Xs, _disagreement)
+        return self._predict(self._check_aligned(Xs), disagreement)
 
     def _predict_both(
-        self, Xs: Views, tell: Callable[[int], object] = lambda n: None
+        self, Xs: Views, progress: Callable[[int], object] = lambda n: None
     ) -> tuple[Array, Array]:
-        """Probabilities and disagreement for the price of one; `tell` gets numbers of rows done."""
-        found = self._conclude(
-            Xs, lambda log_p: torch.hstack([_average(log_p), _disagreement(log_p)[:, None]]), tell
+        """Probabilities and disagreement in one pass; `progress` gets numbers of rows done."""
+        both = self._predict(
+            self._check_aligned(Xs),
+            lambda log_p: torch.hstack([log_mean(log_p), disagreement(log_p)[:, None]]),
+            progress,
         )
-        return np.exp(found[:, :-1]), found[:, -1]
+        return np.exp(both[:, :-1]), both[:, -1]
 
-    def _conclude(
-        self,
-        Xs: Views,
-        conclude: Callable[[Tensor], Tensor],
-        tell: Callable[[int], object] = lambda n: None,
-    ) -> Array:
-        """What follows from the probabilities of all replicas, as of `predict_ensemble`."""
+    def _check_aligned(self, Xs: Views, y: npt.ArrayLike | None = None) -> dict[str, ViewTable]:
+        """Validate views whose row i is the same individual in all of them."""
         tables = self._check(Xs)
-        n_rows = check_aligned_tables(tables)
-        replicas = map(EnsembleMember, self.networks_, self._fusions, self._judges)
-        found = predict_ensemble(list(replicas), self._rows(tables), self._pool, conclude, tell)
-        nowhere = np.flatnonzero(np.isnan(found.reshape(n_rows, -1)[:, 0]))
-        check_some_view(nowhere, self.view_names_)
-        return found
+        check_aligned_tables(tables, y)
+        return tables
+
+    def _predict(
+        self,
+        tables: Mapping[str, ViewTable],
+        reduce: Callable[[Tensor], Tensor],
+        progress: Callable[[int], object] = lambda n: None,
+    ) -> Array:
+        """The reduced log-probabilities of all members, as of `predict_ensemble`."""
+        views = self._rows(tables)
+        reduced = predict_ensemble(self._members, views, self._pool, reduce, progress)
+        empty = np.flatnonzero(np.isnan(reduced if reduced.ndim == 1 else reduced[:, 0]))
+        check_some_view(empty, self.view_names_)
+        return reduced
 
     def predict(self, Xs: Views) -> Array:
         """The most probable class of every row, from whichever views are present.
@@ -467,14 +467,14 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows,)
             Classes.
         """
-        best = self.predict_log_proba(Xs).argmax(axis=1)
-        classes: Array = self.classes_[best]
+        log_probs = self.predict_log_proba(Xs)
+        classes: Array = self.classes_[log_probs.argmax(axis=1)]
         return classes
 
     def score(
         self, Xs: Views, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
     ) -> float:
-        """Share of rows whose class is predicted correctly.
+        """Accuracy: the share of rows whose class is predicted correctly.
 
         Parameters
         ----------
@@ -490,25 +490,20 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         float
             The accuracy.
         """
-        check_aligned_tables(self._check(Xs), y)
-        predicted = self.predict(Xs)
+        log_probs = self._predict(self._check_aligned(Xs, y), log_mean)
+        predicted = self.classes_[log_probs.argmax(axis=1)]
         truth = check_all_known(y, len(predicted), self.unlabeled_marker)
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
 
-def _average(log_p: Tensor) -> Tensor:
-    """Logarithm of the mean probabilities."""
+def log_mean(log_p: Tensor) -> Tensor:
+    """Logarithm of the mean probabilities of all members."""
     return log_p.logsumexp(0) - math.log(len(log_p))
 
 
-def _disagreement(log_p: Tensor) -> Tensor:
-    """Entropy of the mean less the mean entropy."""
+def disagreement(log_p: Tensor) -> Tensor:
+    """Entropy of the mean probabilities less the mean entropy of the members."""
     p = log_p.exp()
-    each = torch.special.entr(p).sum(2).mean(0)
-    between: Tensor = torch.special.entr(p.mean(0)).sum(1) - each
+    within = torch.special.entr(p).sum(2).mean(0)
+    between: Tensor = torch.special.entr(p.mean(0)).sum(1) - within
     return between.clamp_min(0.0)
-
-
-def _dealer(tasks: Sequence[FitInputs]) -> np.random.Generator:
-    """Source of which labels are left out, and which views, that is the same for the same fit."""
-    return np.random.default_rng(entropy_of(tasks[0].parameters["random_state"]))

@@ -1,182 +1,280 @@
-"""What a user should know after a fit, once, with the remedy."""
+"""Warnings of a fit, and the description of what a model was trained on."""
 
 from __future__ import annotations
 
+import platform
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
+import sklearn
+import torch
 from torch import Tensor
 
+from hotview import __version__
 from hotview._types import Array
+from hotview.estimators.inputs import FitInputs
+from hotview.estimators.labels import Labels
 from hotview.training.batches import TrainingRows
 from hotview.training.column_scaler import TableScan
 from hotview.training.pca import effective_rank, total_std
+from hotview.training.precision import used_precision
 from hotview.training.view_plan import ViewPlan
 
 __all__ = [
-    "noted",
-    "remark_on_classes",
-    "remark_on_collapse",
-    "remark_on_columns",
-    "remark_on_few_views",
-    "remark_on_incomplete",
-    "remark_on_interrupt",
-    "remark_on_plan",
-    "tell_interrupt",
+    "FitWarnings",
+    "collapse_warning",
+    "describe_training",
+    "input_warnings",
+    "interrupt_warning",
+    "plan_warning",
+    "was_interrupted",
 ]
 
 _LOW_RANK = 1.5
-_LOW_SPREAD, _LOST_SPREAD = 0.01, 0.05  # beside other views, and beside what the constraint wants
-_FEW_ROWS = 5  # of which no rank can be told
+_LOW_SPREAD, _LOST_SPREAD = 0.01, 0.05  # relative to other views, and to the constraint
+_FEW_ROWS = 5  # too few to estimate a rank
 _INTERRUPTED = "Training was interrupted"
-_LISTED = 5  # of what is too much to name in full
-_OURS = ("hotview.", "sklearn.")  # modules in which a warning is of no use to the user
+_LISTED = 5  # items of a long list that are named
+_INTERNAL = ("hotview.", "sklearn.")  # modules that a warning does not point at
 
 
-_notebook: ContextVar[list[str] | None] = ContextVar("notebook", default=None)
-_aloud: ContextVar[bool] = ContextVar("aloud", default=True)
+@dataclass
+class FitWarnings:
+    """Warnings of one fit, each issued once.
+
+    Parameters
+    ----------
+    shown : bool, default=True
+        Whether warnings are issued, or only collected, because another process issues them.
+
+    Attributes
+    ----------
+    texts : list of str
+        The warnings so far.
+    """
+
+    shown: bool = True
+    texts: list[str] = field(default_factory=list)
+
+    def add(self, text: str | None, category: type[Warning] = UserWarning) -> None:
+        """Issue a warning that points at the user's line that called `fit`; None adds nothing."""
+        if text is None or text in self.texts:
+            return
+        self.texts.append(text)
+        if not self.shown:
+            return
+        level, frame = 1, sys._getframe()
+        while frame.f_back is not None and frame.f_globals["__name__"].startswith(_INTERNAL):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(text, category, stacklevel=level)
 
 
-@contextmanager
-def noted(notebook: list[str], *, aloud: bool = True) -> Iterator[None]:
-    """Write into a list what is remarked inside, and say it, unless another process does."""
-    before, was_aloud = _notebook.set(notebook), _aloud.set(aloud)
-    try:
-        yield
-    finally:
-        _notebook.reset(before)
-        _aloud.reset(was_aloud)
+def input_warnings(
+    inputs: FitInputs, scans: Mapping[str, TableScan], rows: TrainingRows
+) -> Iterator[str]:
+    """Warnings about the tables and labels of a fit.
 
+    Parameters
+    ----------
+    inputs : FitInputs
+        The inputs.
+    scans : dict of str to TableScan
+        Column statistics of every view.
+    rows : TrainingRows
+        The rows to train on.
 
-def _warn(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, and point at the line of the user's that called `fit`."""
-    if (notebook := _notebook.get()) is not None:
-        notebook.append(text)
-    if not _aloud.get():
-        return
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith(_OURS):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, category, stacklevel=level)
-
-
-def remark_on_columns(scans: Mapping[str, TableScan], *, standardize: bool) -> None:
-    """Mention columns that hold a single value."""
-    found = {name: scan.constant for name, scan in scans.items() if len(scan.constant) > 0}
-    if found and standardize:
-        listed = "; ".join(f"{name!r}: {_some(columns)}" for name, columns in found.items())
-        _warn(
-            f"Columns with a single value tell nothing; they are kept and become 0 ({listed}). "
-            "Drop them to be rid of this message."
+    Yields
+    ------
+    str
+        The warnings.
+    """
+    coupling, names = inputs.parameters["coupling"], inputs.tables.names
+    n_missing = inputs.tables.n_linked - len(rows.aligned)
+    if coupling.needs_alignment and n_missing > 0:
+        yield (
+            f"{n_missing} linked rows lack a view; coupling={coupling.label!r} compares "
+            "individuals and trains on the others only. Use coupling='hot-reference' to learn from all rows."
         )
-
-
-def _some(numbers: Array) -> str:
-    listed = ", ".join(str(n) for n in numbers[:_LISTED])
-    return listed + (f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else "")
-
-
-def remark_on_few_views(coupling: str, n_views: int) -> None:
-    """Say that the plan between two or three views is not free."""
-    if coupling == "hot-pairwise" and n_views <= 3:
-        _warn(
-            f"With {n_views} views the plan of 'hot-pairwise' has no freedom: symmetry, a zero "
+    constant = {name: scan.constant for name, scan in scans.items() if len(scan.constant) > 0}
+    if constant and inputs.parameters["standardize"]:
+        listed = "; ".join(f"{name!r}: {_shorten(columns)}" for name, columns in constant.items())
+        yield (
+            f"ColumnScaler with a single value are not informative; they are kept and become 0 "
+            f"({listed}). Drop them to avoid this warning."
+        )
+    if coupling.label == "hot-pairwise" and len(names) <= 3:
+        yield (
+            f"With {len(names)} views the plan of 'hot-pairwise' has no freedom: symmetry, a zero "
             "diagonal and equal sums make all weights equal, as in 'sw-pairwise'. Use "
             "coupling='hot-reference', or four views and more."
         )
+    if inputs.labels is not None:
+        yield from _label_warnings(inputs.labels.classes, names, rows)
 
 
-def remark_on_collapse(
-    names: Sequence[str],
-    latents: Sequence[Tensor],
-    widths: Sequence[int],
-    wanted: float,
-    remedies: Sequence[str],
-) -> None:
-    """Say which views' latents fill next to nothing of the common space.
-
-    `wanted` is the root of the total variance that the coupling's constraint asks for.
-    """
-    if min(len(Z) for Z in latents) < _FEW_ROWS:
-        return
-    spreads = [total_std(Z) for Z in latents]
-    low = max(_LOW_SPREAD * float(np.median(spreads)), _LOST_SPREAD * wanted)
-    collapsed = [
-        f"{name!r} (effective rank {rank:.1f})"
-        for name, Z, own, width in zip(names, latents, spreads, widths, strict=True)
-        if ((rank := effective_rank(Z)) < _LOW_RANK and min(width, Z.shape[1]) > 2) or own <= low
-    ]
-    if collapsed:
-        _warn(
-            f"The latents of {', '.join(collapsed)} have collapsed: nearly all rows are encoded "
-            f"alike, or along one line. To prevent it, {', or '.join(filter(None, remedies))}."
-        )
-
-
-def remark_on_plan(plan: ViewPlan) -> None:
-    """Say that the plan does not meet its marginals."""
-    if not plan.converged:
-        _warn(
-            "The plan W has not converged: its marginals are off by "
-            f"{plan.marginal_error:.1e} of the mass after {plan.n_iter} iterations. "
-            "Raise sinkhorn_max_iter or reg.",
-            ConvergenceWarning,
-        )
-
-
-def remark_on_classes(classes: Array, names: Sequence[str], data: TrainingRows) -> None:
-    """Say which classes the joint head never sees, and which views have labels of few or none."""
-    labeled = data.target[data.target >= 0]
+def _label_warnings(classes: Array, names: Sequence[str], rows: TrainingRows) -> Iterator[str]:
+    """Warnings about classes without linked labels, and views with labels of few classes."""
+    labeled = rows.target[rows.target >= 0]
     absent = np.setdiff1d(np.arange(len(classes)), labeled)
     if len(labeled) > 0 and len(absent) > 0:
-        _warn(
+        yield (
             f"{len(absent)} of the {len(classes)} classes have no linked row with a label "
-            f"({_some(classes[absent])}), so that every view judges on its own. "
+            f"({_shorten(classes[absent])}), so that there is no joint predictor of all views. "
             "Link and label a few rows of every class."
         )
         return
-    most = max(len(known) for known in data.classes_known)
-    behind = [
+    most = max(len(known) for known in rows.classes_known)
+    fewer = ", ".join(
         f"{name!r} ({len(known)} of {most})"
-        for name, known in zip(names, data.classes_known, strict=True)
+        for name, known in zip(names, rows.classes_known, strict=True)
         if len(known) < most
+    )
+    if fewer and len(rows.taught) == 0:
+        yield (
+            f"Views have labels of fewer classes than others: {fewer}, and there are no linked "
+            "rows without a label over which the other labels could be transferred. Their "
+            "predictions are used only where no better view is present. Link some rows."
+        )
+    elif fewer and len(rows.taught) < len(classes):
+        yield (
+            f"Views have labels of fewer classes than others: {fewer}, and the other labels are "
+            f"transferred over {len(rows.taught)} linked rows, fewer than the {len(classes)} "
+            "classes: classes may be confused. Link more rows."
+        )
+
+
+def collapse_warning(
+    names: Sequence[str],
+    latents: Sequence[Tensor],
+    n_columns: Sequence[int],
+    expected: float,
+    remedies: Sequence[str],
+) -> str | None:
+    """Warning about views whose latents fill next to nothing of the common space.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The views.
+    latents : sequence of Tensor
+        Latents of some rows of every view.
+    n_columns : sequence of int
+        Numbers of columns of every view.
+    expected : float
+        Root of the total variance that the coupling's constraint requires.
+    remedies : sequence of str
+        What the user can do.
+
+    Returns
+    -------
+    str or None
+        None where nothing has collapsed.
+    """
+    if min(len(Z) for Z in latents) < _FEW_ROWS:
+        return None
+    spreads = [total_std(Z) for Z in latents]
+    low = max(_LOW_SPREAD * float(np.median(spreads)), _LOST_SPREAD * expected)
+    collapsed = [
+        f"{name!r} (effective rank {rank:.1f})"
+        for name, Z, own, width in zip(names, latents, spreads, n_columns, strict=True)
+        if ((rank := effective_rank(Z)) < _LOW_RANK and min(width, Z.shape[1]) > 2) or own <= low
     ]
-    if behind and len(data.taught) == 0:
-        _warn(
-            f"Views have labels of fewer classes than others: {', '.join(behind)}, and there are "
-            "no linked rows without a label from which they could learn the rest. They are asked "
-            "only where no better view is present. Link some rows."
-        )
-    elif behind and len(data.taught) < len(classes):
-        _warn(
-            f"Views have labels of fewer classes than others: {', '.join(behind)}, and learn the "
-            f"rest over {len(data.taught)} linked rows, fewer than the {len(classes)} classes: "
-            "which class is which may not be found. Link more rows."
-        )
+    if not collapsed:
+        return None
+    return (
+        f"The latents of {', '.join(collapsed)} have collapsed: nearly all rows are encoded "
+        f"alike, or along one line. To prevent it, {', or '.join(remedies)}."
+    )
 
 
-def remark_on_incomplete(coupling: str, n_rows: int) -> None:
-    """Say how many linked rows a coupling of individuals cannot use."""
-    if n_rows > 0:
-        _warn(
-            f"{n_rows} linked rows lack a view; coupling={coupling!r} compares individuals and "
-            "trains on the others only. Use coupling='hot-reference' to learn from all rows."
-        )
+def plan_warning(plan: ViewPlan) -> str | None:
+    """Warning about a plan that does not meet its marginals; None if it does."""
+    if plan.converged:
+        return None
+    return (
+        "The plan W has not converged: its marginals are off by "
+        f"{plan.marginal_error:.1e} of the mass after {plan.n_iter} iterations. "
+        "Raise sinkhorn_max_iter or reg."
+    )
 
 
-def tell_interrupt(remarks: Sequence[str]) -> bool:
-    """Whether the remarks of a fit say that it ended early."""
-    return any(remark.startswith(_INTERRUPTED) for remark in remarks)
-
-
-def remark_on_interrupt(n_epochs: int) -> None:
-    """Say that training ended early, and that the result is usable."""
-    _warn(
+def interrupt_warning(n_epochs: int) -> str:
+    """Warning that training ended early in some epoch, and that the result is usable."""
+    return (
         f"{_INTERRUPTED} in epoch {n_epochs}; the estimator is fitted with what it had "
         "learned by then. Call fit again to train in full."
     )
+
+
+def was_interrupted(fit_warnings: Sequence[str]) -> bool:
+    """Whether the warnings of a fit include that it ended early."""
+    return any(text.startswith(_INTERRUPTED) for text in fit_warnings)
+
+
+def _shorten(items: Array) -> str:
+    listed = ", ".join(str(item) for item in items[:_LISTED])
+    return listed + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")
+
+
+def describe_training(inputs: FitInputs, seconds: float, device: torch.device) -> dict[str, Any]:
+    """Rows, labels, time and versions of a fit, in types that JSON can hold.
+
+    Parameters
+    ----------
+    inputs : FitInputs
+        The inputs of the fit.
+    seconds : float
+        Its duration.
+    device : torch.device
+        Its device.
+
+    Returns
+    -------
+    dict of str to object
+        As `trained_on_` of the estimators.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.estimators.diagnostics import describe_training
+    >>> from hotview.estimators.inputs import FitInputs, ViewTables
+    >>> inputs = FitInputs(ViewTables([], {}, {}), None, {})
+    >>> description = describe_training(inputs, 1.23456, torch.device("cpu"))
+    >>> description["linked"], description["seconds"]
+    (0, 1.235)
+    """
+    labels, unaligned = inputs.labels, inputs.tables.unaligned
+    description: dict[str, Any] = {
+        "linked": inputs.tables.n_linked,
+        "linked_labeled": 0 if labels is None else int((labels.linked >= 0).sum()),
+        "unaligned": {name: table.n_rows for name, table in unaligned.items()},
+        "unaligned_labeled": {
+            name: int((codes >= 0).sum())
+            for name, codes in (labels.unaligned if labels else {}).items()
+        },
+    }
+    if labels is not None:
+        description["classes"] = _class_counts(labels)
+    return {
+        **description,
+        "seconds": round(seconds, 3),
+        "versions": {
+            "python": platform.python_version(),
+            "hotview": __version__,
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+        "device": str(device),
+        "precision": used_precision(inputs.parameters.get("precision", "float32"), device),
+    }
+
+
+def _class_counts(labels: Labels) -> list[list[Any]]:
+    codes = np.concatenate([labels.linked, *labels.unaligned.values()])
+    counts = np.bincount(codes[codes >= 0], minlength=len(labels.classes))
+    return [list(pair) for pair in zip(labels.classes.tolist(), counts.tolist(), strict=True)]

@@ -1,4 +1,4 @@
-"""The unsupervised estimator: an encoder per view, and a plan over the views."""
+"""The encoder: one network per view, and the plan over the views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from sklearn.base import TransformerMixin
 from hotview._types import Views
 from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inputs import FitInputs, Source
+from hotview.estimators.inputs import FitInputs, ViewTables
+from hotview.estimators.randomness import member_states
 from hotview.losses.specifications import CouplingSpec, RegularizerSpec
 from hotview.training.loop import Epoch
 
@@ -190,29 +191,29 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
 
-    # TransformerMixin's, which comes first, is there only for transformers that it wraps.
+    # TransformerMixin, which comes first, provides it only for output that it wraps.
     set_output = MultiViewEstimator.set_output
 
     def fit(
         self, Xs: Views, y: Any = None, *, paired: bool = False, resume: bool = False
     ) -> MultiViewEncoder:
-        """Learn an encoder for every view.
+        """Fit an encoder for every view.
 
         Parameters
         ----------
         Xs : dict, list or tuple of 2-D array-likes
             At least two views, rows are individuals; their numbers may differ.
         y : object, default=None
-            Not used; it is there for scikit-learn.
+            Ignored; part of scikit-learn's interface.
         paired : bool, default=False
             Whether row i is the same individual in every view, which ``"lscca"`` and ``"dgcca"``
             need.
         resume : bool, default=False
-            Whether to go on from `checkpoint`, or from the beginning if there is no such file. The
-            data and parameters must be those of then, but for `max_epochs`, which may be larger,
-            `verbose` and `callbacks`; without a `random_state`, the seed of then is used. On the
-            CPU the result has the same bits as that of a fit that was never stopped, unless
-            callbacks or encoders of one's own keep something outside of their tensors.
+            Whether to resume from `checkpoint`, or start from the beginning if there is no such
+            file. Data and parameters must be the same, except `max_epochs`, which may be larger,
+            `verbose` and `callbacks`; without a `random_state`, the seed of the checkpoint is used.
+            On the CPU the result has the same bits as that of an uninterrupted fit, unless
+            callbacks or the user's own encoders have state outside of their tensors.
 
         Returns
         -------
@@ -222,22 +223,21 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         self._fit(resume=resume, Xs=Xs, paired=paired)
         return self
 
-    def _tasks(
+    def _inputs(
         self,
         Xs: Views,
         y: Any = None,
         *,
         paired: bool = False,
         parameters: dict[str, Any] | None = None,
-    ) -> list[FitInputs]:
-        """Check what `fit` got; return what to train, one task per replica."""
+    ) -> FitInputs:
         parameters = parameters or self._parameters()
         if not isinstance(paired, bool | np.bool_):
             raise TypeError(
-                f"Expected paired to be True or False, but it is {paired!r}. Say paired=True only "
+                f"Expected paired to be True or False, but it is {paired!r}. Pass paired=True only "
                 "if row i is the same individual in every view."
             )
-        tables = check_tables(Xs, aligned=paired, at_least=2)
-        names = list(tables)
-        source = Source(names, tables, {}) if paired else Source(names, {}, tables)
-        return self._per_replica(FitInputs(source, None, parameters))
+        views = check_tables(Xs, aligned=paired, at_least=2)
+        linked, unaligned = (views, {}) if paired else ({}, views)
+        tables = ViewTables(list(views), linked, unaligned)
+        return FitInputs(tables, None, parameters, member_states(parameters))

@@ -1,111 +1,228 @@
-"""Fits, as a function: checked tables and parameters in, trained networks out."""
+"""The fit of one or more estimators: from validated inputs to trained ensembles."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import torch
 from sklearn import config_context
+from sklearn.exceptions import ConvergenceWarning
 
-from hotview.estimators.inputs import FitInputs, FitResult, Reading
+from hotview.estimators.diagnostics import (
+    FitWarnings,
+    collapse_warning,
+    input_warnings,
+    interrupt_warning,
+    plan_warning,
+)
+from hotview.estimators.inputs import (
+    FitInputs,
+    SharedInputs,
+    compute_graphs,
+    make_view_labels,
+    scan_views,
+)
+from hotview.estimators.member_fit import MemberFit
 from hotview.estimators.network_fit import NetworkFit
+from hotview.losses import DGCCA
 from hotview.training.batched import BatchedTrainer
+from hotview.training.batches import TrainingRows
 from hotview.training.checkpoint import Checkpoint
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import train
 from hotview.training.process_group import ProcessGroup
 from hotview.training.threads import suited_threads
-from hotview.training.trainer import SingleTrainer, Trainer, Training
+from hotview.training.trainer import SingleTrainer, Trainer
 
-__all__ = ["fit_views"]
+__all__ = ["EnsembleFit", "fit_views"]
+
+
+class EnsembleFit:
+    """The fit of one estimator: its ensemble members, and what they share.
+
+    Parameters
+    ----------
+    inputs : FitInputs
+        The validated inputs.
+    ranks : ProcessGroup or None, default=None
+        The processes that fit together; None is this one alone.
+
+    Attributes
+    ----------
+    members : list of MemberFit
+        The fits of the members.
+    warnings : FitWarnings
+        The warnings of the fit.
+    """
+
+    shared: SharedInputs
+
+    def __init__(self, inputs: FitInputs, ranks: ProcessGroup | None = None) -> None:
+        self.inputs, self.ranks = inputs, ranks or ProcessGroup()
+        self.members = [MemberFit(inputs, r) for r in range(len(inputs.random_states))]
+        self.warnings = FitWarnings(shown=self.ranks.is_rank_zero)
+
+    def prepare(self) -> None:
+        """Read the tables, compute what members share, and prepare their trainings."""
+        first, parameters = self.members[0], self.inputs.parameters
+        scanned = scan_views(
+            self.inputs.tables,
+            standardize=parameters["standardize"],
+            impute=parameters["impute"],
+            device=first.network_fit.device,
+            ranks=self.ranks,
+        )
+        rows = scanned.training_rows(first.labels)
+        _check_alignment(self.inputs, rows)
+        for text in input_warnings(self.inputs, scanned.scans, rows):
+            self.warnings.add(text)
+        labels = make_view_labels(rows, first.class_weight)
+        self.shared = compute_graphs(scanned, parameters, labels, first.random.numpy)
+        for member in self.members:
+            member.prepare(self.shared)
+
+    def finish(self, *, null: bool) -> None:
+        """Compute plans and predictors of all members, and warn about the result."""
+        first = self.members[0]
+        for member in self.members:
+            training = member.network_fit.training
+            batch_size, device = training.sampler.batch_size, member.network_fit.device
+            with suited_threads(training.network, batch_size, device):
+                member.finish(null=null and member is first)
+            if member.plan is not None and first.plan is not None:
+                # The null depends on the tables alone: the first member's serves for all.
+                member.plan = replace(member.plan, null=first.plan.null)
+        self._warn()
+
+    def _warn(self) -> None:
+        """Warn about the training, and about the plan and the latents of the first member."""
+        trainings = [m.network_fit.training for m in self.members if m.interrupted]
+        if trainings:
+            self.warnings.add(interrupt_warning(len(trainings[0].history)))
+        first, fit = self.members[0], self.members[0].network_fit
+        if first.plan is None:  # without a coupling nothing shapes the common space
+            return
+        expected = math.sqrt(fit["n_components"] * fit.latent_variance)
+        remedies = ["lower the coupling's weight"]
+        if not isinstance(fit.training.objective.coupling, DGCCA):
+            remedies.insert(0, "raise the coupling's orthogonality_weight")
+        if not fit["view_regularizer"].needs_decoders:
+            remedies.insert(0, "use view_regularizer='autoencoder'")
+        self.warnings.add(
+            collapse_warning(fit.names, first.latents, fit.n_columns, expected, remedies)
+        )
+        self.warnings.add(plan_warning(first.plan), ConvergenceWarning)
 
 
 def fit_views(
-    tasks: Sequence[FitInputs],
+    inputs: Sequence[FitInputs],
     *,
     null: bool = True,
     training: AbstractContextManager[None] | None = None,
     checkpoint: Checkpoint | None = None,
     ranks: ProcessGroup | None = None,
-) -> list[FitResult]:
-    """Train on checked tables with checked parameters.
+) -> list[EnsembleFit]:
+    """Fit estimators to validated inputs.
 
     Parameters
     ----------
-    tasks : sequence of FitInputs
-        What to fit. Those whose networks have the same shape are trained together.
+    inputs : sequence of FitInputs
+        The inputs of every estimator. Networks of the same shape are trained together.
     null : bool, default=True
-        Whether plans get a null to be read against.
+        Whether plans get a permutation null.
     training : context manager or None, default=None
         Entered while networks are trained.
     checkpoint : Checkpoint or None, default=None
-        Where to go on from, and what to write while networks are trained.
+        Where to resume from, and what to write while networks are trained.
     ranks : ProcessGroup or None, default=None
         The processes that fit together; None is this one alone.
 
     Returns
     -------
-    list of FitResult
-        The networks in evaluation mode, and what was recorded.
+    list of EnsembleFit
+        The finished fit of every estimator, with networks in evaluation mode.
     """
     ranks = ranks or ProcessGroup()
-    fits = [NetworkFit(task, null=null, ranks=ranks) for task in tasks]
-    # Inside, scikit-learn returns arrays, whatever the user wants to see of it.
+    ensembles = [EnsembleFit(each, ranks) for each in inputs]
+    first = ensembles[0].members[0]
+    # Inside, scikit-learn returns arrays, whatever output the user has configured.
     with (
         config_context(transform_output="default"),
-        torch.inference_mode(False),  # the caller's mode must not keep us from learning
+        torch.inference_mode(False),  # the caller may be in inference mode
         torch.enable_grad(),
-        fits[0].random.in_modules(fits[0].device),
+        first.random.in_modules(first.network_fit.device),
     ):
-        return _run(fits, training or nullcontext(), checkpoint, ranks)
+        for ensemble in ensembles:
+            ensemble.prepare()
+        members = [member for ensemble in ensembles for member in ensemble.members]
+        _train(members, training or nullcontext(), checkpoint, ranks)
+        for ensemble in ensembles:
+            ensemble.finish(null=null)
+    return ensembles
 
 
-def _run(
-    fits: Sequence[NetworkFit],
+def _train(
+    members: Sequence[MemberFit],
     training: AbstractContextManager[None],
     checkpoint: Checkpoint | None,
     ranks: ProcessGroup,
-) -> list[FitResult]:
-    readings: dict[Hashable, Reading] = {}
-    trainings = [fit.prepare(readings) for fit in fits]
-    groups: dict[Hashable, list[int]] = {}
-    for i, (fit, one) in enumerate(zip(fits, trainings, strict=True)):
-        # Shared out among processes, replicas take their turns.
-        kind = i if ranks.is_distributed else (fit.kind, one.shape)
-        groups.setdefault(kind, []).append(i)
-    trainers = [
-        _make_trainer([trainings[i] for i in members], fits[members[0]], ranks)
-        for members in groups.values()
-    ]
+) -> None:
+    """Train all networks, those of one shape and with equal parameters together."""
+    groups: dict[Hashable, list[MemberFit]] = {}
+    for i, member in enumerate(members):
+        # Distributed over processes, networks are trained one after the other.
+        fit = member.network_fit
+        key = i if ranks.is_distributed else (fit.group, fit.training.shape)
+        groups.setdefault(key, []).append(member)
+    trainers = [make_trainer([m.network_fit for m in group], ranks) for group in groups.values()]
     with training:
-        for i, (members, trainer) in enumerate(zip(groups.values(), trainers, strict=True)):
-            first, batch_size = fits[members[0]], trainer.trainings[0].sampler.batch_size
-            schedule, saved = first.schedule, checkpoint
-            if any(one.interrupted for one in trainings):
-                # Ctrl-C stops all trainings; a resumed fit continues as if none had been stopped.
+        for i, (group, trainer) in enumerate(zip(groups.values(), trainers, strict=True)):
+            fit = group[0].network_fit
+            schedule = fit.schedule(verbose=ranks.is_rank_zero)
+            saved = checkpoint
+            if any(member.network_fit.training.interrupted for member in members):
+                # An interrupt ends all trainings; a resumed fit continues as if there were none.
                 schedule, saved = replace(schedule, max_epochs=1), None
-            with suited_threads(trainer.network, batch_size, first.device):
+            batch_size = fit.training.sampler.batch_size
+            with suited_threads(trainer.network, batch_size, fit.device):
                 train(trainer, schedule, saved, i, ranks)
-    fitted = []
-    for fit in fits:
-        with suited_threads(fit.training.network, fit.training.sampler.batch_size, fit.device):
-            fitted.append(fit.finish())
-    return fitted
 
 
-def _make_trainer(
-    trainings: Sequence[Training], fit: NetworkFit, ranks: ProcessGroup | None = None
-) -> Trainer:
+def make_trainer(fits: Sequence[NetworkFit], ranks: ProcessGroup | None = None) -> Trainer:
+    """The trainer of networks that are trained together, by their device and processes."""
+    first, trainings = fits[0], [fit.training for fit in fits]
+    options = (first["learning_rate"], first["precision"])
     if ranks is not None and ranks.is_distributed:
-        return DDPTrainer(trainings[0], fit["learning_rate"], fit["precision"], ranks)
-    own = any(f is not None for f in fit.encoders) or fit["coupling"].name is None
-    own, on_gpu = own or fit["view_regularizer"].name is None, fit.device.type == "cuda"
-    if len(trainings) == 1 and (own or not on_gpu):
-        return SingleTrainer(trainings[0], fit["learning_rate"], fit["precision"])
-    trainer = BatchedTrainer(trainings, fit["learning_rate"], fit["precision"])
-    if on_gpu and fit.schedule.is_fixed:
-        n_steps = fit.schedule.steps_per_epoch or trainings[0].sampler.n_steps
-        trainer.draw_in_advance(fit.schedule.max_epochs * n_steps)
+        return DDPTrainer(trainings[0], *options, ranks)
+    on_gpu = first.device.type == "cuda"
+    has_own_modules = any(f is not None for f in first.encoders) or any(
+        first[name].name is None for name in ("coupling", "view_regularizer")
+    )
+    if len(trainings) == 1 and (has_own_modules or not on_gpu):
+        return SingleTrainer(trainings[0], *options)
+    trainer = BatchedTrainer(trainings, *options)
+    schedule = first.schedule()
+    if on_gpu and schedule.is_fixed:
+        n_steps = schedule.steps_per_epoch or trainings[0].sampler.n_steps
+        trainer.draw_in_advance(schedule.max_epochs * n_steps)
     return trainer
+
+
+def _check_alignment(inputs: FitInputs, rows: TrainingRows) -> None:
+    """Raise an error for unaligned rows where the coupling compares individuals."""
+    coupling, unaligned = inputs.parameters["coupling"], inputs.tables.unaligned
+    if coupling.needs_alignment and (unaligned or len(rows.aligned) < 2):
+        raise ValueError(
+            f"Expected aligned rows for coupling={coupling.label!r}, which compares the same "
+            "individuals in all views, but "
+            + (
+                f"views {list(unaligned)} have unaligned ones. "
+                if unaligned
+                else f"{len(rows.aligned)} have all views. "
+            )
+            + "Pass paired=True to MultiViewEncoder if row i is the same individual in every "
+            "view, leave unaligned rows out, or use coupling='hot-reference'."
+        )

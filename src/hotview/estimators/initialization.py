@@ -1,15 +1,12 @@
-"""Where training begins: at principal components, with references among the views."""
+"""Initial weights: encoders at principal components, references at samples of latents."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
-from hotview._types import IntArray
 from hotview.estimators.randomness import Randomness
 from hotview.losses import Planner
 from hotview.losses.sliced import ReferenceCoupling
@@ -25,14 +22,17 @@ __all__ = [
 ]
 
 
+_OTHERS = 0.1  # factor of the weights that stay random
+
+
 def start_at_principal_components(
     network: MultiViewNetwork, s: int, pca: PCA, n_components: int, variance: float
 ) -> None:
-    """Let view s begin with its principal components.
+    """Initialize view s with its principal components.
 
-    Features begin with a mean variance of 1, and latents with the mean variance that their
-    constraint asks for. Beyond a common factor nothing is rescaled: the shape of the cloud of rows
-    is kept, so that views of the same shape look alike before anything is learned.
+    Features start with a mean variance of 1, and latents with the mean variance that their
+    constraint requires. Only a common factor is applied: views whose clouds of rows have the same
+    shape start with similar latents.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def start_at_principal_components(
         Mean variance of the latents' columns.
     """
     spread = np.maximum(pca.explained_variance_, 0).astype(np.float64)
-    if spread.sum() == 0:  # rows that are all alike have no components to begin with
+    if spread.sum() == 0:  # equal rows have no components
         return
     to_features = np.sqrt(len(spread) / spread.sum())
     leading = (spread * to_features**2)[:n_components].sum()
@@ -64,19 +64,24 @@ def start_at_principal_components(
 def start_references(
     network: MultiViewNetwork, coupling: ReferenceCoupling, data: TrainingRows, random: Randomness
 ) -> None:
-    """Let every reference begin as a sample of the latents of one group of similar views.
+    """Initialize every reference with a sample of the latents of one group of similar views.
 
-    References that begin alike are pulled to the same place, and no plan can tell them apart.
+    References that start alike would stay alike, and no plan could distinguish them.
     """
     n_references, n_points, _ = coupling.references.shape
-    network.eval()  # the user's own encoders must not learn from this
+    network.eval()  # the state of the user's own encoders must not change
     with torch.no_grad():
         rows = [
             ShuffledIndices(len(view), n_points, random.numpy).next_batch() for view in data.views
         ]
         Xs = [view.take_on_all_ranks(r) for view, r in zip(data.views, rows, strict=True)]
         Zs = network.embed(network.encode(Xs))
-        groups = _group(Zs, min(n_references, len(Zs)), random)
+        d, like = Zs[0].shape[1], Zs[0]
+        theta = draw_directions(
+            5 * d, d, generator=random.torch, dtype=like.dtype, device=like.device
+        )
+        plan = Planner().solve(sliced_cost(Zs, directions=theta), pairwise=True)
+        groups = plan.view_labels(min(n_references, len(Zs))).labels
         for k in range(n_references):
             members = [
                 Z for Z, group in zip(Zs, groups, strict=True) if group == k % (groups.max() + 1)
@@ -86,21 +91,10 @@ def start_references(
             coupling.references[k] = pool[points.to(pool.device)]
 
 
-def _group(Zs: Sequence[Tensor], n_groups: int, random: Randomness) -> IntArray:
-    d, like = Zs[0].shape[1], Zs[0]
-    theta = draw_directions(5 * d, d, generator=random.torch, dtype=like.dtype, device=like.device)
-    plan = Planner().solve(sliced_cost(Zs, directions=theta), pairwise=True)
-    labels: IntArray = plan.view_labels(n_groups).labels
-    return labels
-
-
-_OTHERS = 0.1  # what is left, of their size, to the weights that begin at random
-
-
 def start_at_components(
     network: MultiViewNetwork, s: int, components: Tensor, mean: Tensor, size: float
 ) -> None:
-    """Let view s begin with principal components as its features and as its latents.
+    """Set the features and latents of view s to principal components.
 
     Parameters
     ----------
@@ -111,28 +105,28 @@ def start_at_components(
     components : Tensor of shape (r, columns)
         Linear maps of a row, most important first.
     mean : Tensor of shape (columns,)
-        What is subtracted from a row before.
+        Subtracted from a row before.
     size : float
-        What the features are multiplied by to become latents.
+        Factor from features to latents.
     """
     encoder, U = network.encoders[s], network.maps[s]
     assert isinstance(encoder, nn.Sequential)
     assert isinstance(U, nn.Linear)
     r = start_encoder(encoder, components, mean)
-    if r == 0:  # a hidden layer too narrow to carry any: latents of zeros would never move
+    if r == 0:  # hidden layers too narrow: latents of zeros would have no gradient
         return
     with torch.no_grad():
         n = min(r, U.out_features)
         U.weight[:n] = 0.0
         U.weight[range(n), range(n)] = size
-        # What no component fills begins near zero, not at it, where nothing would move it.
+        # Other latents start near zero, not at zero, where there is no gradient.
         U.weight[n:] *= _OTHERS * size
 
 
 def start_encoder(encoder: nn.Sequential, components: Tensor, mean: Tensor) -> int:
-    """Let a perceptron begin as a linear map; return how many features could be set.
+    """Initialize a perceptron as a linear map; return the number of features that were set.
 
-    A hidden layer carries a number x as the pair max(x, 0), max(−x, 0), whose difference is x.
+    A hidden layer represents x by the pair max(x, 0), max(−x, 0), whose difference is x.
     """
     layers = [layer for layer in encoder if isinstance(layer, nn.Linear)]
     r = min(len(components), layers[-1].out_features)
@@ -155,7 +149,7 @@ def start_encoder(encoder: nn.Sequential, components: Tensor, mean: Tensor) -> i
 
 
 def _set_block(layer: nn.Linear, block: Tensor) -> None:
-    """Let the first outputs of a layer depend on its first inputs alone."""
+    """Set the first outputs of a layer to a linear map of its first inputs."""
     n_out, n_in = block.shape
     layer.weight[:n_out] = 0.0
     layer.weight[:n_out, :n_in] = block

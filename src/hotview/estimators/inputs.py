@@ -1,43 +1,47 @@
-"""From what a user passes to rows that can be trained on."""
+"""Validated inputs of a fit, and the rows that its networks are trained on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.decomposition import PCA
+from torch import Tensor
 
 from hotview._types import Array, IntArray, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_known_tables, check_tables
-from hotview.estimators.inference import Fusion
 from hotview.estimators.labels import Labels
-from hotview.losses import Coupling
-from hotview.nn.multiview import MultiViewNetwork
-from hotview.semisupervised.fusion import OutOfFold
-from hotview.semisupervised.predictors import ViewPredictors
+from hotview.semisupervised.graph import (
+    N_COMPONENTS,
+    ViewGraph,
+    build_graph,
+    make_coordinates,
+    nearest_neighbors,
+)
+from hotview.semisupervised.pseudo_labels import ViewLabels
 from hotview.training.batches import TrainingRows
-from hotview.training.column_scaler import ColumnScaler, TableScan, n_present, scan_tables
-from hotview.training.history import History
+from hotview.training.column_scaler import TableScan, n_present, scan_tables
+from hotview.training.pca import principal_components
 from hotview.training.process_group import ProcessGroup
 from hotview.training.rows import ViewRows
-from hotview.training.view_plan import ViewPlan
 
 __all__ = [
     "FitInputs",
-    "FitResult",
-    "Reading",
-    "Source",
+    "SharedInputs",
     "Validation",
-    "check_source",
-    "gather_rows",
-    "read_source",
+    "ViewTables",
+    "check_tables_of_views",
+    "compute_graphs",
+    "make_view_labels",
+    "scan_views",
 ]
 
 
 @dataclass(frozen=True)
-class Source:
+class ViewTables:
     """The user's tables of all views.
 
     Parameters
@@ -61,7 +65,7 @@ class Source:
 
     @property
     def shapes(self) -> dict[str, tuple[int, tuple[str, ...] | None]]:
-        """Number of columns of every view, and their names where known."""
+        """Number of columns of every view, and their names if they have any."""
         first = {name: self.tables(name)[0] for name in self.names}
         return {name: (table.n_columns, table.columns) for name, table in first.items()}
 
@@ -70,21 +74,21 @@ class Source:
         return [tables[name] for tables in (self.linked, self.unaligned) if name in tables]
 
 
-def check_source(Xs: Views | None, y: Any, unaligned: Views | None) -> Source:
-    """Check the tables that a classifier's `fit` got.
+def check_tables_of_views(Xs: Views | None, y: Any, unaligned: Views | None) -> ViewTables:
+    """Validate the tables passed to a classifier's `fit`.
 
     Parameters
     ----------
     Xs : views or None
         Linked rows; None where there are none.
     y : object
-        Their labels, whose index is looked at; None without linked rows.
+        Their labels, whose index is compared; None without linked rows.
     unaligned : views or None
         Other rows of some views, or, without linked rows, of all.
 
     Returns
     -------
-    Source
+    ViewTables
         The tables.
     """
     if isinstance(unaligned, Sized) and len(unaligned) == 0:
@@ -98,18 +102,18 @@ def check_source(Xs: Views | None, y: Any, unaligned: Views | None) -> Source:
                 + "Pass fit(None, None, unaligned=views, unaligned_y={view: labels})."
             )
         others = check_tables(unaligned, at_least=2)
-        return Source(list(others), {}, others)
+        return ViewTables(list(others), {}, others)
     _check_some_linked(Xs)
     linked = check_tables(Xs, aligned=True, at_least=2)
     check_aligned_tables(linked, y)
-    source = Source(list(linked), linked, {})
+    given = ViewTables(list(linked), linked, {})
     if unaligned is None:
-        return source
-    return replace(source, unaligned=check_known_tables(unaligned, source.names, source.shapes))
+        return given
+    return replace(given, unaligned=check_known_tables(unaligned, given.names, given.shapes))
 
 
 def _check_some_linked(Xs: Any) -> None:
-    """Say what linked rows are for, before a table without rows is called an empty view."""
+    """Explain what linked rows are, before a table without rows is called an empty view."""
     tables = list(Xs.values()) if isinstance(Xs, Mapping) else Xs
     if not isinstance(tables, list | tuple) or not tables:
         return
@@ -122,97 +126,114 @@ def _check_some_linked(Xs: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What was seen in the tables of all views, and their rows, ready to be taken.
+class SharedInputs:
+    """Rows, and what is computed from them once for all members of an ensemble.
 
     Parameters
     ----------
+    tables : ViewTables
+        The user's tables.
     scans : dict of str to TableScan
-        What was seen in every view.
+        Column statistics and present rows of every view.
     views : list of ViewRows
-        Their rows.
-    kept : dict
-        What was found out about the rows since, for fits of the same tables.
+        The present rows of every view, standardized when they are taken.
+    components : list of PCA
+        Principal components of every view; empty where they are not needed, as all that follow.
+    neighbors : list of ndarray of int64
+        Neighbors of every row of every view, for ``view_regularizer="manifold"``.
+    graphs : list of ViewGraph
+        Neighbor graph of every view, for pseudo-labels and ``view_regularizer="diffusion"``.
+    coordinates : list of Tensor
+        Diffusion coordinates of every row of every view, for ``view_regularizer="diffusion"``.
     """
 
+    tables: ViewTables
     scans: dict[str, TableScan]
     views: list[ViewRows]
-    kept: dict[Hashable, Any] = field(default_factory=dict)
+    components: list[PCA] = field(default_factory=list)
+    neighbors: list[IntArray] = field(default_factory=list)
+    graphs: list[ViewGraph] = field(default_factory=list)
+    coordinates: list[Tensor] = field(default_factory=list)
+
+    def training_rows(self, labels: Labels | None) -> TrainingRows:
+        """Rows to train on: which are aligned, and which have a label.
+
+        A linked row that is NaN throughout a view is absent from it: it counts as an unaligned row
+        of the views that have it, and keeps its label there.
+        """
+        numbers = self._linked_numbers()
+        complete = (numbers >= 0).all(axis=1)
+        all_complete = bool(complete.all())  # then nothing is copied: there may be many rows
+        if not all_complete:
+            _check_somewhere(numbers)
+        aligned = numbers if all_complete else numbers[complete]
+        extra: dict[str, Any] = {"neighbors": self.neighbors, "coordinates": self.coordinates}
+        if labels is None:
+            return TrainingRows(self.views, aligned, **extra)
+        own = [
+            self._own_labels(labels, name, np.where(complete, -1, numbers[:, s]))
+            for s, name in enumerate(self.tables.names)
+        ]
+        return TrainingRows(
+            self.views,
+            aligned,
+            labels.linked if all_complete else labels.linked[complete],
+            [rows for rows, _ in own],
+            [target for _, target in own],
+            **extra,
+        )
+
+    def _linked_numbers(self) -> IntArray:
+        """Number of every linked row among the rows of every view, −1 where it is absent."""
+        n = self.tables.n_linked
+        names = self.tables.names if self.tables.linked else []
+        linked = [self.scans[name].present[0] for name in names]
+        if all(present is None for present in linked):  # the same number in all views
+            return np.broadcast_to(np.arange(n)[:, None], (n, len(self.scans)))
+        numbers = np.full((n, len(linked)), -1, dtype=np.int64)
+        for s, present in enumerate(linked):
+            rows = np.arange(n) if present is None else present
+            numbers[rows, s] = np.arange(len(rows))
+        return numbers
+
+    def _own_labels(
+        self, labels: Labels, name: str, incomplete: IntArray
+    ) -> tuple[IntArray, IntArray]:
+        """Labeled rows of one view that are not aligned, and their classes."""
+        labeled = np.flatnonzero((incomplete >= 0) & (labels.linked >= 0))
+        rows, target = [incomplete[labeled]], [labels.linked[labeled]]
+        if name in labels.unaligned:
+            *linked, present = self.scans[name].present
+            n_before = sum(map(n_present, self.tables.tables(name), linked))
+            codes = labels.unaligned[name]
+            codes = codes if present is None else codes[present]
+            rows.append(n_before + np.flatnonzero(codes >= 0))
+            target.append(codes[codes >= 0])
+        return np.concatenate(rows), np.concatenate(target)
 
 
-def read_source(
-    source: Source,
+def scan_views(
+    tables: ViewTables,
     *,
     standardize: bool,
     impute: str | None,
     device: torch.device,
     ranks: ProcessGroup | None = None,
-) -> Reading:
-    """Look at the rows of every view once, and number those that hold anything."""
-    how: dict[str, Any] = {"standardize": standardize, "impute": impute, "process_group": ranks}
-    scans = {name: scan_tables(name, source.tables(name), **how) for name in source.names}
+) -> SharedInputs:
+    """Read the rows of every view once, and number those that are present."""
+    options: dict[str, Any] = {"standardize": standardize, "impute": impute, "process_group": ranks}
+    scans = {name: scan_tables(name, tables.tables(name), **options) for name in tables.names}
     views = [
         ViewRows(
-            source.tables(name),
-            scans[name].scaler,
-            device,
-            scans[name].present,
-            often=True,
-            process_group=ranks,
+            tables.tables(name), scan.scaler, device, scan.present, often=True, process_group=ranks
         )
-        for name in source.names
+        for name, scan in scans.items()
     ]
-    return Reading(scans, views)
+    return SharedInputs(tables, scans, views)
 
 
-def gather_rows(source: Source, reading: Reading, labels: Labels | None) -> TrainingRows:
-    """Find who is in all views, and whose class is known.
-
-    A linked row that is NaN throughout a view is absent from it: it counts as an unaligned row of
-    the views that have it, and keeps its label there.
-    """
-    scans, views = reading.scans, reading.views
-    places = _all_places(source, scans)
-    complete = (places >= 0).all(axis=1)
-    is_everywhere = bool(complete.all())  # and then nothing is copied: there may be many rows
-    if not is_everywhere:
-        _check_somewhere(places)
-    aligned = places if is_everywhere else places[complete]
-    if labels is None:
-        return TrainingRows(views, aligned)
-    own = [
-        _own_rows(source, scans, labels, name, np.where(complete, -1, places[:, s]))
-        for s, name in enumerate(source.names)
-    ]
-    return TrainingRows(
-        views,
-        aligned,
-        labels.linked if is_everywhere else labels.linked[complete],
-        [rows for rows, _ in own],
-        [target for _, target in own],
-    )
-
-
-def _all_places(source: Source, scans: Mapping[str, TableScan]) -> IntArray:
-    """Number of every linked row among the rows of every view, −1 where it is absent."""
-    linked = [scans[name] for name in source.names] if source.linked else []
-    if all(scan.present[0] is None for scan in linked):  # the same number in all
-        return np.broadcast_to(np.arange(source.n_linked)[:, None], (source.n_linked, len(scans)))
-    return np.stack([_places(scan, source.n_linked) for scan in linked], axis=1)
-
-
-def _places(scan: TableScan, n_linked: int) -> IntArray:
-    """Number of every linked row among the view's rows, −1 where it is absent."""
-    present = scan.present[0]
-    if present is None:
-        return np.arange(n_linked)
-    places = np.full(n_linked, -1, dtype=np.int64)
-    places[present] = np.arange(len(present))
-    return places
-
-
-def _check_somewhere(places: IntArray) -> None:
-    nowhere = np.flatnonzero((places < 0).all(axis=1))
+def _check_somewhere(numbers: IntArray) -> None:
+    nowhere = np.flatnonzero((numbers < 0).all(axis=1))
     if len(nowhere) > 0:
         raise ValueError(
             f"Expected every linked row to have at least one view, but {len(nowhere)} are NaN "
@@ -220,38 +241,74 @@ def _check_somewhere(places: IntArray) -> None:
         )
 
 
-def _own_rows(
-    source: Source,
-    scans: Mapping[str, TableScan],
-    labels: Labels,
-    name: str,
-    incomplete: IntArray,
-) -> tuple[IntArray, IntArray]:
-    """Rows of one view with a label that cannot teach the joint head, and their classes."""
-    here = np.flatnonzero((incomplete >= 0) & (labels.linked >= 0))
-    rows, target = [incomplete[here]], [labels.linked[here]]
-    if name in labels.unaligned:
-        *linked, present = scans[name].present
-        n_before = sum(map(n_present, source.tables(name), linked))
-        codes = labels.unaligned[name]
-        codes = codes if present is None else codes[present]
-        rows.append(n_before + np.flatnonzero(codes >= 0))
-        target.append(codes[codes >= 0])
-    return np.concatenate(rows), np.concatenate(target)
+def make_view_labels(rows: TrainingRows, class_weight: Array) -> ViewLabels:
+    """Labels of the rows of all views, as the semi-supervised methods take them."""
+    codes = [np.full(len(view), -1, dtype=np.int64) for view in rows.views]
+    for s in range(len(codes) if len(class_weight) > 0 else 0):
+        codes[s][rows.aligned[:, s]] = rows.target
+        codes[s][rows.own[s]] = rows.own_target[s]
+    return ViewLabels(codes, rows.aligned, class_weight)
+
+
+def compute_graphs(
+    shared: SharedInputs,
+    parameters: Mapping[str, Any],
+    labels: ViewLabels,
+    random: np.random.Generator,
+) -> SharedInputs:
+    """Add the components, neighbors, graphs and coordinates that the parameters require.
+
+    Parameters
+    ----------
+    shared : SharedInputs
+        From `scan_views`.
+    parameters : dict of str to object
+        The estimator's parameters.
+    labels : ViewLabels
+        Labels of the first member: labeled rows become nodes of the graphs before others.
+    random : numpy Generator
+        That of the first member.
+    """
+    regularizer, k = parameters["view_regularizer"], parameters["n_neighbors"]
+    n_features = parameters["encoder_dim"]
+    needs_graphs = parameters.get("pseudo_labels", False) or regularizer.needs_coordinates
+    if (
+        parameters["initialization"] != "pca"
+        and not regularizer.needs_neighbors
+        and not needs_graphs
+    ):
+        return shared
+    n = max(n_features, parameters["n_components"], N_COMPONENTS * needs_graphs)
+    components = principal_components(shared.views, n, random)
+    shared = replace(shared, components=components)
+    pairs = list(zip(shared.views, components, strict=True))
+    if regularizer.needs_neighbors:
+        neighbors = [nearest_neighbors(view, pca, k) for view, pca in pairs]
+        shared = replace(shared, neighbors=neighbors)
+    if needs_graphs:
+        graphs = [
+            build_graph(view, pca, k, random, labels.node_order(s))
+            for s, (view, pca) in enumerate(pairs)
+        ]
+        shared = replace(shared, graphs=graphs)
+    if regularizer.needs_coordinates:
+        coordinates = [make_coordinates(graph, n_features) for graph in shared.graphs]
+        shared = replace(shared, coordinates=coordinates)
+    return shared
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Aligned rows whose score is recorded after every epoch.
+    """Aligned rows on which the accuracy is computed after every epoch.
 
     Parameters
     ----------
     tables : dict of str to ViewTable
         Some or all views.
     target : ndarray of int64
-        The true classes; −1 for a class that training does not know.
+        The true classes; −1 for a class that is not among the training labels.
     rows : ndarray of int64 or None, default=None
-        Which rows of the tables; None takes all.
+        Rows of the tables to use; None takes all.
     """
 
     tables: Mapping[str, ViewTable]
@@ -260,47 +317,32 @@ class Validation:
 
 
 @dataclass(frozen=True)
-class FitResult:
-    """What a fit leaves behind."""
-
-    network: MultiViewNetwork
-    coupling: Coupling
-    columns: dict[str, ColumnScaler]
-    history: History
-    plan: ViewPlan | None
-    batch_size: int
-    fusion: Fusion | None
-    judge: ViewPredictors | None = None
-    held: OutOfFold | None = None
-    remarks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class FitInputs:
-    """One fit: checked tables, labels and parameters.
+    """Validated inputs of one estimator's fit.
 
     Parameters
     ----------
-    source : Source
+    tables : ViewTables
         The user's tables.
     labels : Labels or None
-        Classes of the rows; None trains encoders alone.
+        Classes of the rows; None trains encoders only.
     parameters : dict of str to object
         The estimator's parameters.
+    random_states : sequence
+        Random state of every ensemble member.
     weigh_classes : callable
-        Weights of the classes, from the labels that are learned from.
+        Class weights, from the labels to train on.
     validation : Validation or None
         Rows to score after every epoch.
-    held : ndarray of int64
-        Linked rows whose labels this fit does not see, and judges in the end.
-    replica : int, default=0
-        Which of several fits of one estimator it is.
+    held_out : sequence of ndarray of int64
+        Linked rows whose labels a member is not trained on, for out-of-fold predictions; empty
+        where no label is held out.
     """
 
-    source: Source
+    tables: ViewTables
     labels: Labels | None
     parameters: Mapping[str, Any]
+    random_states: Sequence[Any] = (None,)
     weigh_classes: Callable[[Labels], Array | None] = lambda labels: None
     validation: Validation | None = None
-    held: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    replica: int = 0
+    held_out: Sequence[IntArray] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Labels, some of them missing, as classes counted from 0."""
+"""Labels with gaps, encoded as classes from 0."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from hotview._validation import ViewTable, check_aligned_tables, check_target
 __all__ = [
     "Labels",
     "check_all_known",
-    "deal_out",
     "encode_labels",
     "hide",
     "hold_out",
     "number_labels",
     "read_labels",
-    "show",
+    "split_folds",
 ]
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels as numbers.
+    """Encoded labels.
 
     Parameters
     ----------
     classes : ndarray
         The labels that occur, sorted.
     linked : ndarray of int64
-        Class of every linked row, −1 where unknown.
+        Class of every linked row, −1 where it has no label.
     unaligned : dict of str to ndarray of int64
         The same for the unaligned rows of some views.
     """
@@ -52,20 +51,20 @@ def encode_labels(
     unaligned: Mapping[str, ViewTable],
     marker: Any,
 ) -> Labels:
-    """Find the classes, and number them.
+    """Validate labels and encode them as class numbers.
 
     Parameters
     ----------
     y : array-like
         Labels of the linked rows.
     n_linked : int
-        How many there are.
+        Number of linked rows.
     unaligned_y : dict of str to array-like, or None
         Labels of some views' unaligned rows.
     unaligned : dict of str to ViewTable
         The unaligned rows.
     marker : object
-        What stands for no label, beside NaN and None; None for nothing else.
+        Marker of rows without a label, beside NaN and None; None for no other marker.
 
     Returns
     -------
@@ -95,25 +94,25 @@ def encode_labels(
 
 
 def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Array]:
-    """Return labels, and which of them are known.
+    """Validate labels; return them, and which rows have one.
 
     Parameters
     ----------
     what : str
-        What they are called, for errors.
+        Name of the argument, for errors.
     y : array-like
         The labels.
     n_rows : int
-        How many there must be.
+        Expected number of rows.
     marker : object
-        What stands for no label.
+        Marker of rows without a label.
 
     Returns
     -------
     labels : ndarray
-        The known ones; others are left out.
+        Labels of the rows that have one.
     known : ndarray of bool, shape (n_rows,)
-        Where they are.
+        Which rows have a label.
     """
     if y is None:
         raise ValueError(
@@ -135,7 +134,7 @@ def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Arr
 
 
 def check_all_known(y: Any, n_rows: int, marker: Any) -> Array:
-    """Return labels; refuse gaps, where every row is to be scored."""
+    """Validate labels of rows to score; raise an error if one is missing."""
     labels, known = read_labels("y", y, n_rows, marker)
     if not known.all():
         missing = np.flatnonzero(~known)
@@ -148,7 +147,7 @@ def check_all_known(y: Any, n_rows: int, marker: Any) -> Array:
 
 
 def number_labels(labels: Array, classes: Array) -> IntArray:
-    """Places of labels among sorted classes, −1 for labels that are not among them."""
+    """Class numbers of labels, −1 for labels that are not among the sorted classes."""
     _check_same_kind([labels, classes] if len(labels) > 0 else [])
     places = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     return np.where(classes[places] == labels, places, -1)
@@ -157,23 +156,23 @@ def number_labels(labels: Array, classes: Array) -> IntArray:
 def hold_out(
     labels: Labels, share: float, random: np.random.Generator
 ) -> tuple[Labels, IntArray, IntArray]:
-    """Hide the labels of a share of the linked rows, in every class alike where possible.
+    """Hold out the labels of a share of the linked rows, stratified by class where possible.
 
     Parameters
     ----------
     labels : Labels
         All labels.
     share : float
-        Share of the linked rows with a label.
+        Share of the labeled linked rows.
     random : numpy Generator
-        Which rows.
+        Source of the choice of rows.
 
     Returns
     -------
     labels : Labels
-        Without those that are hidden.
+        Without those that are held out.
     rows : ndarray of int64
-        The linked rows whose labels are hidden.
+        The linked rows whose labels are held out.
     target : ndarray of int64
         Their classes.
     """
@@ -196,51 +195,44 @@ def hold_out(
 
 
 def hide(labels: Labels, rows: IntArray) -> Labels:
-    """The same labels without those of some linked rows."""
+    """Labels without those of some linked rows."""
     left = labels.linked.copy()
     left[rows] = -1
     return replace(labels, linked=left)
 
 
-def show(labels: Labels, rows: IntArray, target: IntArray) -> Labels:
-    """The same labels, and those of some linked rows that were hidden."""
-    more = labels.linked.copy()
-    more[rows] = target
-    return replace(labels, linked=more)
-
-
-def deal_out(labels: Labels, n_hands: int, random: np.random.Generator) -> list[IntArray]:
-    """Deal out linked rows with a label, equally many to each, so that no class loses all.
+def split_folds(labels: Labels, n_folds: int, random: np.random.Generator) -> list[IntArray]:
+    """Split labeled linked rows into folds of equal size, stratified by class.
 
     Parameters
     ----------
     labels : Labels
         All labels.
-    n_hands : int
-        To how many.
+    n_folds : int
+        Number of folds.
     random : numpy Generator
-        In which order.
+        Source of the order of rows.
 
     Returns
     -------
     list of ndarray of int64
-        Linked rows; none of a class with a single label. Of two hands, none has two rows more of a
-        class than another.
+        Linked rows of every fold, none of a class with a single label. The numbers of rows of a
+        class differ by at most one between two folds.
     """
     rows: list[int] = []
     for code in range(len(labels.classes)):
-        mine = random.permutation(np.flatnonzero(labels.linked == code))
-        rows += mine.tolist() if len(mine) > 1 else []
-    n_each = len(rows) // n_hands
-    hands = [np.array(rows[hand::n_hands][:n_each], dtype=np.int64) for hand in range(n_hands)]
-    return [np.sort(hand) for hand in hands]
+        of_class = random.permutation(np.flatnonzero(labels.linked == code))
+        rows += of_class.tolist() if len(of_class) > 1 else []
+    size = len(rows) // n_folds
+    folds = [np.array(rows[fold::n_folds][:size], dtype=np.int64) for fold in range(n_folds)]
+    return [np.sort(fold) for fold in folds]
 
 
 def _keep_kinds(y: Any) -> Any:
-    """Labels with gaps as objects, or numpy would make text of gaps, and floats of numbers."""
+    """Labels with gaps as objects: numpy would turn gaps into text, and integers into floats."""
     if hasattr(y, "isna") and getattr(y.dtype, "kind", "") != "f":  # pandas
         return np.asarray(y.astype(object)) if y.isna().any() else y
-    if hasattr(y, "null_count"):  # polars, whose is a method, and pyarrow
+    if hasattr(y, "null_count"):  # polars, where it is a method, and pyarrow
         n_gaps = y.null_count() if callable(y.null_count) else y.null_count
         y = (y.to_list() if hasattr(y, "to_list") else y.to_pylist()) if n_gaps else y
     if isinstance(y, list | tuple) and any(label is None or isinstance(label, str) for label in y):
@@ -251,7 +243,7 @@ def _keep_kinds(y: Any) -> Any:
 
 
 def _is_marked(labels: Array, marker: Any) -> Array:
-    if marker is None or marker is _pandas_na(marker):
+    if marker is None or _is_pandas_na(marker):
         return np.zeros(len(labels), dtype=bool)
     is_text = isinstance(marker, str)
     if labels.dtype.kind == "O":
@@ -266,13 +258,13 @@ def _is_known(labels: Array) -> Array:
         return ~np.isnan(labels)
     if labels.dtype.kind != "O":
         return np.ones(len(labels), dtype=bool)
-    # None, NaN, and pandas' NA, which does not say whether it equals anything.
-    missing = [label is None or label is _pandas_na(label) or label != label for label in labels]
+    # None, NaN, and pandas' NA, whose comparisons are neither true nor false.
+    missing = [label is None or _is_pandas_na(label) or label != label for label in labels]
     return ~np.array(missing, dtype=bool)
 
 
-def _pandas_na(label: Any) -> Any:
-    return label if type(label).__name__ in ("NAType", "NaTType") else object()
+def _is_pandas_na(label: Any) -> bool:
+    return type(label).__name__ in ("NAType", "NaTType")
 
 
 def _of_one_kind(what: str, labels: Array) -> Array:

@@ -1,28 +1,28 @@
-"""All randomness of a fit, from one seed."""
+"""Random generators of a fit, all from one seed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 
-__all__ = ["Randomness", "entropy_of", "replica_states"]
+__all__ = ["Randomness", "entropy_of", "member_states"]
 
-_REPLICAS = 3  # the first key that `Randomness` does not spawn
+_MEMBERS = 3  # the first spawn key that `Randomness` does not use
 
 
 class Randomness:
     """A numpy and a torch generator drawn from one `random_state`.
 
-    Both live on the CPU whatever the device, so that every device sees the same numbers.
+    Both are on the CPU, so that all devices get the same numbers.
 
     Parameters
     ----------
     random_state : int, numpy Generator, numpy RandomState or None
-        A seed, a generator that is moved on by one draw, or None for fresh entropy.
+        A seed, a generator from which one number is drawn, or None for fresh entropy.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class Randomness:
 
     @contextmanager
     def in_modules(self, device: torch.device) -> Iterator[None]:
-        """Seed torch's global generators, which dropout draws from, and put them back after."""
+        """Seed torch's global generators, which dropout uses, and restore them afterwards."""
         on_gpu = device.type == "cuda"
         with torch.random.fork_rng([device] if on_gpu else []):
             # Not torch.manual_seed, which would change the generators of all other devices too.
@@ -51,36 +51,36 @@ class Randomness:
             yield
 
 
-def replica_states(random_state: Any, n: int) -> list[Any]:
-    """Random states of n replicas, the first of which is what one alone would have.
+def member_states(parameters: Mapping[str, Any]) -> list[Any]:
+    """Random states of the ensemble members, the first of which is that of a single one.
 
     Parameters
     ----------
-    random_state : int, numpy Generator, numpy RandomState or None
-        As of `Randomness`.
-    n : int
-        Number of replicas.
+    parameters : dict of str to object
+        The estimator's parameters, with `random_state` and `n_estimators`.
 
     Returns
     -------
     list
-        One per replica: seeds, unless there is only one.
+        One per member: seeds, unless there is only one member.
 
     Examples
     --------
-    >>> from hotview.estimators.randomness import replica_states
-    >>> replica_states(5, 3)[0], len(set(replica_states(5, 3)))
+    >>> from hotview.estimators.randomness import member_states
+    >>> states = member_states({"random_state": 5, "n_estimators": 3})
+    >>> states[0], len(set(states))
     (5, 3)
     """
+    random_state, n = parameters["random_state"], parameters["n_estimators"]
     if n == 1:
         return [random_state]
     root = np.random.SeedSequence(entropy_of(random_state))
-    others = np.random.SeedSequence(root.entropy, spawn_key=(_REPLICAS,)).spawn(n - 1)
+    others = np.random.SeedSequence(root.entropy, spawn_key=(_MEMBERS,)).spawn(n - 1)
     return [root.entropy, *(_integer(sequence) for sequence in others)]
 
 
 def entropy_of(random_state: Any) -> int | None:
-    """The seed that a random state stands for; None for fresh entropy."""
+    """The seed of a random state; None for fresh entropy."""
     if random_state is None:
         return None
     if isinstance(random_state, np.random.Generator):

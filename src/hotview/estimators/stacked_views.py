@@ -1,8 +1,8 @@
-"""Multi-view estimators for one table, as scikit-learn's tools take it."""
+"""Views as column groups of one table, for scikit-learn tools that take one X."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,11 @@ from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from hotview._types import Array
+from hotview._types import Array, IntArray
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.classifier import MultiViewClassifier
-from hotview.estimators.view_columns import as_slice, resolve_views
 
-__all__ = ["StackedViews"]
+__all__ = ["StackedViews", "as_slice", "resolve_views"]
 
 
 def _wrapped_has(method: str) -> Callable[[StackedViews], bool]:
@@ -30,23 +29,23 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
     Column groups of X become views, so that scikit-learn's pipelines, searches, cross-validation
     and calibration, which split the rows of one X, can be used. A row with NaN in all columns of a
     view is absent from that view; with values in one view alone it is an unaligned row of it, and
-    its label, if it has one, trains that view's head.
+    its label, if it has one, trains that view's predictor.
 
     Parameters
     ----------
     estimator : MultiViewClassifier, MultiViewEncoder or None, default=None
-        Estimator to fit; it is cloned, not changed. None stands for ``MultiViewClassifier()``.
+        What to fit; it is cloned, not changed. None stands for ``MultiViewClassifier()``.
     view_slices : dict or list, or None, default=None
         The columns of every view, by name or, in a list, in order: a slice, a list of column
         numbers, or, where X is a data frame, a list of column names. A column belongs to one view
-        at most; columns of no view are not used. `fit` raises an error for None.
+        at most; columns of no view are not used. `fit` refuses None.
 
     Attributes
     ----------
     estimator_ : MultiViewClassifier or MultiViewEncoder
         The fitted estimator.
     view_columns_ : dict of str to ndarray of int64
-        Column numbers of every view.
+        The numbers of the columns of every view.
     classes_ : ndarray
         The classes, where the estimator is a classifier.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -88,7 +87,12 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         StackedViews
             The estimator itself.
         """
-        estimator = _check_estimator(self._template)
+        estimator = self._template
+        if not isinstance(estimator, MultiViewEstimator):
+            raise TypeError(
+                "Expected estimator to be a MultiViewClassifier or a MultiViewEncoder, but it is "
+                f"{estimator!r}. Pass an instance, as in StackedViews(MultiViewClassifier(), ...)."
+            )
         X = self._validate(X, reset=True, ensure_min_samples=2)
         names = getattr(self, "feature_names_in_", None)
         self.view_columns_ = resolve_views(self.view_slices, X.shape[1], names)
@@ -165,7 +169,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         Returns
         -------
         ndarray of shape (rows, classes)
-            Columns are in the order of `classes_`.
+            ColumnScaler are in the order of `classes_`.
         """
         views = self._views(X)
         probabilities: Array = self.estimator_.predict_proba(views)
@@ -183,7 +187,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         Returns
         -------
         ndarray of shape (rows, classes)
-            Columns are in the order of `classes_`.
+            ColumnScaler are in the order of `classes_`.
         """
         views = self._views(X)
         logarithms: Array = self.estimator_.predict_log_proba(views)
@@ -240,10 +244,114 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return {name: X[:, as_slice(columns)] for name, columns in self.view_columns_.items()}
 
 
-def _check_estimator(estimator: Any) -> MultiViewEstimator:
-    if not isinstance(estimator, MultiViewEstimator):
-        raise TypeError(
-            "Expected estimator to be a MultiViewClassifier or a MultiViewEncoder, but it is "
-            f"{estimator!r}. Pass an instance, as in StackedViews(MultiViewClassifier(), ...)."
+def resolve_views(slices: Any, n: int, names: Array | None) -> dict[str, IntArray]:
+    """Numbers of the columns of every view.
+
+    Parameters
+    ----------
+    slices : dict or list
+        For every view a slice, a list of column numbers or a list of column names.
+    n : int
+        ColumnScaler of the table.
+    names : ndarray of str or None
+        Their names, where they have any.
+
+    Returns
+    -------
+    dict of str to ndarray of int64
+        At least two views that share no column, each with one column at least.
+    """
+    if isinstance(slices, Mapping):
+        pairs = list(slices.items())
+    elif isinstance(slices, Sequence) and not isinstance(slices, str):
+        pairs = [(f"view_{s}", columns) for s, columns in enumerate(slices)]
+    else:
+        raise ValueError(
+            "Expected view_slices to be a dict or list that says which columns each view has, but "
+            f"it is {slices!r}. Pass, say, view_slices={{'a': slice(0, 3), 'b': slice(3, None)}}."
         )
-    return estimator
+    if len(pairs) < 2:
+        raise ValueError(
+            f"Expected view_slices to hold at least two views, but it holds {len(pairs)}. For a "
+            "single table use any other estimator."
+        )
+    views = {name: _resolve(name, columns, n, names) for name, columns in pairs}
+    owner: dict[int, str] = {}
+    for view, columns in views.items():
+        for column in columns.tolist():
+            if column in owner:
+                raise ValueError(
+                    f"Expected every column to belong to one view, but column {column} is in "
+                    f"{owner[column]!r} and again in {view!r}. Give it to one of them."
+                )
+            owner[column] = view
+    return views
+
+
+def _resolve(view: str, columns: Any, n: int, names: Array | None) -> IntArray:
+    if isinstance(columns, slice):
+        numbers = _from_slice(view, columns, n)
+    else:
+        listed = np.asarray(columns)
+        if listed.ndim != 1 or (listed.dtype.kind not in "iuUOT" and len(listed) > 0):
+            raise ValueError(
+                f"Expected view_slices[{view!r}] to be a slice or a list of column numbers or "
+                f"names, but it is {columns!r}. "
+                + (f"Write [{columns!r}]." if listed.ndim == 0 else "Use numbers or text.")
+            )
+        if listed.dtype.kind in "UOT":
+            numbers = _from_names(view, listed, names)
+        else:
+            _check_within(view, listed[(listed < -n) | (listed >= n)], n)
+            numbers = np.arange(n, dtype=np.int64)[listed.astype(np.int64)]
+    if len(numbers) == 0:
+        raise ValueError(
+            f"Expected view {view!r} to have at least one column, but view_slices[{view!r}] = "
+            f"{columns!r} picks none of X, which has n_features = {n}. Change it, or leave the "
+            "view out."
+        )
+    return numbers
+
+
+def _from_slice(view: str, columns: slice, n: int) -> IntArray:
+    bounds = [b for b in (columns.start, columns.stop) if b is not None]
+    if any(not isinstance(b, int | np.integer) for b in bounds):
+        raise ValueError(
+            f"Expected view_slices[{view!r}] to be a slice of column numbers, but it is "
+            f"{columns!r}. List the names of columns one by one."
+        )
+    # Python truncates such a slice silently; here the table is not the one that was meant.
+    _check_within(view, [b for b in bounds if not -n <= b <= n], n)
+    return np.arange(n, dtype=np.int64)[columns]
+
+
+def _check_within(view: str, beyond: Sequence[int] | IntArray, n: int) -> None:
+    if len(beyond) > 0:
+        raise ValueError(
+            f"Expected view_slices[{view!r}] to stay within the columns of X, which has n_features "
+            f"= {n}, but it names {beyond[0]}. Columns are counted from 0; slice(start, None) "
+            "goes to the end."
+        )
+
+
+def _from_names(view: str, columns: Array, names: Array | None) -> IntArray:
+    if names is None:
+        raise ValueError(
+            f"Expected X to be a data frame, because view_slices[{view!r}] lists names of columns, "
+            f"but X has no names. Pass a data frame, or list column numbers instead of {columns}."
+        )
+    places = {name: j for j, name in enumerate(names)}
+    unknown = [name for name in columns.tolist() if name not in places]
+    if unknown:
+        raise ValueError(
+            f"Expected view_slices[{view!r}] to list columns of X, but it has none named "
+            f"{', '.join(map(repr, unknown))}. Its columns are {', '.join(map(repr, names))}."
+        )
+    return np.array([places[name] for name in columns.tolist()], dtype=np.int64)
+
+
+def as_slice(columns: IntArray) -> IntArray | slice:
+    """ColumnScaler as a slice where they follow each other, so that taking them copies nothing."""
+    start, stop = int(columns[0]), int(columns[-1]) + 1
+    follow = np.array_equal(columns, np.arange(start, stop))
+    return slice(start, stop) if follow else columns

@@ -218,16 +218,18 @@ def fuse(
     head = _fit_head(features, codes, np.asarray(teaching), n_classes) if features else None
     held = np.asarray(held, dtype=np.int64) if scores else np.empty(0, dtype=np.int64)
     known = np.flatnonzero(codes[held] >= 0)
-    said = [log_softmax(x.double(), 1).numpy()[known] for x in scores.values()]
+    log_probs = [log_softmax(x.double(), 1).numpy()[known] for x in scores.values()]
     joint = np.zeros((len(known), n_classes))
     if head is not None:
         F = torch.cat(list(features.values()), 1).double().numpy()[held[known]]
         joint = log_softmax(torch.from_numpy(F @ head.weight.T + head.bias), 1).numpy()
-    speaks = np.ones((len(known), len(names) + 1), dtype=bool)
-    speaks[:, -1] = head is not None
+    present = np.ones((len(known), len(names) + 1), dtype=bool)
+    present[:, -1] = head is not None
     target = codes[held[known]]
-    judged = [OutOfFold(np.stack([*said, joint], axis=1), speaks, target)] if len(known) else []
-    return fit_pool(judged, len(names), np.random.default_rng(seed)), head
+    folds = (
+        [OutOfFold(np.stack([*log_probs, joint], axis=1), present, target)] if len(known) else []
+    )
+    return fit_pool(folds, len(names), np.random.default_rng(seed)), head
 
 
 def _fit_head(

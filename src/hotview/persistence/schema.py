@@ -16,9 +16,8 @@ from torch import Tensor
 from hotview._types import Array
 from hotview._validation.views import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
-from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import Fusion
-from hotview.estimators.output_containers import CONTAINERS
+from hotview.estimators.base import CONTAINERS, MultiViewEstimator
+from hotview.estimators.inference import FusionRule
 from hotview.losses.coupling_specs import COUPLINGS
 from hotview.losses.specifications import REGULARIZERS, Specification
 from hotview.nn.multiview import Widths
@@ -90,7 +89,7 @@ class SavedMember:
     network: dict[str, Tensor]
     history: list[dict[str, Any]]
     plan: ViewPlan | None
-    fusion: Fusion | None
+    rule: FusionRule | None
     predictors: ViewPredictors | None
 
 
@@ -184,21 +183,21 @@ def _check_members(model: SavedModel, n_views: int, n_classes: int) -> None:
     if (pool := model.pool) is not None:
         sizes = (len(pool.complete), len(pool.partial))
         require(sizes == (n_views + 1, n_views), "its pool is of other views than it has")
-    kinds = {(member.plan is None, member.fusion is None) for member in model.members}
+    kinds = {(member.plan is None, member.rule is None) for member in model.members}
     require(len(kinds) == 1, "it has no members, or different ones")
     for member in model.members:
         numbers = all(type(x) in (int, float) for row in member.history for x in row.values())
         require(numbers, "its 'history' holds what is no number")
-        fusion = member.fusion
-        sizes = (0, 0) if fusion is None else (len(fusion.heads), len(fusion.log_prior))
+        rule = member.rule
+        sizes = (0, 0) if rule is None else (len(rule.n_classes), len(rule.log_prior))
         expected = (n_views, n_classes) if n_classes > 0 else (0, 0)
-        require(sizes == expected, "its fusion is of other heads than it has")
+        require(sizes == expected, "its fusion rule is of other views or classes than it has")
         if (predictors := member.predictors) is not None:
-            knn, ridge = predictors.voters, predictors.ridge
+            knn, ridge = predictors.knn, predictors.ridge
             fits = len(knn) == n_views and all(one.n_neighbors > 0 for one in knn)
             require(fits, "its predictors are of other views than it has")
             has_ridge = ridge is not None and len(ridge.weights) == n_views
-            require(fusion is not None and fusion.joint == has_ridge, "its ridge does not fit")
+            require(rule is not None and rule.joint == has_ridge, "its ridge does not fit")
 
 
 #: sizes, or names of sizes that the file itself decides on, equal wherever they occur
@@ -283,8 +282,8 @@ def _expected_tensors(
                 yield from _expected_plan(f"{at}.plan.null.plan", S, S)
                 yield f"{at}.plan.null.W", ("draws", S, S), "float"
                 yield f"{at}.plan.null.C", ("draws", S, S), "float"
-        if member.predictors is not None and member.fusion is not None:
-            joint = member.fusion.joint
+        if member.predictors is not None and member.rule is not None:
+            joint = member.rule.joint
             yield from _expected_predictors(tensors, widths, at, joint=joint)
 
 
@@ -299,16 +298,16 @@ def _expected_predictors(
     tensors: Mapping[str, Tensor], widths: Widths, at: str, *, joint: bool
 ) -> Iterator[tuple[str, Shape, str]]:
     for s, n_columns in enumerate(widths.columns):
-        knn, n = f"{at}.predictors.voters.{s}", f"points of {at}, view {s}"
+        knn, n = f"{at}.predictors.knn.{s}", f"points of {at}, view {s}"
         yield f"{knn}.basis.mean", (n_columns,), "float32"
         yield f"{knn}.basis.directions", (n_columns, f"components of {at}, {s}"), "float32"
         n_components = tensors[f"{knn}.basis.directions"].shape[1]
         features = f"{at}.network.maps.{s}.weight"
         yield features, (widths.n_components, f"features of {at}, {s}"), "float32"
         n_features = tensors[features].shape[1]
-        yield f"{knn}.places", (n, n_components + n_features), "float32"
-        require(len(tensors[f"{knn}.places"]) > 0, f"there are no neighbors in view {s}")
-        yield f"{knn}.shares", (n, widths.n_classes), "float"
+        yield f"{knn}.points", (n, n_components + n_features), "float32"
+        require(len(tensors[f"{knn}.points"]) > 0, f"there are no neighbors in view {s}")
+        yield f"{knn}.soft_labels", (n, widths.n_classes), "float"
         if joint:
             yield f"{at}.predictors.ridge.weights.{s}", (n_columns, widths.n_classes), "float64"
     if joint:

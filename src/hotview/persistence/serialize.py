@@ -12,6 +12,7 @@ import torch
 import hotview
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
+from hotview.estimators.inference import EnsembleMember
 from hotview.estimators.parameters import check_parameters, encoders_of, hidden_of, pick_device
 from hotview.losses.specifications import Specification, as_regularizer
 from hotview.nn.multiview import Widths, make_network
@@ -24,6 +25,7 @@ from hotview.persistence.schema import (
     SavedModel,
     SavedView,
 )
+from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.history import History
 
 __all__ = ["check_plain", "deserialize", "network_widths", "restore_parameters", "serialize"]
@@ -46,16 +48,20 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
     own = encoders_of(estimator.encoders, names)
     classes, pool = None, None
     absent: list[Any] = [None] * n_members
-    fusions, predictors = absent, absent
+    rules, predictors = absent, absent
     if isinstance(estimator, MultiViewClassifier):
         labels, pool = estimator.classes_, estimator._pool
         classes = SavedClasses(labels.dtype.str, labels.tolist())
-        fusions, predictors = estimator._fusions, estimator._judges
+        rules = [member.rule for member in estimator._members]
+        predictors = [
+            member.predictors if isinstance(member.predictors, ViewPredictors) else None
+            for member in estimator._members
+        ]
     members = zip(
         [network.state_dict() for network in estimator.networks_],
         map(list, estimator.histories_),
         estimator.plans_ or absent,
-        fusions,
+        rules,
         predictors,
         strict=True,
     )
@@ -232,11 +238,16 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
     estimator.batch_size_, estimator.references_ = model.batch_size, model.references
     estimator.trained_on_, estimator.metadata_ = model.trained_on, model.metadata
     estimator.fit_warnings_ = model.fit_warnings
-    estimator._keep_plans([member.plan for member in model.members if member.plan is not None])
+    estimator._set_plans([member.plan for member in model.members if member.plan is not None])
     if model.output is not None:
         estimator.set_output(transform=model.output)
     if model.classes is not None:
         estimator.classes_ = np.array(model.classes.labels, dtype=model.classes.dtype)
-        estimator._fusions = [member.fusion for member in model.members]
-        estimator._judges = [member.predictors for member in model.members]
+        estimator._members = [
+            EnsembleMember.of_heads(network, member.rule)
+            if member.predictors is None
+            else EnsembleMember(network, member.rule, member.predictors)
+            for network, member in zip(estimator.networks_, model.members, strict=True)
+            if member.rule is not None
+        ]
         estimator._pool = model.pool

@@ -1,7 +1,8 @@
-"""How much each judgment counts: weights from labels that those who judge did not see."""
+"""Log-linear opinion pool of predictors, with weights from out-of-fold predictions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,92 +14,94 @@ from hotview._types import Array, IntArray
 
 __all__ = ["LogOpinionPool", "OutOfFold", "fit_pool"]
 
-_SHRINKAGE = 0.5  # of the logarithms of weights to equal ones: a prior worth a few rows
-_TOGETHER = 1.5  # what equal weights add up to
-_JOINT = 0.3  # weight of the joint judgment to begin with, as a share of a view's
-_ALONE = 3.0  # weight of a view that is alone, if it were the only one at all
+_SHRINKAGE = 0.5  # of log-weights toward equal weights: a prior worth a few rows
+_TOTAL = 1.5  # sum of the equal weights of complete rows
+_JOINT = 0.3  # equal weight of the joint predictor, relative to a view's
+_SINGLE = 3.0  # equal weight of a view in partial rows, if there were only one view
 _POWER, _POWER_SHRINKAGE = 0.7, 4.0
-_N_SUBSETS = 8  # of the views, by which a row is judged when some are absent
+_N_SUBSETS = 8  # random subsets of the views of a row, from which partial weights are fitted
 
 
 @dataclass(frozen=True)
 class OutOfFold:
-    """What one replica says about rows whose labels it has not seen.
+    """Predictions of one ensemble member for rows whose labels it was not trained on.
 
     Parameters
     ----------
-    said : ndarray of shape (n_rows, n_judges, n_classes)
-        Logarithms of probabilities by every view and, last, by all views jointly.
-    speaks : ndarray of bool, shape (n_rows, n_judges)
-        Which of them are about anything.
+    log_probs : ndarray of shape (n_rows, n_predictors, n_classes)
+        Log-probabilities by every view and, last, by all views jointly.
+    present : ndarray of bool, shape (n_rows, n_predictors)
+        Which of the predictions exist.
     target : ndarray of int64
-        The classes.
+        The true classes.
     """
 
-    said: Array
-    speaks: Array
+    log_probs: Array
+    present: Array
     target: IntArray
 
 
 @dataclass(frozen=True)
 class LogOpinionPool:
-    r"""Weights of judgments: :math:`p \propto \prod_e p_e^{w_e}`.
+    r"""Weights of predictors: :math:`p \propto \prod_e p_e^{w_e}`.
 
     Parameters
     ----------
     complete : tuple of float
-        Weights of the views and, last, of their joint judgment, for rows with all of them.
+        Weights of the views and, last, of the joint predictor, for rows with all views.
     partial : tuple of float
         Weights of the views for other rows.
     power : float
-        By which power of their number the judgments on such a row are divided.
+        The weighted sum of such a row is divided by this power of its number of predictors.
     """
 
     complete: tuple[float, ...]
     partial: tuple[float, ...]
     power: float
 
-    def scores(self, said: Tensor, speaks: Tensor) -> Tensor:
-        """Logarithms of probabilities, (rows, classes), from (rows, judges, classes).
+    def combine(self, log_probs: Tensor, present: Tensor) -> Tensor:
+        """Pooled log-probabilities, (n_rows, n_classes).
 
         Parameters
         ----------
-        said : Tensor of shape (n_rows, n_judges, n_classes)
+        log_probs : Tensor of shape (n_rows, n_predictors, n_classes)
             As of `OutOfFold`.
-        speaks : Tensor of bool, shape (n_rows, n_judges)
+        present : Tensor of bool, shape (n_rows, n_predictors)
             Which of them count.
 
         Returns
         -------
         Tensor
-            Of rows about which nobody speaks, equal for all classes.
+            Equal for all classes in rows without any prediction.
         """
         n = len(self.partial)
-        few = speaks[:, :n]
-        alone = few * tensor(self.partial, dtype=said.dtype, device=said.device)
-        alone = alone / few.sum(1, keepdim=True).clamp_min(1) ** self.power
-        found = (said[:, :n] * alone.unsqueeze(2)).sum(1)
-        if said.shape[1] > n:
-            every = tensor(self.complete, dtype=said.dtype, device=said.device)
-            joint = (said * (speaks * every).unsqueeze(2)).sum(1)
-            found = found.where(~speaks[:, -1:], joint)
-        return found.log_softmax(1)
+        of_views = present[:, :n]
+        weight = of_views * tensor(self.partial, dtype=log_probs.dtype, device=log_probs.device)
+        weight = weight / of_views.sum(1, keepdim=True).clamp_min(1) ** self.power
+        pooled = (log_probs[:, :n] * weight.unsqueeze(2)).sum(1)
+        if log_probs.shape[1] > n:
+            weight = tensor(self.complete, dtype=log_probs.dtype, device=log_probs.device)
+            joint = (log_probs * (present * weight).unsqueeze(2)).sum(1)
+            pooled = pooled.where(~present[:, -1:], joint)
+        return pooled.log_softmax(1)
 
 
-def fit_pool(held: list[OutOfFold], n_views: int, random: np.random.Generator) -> LogOpinionPool:
-    """Find the weights under which labels that were held out are most probable.
+def fit_pool(
+    folds: Sequence[OutOfFold], n_views: int, random: np.random.Generator
+) -> LogOpinionPool:
+    """Fit pool weights by maximum likelihood of the out-of-fold labels.
 
-    Weights are drawn toward equal ones, the more so the fewer labels there are; without any they
-    are equal.
+    Weights are shrunk toward equal ones, the more so the fewer labels there are; without labels
+    they are equal.
 
     Parameters
     ----------
-    held : list of OutOfFold
-        From replicas that left different labels out.
+    folds : sequence of OutOfFold
+        Predictions of ensemble members that left out different labels.
     n_views : int
         Number of views.
     random : numpy Generator
-        Which views are taken away, to learn how to do without.
+        Source of the random subsets of views from which the weights of partial rows are fitted.
 
     Returns
     -------
@@ -111,59 +114,66 @@ def fit_pool(held: list[OutOfFold], n_views: int, random: np.random.Generator) -
     >>> from hotview.semisupervised.fusion import OutOfFold, fit_pool
     >>> y = np.arange(40) % 2
     >>> right = np.log(np.where(np.eye(2)[y] > 0, 0.9, 0.1))
-    >>> said = np.stack([right, np.zeros((40, 2)), right], axis=1)
-    >>> held = OutOfFold(said, np.ones((40, 3), dtype=bool), y)
-    >>> pool = fit_pool([held], 2, np.random.default_rng(0))
+    >>> log_probs = np.stack([right, np.zeros((40, 2)), right], axis=1)
+    >>> fold = OutOfFold(log_probs, np.ones((40, 3), dtype=bool), y)
+    >>> pool = fit_pool([fold], 2, np.random.default_rng(0))
     >>> pool.complete[0] > pool.complete[1]
     True
     """
     equal = np.r_[np.ones(n_views), _JOINT]
-    equal *= _TOGETHER / equal.sum()
-    alone = np.full(n_views, _ALONE / np.sqrt(n_views))
-    if sum(len(one.target) for one in held) == 0:
-        return LogOpinionPool(tuple(equal.tolist()), tuple(alone.tolist()), _POWER)
-    said = log_softmax(np.concatenate([one.said for one in held]), axis=2)
-    speaks = np.concatenate([one.speaks for one in held])
-    target = np.concatenate([one.target for one in held])
-    whole = speaks[:, -1]
-    complete, _ = _fit(said[whole], speaks[whole], target[whole], equal, 0.0)
-    views, some = said[:, :n_views], _take_away(speaks[:, :n_views], random)
+    equal *= _TOTAL / equal.sum()
+    equal_partial = np.full(n_views, _SINGLE / np.sqrt(n_views))
+    if sum(len(fold.target) for fold in folds) == 0:
+        return LogOpinionPool(tuple(equal.tolist()), tuple(equal_partial.tolist()), _POWER)
+    log_probs = log_softmax(np.concatenate([fold.log_probs for fold in folds]), axis=2)
+    present = np.concatenate([fold.present for fold in folds])
+    target = np.concatenate([fold.target for fold in folds])
+    whole = present[:, -1]
+    complete, _ = _fit_weights(log_probs[whole], present[whole], target[whole], equal, 0.0)
+    subsets = _random_subsets(present[:, :n_views], random)
     rows = np.repeat(np.arange(len(target)), _N_SUBSETS)
-    partial, power = _fit(views[rows], some, target[rows], alone, _POWER, 1 / _N_SUBSETS)
+    partial, power = _fit_weights(
+        log_probs[:, :n_views][rows], subsets, target[rows], equal_partial, _POWER, 1 / _N_SUBSETS
+    )
     return LogOpinionPool(tuple(complete.tolist()), tuple(partial.tolist()), power)
 
 
-def _take_away(speaks: Array, random: np.random.Generator) -> Array:
-    """Some of the views of every row, several times: at least one, and any number alike often."""
-    several = np.repeat(speaks, _N_SUBSETS, axis=0)
-    order = random.random(several.shape).argsort(axis=1)
-    kept = order < random.integers(1, several.shape[1] + 1, size=(len(several), 1))
-    some: Array = several & kept
-    return np.where(some.any(axis=1, keepdims=True), some, several)
+def _random_subsets(present: Array, random: np.random.Generator) -> Array:
+    """Random subsets of the views of every row: at least one view, all sizes equally likely."""
+    repeated = np.repeat(present, _N_SUBSETS, axis=0)
+    order = random.random(repeated.shape).argsort(axis=1)
+    kept = order < random.integers(1, repeated.shape[1] + 1, size=(len(repeated), 1))
+    subset: Array = repeated & kept
+    return np.where(subset.any(axis=1, keepdims=True), subset, repeated)
 
 
-def _fit(
-    said: Array, speaks: Array, target: IntArray, equal: Array, power: float, counts: float = 1.0
+def _fit_weights(
+    log_probs: Array,
+    present: Array,
+    target: IntArray,
+    equal: Array,
+    power: float,
+    row_weight: float = 1.0,
 ) -> tuple[Array, float]:
-    """Weights, and the power of the number of those who speak; 0 stays 0."""
-    n_judges, rows = said.shape[1], np.arange(len(target))
+    """Weights, and the power of the number of predictors; a power of 0 stays 0."""
+    n_predictors, rows = log_probs.shape[1], np.arange(len(target))
     start = np.r_[np.log(equal), power]
-    number = np.maximum(speaks.sum(axis=1), 1).astype(np.float64)
-    heard = said * speaks[:, :, None]
+    strength = np.r_[np.full(n_predictors, _SHRINKAGE), _POWER_SHRINKAGE]
+    number = np.maximum(present.sum(axis=1), 1).astype(np.float64)
+    masked = log_probs * present[:, :, None]
 
     def loss(x: Array) -> tuple[float, Array]:
         w, divisor = np.exp(x[:-1]), number ** -x[-1]
-        z = np.einsum("nek,e->nk", heard, w) * divisor[:, None]
+        z = np.einsum("nek,e->nk", masked, w) * divisor[:, None]
         log_p = log_softmax(z, axis=1)
         off = x - start
-        strength = np.r_[np.full(n_judges, _SHRINKAGE), _POWER_SHRINKAGE]
-        value = -counts * log_p[rows, target].sum() + (strength * off * off).sum()
+        value = -row_weight * log_p[rows, target].sum() + (strength * off * off).sum()
         slope = np.exp(log_p)
         slope[rows, target] -= 1
-        slope *= counts
-        by_weight = np.einsum("nek,nk->e", heard, slope * divisor[:, None]) * w
+        slope *= row_weight
+        by_weight = np.einsum("nek,nk->e", masked, slope * divisor[:, None]) * w
         by_power = -(slope * z).sum(axis=1) @ np.log(number)
         return value, np.r_[by_weight, by_power * (power > 0)] + 2 * strength * off
 
-    found = minimize(loss, start, jac=True, method="L-BFGS-B").x
-    return np.exp(found[:-1]), float(found[-1])
+    x = minimize(loss, start, jac=True, method="L-BFGS-B").x
+    return np.exp(x[:-1]), float(x[-1])

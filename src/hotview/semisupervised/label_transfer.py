@@ -1,8 +1,9 @@
-"""Class scores that one view, the teacher, passes on to another over a few linked rows.
+"""Label transfer from one view to another by optimal transport over a few linked rows.
 
-Linked rows are anchors: how near a row is to each of them means the same in both views, whatever
-the columns. In these coordinates the teacher's rows are transported onto the pupil's, also those
-of classes that no linked row has; the pupil's own graph then mends what the transport blurs.
+Linked rows are anchors: the proximity of a row to each of them has the same meaning in both views,
+whatever the columns. In these coordinates the rows of the source view are transported onto those of
+the target view, including rows of classes that no linked row has; propagation on the target's own
+graph then corrects the blur of the transport.
 """
 
 from __future__ import annotations
@@ -15,34 +16,35 @@ from scipy import sparse
 
 from hotview._types import Array, IntArray
 from hotview.ot import draw_directions, sliced_cost
-from hotview.semisupervised.propagation import normalize_by_class_mass, spread
+from hotview.semisupervised.propagation import normalize_by_class_mass, propagate
 
 __all__ = ["anchor_profiles", "source_weights", "transfer_scores"]
 
-_FAR, _NEAR = 0.99, 0.9  # damping of the profiles, across the graph, and of the refinement
-_FLOOR = 0.01  # nearness, as a share of the mean, below which rows are equally far
-_LINKED, _CREDIT = 10.0, 20  # rows that a linked one adds; linked ones that are half believed
-_BLUR = 0.04  # of the transport, as a share of the mean cost
-_HOLD = 0.8  # of the expected shares of rows and classes; 1 would impose them
-_SHARPNESS = 3.0  # power that scores are raised to: soft ones are biased to equal shares
-_ROUNDS, _SCALINGS = 5, 50  # every scaling leaves at most the share _HOLD of the error
-_MIN_MASS, _MIN_SHARE = 0.3, 1e-6  # of a class, in all linked rows and in one row
-_N_SAMPLE, _N_DIRECTIONS = 2000, 64  # rows that are transported at once, and sliced costs
-_STILL, _TINY = 1e-6, float(np.finfo(np.float64).tiny)  # least to divide profiles, numbers by
+_PROFILE_DAMPING, _REFINE_DAMPING = 0.99, 0.9
+_FLOOR = 0.01  # proximity, relative to the mean, below which rows count as equally far
+_LINKED_WEIGHT = 10.0  # of a linked row, in rows
+_HALF_TRUST = 20  # number of linked rows that are trusted by one half
+_BLUR = 0.04  # entropic regularization, relative to the mean cost
+_RELAXATION = 0.8  # exponent of marginal scalings; 1 would impose the marginals exactly
+_SHARPNESS = 3.0  # power of the scores, because soft ones are biased toward equal classes
+_ROUNDS, _SCALINGS = 5, 50  # a scaling reduces the error by the factor _RELAXATION at least
+_MIN_MASS, _MIN_SCORE = 0.3, 1e-6  # of a class, in all linked rows and in one row
+_N_SAMPLE, _N_DIRECTIONS = 2000, 64  # rows transported at once, directions of sliced costs
+_MIN_SCALE, _TINY = 1e-6, float(np.finfo(np.float64).tiny)  # smallest divisors
 
 
 def anchor_profiles(S: sparse.csr_array, anchors: IntArray) -> Array:
-    r"""How near every row of a view is to each anchor, in units that other views share.
+    r"""Proximity of every row of a view to each anchor, comparable between views.
 
     .. math:: P_{ij} = \log (I - α S)^{-1}_{i a_j}, \qquad α = 0.99
 
-    with rows centered and columns then standardized, anchors counting as ten rows more: they are
-    the same individuals in all views, while the mix of the other rows may differ.
+    with rows centered and columns then standardized. Anchors have the weight of ten more rows:
+    they are the same individuals in all views, while the mix of the other rows may differ.
 
     Parameters
     ----------
     S : csr_array, shape (n_rows, n_rows)
-        The view's graph, from `make_graph`.
+        The view's graph, from `normalized_adjacency`.
     anchors : ndarray of int, shape (n_anchors,)
         Row numbers of the linked individuals.
 
@@ -54,110 +56,111 @@ def anchor_profiles(S: sparse.csr_array, anchors: IntArray) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.semisupervised.propagation import make_graph
+    >>> from hotview.semisupervised.propagation import normalized_adjacency
     >>> from hotview.semisupervised.label_transfer import anchor_profiles
-    >>> S = make_graph(np.array([[1], [0], [3], [2]]))
+    >>> S = normalized_adjacency(np.array([[1], [0], [3], [2]]))
     >>> anchor_profiles(S, np.array([0, 2]))[:, 0].round(1)
     array([ 1.,  1., -1., -1.])
     """
     n = S.shape[0]
-    near = spread(S, _at_rows(n, anchors, np.eye(len(anchors))), damping=_FAR)
-    P: Array = np.log(np.maximum(near, 0.0) + _FLOOR / (1 - _FAR) / n)
+    proximity = propagate(S, _at_rows(n, anchors, np.eye(len(anchors))), damping=_PROFILE_DAMPING)
+    P: Array = np.log(np.maximum(proximity, 0.0) + _FLOOR / (1 - _PROFILE_DAMPING) / n)
     P -= P.sum(axis=1, keepdims=True) / max(len(anchors), 1)
-    weight = 1 + _LINKED * np.isin(np.arange(n), anchors)
+    weight = 1 + _LINKED_WEIGHT * np.isin(np.arange(n), anchors)
     P -= np.average(P, axis=0, weights=weight)
     scale = np.sqrt(np.average(P * P, axis=0, weights=weight))
-    return P / np.where(scale > _STILL, scale, 1.0)
+    return P / np.where(scale > _MIN_SCALE, scale, 1.0)
 
 
 def transfer_scores(
-    teacher: sparse.csr_array,
+    source: sparse.csr_array,
     scores: Array,
-    pupil: sparse.csr_array,
+    target: sparse.csr_array,
     linked: IntArray,
     *,
     random: np.random.Generator,
 ) -> Array:
-    r"""Class scores of the pupil's rows, from those of the teacher's.
+    r"""Class scores of the target view's rows, from those of the source view's.
 
     .. math:: \min_W ⟨W, C⟩ + β ⟨W, \log W⟩ + 4 β \, \mathrm{KL}(W^T 1 ‖ b), \qquad F = n_B W F_A
 
-    C are squared distances of anchor profiles and b equal shares of the teacher's rows, which hold
-    loosely. Then, by turns, classes are drawn toward their expected shares, half the teacher's and
-    half those of F, and rows toward their neighbors and F; or, as far as profiles of linked rows
-    disagree between the views, toward plain propagation of the linked rows' scores.
+    C are squared distances of anchor profiles and b is the uniform marginal over the source's rows,
+    which is relaxed. Then two steps alternate: class frequencies are scaled toward their expected
+    values, half those of the source and half those of F; and rows are smoothed toward their
+    neighbors and F, or, where profiles of linked rows disagree between the views, toward plain
+    propagation of the linked rows' scores.
 
     Parameters
     ----------
-    teacher : csr_array, shape (n_teacher, n_teacher)
-        The teacher's graph, from `make_graph`.
-    scores : ndarray of shape (n_teacher, n_classes)
+    source : csr_array, shape (n_source, n_source)
+        The source's graph, from `normalized_adjacency`.
+    scores : ndarray of shape (n_source, n_classes)
         F_A; rows add up to 1.
-    pupil : csr_array, shape (n_pupil, n_pupil)
-        The pupil's graph.
+    target : csr_array, shape (n_target, n_target)
+        The target's graph.
     linked : ndarray of int, shape (n_linked, 2)
-        The teacher's and the pupil's rows of the same individuals; with none, all rows score alike.
+        Rows of the same individuals in source and target; without any, all rows score alike.
     random : numpy Generator
-        Which rows are transported, where a view has more than 2000.
+        Source of the rows that are transported, where a view has more than 2000.
 
     Returns
     -------
-    ndarray of float64, shape (n_pupil, n_classes)
+    ndarray of float64, shape (n_target, n_classes)
         Rows add up to 1.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.semisupervised.propagation import make_graph
+    >>> from hotview.semisupervised.propagation import normalized_adjacency
     >>> from hotview.semisupervised.label_transfer import transfer_scores
-    >>> S = make_graph(np.array([[1], [0], [3], [2]]))
+    >>> S = normalized_adjacency(np.array([[1], [0], [3], [2]]))
     >>> scores = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.3, 0.7]])
     >>> linked, random = np.array([[0, 2], [2, 0]]), np.random.default_rng(0)
     >>> transfer_scores(S, scores, S, linked, random=random).argmax(axis=1)
     array([1, 1, 0, 0])
     """
     sharp = _normalize(np.asarray(scores, dtype=np.float64), _SHARPNESS)
-    rows, known = linked[:, 1], sharp[linked[:, 0]]
-    P, Q = anchor_profiles(teacher, linked[:, 0]), anchor_profiles(pupil, rows)
+    rows, linked_scores = linked[:, 1], sharp[linked[:, 0]]
+    P, Q = anchor_profiles(source, linked[:, 0]), anchor_profiles(target, rows)
     moved = _transport(P, sharp, Q, random)
     n, n_classes = sharp.shape
     expected = (np.bincount(sharp.argmax(axis=1), minlength=n_classes) + 1) / (n + n_classes)
-    local = spread(pupil, _at_rows(len(moved), rows, known))
-    local = normalize_by_class_mass(local, np.maximum(known.sum(axis=0), _MIN_MASS))
-    trust, credit = _agreement(P, Q, linked), len(linked) / (len(linked) + _CREDIT)
-    # Equal shares are mixed in, for neither to rule out a class on its own.
-    words = (moved + 1 / n_classes) ** trust * (local + 1 / n_classes) ** (1 - trust)
-    shares = (expected + moved.mean(axis=0)) / 2
-    return _refine(pupil, moved, words**credit, shares, rows, known)
+    local = propagate(target, _at_rows(len(moved), rows, linked_scores))
+    local = normalize_by_class_mass(local, np.maximum(linked_scores.sum(axis=0), _MIN_MASS))
+    trust, trust_in_links = _agreement(P, Q, linked), len(linked) / (len(linked) + _HALF_TRUST)
+    # The uniform distribution is mixed in, so that neither rules out a class on its own.
+    prior = (moved + 1 / n_classes) ** trust * (local + 1 / n_classes) ** (1 - trust)
+    frequencies = (expected + moved.mean(axis=0)) / 2
+    return _refine(target, moved, prior**trust_in_links, frequencies, rows, linked_scores)
 
 
 def source_weights(
-    teachers: Sequence[Array],
-    pupils: Sequence[Array],
+    sources: Sequence[Array],
+    targets: Sequence[Array],
     linked: Sequence[IntArray],
     *,
     random: np.random.Generator,
 ) -> Array:
-    r"""How much each teacher of one pupil is worth listening to.
+    r"""Weights of several source views of one target view.
 
     .. math:: w_t ∝ \frac{n_t}{n_t + 20} \, r_t^2 \, \exp(-C_t / \bar C)
 
-    C_t is the sliced Wasserstein cost between the anchor profiles of teacher and pupil, r_t the
+    C_t is the sliced Wasserstein cost between the anchor profiles of source and target, r_t the
     correlation of the profiles of their n_t linked rows (0 if negative).
 
     Parameters
     ----------
-    teachers, pupils : sequences of ndarray of shape (rows, n_linked)
-        Profiles of each teacher, and the pupil's to the same anchors, from `anchor_profiles`.
+    sources, targets : sequences of ndarray of shape (rows, n_linked)
+        Profiles of each source, and the target's to the same anchors, from `anchor_profiles`.
     linked : sequence of ndarray of int, shape (n_linked, 2)
-        Rows of the same individuals, the teacher's and the pupil's.
+        Rows of the same individuals in each source and in the target.
     random : numpy Generator
         Directions of the sliced costs.
 
     Returns
     -------
-    ndarray of float64, shape (n_teachers,)
-        Weights that add up to 1; equal ones if no teacher agrees with the pupil at all.
+    ndarray of float64, shape (n_sources,)
+        Weights that add up to 1; equal ones if no source agrees with the target at all.
 
     Examples
     --------
@@ -169,19 +172,20 @@ def source_weights(
     >>> source_weights([P, 2 * noise], [P, P], [pairs, pairs], random=random).round(1)
     array([1., 0.])
     """
-    cost = np.array([_sliced(P, Q, random) for P, Q in zip(teachers, pupils, strict=True)])
-    agreed = np.array([_agreement(*three) for three in zip(teachers, pupils, linked, strict=True)])
+    cost = np.array([_sliced_cost(P, Q, random) for P, Q in zip(sources, targets, strict=True)])
+    agreement = np.array(list(map(_agreement, sources, targets, linked)))
     n = np.array([len(pairs) for pairs in linked])
-    worth = n / (n + _CREDIT) * agreed * np.exp(-cost / max(cost.mean(), _TINY))
-    return _normalize(worth[None]).ravel()
+    weight = n / (n + _HALF_TRUST) * agreement * np.exp(-cost / max(cost.mean(), _TINY))
+    return _normalize(weight[None]).ravel()
 
 
 def _transport(P: Array, scores: Array, Q: Array, random: np.random.Generator) -> Array:
+    """Scores of the rows with profiles Q: barycentric projection of those with profiles P."""
     some = _sample(len(P), random)
     P, scores = P[some], scores[some]
     mean_cost = (P * P).sum(1).mean() + (Q * Q).sum(1).mean() - 2 * P.mean(0) @ Q.mean(0)
     blur = max(_BLUR * mean_cost, _TINY)
-    # A sample finds the factors of the columns, with which each row is transported on its own.
+    # The column scalings are found on a sample; every row is then transported with them.
     factors = _relax(_kernel(Q[_sample(len(Q), random)], P, blur), np.full(len(P), 1 / len(P)))
     pieces = np.array_split(Q, -(-len(Q) // _N_SAMPLE))
     return np.concatenate([_normalize(_kernel(q, P, blur) * factors) @ scores for q in pieces])
@@ -192,35 +196,41 @@ def _kernel(Q: Array, P: Array, blur: float) -> Array:
     return np.asarray(np.exp((C.min(axis=1, keepdims=True) - C) / blur))
 
 
-def _relax(kernel: Array, shares: Array) -> Array:
-    """Factors of the columns that draw their sums toward `shares`, while row sums are equal."""
-    factors = np.ones(len(shares))
+def _relax(kernel: Array, marginal: Array) -> Array:
+    """Column scalings that move the column sums toward `marginal`, with equal row sums."""
+    factors = np.ones(len(marginal))
     for _ in range(_SCALINGS):
         weight = 1 / np.maximum(kernel @ factors, _TINY) / len(kernel)
-        factors = (shares / np.maximum(weight @ kernel, _TINY)) ** _HOLD
+        factors = (marginal / np.maximum(weight @ kernel, _TINY)) ** _RELAXATION
     return factors
 
 
 def _refine(
-    S: sparse.csr_array, scores: Array, words: Array, shares: Array, rows: IntArray, known: Array
+    S: sparse.csr_array,
+    scores: Array,
+    prior: Array,
+    frequencies: Array,
+    rows: IntArray,
+    linked_scores: Array,
 ) -> Array:
-    extra = _at_rows(len(scores), rows, _LINKED * known)
-    reach = spread(S, 1 + extra.sum(axis=1, keepdims=True), damping=_NEAR)
+    """Alternate balancing of the classes and propagation on the target's graph."""
+    extra = _at_rows(len(scores), rows, _LINKED_WEIGHT * linked_scores)
+    mass = propagate(S, 1 + extra.sum(axis=1, keepdims=True), damping=_REFINE_DAMPING)
     for _ in range(_ROUNDS):
-        scores = _balance(scores, shares)
-        scores = np.maximum(spread(S, scores + extra, damping=_NEAR), 0.0) / reach
-        scores = _normalize(scores * words, _SHARPNESS)
-        scores[rows] = known
-    return _balance(scores, shares)
+        scores = _balance(scores, frequencies)
+        scores = np.maximum(propagate(S, scores + extra, damping=_REFINE_DAMPING), 0.0) / mass
+        scores = _normalize(scores * prior, _SHARPNESS)
+        scores[rows] = linked_scores
+    return _balance(scores, frequencies)
 
 
-def _balance(scores: Array, shares: Array) -> Array:
-    return _normalize((scores + _MIN_SHARE) * _relax(scores + _MIN_SHARE, shares))
+def _balance(scores: Array, frequencies: Array) -> Array:
+    return _normalize((scores + _MIN_SCORE) * _relax(scores + _MIN_SCORE, frequencies))
 
 
 def _agreement(P: Array, Q: Array, linked: IntArray) -> float:
-    """Variance that the linked rows' profiles share; a row's nearness to itself is left out."""
-    if len(linked) < 3:  # two points are always on a line
+    """Shared variance of the linked rows' profiles, without a row's proximity to itself."""
+    if len(linked) < 3:  # the correlation of two points is always ±1
         return 1.0
     other = ~np.eye(len(linked), dtype=bool)
     x, y = P[linked[:, 0]][other], Q[linked[:, 1]][other]
@@ -228,7 +238,7 @@ def _agreement(P: Array, Q: Array, linked: IntArray) -> float:
     return max(0.0, float(r)) ** 2
 
 
-def _sliced(P: Array, Q: Array, random: np.random.Generator) -> float:
+def _sliced_cost(P: Array, Q: Array, random: np.random.Generator) -> float:
     if not P.shape[1]:
         return 0.0
     generator = torch.Generator().manual_seed(int(random.integers(2**31)))

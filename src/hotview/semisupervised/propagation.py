@@ -1,20 +1,29 @@
-"""Labels that spread among the rows of one view, along its graph of nearest neighbors."""
+"""Label propagation and diffusion coordinates on the neighbor graph of one view."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.linalg import eigsh
 
 from hotview._types import Array, IntArray
 
-__all__ = ["make_graph", "normalize_by_class_mass", "spread"]
+__all__ = [
+    "diffusion_coordinates",
+    "normalize_by_class_mass",
+    "normalized_adjacency",
+    "propagate",
+]
 
-_DAMPING = 0.95  # of what a row has, as much goes on to its neighbors
+_DAMPING = 0.95  # share of a row's mass that its neighbors receive
 _TOLERANCE, _MAX_ITER = 1e-6, 500
+_DIFFUSION_DAMPING = 0.99  # closer to 1 than for labels: distant rows count as well
+_COORDINATE_SIZE = 2.0  # root mean square; penalized classifiers see features of size 1
+_DENSE_FACTOR = 8  # up to this many rows per coordinate, all eigenvectors are computed at once
 
 
-def make_graph(neighbors: IntArray) -> sparse.csr_array:
-    r"""Normalized adjacency of rows that are neighbors one way or the other.
+def normalized_adjacency(neighbors: IntArray) -> sparse.csr_array:
+    r"""Symmetric normalized adjacency of a nearest-neighbor graph.
 
     .. math:: S = D^{-1/2} A D^{-1/2}, \qquad A = (N + N^T) / 2
 
@@ -31,8 +40,8 @@ def make_graph(neighbors: IntArray) -> sparse.csr_array:
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.semisupervised.propagation import make_graph
-    >>> make_graph(np.array([[1], [0], [1]])).toarray().round(2)
+    >>> from hotview.semisupervised.propagation import normalized_adjacency
+    >>> normalized_adjacency(np.array([[1], [0], [1]])).toarray().round(2)
     array([[0.  , 0.82, 0.  ],
            [0.82, 0.  , 0.58],
            [0.  , 0.58, 0.  ]])
@@ -41,25 +50,25 @@ def make_graph(neighbors: IntArray) -> sparse.csr_array:
     ends = np.arange(n + 1) * k
     N = sparse.csr_array((np.ones(n * k), neighbors.ravel(), ends), shape=(n, n))
     A = (N + N.T) / 2
-    # A row without neighbors, as in a table of one row, has nowhere to pass anything on to.
+    # A row without neighbors, as in a table of one row, has degree 0.
     degree = np.maximum(A.sum(axis=1), np.finfo(np.float64).tiny)
     half = sparse.diags_array(degree**-0.5)
     return sparse.csr_array(half @ A @ half)
 
 
-def spread(S: sparse.csr_array, seeds: Array, damping: float = _DAMPING) -> Array:
-    r"""Let seeds flow along a graph until nothing changes.
+def propagate(S: sparse.csr_array, seeds: Array, damping: float = _DAMPING) -> Array:
+    r"""Propagate seeds along a graph until convergence.
 
     .. math:: F = (I - α S)^{-1} Y = Y + α S Y + α^2 S^2 Y + …
 
     Parameters
     ----------
     S : csr_array, shape (n_rows, n_rows)
-        From `make_graph`.
+        From `normalized_adjacency`.
     seeds : ndarray of shape (n_rows, n_columns)
-        Y: what every row has to begin with; columns do not mix.
+        Y: the initial mass of every row; columns do not mix.
     damping : float, default=0.95
-        α: what is left of a seed after one step.
+        α: the share of a seed that remains after one step.
 
     Returns
     -------
@@ -69,9 +78,9 @@ def spread(S: sparse.csr_array, seeds: Array, damping: float = _DAMPING) -> Arra
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.semisupervised.propagation import make_graph, spread
-    >>> S = make_graph(np.array([[1], [0], [3], [2]]))
-    >>> spread(S, np.array([[1.0], [0.0], [0.0], [0.0]]), damping=0.5).round(3).ravel()
+    >>> from hotview.semisupervised.propagation import normalized_adjacency, propagate
+    >>> S = normalized_adjacency(np.array([[1], [0], [3], [2]]))
+    >>> propagate(S, np.array([[1.0], [0.0], [0.0], [0.0]]), damping=0.5).round(3).ravel()
     array([1.333, 0.667, 0.   , 0.   ])
     """
     # Conjugate gradients for all columns side by side: I − αS is positive definite.
@@ -93,20 +102,20 @@ def spread(S: sparse.csr_array, seeds: Array, damping: float = _DAMPING) -> Arra
 
 
 def normalize_by_class_mass(F: Array, mass: Array) -> Array:
-    """What every class has in every row, as if all classes had begun with the same mass.
+    """Class probabilities of every row, as if all classes had the same initial mass.
 
     Parameters
     ----------
     F : ndarray of shape (n_rows, n_classes)
-        Spread seeds of every class.
+        Propagated seeds of every class.
     mass : ndarray of shape (n_classes,)
-        How much each class began with. Many labels of a class say that it was easy to label, not
-        that it is wherever it can be reached.
+        Initial mass of every class. Many labels of a class mean that it was easy to label, not
+        that every row which they reach belongs to it.
 
     Returns
     -------
     ndarray of float64, shape (n_rows, n_classes)
-        Shares that add up to 1; equal ones in rows that nothing reaches.
+        Rows add up to 1; equal probabilities in rows that no seed reaches.
 
     Examples
     --------
@@ -116,12 +125,60 @@ def normalize_by_class_mass(F: Array, mass: Array) -> Array:
     array([[0.33333333, 0.66666667],
            [0.5       , 0.5       ]])
     """
-    # Conjugate gradients leave tiny negative numbers where nothing arrives.
-    each = _divide(np.maximum(F, 0.0), np.broadcast_to(mass, F.shape))
-    total = each.sum(axis=1, keepdims=True)
-    equal = np.full_like(each, 1 / each.shape[1])
-    shares: Array = np.divide(each, total, out=equal, where=total > 0)
-    return shares
+    # Conjugate gradients leave tiny negative numbers in rows that no seed reaches.
+    scaled = _divide(np.maximum(F, 0.0), np.broadcast_to(mass, F.shape))
+    total = scaled.sum(axis=1, keepdims=True)
+    equal = np.full_like(scaled, 1 / scaled.shape[1])
+    probabilities: Array = np.divide(scaled, total, out=equal, where=total > 0)
+    return probabilities
+
+
+def diffusion_coordinates(S: sparse.csr_array, n: int) -> Array:
+    r"""Leading diffusion coordinates of a graph, normalized to the same length for all rows.
+
+    .. math:: y_i ∝ \big(u_{ij} / \sqrt{1 - α λ_j}\big)_j, \qquad S u_j = λ_j u_j
+
+    Before the normalization, their inner products are the entries of :math:`(I - α S)^{-1}`, as
+    of `propagate`.
+
+    Parameters
+    ----------
+    S : csr_array, shape (n_rows, n_rows)
+        From `normalized_adjacency`.
+    n : int
+        Number of coordinates; those beyond the number of rows are 0.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n)
+        The coordinates, those of the largest eigenvalues first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.semisupervised.propagation import diffusion_coordinates, normalized_adjacency
+    >>> S = normalized_adjacency(np.array([[1], [0], [3], [2]]))
+    >>> Y = diffusion_coordinates(S, 2)
+    >>> (Y @ Y.T).round(6) + 0.0
+    array([[8., 8., 0., 0.],
+           [8., 8., 0., 0.],
+           [0., 0., 8., 8.],
+           [0., 0., 8., 8.]])
+    """
+    n_rows = S.shape[0]
+    n_vectors = min(n, n_rows)
+    if n_rows <= _DENSE_FACTOR * n_vectors:
+        values, U = np.linalg.eigh(S.toarray())
+    else:
+        # The default start vector is random and would differ from call to call.
+        values, U = eigsh(S, k=n_vectors, which="LA", v0=np.ones(n_rows))
+    order = np.argsort(values)[::-1][:n_vectors]
+    values, U = values[order], U[:, order]
+    U = U * np.where(U[np.abs(U).argmax(axis=0), np.arange(n_vectors)] < 0, -1.0, 1.0)
+    Y = U / np.sqrt(1 - _DIFFUSION_DAMPING * np.minimum(values, 1.0))
+    length = np.linalg.norm(Y, axis=1, keepdims=True)
+    Y = np.divide(Y, length, out=np.zeros_like(Y), where=length > 0)
+    return np.pad(_COORDINATE_SIZE * np.sqrt(n) * Y, ((0, 0), (0, n - n_vectors)))
 
 
 def _divide(a: Array, b: Array) -> Array:

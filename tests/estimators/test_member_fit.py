@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+
+from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.datasets import make_views
+from hotview.estimators.fit import EnsembleFit, fit_views
+from hotview.estimators.inference import HeadPredictors
+from hotview.semisupervised.predictors import ViewPredictors
+
+DATA = make_views(30, n_views=3, n_columns=4, labeled=0.5, random_state=0)
+SMALL = {"hidden": (6,), "encoder_dim": 3, "n_components": 2, "max_epochs": 1, "device": "cpu"}
+SMALL |= {"random_state": 0}
+
+
+def inputs_of(**parameters):
+    model = MultiViewClassifier(**{**SMALL, "n_estimators": 2, **parameters})
+    return model._inputs(DATA.linked, DATA.linked_target, unaligned=DATA.views)
+
+
+def test_members_share_rows_components_and_graphs():
+    fit = EnsembleFit(inputs_of(view_regularizer="diffusion"))
+    fit.prepare()
+    first, second = (member.network_fit.training.sampler.data for member in fit.members)
+    assert all(a is b for a, b in zip(first.views, second.views, strict=True))
+    assert first.coordinates is second.coordinates is fit.shared.coordinates
+    assert all(
+        graph.rows is view for graph, view in zip(fit.shared.graphs, first.views, strict=True)
+    )
+    assert not np.allclose(first.soft_labels[0], second.soft_labels[0])  # other labels held out
+
+
+@pytest.mark.parametrize("pseudo_labels", (True, False))
+def test_predictors_are_those_of_the_stage(pseudo_labels):
+    (fit,) = fit_views([inputs_of(pseudo_labels=pseudo_labels)])
+    kind = ViewPredictors if pseudo_labels else HeadPredictors
+    for member in fit.members:
+        assert isinstance(member.member.predictors, kind)
+        assert member.member.network is member.network_fit.training.network
+        assert len(member.out_of_fold.target) == len(member.held_out) > 0
+        n_linked_views = len(DATA.linked)
+        assert member.out_of_fold.log_probs.shape[:2] == (len(member.held_out), n_linked_views + 1)
+
+
+def test_plans_of_all_members_have_the_null_of_the_first():
+    (fit,) = fit_views([inputs_of()])
+    first, second = (member.plan for member in fit.members)
+    assert first.null is second.null is not None
+    (without,) = fit_views([inputs_of()], null=False)
+    assert all(member.plan.null is None for member in without.members)
+
+
+def test_an_encoder_has_no_predictors():
+    model = MultiViewEncoder(**SMALL, n_estimators=1)
+    (fit,) = fit_views([model._inputs(DATA.views)])
+    assert fit.members[0].member is None
+    assert fit.members[0].out_of_fold is None
+    assert fit.shared.graphs == []
