@@ -31,10 +31,10 @@ from loopback import run_on_loopback
 from sample_tables import FAULTS, SMALL, write_tables
 from sample_tables import NAMES as SMALL_NAMES
 
-from hotview.cli.sample_federation import NAMES, write_sample_federation
+from hotview.cli.federated_jobs import NAMES, write_sample_federation
 from hotview.federated import Coordinator, InProcess, Settings
 from hotview.federated.configuration import open_organization
-from hotview.federated.new_app import write_app
+from hotview.federated.app_template import write_app
 
 TIMEOUT = 120.0
 

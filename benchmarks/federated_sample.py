@@ -24,7 +24,7 @@ from rich.progress import track
 
 from hotview import load
 from hotview.cli.federated_jobs import Job, run_simulation
-from hotview.cli.sample_federation import NAMES, write_sample_federation
+from hotview.cli.federated_jobs import NAMES, write_sample_federation
 from hotview.federated import join_parts
 
 SEEDS = 5

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
-__all__ = ["check_output_path", "whole_file"]
-
+__all__ = ["alone_in", "check_output_path", "whole_file"]
 
 def check_output_path(path: str | Path, suffixes: tuple[str, ...]) -> Path:
     """Refuse a path that no file of a kind can be saved to.
@@ -84,3 +84,41 @@ def whole_file(path: Path) -> Iterator[Path]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # no file locks on this system: then nobody waits
+    fcntl = None
+
+
+_LOCK = ".lock"
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process or thread is at work in a folder, and keep others out.
+
+    Two messages at once would both be answered from where the organization stood before: two
+    releases for the price of one.
+
+    Parameters
+    ----------
+    folder : Path
+        Of an organization; where there is none, there is nothing to wait for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hotview._files import alone_in
+    >>> with tempfile.TemporaryDirectory() as folder, alone_in(Path(folder)):
+    ...     pass
+    """
+    if fcntl is None or not folder.is_dir():
+        yield
+        return
+    with (folder / _LOCK).open("w") as file:  # whose end, or that of the process, lets go
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -18,7 +18,7 @@ from hotview.cli.federated_jobs import Counting, Job, open_members, read_app
 from hotview.cli.main import app as commands
 from hotview.federated import Coordinator, Settings
 
-from .test_federating import NAMES, write_small_app
+from .test_federated_jobs import NAMES, write_small_app
 
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS = get_command(commands).commands["federated"].commands

@@ -1,17 +1,21 @@
-import logging
 
+import logging
 import numpy as np
 import pytest
 import torch
-
 import hotview as hv
 from hotview.cli.federated_jobs import Counting, Job, open_members, read_app, run_simulation
 from hotview.cli.output_files import write_table
 from hotview.cli.runner import UsageError
 from hotview.datasets import make_views
 from hotview.federated import Coordinator, InProcess, Message, Privacy
-from hotview.federated.new_app import write_app
+from hotview.federated.app_template import write_app
 from hotview.federated.settings import Settings
+import pyarrow.csv
+from hotview.cli import federated_jobs
+from hotview.cli.federated_jobs import HOLDER, NAMES, write_sample_federation
+from hotview.datasets import load_handwritten
+from hotview.federated.configuration import open_organization, read_linked
 
 NAMES = ["clinical", "genetic", "imaging"]
 SMALL = Settings(
@@ -193,3 +197,101 @@ def test_who_cannot_save_its_part_is_a_failure(app, capsys):
     out = capsys.readouterr().out
     assert "imaging was left out of round 3" in out
     assert "clinical/part.hotview" in out
+
+
+@pytest.fixture(scope="module")
+def app_sample_federation(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample") / "study"
+    write_sample_federation(folder, 0)
+    return folder
+
+
+def table(path):
+    return pyarrow.csv.read_csv(path)
+
+
+def people(app_sample_federation, file):
+    return {
+        name: table(app_sample_federation / "organizations" / name / file.format(name=name))["id"].to_pylist()
+        for name in NAMES
+    }
+
+
+def test_organizations_share_the_people_that_they_agreed_on_and_no_others(app_sample_federation):
+    lists = [read_linked(app_sample_federation / "organizations" / name / "linked.txt") for name in NAMES]
+    assert lists[0] == lists[1] == lists[2]
+    assert len(set(lists[0])) == 200
+    known = people(app_sample_federation, "{name}.csv")
+    for name, ids in known.items():
+        others = set().union(*(known[other] for other in NAMES if other != name))
+        assert set(ids) & others == set(lists[0])
+        assert len(set(ids)) == len(ids)
+    assert sum(map(len, known.values())) == 3 * 200 + 1400
+
+
+def test_every_organization_has_an_order_of_its_own(app_sample_federation):
+    linked = set(read_linked(app_sample_federation / "organizations" / "fou" / "linked.txt"))
+    known = people(app_sample_federation, "{name}.csv")
+    orders = {tuple(key for key in ids if key in linked) for ids in known.values()}
+    assert len(orders) == 3
+
+
+def test_new_people_are_known_to_nobody_and_have_a_truth(app_sample_federation):
+    new = people(app_sample_federation, "new.csv")
+    truth = table(app_sample_federation / "new-labels.csv")["id"].to_pylist()
+    assert all(ids == truth for ids in new.values())
+    assert len(truth) == 400
+    assert not set(truth) & set().union(*people(app_sample_federation, "{name}.csv").values())
+
+
+def test_rows_and_labels_are_those_of_the_digits(app_sample_federation):
+    digits = load_handwritten()
+    numbers = {}
+    for name in NAMES:
+        own = table(app_sample_federation / "organizations" / name / f"{name}.csv")
+        assert ("digit" in own.column_names) == (name == HOLDER)
+        columns = [key for key in own.column_names if key.startswith(name)]
+        X = np.column_stack([own[key].to_numpy() for key in columns]).astype(np.float32)
+        places = {}
+        for i, row in enumerate(digits.views[name]):
+            places.setdefault(row.astype(np.float32).tobytes(), set()).add(i)
+        for key, row in zip(own["id"].to_pylist(), X, strict=True):
+            numbers[key] = numbers.get(key, places[row.tobytes()]) & places[row.tobytes()]
+        if name == HOLDER:
+            labels = dict(zip(own["id"].to_pylist(), own["digit"].to_pylist(), strict=True))
+    assert all(numbers.values())  # one id is one person in all tables
+    for key, label in labels.items():
+        assert label in {digits.target[i] for i in numbers[key]}
+
+
+def test_configurations_open_what_was_written(app_sample_federation):
+    for name in NAMES:
+        holdings = open_organization(app_sample_federation / "organizations" / f"{name}.toml").holdings
+        assert (holdings.name, len(holdings.linked)) == (name, 200)
+        assert bool(holdings.classes) == (name == HOLDER)
+        assert holdings.table.n_columns == load_handwritten().views[name].shape[1]
+
+
+def test_the_same_seed_writes_the_same_files_and_another_does_not(app_sample_federation, tmp_path):
+    for path in write_sample_federation(tmp_path / "same", 0):
+        assert path.read_bytes() == (app_sample_federation / path.relative_to(tmp_path / "same")).read_bytes()
+    write_sample_federation(tmp_path / "other", 1)
+    where = "organizations/fou/linked.txt"
+    assert (tmp_path / "other" / where).read_text() != (app_sample_federation / where).read_text()
+
+
+def test_all_of_it_or_nothing(tmp_path, monkeypatch):
+    def stop(columns, path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(federated_jobs, "write_table", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_sample_federation(tmp_path / "study", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_stays(app_sample_federation):
+    before = (app_sample_federation / "pyproject.toml").read_bytes()
+    with pytest.raises(FileExistsError, match="not empty"):
+        write_sample_federation(app_sample_federation, 1)
+    assert (app_sample_federation / "pyproject.toml").read_bytes() == before

@@ -4,9 +4,9 @@ from small_federation import BOTH, CLASSES, N_LINKED, NAMES, holdings, settings
 
 from hotview.federated import Message, Organization
 from hotview.federated.client_policy import check_round, check_same, check_willing
-from hotview.federated.learner import Report
+from hotview.federated.local_trainer import Report
 from hotview.federated.response_validation import RefusedError
-from hotview.federated.state import Standing
+from hotview.federated.client_state import Standing
 
 STATE = "state.federated"
 

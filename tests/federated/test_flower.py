@@ -8,10 +8,10 @@ from near_grid import NearGrid
 from sample_tables import NAMES, write_tables
 
 from hotview.federated import Coordinator, InProcess, Message, Settings
-from hotview.federated.codec import pack, read_name, read_reply, unpack
+from hotview.federated.flower_channel import pack, read_name, read_reply, unpack
 from hotview.federated.configuration import open_organization
 from hotview.federated.flower import make_client_app, make_server_app
-from hotview.federated.run_config import told_run_config
+from hotview.federated.configuration import told_run_config
 
 SMALL = Settings(
     rounds=2,

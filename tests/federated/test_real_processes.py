@@ -18,7 +18,7 @@ from sample_tables import FAULTS, NAMES, SMALL, write_tables
 
 from hotview.federated import Coordinator, InProcess, Settings
 from hotview.federated.configuration import open_organization
-from hotview.federated.new_app import write_app
+from hotview.federated.app_template import write_app
 
 pytestmark = pytest.mark.slow
 LONG = 900  # seconds in which a whole training must be over

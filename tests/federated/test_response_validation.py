@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hotview.federated.channel import Failure
+from hotview.federated.messages import Failure
 from hotview.federated.messages import Message
 from hotview.federated.response_validation import (
     RefusedError,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from hotview.federated.learner import Pull, Report
+from hotview.federated.local_trainer import Pull, Report
 from hotview.federated.quantiles import directions_of, summarize
 from hotview.federated.server_coupling import Center, line_costs
 from hotview.federated.settings import Settings

@@ -64,7 +64,7 @@ def new(
         raise UsageError("Say who takes part, as in --organization clinical, or use --sample.")
     names = _write_sample(app, random_state) if sample else None
     if names is None:
-        from hotview.federated.new_app import write_app
+        from hotview.federated.app_template import write_app
         from hotview.federated.settings import Settings
 
         names = list(organization or ())
@@ -85,7 +85,7 @@ def new(
 
 
 def _write_sample(app: Path, random_state: int) -> list[str]:
-    from hotview.cli.sample_federation import NAMES, write_sample_federation
+    from hotview.cli.federated_jobs import NAMES, write_sample_federation
 
     write_sample_federation(app, random_state)
     return list(NAMES)

@@ -4,12 +4,12 @@ Each organization trains its own encoder at home. What crosses the wire are dire
 quantiles of projections, scores of linked individuals, gradients of these, and plans; never a row.
 """
 
-from hotview.federated.channel import Carrier, Failure, InProcess
+from hotview.federated.messages import Carrier, Failure, InProcess
 from hotview.federated.client_data import Holdings, hold
-from hotview.federated.coordinator import Coordinator
-from hotview.federated.joint import Joint
+from hotview.federated.server import Coordinator
+from hotview.federated.server_state import Joint
 from hotview.federated.messages import Message
-from hotview.federated.organization import Organization
+from hotview.federated.client import Organization
 from hotview.federated.partial_models import join_parts
 from hotview.federated.privacy import Privacy
 from hotview.federated.settings import Settings

@@ -7,11 +7,11 @@ from typing import Any
 
 from hotview._types import IntArray
 from hotview.federated.client_data import Holdings
-from hotview.federated.learner import Learner
+from hotview.federated.local_trainer import Learner
 from hotview.federated.messages import Message
 from hotview.federated.response_validation import check_classes, check_codes
 from hotview.federated.settings import Settings
-from hotview.federated.state import Standing
+from hotview.federated.client_state import Standing
 
 __all__ = [
     "check_beginning",

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from hotview.federated.channel import Answering
-from hotview.federated.codec import pack, tell_name, unpack
+from hotview.federated.messages import Answering
+from hotview.federated.flower_channel import pack, tell_name, unpack
 from hotview.federated.configuration import open_organization, read_configuration
-from hotview.federated.coordinator import Coordinator
+from hotview.federated.server import Coordinator
 from hotview.federated.flower_channel import GridCarrier
-from hotview.federated.outcome import write_outcome
-from hotview.federated.run_config import read_run_config
+from hotview.federated.server_state import write_outcome
+from hotview.federated.configuration import read_run_config
 
 from flwr.app import Context  # isort: skip; after ours, which tell it to be quiet
 from flwr.app import Message as Parcel  # isort: skip

@@ -12,10 +12,10 @@ import torch
 from hotview._types import Array
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.inference import Fusion
-from hotview.federated.learner import Learner
+from hotview.federated.local_trainer import Learner
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
-from hotview.federated.state import Standing
+from hotview.federated.client_state import Standing
 from hotview.losses import Planner
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.persistence import check_model_path, load_model, save_model

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hotview.federated.channel import Failure
+from hotview.federated.messages import Failure
 from hotview.federated.messages import Message
 
 __all__ = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hotview.federated.learner import Report
+from hotview.federated.local_trainer import Report
 from hotview.federated.quantiles import directions_of
 from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import torch
-
 from hotview.federated import Joint, Message, Settings
-from hotview.federated.agreement import Agreement
-from hotview.federated.joint import Stage, read_stage, write_stage
+from hotview.federated.server import Agreement
+from hotview.federated.server_state import Stage, read_stage, write_stage
 from hotview.training.recorder import History
+import json
+from hotview.federated import Joint
+from hotview.federated.server_state import write_outcome
 
 W = np.full((2, 3), 1 / 6, dtype=np.float32)
 CODES = np.array([1, -1, 0])
@@ -83,3 +85,31 @@ def test_a_damaged_file_is_refused(tmp_path):
     path.write_bytes(bytes(data))
     with pytest.raises(ValueError, match="checksum is wrong"):
         read_stage(path, Settings(), ["x", "y"])
+
+
+def test_what_the_coordinator_knows_can_be_read(tmp_path):
+    joint = Joint(
+        ["clinical", "genetic", "imaging"],
+        History([{"epoch": 1, "loss": 0.5}]),
+        np.full((2, 3), 1 / 6),
+        np.ones((2, 3)),
+        ["clinical", "imaging"],
+        [{"round": 1, "name": "genetic", "reason": "late"}],
+        {"clinical": {"epsilon": 8.0, "delta": 1e-5}},
+        ["clinical"],
+    )
+    write_outcome(tmp_path / "outcome.json", joint)
+    told = json.loads((tmp_path / "outcome.json").read_text())
+    assert told["organizations"] == joint.names
+    assert told["history"] == [{"epoch": 1, "loss": 0.5}]
+    assert told["dropped"] == joint.dropped
+    assert told["privacy"] == joint.privacy
+    assert told["finished"] == ["clinical"]
+    assert told["plan"]["names"] == ["clinical", "imaging"]
+    np.testing.assert_array_equal(told["plan"]["W"], joint.W)
+    np.testing.assert_array_equal(told["plan"]["C"], joint.C)
+
+
+def test_without_a_coupling_there_is_no_plan_outcome(tmp_path):
+    write_outcome(tmp_path / "outcome.json", Joint(["a", "b"]))
+    assert json.loads((tmp_path / "outcome.json").read_text())["plan"] is None

@@ -1,19 +1,18 @@
+
 import io
 import re
 import subprocess
 import tomllib
 import zipfile
 from pathlib import Path
-
 import pytest
 from loopback import die_with_parent, free_port, kill_all, quiet, wait_until
 from sample_tables import NAMES, write_tables
-
 from hotview.federated import Settings
 from hotview.federated.configuration import read_configuration
-from hotview.federated.new_app import write_app
-from hotview.federated.run_config import read_run_config
-
+from hotview.federated.app_template import write_app
+from hotview.federated.configuration import read_run_config
+from hotview.federated.app_template import organization_text, project_text, readme_text
 
 @pytest.fixture
 def app(tmp_path):
@@ -82,7 +81,7 @@ def test_nothing_is_left_half_written(tmp_path, monkeypatch):
     def fail(name):
         raise OSError("no space left")
 
-    monkeypatch.setattr("hotview.federated.new_app.organization_text", fail)
+    monkeypatch.setattr("hotview.federated.app_template.organization_text", fail)
     with pytest.raises(OSError, match="no space"):
         write_app(tmp_path / "study", NAMES)
     monkeypatch.undo()
@@ -173,3 +172,38 @@ def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
             kill_all(process)
     assert (app / "coordinator" / "outcome.json").is_file(), (app / "superlink.log").read_text()
     assert all((app / "organizations" / name / "part.hotview").is_file() for name in NAMES)
+
+
+NAMES = ("clinical", "genetic", "imaging")
+
+
+def test_the_project_holds_every_kind_of_value():
+    config = {"a": "x,y", "b": 3, "c": 0.5, "d": True, "e": "", "f": 1e-5}
+    told = tomllib.loads(project_text(NAMES, config, "1.2"))
+    assert told["tool"]["flwr"]["app"]["config"] == config
+    assert told["project"]["dependencies"] == ["hotview[federated]>=1.2"]
+    assert "clinical, genetic and imaging" in told["project"]["description"]
+
+
+def test_a_configuration_has_the_name_of_its_organization():
+    assert tomllib.loads(organization_text("lab"))["name"] == "lab"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_readme_has_the_commands_of_everybody(name):
+    text = readme_text(NAMES)
+    for command in ("ssh-keygen", "flwr supernode register", "flower-supernode"):
+        found = re.findall(rf"{command}(?:[^\n]|\\\n)*\b{name}\b", text)
+        assert len(found) == 1, command
+
+
+def test_nodes_on_one_machine_have_ports_of_their_own():
+    ports = re.findall(r"--port (\d+)", readme_text(NAMES))
+    assert len(set(ports)) == len(NAMES)
+
+
+def test_nothing_is_sent_to_the_makers_of_flower():
+    text = readme_text(NAMES)
+    assert "FLWR_TELEMETRY_ENABLED=0" in text
+    assert "FLWR_DISABLE_UPDATE_CHECK=1" in text
+    assert "--insecure" not in text

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hotview._archive import Kind, read_archive, write_archive
 from hotview._types import Array, IntArray
-from hotview.federated.learner import Learner, Report
+from hotview.federated.local_trainer import Learner, Report
 from hotview.federated.messages import Message
 from hotview.federated.privacy import Releases
 from hotview.training.checkpoint import optimizer_state, set_optimizer

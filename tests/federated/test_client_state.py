@@ -6,8 +6,8 @@ import torch
 from small_federation import BOTH, HOLDER, NAMES, holdings, organizations, settings, train
 
 from hotview.federated import Message, Organization, Privacy
-from hotview.federated.learner import Learner
-from hotview.federated.state import Standing, read_standing, write_standing
+from hotview.federated.local_trainer import Learner
+from hotview.federated.client_state import Standing, read_standing, write_standing
 
 STATE = "state.federated"
 

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
 import torch
 from torch import Tensor
-
 from hotview._archive import Kind, read_archive, write_archive
 from hotview._types import Array
-from hotview.federated.agreement import Agreement
+from hotview.federated.server import Agreement
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
 from hotview.training.recorder import History
+import json
+from hotview._files import whole_file
 
-__all__ = ["Joint", "Stage", "read_stage", "write_stage"]
+__all__ = ["Joint", "Stage", "read_stage", "write_outcome", "write_stage"]
 
 _CHECKPOINT = Kind("hotview federation", 1, "a checkpoint", "Delete it to begin anew.")
 
@@ -191,3 +191,39 @@ def _check_same(path: Path, facts: Mapping[str, Any], settings: Settings, names:
 
 def _part(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
     return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
+
+
+def write_outcome(path: Path, joint: Joint) -> None:
+    """Write what came of a training, whole or not at all; the model is with the organizations.
+
+    Parameters
+    ----------
+    path : Path
+        A JSON file.
+    joint : Joint
+        What `Coordinator.run` gave.
+
+    Examples
+    --------
+    >>> import json
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hotview.federated import Joint
+    >>> from hotview.federated.server_state import write_outcome
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_outcome(Path(folder) / "outcome.json", Joint(["clinical", "genetic"]))
+    ...     print(json.loads((Path(folder) / "outcome.json").read_text())["organizations"])
+    ['clinical', 'genetic']
+    """
+    told: dict[str, Any] = {
+        "organizations": joint.names,
+        "finished": joint.finished,
+        "plan": None
+        if joint.W is None or joint.C is None
+        else {"names": joint.present, "W": joint.W.tolist(), "C": joint.C.tolist()},
+        "privacy": joint.privacy,
+        "dropped": joint.dropped,
+        "history": list(joint.history),
+    }
+    with whole_file(path) as draft:
+        draft.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

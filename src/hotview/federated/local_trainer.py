@@ -60,7 +60,7 @@ class Pull:
     Examples
     --------
     >>> import torch
-    >>> from hotview.federated.learner import Pull
+    >>> from hotview.federated.local_trainer import Pull
     >>> Pull(torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)(torch.tensor([3.0, 1.0]))
     tensor(23.)
     """

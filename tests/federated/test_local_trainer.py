@@ -8,7 +8,7 @@ from small_federation import CLASSES, HOLDER, N_LINKED, N_ROWS, holdings, settin
 from torch.nn.functional import cross_entropy
 
 from hotview.federated.labels import Asked, split_linked
-from hotview.federated.learner import Learner, Lesson, Pull, Report
+from hotview.federated.local_trainer import Learner, Lesson, Pull, Report
 from hotview.federated.privacy import Release
 from hotview.federated.quantiles import directions_of
 from hotview.ot import sliced_cost

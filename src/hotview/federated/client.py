@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hotview._types import Array
 from hotview.estimators.parameters import pick_device
-from hotview.federated.alone import alone_in
+from hotview._files import alone_in
 from hotview.federated.client_data import Holdings
 from hotview.federated.client_policy import (
     check_beginning,
@@ -26,12 +26,12 @@ from hotview.federated.client_policy import (
     check_willing,
 )
 from hotview.federated.labels import JointHead, asked_in, fuse, judge, split_linked
-from hotview.federated.learner import Learner, Lesson
+from hotview.federated.local_trainer import Learner, Lesson
 from hotview.federated.messages import Message
 from hotview.federated.partial_models import save_part
 from hotview.federated.privacy import Privacy, Release, Releases, spent_by
 from hotview.federated.settings import Settings
-from hotview.federated.state import Standing, read_standing, write_standing
+from hotview.federated.client_state import Standing, read_standing, write_standing
 
 __all__ = ["Organization"]
 

@@ -19,10 +19,10 @@ from small_federation import (
 )
 
 from hotview.federated import Message, Organization, Privacy, hold
-from hotview.federated import organization as module
-from hotview.federated.alone import alone_in
+from hotview.federated import client as module
+from hotview._files import alone_in
 from hotview.federated.labels import split_linked
-from hotview.federated.learner import Learner
+from hotview.federated.local_trainer import Learner
 from hotview.federated.privacy import spent, spent_by
 
 
