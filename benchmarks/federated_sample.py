@@ -23,9 +23,8 @@ from measuring import RESULTS, write_part
 from rich.progress import track
 
 from hotview import load
-from hotview.cli.federated_jobs import Job, run_simulation
-from hotview.cli.federated_jobs import NAMES, write_sample_federation
-from hotview.federated import join_parts
+from hotview.cli.federated_jobs import NAMES, Job, run_simulation, write_sample_federation
+from hotview.federated import join_partial_models
 
 SEEDS = 5
 
@@ -41,7 +40,9 @@ def train(seed: int) -> dict[str, float]:
         parts = {name: home / "part.hotview" for name, home in homes.items()}
         y = pyarrow.csv.read_csv(app / "new-labels.csv")["digit"].to_numpy()
         X = {name: _table(home / "new.csv") for name, home in homes.items()}
-        joint = load(join_parts(list(parts.values()), Path(folder) / "joint.hotview"), device="cpu")
+        joint = load(
+            join_partial_models(list(parts.values()), Path(folder) / "joint.hotview"), device="cpu"
+        )
         alone = {name: load(parts[name], device="cpu").score({name: X[name]}, y) for name in NAMES}
         return {**alone, "joint": joint.score(X, y)}
 

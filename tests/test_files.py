@@ -6,7 +6,7 @@ from hotview._files import check_output_path, whole_file
 import subprocess
 import sys
 from threading import Event, Thread
-from hotview._files import alone_in
+from hotview._files import lock_folder
 
 @pytest.mark.parametrize("name", ("a.png", "a.PNG"))
 def test_a_good_path_comes_back(tmp_path, name):
@@ -64,8 +64,8 @@ def test_the_file_has_the_rights_of_an_ordinary_one(tmp_path):
 HOLD = """
 import sys
 from pathlib import Path
-from hotview._files import alone_in
-with alone_in(Path(sys.argv[1])):
+from hotview._files import lock_folder
+with lock_folder(Path(sys.argv[1])):
     print("in", flush=True)
     sys.stdin.read()
 """
@@ -76,7 +76,7 @@ def comes_in(folder):
     inside = Event()
 
     def try_it():
-        with alone_in(folder):
+        with lock_folder(folder):
             inside.set()
 
     Thread(target=try_it, daemon=True).start()
@@ -84,7 +84,7 @@ def comes_in(folder):
 
 
 def test_threads_wait_for_each_other(tmp_path):
-    with alone_in(tmp_path):
+    with lock_folder(tmp_path):
         other = comes_in(tmp_path)
         assert not other.wait(0.2)
     assert other.wait(60)
@@ -103,5 +103,5 @@ def test_processes_wait_for_each_other_and_who_is_killed_lets_go(tmp_path):
 
 
 def test_where_there_is_no_folder_there_is_nothing_to_wait_for(tmp_path):
-    with alone_in(tmp_path / "none"):
+    with lock_folder(tmp_path / "none"):
         assert os.listdir(tmp_path) == []

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hotview import estimators as estimators
     from hotview import evaluation as evaluation
     from hotview import export as export
+    from hotview import federated as federated
     from hotview import losses as losses
     from hotview import model_selection as model_selection
     from hotview import omics as omics
@@ -37,6 +38,7 @@ __all__ = [
     "estimators",
     "evaluation",
     "export",
+    "federated",
     "load",
     "losses",
     "model_selection",

@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["alone_in", "check_output_path", "whole_file"]
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows has no advisory file locks
+    fcntl = None
+
+__all__ = ["check_output_path", "lock_folder", "whole_file"]
+
 
 def check_output_path(path: str | Path, suffixes: tuple[str, ...]) -> Path:
     """Refuse a path that no file of a kind can be saved to.
@@ -86,39 +93,29 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise
 
 
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # no file locks on this system: then nobody waits
-    fcntl = None
-
-
-_LOCK = ".lock"
-
-
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process or thread is at work in a folder, and keep others out.
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a folder, against other processes and threads.
 
-    Two messages at once would both be answered from where the organization stood before: two
-    releases for the price of one.
+    The lock is released at the end of the block, or when the process ends. A folder that does not
+    exist, or a system without file locks, is not locked.
 
     Parameters
     ----------
     folder : Path
-        Of an organization; where there is none, there is nothing to wait for.
+        The folder.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from hotview._files import alone_in
-    >>> with tempfile.TemporaryDirectory() as folder, alone_in(Path(folder)):
+    >>> from hotview._files import lock_folder
+    >>> with tempfile.TemporaryDirectory() as folder, lock_folder(Path(folder)):
     ...     pass
     """
     if fcntl is None or not folder.is_dir():
         yield
         return
-    with (folder / _LOCK).open("w") as file:  # whose end, or that of the process, lets go
+    with (folder / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

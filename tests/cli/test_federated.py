@@ -14,9 +14,9 @@ import pytest
 from typer.main import get_command
 
 import hotview as hv
-from hotview.cli.federated_jobs import Counting, Job, open_members, read_app
+from hotview.cli.federated_jobs import CountingChannel, Job, open_clients, read_app
 from hotview.cli.main import app as commands
-from hotview.federated import Coordinator, Settings
+from hotview.federated import Server, Settings
 
 from .test_federated_jobs import NAMES, write_small_app
 
@@ -107,7 +107,7 @@ def test_the_sample_goes_all_the_way_as_pages_show_it(hotview, tmp_path, monkeyp
     assert json.loads(judged.out)["accuracy"] > 0.5  # of ten classes, after 40 steps
 
 
-class Watching(Counting):
+class Watching(CountingChannel):
     """Remembers which arrays pass, and how large they are."""
 
     def __init__(self, organizations):
@@ -123,7 +123,7 @@ class Watching(Counting):
 
 @pytest.mark.parametrize(
     "more",
-    ({}, {"coupling": "hot-pairwise"}, {"propagate_labels": True}, {"share_features": True}),
+    ({}, {"coupling": "hot-pairwise"}, {"share_labels": True}, {"share_features": True}),
     ids=lambda more: next(iter(more), "default"),
 )
 def test_every_array_that_crosses_is_on_the_page(fresh, more):
@@ -135,9 +135,9 @@ def test_every_array_that_crosses_is_on_the_page(fresh, more):
     }
     given = Job(fresh, more, None, False, False, False, False)
     config = read_app(fresh, more)
-    carrier = Watching(open_members(given, config))
-    Coordinator(carrier, config.settings).run()
-    crossed = {re.sub(rf"\.({'|'.join(NAMES)})$", "", key) for key in carrier.seen}
+    channel = Watching(open_clients(given, config))
+    Server(channel, config.settings).run()
+    crossed = {re.sub(rf"\.({'|'.join(NAMES)})$", "", key) for key in channel.seen}
     assert len(crossed) > 4
     assert crossed <= told
 

@@ -1,21 +1,29 @@
-
 import logging
+
 import numpy as np
+import pyarrow.csv
 import pytest
 import torch
+
 import hotview as hv
-from hotview.cli.federated_jobs import Counting, Job, open_members, read_app, run_simulation
+from hotview.cli import federated_jobs
+from hotview.cli.federated_jobs import (
+    HOLDER,
+    NAMES,
+    CountingChannel,
+    Job,
+    open_clients,
+    read_app,
+    run_simulation,
+    write_sample_federation,
+)
 from hotview.cli.output_files import write_table
 from hotview.cli.runner import UsageError
-from hotview.datasets import make_views
-from hotview.federated import Coordinator, InProcess, Message, Privacy
+from hotview.datasets import load_handwritten, make_views
+from hotview.federated import InProcessChannel, Message, Privacy, Server
 from hotview.federated.app_template import write_app
+from hotview.federated.configuration import open_client, read_linked
 from hotview.federated.settings import Settings
-import pyarrow.csv
-from hotview.cli import federated_jobs
-from hotview.cli.federated_jobs import HOLDER, NAMES, write_sample_federation
-from hotview.datasets import load_handwritten
-from hotview.federated.configuration import open_organization, read_linked
 
 NAMES = ["clinical", "genetic", "imaging"]
 SMALL = Settings(
@@ -71,8 +79,8 @@ def weights(app):
 def test_a_simulation_is_the_coordinator_with_organizations_in_one_process(app, tmp_path):
     assert run_simulation(job(app)) == 0
     other = write_small_app(tmp_path / "other")
-    members = open_members(job(other), read_app(other, {}))
-    Coordinator(InProcess(members), SMALL).run()
+    clients = open_clients(job(other), read_app(other, {}))
+    Server(InProcessChannel(clients), SMALL).run()
     mine, theirs = weights(app), weights(other)
     assert set(mine) == set(theirs)
     for key, x in mine.items():
@@ -84,8 +92,10 @@ def test_stopped_and_gone_on_is_the_same_as_in_one_go(app, tmp_path):
     other = write_small_app(tmp_path / "other")
     config = read_app(other, {})
     config.folder.mkdir()
-    members = open_members(job(other), config)
-    one = Coordinator(InProcess(members), SMALL, checkpoint=config.folder / "checkpoint.federated")
+    clients = open_clients(job(other), config)
+    one = Server(
+        InProcessChannel(clients), SMALL, checkpoint=config.folder / "checkpoint.federated"
+    )
     take_round = one._take_round
 
     def stop_after_a_round():
@@ -135,7 +145,7 @@ def test_every_organization_needs_its_own_configuration(app):
 
 
 def test_what_was_said_has_to_be_said_again_to_go_on():
-    given = {"rounds": 5, "coupling": None, "propagate_labels": True}
+    given = {"rounds": 5, "coupling": None, "share_labels": True}
     told = job("a b", given, Privacy(8.0, 1e-6)).flags
     assert told[:4] == ["a b", "--rounds", "5", "--share-labels"]
     assert told[4:] == ["--epsilon", "8.0", "--delta", "1e-06"]
@@ -145,11 +155,11 @@ def test_privacy_for_all_comes_before_that_of_configurations(app):
     path = app / "organizations" / "clinical.toml"
     path.write_text(path.read_text() + "[privacy]\nepsilon = 3.0\n")
     config = read_app(app, {})
-    own = open_members(job(app), config)
+    own = open_clients(job(app), config)
     assert own["clinical"].privacy == Privacy(3.0)
     assert own["genetic"].privacy is None
-    same = open_members(job(app, privacy=Privacy(8.0)), config)
-    assert {member.privacy for member in same.values()} == {Privacy(8.0)}
+    same = open_clients(job(app, privacy=Privacy(8.0)), config)
+    assert {client.privacy for client in same.values()} == {Privacy(8.0)}
 
 
 def test_a_dry_run_writes_nothing(app, capsys):
@@ -161,21 +171,21 @@ def test_a_dry_run_writes_nothing(app, capsys):
 
 def test_what_passes_is_counted():
     class Echo:
-        def answer(self, message):
+        def handle(self, message):
             return Message("round", {}, {"x": np.zeros(1000, np.float32)})
 
     class Broken:
-        def answer(self, message):
+        def handle(self, message):
             raise ValueError("no")
 
-    carrier = Counting({"clinical": Echo(), "genetic": Broken()})
+    channel = CountingChannel({"clinical": Echo(), "genetic": Broken()})
     ask = Message("round", {"round": 1})
     back = Message("round", {}, {"x": np.zeros(1000, np.float32)})
     for _ in range(3):
-        carrier.exchange(dict.fromkeys(carrier.names, ask), 1.0)
+        channel.exchange(dict.fromkeys(channel.names, ask), 1.0)
     sizes = len(ask.to_bytes()), len(back.to_bytes())
-    assert carrier.largest["clinical"] == {"to": sizes[0], "from": sizes[1]}
-    assert carrier.total == {"clinical": 3 * sum(sizes), "genetic": 3 * sizes[0]}
+    assert channel.largest["clinical"] == {"to": sizes[0], "from": sizes[1]}
+    assert channel.total == {"clinical": 3 * sum(sizes), "genetic": 3 * sizes[0]}
 
 
 def test_too_few_answers_are_said_in_a_line_and_each_reason_once(app, capsys):
@@ -212,13 +222,17 @@ def table(path):
 
 def people(app_sample_federation, file):
     return {
-        name: table(app_sample_federation / "organizations" / name / file.format(name=name))["id"].to_pylist()
+        name: table(app_sample_federation / "organizations" / name / file.format(name=name))[
+            "id"
+        ].to_pylist()
         for name in NAMES
     }
 
 
 def test_organizations_share_the_people_that_they_agreed_on_and_no_others(app_sample_federation):
-    lists = [read_linked(app_sample_federation / "organizations" / name / "linked.txt") for name in NAMES]
+    lists = [
+        read_linked(app_sample_federation / "organizations" / name / "linked.txt") for name in NAMES
+    ]
     assert lists[0] == lists[1] == lists[2]
     assert len(set(lists[0])) == 200
     known = people(app_sample_federation, "{name}.csv")
@@ -266,15 +280,18 @@ def test_rows_and_labels_are_those_of_the_digits(app_sample_federation):
 
 def test_configurations_open_what_was_written(app_sample_federation):
     for name in NAMES:
-        holdings = open_organization(app_sample_federation / "organizations" / f"{name}.toml").holdings
-        assert (holdings.name, len(holdings.linked)) == (name, 200)
-        assert bool(holdings.classes) == (name == HOLDER)
-        assert holdings.table.n_columns == load_handwritten().views[name].shape[1]
+        client_data = open_client(app_sample_federation / "organizations" / f"{name}.toml").data
+        assert (client_data.name, len(client_data.linked)) == (name, 200)
+        assert bool(client_data.classes) == (name == HOLDER)
+        assert client_data.table.n_columns == load_handwritten().views[name].shape[1]
 
 
 def test_the_same_seed_writes_the_same_files_and_another_does_not(app_sample_federation, tmp_path):
     for path in write_sample_federation(tmp_path / "same", 0):
-        assert path.read_bytes() == (app_sample_federation / path.relative_to(tmp_path / "same")).read_bytes()
+        assert (
+            path.read_bytes()
+            == (app_sample_federation / path.relative_to(tmp_path / "same")).read_bytes()
+        )
     write_sample_federation(tmp_path / "other", 1)
     where = "organizations/fou/linked.txt"
     assert (tmp_path / "other" / where).read_text() != (app_sample_federation / where).read_text()

@@ -5,12 +5,12 @@ import pytest
 from rich.console import Console
 
 from hotview.cli.federated_output import (
-    describe_members,
+    describe_clients,
     describe_outcome,
-    print_members,
+    print_clients,
     print_outcome,
 )
-from hotview.federated import Joint, Organization, Privacy, Settings, hold
+from hotview.federated import Client, ClientData, FederatedResult, Privacy, Settings
 from hotview.training.recorder import History
 
 NAMES = ["clinical", "genetic", "imaging"]
@@ -28,7 +28,7 @@ def printed(show, facts):
 def joint(**more):
     W = np.array([[0.30, 0.03], [0.31, 0.02], [0.01, 0.32]], dtype=np.float32)
     rows = History([{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}])
-    return Joint(NAMES, rows, W, np.ones((3, 2), np.float32), NAMES, **more)
+    return FederatedResult(NAMES, rows, W, np.ones((3, 2), np.float32), NAMES, **more)
 
 
 def outcome(found, settings=None, **more):
@@ -39,19 +39,21 @@ def outcome(found, settings=None, **more):
 
 
 @pytest.fixture
-def members(tmp_path):
+def clients(tmp_path):
     rng = np.random.default_rng(0)
     labels = [0, 1, None, None, 1]
-    clinical = hold("clinical", rng.normal(size=(5, 2)), labels=labels)
-    genetic = hold("genetic", rng.normal(size=(6, 3)), ids=list("abcdef"), linked_ids=["b", "a"])
+    clinical = ClientData.from_table("clinical", rng.normal(size=(5, 2)), labels=labels)
+    genetic = ClientData.from_table(
+        "genetic", rng.normal(size=(6, 3)), ids=list("abcdef"), linked_ids=["b", "a"]
+    )
     return {
-        "clinical": Organization(clinical, tmp_path, device="cpu"),
-        "genetic": Organization(genetic, tmp_path, privacy=Privacy(3.0), device="cpu"),
+        "clinical": Client(clinical, tmp_path, device="cpu"),
+        "genetic": Client(genetic, tmp_path, privacy=Privacy(3.0), device="cpu"),
     }
 
 
-def test_what_organizations_have(members):
-    facts = describe_members(members, Settings(label_holder="clinical"))
+def test_what_organizations_have(clients):
+    facts = describe_clients(clients, Settings(label_holder="clinical"))
     clinical, genetic = facts["organizations"]
     assert clinical == {
         "name": "clinical",
@@ -62,14 +64,14 @@ def test_what_organizations_have(members):
         "epsilon": None,
     }
     assert (genetic["linked"], genetic["labeled"], genetic["epsilon"]) == (2, 0, 3.0)
-    text = printed(print_members, facts)
+    text = printed(print_clients, facts)
     assert "Labels are those of clinical" in text
     assert "epsilon" in text
 
 
-def test_privacy_is_not_spoken_of_where_nobody_asked_for_it(members):
-    del members["genetic"]
-    text = printed(print_members, describe_members(members, Settings()))
+def test_privacy_is_not_spoken_of_where_nobody_asked_for_it(clients):
+    del clients["genetic"]
+    text = printed(print_clients, describe_clients(clients, Settings()))
     assert "epsilon" not in text
     assert "nothing is predicted" in text
 
@@ -85,7 +87,7 @@ def test_views_that_go_to_one_reference_are_a_group():
 
 def test_a_plan_between_views_has_their_names_on_both_sides():
     W = np.array([[0, 0.3, 0.03], [0.3, 0, 0.03], [0.16, 0.17, 0]])
-    found = Joint(NAMES, History(), W, W, NAMES)
+    found = FederatedResult(NAMES, History(), W, W, NAMES)
     settings = Settings(coupling="hot-pairwise")
     text = printed(print_outcome, outcome(found, settings))
     heading = text.splitlines()[2]
@@ -93,7 +95,7 @@ def test_a_plan_between_views_has_their_names_on_both_sides():
 
 
 def test_without_a_coupling_there_is_no_plan():
-    facts = outcome(Joint(NAMES, History(), finished=NAMES), Settings(coupling="none"))
+    facts = outcome(FederatedResult(NAMES, History(), finished=NAMES), Settings(coupling="none"))
     assert facts["plan"] is None
     assert "Plan" not in printed(print_outcome, facts)
 

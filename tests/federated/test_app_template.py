@@ -1,18 +1,18 @@
-
 import io
 import re
 import subprocess
 import tomllib
 import zipfile
 from pathlib import Path
+
 import pytest
 from loopback import die_with_parent, free_port, kill_all, quiet, wait_until
 from sample_tables import NAMES, write_tables
+
 from hotview.federated import Settings
-from hotview.federated.configuration import read_configuration
-from hotview.federated.app_template import write_app
-from hotview.federated.configuration import read_run_config
-from hotview.federated.app_template import organization_text, project_text, readme_text
+from hotview.federated.app_template import organization_text, project_text, readme_text, write_app
+from hotview.federated.configuration import read_client_config, read_run_config
+
 
 @pytest.fixture
 def app(tmp_path):
@@ -50,7 +50,7 @@ def test_only_code_is_sent_to_others(app):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_organization_has_its_configuration(app, name):
     path = app / "organizations" / f"{name}.toml"
-    config = read_configuration(path)
+    config = read_client_config(path)
     assert (config.name, config.file.name, config.folder.name) == (name, f"{name}.csv", name)
 
 
@@ -59,7 +59,7 @@ def test_all_that_is_commented_out_can_be_used(app):
     lines = path.read_text().splitlines()
     used = [re.sub(r"^# (?=\[?\w+( = .*|\])$)", "", line) for line in lines]
     path.write_text("\n".join(used))
-    config = read_configuration(path)
+    config = read_client_config(path)
     assert config.privacy.epsilon == 8.0
     assert config.linked.name == "linked.txt"
     assert (config.impute, config.drop, config.categorical) == ("mean", ("postcode",), ("ward",))
@@ -172,9 +172,6 @@ def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
             kill_all(process)
     assert (app / "coordinator" / "outcome.json").is_file(), (app / "superlink.log").read_text()
     assert all((app / "organizations" / name / "part.hotview").is_file() for name in NAMES)
-
-
-NAMES = ("clinical", "genetic", "imaging")
 
 
 def test_the_project_holds_every_kind_of_value():

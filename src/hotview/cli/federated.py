@@ -112,7 +112,7 @@ def simulate(
     share_features: Annotated[
         bool | None, _flag("Send the label holder features of linked rows.", "--share-features")
     ] = None,
-    fusion_share: Annotated[
+    fusion_fraction: Annotated[
         float | None, _flag("Share of linked rows that only tell how much each view counts.")
     ] = None,
     n_references: Annotated[int | None, _flag("K, reference clouds.")] = None,
@@ -120,7 +120,9 @@ def simulate(
     batch_size: Annotated[int | None, _flag("Rows of a step.")] = None,
     learning_rate: Annotated[float | None, _flag("Of Adam.")] = None,
     coupling_weight: Annotated[float | None, _flag("γ, of the coupling.")] = None,
-    least: Annotated[int | None, _flag("Answers without which a round does not count.")] = None,
+    min_clients: Annotated[
+        int | None, _flag("Answers without which a round does not count.")
+    ] = None,
     random_state: Annotated[
         int | None, _flag("Seed; the same gives the same parts.", min=0, max=2**63 - 1)
     ] = None,
@@ -190,12 +192,12 @@ def join(
     debug: Debug = False,
 ) -> None:
     """Put parts of a model together, which then predicts from any of their views."""
-    from hotview.federated import join_parts
+    from hotview.federated import join_partial_models
     from hotview.persistence import check_model_path, load_model
 
     check_model_path(out)
     check_new_file(out, force=force)
-    join_parts(parts, out)
+    join_partial_models(parts, out)
     model = load_model(out, device="cpu")
     if json:
         print_json({"out": str(out), "views": model.view_names_})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import shutil
 import sys
 import time
 import tomllib
@@ -12,28 +13,44 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from hotview.cli.federated_output import (
-    describe_members,
-    describe_outcome,
-    print_members,
-    print_outcome,
-)
-from hotview.cli.runner import INTERRUPTED, as_usage, make_console, print_json
-from hotview.federated import Coordinator, Failure, InProcess, Joint, Message, Organization, Privacy
-from hotview.federated.configuration import open_organization
-from hotview.federated.server_state import write_outcome
-from hotview.federated.configuration import RunConfig, read_run_config
-import shutil
-from collections.abc import Mapping
+
 import numpy as np
+
 from hotview._files import whole_file
 from hotview._types import Array, IntArray
+from hotview.cli.federated_output import (
+    describe_clients,
+    describe_outcome,
+    print_clients,
+    print_outcome,
+)
 from hotview.cli.output_files import write_table
+from hotview.cli.runner import INTERRUPTED, as_usage, make_console, print_json
 from hotview.datasets import load_handwritten
+from hotview.federated import (
+    Client,
+    Failure,
+    FederatedResult,
+    InProcessChannel,
+    Message,
+    Privacy,
+    Server,
+)
 from hotview.federated.app_template import write_app
+from hotview.federated.configuration import RunConfig, open_client, read_run_config
+from hotview.federated.server_state import write_outcome
 from hotview.federated.settings import Settings
 
-__all__ = ["Counting", "HOLDER", "Job", "NAMES", "open_members", "read_app", "run_simulation", "write_sample_federation"]
+__all__ = [
+    "HOLDER",
+    "NAMES",
+    "CountingChannel",
+    "Job",
+    "open_clients",
+    "read_app",
+    "run_simulation",
+    "write_sample_federation",
+]
 
 CHECKPOINT, OUTCOME = "checkpoint.federated", "outcome.json"
 
@@ -80,12 +97,12 @@ class Job:
         return words
 
 
-class Counting(InProcess):
+class CountingChannel(InProcessChannel):
     """Organizations in this process; counts what passes.
 
     Parameters
     ----------
-    organizations : dict of str to Organization
+    organizations : dict of str to Client
         Who answers.
 
     Attributes
@@ -96,7 +113,7 @@ class Counting(InProcess):
         Bytes of all messages to and from each.
     """
 
-    def __init__(self, organizations: Mapping[str, Organization]) -> None:
+    def __init__(self, organizations: Mapping[str, Client]) -> None:
         super().__init__(organizations)
         self.largest = {name: {"to": 0, "from": 0} for name in organizations}
         self.total = dict.fromkeys(organizations, 0)
@@ -130,33 +147,33 @@ def run_simulation(job: Job) -> int:
         goes on from there with ``--resume``.
     """
     config = read_app(job.app, job.settings)
-    members = open_members(job, config)
+    clients = open_clients(job, config)
     if not job.dry_run:
-        _make_room(job, config, members)
-    facts = describe_members(members, config.settings)
+        _make_room(job, config, clients)
+    facts = describe_clients(clients, config.settings)
     if not job.as_json:
-        print_members(facts, make_console())
+        print_clients(facts, make_console())
     if job.dry_run:
         if job.as_json:
             print_json(facts)
         return 0
     config.folder.mkdir(parents=True, exist_ok=True)
-    carrier = Counting(members)
-    coordinator = Coordinator(
-        carrier,
+    channel = CountingChannel(clients)
+    coordinator = Server(
+        channel,
         config.settings,
         checkpoint=config.folder / CHECKPOINT,
         verbose=sys.stderr.isatty(),
     )
     start = time.perf_counter()
     with _telling_log():
-        joint = _run(coordinator)
+        result = _run(coordinator)
     write_outcome(config.folder / OUTCOME, joint)
-    stopped = len(joint.history) < config.settings.rounds
-    facts |= describe_outcome(joint, config.settings, carrier.largest, carrier.total)
+    stopped = len(result.history) < config.settings.rounds
+    facts |= describe_outcome(joint, config.settings, channel.largest, channel.total)
     facts |= {"seconds": time.perf_counter() - start, "interrupted": stopped}
     facts["resume"] = shlex.join(["hotview", "federated", "simulate", *job.flags, "--resume"])
-    facts["parts"] = {name: str(members[name].part) for name in joint.finished}
+    facts["parts"] = {name: str(clients[name].model_path) for name in result.finished}
     facts["outcome"] = str(config.folder / OUTCOME)
     if job.as_json:
         print_json(facts)
@@ -164,10 +181,10 @@ def run_simulation(job: Job) -> int:
         print_outcome(facts, make_console())
     if stopped:
         return INTERRUPTED
-    return 0 if len(joint.finished) == len(members) else 1
+    return 0 if len(result.finished) == len(clients) else 1
 
 
-def _run(coordinator: Coordinator) -> Joint:
+def _run(coordinator: Server) -> FederatedResult:
     try:
         return coordinator.run()
     except RuntimeError as error:  # too few are left: which is no fault of the program
@@ -210,7 +227,7 @@ def read_app(folder: Path, given: Mapping[str, Any]) -> RunConfig:
     return replace(config, folder=folder / config.folder)
 
 
-def open_members(job: Job, config: RunConfig) -> dict[str, Organization]:
+def open_clients(job: Job, config: RunConfig) -> dict[str, Client]:
     """Read the tables of all organizations.
 
     Parameters
@@ -222,10 +239,10 @@ def open_members(job: Job, config: RunConfig) -> dict[str, Organization]:
 
     Returns
     -------
-    dict of str to Organization
+    dict of str to Client
         By name.
     """
-    members = {}
+    clients = {}
     for name in config.organizations:
         path = job.app / "organizations" / f"{name}.toml"
         if not path.is_file():
@@ -234,22 +251,24 @@ def open_members(job: Job, config: RunConfig) -> dict[str, Organization]:
                 "needs those of all organizations; between machines each has its own."
             )
         # Whoever simulates plays all sides, and agrees for them.
-        member = open_organization(path, shares=("features", "labels"))
-        if member.holdings.name != name:
-            raise ValueError(f"Expected {path} to be of {name!r}, not {member.holdings.name!r}.")
+        client = open_client(path, shares=("features", "labels"))
+        if client.data.name != name:
+            raise ValueError(f"Expected {path} to be of {name!r}, not {client.data.name!r}.")
         if job.privacy is not None:
-            member.privacy = job.privacy
-        members[name] = member
-    return members
+            client.privacy = job.privacy
+        clients[name] = client
+    return clients
 
 
-def _make_room(job: Job, config: RunConfig, members: Mapping[str, Organization]) -> None:
+def _make_room(job: Job, config: RunConfig, clients: Mapping[str, Client]) -> None:
     """Refuse to begin where a training is, unless told to."""
     checkpoint, outcome = config.folder / CHECKPOINT, config.folder / OUTCOME
     if job.resume:
         return
     there = [
-        path for path in (checkpoint, *(one.part for one in members.values())) if path.exists()
+        path
+        for path in (checkpoint, *(one.model_path for one in clients.values()))
+        if path.exists()
     ]
     if there and not job.force:
         raise FileExistsError(
@@ -257,7 +276,7 @@ def _make_room(job: Job, config: RunConfig, members: Mapping[str, Organization])
             "anew with --force."
         )
     # What was released in a simulation, nobody has seen: it does not count any more.
-    for path in (checkpoint, outcome, *(one.state for one in members.values())):
+    for path in (checkpoint, outcome, *(one.state for one in clients.values())):
         path.unlink(missing_ok=True)
 
 

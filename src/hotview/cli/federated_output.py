@@ -11,22 +11,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hotview.federated import Joint, Organization, Settings
+from hotview.federated import Client, FederatedResult, Settings
 from hotview.ot.plan import groups_of_pairs, groups_of_references
 from hotview.report.tables import matrix_table
 
-__all__ = ["describe_members", "describe_outcome", "print_members", "print_outcome"]
+__all__ = ["describe_clients", "describe_outcome", "print_clients", "print_outcome"]
 
 _TIE = 0.05  # as of Plan.view_labels
 _PLAIN: dict[str, Any] = {"highlight": False, "markup": False}
 
 
-def describe_members(members: Mapping[str, Organization], settings: Settings) -> dict[str, Any]:
+def describe_clients(clients: Mapping[str, Client], settings: Settings) -> dict[str, Any]:
     """What every organization has, in plain values.
 
     Parameters
     ----------
-    members : dict of str to Organization
+    clients : dict of str to Client
         By name.
     settings : Settings
         How they will train.
@@ -40,20 +40,20 @@ def describe_members(members: Mapping[str, Organization], settings: Settings) ->
         "organizations": [
             {
                 "name": name,
-                "rows": member.holdings.table.n_rows,
-                "columns": member.holdings.table.n_columns,
-                "linked": len(member.holdings.linked),
-                "labeled": sum(label is not None for label in member.holdings.labels.tolist()),
-                "epsilon": None if member.privacy is None else member.privacy.epsilon,
+                "rows": client.data.table.n_rows,
+                "columns": client.data.table.n_columns,
+                "linked": len(client.data.linked),
+                "labeled": sum(label is not None for label in client.data.labels.tolist()),
+                "epsilon": None if client.privacy is None else client.privacy.epsilon,
             }
-            for name, member in members.items()
+            for name, client in clients.items()
         ],
         "settings": settings.to_json(),
     }
 
 
 def describe_outcome(
-    joint: Joint,
+    joint: FederatedResult,
     settings: Settings,
     largest: Mapping[str, Mapping[str, int]],
     total: Mapping[str, int],
@@ -62,7 +62,7 @@ def describe_outcome(
 
     Parameters
     ----------
-    joint : Joint
+    joint : FederatedResult
         What the coordinator knows.
     settings : Settings
         How it was made.
@@ -77,34 +77,34 @@ def describe_outcome(
         That JSON can hold.
     """
     return {
-        "rounds": len(joint.history),
-        "history": list(joint.history),
+        "rounds": len(result.history),
+        "history": list(result.history),
         "plan": _describe_plan(joint, settings),
-        "bytes": {name: {**largest[name], "total": total[name]} for name in joint.names},
-        "dropped": joint.dropped,
-        "privacy": joint.privacy,
-        "finished": joint.finished,
+        "bytes": {name: {**largest[name], "total": total[name]} for name in result.names},
+        "dropped": result.dropped,
+        "privacy": result.privacy,
+        "finished": result.finished,
     }
 
 
-def _describe_plan(joint: Joint, settings: Settings) -> dict[str, Any] | None:
-    if joint.W is None or joint.C is None:
+def _describe_plan(joint: FederatedResult, settings: Settings) -> dict[str, Any] | None:
+    if result.W is None or result.C is None:
         return None
-    W = joint.W.astype(np.float64)
+    W = result.W.astype(np.float64)
     pairwise = settings.coupling == "hot-pairwise"
     found = groups_of_pairs(W, None, _TIE) if pairwise else groups_of_references(W, _TIE)
-    names = np.array(joint.present)
+    names = np.array(result.present)
     groups = [names[found.labels == k].tolist() for k in np.unique(found.labels)]
-    return {"names": joint.present, "W": W.tolist(), "C": joint.C.tolist(), "groups": groups}
+    return {"names": result.present, "W": W.tolist(), "C": result.C.tolist(), "groups": groups}
 
 
-def print_members(facts: Mapping[str, Any], console: Console) -> None:
+def print_clients(facts: Mapping[str, Any], console: Console) -> None:
     """Print what every organization has.
 
     Parameters
     ----------
     facts : dict
-        What `describe_members` returned.
+        What `describe_clients` returned.
     console : Console
         Where to.
     """
@@ -136,7 +136,7 @@ def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
     Parameters
     ----------
     facts : dict
-        What `describe_members` and `describe_outcome` returned, ``seconds``, ``parts`` and
+        What `describe_clients` and `describe_outcome` returned, ``seconds``, ``parts`` and
         ``resume``, the command to go on with.
     console : Console
         Where to.

@@ -1,4 +1,4 @@
-"""One organization: answers messages, and keeps everything else at home."""
+"""A client: responds to messages of the server, and keeps its data and state in its folder."""
 
 from __future__ import annotations
 
@@ -11,344 +11,345 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hotview._files import lock_folder
 from hotview._types import Array
 from hotview.estimators.parameters import pick_device
-from hotview._files import alone_in
-from hotview.federated.client_data import Holdings
+from hotview.federated.client_data import ClientData
 from hotview.federated.client_policy import (
-    check_beginning,
-    check_federation,
+    check_consent,
     check_finite,
-    check_holder,
+    check_label_holder,
     check_round,
-    check_same,
-    check_shared,
-    check_willing,
+    check_session,
+    check_start,
+    check_unchanged,
 )
-from hotview.federated.labels import JointHead, asked_in, fuse, judge, split_linked
-from hotview.federated.local_trainer import Learner, Lesson
+from hotview.federated.client_state import (
+    ClientState,
+    read_client_state,
+    strip_prefix,
+    write_client_state,
+)
+from hotview.federated.labels import fit_fusion, label_loss, linked_query, split_linked
+from hotview.federated.local_trainer import LocalTrainer, ServerUpdate
 from hotview.federated.messages import Message
-from hotview.federated.partial_models import save_part
-from hotview.federated.privacy import Privacy, Release, Releases, spent_by
+from hotview.federated.partial_models import save_partial_model
+from hotview.federated.privacy import GaussianMechanism, Privacy, ReleaseRecord, total_epsilon
+from hotview.federated.response_validation import check_codes
 from hotview.federated.settings import Settings
-from hotview.federated.client_state import Standing, read_standing, write_standing
 
-__all__ = ["Organization"]
-
-_STATE, _PART = "state.federated", "part.hotview"
+__all__ = ["Client"]
 
 
-class Organization:
-    """Whoever has one view. Each answer may come from another process: it all stands in a folder.
+class Client:
+    """Client of an organization that owns one view.
+
+    Each message may be handled by another process: the state is in a folder.
 
     Parameters
     ----------
-    holdings : Holdings
-        Its table.
+    data : ClientData
+        Data of the client.
     folder : str or Path
-        Where its state and, in the end, its part of the model are kept.
+        Folder of its state and, in the end, its partial model.
     privacy : Privacy or None, default=None
-        How projections are made private; None sends them as they are.
+        Differential privacy of projections; None sends them as they are.
     device : str, default="auto"
-        Where to compute.
+        Device of the training.
     shares : collection of {"features", "labels"}, default=()
-        What it is willing to send of linked people, where the settings ask for it.
+        Data of linked rows that the client consents to send, where the settings require it.
 
     Examples
     --------
     >>> import tempfile
     >>> import numpy as np
-    >>> from hotview.federated import Message, Organization, hold
-    >>> table = hold("clinical", np.random.default_rng(0).normal(size=(20, 3)))
+    >>> from hotview.federated import Client, ClientData, Message
+    >>> data = ClientData.from_table("clinical", np.random.default_rng(0).normal(size=(20, 3)))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Organization(table, folder).answer(Message("hello")).facts["name"]
+    ...     Client(data, folder).handle(Message("hello")).metadata["name"]
     'clinical'
     """
 
     def __init__(
         self,
-        holdings: Holdings,
+        data: ClientData,
         folder: str | Path,
         *,
         privacy: Privacy | None = None,
         device: str = "auto",
         shares: Collection[str] = (),
     ) -> None:
-        self.holdings, self.folder, self.privacy = holdings, Path(folder), privacy
+        self.data, self.folder, self.privacy = data, Path(folder), privacy
         self.device, self.shares = pick_device(device), frozenset(shares)
         if unknown := self.shares - {"features", "labels"}:
             raise ValueError(f"Expected shares of 'features' and 'labels', not {min(unknown)!r}.")
-        self.learner: Learner | None = None
-        self.standing: Standing | None = None
+        self.trainer: LocalTrainer | None = None
+        self.state: ClientState | None = None
 
     @property
-    def state(self) -> Path:
-        """Where it is written down how far it has come, and what was released."""
-        return self.folder / _STATE
+    def state_path(self) -> Path:
+        """File of the training's state and of all releases."""
+        return self.folder / "state.federated"
 
     @property
-    def part(self) -> Path:
-        """Where its part of the model is in the end."""
-        return self.folder / _PART
+    def model_path(self) -> Path:
+        """File of the partial model."""
+        return self.folder / "part.hotview"
 
-    def answer(self, message: Message) -> Message:
-        """Answer a message; the same message again gets the same answer.
+    def handle(self, message: Message) -> Message:
+        """Respond to a message; a repeated message gets the same response.
 
         Parameters
         ----------
         message : Message
-            From the coordinator.
+            A request of the server.
 
         Returns
         -------
         Message
-            Of the same kind.
+            A response of the same kind.
         """
-        answers: dict[str, Callable[[Message], Message]] = {
-            "hello": self._greet,
+        handlers: dict[str, Callable[[Message], Message]] = {
+            "hello": self._hello,
             "start": self._start,
-            "round": self._take_part,
-            "judge": self._judge,
-            "fuse": self._fuse,
+            "round": self._run_round,
+            "label_loss": self._label_loss,
+            "fusion": self._fit_fusion,
             "finish": self._finish,
         }
         try:
-            return answers[message.kind](message)
+            return handlers[message.kind](message)
         except BaseException:
-            # Steps may have been taken that nobody will hear of: what counts is in the file.
-            self.learner = self.standing = None
+            # The state in memory may be that of an unfinished round; the file has the last one.
+            self.trainer = self.state = None
             raise
 
-    def _greet(self, message: Message) -> Message:
-        own = self.holdings
+    def _hello(self, message: Message) -> Message:
+        data = self.data
         return Message(
             "hello",
             {
-                "name": own.name,
-                "n_linked": len(own.linked),
-                "digest": own.digest,
-                "has_labels": bool(own.classes),
+                "name": data.name,
+                "n_linked": len(data.linked),
+                "digest": data.digest,
+                "has_labels": bool(data.classes),
             },
         )
 
     def _start(self, message: Message) -> Message:
-        settings = Settings.from_json(message.facts["settings"])
-        check_willing(self.holdings, self.shares, settings)
-        if "classes" not in message.facts:  # first everybody is asked what there is to learn
-            is_holder = settings.label_holder == self.holdings.name
-            classes = self.holdings.classes if is_holder else []
-            return Message("start", {"classes": classes}, self._labels_to_share(settings, classes))
+        settings = Settings.from_json(message.metadata["settings"])
+        check_consent(self.data, self.shares, settings)
+        if "classes" not in message.metadata:  # the server first queries the label holder
+            return self._classes(settings)
         self.folder.mkdir(parents=True, exist_ok=True)
-        with alone_in(self.folder):
-            return self._begin(message, settings)
+        with lock_folder(self.folder):
+            classes, names = check_start(self.data, message)
+            state = ClientState(
+                settings.to_json(),
+                classes,
+                names,
+                session_id=str(message.metadata["session"]),
+                table_fingerprint=self.data.fingerprint,
+                releases=self._earlier_releases(),
+                budget=self._budget,
+            )
+            if "codes" in message.arrays:
+                state.shared_codes = self._shared_codes(message, len(classes))
+            if self.privacy is not None:
+                state.releases.append(self._calibrate(self.privacy, settings, state.releases))
+            self.trainer = self._make_trainer(state)
+            self._save(state)
+        return Message("start", {"name": self.data.name})
 
-    def _begin(self, message: Message, settings: Settings) -> Message:
-        classes, names = check_beginning(self.holdings, message)
-        standing = Standing(settings.to_json(), classes, names)
-        if "codes" in message.arrays:
-            standing.shared = check_shared(self.holdings, message, len(classes))
-        standing.federation = str(message.facts["federation"])
-        standing.table = self.holdings.fingerprint
-        standing.releases = self._released_before()
-        if self.privacy is not None:
-            now = self._calibrate(settings, standing.releases)
-            standing.releases, standing.budget = [*standing.releases, now], self._budget
-        self.learner = self._make_learner(standing)
-        self._keep(standing)
-        return Message("start", {"name": self.holdings.name})
+    def _classes(self, settings: Settings) -> Message:
+        """Return the classes and, where labels are shared, those of the training rows."""
+        data = self.data
+        if settings.label_holder != data.name:
+            return Message("start", {"classes": []})
+        arrays: dict[str, Array] = {}
+        if settings.share_labels:
+            codes = data.codes(data.classes)[data.linked]
+            codes[self._split_linked(settings)[1]] = -1
+            arrays["codes"] = codes
+        return Message("start", {"classes": data.classes}, arrays)
 
-    def _labels_to_share(self, settings: Settings, classes: list[Any]) -> dict[str, Array]:
-        """Classes of the linked individuals who teach, if that is what all agreed on."""
-        if not settings.propagate_labels or not classes:
-            return {}
-        n = len(self.holdings.linked)
-        codes = self.holdings.codes(classes)[self.holdings.linked]
-        _, held = split_linked(n, settings.fusion_share, settings.random_state)
-        codes[held] = -1
-        return {"codes": codes}
+    def _split_linked(self, settings: Settings) -> tuple[Array, Array]:
+        return split_linked(len(self.data.linked), settings.fusion_fraction, settings.random_state)
 
-    def _released_before(self) -> list[Releases]:
-        """What earlier trainings have told: who begins anew gets no second budget."""
-        path = self.state
-        if not path.is_file():
+    def _shared_codes(self, message: Message, n_classes: int) -> Array:
+        codes = {"codes": message.arrays["codes"]}
+        return check_codes(codes, len(self.data.linked), n_classes)
+
+    def _earlier_releases(self) -> list[ReleaseRecord]:
+        """Return the releases of earlier trainings, which count toward the same budget."""
+        if not self.state_path.is_file():
             return []
         try:
-            standing, _ = read_standing(path)
+            state, _ = read_client_state(self.state_path)
         except ValueError:
-            if self.privacy is None:  # nothing counts
+            if self.privacy is None:
                 return []
             raise
-        return [one for one in standing.releases if one.times > 0]
+        return [record for record in state.releases if record.n_releases > 0]
 
     @property
     def _budget(self) -> list[float] | None:
         return None if self.privacy is None else [self.privacy.epsilon, self.privacy.delta]
 
-    def _calibrate(self, settings: Settings, before: list[Releases]) -> Releases:
-        assert self.privacy is not None
+    def _calibrate(
+        self, privacy: Privacy, settings: Settings, before: list[ReleaseRecord]
+    ) -> ReleaseRecord:
         if settings.coupling == "hot-pairwise":
             raise ValueError(
                 "Expected coupling='hot-reference' where an organization asks for privacy: "
                 "'hot-pairwise' sends second moments, which have no noise."
             )
-        n = self.holdings.table.n_rows
-        noise = self.privacy.calibrate(n, settings.batch_size, settings.rounds, before)
-        return Releases(noise, n, settings.batch_size, 0)
+        n = self.data.table.n_rows
+        noise = privacy.calibrate(n, settings.batch_size, settings.rounds, before)
+        return ReleaseRecord(noise, n, settings.batch_size, 0)
 
-    def _make_learner(self, standing: Standing) -> Learner:
-        settings = Settings.from_json(standing.settings)
-        release = None
+    def _make_trainer(self, state: ClientState) -> LocalTrainer:
+        settings = Settings.from_json(state.settings)
+        mechanism = None
         if self.privacy is not None and settings.coupling != "none":
-            p = self.privacy
-            release = Release(p.clip, standing.noise, settings.batch_size, p.seed)
-        return Learner(
+            mechanism = GaussianMechanism(
+                self.privacy.clip, state.noise, settings.batch_size, self.privacy.seed
+            )
+        return LocalTrainer(
             settings,
-            self.holdings,
-            standing.classes,
-            len(standing.names),
+            self.data,
+            state.classes,
+            len(state.names),
             self.device,
-            release,
-            standing.shared,
+            mechanism,
+            state.shared_codes,
         )
 
-    def _stand(self) -> tuple[Learner, Standing]:
-        """Where it stands: in memory, or from its file."""
-        if self.learner is None or self.standing is None:
-            path = self.state
-            if not path.is_file():
+    def _resume(self, message: Message) -> tuple[LocalTrainer, ClientState]:
+        """Return trainer and state of the training that a message belongs to."""
+        if self.trainer is None or self.state is None:
+            if not self.state_path.is_file():
                 raise ValueError(
-                    f"Expected {self.holdings.name!r} to have begun, but there is no {path}. Begin "
-                    "the training anew."
+                    f"Expected {self.data.name!r} to have begun, but there is no "
+                    f"{self.state_path}. Begin the training anew."
                 )
-            standing, tensors = read_standing(path)
-            check_same(self.holdings, self._budget, standing)
-            check_willing(self.holdings, self.shares, Settings.from_json(standing.settings))
-            learner = self._make_learner(standing)
-            standing.put_back(learner, tensors)
-            self.learner, self.standing = learner, standing
-        return self.learner, self.standing
+            state, restore = read_client_state(self.state_path)
+            check_unchanged(self.data, self._budget, state)
+            check_consent(self.data, self.shares, Settings.from_json(state.settings))
+            trainer = self._make_trainer(state)
+            restore(trainer)
+            self.trainer, self.state = trainer, state
+        check_session(self.data, message, self.state)
+        return self.trainer, self.state
 
-    def _keep(self, standing: Standing) -> None:
-        assert self.learner is not None
-        write_standing(self.state, standing, self.learner)
-        self.standing = standing
+    def _save(self, state: ClientState) -> None:
+        assert self.trainer is not None
+        write_client_state(self.state_path, state, self.trainer)
+        self.state = state
 
-    def _take_part(self, message: Message) -> Message:
-        with alone_in(self.folder):
-            return self._take_round(message)
+    def _run_round(self, message: Message) -> Message:
+        # Two concurrent requests would both start from the same state: two releases for one.
+        with lock_folder(self.folder):
+            trainer, state = self._resume(message)
+            round = int(message.metadata["round"])
+            digest = hashlib.sha256(message.to_bytes()).hexdigest()
+            if digest == state.request_digest and state.response is not None:
+                return state.response  # it was lost on the way
+            check_round(self.data, round, state)
+            server_update = _read_server_update(message, state)
+            if "codes" in message.arrays and state.shared_codes is not None:
+                state.shared_codes = self._shared_codes(message, trainer.n_classes)
+                trainer.set_shared_labels(state.shared_codes)
+            if round > 1:
+                row = trainer.train(state.update, server_update, round)
+                check_finite(trainer)
+                state.history.append({"epoch": round - 1, "loss": sum(row.values()), **row})
+            query = linked_query(round, trainer.settings, len(self.data.linked))
+            state.update = trainer.make_update(round, query)
+            state.references = message.arrays.get("references")
+            arrays: dict[str, Array] = {k: x.numpy() for k, x in state.update.sent.items()}
+            metadata: dict[str, Any] = {"name": self.data.name, "round": round}
+            if self.privacy is not None and "quantiles" in arrays:
+                state.count_release()
+                epsilon = total_epsilon(state.releases, self.privacy.delta)
+                metadata["privacy"] = {"epsilon": epsilon, "delta": self.privacy.delta}
+            state.response, state.request_digest = Message("round", metadata, arrays), digest
+            self._save(state)
+            return state.response
 
-    def _take_round(self, message: Message) -> Message:
-        learner, standing = self._stand()
-        check_federation(self.holdings, message, standing)
-        round = int(message.facts["round"])
-        asked = hashlib.sha256(message.to_bytes()).hexdigest()
-        if asked == standing.asked and standing.answer is not None:
-            return standing.answer  # which got lost
-        check_round(self.holdings, round, standing)
-        lesson = self._lesson(message, standing)
-        if "codes" in message.arrays and standing.shared is not None:
-            standing.shared = check_shared(self.holdings, message, learner.n_classes)
-            learner.hear(standing.shared)
-        if round > 1:
-            row = learner.learn(standing.report, lesson, round)
-            check_finite(learner)
-            standing.history.append({"epoch": round - 1, "loss": sum(row.values()), **row})
-        settings = learner.settings
-        report = learner.report(round, asked_in(round, settings, len(self.holdings.linked)))
-        standing.report, standing.references = report, message.arrays.get("references")
-        arrays: dict[str, Array] = {name: x.numpy() for name, x in report.sent.items()}
-        facts: dict[str, Any] = {"name": self.holdings.name, "round": round}
-        if self.privacy is not None and "quantiles" in arrays:
-            standing.count_release()
-            epsilon = spent_by(standing.releases, self.privacy.delta)
-            facts["privacy"] = {"epsilon": epsilon, "delta": self.privacy.delta}
-        standing.answer, standing.asked = Message("round", facts, arrays), asked
-        self._keep(standing)
-        return standing.answer
+    def _label_loss(self, message: Message) -> Message:
+        """Return the gradients of all views' scores, at the label holder."""
+        trainer, _ = self._resume(message)
+        settings = trainer.settings
+        check_label_holder(self.data, settings)
+        round = int(message.metadata["round"])
+        linked = linked_query(round, settings, len(self.data.linked)).scores
+        codes = trainer.linked_codes[linked]
+        result = label_loss(_by_client(message, "scores."), codes, settings.head_weight)
+        arrays = {f"gradient.{name}": x.numpy() for name, x in result.gradients.items()}
+        # The bound of `QuadraticSurrogate`, for a mean over labeled rows.
+        curvature = settings.head_weight / (4 * max(1, int((codes >= 0).sum())))
+        metadata = {"round": round, "loss": result.loss, "curvature": curvature}
+        return Message("label_loss", metadata, arrays)
 
-    def _lesson(self, message: Message, standing: Standing) -> Lesson:
-        arrays = {name: torch.from_numpy(x) for name, x in message.arrays.items()}
-        gradients = {
-            name.removeprefix("gradient."): x
-            for name, x in arrays.items()
-            if name.startswith("gradient.")
-        }
-        before = standing.references
-        about = int(message.facts.get("about", 0))
-        if not all(bool(x.isfinite().all()) for x in arrays.values()):
-            raise ValueError("what it tells is not finite")
-        for name, x in gradients.items() if about == standing.report.round else ():
-            if x.shape != standing.report.sent[name].shape:
-                raise ValueError(f"its gradient of {name} has another shape than what was sent")
-        return Lesson(
-            about,
-            gradients,
-            message.facts.get("curvatures", {}),
-            arrays.get("weights"),
-            None if before is None else torch.from_numpy(before),
-            arrays.get("references"),
-        )
-
-    def _judge(self, message: Message) -> Message:
-        learner, standing = self._stand()
-        check_federation(self.holdings, message, standing)
-        check_holder(self.holdings, learner.settings)
-        settings = learner.settings
-        round = int(message.facts["round"])
-        linked = asked_in(round, settings, len(self.holdings.linked)).scores
-        scores = _named(message, "scores.")
-        found = judge(scores, learner.linked_codes[linked], settings.head_weight)
-        arrays = {f"gradient.{name}": x.numpy() for name, x in found.gradients.items()}
-        n_known = int((learner.linked_codes[linked] >= 0).sum())
-        curvature = settings.head_weight / (4 * max(1, n_known))  # see `Pull`
-        facts = {"round": message.facts["round"], "loss": found.loss, "curvature": curvature}
-        return Message("judge", facts, arrays)
-
-    def _fuse(self, message: Message) -> Message:
-        """How much each view counts, halfway; and a joint head, in the end."""
-        learner, standing = self._stand()
-        check_federation(self.holdings, message, standing)
-        check_holder(self.holdings, learner.settings)
-        s, n = learner.settings, len(self.holdings.linked)
-        teaching, held = split_linked(n, s.fusion_share, s.random_state)
-        is_last = bool(message.facts.get("last"))
-        pool, head = fuse(
-            message.facts["names"],
-            _named(message, "held."),
-            learner.linked_codes,
-            _named(message, "features."),
-            np.arange(n) if is_last else teaching,
-            held,
-            learner.n_classes,
-            s.random_state,
+    def _fit_fusion(self, message: Message) -> Message:
+        """Return fusion weights halfway, and a joint head in the end, at the label holder."""
+        trainer, _ = self._resume(message)
+        settings = trainer.settings
+        check_label_holder(self.data, settings)
+        training, held_out = self._split_linked(settings)
+        is_last = bool(message.metadata.get("is_last"))
+        pool, head = fit_fusion(
+            message.metadata["names"],
+            _by_client(message, "held_out."),
+            trainer.linked_codes,
+            _by_client(message, "features."),
+            np.arange(len(self.data.linked)) if is_last else training,
+            held_out,
+            trainer.n_classes,
+            settings.random_state,
         )
         if is_last:
-            return Message("fuse", {}, {} if head is None else _as_arrays(head))
-        told = {
-            "names": list(message.facts["names"]),
+            arrays = {} if head is None else vars(head)
+            return Message("fusion", {}, {k: x.astype(np.float32) for k, x in arrays.items()})
+        weights = {
+            "names": list(message.metadata["names"]),
             "complete": list(pool.complete),
             "partial": list(pool.partial),
             "power": float(pool.power),
         }
-        return Message(
-            "fuse", {"pool": told}, {"codes": learner.linked_codes} if s.propagate_labels else {}
-        )
+        shared = {"codes": trainer.linked_codes} if settings.share_labels else {}
+        return Message("fusion", {"pool": weights}, shared)
 
     def _finish(self, message: Message) -> Message:
-        learner, standing = self._stand()
-        check_federation(self.holdings, message, standing)
-        save_part(self.part, learner, standing, message)
-        return Message("finish", {"name": self.holdings.name})
+        trainer, state = self._resume(message)
+        save_partial_model(self.model_path, trainer, state, message)
+        return Message("finish", {"name": self.data.name})
 
 
-def _named(message: Message, start: str) -> dict[str, Tensor]:
-    """Arrays by organization, in the order in which the message lists these."""
+def _read_server_update(message: Message, state: ClientState) -> ServerUpdate:
+    arrays = {name: torch.from_numpy(x) for name, x in message.arrays.items()}
+    if not all(bool(x.isfinite().all()) for x in arrays.values()):
+        raise ValueError("its arrays are not finite")
+    gradients = strip_prefix(arrays, "gradient.")
+    update_round = int(message.metadata.get("update_round", 0))
+    for name, x in gradients.items() if update_round == state.update.round else ():
+        if x.shape != state.update.sent[name].shape:
+            raise ValueError(f"its gradient of {name} has another shape than what was sent")
+    return ServerUpdate(
+        update_round,
+        gradients,
+        message.metadata.get("curvatures", {}),
+        arrays.get("weights"),
+        None if state.references is None else torch.from_numpy(state.references),
+        arrays.get("references"),
+    )
+
+
+def _by_client(message: Message, prefix: str) -> dict[str, Tensor]:
+    """Return the arrays with a prefix by client, in the order of the message's names."""
     return {
-        name: torch.from_numpy(message.arrays[f"{start}{name}"])
-        for name in message.facts["names"]
-        if f"{start}{name}" in message.arrays
+        name: torch.from_numpy(message.arrays[f"{prefix}{name}"])
+        for name in message.metadata["names"]
+        if f"{prefix}{name}" in message.arrays
     }
-
-
-def _as_arrays(head: JointHead) -> dict[str, Array]:
-    return {"weight": head.weight.astype(np.float32), "bias": head.bias.astype(np.float32)}

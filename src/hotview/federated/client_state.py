@@ -1,159 +1,131 @@
-"""Where an organization stands between two messages, in a file of its own."""
+"""State of a client between two messages, and its file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from hotview._archive import Kind, read_archive, write_archive
 from hotview._types import Array, IntArray
-from hotview.federated.local_trainer import Learner, Report
+from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.messages import Message
-from hotview.federated.privacy import Releases
+from hotview.federated.privacy import ReleaseRecord
 from hotview.training.checkpoint import optimizer_state, set_optimizer
 
-__all__ = ["Standing", "read_standing", "write_standing"]
+__all__ = ["ClientState", "read_client_state", "strip_prefix", "write_client_state"]
 
+T = TypeVar("T")
 _KIND = Kind("hotview federated state", 1, "a state", "Delete it, and begin the training anew.")
-_PICKS = ("rows", "own", "linked")
+_ROWS = ("rows", "labeled", "linked")  # of a ClientUpdate
+_JSON_FIELDS = (  # of a ClientState
+    *("settings", "classes", "names", "session_id", "history", "request_digest", "releases"),
+    *("budget", "table_fingerprint"),
+)
 
 
 @dataclass
-class Standing:
-    """Everything that must outlive a process.
+class ClientState:
+    """Everything of a training that the client keeps, except the state of its trainer.
 
     Parameters
     ----------
     settings : dict of str to object
-        Of the federation.
+        Settings of the training.
     classes : list
-        Of the labels.
+        Classes of the labels.
     names : list of str
-        All organizations.
-    federation : str
-        By which one training is told from another.
-    report : Report
-        What was sent last.
+        Names of all clients.
+    session_id : str
+        Id of the training.
+    update : ClientUpdate
+        The last update that was sent.
     references : ndarray or None
-        The references of then.
+        References at that time.
     history : list of dict of str to float
-        Parts of the loss, round by round.
-    asked : str
-        Digest of the last message of a round.
-    answer : Message or None
-        What was answered.
-    releases : list of Releases
-        How often projections were sent with noise, in earlier trainings and in this one.
+        Terms of the loss by round.
+    request_digest : str
+        SHA-256 of the last request of a round.
+    response : Message or None
+        The response to it.
+    releases : list of ReleaseRecord
+        Releases of projections with noise, in earlier trainings and, last, in this one.
     budget : list of float, or None
-        ε and δ that this training was begun with, if any.
-    shared : ndarray of int64 or None
-        Classes of linked individuals, where the label holder shares them.
-    table : str
-        Fingerprint of the organization's table.
+        ε and δ of this training; None without privacy.
+    shared_codes : ndarray of int64 or None
+        Classes of linked rows, where the label holder shares them.
+    table_fingerprint : str
+        Fingerprint of the client's table.
     """
 
     settings: dict[str, Any]
     classes: list[Any]
     names: list[str]
-    federation: str = ""
-    report: Report = field(default_factory=Report)
+    session_id: str = ""
+    update: ClientUpdate = field(default_factory=ClientUpdate)
     references: Array | None = None
     history: list[dict[str, float]] = field(default_factory=list)
-    asked: str = ""
-    answer: Message | None = None
-    releases: list[Releases] = field(default_factory=list)
+    request_digest: str = ""
+    response: Message | None = None
+    releases: list[ReleaseRecord] = field(default_factory=list)
     budget: list[float] | None = None
-    shared: IntArray | None = None
-    table: str = ""
+    shared_codes: IntArray | None = None
+    table_fingerprint: str = ""
 
     @property
     def noise(self) -> float:
-        """Multiplier of the noise; 0 without."""
+        """Noise multiplier; 0 without privacy."""
         return 0.0 if self.budget is None else self.releases[-1].noise
 
     @property
     def n_releases(self) -> int:
-        """How often projections were sent with noise in this training."""
-        return 0 if self.budget is None else self.releases[-1].times
+        """Number of releases in this training."""
+        return 0 if self.budget is None else self.releases[-1].n_releases
 
     def count_release(self) -> None:
-        """Projections are sent once more."""
+        """Record one more release."""
         last = self.releases[-1]
-        self.releases = [*self.releases[:-1], last._replace(times=last.times + 1)]
-
-    def put_back(self, learner: Learner, tensors: Mapping[str, Tensor]) -> None:
-        """Let a learner stand where it stood.
-
-        Parameters
-        ----------
-        learner : Learner
-            Newly made.
-        tensors : dict of str to Tensor
-            From `read_standing`.
-        """
-        learner.network.load_state_dict(_part(tensors, "network."))
-        set_optimizer(learner.optimizer, _part(tensors, "optimizer."))
-        for i, stream in enumerate(learner.streams):
-            state = _part(tensors, f"stream.{i}.")
-            stream.state = {name.removeprefix("_"): x.numpy() for name, x in state.items()}
-        learner.random.bit_generator.state = self._random
-        learner.network.eval()
-
-    _random: Any = None
+        self.releases = [*self.releases[:-1], last._replace(n_releases=last.n_releases + 1)]
 
 
-def write_standing(path: Path, standing: Standing, learner: Learner) -> None:
-    """Write the file, whole or not at all.
+def write_client_state(path: Path, state: ClientState, trainer: LocalTrainer) -> None:
+    """Write a state, completely or not at all.
 
     Parameters
     ----------
     path : Path
-        Where to.
-    standing : Standing
-        Where the organization stands.
-    learner : Learner
-        Whose weights, optimizer and generator belong to it.
+        The file.
+    state : ClientState
+        State of the client.
+    trainer : LocalTrainer
+        Its trainer, whose weights, optimizer and generators are written, too.
     """
-    report = standing.report
-    tensors = {f"network.{k}": x for k, x in learner.network.state_dict().items()}
-    tensors |= {f"optimizer.{k}": x for k, x in optimizer_state(learner.optimizer).items()}
-    for i, stream in enumerate(learner.streams):
-        named = {f"stream.{i}._{k}": torch.from_numpy(x) for k, x in stream.state.items()}
-        tensors |= named
-    tensors |= {f"pick.{k}": torch.from_numpy(getattr(report, k)) for k in _PICKS}
-    tensors |= {f"sent.{k}": x for k, x in report.sent.items()}
-    if standing.references is not None:
-        tensors["references"] = torch.from_numpy(standing.references)
-    if standing.shared is not None:
-        tensors["shared"] = torch.from_numpy(standing.shared)
-    answer = standing.answer
-    if answer is not None:
-        tensors |= {f"answer.{k}": torch.from_numpy(x) for k, x in answer.arrays.items()}
-    facts = {
-        "settings": standing.settings,
-        "classes": standing.classes,
-        "names": standing.names,
-        "federation": standing.federation,
-        "round": report.round,
-        "history": standing.history,
-        "asked": standing.asked,
-        "answer": None if answer is None else answer.facts,
-        "releases": standing.releases,
-        "budget": standing.budget,
-        "table": standing.table,
-        "random": learner.random.bit_generator.state,
+    update, response = state.update, state.response
+    tensors = {f"network.{k}": x for k, x in trainer.network.state_dict().items()}
+    tensors |= {f"optimizer.{k}": x for k, x in optimizer_state(trainer.optimizer).items()}
+    tensors |= {f"sent.{k}": x for k, x in update.sent.items()}
+    arrays = {f"update.{k}": getattr(update, k) for k in _ROWS}
+    for i, stream in enumerate(trainer.streams):
+        arrays |= {f"stream.{i}.{k}": x for k, x in stream.state.items()}
+    for name in ("references", "shared_codes"):
+        if (x := getattr(state, name)) is not None:
+            arrays[name] = x
+    if response is not None:
+        arrays |= {f"response.{k}": x for k, x in response.arrays.items()}
+    facts = {name: getattr(state, name) for name in _JSON_FIELDS} | {
+        "round": update.round,
+        "response": None if response is None else response.metadata,
+        "random": trainer.random.bit_generator.state,
     }
+    tensors |= {k: torch.from_numpy(x) for k, x in arrays.items()}
     write_archive(path, _KIND, tensors, facts)
 
 
-def read_standing(path: Path) -> tuple[Standing, dict[str, Tensor]]:
-    """Read the file that `write_standing` wrote.
+def read_client_state(path: Path) -> tuple[ClientState, Callable[[LocalTrainer], None]]:
+    """Read the file that `write_client_state` wrote.
 
     Parameters
     ----------
@@ -162,41 +134,43 @@ def read_standing(path: Path) -> tuple[Standing, dict[str, Tensor]]:
 
     Returns
     -------
-    Standing
-        Where the organization stands.
-    dict of str to Tensor
-        For `Standing.put_back`.
+    state : ClientState
+        State of the client.
+    restore : callable
+        Restores the state of a newly made trainer.
     """
     archive = read_archive(path, _KIND)
     tensors, facts = archive.tensors, archive.facts
+    arrays = {k: x.numpy() for k, x in tensors.items()}
     try:
-        picks = {k: tensors[f"pick.{k}"].numpy() for k in _PICKS}
-        report = Report(facts["round"], **picks, sent=_part(tensors, "sent."))
-        references = tensors.get("references")
-        answer = None
-        if facts["answer"] is not None:
-            arrays = {k: x.numpy() for k, x in _part(tensors, "answer.").items()}
-            answer = Message("round", facts["answer"], arrays)
-        standing = Standing(
-            facts["settings"],
-            facts["classes"],
-            facts["names"],
-            facts["federation"],
-            report,
-            None if references is None else np.asarray(references.numpy()),
-            facts["history"],
-            facts["asked"],
-            answer,
-            [Releases(*told) for told in facts["releases"]],
-            facts["budget"],
-            tensors["shared"].numpy() if "shared" in tensors else None,
-            facts["table"],
+        state = ClientState(
+            **{name: facts[name] for name in _JSON_FIELDS},
+            update=ClientUpdate(
+                facts["round"],
+                *(arrays[f"update.{k}"] for k in _ROWS),
+                sent=strip_prefix(tensors, "sent."),
+            ),
+            references=arrays.get("references"),
+            shared_codes=arrays.get("shared_codes"),
         )
-        standing._random = facts["random"]
+        state.releases = [ReleaseRecord(*record) for record in state.releases]
+        if facts["response"] is not None:
+            state.response = Message("round", facts["response"], strip_prefix(arrays, "response."))
+        random = facts["random"]
     except (KeyError, TypeError, ValueError) as error:
         raise _KIND.refuse(path, f"its parts do not fit ({error})") from error
-    return standing, tensors
+
+    def restore(trainer: LocalTrainer) -> None:
+        trainer.network.load_state_dict(strip_prefix(tensors, "network."))
+        set_optimizer(trainer.optimizer, strip_prefix(tensors, "optimizer."))
+        for i, stream in enumerate(trainer.streams):
+            stream.state = strip_prefix(arrays, f"stream.{i}.")
+        trainer.random.bit_generator.state = random
+        trainer.network.eval()
+
+    return state, restore
 
 
-def _part(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
-    return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
+def strip_prefix(values: Mapping[str, T], prefix: str) -> dict[str, T]:
+    """Return the values whose names have a prefix, by the rest of their names."""
+    return {k.removeprefix(prefix): x for k, x in values.items() if k.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""What one organization learns at home, between two messages."""
+"""Training of one view at its client, between two messages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.nn.functional import cross_entropy
 
 from hotview._types import IntArray
 from hotview.estimators.initialization import start_at_principal_components
-from hotview.federated.client_data import Holdings
-from hotview.federated.labels import Asked
-from hotview.federated.privacy import Release
-from hotview.federated.quantiles import directions_of, summarize
+from hotview.federated.client_data import ClientData
+from hotview.federated.labels import LinkedQuery
+from hotview.federated.privacy import GaussianMechanism
+from hotview.federated.quantiles import quantile_means, shared_directions
 from hotview.federated.settings import Settings
 from hotview.losses import reconstruction_error
 from hotview.losses.orthogonality import second_moment
@@ -33,35 +33,39 @@ from hotview.training.batches import TrainingRows
 from hotview.training.pca import principal_components
 from hotview.training.row_streams import Stream
 from hotview.training.rows import ViewRows
-from hotview.training.trainer import make_optimizer
+from hotview.training.trainer import make_optimizer, optimizer_step
 
-__all__ = ["Learner", "Lesson", "Pull", "Report"]
+__all__ = ["ClientUpdate", "LocalTrainer", "QuadraticSurrogate", "ServerUpdate"]
 
-_N_NEIGHBORS = 10  # among whom shared labels spread
+_N_NEIGHBORS = 10  # of the graph along which shared labels are propagated
+
+
+def _no_rows() -> IntArray:
+    return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Pull:
-    r"""What others know of a loss: :math:`⟨g, x - x_0⟩ + c \|x - x_0\|^2`.
+class QuadraticSurrogate:
+    r"""Local surrogate of a loss at another client: :math:`⟨g, x - x_0⟩ + c \|x - x_0\|^2`.
 
-    At :math:`x_0`, which was sent, its gradient is the true one. For a transport between fixed
-    plans it is the loss itself; of a cross-entropy it is an upper bound (with c = 1/4 a row), so
-    that many steps can be taken on it before the others are asked again.
+    Its gradient at :math:`x_0`, the value that was sent, is the true gradient. For a transport
+    cost with fixed plans it is the loss itself; for a cross-entropy it is an upper bound (with c
+    = 1/4 per row), which allows many local steps per message.
 
     Parameters
     ----------
     at : Tensor
-        What was sent.
+        x₀, the value that was sent.
     gradient : Tensor
-        What came back.
+        g, the gradient that was received.
     curvature : float
         c.
 
     Examples
     --------
     >>> import torch
-    >>> from hotview.federated.local_trainer import Pull
-    >>> Pull(torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)(torch.tensor([3.0, 1.0]))
+    >>> from hotview.federated.local_trainer import QuadraticSurrogate
+    >>> QuadraticSurrogate(torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)(torch.tensor([3.0, 1.0]))
     tensor(23.)
     """
 
@@ -70,306 +74,292 @@ class Pull:
     curvature: float
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The loss at `x`."""
+        """Return the surrogate loss at `x`."""
         d = x - self.at
         return (self.gradient * d).sum() + self.curvature * d.square().sum()
 
 
 @dataclass
-class Report:
-    """What was sent in a round, and of which rows.
+class ClientUpdate:
+    """What a client sends in a round, and the rows that it was computed from.
 
     Parameters
     ----------
     round : int
-        The round; 0 where nothing was sent yet.
+        The round; 0 before the first.
     rows : ndarray of int64
-        Rows whose projections were sent.
-    own : ndarray of int64
-        Labeled rows of the organization's own, as numbers among these.
+        Rows whose quantiles are sent.
+    labeled : ndarray of int64
+        Batch of the client's own labeled rows, as indices among these.
     linked : ndarray of int64
-        Linked individuals whose scores were sent.
+        Linked rows whose scores are sent.
     sent : dict of str to Tensor
-        ``quantiles``, ``moment``, ``scores``, ``held`` (scores, too) and ``features``, where they
-        were.
+        ``quantiles``, ``moment``, ``scores``, ``held_out`` (scores, too) and ``features``, as far
+        as they are sent.
     """
 
     round: int = 0
-    rows: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    own: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    linked: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    rows: IntArray = field(default_factory=_no_rows)
+    labeled: IntArray = field(default_factory=_no_rows)
+    linked: IntArray = field(default_factory=_no_rows)
     sent: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """What an organization is told of its last report.
+class ServerUpdate:
+    """What the server sends in reply to a client's last update.
 
     Parameters
     ----------
-    about : int
-        The round of the report; 0 for none.
+    round : int
+        The round of that update; 0 for none.
     gradients : dict of str to Tensor
-        With respect to what was sent.
+        Gradients with respect to what was sent.
     curvatures : dict of str to float
-        Of the same.
+        Curvatures of the surrogates.
     weights : Tensor of shape (n_references,) or None
-        The organization's row of the plan W.
-    before, after : Tensor of shape (n_references, n_points, n_components) or None
-        References at the time of the report, and now.
+        The client's row of the plan W.
+    references_before, references : Tensor of shape (n_references, n_points, d) or None
+        References at the time of the update, and now.
     """
 
-    about: int = 0
+    round: int = 0
     gradients: Mapping[str, Tensor] = field(default_factory=dict)
     curvatures: Mapping[str, float] = field(default_factory=dict)
     weights: Tensor | None = None
-    before: Tensor | None = None
-    after: Tensor | None = None
+    references_before: Tensor | None = None
+    references: Tensor | None = None
 
 
-class Learner:
-    """The network of one view, and the steps it takes by itself.
+class LocalTrainer:
+    """Network of one view, and its local optimization steps.
 
     Parameters
     ----------
     settings : Settings
-        Of the federation.
-    holdings : Holdings
-        What the organization has.
+        Settings of the training.
+    data : ClientData
+        Data of the client.
     classes : sequence
-        All classes; none without a label holder.
+        All classes; empty without a label holder.
     n_views : int
-        Number of organizations.
+        Number of clients.
     device : torch.device
-        Where to compute.
-    release : Release or None, default=None
-        How projections are made private; None sends them as they are.
-    shared : ndarray of int64 or None, default=None
-        Classes of all linked individuals, −1 where unknown, if the label holder shares them.
+        Device of the training.
+    mechanism : GaussianMechanism or None, default=None
+        Mechanism that makes projections private; None sends them as they are.
+    shared_codes : ndarray of int64 or None, default=None
+        Classes of all linked rows, −1 where unknown, if the label holder shares them.
     """
 
     def __init__(
         self,
         settings: Settings,
-        holdings: Holdings,
+        data: ClientData,
         classes: Sequence[object],
         n_views: int,
         device: torch.device,
-        release: Release | None = None,
-        shared: IntArray | None = None,
+        mechanism: GaussianMechanism | None = None,
+        shared_codes: IntArray | None = None,
     ) -> None:
-        self.settings, self.holdings, self.device = settings, holdings, device
-        self.n_classes, self.release = len(classes), release
-        seed = [settings.random_state, zlib.crc32(holdings.name.encode())]
+        self.settings, self.data, self.device = settings, data, device
+        self.n_classes, self.mechanism = len(classes), mechanism
+        seed = [settings.random_state, zlib.crc32(data.name.encode())]
         self.random = np.random.default_rng(seed)
-        self.view = ViewRows([holdings.table], holdings.columns, device, often=True)
+        self.view = ViewRows([data.table], data.columns, device, often=True)
         n = max(settings.encoder_dim, settings.n_components, N_COMPONENTS)
         (self.pca,) = principal_components([self.view], n, np.random.default_rng(seed))
         self.network = self._make_network(seed, n_views).to(device)
         self.optimizer = make_optimizer([self.network], settings.learning_rate)
-        codes = holdings.codes(classes) if classes else np.full(len(self.view), -1)
-        self.codes = codes
-        self.soft_labels = None if shared is None else self._spread(codes, shared)
-        own = np.setdiff1d(np.flatnonzero(codes >= 0), holdings.linked)
-        self.own, self.own_codes = own, torch.from_numpy(codes[own]).to(device)
-        self.linked_codes: IntArray = codes[holdings.linked]
-        if self.soft_labels is not None:
-            self.own = own = own[:0]  # which are among the soft_labels
-        size = settings.batch_size
-        self.streams = [Stream(len(self.view), size, self.random)]
-        if len(own) > 0:
-            self.streams.append(Stream(len(own), size, self.random))
+        self.codes = data.codes(classes) if classes else np.full(len(self.view), -1)
+        self.linked_codes: IntArray = self.codes[data.linked]
+        self.labeled_rows = np.setdiff1d(np.flatnonzero(self.codes >= 0), data.linked)
+        self.soft_labels: Tensor | None = None
+        if shared_codes is not None:
+            self.set_shared_labels(shared_codes)
+            self.labeled_rows = self.labeled_rows[:0]  # the soft labels include them
+        self.labeled_codes = torch.from_numpy(self.codes[self.labeled_rows]).to(device)
+        sizes = [len(self.view), len(self.labeled_rows)]
+        self.streams = [Stream(n, settings.batch_size, self.random) for n in sizes if n > 0]
 
     def _make_network(self, seed: Sequence[int], n_views: int) -> MultiViewNetwork:
-        settings, table = self.settings, self.holdings.table
-        decodes = settings.view_regularizer == "autoencoder"
+        settings, data = self.settings, self.data
         widths = Widths(
-            [table.n_columns],
+            [data.table.n_columns],
             [settings.hidden],
             settings.encoder_dim,
             settings.n_components,
             self.n_classes,
-            decodes,
+            settings.view_regularizer == "autoencoder",
         )
         number = np.random.SeedSequence(seed).generate_state(1)[0]
         generator = torch.Generator().manual_seed(int(number))
-        network = make_network(widths, generator, [None], [self.holdings.name])
-        network.joint_head = None  # judgments meet, features stay at home
+        network = make_network(widths, generator, [None], [data.name])
+        network.joint_head = None  # features of the views are not concatenated at a client
         n_clouds = settings.n_references if settings.coupling == "hot-reference" else n_views
         start_at_principal_components(network, 0, self.pca, settings.n_components, 1 / n_clouds)
         return network
 
-    def hear(self, shared: IntArray) -> None:
-        """Learn from the labels that the holder shares by now.
+    def set_shared_labels(self, shared_codes: IntArray) -> None:
+        """Propagate the client's own labels and the shared ones to soft labels of all rows.
 
         Parameters
         ----------
-        shared : ndarray of int64
-            Classes of all linked individuals, −1 where unknown.
+        shared_codes : ndarray of int64
+            Classes of all linked rows, −1 where unknown.
         """
-        self.soft_labels = self._spread(self.codes, shared)
-
-    def _spread(self, codes: IntArray, shared: IntArray) -> Tensor:
-        """Labels of its own, and those shared by the holder, spread among all rows."""
-        known, random = codes.copy(), np.random.default_rng(self.settings.random_state)
-        # Also where their labels are known: some are held out, to tell how much a view counts.
-        known[self.holdings.linked] = shared
+        known, random = self.codes.copy(), np.random.default_rng(self.settings.random_state)
+        # Also at the label holder: some rows are held out, for the fusion weights.
+        known[self.data.linked] = shared_codes
         rows = np.flatnonzero(known >= 0)
-        nobody = np.empty((0, 1), dtype=np.int64)
-        data = TrainingRows([self.view], nobody, own=[rows], own_target=[known[rows]])
-        ground = build_graph(data, 0, self.pca, _N_NEIGHBORS, random)
-        told = Known.of(data, np.ones(self.n_classes))
-        (shares,) = propagate_labels([ground], told, random)
-        return make_soft_labels(ground, shares, known)
+        no_linked = np.empty((0, 1), dtype=np.int64)
+        training_rows = TrainingRows([self.view], no_linked, own=[rows], own_target=[known[rows]])
+        graph = build_graph(training_rows, 0, self.pca, _N_NEIGHBORS, random)
+        labels = Known.of(training_rows, np.ones(self.n_classes))
+        (propagated,) = propagate_labels([graph], labels, random)
+        self.soft_labels = make_soft_labels(graph, propagated, known)
 
-    def report(self, round: int, asked: Asked) -> Report:
-        """What to send in a round: see `Report`.
+    def make_update(self, round: int, query: LinkedQuery) -> ClientUpdate:
+        """Compute what the client sends in a round.
 
         Parameters
         ----------
         round : int
-            Which round.
-        asked : Asked
-            Linked individuals about whom it asks.
+            The round.
+        query : LinkedQuery
+            Linked rows queried in it.
 
         Returns
         -------
-        Report
-            With tensors on the CPU.
+        ClientUpdate
+            The update, with tensors on the CPU.
         """
-        rows, own = self._draw()
-        if self.release is not None:
-            self.release.begin(round)
-            rows = self.release.draw_rows(len(self.view))
-        report = Report(round, rows, own, asked.scores)
+        s = self.settings
+        rows, labeled = self._draw_batch()
+        if self.mechanism is not None:
+            self.mechanism.reseed(round)
+            rows = self.mechanism.draw_rows(len(self.view))
+        sent: dict[str, Tensor] = {}
         with torch.no_grad():
             Z = self.embed(rows)
-            is_last = round > self.settings.rounds  # which nothing is learned from
-            if self.settings.coupling != "none" and not is_last:
+            if s.coupling != "none" and round <= s.rounds:  # no training follows the last round
                 P = Z @ self.directions(round).T
-                if self.release is not None:
-                    P = self.release.add_noise(P, self.settings.n_components)
-                report.sent["quantiles"] = summarize(P, self.settings.quantiles)
-            if self.settings.coupling == "hot-pairwise" and not is_last:
-                report.sent["moment"] = second_moment(Z, "mean")
-            for name, who in (("scores", asked.scores), ("held", asked.held)):
-                if len(who) > 0:
-                    report.sent[name] = self.score(who)
-            if len(asked.features) > 0:
-                report.sent["features"] = self.features(asked.features)
-        report.sent = {name: x.cpu() for name, x in report.sent.items()}
-        return report
+                if self.mechanism is not None:
+                    P = self.mechanism.add_noise(P, s.n_components)
+                sent["quantiles"] = quantile_means(P, s.quantiles)
+            if s.coupling == "hot-pairwise" and round <= s.rounds:
+                sent["moment"] = second_moment(Z, "mean")
+            if len(query.scores) > 0:
+                sent["scores"] = self.score(query.scores)
+            if len(query.held_out) > 0:
+                sent["held_out"] = self.score(query.held_out)
+            if len(query.features) > 0:
+                sent["features"] = self.features(query.features)
+        sent = {name: x.cpu() for name, x in sent.items()}
+        return ClientUpdate(round, rows, labeled, query.scores, sent)
 
-    def learn(self, report: Report, lesson: Lesson, round: int) -> dict[str, float]:
-        """Take the steps of a round.
+    def train(
+        self, update: ClientUpdate, server_update: ServerUpdate, round: int
+    ) -> dict[str, float]:
+        """Take the local steps of a round.
 
-        The first is on the rows that were reported on, so that one step a round is a step of the
-        central training. Others are on new rows and, with references, along new directions.
+        The first step is on the rows of the last update, so that one step per round equals a step
+        of central training. The others are on new rows and, with references, new directions.
 
         Parameters
         ----------
-        report : Report
-            The last one.
-        lesson : Lesson
-            What became of it. If it is about another report, nothing that was sent is pulled.
+        update : ClientUpdate
+            The client's last update.
+        server_update : ServerUpdate
+            The server's reply; gradients of another round are ignored.
         round : int
             The round that follows.
 
         Returns
         -------
         dict of str to float
-            Mean parts of the loss.
+            Mean terms of the loss.
         """
         self.network.train()
-        is_known = lesson.about == report.round > 0
+        is_current = server_update.round == update.round > 0
         sums: dict[str, float] = {}
         for step in range(self.settings.local_steps):
-            first = step == 0 and is_known
-            rows, own = (report.rows, report.own) if first else self._draw()
-            parts = self._private_parts(rows, own)
-            Z = parts.pop("latents")
-            if lesson.weights is not None:
-                Gs = lesson.before if first else lesson.after
-                theta = self.directions(report.round) if first else self.directions(round, step + 1)
+            is_first = step == 0 and is_current
+            rows, labeled = (update.rows, update.labeled) if is_first else self._draw_batch()
+            Z, terms = self._local_terms(rows, labeled)
+            if server_update.weights is not None:
+                Gs = server_update.references_before if is_first else server_update.references
+                theta = self.directions(*((update.round, 0) if is_first else (round, step + 1)))
                 assert Gs is not None
                 C = sliced_cost([Z], list(Gs.to(Z).unbind(0)), directions=theta)
-                parts["transport"] = (
-                    self.settings.coupling_weight * (lesson.weights.to(Z) * C[0]).sum()
-                )
-            if is_known:
-                parts |= self._pulled(Z, report, lesson)
-            self._step(parts)
-            for name, part in parts.items():
-                sums[name] = sums.get(name, 0.0) + float(part.detach())
+                transport = (server_update.weights.to(Z) * C[0]).sum()
+                terms["transport"] = self.settings.coupling_weight * transport
+            if is_current:
+                terms |= self._surrogate_terms(Z, update, server_update)
+            losses = [term for term in terms.values() if term.requires_grad]
+            if losses and self.optimizer is not None:
+                optimizer_step(self.optimizer, torch.stack(losses).sum())
+            for name, term in terms.items():
+                sums[name] = sums.get(name, 0.0) + float(term.detach())
         self.network.eval()
         return {name: total / self.settings.local_steps for name, total in sums.items()}
 
-    def _draw(self) -> tuple[IntArray, IntArray]:
-        rows, *own = (stream.next() for stream in self.streams)
-        return rows, own[0] if own else np.empty(0, dtype=np.int64)
+    def _draw_batch(self) -> tuple[IntArray, IntArray]:
+        rows, *labeled = (stream.next() for stream in self.streams)
+        return rows, labeled[0] if labeled else _no_rows()
 
-    def _private_parts(self, rows: IntArray, own: IntArray) -> dict[str, Tensor]:
-        """The latents of rows, and what of the loss concerns nobody else."""
+    def _local_terms(self, rows: IntArray, labeled: IntArray) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the latents of rows, and the loss terms that need no other client."""
+        s, terms = self.settings, {}
         X = self.view.take(rows)
         (F,) = self.network.encode([X])
-        parts = {"latents": self.network.embed([F])[0]}
+        (Z,) = self.network.embed([F])
         if len(self.network.decoders) > 0:
-            decoded = self.network.reconstruct([F])
-            error = reconstruction_error([X], decoded)
-            parts["reconstruction"] = self.settings.regularizer_weight * error
+            error = reconstruction_error([X], self.network.reconstruct([F]))
+            terms["reconstruction"] = s.regularizer_weight * error
         if self.soft_labels is not None:
-            told = self.soft_labels[torch.from_numpy(rows).to(self.device)]
-            loss = cross_entropy(self.network.score_views([F])[0], told)
-            parts["soft_labels"] = self.settings.head_weight * loss
-        if len(own) > 0:
-            scores = self._score_rows(self.own[own])
-            loss = cross_entropy(scores, self.own_codes[torch.from_numpy(own)])
-            parts["own_labels"] = self.settings.head_weight * loss
-        return parts
+            target = self.soft_labels[torch.from_numpy(rows).to(self.device)]
+            loss = cross_entropy(self.network.score_views([F])[0], target)
+            terms["soft_labels"] = s.head_weight * loss
+        if len(labeled) > 0:
+            scores = self._score_rows(self.labeled_rows[labeled])
+            loss = cross_entropy(scores, self.labeled_codes[torch.from_numpy(labeled)])
+            terms["own_labels"] = s.head_weight * loss
+        return Z, terms
 
-    def _pulled(self, Z: Tensor, report: Report, lesson: Lesson) -> dict[str, Tensor]:
-        now = {}
-        if "quantiles" in lesson.gradients:
-            P = Z @ self.directions(report.round).T
-            now["quantiles"] = summarize(P, self.settings.quantiles)
-        if "moment" in lesson.gradients:
-            now["moment"] = second_moment(Z, "mean")
-        if "scores" in lesson.gradients:
-            now["scores"] = self.score(report.linked)
+    def _surrogate_terms(
+        self, Z: Tensor, update: ClientUpdate, server_update: ServerUpdate
+    ) -> dict[str, Tensor]:
+        """Return the surrogates of the loss terms whose gradients the server sent."""
+        values = {}
+        gradients, curvatures = server_update.gradients, server_update.curvatures
+        if "quantiles" in gradients:
+            P = Z @ self.directions(update.round).T
+            values["quantiles"] = quantile_means(P, self.settings.quantiles)
+        if "moment" in gradients:
+            values["moment"] = second_moment(Z, "mean")
+        if "scores" in gradients:
+            values["scores"] = self.score(update.linked)
         return {
-            name: Pull(
-                report.sent[name].to(x), lesson.gradients[name].to(x), lesson.curvatures[name]
-            )(x)
-            for name, x in now.items()
+            k: QuadraticSurrogate(update.sent[k].to(x), gradients[k].to(x), curvatures[k])(x)
+            for k, x in values.items()
         }
 
-    def _step(self, parts: Mapping[str, Tensor]) -> None:
-        losses = [part for part in parts.values() if part.requires_grad]
-        if not losses or self.optimizer is None:
-            return
-        self.optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(torch.stack(losses).sum())
-        self.optimizer.step()
-
     def directions(self, round: int, step: int = 0) -> Tensor:
-        """The directions of a step; number 0 is what is reported on."""
-        s = self.settings
-        theta = directions_of(
-            s.random_state, round, step, s.n_projections, s.n_components, kind=s.projections
-        )
-        return theta.to(self.device)
+        """Return the directions of a step; those of step 0 are the ones of the update."""
+        return shared_directions(self.settings, round, step).to(self.device)
 
     def embed(self, rows: IntArray) -> Tensor:
-        """Latents of rows in the common space."""
+        """Return latents of rows in the common space."""
         return self.network.embed(self.network.encode([self.view.take(rows)]))[0]
 
     def features(self, linked: IntArray) -> Tensor:
-        """Features of linked individuals."""
-        return self.network.encode([self.view.take(self.holdings.linked[linked])])[0]
+        """Return features of linked rows."""
+        return self.network.encode([self.view.take(self.data.linked[linked])])[0]
 
     def score(self, linked: IntArray) -> Tensor:
-        """Class scores of linked individuals."""
-        return self._score_rows(self.holdings.linked[linked])
+        """Return class scores of linked rows."""
+        return self._score_rows(self.data.linked[linked])
 
     def _score_rows(self, rows: IntArray) -> Tensor:
         return self.network.score_views(self.network.encode([self.view.take(rows)]))[0]

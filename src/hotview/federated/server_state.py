@@ -1,53 +1,62 @@
-"""What the coordinator knows, and the file from which it goes on."""
+"""Result of a federated training, and the checkpoint of the server."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
 import torch
 from torch import Tensor
+
 from hotview._archive import Kind, read_archive, write_archive
+from hotview._files import whole_file
 from hotview._types import Array
-from hotview.federated.server import Agreement
+from hotview.federated.client_state import strip_prefix
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
 from hotview.training.recorder import History
-import json
-from hotview._files import whole_file
 
-__all__ = ["Joint", "Stage", "read_stage", "write_outcome", "write_stage"]
+__all__ = [
+    "FederatedResult",
+    "ServerState",
+    "Session",
+    "read_server_state",
+    "write_outcome",
+    "write_server_state",
+]
 
 _CHECKPOINT = Kind("hotview federation", 1, "a checkpoint", "Delete it to begin anew.")
 
 
 @dataclass
-class Joint:
-    """What the coordinator knows in the end.
+class FederatedResult:
+    """Result of a federated training at the server; the models are with the clients.
 
     Attributes
     ----------
     names : list of str
-        The organizations.
+        Names of the clients.
     history : History
-        A row per round: parts of the loss, how many were there, and the bytes of the largest
-        message to or from any organization.
+        One row per round: terms of the loss, number of clients that responded, and bytes of the
+        largest message to or from any client.
     W, C : ndarray or None
-        The last plan and its costs, over the organizations `present`.
+        The last plan and its costs, over the clients in `present`.
     present : list of str
-        Who was there in the last round.
+        Clients that responded in the last round.
     dropped : list of dict
-        Who was left out of which round, and why.
+        Clients that were left out of a round, with round and reason.
     privacy : dict of str to dict
-        ε and δ by organization, where it asked for any.
+        ε and δ by client, where it uses privacy.
     finished : list of str
-        Who has saved its part.
+        Clients that have saved their partial model.
 
     Examples
     --------
-    >>> from hotview.federated import Joint
-    >>> Joint(["clinical", "genetic"]).finished
+    >>> from hotview.federated import FederatedResult
+    >>> FederatedResult(["clinical", "genetic"]).finished
     []
     """
 
@@ -60,170 +69,188 @@ class Joint:
     privacy: dict[str, dict[str, float]] = field(default_factory=dict)
     finished: list[str] = field(default_factory=list)
 
+    @property
+    def plan(self) -> dict[str, Any] | None:
+        """The last plan as values that JSON can represent; None without a coupling."""
+        if self.W is None or self.C is None:
+            return None
+        return {"names": self.present, "W": self.W.tolist(), "C": self.C.tolist()}
 
-@dataclass
-class Stage:
-    """How far a training has come.
+
+@dataclass(frozen=True)
+class Session:
+    """Facts of a training that are fixed before its first round.
 
     Parameters
     ----------
-    agreement : Agreement
-        What all agreed on.
-    joint : Joint
-        What is known by now.
-    round : int, default=0
-        Rounds that are over.
-    soft_labels : dict of str to Message
-        What each organization is to be told of its last report.
-    pool : dict of str to object, or None, default=None
-        How much each view counts, once that is known.
-    shared : dict of str to ndarray
-        What the label holder shares with all from then on.
+    id : str
+        Id of the training, which its messages carry.
+    n_linked : int
+        Number of linked rows.
+    classes : list
+        Classes of the labels; empty without a label holder.
     """
 
-    agreement: Agreement
-    joint: Joint
+    id: str
+    n_linked: int
+    classes: list[Any]
+
+
+@dataclass
+class ServerState:
+    """State of the server after a round, except that of its coupling.
+
+    Parameters
+    ----------
+    session : Session
+        The session.
+    result : FederatedResult
+        The result so far.
+    round : int, default=0
+        Number of completed rounds.
+    updates : dict of str to Message
+        Next server update by client.
+    pool : dict of str to object, or None, default=None
+        Fusion weights of the views, once they are fitted.
+    shared : dict of str to ndarray
+        Arrays of the label holder that all clients receive, once there are any.
+    """
+
+    session: Session
+    result: FederatedResult
     round: int = 0
-    soft_labels: dict[str, Message] = field(default_factory=dict)
+    updates: dict[str, Message] = field(default_factory=dict)
     pool: dict[str, Any] | None = None
     shared: dict[str, Array] = field(default_factory=dict)
 
 
-def write_stage(path: Path, stage: Stage, settings: Settings, center: Mapping[str, Tensor]) -> None:
-    """Write the file, whole or not at all.
+def write_server_state(
+    path: Path, state: ServerState, settings: Settings, coupling: Mapping[str, Tensor]
+) -> None:
+    """Write a checkpoint, completely or not at all.
 
     Parameters
     ----------
     path : Path
-        Where to.
-    stage : Stage
-        How far the training has come.
+        The file.
+    state : ServerState
+        State of the server.
     settings : Settings
-        Its settings.
-    center : dict of str to Tensor
+        Settings of the training.
+    coupling : dict of str to Tensor
         State of the coupling.
     """
-    joint, agreement = stage.joint, stage.agreement
-    tensors = {f"center.{k}": x for k, x in center.items()}
-    for i, lesson in enumerate(stage.soft_labels.values()):  # by number: names may have points
-        for k, x in lesson.arrays.items():
-            tensors[f"lesson.{i}.{k}"] = torch.from_numpy(x)
-    tensors |= {f"shared.{k}": torch.from_numpy(x) for k, x in stage.shared.items()}
-    if joint.W is not None and joint.C is not None:
-        tensors |= {"W": torch.from_numpy(joint.W), "C": torch.from_numpy(joint.C)}
+    result = state.result
+    arrays = {f"shared.{k}": x for k, x in state.shared.items()}
+    for i, update in enumerate(state.updates.values()):  # by index, as names may contain dots
+        arrays |= {f"update.{i}.{k}": x for k, x in update.arrays.items()}
+    if result.W is not None and result.C is not None:
+        arrays |= {"W": result.W, "C": result.C}
+    tensors = {f"coupling.{k}": x for k, x in coupling.items()}
+    tensors |= {k: torch.from_numpy(x) for k, x in arrays.items()}
     facts = {
         "settings": settings.to_json(),
-        "agreement": vars(agreement),
-        "names": joint.names,
-        "round": stage.round,
-        "soft_labels": [[name, lesson.facts] for name, lesson in stage.soft_labels.items()],
-        "history": list(joint.history),
-        "present": joint.present,
-        "dropped": joint.dropped,
-        "privacy": joint.privacy,
-        "pool": stage.pool,
+        "session": vars(state.session),
+        "names": result.names,
+        "round": state.round,
+        "updates": [[name, update.metadata] for name, update in state.updates.items()],
+        "history": list(result.history),
+        "present": result.present,
+        "dropped": result.dropped,
+        "privacy": result.privacy,
+        "pool": state.pool,
     }
     write_archive(path, _CHECKPOINT, tensors, facts)
 
 
-def read_stage(path: Path, settings: Settings, names: list[str]) -> tuple[Stage, dict[str, Tensor]]:
-    """Read a file that `write_stage` wrote.
+def read_server_state(
+    path: Path, settings: Settings, names: list[str]
+) -> tuple[ServerState, dict[str, Tensor]]:
+    """Read the checkpoint that `write_server_state` wrote.
 
     Parameters
     ----------
     path : Path
         The file.
     settings : Settings
-        Which must be those of then.
+        Settings, which must equal those of the checkpoint.
     names : list of str
-        The organizations, which must be those of then, in any order.
+        Names of the clients, which must equal those of the checkpoint, in any order.
 
     Returns
     -------
-    Stage
-        How far the training had come.
-    dict of str to Tensor
+    state : ServerState
+        State of the server.
+    coupling : dict of str to Tensor
         State of the coupling.
     """
     archive = read_archive(path, _CHECKPOINT)
-    facts, tensors = archive.facts, archive.tensors
+    facts = archive.facts
+    arrays = {k: x.numpy() for k, x in archive.tensors.items()}
     try:
-        _check_same(path, facts, settings, names)
-        joint = Joint(
+        now = {**settings.to_json(), "organizations": sorted(names)}
+        then = {**facts["settings"], "organizations": sorted(facts["names"])}
+        if differing := [k for k in now if now[k] != then.get(k)]:
+            key = differing[0]
+            raise ValueError(
+                f"Expected {path} to be of a training with the same settings, but {key} was "
+                f"{then.get(key)!r} then and is {now[key]!r} now. Delete the file to begin anew."
+            )
+        result = FederatedResult(
             facts["names"],
             History(facts["history"]),
-            tensors["W"].numpy() if "W" in tensors else None,
-            tensors["C"].numpy() if "C" in tensors else None,
+            arrays.get("W"),
+            arrays.get("C"),
             facts["present"],
             facts["dropped"],
             facts["privacy"],
         )
-        soft_labels = {
-            name: Message(
-                "round", told, {k: x.numpy() for k, x in _part(tensors, f"lesson.{i}.").items()}
-            )
-            for i, (name, told) in enumerate(facts["soft_labels"])
+        updates = {
+            name: Message("round", metadata, strip_prefix(arrays, f"update.{i}."))
+            for i, (name, metadata) in enumerate(facts["updates"])
         }
-        stage = Stage(
-            Agreement(**facts["agreement"]),
-            joint,
+        state = ServerState(
+            Session(**facts["session"]),
+            result,
             facts["round"],
-            soft_labels,
+            updates,
             facts["pool"],
-            {k: x.numpy() for k, x in _part(tensors, "shared.").items()},
+            strip_prefix(arrays, "shared."),
         )
     except (KeyError, TypeError) as error:
         raise _CHECKPOINT.refuse(path, f"its parts do not fit ({error})") from error
-    return stage, _part(tensors, "center.")
+    return state, strip_prefix(archive.tensors, "coupling.")
 
 
-def _check_same(path: Path, facts: Mapping[str, Any], settings: Settings, names: list[str]) -> None:
-    now = {**settings.to_json(), "organizations": sorted(names)}
-    then = {**facts["settings"], "organizations": sorted(facts["names"])}
-    differ = [k for k in now if now[k] != then.get(k)]
-    if differ:
-        raise ValueError(
-            f"Expected {path} to be of a training with the same settings, but {differ[0]} was "
-            f"{then.get(differ[0])!r} then and is {now[differ[0]]!r} now. Delete the file to begin "
-            "anew."
-        )
-
-
-def _part(tensors: Mapping[str, Tensor], start: str) -> dict[str, Tensor]:
-    return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
-
-
-def write_outcome(path: Path, joint: Joint) -> None:
-    """Write what came of a training, whole or not at all; the model is with the organizations.
+def write_outcome(path: Path, result: FederatedResult) -> None:
+    """Write a result as JSON, completely or not at all.
 
     Parameters
     ----------
     path : Path
-        A JSON file.
-    joint : Joint
-        What `Coordinator.run` gave.
+        The file.
+    result : FederatedResult
+        Return value of `Server.run`.
 
     Examples
     --------
     >>> import json
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from hotview.federated import Joint
+    >>> from hotview.federated import FederatedResult
     >>> from hotview.federated.server_state import write_outcome
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_outcome(Path(folder) / "outcome.json", Joint(["clinical", "genetic"]))
+    ...     write_outcome(Path(folder) / "outcome.json", FederatedResult(["clinical", "genetic"]))
     ...     print(json.loads((Path(folder) / "outcome.json").read_text())["organizations"])
     ['clinical', 'genetic']
     """
-    told: dict[str, Any] = {
-        "organizations": joint.names,
-        "finished": joint.finished,
-        "plan": None
-        if joint.W is None or joint.C is None
-        else {"names": joint.present, "W": joint.W.tolist(), "C": joint.C.tolist()},
-        "privacy": joint.privacy,
-        "dropped": joint.dropped,
-        "history": list(joint.history),
+    values: dict[str, Any] = {
+        "organizations": result.names,
+        "finished": result.finished,
+        "plan": result.plan,
+        "privacy": result.privacy,
+        "dropped": result.dropped,
+        "history": list(result.history),
     }
     with whole_file(path) as draft:
-        draft.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -14,7 +14,7 @@ from hotview.training.adam import Adam
 from hotview.training.batches import Sampler
 from hotview.training.precision import in_precision
 
-__all__ = ["SingleTrainer", "Trainer", "Training", "make_optimizer", "train_step"]
+__all__ = ["SingleTrainer", "Trainer", "Training", "make_optimizer", "optimizer_step", "train_step"]
 
 
 @dataclass
@@ -147,3 +147,10 @@ def train_step(
         optimizer.step()
     assert isinstance(evaluation, Evaluation)
     return evaluation
+
+
+def optimizer_step(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    """Take one optimizer step down the gradient of a loss."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
