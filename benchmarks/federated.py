@@ -175,7 +175,7 @@ CENTRAL: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-def quantile_means(run: Run, found: list[dict[str, Any]]) -> dict[str, Any]:
+def summarize(run: Run, found: list[dict[str, Any]]) -> dict[str, Any]:
     accuracies = [one["accuracy"] for one in found]
     told = {
         "group": run.group,
@@ -220,7 +220,7 @@ def main() -> None:
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for (run, _), one in zip(work, track(results, "training", total=len(work)), strict=True):
         found.setdefault((run.group, run.name), []).append(one)
-    rows = [quantile_means(run, found[run.group, run.name]) for run in runs]
+    rows = [summarize(run, found[run.group, run.name]) for run in runs]
     show(rows)
     by_name = {row["name"]: row for row in rows if row["group"] == "ways"}
     central, usual = by_name["central, late fusion"], by_name["federated"]

@@ -31,7 +31,7 @@ from loopback import run_on_loopback
 from sample_tables import FAULTS, SMALL, write_tables
 from sample_tables import NAMES as SMALL_NAMES
 
-from hotview.cli.federated_jobs import NAMES, write_sample_federation
+from hotview.cli.federated_jobs import SAMPLE_NAMES, write_sample_federation
 from hotview.federated import InProcessChannel, Server, Settings
 from hotview.federated.app_template import write_app
 from hotview.federated.configuration import open_client
@@ -43,7 +43,7 @@ def sample(folder: Path, rounds: int) -> dict[str, Any]:
     """Seconds of the exchanges of every round, through Flower and in this process."""
     app = folder / "app"
     write_sample_federation(app, 0)
-    paths = {name: app / "organizations" / f"{name}.toml" for name in NAMES}
+    paths = {name: app / "organizations" / f"{name}.toml" for name in SAMPLE_NAMES}
     logs = folder / "logs"
     logs.mkdir()
     found = run_on_loopback(logs, app, paths, {"rounds": rounds})
@@ -67,10 +67,10 @@ def sample(folder: Path, rounds: int) -> dict[str, Any]:
 def in_process(folder: Path, rounds: int) -> float:
     app = folder / "again"
     write_sample_federation(app, 0)
-    paths = {name: app / "organizations" / f"{name}.toml" for name in NAMES}
+    paths = {name: app / "organizations" / f"{name}.toml" for name in SAMPLE_NAMES}
     clients = {name: open_client(path) for name, path in paths.items()}
     start = time.perf_counter()
-    Server(InProcessChannel(clients), Settings(label_holder=NAMES[0], rounds=rounds)).run()
+    Server(InProcessChannel(clients), Settings(label_holder=SAMPLE_NAMES[0], rounds=rounds)).run()
     return (time.perf_counter() - start) / rounds
 
 

@@ -1,4 +1,3 @@
-
 import os
 import stat
 import pytest
@@ -7,6 +6,7 @@ import subprocess
 import sys
 from threading import Event, Thread
 from hotview._files import lock_folder
+
 
 @pytest.mark.parametrize("name", ("a.png", "a.PNG"))
 def test_a_good_path_comes_back(tmp_path, name):

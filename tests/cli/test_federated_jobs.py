@@ -8,10 +8,10 @@ import torch
 import hotview as hv
 from hotview.cli import federated_jobs
 from hotview.cli.federated_jobs import (
-    HOLDER,
-    NAMES,
+    SAMPLE_HOLDER,
+    SAMPLE_NAMES,
     CountingChannel,
-    Job,
+    SimulationJob,
     open_clients,
     read_app,
     run_simulation,
@@ -22,7 +22,7 @@ from hotview.cli.runner import UsageError
 from hotview.datasets import load_handwritten, make_views
 from hotview.federated import InProcessChannel, Message, Privacy, Server
 from hotview.federated.app_template import write_app
-from hotview.federated.configuration import open_client, read_linked
+from hotview.federated.configuration import open_client
 from hotview.federated.settings import Settings
 
 NAMES = ["clinical", "genetic", "imaging"]
@@ -65,7 +65,7 @@ def app(tmp_path):
 
 
 def job(app, settings=None, privacy=None, *, dry_run=False, resume=False, force=False):
-    return Job(app, settings or {}, privacy, dry_run, resume, force, as_json=False)
+    return SimulationJob(app, settings or {}, privacy, dry_run, resume, force, as_json=False)
 
 
 def weights(app):
@@ -96,13 +96,13 @@ def test_stopped_and_gone_on_is_the_same_as_in_one_go(app, tmp_path):
     one = Server(
         InProcessChannel(clients), SMALL, checkpoint=config.folder / "checkpoint.federated"
     )
-    take_round = one._take_round
+    take_round = one._run_round
 
     def stop_after_a_round():
         take_round()
-        one._take_round = lambda: (_ for _ in ()).throw(KeyboardInterrupt)
+        one._run_round = lambda: (_ for _ in ()).throw(KeyboardInterrupt)
 
-    one._take_round = stop_after_a_round
+    one._run_round = stop_after_a_round
     with pytest.raises(KeyboardInterrupt):
         one.run()
     assert run_simulation(job(other, resume=True)) == 0
@@ -210,7 +210,7 @@ def test_who_cannot_save_its_part_is_a_failure(app, capsys):
 
 
 @pytest.fixture(scope="module")
-def app_sample_federation(tmp_path_factory):
+def sample(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sample") / "study"
     write_sample_federation(folder, 0)
     return folder
@@ -220,50 +220,50 @@ def table(path):
     return pyarrow.csv.read_csv(path)
 
 
-def people(app_sample_federation, file):
+def linked_ids(sample, name):
+    return (sample / "organizations" / name / "linked.txt").read_text().split()
+
+
+def people(sample, file):
     return {
-        name: table(app_sample_federation / "organizations" / name / file.format(name=name))[
-            "id"
-        ].to_pylist()
-        for name in NAMES
+        name: table(sample / "organizations" / name / file.format(name=name))["id"].to_pylist()
+        for name in SAMPLE_NAMES
     }
 
 
-def test_organizations_share_the_people_that_they_agreed_on_and_no_others(app_sample_federation):
-    lists = [
-        read_linked(app_sample_federation / "organizations" / name / "linked.txt") for name in NAMES
-    ]
+def test_organizations_share_the_people_that_they_agreed_on_and_no_others(sample):
+    lists = [linked_ids(sample, name) for name in SAMPLE_NAMES]
     assert lists[0] == lists[1] == lists[2]
     assert len(set(lists[0])) == 200
-    known = people(app_sample_federation, "{name}.csv")
+    known = people(sample, "{name}.csv")
     for name, ids in known.items():
-        others = set().union(*(known[other] for other in NAMES if other != name))
+        others = set().union(*(known[other] for other in SAMPLE_NAMES if other != name))
         assert set(ids) & others == set(lists[0])
         assert len(set(ids)) == len(ids)
     assert sum(map(len, known.values())) == 3 * 200 + 1400
 
 
-def test_every_organization_has_an_order_of_its_own(app_sample_federation):
-    linked = set(read_linked(app_sample_federation / "organizations" / "fou" / "linked.txt"))
-    known = people(app_sample_federation, "{name}.csv")
+def test_every_organization_has_an_order_of_its_own(sample):
+    linked = set(linked_ids(sample, "fou"))
+    known = people(sample, "{name}.csv")
     orders = {tuple(key for key in ids if key in linked) for ids in known.values()}
     assert len(orders) == 3
 
 
-def test_new_people_are_known_to_nobody_and_have_a_truth(app_sample_federation):
-    new = people(app_sample_federation, "new.csv")
-    truth = table(app_sample_federation / "new-labels.csv")["id"].to_pylist()
+def test_new_people_are_known_to_nobody_and_have_a_truth(sample):
+    new = people(sample, "new.csv")
+    truth = table(sample / "new-labels.csv")["id"].to_pylist()
     assert all(ids == truth for ids in new.values())
     assert len(truth) == 400
-    assert not set(truth) & set().union(*people(app_sample_federation, "{name}.csv").values())
+    assert not set(truth) & set().union(*people(sample, "{name}.csv").values())
 
 
-def test_rows_and_labels_are_those_of_the_digits(app_sample_federation):
+def test_rows_and_labels_are_those_of_the_digits(sample):
     digits = load_handwritten()
     numbers = {}
-    for name in NAMES:
-        own = table(app_sample_federation / "organizations" / name / f"{name}.csv")
-        assert ("digit" in own.column_names) == (name == HOLDER)
+    for name in SAMPLE_NAMES:
+        own = table(sample / "organizations" / name / f"{name}.csv")
+        assert ("digit" in own.column_names) == (name == SAMPLE_HOLDER)
         columns = [key for key in own.column_names if key.startswith(name)]
         X = np.column_stack([own[key].to_numpy() for key in columns]).astype(np.float32)
         places = {}
@@ -271,30 +271,27 @@ def test_rows_and_labels_are_those_of_the_digits(app_sample_federation):
             places.setdefault(row.astype(np.float32).tobytes(), set()).add(i)
         for key, row in zip(own["id"].to_pylist(), X, strict=True):
             numbers[key] = numbers.get(key, places[row.tobytes()]) & places[row.tobytes()]
-        if name == HOLDER:
+        if name == SAMPLE_HOLDER:
             labels = dict(zip(own["id"].to_pylist(), own["digit"].to_pylist(), strict=True))
     assert all(numbers.values())  # one id is one person in all tables
     for key, label in labels.items():
         assert label in {digits.target[i] for i in numbers[key]}
 
 
-def test_configurations_open_what_was_written(app_sample_federation):
-    for name in NAMES:
-        client_data = open_client(app_sample_federation / "organizations" / f"{name}.toml").data
-        assert (client_data.name, len(client_data.linked)) == (name, 200)
-        assert bool(client_data.classes) == (name == HOLDER)
-        assert client_data.table.n_columns == load_handwritten().views[name].shape[1]
+def test_configurations_open_what_was_written(sample):
+    for name in SAMPLE_NAMES:
+        data = open_client(sample / "organizations" / f"{name}.toml").data
+        assert (data.name, len(data.linked)) == (name, 200)
+        assert bool(data.classes) == (name == SAMPLE_HOLDER)
+        assert data.table.n_columns == load_handwritten().views[name].shape[1]
 
 
-def test_the_same_seed_writes_the_same_files_and_another_does_not(app_sample_federation, tmp_path):
+def test_the_same_seed_writes_the_same_files_and_another_does_not(sample, tmp_path):
     for path in write_sample_federation(tmp_path / "same", 0):
-        assert (
-            path.read_bytes()
-            == (app_sample_federation / path.relative_to(tmp_path / "same")).read_bytes()
-        )
+        assert path.read_bytes() == (sample / path.relative_to(tmp_path / "same")).read_bytes()
     write_sample_federation(tmp_path / "other", 1)
     where = "organizations/fou/linked.txt"
-    assert (tmp_path / "other" / where).read_text() != (app_sample_federation / where).read_text()
+    assert (tmp_path / "other" / where).read_text() != (sample / where).read_text()
 
 
 def test_all_of_it_or_nothing(tmp_path, monkeypatch):
@@ -307,8 +304,8 @@ def test_all_of_it_or_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_there_stays(app_sample_federation):
-    before = (app_sample_federation / "pyproject.toml").read_bytes()
+def test_what_is_there_stays(sample):
+    before = (sample / "pyproject.toml").read_bytes()
     with pytest.raises(FileExistsError, match="not empty"):
-        write_sample_federation(app_sample_federation, 1)
-    assert (app_sample_federation / "pyproject.toml").read_bytes() == before
+        write_sample_federation(sample, 1)
+    assert (sample / "pyproject.toml").read_bytes() == before

@@ -25,7 +25,7 @@ def printed(show, facts):
     return capture.get()
 
 
-def joint(**more):
+def result(**more):
     W = np.array([[0.30, 0.03], [0.31, 0.02], [0.01, 0.32]], dtype=np.float32)
     rows = History([{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}])
     return FederatedResult(NAMES, rows, W, np.ones((3, 2), np.float32), NAMES, **more)
@@ -77,10 +77,10 @@ def test_privacy_is_not_spoken_of_where_nobody_asked_for_it(clients):
 
 
 def test_views_that_go_to_one_reference_are_a_group():
-    plan = outcome(joint())["plan"]
+    plan = outcome(result())["plan"]
     assert plan["groups"] == [["clinical", "genetic"], ["imaging"]]
     assert plan["W"][2] == pytest.approx([0.01, 0.32])
-    text = printed(print_outcome, outcome(joint()))
+    text = printed(print_outcome, outcome(result()))
     assert "Groups of views by the plan: clinical, genetic; imaging." in text
     assert "0.960" in text  # 3 · 0.32, of a row that adds up to 1 nearly
 
@@ -101,28 +101,28 @@ def test_without_a_coupling_there_is_no_plan():
 
 
 def test_bytes_privacy_and_parts_are_told():
-    found = joint(privacy={"genetic": {"epsilon": 2.999, "delta": 1e-5}}, finished=NAMES)
+    found = result(privacy={"genetic": {"epsilon": 2.999, "delta": 1e-5}}, finished=NAMES)
     facts = outcome(found)
     assert json.loads(json.dumps(facts)) == facts
     assert facts["bytes"]["imaging"] == {"to": 1000, "from": 2000, "total": 12_345}
     text = printed(print_outcome, facts)
-    assert "2 of 2 rounds, 7 steps at home in each, 3 s." in text
+    assert "2 of 2 rounds, 7 local steps in each, 3 s." in text
     assert "12,345" in text
     assert "genetic: its projections are (3, 1e-05)-differentially private." in text
-    assert "Nobody was left out of a round." in text
+    assert "No organization was left out of a round." in text
     assert "Part saved to imaging/part.hotview" in text
     assert "Next: hotview federated join clinical/part.hotview genetic/part.hotview" in text
 
 
 def test_who_was_left_out_is_told_with_all_rounds_and_the_reason():
     late = [{"round": r, "name": "imaging", "reason": "late"} for r in (1, 2)]
-    text = printed(print_outcome, outcome(joint(dropped=late, finished=NAMES[:2])))
+    text = printed(print_outcome, outcome(result(dropped=late, finished=NAMES[:2])))
     assert "imaging was left out of round 1, 2: late" in text
-    assert "Nobody" not in text
+    assert "No organization" not in text
     assert "imaging/part.hotview" not in text
 
 
 def test_after_ctrl_c_it_says_how_to_go_on():
-    text = printed(print_outcome, outcome(joint(), interrupted=True))
+    text = printed(print_outcome, outcome(result(), interrupted=True))
     assert "Go on: so" in text
     assert "Next:" not in text

@@ -9,9 +9,10 @@ import pytest
 from loopback import die_with_parent, free_port, kill_all, quiet, wait_until
 from sample_tables import NAMES, write_tables
 
+import hotview
 from hotview.federated import Settings
-from hotview.federated.app_template import organization_text, project_text, readme_text, write_app
-from hotview.federated.configuration import read_client_config, read_run_config
+from hotview.federated.app_template import render_app, write_app
+from hotview.federated.configuration import format_run_config, read_client_config, read_run_config
 
 
 @pytest.fixture
@@ -78,14 +79,14 @@ def test_a_folder_with_something_in_it_is_left_as_it_was(tmp_path):
 
 
 def test_nothing_is_left_half_written(tmp_path, monkeypatch):
-    def fail(name):
+    def fail(*arguments, **more):
         raise OSError("no space left")
 
-    monkeypatch.setattr("hotview.federated.app_template.organization_text", fail)
+    monkeypatch.setattr(Path, "write_text", fail)
     with pytest.raises(OSError, match="no space"):
         write_app(tmp_path / "study", NAMES)
     monkeypatch.undo()
-    monkeypatch.setattr(Path, "rename", lambda self, target: fail(target))
+    monkeypatch.setattr(Path, "rename", fail)
     with pytest.raises(OSError, match="no space"):
         write_app(tmp_path / "study", NAMES)
     assert list(tmp_path.iterdir()) == []
@@ -98,7 +99,7 @@ def test_nothing_is_left_half_written(tmp_path, monkeypatch):
         (("clinical", "../genetic"), "files are called"),
         (("clinical", "a,b"), "files are called"),
         (("clinical", 'x"y'), "files are called"),
-        (("clinical", "Clinical"), "tell organizations apart"),
+        (("clinical", "Clinical"), "distinct names"),
     ),
 )
 def test_names_that_cannot_be_used_are_refused(tmp_path, names, message):
@@ -174,33 +175,40 @@ def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
     assert all((app / "organizations" / name / "part.hotview").is_file() for name in NAMES)
 
 
-def test_the_project_holds_every_kind_of_value():
-    config = {"a": "x,y", "b": 3, "c": 0.5, "d": True, "e": "", "f": 1e-5}
-    told = tomllib.loads(project_text(NAMES, config, "1.2"))
-    assert told["tool"]["flwr"]["app"]["config"] == config
-    assert told["project"]["dependencies"] == ["hotview[federated]>=1.2"]
-    assert "clinical, genetic and imaging" in told["project"]["description"]
+def test_the_project_has_every_type_of_value():
+    settings = Settings(hidden=(64, 32), share_labels=True, learning_rate=1e-5)
+    project = tomllib.loads(render_app(NAMES, settings)["pyproject.toml"])
+    config = project["tool"]["flwr"]["app"]["config"]
+    assert config == format_run_config(NAMES, settings)
+    assert config["hidden"] == "64,32"
+    assert config["label-holder"] == ""
+    assert project["project"]["dependencies"] == [f"hotview[federated]>={hotview.__version__}"]
+    assert "clinical, genetic and imaging" in project["project"]["description"]
 
 
 def test_a_configuration_has_the_name_of_its_organization():
-    assert tomllib.loads(organization_text("lab"))["name"] == "lab"
+    files = render_app(NAMES, Settings())
+    assert tomllib.loads(files["organizations/imaging.toml"])["name"] == "imaging"
+
+
+@pytest.fixture(scope="module")
+def readme():
+    return render_app(NAMES, Settings())["README.md"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_readme_has_the_commands_of_everybody(name):
-    text = readme_text(NAMES)
+def test_the_readme_has_the_commands_of_every_organization(readme, name):
     for command in ("ssh-keygen", "flwr supernode register", "flower-supernode"):
-        found = re.findall(rf"{command}(?:[^\n]|\\\n)*\b{name}\b", text)
+        found = re.findall(rf"{command}(?:[^\n]|\\\n)*\b{name}\b", readme)
         assert len(found) == 1, command
 
 
-def test_nodes_on_one_machine_have_ports_of_their_own():
-    ports = re.findall(r"--port (\d+)", readme_text(NAMES))
+def test_nodes_on_one_machine_have_distinct_ports(readme):
+    ports = re.findall(r"--port (\d+)", readme)
     assert len(set(ports)) == len(NAMES)
 
 
-def test_nothing_is_sent_to_the_makers_of_flower():
-    text = readme_text(NAMES)
-    assert "FLWR_TELEMETRY_ENABLED=0" in text
-    assert "FLWR_DISABLE_UPDATE_CHECK=1" in text
-    assert "--insecure" not in text
+def test_telemetry_is_off_and_tls_is_on(readme):
+    assert "FLWR_TELEMETRY_ENABLED=0" in readme
+    assert "FLWR_DISABLE_UPDATE_CHECK=1" in readme
+    assert "--insecure" not in readme

@@ -23,7 +23,7 @@ from hotview.federated import Client, ClientData, Message, Privacy
 from hotview.federated import client as module
 from hotview.federated.labels import split_linked
 from hotview.federated.local_trainer import LocalTrainer
-from hotview.federated.privacy import spent, total_epsilon
+from hotview.federated.privacy import ReleaseRecord, total_epsilon
 
 
 def one(folder, name="clinical", own=None, **more):
@@ -130,7 +130,7 @@ def test_who_is_no_label_holder_does_not_tell_what_labels_say(tmp_path, recorded
     bring(client, recorded, until=1)
     for kind in ("label_loss", "fusion"):
         message = next(m for m, _ in recorded.to(HOLDER) if m.kind == kind)
-        with pytest.raises(ValueError, match="label_holder is 'genetic'"):
+        with pytest.raises(ValueError, match="for the label holder, which is 'genetic'"):
             client.handle(message)
 
 
@@ -176,7 +176,7 @@ def test_half_a_round_is_no_round(tmp_path, recorded, monkeypatch, what):
         if what == "full disk":
             error, where, name, last = OSError, module, "write_client_state", 1
         else:  # between two steps
-            error, where, name, last = KeyboardInterrupt, LocalTrainer, "_pulled", 2
+            error, where, name, last = KeyboardInterrupt, LocalTrainer, "_surrogate_terms", 2
         work, calls = getattr(where, name), []
 
         def fail(*arguments):
@@ -229,7 +229,8 @@ def test_what_is_spent_is_told_and_never_more_than_was_asked_for(spending):
     ]
     noise = clients["clinical"].state.noise
     assert [one["epsilon"] for one in told] == [
-        pytest.approx(spent(noise, N_ROWS, N_ROWS, n, 1e-5)) for n in (1, 2, 3)
+        pytest.approx(total_epsilon([ReleaseRecord(noise, N_ROWS, N_ROWS, n)], 1e-5))
+        for n in (1, 2, 3)
     ]
     assert 0.99 * 50 < told[-1]["epsilon"] <= 50
     assert result.privacy == {"clinical": told[-1]}  # the others asked for none
@@ -254,7 +255,9 @@ def test_no_more_is_released_than_there_is_noise_for(spending):
     assert (folder / "clinical" / "state.federated").read_bytes() == state
     # Nobody else goes on either: noise is chosen for as many rounds as all agreed on.
     other = [m for m, _ in channel.to("imaging") if m.kind == "round"][-1]
-    with pytest.raises(ValueError, match=r"^round 5 is past the end of the training of 'imaging', 3"):
+    with pytest.raises(
+        ValueError, match=r"^round 5 is past the end of the training of 'imaging', 3"
+    ):
         clients["imaging"].handle(changed(other, round=5, about=4))
 
 
@@ -310,7 +313,7 @@ def test_what_is_left_is_for_the_training_that_follows(tmp_path):
     client = one(tmp_path, privacy=Privacy(10.0))
     begin(client)
     before, now = client.state.releases
-    assert (before.times, now.times) == (1, 0)
+    assert (before.n_releases, now.n_releases) == (1, 0)
     assert now.noise > 1.05 * before.noise
     assert 9.9 < total_epsilon([before, now._replace(n_releases=3)], 1e-5) <= 10
     G = np.zeros((2, 8, 3), np.float32)
@@ -449,7 +452,7 @@ def test_nothing_else_crosses(crossed):
     down = {("round", "references"), ("round", "weights"), ("round", "gradient.scores")}
     labels = {("label_loss", f"{what}.{name}") for what in ("scores", "gradient") for name in NAMES}
     up |= {("round", "held_out")}
-    end = {("fusion", f"held.{name}") for name in NAMES} | {("finish", "references")}
+    end = {("fusion", f"held_out.{name}") for name in NAMES} | {("finish", "references")}
     assert found == up | down | labels | end
 
 

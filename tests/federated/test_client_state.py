@@ -59,17 +59,25 @@ def ended(tmp_path_factory):
 def test_everything_comes_back_as_it_was(ended, tmp_path):
     folder, clients = ended
     trainer, state = clients[HOLDER].trainer, clients[HOLDER].state
-    found, tensors = read_client_state(folder / HOLDER / STATE)
-    for name in ("settings", "classes", "names", "federation", "history", "asked", "n_releases"):
+    found, restore = read_client_state(folder / HOLDER / STATE)
+    for name in (
+        "settings",
+        "classes",
+        "names",
+        "session_id",
+        "history",
+        "request_digest",
+        "n_releases",
+    ):
         assert getattr(found, name) == getattr(state, name), name
     assert found.update.round == state.update.round == 4
-    for name in ("rows", "own", "linked"):
+    for name in ("rows", "labeled", "linked"):
         np.testing.assert_array_equal(getattr(found.update, name), getattr(state.update, name))
     assert all(torch.equal(found.update.sent[k], x) for k, x in state.update.sent.items())
     np.testing.assert_array_equal(found.references, state.references)
-    assert found.answer.to_bytes() == state.answer.to_bytes()
+    assert found.response.to_bytes() == state.response.to_bytes()
     other = LocalTrainer(settings(), client_data()[HOLDER], found.classes, 3, torch.device("cpu"))
-    found.restore(other, tensors)
+    restore(other)
     for key, x in trainer.network.state_dict().items():
         assert torch.equal(other.network.state_dict()[key], x)
     assert [a.next().tolist() for a in other.streams] == [
@@ -78,7 +86,7 @@ def test_everything_comes_back_as_it_was(ended, tmp_path):
     assert other.random.random() == trainer.random.random()
 
 
-def test_the_same_standing_is_the_same_file(ended, tmp_path):
+def test_the_same_state_is_the_same_file(ended, tmp_path):
     _, clients = ended
     one = clients["clinical"]
     for name in ("a", "b"):
@@ -123,6 +131,6 @@ def test_a_beginning_can_be_written_before_anything_was_asked(tmp_path):
     write_client_state(tmp_path / "s", ClientState(settings().to_json(), [], list(NAMES)), trainer)
     found, _ = read_client_state(tmp_path / "s")
     assert found.update.round == 0
-    assert found.answer is None
+    assert found.response is None
     assert found.references is None
-    assert found.shared is None
+    assert found.shared_codes is None

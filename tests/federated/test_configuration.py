@@ -8,11 +8,11 @@ from small_federation import settings, train
 
 import hotview as hv
 from hotview.federated import Message, Privacy, Settings
+from hotview.federated.client_data import hash_ids
 from hotview.federated.configuration import (
     format_run_config,
     open_client,
     read_client_config,
-    read_linked,
     read_run_config,
 )
 
@@ -83,7 +83,7 @@ def test_paths_are_relative_to_the_file_and_may_be_whole(tmp_path, monkeypatch):
         ("name = ", "to be TOML, but"),
         (LEAST + "labels = 'y'", r"the keys .*label_column.* but there is 'labels'"),
         *(
-            ("\n".join(x for x in LEAST.splitlines() if not x.startswith(key)), f"to say '{key}'")
+            ("\n".join(x for x in LEAST.splitlines() if not x.startswith(key)), f"to have '{key}'")
             for key in ("name", "file", "folder")
         ),
         (LEAST.replace('"a"', "3"), "name in .* to be a str, not 3"),
@@ -92,7 +92,7 @@ def test_paths_are_relative_to_the_file_and_may_be_whole(tmp_path, monkeypatch):
         (LEAST + "drop = [1]", "drop in .* to list names of columns, but there is 1"),
         (LEAST + 'categorical = ["a", 2.5]', "categorical in .* names of columns, .* 2.5"),
         (LEAST + "privacy = 3", "privacy in .* to be a dict, not 3"),
-        (LEAST + 'linked = "linked.txt"', "which column holds ids: id_column"),
+        (LEAST + 'linked = "linked.txt"', "the column of ids: id_column"),
         (LEAST + "[privacy]\nnoise = 3", "epsilon, delta, clip and seed under .* but .*noise"),
         (LEAST + "[privacy]\ndelta = 1e-5", "epsilon, delta, clip and seed under .* but"),
         (LEAST + "[privacy]\nepsilon = -1", "Expected epsilon"),
@@ -109,17 +109,11 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
         read_client_config(tmp_path / "none.toml")
 
 
-def test_linked_ids_come_in_the_order_of_their_file(tmp_path):
-    path = tmp_path / "linked.txt"
-    path.write_bytes("\ufeffp3\r\n  p1 \r\n\r\npä2".encode())
-    assert read_linked(path) == ["p3", "p1", "pä2"]
-
-
 # organizations
 
 
 def columns_of(own):
-    (_, view), *_ = own.recipe["views"]
+    (_, view), *_ = own.preprocessing["views"]
     return [name for name, *_ in view["columns"]]
 
 
@@ -140,6 +134,12 @@ def test_an_organization_holds_what_its_file_says(tables):
     assert own.classes == ["class 0", "class 1"]
     ids = [row[0] for row in rows]
     assert own.linked.tolist() == [ids.index(f"p{i}") for i in range(24)]
+
+
+def test_linked_ids_come_in_the_order_of_their_file(tables):
+    (tables / "linked.txt").write_bytes("\ufeffp3\r\n  p1 \r\n\r\np2".encode())
+    data = open_client(tables / "clinical.toml").data
+    assert data.digest == hash_ids(["p3", "p1", "p2"])
 
 
 def test_organizations_agree_if_their_lists_do(tables):
@@ -179,7 +179,7 @@ def test_columns_are_dropped_categories_told_apart_and_gaps_filled(tables):
 @pytest.mark.parametrize(
     ("ids", "why"),
     (
-        (["p0", "p1", "p0"], "agreed ids to be different"),
+        (["p0", "p1", "p0"], "distinct linked ids"),
         (["p0", "p999"], "but 1 are not, the first being 'p999'"),
     ),
 )
@@ -222,11 +222,11 @@ def test_a_part_reads_new_files_as_the_table_was_read(tables):
     clients = {name: open_client(tables / f"{name}.toml") for name in NAMES}
     train(clients, settings(rounds=1, local_steps=1, label_holder="clinical"))
     recipe = hv.load(tables / "clinical" / "part.hotview").metadata_["recipe"]
-    assert recipe == clients["clinical"].data.recipe
+    assert recipe == clients["clinical"].data.preprocessing
     assert recipe["id_column"] == "id"
 
 
-NAMES = ("clinical", "genetic")
+PAIR = ("clinical", "genetic")
 OTHER = Settings(
     rounds=3,
     hidden=(64, 32),
@@ -239,15 +239,15 @@ OTHER = Settings(
 
 @pytest.mark.parametrize("settings", (Settings(), OTHER, Settings(hidden=())))
 def test_what_is_told_is_read_again(settings):
-    config = read_run_config(format_run_config(NAMES, settings))
-    assert config.organizations == list(NAMES)
+    config = read_run_config(format_run_config(PAIR, settings))
+    assert config.organizations == list(PAIR)
     assert config.settings == settings
 
 
 def test_all_settings_are_told_in_a_form_that_flower_takes():
     from flwr.common.serde import user_config_from_proto, user_config_to_proto
 
-    told = format_run_config(NAMES, OTHER)
+    told = format_run_config(PAIR, OTHER)
     assert {field.name.replace("_", "-") for field in fields(Settings)} < set(told)
     assert user_config_from_proto(user_config_to_proto(told)) == told
 

@@ -232,7 +232,7 @@ def test_gradients_of_another_report_pull_nothing():
 def test_own_labels_of_people_who_are_not_linked_are_learned():
     one = trainer(HOLDER, CLASSES, coupling="none", local_steps=150, learning_rate=0.01)
     own = np.setdiff1d(np.arange(N_ROWS), client_data()[HOLDER].linked)
-    assert one.own.tolist() == own.tolist()
+    assert one.labeled_rows.tolist() == own.tolist()
     truth = client_data()[HOLDER].codes(CLASSES)[own]
     first = one.train(one.make_update(1, asked()), ServerUpdate(), 2)["own_labels"]
     second = one.train(one.make_update(2, asked()), ServerUpdate(), 3)["own_labels"]
@@ -279,7 +279,7 @@ def test_shared_labels_are_learned_by_who_has_none():
     assert one.soft_labels.shape == (N_ROWS, 3)
     linked = client_data()["clinical"].linked
     taught = np.setdiff1d(np.arange(N_LINKED), held)
-    assert (one.updates[linked[taught]].argmax(1).numpy() == codes[taught]).all()
+    assert (one.soft_labels[linked[taught]].argmax(1).numpy() == codes[taught]).all()
     first = one.train(one.make_update(1, asked()), ServerUpdate(), 2)["soft_labels"]
     assert one.train(one.make_update(2, asked()), ServerUpdate(), 3)["soft_labels"] < first
 

@@ -15,7 +15,7 @@ class Trained:
 
     def __init__(self, folder, own=None, **more):
         self.clients = organizations(folder, own)
-        self.joint, self.channel = train(self.clients, settings(**more))
+        self.result, self.channel = train(self.clients, settings(**more))
         self.parts = {name: client.model_path for name, client in self.clients.items()}
         self.Xs = {
             name: np.asarray(client.data.table.data)[:12] for name, client in self.clients.items()

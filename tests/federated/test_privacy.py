@@ -222,7 +222,7 @@ def test_noise_is_enough_for_what_was_before_as_well():
 def test_samples_need_less_noise(monkeypatch):
     relation = dp_accounting.NeighboringRelation.REPLACE_ONE
     few = [2, 3, 4, 6, 8, 12, 16, 24, 32]  # orders, which are soon computed, and a bound as well
-    monkeypatch.setattr(privacy, "_accountant", lambda: rdp.RdpAccountant(few, relation))
+    monkeypatch.setattr(privacy, "_make_accountant", lambda: rdp.RdpAccountant(few, relation))
     noise = Privacy(2.0).calibrate(60, 6, 3)
     assert 0.99 * 2 < spent(noise, 60, 6, 3, 1e-5) <= 2
     assert noise < Privacy(2.0).calibrate(60, 60, 3)

@@ -11,7 +11,6 @@ from hotview.federated.response_validation import (
     check_response,
     check_update,
 )
-
 from hotview.federated.server_state import Session
 from hotview.federated.settings import Settings
 

@@ -124,9 +124,9 @@ class Central:
             trainer, report = client.trainer, client.state.update
             rows = [report.rows, client.data.linked[report.linked]]
             own = [torch.from_numpy(self.codes[report.linked])]
-            if len(report.own) > 0:  # who holds labels has some of people who are not linked
-                rows.append(trainer.own[report.own])
-                own.append(trainer.own_codes[torch.from_numpy(report.own)])
+            if len(report.labeled) > 0:  # who holds labels has some of people who are not linked
+                rows.append(trainer.own[report.labeled])
+                own.append(trainer.own_codes[torch.from_numpy(report.labeled)])
             Xs.append(trainer.view.take(np.concatenate(rows)))
             sizes["rows"].append(len(rows[0]))
             sizes["own"].append(sum(map(len, rows[1:])))
@@ -149,7 +149,7 @@ class Watched(InProcessChannel):
             next(iter(messages.values())).kind == "start"
             and "classes" in messages.get("lab", Message("start")).metadata
         ):
-            self.central = Central(self.given, self.organizations)
+            self.central = Central(self.given, self.clients)
         is_round = "lab" in messages and messages["lab"].kind == "round"
         if is_round and messages["lab"].metadata["round"] <= self.given.rounds:
             self.central.step()
@@ -339,7 +339,7 @@ def test_with_fewer_than_two_it_ends_and_says_so(tmp_path):
 
 def test_all_must_be_there_to_begin(tmp_path):
     clients = organizations(tmp_path)
-    clients["lab"].answer = None
+    clients["lab"].handle = None
     with pytest.raises(ValueError, match="'lab' to say hello, but TypeError"):
         run(clients, settings())
 
@@ -449,13 +449,13 @@ def test_everybody_is_told_the_same():
     found = start_session(ask, ["x", "y"], Settings(label_holder="y"))
     assert found.n_linked == 4
     assert found.classes == ["a", "b"]
-    assert {m.metadata["federation"] for m in seen} == {found.federation}
+    assert {m.metadata["session"] for m in seen} == {found.id}
     assert [m.metadata["names"] for m in seen] == [["x", "y"]] * 2
 
 
 def test_no_two_trainings_have_the_same_name():
     ask, _ = exchange()
-    names = {start_session(ask, ["x", "y"], Settings()).session_id for _ in range(5)}
+    names = {start_session(ask, ["x", "y"], Settings()).id for _ in range(5)}
     assert len(names) == 5
 
 
@@ -509,13 +509,13 @@ def test_who_answers_something_else_has_not_begun():
         begins = any("classes" in m.metadata for m in messages.values())
         return {**found, "x": Message("hello", {"name": "x"})} if begins else found
 
-    with pytest.raises(ValueError, match="'x' to begin, but it is about 'hello'"):
+    with pytest.raises(ValueError, match="'x' to begin, but its kind is 'hello'"):
         start_session(strange, ["x", "y"], Settings())
 
 
 def test_classes_that_cannot_be_are_refused():
     ask, _ = exchange(classes=("a", "a"))
-    with pytest.raises(ValueError, match="'y' to tell the classes, but its classes are not diff"):
+    with pytest.raises(ValueError, match="'y' to send the classes, but its classes are not dist"):
         start_session(ask, ["x", "y"], Settings(label_holder="y"))
 
 

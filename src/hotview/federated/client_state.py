@@ -147,7 +147,7 @@ def read_client_state(path: Path) -> tuple[ClientState, Callable[[LocalTrainer],
             **{name: facts[name] for name in _JSON_FIELDS},
             update=ClientUpdate(
                 facts["round"],
-                *(arrays[f"update.{k}"] for k in _ROWS),
+                **{k: arrays[f"update.{k}"] for k in _ROWS},
                 sent=strip_prefix(tensors, "sent."),
             ),
             references=arrays.get("references"),

@@ -152,5 +152,5 @@ def train_step(
 def optimizer_step(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
     """Take one optimizer step down the gradient of a loss."""
     optimizer.zero_grad()
-    loss.backward()
+    torch.autograd.backward(loss)
     optimizer.step()
