@@ -125,8 +125,8 @@ class Central:
             rows = [report.rows, client.data.linked[report.linked]]
             own = [torch.from_numpy(self.codes[report.linked])]
             if len(report.labeled) > 0:  # who holds labels has some of people who are not linked
-                rows.append(trainer.own[report.labeled])
-                own.append(trainer.own_codes[torch.from_numpy(report.labeled)])
+                rows.append(trainer.labeled_rows[report.labeled])
+                own.append(trainer.labeled_codes[torch.from_numpy(report.labeled)])
             Xs.append(trainer.view.take(np.concatenate(rows)))
             sizes["rows"].append(len(rows[0]))
             sizes["own"].append(sum(map(len, rows[1:])))

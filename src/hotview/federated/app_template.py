@@ -18,19 +18,6 @@ from hotview.federated.settings import Settings
 
 __all__ = ["render_app", "write_app"]
 
-_CLIENT_APP = '''"""The ClientApp of an organization."""
-
-from hotview.federated.flower import make_client_app
-
-app = make_client_app()
-'''
-_SERVER_APP = '''"""The ServerApp of the coordinator."""
-
-from hotview.federated.flower import make_server_app
-
-app = make_server_app()
-'''
-
 
 def write_app(folder: str | Path, names: Sequence[str], settings: Settings | None = None) -> Path:
     """Write a Flower app, completely or not at all.
@@ -113,17 +100,19 @@ def render_app(names: Sequence[str], settings: Settings) -> dict[str, str]:
         autoescape=False,  # TOML and Markdown, from names that were checked
     )
     *most, last = names
-    listed = f"{', '.join(most)} and {last}"
-    config = {key: json.dumps(x) for key, x in format_run_config(names, settings).items()}
-    project = templates.get_template("pyproject.toml.jinja")
-    client = templates.get_template("organization.toml.jinja")
+    values = {
+        "names": names,
+        "listed": f"{', '.join(most)} and {last}",
+        "config": {key: json.dumps(x) for key, x in format_run_config(names, settings).items()},
+        "version": hotview.__version__,
+    }
+    shared = ("pyproject.toml", "README.md", "federation/client_app.py", "federation/server_app.py")
+    files = {path: templates.get_template(f"{path}.jinja").render(values) for path in shared}
+    organization = templates.get_template("organization.toml.jinja")
     return {
-        "pyproject.toml": project.render(listed=listed, config=config, version=hotview.__version__),
-        "README.md": templates.get_template("README.md.jinja").render(names=names, listed=listed),
+        **files,
         "federation/__init__.py": "",
-        "federation/client_app.py": _CLIENT_APP,
-        "federation/server_app.py": _SERVER_APP,
-        **{f"organizations/{name}.toml": client.render(name=name) for name in names},
+        **{f"organizations/{name}.toml": organization.render(name=name) for name in names},
     }
 
 

@@ -14,16 +14,8 @@ from torch import Tensor
 from hotview._files import lock_folder
 from hotview._types import Array
 from hotview.estimators.parameters import pick_device
+from hotview.federated import client_policy as policy
 from hotview.federated.client_data import ClientData
-from hotview.federated.client_policy import (
-    check_consent,
-    check_finite,
-    check_label_holder,
-    check_round,
-    check_session,
-    check_start,
-    check_unchanged,
-)
 from hotview.federated.client_state import (
     ClientState,
     read_client_state,
@@ -138,12 +130,12 @@ class Client:
 
     def _start(self, message: Message) -> Message:
         settings = Settings.from_json(message.metadata["settings"])
-        check_consent(self.data, self.shares, settings)
+        policy.check_consent(self.data, self.shares, settings)
         if "classes" not in message.metadata:  # the server first queries the label holder
             return self._classes(settings)
         self.folder.mkdir(parents=True, exist_ok=True)
         with lock_folder(self.folder):
-            classes, names = check_start(self.data, message)
+            classes, names = policy.check_start(self.data, message)
             state = ClientState(
                 settings.to_json(),
                 classes,
@@ -234,12 +226,12 @@ class Client:
                     f"{self.state_path}. Begin the training anew."
                 )
             state, restore = read_client_state(self.state_path)
-            check_unchanged(self.data, self._budget, state)
-            check_consent(self.data, self.shares, Settings.from_json(state.settings))
+            policy.check_unchanged(self.data, self._budget, state)
+            policy.check_consent(self.data, self.shares, Settings.from_json(state.settings))
             trainer = self._make_trainer(state)
             restore(trainer)
             self.trainer, self.state = trainer, state
-        check_session(self.data, message, self.state)
+        policy.check_session(self.data, message, self.state)
         return self.trainer, self.state
 
     def _save(self, state: ClientState) -> None:
@@ -255,14 +247,14 @@ class Client:
             digest = hashlib.sha256(message.to_bytes()).hexdigest()
             if digest == state.request_digest and state.response is not None:
                 return state.response  # it was lost on the way
-            check_round(self.data, round, state)
+            policy.check_round(self.data, round, state)
             server_update = _read_server_update(message, state)
             if "codes" in message.arrays and state.shared_codes is not None:
                 state.shared_codes = self._shared_codes(message, trainer.n_classes)
                 trainer.set_shared_labels(state.shared_codes)
             if round > 1:
                 row = trainer.train(state.update, server_update, round)
-                check_finite(trainer)
+                policy.check_finite(trainer)
                 state.history.append({"epoch": round - 1, "loss": sum(row.values()), **row})
             query = linked_query(round, trainer.settings, len(self.data.linked))
             state.update = trainer.make_update(round, query)
@@ -281,7 +273,7 @@ class Client:
         """Return the gradients of all views' scores, at the label holder."""
         trainer, _ = self._resume(message)
         settings = trainer.settings
-        check_label_holder(self.data, settings)
+        policy.check_label_holder(self.data, settings)
         round = int(message.metadata["round"])
         linked = linked_query(round, settings, len(self.data.linked)).scores
         codes = trainer.linked_codes[linked]
@@ -296,7 +288,7 @@ class Client:
         """Return fusion weights halfway, and a joint head in the end, at the label holder."""
         trainer, _ = self._resume(message)
         settings = trainer.settings
-        check_label_holder(self.data, settings)
+        policy.check_label_holder(self.data, settings)
         training, held_out = self._split_linked(settings)
         is_last = bool(message.metadata.get("is_last"))
         pool, head = fit_fusion(

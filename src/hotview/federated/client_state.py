@@ -80,11 +80,6 @@ class ClientState:
         """Noise multiplier; 0 without privacy."""
         return 0.0 if self.budget is None else self.releases[-1].noise
 
-    @property
-    def n_releases(self) -> int:
-        """Number of releases in this training."""
-        return 0 if self.budget is None else self.releases[-1].n_releases
-
     def count_release(self) -> None:
         """Record one more release."""
         last = self.releases[-1]

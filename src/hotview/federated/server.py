@@ -11,17 +11,10 @@ import numpy as np
 import torch
 
 from hotview._types import Array
+from hotview.federated import response_validation as validation
 from hotview.federated.local_trainer import ClientUpdate
 from hotview.federated.messages import Channel, Failure, Message
-from hotview.federated.response_validation import (
-    InvalidResponseError,
-    check_classes,
-    check_codes,
-    check_fusion,
-    check_label_loss,
-    check_response,
-    check_update,
-)
+from hotview.federated.response_validation import InvalidResponseError
 from hotview.federated.server_coupling import CouplingResult, ServerCoupling
 from hotview.federated.server_state import (
     FederatedResult,
@@ -154,31 +147,27 @@ class Server:
 
     def _collect_updates(self, round: int) -> dict[str, ClientUpdate]:
         """Return the updates of all clients that respond, at least `min_clients`."""
-        state, n_min = self.state, self.settings.min_clients
-        messages = {name: self._round_message(name, round) for name in state.result.names}
+        result, settings, session = self.state.result, self.settings, self.state.session
+        messages = {name: self._round_message(name, round) for name in result.names}
         updates: dict[str, ClientUpdate] = {}
         for _ in range(_N_TRIES):
             missing = {name: m for name, m in messages.items() if name not in updates}
             for name, response in self._exchange(missing).items():
                 try:
-                    valid = check_update(response, name, round, self.settings, state.session)
+                    valid = validation.check_update(response, name, round, settings, session)
                 except InvalidResponseError as error:
                     self._drop(name, round, str(error))
                     continue
                 if privacy := valid.metadata.get("privacy"):
-                    state.result.privacy[name] = {k: privacy[k] for k in ("epsilon", "delta")}
+                    result.privacy[name] = {k: privacy[k] for k in ("epsilon", "delta")}
                 sent = {k: torch.from_numpy(x) for k, x in valid.arrays.items()}
                 updates[name] = ClientUpdate(round, sent=sent)
-            if len(updates) >= n_min:
+            if len(updates) >= settings.min_clients:
                 return {name: updates[name] for name in messages if name in updates}
+        remedy = "Begin anew" if self.checkpoint is None else f"Go on from {self.checkpoint}"
         raise RuntimeError(
-            f"Expected at least {n_min} organizations to answer in round {round}, but "
-            f"{len(updates)} did, {_N_TRIES} times in a row. "
-            + (
-                "Begin anew when they are there."
-                if self.checkpoint is None
-                else f"Go on from {self.checkpoint} when they are there."
-            )
+            f"Expected at least {settings.min_clients} organizations to answer in round {round}, "
+            f"but {len(updates)} did, {_N_TRIES} times in a row. {remedy} when they are there."
         )
 
     def _round_message(self, name: str, round: int) -> Message:
@@ -202,8 +191,8 @@ class Server:
         shapes = {f"gradient.{name}": x.shape for name, x in scores.items()}
         try:
             response = self._exchange({holder: message})[holder]
-            valid = check_response(response, "label_loss", {"round": round}, shapes)
-            check_label_loss(valid)
+            valid = validation.check_response(response, "label_loss", {"round": round}, shapes)
+            validation.check_label_loss(valid)
         except InvalidResponseError as error:
             self._drop(holder, round, f"as label holder, {error}")
             return None
@@ -213,10 +202,10 @@ class Server:
         self, updates: Mapping[str, ClientUpdate], *, is_last: bool
     ) -> Message | None:
         """Return the label holder's response with fusion weights or, at last, a joint head."""
-        holder, session = self.settings.label_holder, self.state.session
+        settings, session, names = self.settings, self.state.session, list(updates)
+        holder = settings.label_holder
         if holder is None:
             return None
-        names = list(updates)
         metadata = {"session": session.id, "names": names, "is_last": is_last}
         arrays = {
             f"{key}.{name}": update.sent[key].numpy()
@@ -228,7 +217,9 @@ class Server:
         for _ in range(_N_TRIES):  # no later round repeats the request
             response = self._exchange({holder: message})[holder]
             try:
-                return check_fusion(response, names, self.settings, session, is_last=is_last)
+                return validation.check_fusion(
+                    response, names, self.settings, session, is_last=is_last
+                )
             except InvalidResponseError as error:
                 self._drop(holder, self.state.round, f"as label holder, {error}")
         return None
@@ -290,7 +281,7 @@ class Server:
             messages[name] = Message("finish", metadata, arrays)
         for name, response in self._exchange(messages).items():
             try:
-                check_response(response, "finish", {"name": name}, {})
+                validation.check_response(response, "finish", {"name": name}, {})
                 result.finished.append(name)
             except InvalidResponseError as error:
                 self._drop(name, state.round + 1, str(error))
@@ -316,7 +307,7 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
     hellos: dict[str, Message] = {}
     for name, response in exchange({name: Message("hello") for name in names}).items():
         try:
-            hellos[name] = check_response(response, "hello", {"name": name}, {})
+            hellos[name] = validation.check_response(response, "hello", {"name": name}, {})
         except InvalidResponseError as error:
             raise ValueError(
                 f"Expected {name!r} to say hello, but {error}. All organizations must be there "
@@ -340,7 +331,7 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
     start = Message("start", metadata, codes)
     for name, response in exchange(dict.fromkeys(names, start)).items():
         try:
-            check_response(response, "start", {"name": name}, {})
+            validation.check_response(response, "start", {"name": name}, {})
         except InvalidResponseError as error:
             raise ValueError(f"Expected {name!r} to begin, but {error}") from None
     return Session(session_id, n_linked, classes)
@@ -369,11 +360,11 @@ def _request_classes(
     try:
         if isinstance(response, Failure):
             raise InvalidResponseError(response.reason)
-        classes = check_classes(response.metadata.get("classes"))
+        classes = validation.check_classes(response.metadata.get("classes"))
         if settings.share_labels:
-            check_codes(response.arrays, n_linked, len(classes))
+            validation.check_codes(response.arrays, n_linked, len(classes))
         else:
-            check_response(response, "start", {}, {})
+            validation.check_response(response, "start", {}, {})
     except InvalidResponseError as error:
         raise ValueError(f"Expected {holder!r} to send the classes, but {error}") from None
     if len(classes) < 2:

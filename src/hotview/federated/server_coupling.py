@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from hotview.federated.client_state import strip_prefix
 from hotview.federated.local_trainer import ClientUpdate
 from hotview.federated.quantiles import quantile_costs, shared_directions
 from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
 from hotview.losses.orthogonality import orthogonality
 from hotview.ot import Plan
+from hotview.training.checkpoint import optimizer_state, set_optimizer
 from hotview.training.trainer import optimizer_step
 
 __all__ = ["CouplingResult", "ServerCoupling"]
@@ -128,10 +130,7 @@ class ServerCoupling:
             C, penalty = self._reference_costs(Qs, theta)
             if plan is None:
                 plan = self._solve(names, C.detach())
-                parts = {
-                    "transport": s.coupling_weight * float((plan.W * C.detach()).sum()),
-                    "orthogonality": s.coupling_weight * float(penalty.detach()),
-                }
+                parts = self._loss_terms((plan.W * C).sum(), penalty)
             optimizer_step(self.optimizer, s.coupling_weight * ((plan.W * C).sum() + penalty))
         assert plan is not None
         weights = dict(zip(names, plan.W.unbind(0), strict=True))
@@ -181,11 +180,12 @@ class ServerCoupling:
             "quantiles": s.coupling_weight * 2 / n / Qs[0].numel(),
             "moment": s.coupling_weight * s.orthogonality_weight * n,
         }
-        parts = {
-            "transport": s.coupling_weight * float(transport.detach()),
-            "orthogonality": s.coupling_weight * float(penalty.detach()),
-        }
+        parts = self._loss_terms(transport, penalty)
         return CouplingResult(plan, names, parts, gradients, curvatures)
+
+    def _loss_terms(self, transport: Tensor, penalty: Tensor) -> dict[str, float]:
+        terms = {"transport": transport, "orthogonality": penalty}
+        return {k: self.settings.coupling_weight * float(x.detach()) for k, x in terms.items()}
 
     def _solve(self, names: list[str], C: Tensor) -> Plan:
         """Solve for the plan over the averaged costs of the clients that are present."""
@@ -199,13 +199,11 @@ class ServerCoupling:
 
     def state(self) -> dict[str, Tensor]:
         """Return the state of the coupling, as tensors."""
-        tensors = {"mean_cost": self.mean_cost.clone()}
-        if self.reference_loss is not None and self.optimizer is not None:
-            references = self.reference_loss.references
-            tensors["references"] = references.detach().clone()
-            for name, value in self.optimizer.state.get(references, {}).items():
-                tensors[f"adam.{name}"] = value.clone()
-        return tensors
+        tensors = {"mean_cost": self.mean_cost}
+        if self.reference_loss is not None:
+            tensors["references"] = self.reference_loss.references.detach()
+        tensors |= {f"optimizer.{k}": x for k, x in optimizer_state(self.optimizer).items()}
+        return {name: x.clone() for name, x in tensors.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore a state.
@@ -215,15 +213,9 @@ class ServerCoupling:
         tensors : dict of str to Tensor
             The output of `state`.
         """
-        self.mean_cost = tensors["mean_cost"].clone()
-        if self.reference_loss is None or self.optimizer is None:
-            return
-        with torch.no_grad():
-            self.reference_loss.references.copy_(tensors["references"])
-        adam = {
-            name.removeprefix("adam."): value.clone()
-            for name, value in tensors.items()
-            if name.startswith("adam.")
-        }
-        state = {**self.optimizer.state_dict(), "state": {0: adam} if adam else {}}
-        self.optimizer.load_state_dict(state)
+        tensors = {name: x.clone() for name, x in tensors.items()}
+        self.mean_cost = tensors["mean_cost"]
+        if self.reference_loss is not None:
+            with torch.no_grad():
+                self.reference_loss.references.copy_(tensors["references"])
+        set_optimizer(self.optimizer, strip_prefix(tensors, "optimizer."))
