@@ -1,4 +1,5 @@
 import logging
+import shlex
 
 import numpy as np
 import pyarrow.csv
@@ -136,7 +137,7 @@ def test_what_is_no_app_is_refused(tmp_path):
 
 def test_every_organization_needs_its_own_configuration(app):
     (app / "organizations" / "imaging.toml").unlink()
-    with pytest.raises(FileNotFoundError, match="what imaging has"):
+    with pytest.raises(FileNotFoundError, match="the configuration of imaging"):
         run_simulation(job(app))
     other = (app / "organizations" / "genetic.toml").read_text()
     (app / "organizations" / "imaging.toml").write_text(other)
@@ -144,11 +145,12 @@ def test_every_organization_needs_its_own_configuration(app):
         run_simulation(job(app))
 
 
-def test_what_was_said_has_to_be_said_again_to_go_on():
+def test_the_command_that_resumes_repeats_the_options():
     given = {"rounds": 5, "coupling": None, "share_labels": True}
-    told = job("a b", given, Privacy(8.0, 1e-6)).flags
-    assert told[:4] == ["a b", "--rounds", "5", "--share-labels"]
-    assert told[4:] == ["--epsilon", "8.0", "--delta", "1e-06"]
+    words = shlex.split(job("a b", given, Privacy(8.0, 1e-6)).resume_command)
+    assert words[:3] == ["hotview", "federated", "simulate"]
+    assert words[3:7] == ["a b", "--rounds", "5", "--share-labels"]
+    assert words[7:] == ["--epsilon", "8.0", "--delta", "1e-06", "--resume"]
 
 
 def test_privacy_for_all_comes_before_that_of_configurations(app):
