@@ -32,18 +32,18 @@ from joblib import Parallel, delayed
 from measuring import RESULTS, write_part
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
+from rich.table import ViewTable
 
 from hotview import MultiViewClassifier, load
 from hotview.datasets import load_handwritten, unalign
 from hotview.federated import (
-    Coordinator,
-    InProcess,
-    Organization,
+    Client,
+    ClientData,
+    InProcessChannel,
     Privacy,
+    Server,
     Settings,
-    hold,
-    join_parts,
+    join_partial_models,
 )
 
 HOLDER = "pix"
@@ -69,11 +69,11 @@ EVERY = (
     Run("ways", "federated, without coupling", {"coupling": "none"}),
     Run("ways", "federated, hot-pairwise", {"coupling": "hot-pairwise"}),
     Run("ways", "federated, features shared", {"share_features": True}),
-    Run("ways", "federated, labels shared", {"propagate_labels": True}),
+    Run("ways", "federated, labels shared", {"share_labels": True}),
     Run(
         "ways",
         "federated, labels shared, without coupling",
-        {"propagate_labels": True, "coupling": "none"},
+        {"share_labels": True, "coupling": "none"},
     ),
     *(Run("rounds", str(n), {"rounds": n}) for n in (1, 2, 5, 10, 40)),
     *(Run("local_steps", str(n), {"local_steps": n}) for n in (1, 5, 50)),
@@ -83,7 +83,7 @@ EVERY = (
 USUAL = {"rounds": "20", "local_steps": "20", "quantiles": "64", "epsilon": "∞"}
 
 
-def members(data: Any, folder: Path, epsilon: float | None) -> dict[str, Organization]:
+def clients(data: Any, folder: Path, epsilon: float | None) -> dict[str, Client]:
     """One organization per view; the order of its rows is its own."""
     n = len(data.target)
     found = {}
@@ -92,7 +92,7 @@ def members(data: Any, folder: Path, epsilon: float | None) -> dict[str, Organiz
         who = [*(f"linked-{i}" for i in range(n)), *(f"{name}-{i}" for i in range(len(X) - n))]
         labels = [*data.target.tolist(), *[None] * (len(X) - n)]
         order = np.random.default_rng(s).permutation(len(X))
-        own = hold(
+        own = ClientData.from_table(
             name,
             X[order],
             ids=[who[i] for i in order],
@@ -100,7 +100,7 @@ def members(data: Any, folder: Path, epsilon: float | None) -> dict[str, Organiz
             labels=[labels[i] for i in order] if name == HOLDER else None,
         )
         privacy = None if epsilon is None else Privacy(epsilon, seed=s)
-        found[name] = Organization(
+        found[name] = Client(
             own, folder / name, privacy=privacy, device="cpu", shares=("features", "labels")
         )
     return found
@@ -112,23 +112,25 @@ def federate(run: Run, split: int) -> dict[str, Any]:
     data = unalign(digits.views, digits.target, random_state=split)
     settings = Settings(label_holder=HOLDER, random_state=split, **run.settings)
     with tempfile.TemporaryDirectory() as folder:
-        each = members(data, Path(folder), run.epsilon)
+        each = clients(data, Path(folder), run.epsilon)
         start = time.perf_counter()
-        joint = Coordinator(InProcess(each), settings).run()
+        result = Server(InProcessChannel(each), settings).run()
         seconds = time.perf_counter() - start
-        parts = [one.part for one in each.values()]
-        model = load(join_parts(parts, Path(folder) / "joint.hotview"), device="cpu")
+        parts = [one.model_path for one in each.values()]
+        model = load(join_partial_models(parts, Path(folder) / "joint.hotview"), device="cpu")
         alone = {
-            name: load(one.part, device="cpu").score({name: data.test[name]}, data.test_target)
+            name: load(one.model_path, device="cpu").score(
+                {name: data.test[name]}, data.test_target
+            )
             for name, one in each.items()
         }
     return {
         "accuracy": model.score(data.test, data.test_target),
         "alone": alone,
-        "bytes": max(joint.history["bytes"]),
+        "bytes": max(result.history["bytes"]),
         "seconds_per_round": seconds / settings.rounds,
-        "privacy": joint.privacy.get(HOLDER),
-        "dropped": len(joint.dropped),
+        "privacy": result.privacy.get(HOLDER),
+        "dropped": len(result.dropped),
     }
 
 
@@ -240,7 +242,7 @@ def main() -> None:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    table = Table("", "", "test accuracy", "largest message, kB", "s a round")
+    table = ViewTable("", "", "test accuracy", "largest message, kB", "s a round")
     for row in rows:
         cells = ["", ""]
         if "bytes" in row:

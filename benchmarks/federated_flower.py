@@ -31,10 +31,10 @@ from loopback import run_on_loopback
 from sample_tables import FAULTS, SMALL, write_tables
 from sample_tables import NAMES as SMALL_NAMES
 
-from hotview.cli.sample_federation import NAMES, write_sample_federation
-from hotview.federated import Coordinator, InProcess, Settings
-from hotview.federated.configuration import open_organization
-from hotview.federated.new_app import write_app
+from hotview.cli.federated_jobs import SAMPLE_NAMES, write_sample_federation
+from hotview.federated import InProcessChannel, Server, Settings
+from hotview.federated.app_template import write_app
+from hotview.federated.configuration import open_client
 
 TIMEOUT = 120.0
 
@@ -43,13 +43,13 @@ def sample(folder: Path, rounds: int) -> dict[str, Any]:
     """Seconds of the exchanges of every round, through Flower and in this process."""
     app = folder / "app"
     write_sample_federation(app, 0)
-    paths = {name: app / "organizations" / f"{name}.toml" for name in NAMES}
+    paths = {name: app / "organizations" / f"{name}.toml" for name in SAMPLE_NAMES}
     logs = folder / "logs"
     logs.mkdir()
     found = run_on_loopback(logs, app, paths, {"rounds": rounds})
     by_round: dict[int, float] = {}
     for one in found["exchanges"]:
-        if one["kind"] in ("round", "judge") and one["round"] is not None:
+        if one["kind"] in ("round", "label_loss") and one["round"] is not None:
             by_round[one["round"]] = by_round.get(one["round"], 0.0) + one["seconds"]
     by_round.pop(rounds + 1, None)  # which is the end
     return {
@@ -67,10 +67,10 @@ def sample(folder: Path, rounds: int) -> dict[str, Any]:
 def in_process(folder: Path, rounds: int) -> float:
     app = folder / "again"
     write_sample_federation(app, 0)
-    paths = {name: app / "organizations" / f"{name}.toml" for name in NAMES}
-    members = {name: open_organization(path) for name, path in paths.items()}
+    paths = {name: app / "organizations" / f"{name}.toml" for name in SAMPLE_NAMES}
+    clients = {name: open_client(path) for name, path in paths.items()}
     start = time.perf_counter()
-    Coordinator(InProcess(members), Settings(label_holder=NAMES[0], rounds=rounds)).run()
+    Server(InProcessChannel(clients), Settings(label_holder=SAMPLE_NAMES[0], rounds=rounds)).run()
     return (time.perf_counter() - start) / rounds
 
 

@@ -23,9 +23,13 @@ from measuring import RESULTS, write_part
 from rich.progress import track
 
 from hotview import load
-from hotview.cli.federated_jobs import Job, run_simulation
-from hotview.cli.sample_federation import NAMES, write_sample_federation
-from hotview.federated import join_parts
+from hotview.cli.federated_jobs import (
+    SAMPLE_NAMES,
+    SimulationJob,
+    run_simulation,
+    write_sample_federation,
+)
+from hotview.federated import join_partial_models
 
 SEEDS = 5
 
@@ -35,14 +39,18 @@ def train(seed: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(None):
         app = Path(folder) / "study"
         write_sample_federation(app, seed)
-        if run_simulation(Job(app, {}, None, False, False, False, False)) != 0:
+        if run_simulation(SimulationJob(app, {}, None, False, False, False, False)) != 0:
             raise RuntimeError(f"the simulation with seed {seed} did not come to its end")
-        homes = {name: app / "organizations" / name for name in NAMES}
+        homes = {name: app / "organizations" / name for name in SAMPLE_NAMES}
         parts = {name: home / "part.hotview" for name, home in homes.items()}
         y = pyarrow.csv.read_csv(app / "new-labels.csv")["digit"].to_numpy()
         X = {name: _table(home / "new.csv") for name, home in homes.items()}
-        joint = load(join_parts(list(parts.values()), Path(folder) / "joint.hotview"), device="cpu")
-        alone = {name: load(parts[name], device="cpu").score({name: X[name]}, y) for name in NAMES}
+        joint = load(
+            join_partial_models(list(parts.values()), Path(folder) / "joint.hotview"), device="cpu"
+        )
+        alone = {
+            name: load(parts[name], device="cpu").score({name: X[name]}, y) for name in SAMPLE_NAMES
+        }
         return {**alone, "joint": joint.score(X, y)}
 
 

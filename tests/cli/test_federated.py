@@ -14,11 +14,11 @@ import pytest
 from typer.main import get_command
 
 import hotview as hv
-from hotview.cli.federated_jobs import Counting, Job, open_members, read_app
+from hotview.cli.federated_jobs import CountingChannel, SimulationJob, open_clients, read_app
 from hotview.cli.main import app as commands
-from hotview.federated import Coordinator, Settings
+from hotview.federated import Server, Settings
 
-from .test_federating import NAMES, write_small_app
+from .test_federated_jobs import NAMES, write_small_app
 
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS = get_command(commands).commands["federated"].commands
@@ -63,7 +63,7 @@ def test_new_writes_an_app_and_says_what_comes_next(hotview, tmp_path):
     given = [word for name in NAMES for word in ("--organization", name)]
     done = hotview("federated", "new", folder, *given, "--label-holder", "genetic")
     assert done.code == 0, done.err
-    assert "fill in what every organization has" in done.out
+    assert "fill in the configurations" in done.out
     assert {p.stem for p in (folder / "organizations").iterdir()} == set(NAMES)
     assert 'label-holder = "genetic"' in (folder / "pyproject.toml").read_text()
     again = hotview("federated", "new", folder, *given)
@@ -95,7 +95,7 @@ def test_the_sample_goes_all_the_way_as_pages_show_it(hotview, tmp_path, monkeyp
         done = hotview(*expanded(words), *quick)
         assert done.code == 0, (words, done.err)
         printed += done.out
-    for quoted in re.findall(r"```text\n(Nobody.*?)```", text, re.DOTALL):
+    for quoted in re.findall(r"```text\n(No organization.*?)```", text, re.DOTALL):
         assert quoted in printed
     assert {"study", "joint.hotview", "from-mor.csv", "predictions.csv"} <= {
         path.name for path in tmp_path.iterdir()
@@ -107,11 +107,11 @@ def test_the_sample_goes_all_the_way_as_pages_show_it(hotview, tmp_path, monkeyp
     assert json.loads(judged.out)["accuracy"] > 0.5  # of ten classes, after 40 steps
 
 
-class Watching(Counting):
+class Watching(CountingChannel):
     """Remembers which arrays pass, and how large they are."""
 
-    def __init__(self, organizations):
-        super().__init__(organizations)
+    def __init__(self, clients):
+        super().__init__(clients)
         self.seen = {}
 
     def exchange(self, messages, timeout):
@@ -123,7 +123,7 @@ class Watching(Counting):
 
 @pytest.mark.parametrize(
     "more",
-    ({}, {"coupling": "hot-pairwise"}, {"propagate_labels": True}, {"share_features": True}),
+    ({}, {"coupling": "hot-pairwise"}, {"share_labels": True}, {"share_features": True}),
     ids=lambda more: next(iter(more), "default"),
 )
 def test_every_array_that_crosses_is_on_the_page(fresh, more):
@@ -133,11 +133,11 @@ def test_every_array_that_crosses_is_on_the_page(fresh, more):
         for row in re.findall(r"^\| (`[^|]*`) \|.*\|.*\|.*\|.*\|", page, re.MULTILINE)
         for name in re.findall(r"`([\w.]+)`", row)
     }
-    given = Job(fresh, more, None, False, False, False, False)
+    given = SimulationJob(fresh, more, None, False, False, False, False)
     config = read_app(fresh, more)
-    carrier = Watching(open_members(given, config))
-    Coordinator(carrier, config.settings).run()
-    crossed = {re.sub(rf"\.({'|'.join(NAMES)})$", "", key) for key in carrier.seen}
+    channel = Watching(open_clients(given, config))
+    Server(channel, config.settings).run()
+    crossed = {re.sub(rf"\.({'|'.join(NAMES)})$", "", key) for key in channel.seen}
     assert len(crossed) > 4
     assert crossed <= told
 

@@ -1,16 +1,29 @@
 import logging
+import shlex
 
 import numpy as np
+import pyarrow.csv
 import pytest
 import torch
 
 import hotview as hv
-from hotview.cli.federated_jobs import Counting, Job, open_members, read_app, run_simulation
+from hotview.cli import federated_jobs
+from hotview.cli.federated_jobs import (
+    SAMPLE_HOLDER,
+    SAMPLE_NAMES,
+    CountingChannel,
+    SimulationJob,
+    open_clients,
+    read_app,
+    run_simulation,
+    write_sample_federation,
+)
 from hotview.cli.output_files import write_table
 from hotview.cli.runner import UsageError
-from hotview.datasets import make_views
-from hotview.federated import Coordinator, InProcess, Message, Privacy
-from hotview.federated.new_app import write_app
+from hotview.datasets import load_handwritten, make_views
+from hotview.federated import InProcessChannel, Message, Privacy, Server
+from hotview.federated.app_template import write_app
+from hotview.federated.configuration import open_client
 from hotview.federated.settings import Settings
 
 NAMES = ["clinical", "genetic", "imaging"]
@@ -53,7 +66,7 @@ def app(tmp_path):
 
 
 def job(app, settings=None, privacy=None, *, dry_run=False, resume=False, force=False):
-    return Job(app, settings or {}, privacy, dry_run, resume, force, as_json=False)
+    return SimulationJob(app, settings or {}, privacy, dry_run, resume, force, as_json=False)
 
 
 def weights(app):
@@ -67,8 +80,8 @@ def weights(app):
 def test_a_simulation_is_the_coordinator_with_organizations_in_one_process(app, tmp_path):
     assert run_simulation(job(app)) == 0
     other = write_small_app(tmp_path / "other")
-    members = open_members(job(other), read_app(other, {}))
-    Coordinator(InProcess(members), SMALL).run()
+    clients = open_clients(job(other), read_app(other, {}))
+    Server(InProcessChannel(clients), SMALL).run()
     mine, theirs = weights(app), weights(other)
     assert set(mine) == set(theirs)
     for key, x in mine.items():
@@ -80,15 +93,17 @@ def test_stopped_and_gone_on_is_the_same_as_in_one_go(app, tmp_path):
     other = write_small_app(tmp_path / "other")
     config = read_app(other, {})
     config.folder.mkdir()
-    members = open_members(job(other), config)
-    one = Coordinator(InProcess(members), SMALL, checkpoint=config.folder / "checkpoint.federated")
-    take_round = one._take_round
+    clients = open_clients(job(other), config)
+    one = Server(
+        InProcessChannel(clients), SMALL, checkpoint=config.folder / "checkpoint.federated"
+    )
+    take_round = one._run_round
 
     def stop_after_a_round():
         take_round()
-        one._take_round = lambda: (_ for _ in ()).throw(KeyboardInterrupt)
+        one._run_round = lambda: (_ for _ in ()).throw(KeyboardInterrupt)
 
-    one._take_round = stop_after_a_round
+    one._run_round = stop_after_a_round
     with pytest.raises(KeyboardInterrupt):
         one.run()
     assert run_simulation(job(other, resume=True)) == 0
@@ -122,7 +137,7 @@ def test_what_is_no_app_is_refused(tmp_path):
 
 def test_every_organization_needs_its_own_configuration(app):
     (app / "organizations" / "imaging.toml").unlink()
-    with pytest.raises(FileNotFoundError, match="what imaging has"):
+    with pytest.raises(FileNotFoundError, match="the configuration of imaging"):
         run_simulation(job(app))
     other = (app / "organizations" / "genetic.toml").read_text()
     (app / "organizations" / "imaging.toml").write_text(other)
@@ -130,22 +145,23 @@ def test_every_organization_needs_its_own_configuration(app):
         run_simulation(job(app))
 
 
-def test_what_was_said_has_to_be_said_again_to_go_on():
-    given = {"rounds": 5, "coupling": None, "propagate_labels": True}
-    told = job("a b", given, Privacy(8.0, 1e-6)).flags
-    assert told[:4] == ["a b", "--rounds", "5", "--share-labels"]
-    assert told[4:] == ["--epsilon", "8.0", "--delta", "1e-06"]
+def test_the_command_that_resumes_repeats_the_options():
+    given = {"rounds": 5, "coupling": None, "share_labels": True}
+    words = shlex.split(job("a b", given, Privacy(8.0, 1e-6)).resume_command)
+    assert words[:3] == ["hotview", "federated", "simulate"]
+    assert words[3:7] == ["a b", "--rounds", "5", "--share-labels"]
+    assert words[7:] == ["--epsilon", "8.0", "--delta", "1e-06", "--resume"]
 
 
 def test_privacy_for_all_comes_before_that_of_configurations(app):
     path = app / "organizations" / "clinical.toml"
     path.write_text(path.read_text() + "[privacy]\nepsilon = 3.0\n")
     config = read_app(app, {})
-    own = open_members(job(app), config)
+    own = open_clients(job(app), config)
     assert own["clinical"].privacy == Privacy(3.0)
     assert own["genetic"].privacy is None
-    same = open_members(job(app, privacy=Privacy(8.0)), config)
-    assert {member.privacy for member in same.values()} == {Privacy(8.0)}
+    same = open_clients(job(app, privacy=Privacy(8.0)), config)
+    assert {client.privacy for client in same.values()} == {Privacy(8.0)}
 
 
 def test_a_dry_run_writes_nothing(app, capsys):
@@ -157,21 +173,21 @@ def test_a_dry_run_writes_nothing(app, capsys):
 
 def test_what_passes_is_counted():
     class Echo:
-        def answer(self, message):
+        def handle(self, message):
             return Message("round", {}, {"x": np.zeros(1000, np.float32)})
 
     class Broken:
-        def answer(self, message):
+        def handle(self, message):
             raise ValueError("no")
 
-    carrier = Counting({"clinical": Echo(), "genetic": Broken()})
+    channel = CountingChannel({"clinical": Echo(), "genetic": Broken()})
     ask = Message("round", {"round": 1})
     back = Message("round", {}, {"x": np.zeros(1000, np.float32)})
     for _ in range(3):
-        carrier.exchange(dict.fromkeys(carrier.names, ask), 1.0)
+        channel.exchange(dict.fromkeys(channel.names, ask), 1.0)
     sizes = len(ask.to_bytes()), len(back.to_bytes())
-    assert carrier.largest["clinical"] == {"to": sizes[0], "from": sizes[1]}
-    assert carrier.total == {"clinical": 3 * sum(sizes), "genetic": 3 * sizes[0]}
+    assert channel.largest["clinical"] == {"to": sizes[0], "from": sizes[1]}
+    assert channel.total == {"clinical": 3 * sum(sizes), "genetic": 3 * sizes[0]}
 
 
 def test_too_few_answers_are_said_in_a_line_and_each_reason_once(app, capsys):
@@ -193,3 +209,105 @@ def test_who_cannot_save_its_part_is_a_failure(app, capsys):
     out = capsys.readouterr().out
     assert "imaging was left out of round 3" in out
     assert "clinical/part.hotview" in out
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample") / "study"
+    write_sample_federation(folder, 0)
+    return folder
+
+
+def table(path):
+    return pyarrow.csv.read_csv(path)
+
+
+def linked_ids(sample, name):
+    return (sample / "organizations" / name / "linked.txt").read_text().split()
+
+
+def people(sample, file):
+    return {
+        name: table(sample / "organizations" / name / file.format(name=name))["id"].to_pylist()
+        for name in SAMPLE_NAMES
+    }
+
+
+def test_organizations_share_the_people_that_they_agreed_on_and_no_others(sample):
+    lists = [linked_ids(sample, name) for name in SAMPLE_NAMES]
+    assert lists[0] == lists[1] == lists[2]
+    assert len(set(lists[0])) == 200
+    known = people(sample, "{name}.csv")
+    for name, ids in known.items():
+        others = set().union(*(known[other] for other in SAMPLE_NAMES if other != name))
+        assert set(ids) & others == set(lists[0])
+        assert len(set(ids)) == len(ids)
+    assert sum(map(len, known.values())) == 3 * 200 + 1400
+
+
+def test_every_organization_has_an_order_of_its_own(sample):
+    linked = set(linked_ids(sample, "fou"))
+    known = people(sample, "{name}.csv")
+    orders = {tuple(key for key in ids if key in linked) for ids in known.values()}
+    assert len(orders) == 3
+
+
+def test_new_people_are_known_to_nobody_and_have_a_truth(sample):
+    new = people(sample, "new.csv")
+    truth = table(sample / "new-labels.csv")["id"].to_pylist()
+    assert all(ids == truth for ids in new.values())
+    assert len(truth) == 400
+    assert not set(truth) & set().union(*people(sample, "{name}.csv").values())
+
+
+def test_rows_and_labels_are_those_of_the_digits(sample):
+    digits = load_handwritten()
+    numbers = {}
+    for name in SAMPLE_NAMES:
+        own = table(sample / "organizations" / name / f"{name}.csv")
+        assert ("digit" in own.column_names) == (name == SAMPLE_HOLDER)
+        columns = [key for key in own.column_names if key.startswith(name)]
+        X = np.column_stack([own[key].to_numpy() for key in columns]).astype(np.float32)
+        places = {}
+        for i, row in enumerate(digits.views[name]):
+            places.setdefault(row.astype(np.float32).tobytes(), set()).add(i)
+        for key, row in zip(own["id"].to_pylist(), X, strict=True):
+            numbers[key] = numbers.get(key, places[row.tobytes()]) & places[row.tobytes()]
+        if name == SAMPLE_HOLDER:
+            labels = dict(zip(own["id"].to_pylist(), own["digit"].to_pylist(), strict=True))
+    assert all(numbers.values())  # one id is one person in all tables
+    for key, label in labels.items():
+        assert label in {digits.target[i] for i in numbers[key]}
+
+
+def test_configurations_open_what_was_written(sample):
+    for name in SAMPLE_NAMES:
+        data = open_client(sample / "organizations" / f"{name}.toml").data
+        assert (data.name, len(data.linked)) == (name, 200)
+        assert bool(data.classes) == (name == SAMPLE_HOLDER)
+        assert data.table.n_columns == load_handwritten().views[name].shape[1]
+
+
+def test_the_same_seed_writes_the_same_files_and_another_does_not(sample, tmp_path):
+    for path in write_sample_federation(tmp_path / "same", 0):
+        assert path.read_bytes() == (sample / path.relative_to(tmp_path / "same")).read_bytes()
+    write_sample_federation(tmp_path / "other", 1)
+    where = "organizations/fou/linked.txt"
+    assert (tmp_path / "other" / where).read_text() != (sample / where).read_text()
+
+
+def test_all_of_it_or_nothing(tmp_path, monkeypatch):
+    def stop(columns, path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(federated_jobs, "write_table", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write_sample_federation(tmp_path / "study", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_stays(sample):
+    before = (sample / "pyproject.toml").read_bytes()
+    with pytest.raises(FileExistsError, match="not empty"):
+        write_sample_federation(sample, 1)
+    assert (sample / "pyproject.toml").read_bytes() == before

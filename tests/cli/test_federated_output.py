@@ -5,12 +5,12 @@ import pytest
 from rich.console import Console
 
 from hotview.cli.federated_output import (
-    describe_members,
+    describe_clients,
     describe_outcome,
-    print_members,
+    print_clients,
     print_outcome,
 )
-from hotview.federated import Joint, Organization, Privacy, Settings, hold
+from hotview.federated import Client, ClientData, FederatedResult, Privacy, Settings
 from hotview.training.history import History
 
 NAMES = ["clinical", "genetic", "imaging"]
@@ -25,10 +25,10 @@ def printed(show, facts):
     return capture.get()
 
 
-def joint(**more):
+def result(**more):
     W = np.array([[0.30, 0.03], [0.31, 0.02], [0.01, 0.32]], dtype=np.float32)
     rows = History([{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}])
-    return Joint(NAMES, rows, W, np.ones((3, 2), np.float32), NAMES, **more)
+    return FederatedResult(NAMES, rows, W, np.ones((3, 2), np.float32), NAMES, **more)
 
 
 def outcome(found, settings=None, **more):
@@ -39,19 +39,21 @@ def outcome(found, settings=None, **more):
 
 
 @pytest.fixture
-def members(tmp_path):
+def clients(tmp_path):
     rng = np.random.default_rng(0)
     labels = [0, 1, None, None, 1]
-    clinical = hold("clinical", rng.normal(size=(5, 2)), labels=labels)
-    genetic = hold("genetic", rng.normal(size=(6, 3)), ids=list("abcdef"), linked_ids=["b", "a"])
+    clinical = ClientData.from_table("clinical", rng.normal(size=(5, 2)), labels=labels)
+    genetic = ClientData.from_table(
+        "genetic", rng.normal(size=(6, 3)), ids=list("abcdef"), linked_ids=["b", "a"]
+    )
     return {
-        "clinical": Organization(clinical, tmp_path, device="cpu"),
-        "genetic": Organization(genetic, tmp_path, privacy=Privacy(3.0), device="cpu"),
+        "clinical": Client(clinical, tmp_path, device="cpu"),
+        "genetic": Client(genetic, tmp_path, privacy=Privacy(3.0), device="cpu"),
     }
 
 
-def test_what_organizations_have(members):
-    facts = describe_members(members, Settings(label_holder="clinical"))
+def test_what_organizations_have(clients):
+    facts = describe_clients(clients, Settings(label_holder="clinical"))
     clinical, genetic = facts["organizations"]
     assert clinical == {
         "name": "clinical",
@@ -62,30 +64,30 @@ def test_what_organizations_have(members):
         "epsilon": None,
     }
     assert (genetic["linked"], genetic["labeled"], genetic["epsilon"]) == (2, 0, 3.0)
-    text = printed(print_members, facts)
+    text = printed(print_clients, facts)
     assert "Labels are those of clinical" in text
     assert "epsilon" in text
 
 
-def test_privacy_is_not_spoken_of_where_nobody_asked_for_it(members):
-    del members["genetic"]
-    text = printed(print_members, describe_members(members, Settings()))
+def test_privacy_is_not_spoken_of_where_nobody_asked_for_it(clients):
+    del clients["genetic"]
+    text = printed(print_clients, describe_clients(clients, Settings()))
     assert "epsilon" not in text
     assert "nothing is predicted" in text
 
 
 def test_views_that_go_to_one_reference_are_a_group():
-    plan = outcome(joint())["plan"]
+    plan = outcome(result())["plan"]
     assert plan["groups"] == [["clinical", "genetic"], ["imaging"]]
     assert plan["W"][2] == pytest.approx([0.01, 0.32])
-    text = printed(print_outcome, outcome(joint()))
+    text = printed(print_outcome, outcome(result()))
     assert "Groups of views by the plan: clinical, genetic; imaging." in text
     assert "0.960" in text  # 3 · 0.32, of a row that adds up to 1 nearly
 
 
 def test_a_plan_between_views_has_their_names_on_both_sides():
     W = np.array([[0, 0.3, 0.03], [0.3, 0, 0.03], [0.16, 0.17, 0]])
-    found = Joint(NAMES, History(), W, W, NAMES)
+    found = FederatedResult(NAMES, History(), W, W, NAMES)
     settings = Settings(coupling="hot-pairwise")
     text = printed(print_outcome, outcome(found, settings))
     heading = text.splitlines()[2]
@@ -93,34 +95,34 @@ def test_a_plan_between_views_has_their_names_on_both_sides():
 
 
 def test_without_a_coupling_there_is_no_plan():
-    facts = outcome(Joint(NAMES, History(), finished=NAMES), Settings(coupling="none"))
+    facts = outcome(FederatedResult(NAMES, History(), finished=NAMES), Settings(coupling="none"))
     assert facts["plan"] is None
     assert "Plan" not in printed(print_outcome, facts)
 
 
 def test_bytes_privacy_and_parts_are_told():
-    found = joint(privacy={"genetic": {"epsilon": 2.999, "delta": 1e-5}}, finished=NAMES)
+    found = result(privacy={"genetic": {"epsilon": 2.999, "delta": 1e-5}}, finished=NAMES)
     facts = outcome(found)
     assert json.loads(json.dumps(facts)) == facts
     assert facts["bytes"]["imaging"] == {"to": 1000, "from": 2000, "total": 12_345}
     text = printed(print_outcome, facts)
-    assert "2 of 2 rounds, 7 steps at home in each, 3 s." in text
+    assert "2 of 2 rounds, 7 local steps in each, 3 s." in text
     assert "12,345" in text
     assert "genetic: its projections are (3, 1e-05)-differentially private." in text
-    assert "Nobody was left out of a round." in text
+    assert "No organization was left out of a round." in text
     assert "Part saved to imaging/part.hotview" in text
     assert "Next: hotview federated join clinical/part.hotview genetic/part.hotview" in text
 
 
 def test_who_was_left_out_is_told_with_all_rounds_and_the_reason():
     late = [{"round": r, "name": "imaging", "reason": "late"} for r in (1, 2)]
-    text = printed(print_outcome, outcome(joint(dropped=late, finished=NAMES[:2])))
+    text = printed(print_outcome, outcome(result(dropped=late, finished=NAMES[:2])))
     assert "imaging was left out of round 1, 2: late" in text
-    assert "Nobody" not in text
+    assert "No organization" not in text
     assert "imaging/part.hotview" not in text
 
 
 def test_after_ctrl_c_it_says_how_to_go_on():
-    text = printed(print_outcome, outcome(joint(), interrupted=True))
+    text = printed(print_outcome, outcome(result(), interrupted=True))
     assert "Go on: so" in text
     assert "Next:" not in text

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hotview.federated import Message
-from hotview.federated.configuration import open_organization
+from hotview.federated.configuration import open_client
 from hotview.federated.flower import make_client_app
 
 
@@ -28,12 +28,12 @@ class Faulty:
         self.path = path
         self.faults = json.loads((path.parent / "faults.json").read_text())
 
-    def answer(self, message: Message) -> Message:
+    def handle(self, message: Message) -> Message:
         kept = self.path.with_suffix(".last")
-        answer = open_organization(self.path).answer(message)
+        answer = open_client(self.path).handle(message)
         last = kept.read_bytes() if kept.is_file() else b""
         kept.write_bytes(answer.to_bytes())
-        fault = self.faults.get(f"{self.path.stem} {message.facts.get('round')}")
+        fault = self.faults.get(f"{self.path.stem} {message.metadata.get('round')}")
         if fault == "older":
             return Message.from_bytes(last)
         return getattr(self, fault)(answer) if fault else answer

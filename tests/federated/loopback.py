@@ -227,9 +227,9 @@ def kill_all(process: subprocess.Popen) -> None:
         family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(True)]
     except psutil.NoSuchProcess:
         family = []
-    for member in family:
+    for client in family:
         with suppress(psutil.NoSuchProcess):
-            member.kill()
+            client.kill()
     process.wait(PATIENCE)
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from hotview.datasets import make_views
-from hotview.federated import Coordinator, InProcess, Message, Organization, Settings, hold
+from hotview.federated import Client, ClientData, InProcessChannel, Message, Server, Settings
+from hotview.federated.quantiles import shared_directions
 
 NAMES = ("clinical", "genetic", "imaging")
 HOLDER = "genetic"
@@ -33,7 +34,13 @@ def settings(**more):
     )
 
 
-def holdings(n_classes=3):
+def directions(seed, round, step, n, d, kind="orthogonal"):
+    """Shared directions, by the settings that they depend on."""
+    given = Settings(random_state=seed, n_projections=n, n_components=d, projections=kind)
+    return shared_directions(given, round, step)
+
+
+def client_data(n_classes=3):
     """Views whose rows come in another order everywhere; one organization has labels."""
     data = make_views(
         N_ROWS, n_views=3, n_columns=[5, 6, 4], n_classes=n_classes, labeled=1.0, random_state=1
@@ -42,7 +49,7 @@ def holdings(n_classes=3):
     for s, (name, X) in enumerate(zip(NAMES, data.linked.values(), strict=True)):
         order = np.random.default_rng(s).permutation(N_ROWS)
         labels = [CLASSES[k] for k in data.linked_target[order]] if name == HOLDER else None
-        found[name] = hold(
+        found[name] = ClientData.from_table(
             name,
             X[order],
             ids=[f"patient-{i}" for i in order],
@@ -53,20 +60,20 @@ def holdings(n_classes=3):
 
 
 def organizations(folder, own=None, **more):
-    own = holdings() if own is None else own
+    own = client_data() if own is None else own
     return {
-        name: Organization(
+        name: Client(
             own[name], Path(folder) / name, device="cpu", **{"shares": BOTH, **more.get(name, {})}
         )
         for name in own
     }
 
 
-class Recorder(InProcess):
+class Recorder(InProcessChannel):
     """Keeps the bytes of all messages and answers, in the order in which they crossed."""
 
-    def __init__(self, members):
-        super().__init__(members)
+    def __init__(self, clients):
+        super().__init__(clients)
         self.crossed = []  # (organization, message, answer), as bytes
 
     def exchange(self, messages, timeout):
@@ -85,6 +92,6 @@ class Recorder(InProcess):
         ]
 
 
-def train(members, given):
-    carrier = Recorder(members)
-    return Coordinator(carrier, given).run(), carrier
+def train(clients, given):
+    channel = Recorder(clients)
+    return Server(channel, given).run(), channel

@@ -4,24 +4,26 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hotview.federated.client_data import digest_of_ids, hold
+from hotview.federated.client_data import ClientData, hash_ids
 
 X = np.random.default_rng(0).normal(size=(5, 3))
 IDS = ["ann", "bob", "eve", "joe", "kim"]
 
 
 def test_linked_rows_come_in_the_agreed_order():
-    own = hold("a", X, ids=IDS, linked_ids=["joe", "ann", "kim"])
+    own = ClientData.from_table("a", X, ids=IDS, linked_ids=["joe", "ann", "kim"])
     assert own.linked.tolist() == [3, 0, 4]
     assert own.linked.dtype == np.int64
 
 
 def test_ids_are_compared_as_texts():
-    assert hold("a", X, ids=[1, 2, 3, 4, 5], linked_ids=["4", "1"]).linked.tolist() == [3, 0]
+    assert ClientData.from_table(
+        "a", X, ids=[1, 2, 3, 4, 5], linked_ids=["4", "1"]
+    ).linked.tolist() == [3, 0]
 
 
 def test_nobody_need_be_linked():
-    own = hold("a", X)
+    own = ClientData.from_table("a", X)
     assert len(own.linked) == 0
     assert own.labels.tolist() == [None] * 5
     assert own.classes == []
@@ -30,16 +32,19 @@ def test_nobody_need_be_linked():
 
 def test_the_digest_tells_whether_ids_and_their_order_agree():
     ids = ["joe", "ann"]
-    assert digest_of_ids(ids) == hashlib.sha256(b"joe\nann").hexdigest()
-    told = {hold("a", X, ids=IDS, linked_ids=ids).digest, hold("b", X[:4], ids=IDS[:4]).digest}
-    assert told == {digest_of_ids(ids), digest_of_ids([])}
+    assert hash_ids(ids) == hashlib.sha256(b"joe\nann").hexdigest()
+    told = {
+        ClientData.from_table("a", X, ids=IDS, linked_ids=ids).digest,
+        ClientData.from_table("b", X[:4], ids=IDS[:4]).digest,
+    }
+    assert told == {hash_ids(ids), hash_ids([])}
     others = (["ann", "joe"], ["joe"], ["joe", "ann", "kim"], ["joean", "n"])
-    assert all(digest_of_ids(other) != digest_of_ids(ids) for other in others)
+    assert all(hash_ids(other) != hash_ids(ids) for other in others)
 
 
 def test_columns_are_standardized_by_the_own_table_alone():
     table = pd.DataFrame(X * [1, 10, 100] + 5, columns=["x", "y", "z"])
-    own = hold("a", table)
+    own = ClientData.from_table("a", table)
     assert (own.table.n_rows, own.table.n_columns) == (5, 3)
     np.testing.assert_allclose(own.columns.mean, table.mean())
     np.testing.assert_allclose(own.columns.scale, table.std(ddof=0))
@@ -57,7 +62,7 @@ def test_columns_are_standardized_by_the_own_table_alone():
     ),
 )
 def test_classes_are_sorted_and_numbered(labels, classes, codes):
-    own = hold("a", X, labels=labels)
+    own = ClientData.from_table("a", X, labels=labels)
     assert own.classes == classes
     assert own.codes(classes).tolist() == codes
     assert own.codes([*classes, "more"]).dtype == np.int64
@@ -65,7 +70,7 @@ def test_classes_are_sorted_and_numbered(labels, classes, codes):
 
 def test_a_label_that_the_holder_does_not_know_is_refused():
     with pytest.raises(ValueError, match=r"of 'a' to be among .*\['x', 'y'\], but there is 'z'"):
-        hold("a", X, labels=["x", "z", None, None, "x"]).codes(["x", "y"])
+        ClientData.from_table("a", X, labels=["x", "z", None, None, "x"]).codes(["x", "y"])
 
 
 @pytest.mark.parametrize(
@@ -77,30 +82,30 @@ def test_a_label_that_the_holder_does_not_know_is_refused():
         ({"labels": [(1, 2), None, None, None, None]}, r"texts or numbers.*\(1, 2\)"),
         ({"linked_ids": ["ann"]}, "because some are linked, but none came.*id_column"),
         ({"linked_ids": ["ann"], "ids": IDS[:4]}, "because some are linked, but 4 came"),
-        ({"linked_ids": ["ann"], "ids": ["ann", *IDS[:4]]}, "tell the rows of 'a' apart"),
-        ({"linked_ids": ["ann", "ann"], "ids": IDS}, "agreed ids to be different"),
+        ({"linked_ids": ["ann"], "ids": ["ann", *IDS[:4]]}, "distinct ids for the rows of 'a'"),
+        ({"linked_ids": ["ann", "ann"], "ids": IDS}, "distinct linked ids"),
         ({"linked_ids": ["ann", "max", "tom"], "ids": IDS}, "but 2 are not, the first .* 'max'"),
         ({"impute": "median"}, "impute"),
     ),
 )
 def test_what_does_not_fit_is_refused(more, why):
     with pytest.raises(ValueError, match=why):
-        hold("a", X, **more)
+        ClientData.from_table("a", X, **more)
 
 
 def test_rows_without_values_and_missing_cells_are_refused():
     empty, gap = X.copy(), X.copy()
     empty[1], gap[2, 0] = np.nan, np.nan
     with pytest.raises(ValueError, match="every row of view 'a' to have values, but 1 have none"):
-        hold("a", empty, impute="mean")
+        ClientData.from_table("a", empty, impute="mean")
     with pytest.raises(ValueError, match="impute"):
-        hold("a", gap)
-    assert hold("a", gap, impute="mean").impute == "mean"
+        ClientData.from_table("a", gap)
+    assert ClientData.from_table("a", gap, impute="mean").impute == "mean"
 
 
 def test_what_is_given_stays():
     x, labels, ids = X.copy(), ["b", None, "a", "b", "a"], list(IDS)
-    hold("a", x, ids=ids, linked_ids=["joe"], labels=labels).labels[0] = "changed"
+    ClientData.from_table("a", x, ids=ids, linked_ids=["joe"], labels=labels).labels[0] = "changed"
     np.testing.assert_array_equal(x, X)
     assert labels[0] == "b"
     assert ids == IDS

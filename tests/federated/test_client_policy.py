@@ -1,99 +1,101 @@
 import numpy as np
 import pytest
-from small_federation import BOTH, CLASSES, N_LINKED, NAMES, holdings, settings
+from small_federation import BOTH, CLASSES, N_LINKED, NAMES, client_data, settings
 
-from hotview.federated import Message, Organization
-from hotview.federated.client_policy import check_round, check_same, check_willing
-from hotview.federated.learner import Report
-from hotview.federated.response_validation import RefusedError
-from hotview.federated.state import Standing
+from hotview.federated import Client, Message
+from hotview.federated.client_policy import check_consent, check_round, check_unchanged
+from hotview.federated.client_state import ClientState
+from hotview.federated.local_trainer import ClientUpdate
+from hotview.federated.response_validation import InvalidResponseError
 
 STATE = "state.federated"
 
 
 def one(folder, shares=BOTH):
-    return Organization(holdings()["clinical"], folder / "clinical", device="cpu", shares=shares)
+    return Client(client_data()["clinical"], folder / "clinical", device="cpu", shares=shares)
 
 
-def begin(member, arrays=None, settings=settings, **told):
-    usual = {"settings": settings().to_json(), "federation": "one"}
+def begin(client, arrays=None, settings=settings, **told):
+    usual = {"settings": settings().to_json(), "session": "one"}
     usual |= {"classes": CLASSES, "names": list(NAMES)}
-    return member.answer(Message("start", {**usual, **told}, arrays or {}))
+    return client.handle(Message("start", {**usual, **told}, arrays or {}))
 
 
 @pytest.mark.parametrize(
     ("told", "problem"),
     (
         ({"names": ["genetic", "imaging"]}, "'clinical' among them"),
-        ({"names": ["clinical", "clinical"]}, "different names"),
-        ({"names": ["clinical", 3]}, "different names"),
-        ({"names": None}, "different names"),
-        ({"classes": [["a"], ["b"]]}, "classes are not different"),
-        ({"classes": ["a", "a"]}, "classes are not different"),
+        ({"names": ["clinical", "clinical"]}, "distinct names"),
+        ({"names": ["clinical", 3]}, "distinct names"),
+        ({"names": None}, "distinct names"),
+        ({"classes": [["a"], ["b"]]}, "classes are not distinct"),
+        ({"classes": ["a", "a"]}, "classes are not distinct"),
     ),
 )
 def test_names_and_classes_that_cannot_be_are_refused(tmp_path, told, problem):
-    with pytest.raises((ValueError, RefusedError), match=problem):
+    with pytest.raises((ValueError, InvalidResponseError), match=problem):
         begin(one(tmp_path), **told)
     assert not (tmp_path / "clinical" / STATE).exists()
 
 
 def test_shared_labels_that_cannot_be_are_refused(tmp_path):
     for codes in (np.full(N_LINKED, 3), np.zeros(1, np.int64), np.zeros(N_LINKED, np.float32)):
-        with pytest.raises(RefusedError, match="no classes of the linked people"):
+        with pytest.raises(InvalidResponseError, match="no valid classes of the linked rows"):
             begin(one(tmp_path), {"codes": codes})
-    member = one(tmp_path)
-    begin(member, {"codes": np.zeros(N_LINKED, np.int64)})
-    message = Message("round", {"round": 1, "federation": "one"}, {"codes": np.full(N_LINKED, 3)})
-    with pytest.raises(RefusedError, match="no classes of the linked people"):
-        member.answer(message)
+    client = one(tmp_path)
+    begin(client, {"codes": np.zeros(N_LINKED, np.int64)})
+    message = Message("round", {"round": 1, "session": "one"}, {"codes": np.full(N_LINKED, 3)})
+    with pytest.raises(InvalidResponseError, match="no valid classes of the linked rows"):
+        client.handle(message)
 
 
 def test_who_no_longer_agrees_does_not_go_on(tmp_path):
     begin(one(tmp_path), settings=lambda: settings(share_features=True))
-    message = Message("round", {"round": 1, "federation": "one"})
+    message = Message("round", {"round": 1, "session": "one"})
     with pytest.raises(ValueError, match="asked to send features"):
-        one(tmp_path, shares=()).answer(message)
+        one(tmp_path, shares=()).handle(message)
 
 
 def test_steps_into_nowhere_are_not_taken(tmp_path):
-    member = one(tmp_path)
-    begin(member, settings=lambda: settings(coupling="none", local_steps=1))
-    scores = member.answer(Message("round", {"round": 1, "federation": "one"})).arrays["scores"]
-    facts = {"round": 2, "about": 1, "federation": "one", "curvatures": {"scores": 1e300}}
+    client = one(tmp_path)
+    begin(client, settings=lambda: settings(coupling="none", local_steps=1))
+    scores = client.handle(Message("round", {"round": 1, "session": "one"})).arrays["scores"]
+    facts = {"round": 2, "update_round": 1, "session": "one", "curvatures": {"scores": 1e300}}
     arrays = {"gradient.scores": np.ones_like(scores)}
     with pytest.raises(ValueError, match="weights that are not finite"):
-        member.answer(Message("round", facts, arrays))
+        client.handle(Message("round", facts, arrays))
     # Nothing of it is left: what makes sense is answered.
     facts["curvatures"] = {"scores": 0.1}
-    assert np.isfinite(member.answer(Message("round", facts, arrays)).arrays["scores"]).all()
+    assert np.isfinite(client.handle(Message("round", facts, arrays)).arrays["scores"]).all()
 
 
 def test_only_the_round_that_follows_and_no_more_than_agreed():
-    own = holdings()["clinical"]
-    standing = Standing(settings(rounds=3).to_json(), CLASSES, list(NAMES), report=Report(2))
+    own = client_data()["clinical"]
+    state = ClientState(settings(rounds=3).to_json(), CLASSES, list(NAMES), update=ClientUpdate(2))
     for round in (3, 4):  # the one after the last, too
-        check_round(own, round, standing)
+        check_round(own, round, state)
     for round, why in ((-1, "is over"), (2, "is over"), (5, "is past the end"), (10**30, "past")):
         with pytest.raises(ValueError, match=why):
-            check_round(own, round, standing)
+            check_round(own, round, state)
 
 
 def test_only_with_the_budget_and_the_table_of_the_beginning():
-    own = holdings()["clinical"]
-    standing = Standing({}, CLASSES, list(NAMES), table=own.fingerprint, budget=[8.0, 1e-5])
-    check_same(own, [8.0, 1e-5], standing)
+    own = client_data()["clinical"]
+    state = ClientState(
+        {}, CLASSES, list(NAMES), table_fingerprint=own.fingerprint, budget=[8.0, 1e-5]
+    )
+    check_unchanged(own, [8.0, 1e-5], state)
     for budget in (None, [1.0, 1e-5], [8.0, 1e-6]):
         with pytest.raises(
             ValueError, match=r"with epsilon = 8.0 and delta = 1e-05, but now it is"
         ):
-            check_same(own, budget, standing)
+            check_unchanged(own, budget, state)
     with pytest.raises(ValueError, match="but it has changed"):
-        check_same(holdings()["imaging"], [8.0, 1e-5], standing)
+        check_unchanged(client_data()["imaging"], [8.0, 1e-5], state)
 
 
 def test_a_label_holder_has_labels():
-    own = holdings()
-    check_willing(own["genetic"], (), settings(label_holder="genetic"))
+    own = client_data()
+    check_consent(own["genetic"], (), settings(label_holder="genetic"))
     with pytest.raises(ValueError, match="'clinical' to hold the labels"):
-        check_willing(own["clinical"], (), settings(label_holder="clinical"))
+        check_consent(own["clinical"], (), settings(label_holder="clinical"))

@@ -1,11 +1,20 @@
+from dataclasses import fields
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sample_tables import NAMES, write_tables
 from small_federation import settings, train
 
 import hotview as hv
-from hotview.federated import Message, Privacy
-from hotview.federated.configuration import open_organization, read_configuration, read_linked
+from hotview.federated import Message, Privacy, Settings
+from hotview.federated.client_data import hash_ids
+from hotview.federated.configuration import (
+    format_run_config,
+    open_client,
+    read_client_config,
+    read_run_config,
+)
 
 EVERYTHING = """
 name = "clinical"
@@ -35,7 +44,7 @@ def write(folder, text, name="clinical.toml"):
 
 
 def test_every_key_is_read(tmp_path):
-    found = read_configuration(write(tmp_path, EVERYTHING))
+    found = read_client_config(write(tmp_path, EVERYTHING))
     assert found.name == "clinical"
     assert found.file == tmp_path / "tables" / "clinical.csv"
     assert found.folder == tmp_path / "kept"
@@ -50,7 +59,7 @@ def test_every_key_is_read(tmp_path):
 
 
 def test_what_is_not_said_is_left_out(tmp_path):
-    found = read_configuration(write(tmp_path, LEAST))
+    found = read_client_config(write(tmp_path, LEAST))
     assert (found.id_column, found.linked, found.label_column) == (None, None, None)
     assert (found.drop, found.categorical, found.impute) == ((), (), None)
     assert (found.device, found.privacy) == ("auto", None)
@@ -63,7 +72,7 @@ def test_paths_are_relative_to_the_file_and_may_be_whole(tmp_path, monkeypatch):
     path = write(tmp_path / "here", text)
     monkeypatch.chdir(tmp_path / "here")
     for given in (path, str(path)):
-        found = read_configuration(given)
+        found = read_client_config(given)
         assert found.file == tmp_path / "elsewhere.csv"
         assert found.folder.resolve() == tmp_path / "kept"
 
@@ -74,7 +83,7 @@ def test_paths_are_relative_to_the_file_and_may_be_whole(tmp_path, monkeypatch):
         ("name = ", "to be TOML, but"),
         (LEAST + "labels = 'y'", r"the keys .*label_column.* but there is 'labels'"),
         *(
-            ("\n".join(x for x in LEAST.splitlines() if not x.startswith(key)), f"to say '{key}'")
+            ("\n".join(x for x in LEAST.splitlines() if not x.startswith(key)), f"to have '{key}'")
             for key in ("name", "file", "folder")
         ),
         (LEAST.replace('"a"', "3"), "name in .* to be a str, not 3"),
@@ -83,7 +92,7 @@ def test_paths_are_relative_to_the_file_and_may_be_whole(tmp_path, monkeypatch):
         (LEAST + "drop = [1]", "drop in .* to list names of columns, but there is 1"),
         (LEAST + 'categorical = ["a", 2.5]', "categorical in .* names of columns, .* 2.5"),
         (LEAST + "privacy = 3", "privacy in .* to be a dict, not 3"),
-        (LEAST + 'linked = "linked.txt"', "which column holds ids: id_column"),
+        (LEAST + 'linked = "linked.txt"', "the column of ids: id_column"),
         (LEAST + "[privacy]\nnoise = 3", "epsilon, delta, clip and seed under .* but .*noise"),
         (LEAST + "[privacy]\ndelta = 1e-5", "epsilon, delta, clip and seed under .* but"),
         (LEAST + "[privacy]\nepsilon = -1", "Expected epsilon"),
@@ -92,25 +101,19 @@ def test_paths_are_relative_to_the_file_and_may_be_whole(tmp_path, monkeypatch):
 )
 def test_what_is_wrong_is_refused(tmp_path, text, why):
     with pytest.raises(ValueError, match=why):
-        read_configuration(write(tmp_path, text))
+        read_client_config(write(tmp_path, text))
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.toml"):
-        read_configuration(tmp_path / "none.toml")
-
-
-def test_linked_ids_come_in_the_order_of_their_file(tmp_path):
-    path = tmp_path / "linked.txt"
-    path.write_bytes("\ufeffp3\r\n  p1 \r\n\r\npä2".encode())
-    assert read_linked(path) == ["p3", "p1", "pä2"]
+        read_client_config(tmp_path / "none.toml")
 
 
 # organizations
 
 
 def columns_of(own):
-    (_, view), *_ = own.recipe["views"]
+    (_, view), *_ = own.preprocessing["views"]
     return [name for name, *_ in view["columns"]]
 
 
@@ -123,7 +126,7 @@ def tables(tmp_path):
 def test_an_organization_holds_what_its_file_says(tables):
     lines = (tables / "clinical.csv").read_text().splitlines()
     header, *rows = (line.split(",") for line in lines)
-    own = open_organization(tables / "clinical.toml").holdings
+    own = open_client(tables / "clinical.toml").data
     truth = np.array([[float(x) for x in row[1:-1]] for row in rows])
     np.testing.assert_allclose(np.asarray(own.table.data), truth, rtol=1e-6)
     assert columns_of(own) == header[1:-1]
@@ -133,19 +136,25 @@ def test_an_organization_holds_what_its_file_says(tables):
     assert own.linked.tolist() == [ids.index(f"p{i}") for i in range(24)]
 
 
+def test_linked_ids_come_in_the_order_of_their_file(tables):
+    (tables / "linked.txt").write_bytes("\ufeffp3\r\n  p1 \r\n\r\np2".encode())
+    data = open_client(tables / "clinical.toml").data
+    assert data.digest == hash_ids(["p3", "p1", "p2"])
+
+
 def test_organizations_agree_if_their_lists_do(tables):
-    members = {name: open_organization(tables / f"{name}.toml") for name in NAMES}
-    told = {member.answer(Message("hello")).facts["digest"] for member in members.values()}
+    clients = {name: open_client(tables / f"{name}.toml") for name in NAMES}
+    told = {client.handle(Message("hello")).metadata["digest"] for client in clients.values()}
     assert len(told) == 1
-    assert members["genetic"].holdings.classes == []
-    assert members["genetic"].part == tables / "genetic" / "part.hotview"
+    assert clients["genetic"].data.classes == []
+    assert clients["genetic"].model_path == tables / "genetic" / "part.hotview"
 
 
 def test_some_rows_may_have_no_label(tables):
     lines = (tables / "clinical.csv").read_text().splitlines()
     lines[1:11] = [line.rsplit(",", 1)[0] + "," for line in lines[1:11]]
     (tables / "clinical.csv").write_text("\n".join(lines) + "\n")
-    own = open_organization(tables / "clinical.toml").holdings
+    own = open_client(tables / "clinical.toml").data
     assert own.labels[:10].tolist() == [None] * 10
     assert own.classes == ["class 0", "class 1"]
     assert (own.codes(own.classes) == -1).sum() == 10
@@ -158,26 +167,26 @@ def test_columns_are_dropped_categories_told_apart_and_gaps_filled(tables):
     (tables / "genetic.csv").write_text("\n".join([lines[0] + ",ward", *ward]) + "\n")
     path = tables / "genetic.toml"
     path.write_text(path.read_text() + 'drop = ["x5"]\ncategorical = ["ward"]\nimpute = "mean"\n')
-    own = open_organization(path).holdings
+    own = open_client(path).data
     assert own.impute == "mean"
     assert columns_of(own) == [*(f"x{j}" for j in range(5)), "ward"]
     assert own.table.n_columns == 5 + 3  # a column for every ward
     path.write_text(path.read_text().replace('impute = "mean"', 'impute = "median"'))
     with pytest.raises(ValueError, match="impute"):
-        open_organization(path)
+        open_client(path)
 
 
 @pytest.mark.parametrize(
     ("ids", "why"),
     (
-        (["p0", "p1", "p0"], "agreed ids to be different"),
+        (["p0", "p1", "p0"], "distinct linked ids"),
         (["p0", "p999"], "but 1 are not, the first being 'p999'"),
     ),
 )
 def test_a_bad_list_of_linked_ids_is_refused(tables, ids, why):
     (tables / "linked.txt").write_text("\n".join(ids))
     with pytest.raises(ValueError, match=why):
-        open_organization(tables / "clinical.toml")
+        open_client(tables / "clinical.toml")
 
 
 @pytest.mark.parametrize("key", ("id_column", "label_column"))
@@ -188,30 +197,85 @@ def test_a_column_that_is_not_there_is_refused(tables, key):
     ]
     path.write_text("\n".join(lines))
     with pytest.raises(ValueError, match="nothing"):
-        open_organization(path)
+        open_client(path)
 
 
 def test_equal_ids_are_refused(tables):
     lines = (tables / "clinical.csv").read_text().splitlines()
     (tables / "clinical.csv").write_text("\n".join([*lines, lines[1]]) + "\n")
     with pytest.raises(ValueError, match=r"p\d+"):
-        open_organization(tables / "clinical.toml")
+        open_client(tables / "clinical.toml")
 
 
 def test_privacy_and_device_reach_the_organization(tables):
     path = tables / "clinical.toml"
     path.write_text(path.read_text() + 'device = "cpu"\n[privacy]\nepsilon = 2.0\n')
-    member = open_organization(path)
-    assert member.privacy == Privacy(2.0)
-    assert member.device.type == "cpu"
+    client = open_client(path)
+    assert client.privacy == Privacy(2.0)
+    assert client.device.type == "cpu"
     path.write_text(path.read_text().replace('"cpu"', '"abacus"'))
     with pytest.raises(ValueError, match="abacus"):
-        open_organization(path)
+        open_client(path)
 
 
 def test_a_part_reads_new_files_as_the_table_was_read(tables):
-    members = {name: open_organization(tables / f"{name}.toml") for name in NAMES}
-    train(members, settings(rounds=1, local_steps=1, label_holder="clinical"))
+    clients = {name: open_client(tables / f"{name}.toml") for name in NAMES}
+    train(clients, settings(rounds=1, local_steps=1, label_holder="clinical"))
     recipe = hv.load(tables / "clinical" / "part.hotview").metadata_["preprocessing"]
-    assert recipe == members["clinical"].holdings.recipe
+    assert recipe == clients["clinical"].data.preprocessing
     assert recipe["id_column"] == "id"
+
+
+PAIR = ("clinical", "genetic")
+OTHER = Settings(
+    rounds=3,
+    hidden=(64, 32),
+    label_holder="clinical",
+    share_features=True,
+    coupling="hot-pairwise",
+    learning_rate=0.01,
+)
+
+
+@pytest.mark.parametrize("settings", (Settings(), OTHER, Settings(hidden=())))
+def test_what_is_told_is_read_again(settings):
+    config = read_run_config(format_run_config(PAIR, settings))
+    assert config.organizations == list(PAIR)
+    assert config.settings == settings
+
+
+def test_all_settings_are_told_in_a_form_that_flower_takes():
+    from flwr.common.serde import user_config_from_proto, user_config_to_proto
+
+    told = format_run_config(PAIR, OTHER)
+    assert {field.name.replace("_", "-") for field in fields(Settings)} < set(told)
+    assert user_config_from_proto(user_config_to_proto(told)) == told
+
+
+def test_what_is_not_said_has_its_default():
+    config = read_run_config({"organizations": "a, b"})
+    assert config.organizations == ["a", "b"]
+    assert config.settings == Settings()
+    assert (config.folder, config.timeout, config.patience) == (Path("coordinator"), 600, 600)
+
+
+@pytest.mark.parametrize("names", ("", "clinical", "clinical,clinical", ","))
+def test_fewer_than_two_organizations_are_refused(names):
+    with pytest.raises(ValueError, match="two or more"):
+        read_run_config({"organizations": names})
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    (
+        ({"round": 3}, "'round'"),
+        ({"hidden": "128;64"}, "whole numbers with commas"),
+        ({"rounds": 0}, "rounds"),
+        ({"timeout": 0.0}, "timeout"),
+        ({"patience": -1}, "patience"),
+        ({"coupling": "cca"}, "coupling"),
+    ),
+)
+def test_what_means_nothing_is_refused(told, message):
+    with pytest.raises(ValueError, match=message):
+        read_run_config({"organizations": "a,b", **told})

@@ -7,11 +7,10 @@ from flwr.app import Context, Error, RecordDict
 from near_grid import NearGrid
 from sample_tables import NAMES, write_tables
 
-from hotview.federated import Coordinator, InProcess, Message, Settings
-from hotview.federated.codec import pack, read_name, read_reply, unpack
-from hotview.federated.configuration import open_organization
+from hotview.federated import InProcessChannel, Message, Server, Settings
+from hotview.federated.configuration import format_run_config, open_client
 from hotview.federated.flower import make_client_app, make_server_app
-from hotview.federated.run_config import told_run_config
+from hotview.federated.flower_channel import pack, read_name, read_reply, unpack
 
 SMALL = Settings(
     rounds=2,
@@ -65,15 +64,15 @@ def run_client(app, message, context):
 class TestClient:
     def test_it_says_who_it_is(self, tables):
         here = context(config=str(tables / "genetic.toml"))
-        assert read_name(make_client_app()(asked(kind="query.who"), here)) == "genetic"
+        assert read_name(make_client_app()(asked(kind="query.name"), here)) == "genetic"
 
     def test_it_answers_as_its_organization(self, tables):
         here = context(config=str(tables / "genetic.toml"))
         reply = make_client_app()(asked(pack(Message("hello"), "genetic")), here)
         answer = read_reply(reply, "genetic")
         assert (
-            answer.facts
-            == open_organization(tables / "genetic.toml").answer(Message("hello")).facts
+            answer.metadata
+            == open_client(tables / "genetic.toml").handle(Message("hello")).metadata
         )
 
     def test_a_message_for_another_is_not_answered(self, tables):
@@ -92,7 +91,7 @@ class TestClient:
 
     def test_an_error_does_not_quote_the_data(self, tables, capsys):
         class Careless:
-            def answer(self, message):
+            def handle(self, message):
                 raise ValueError("could not convert 'Ann Smith' to a number")
 
         here = context(config=str(tables / "genetic.toml"))
@@ -106,7 +105,7 @@ class TestClient:
     def test_an_error_in_its_configuration_does_not_either(self, tables):
         (tables / "genetic.toml").write_text("secret = 1")
         here = context(config=str(tables / "genetic.toml"))
-        for message in (asked(pack(Message("hello"), "genetic")), asked(kind="query.who")):
+        for message in (asked(pack(Message("hello"), "genetic")), asked(kind="query.name")):
             assert b"secret" not in run_client(make_client_app(), message, here).deflate()
 
 
@@ -117,16 +116,16 @@ def run_server(folder, tables, broken=None):
     def node(name):
         here = context(config=str(tables / f"{name}.toml"))
 
-        def answer(message):
+        def handle(message):
             kind = message.metadata.message_type
             if broken and kind == "train" and (lost := broken(name, unpack(message.content)[1])):
                 return lost
             return run_client(client, message, here)
 
-        return answer
+        return handle
 
     grid = NearGrid({i: node(name) for i, name in enumerate(NAMES, 1)})
-    told = {**told_run_config(NAMES, SMALL), "folder": str(folder), "patience": 0.1}
+    told = {**format_run_config(NAMES, SMALL), "folder": str(folder), "patience": 0.1}
     make_server_app()(grid, Context(1, 0, {}, RecordDict(), told))
     return json.loads((folder / "outcome.json").read_text())
 
@@ -138,23 +137,25 @@ def losses(rows):
 @pytest.mark.usefixtures("in_a_run")
 class TestServer:
     @pytest.fixture
-    def joint(self, tmp_path):
+    def result(self, tmp_path):
         """What comes of it without Flower."""
         twin = tmp_path / "twin"
         twin.mkdir()
         write_tables(twin)
-        members = {name: open_organization(twin / f"{name}.toml") for name in NAMES}
-        return Coordinator(InProcess(members), SMALL).run()
+        clients = {name: open_client(twin / f"{name}.toml") for name in NAMES}
+        return Server(InProcessChannel(clients), SMALL).run()
 
-    def test_a_training_is_that_of_the_same_organizations_in_process(self, tables, tmp_path, joint):
+    def test_a_training_is_that_of_the_same_organizations_in_process(
+        self, tables, tmp_path, result
+    ):
         told = run_server(tmp_path / "coordinator", tables)
         assert told["finished"] == list(NAMES)
-        assert losses(told["history"]) == losses(joint.history)
+        assert losses(told["history"]) == losses(result.history)
         assert all((tables / name / "part.hotview").is_file() for name in NAMES)
 
-    def test_it_goes_on_where_it_lost_the_superlink(self, tables, tmp_path, joint, capsys):
+    def test_it_goes_on_where_it_lost_the_superlink(self, tables, tmp_path, result, capsys):
         def broken(name, message):
-            late = message.facts.get("round") == 2 and name == "genetic"
+            late = message.metadata.get("round") == 2 and name == "genetic"
             return ConnectionError("lost") if late else None
 
         folder = tmp_path / "coordinator"
@@ -162,7 +163,7 @@ class TestServer:
             run_server(folder, tables, broken)
         told = run_server(folder, tables)
         assert "goes on after round 1 of 2" in capsys.readouterr().out
-        assert losses(told["history"]) == losses(joint.history)
+        assert losses(told["history"]) == losses(result.history)
 
     def test_it_says_who_is_missing(self, tables, tmp_path):
         (tables / "genetic.toml").write_text((tables / "clinical.toml").read_text())

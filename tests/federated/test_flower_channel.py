@@ -1,23 +1,116 @@
 import logging
 
 import flwr.app
+import numpy as np
 import pytest
-from flwr.app import Error
+from flwr.app import ConfigRecord, Error, RecordDict
 from loopback import exchanges
 from near_grid import NearGrid
 
 from hotview.federated import Failure, Message
-from hotview.federated.codec import pack, tell_name, unpack
-from hotview.federated.flower_channel import GridCarrier
+from hotview.federated.flower_channel import (
+    FlowerChannel,
+    pack,
+    pack_name,
+    read_name,
+    read_reply,
+    unpack,
+)
+
+
+@pytest.fixture
+def asked(in_a_run):
+    return flwr.app.Message(RecordDict(), 7, "train")
+
+
+def reply(asked, content):
+    return flwr.app.Message(content, reply_to=asked)
+
+
+def test_what_is_packed_comes_out_again():
+    sent = Message("round", {"round": 2}, {"quantiles": np.arange(6, dtype=np.float32)})
+    name, came = unpack(pack(sent, "clinical"))
+    assert (name, came.kind, came.metadata) == ("clinical", "round", {"round": 2})
+    np.testing.assert_array_equal(came.arrays["quantiles"], sent.arrays["quantiles"])
+
+
+def test_it_is_one_value_of_bytes_and_a_name():
+    record = pack(Message("hello"), "clinical")["hotview"]
+    assert dict(record) == {"name": "clinical", "message": Message("hello").to_bytes()}
+
+
+@pytest.mark.parametrize(
+    "record",
+    (
+        {},
+        {"name": "clinical"},
+        {"name": "clinical", "message": "text"},
+        {"name": 3, "message": b""},
+        {"name": "clinical", "message": b"\x80\x04garbage"},
+        {"name": "clinical", "message": Message("hello").to_bytes()[:-3]},
+    ),
+)
+def test_what_is_no_message_is_garbage(asked, record):
+    answer = read_reply(reply(asked, RecordDict({"hotview": ConfigRecord(record)})), "clinical")
+    assert isinstance(answer, Failure)
+    assert answer.reason.startswith("garbage: ")
+
+
+def test_other_records_are_garbage(asked):
+    for content in (RecordDict(), RecordDict({"hotview": flwr.app.MetricRecord({"a": 1.0})})):
+        assert read_reply(reply(asked, content), "clinical").reason.startswith("garbage")
+
+
+def test_an_answer_in_the_name_of_another_is_garbage(asked):
+    answer = read_reply(reply(asked, pack(Message("hello"), "genetic")), "clinical")
+    assert answer == Failure("garbage: it calls itself 'genetic'")
+
+
+def test_a_reply_that_cannot_be_read_is_garbage():
+    assert read_reply(KeyError("x"), "clinical") == Failure("garbage: KeyError")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "start"),
+    (
+        (2, "<class 'RuntimeError'>:<'ValueError: the log has it'>", "an error over there: Value"),
+        (0, None, "an error over there: Flower's error 0"),
+        (3, "…", "late"),
+        (5, "…", "gone"),
+        (8, "…", "gone"),
+    ),
+)
+def test_errors_of_flower_are_told_in_words(asked, code, reason, start):
+    failure = read_reply(flwr.app.Message(Error(code, reason), reply_to=asked), "clinical")
+    assert failure.reason.startswith(start)
+
+
+def test_what_others_write_cannot_forge_the_log(asked):
+    error = Error(2, "x\n2026 round 3 went well\x1b[2J" + "y" * 5000)
+    text = read_reply(flwr.app.Message(error, reply_to=asked), "clinical").reason
+    assert "\n" not in text
+    assert "\x1b" not in text
+    assert len(text) < 400
+
+
+def test_nodes_say_who_they_are(asked):
+    assert read_name(reply(asked, pack_name("clinical"))) == "clinical"
+
+
+def test_nodes_that_do_not_say_have_no_name(asked):
+    number = RecordDict({"hotview": ConfigRecord({"name": 3})})
+    error = flwr.app.Message(Error(2, "no"), reply_to=asked)
+    replies = (None, ValueError(), error, reply(asked, RecordDict()), reply(asked, number))
+    assert [read_name(answer) for answer in replies] == [""] * 5
 
 
 def echo(name):
-    def answer(asked):
-        if asked.metadata.message_type == "query.who":
-            return flwr.app.Message(tell_name(name), reply_to=asked)
+    def handle(asked):
+        if asked.metadata.message_type == "query.name":
+            return flwr.app.Message(pack_name(name), reply_to=asked)
         return flwr.app.Message(pack(unpack(asked.content)[1], name), reply_to=asked)
 
-    return answer
+    return handle
 
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
@@ -27,22 +120,24 @@ MESSAGES = {name: Message("round", {"to": name}) for name in NAMES}
 
 def carrier_of(nodes, registered=None):
     names = dict(enumerate(NAMES, 1)) if registered is None else registered
-    return GridCarrier(NearGrid(nodes, names), NAMES)
+    return FlowerChannel(NearGrid(nodes, names), NAMES)
 
 
 def everybody():
     return {i: echo(name) for i, name in enumerate(NAMES, 1)}
 
 
-def kinds_asked(carrier):
-    return [message.metadata.message_type for message in carrier._grid.sent]
+def kinds_asked(channel):
+    return [message.metadata.message_type for message in channel._grid.sent]
 
 
 def test_every_organization_gets_its_own_message():
-    carrier = carrier_of(everybody())
-    answers = carrier.exchange(MESSAGES, 1)
-    assert {name: answer.facts["to"] for name, answer in answers.items()} == {n: n for n in NAMES}
-    assert kinds_asked(carrier) == ["train"] * 3
+    channel = carrier_of(everybody())
+    answers = channel.exchange(MESSAGES, 1)
+    assert {name: answer.metadata["to"] for name, answer in answers.items()} == {
+        n: n for n in NAMES
+    }
+    assert kinds_asked(channel) == ["train"] * 3
 
 
 def test_it_shows_how_far_it_is(caplog):
@@ -58,70 +153,72 @@ def test_it_shows_how_far_it_is(caplog):
 
 
 def test_only_those_spoken_to_answer():
-    assert list(carrier_of(everybody()).exchange({"genetic": Message("judge")}, 1)) == ["genetic"]
+    assert list(carrier_of(everybody()).exchange({"genetic": Message("label_loss")}, 1)) == [
+        "genetic"
+    ]
 
 
 def test_names_are_those_under_which_keys_were_registered():
     swapped = {1: echo("genetic"), 2: echo("clinical"), 3: echo("imaging")}
     answers = carrier_of(swapped).exchange(MESSAGES, 1)
     assert answers["clinical"] == Failure("garbage: it calls itself 'genetic'")
-    assert answers["imaging"].facts["to"] == "imaging"
+    assert answers["imaging"].metadata["to"] == "imaging"
 
 
 def test_nodes_without_a_name_are_asked_once():
-    carrier = carrier_of(everybody(), registered={})
+    channel = carrier_of(everybody(), registered={})
     for _ in range(2):
-        answers = carrier.exchange(MESSAGES, 1)
-        assert all(answers[name].facts["to"] == name for name in NAMES)
-    assert kinds_asked(carrier) == ["query.who"] * 3 + ["train"] * 6
+        answers = channel.exchange(MESSAGES, 1)
+        assert all(answers[name].metadata["to"] == name for name in NAMES)
+    assert kinds_asked(channel) == ["query.name"] * 3 + ["train"] * 6
 
 
 def test_a_node_that_does_not_say_who_it_is_holds_up_one_round_only(monkeypatch):
-    monkeypatch.setattr("hotview.federated.flower_channel._WHO_TIMEOUT", 0.01)
-    carrier = carrier_of({**everybody(), 9: lambda asked: None})
+    monkeypatch.setattr("hotview.federated.flower_channel._NAME_TIMEOUT", 0.01)
+    channel = carrier_of({**everybody(), 9: lambda asked: None})
     for _ in range(2):
-        assert all(carrier.exchange(MESSAGES, 1)[name].facts["to"] == name for name in NAMES)
-    assert kinds_asked(carrier).count("query.who") == 1
+        assert all(channel.exchange(MESSAGES, 1)[name].metadata["to"] == name for name in NAMES)
+    assert kinds_asked(channel).count("query.name") == 1
 
 
-def test_others_are_left_alone_and_named_in_the_log_once(caplog):
-    carrier = carrier_of({**everybody(), 9: echo("dental")}, registered={})
+def test_other_nodes_are_ignored_and_named_in_the_log_once(caplog):
+    channel = carrier_of({**everybody(), 9: echo("dental")}, registered={})
     with caplog.at_level(logging.WARNING):
-        carrier.exchange(MESSAGES, 1)
-        carrier.exchange(MESSAGES, 1)
+        channel.exchange(MESSAGES, 1)
+        channel.exchange(MESSAGES, 1)
     assert [record.getMessage() for record in caplog.records] == [
-        f"a node called 'dental' is none of {NAMES}: it is left alone"
+        f"a node called 'dental' is none of {NAMES}: it is ignored"
     ]
-    trained = [m for m in carrier._grid.sent if m.metadata.message_type == "train"]
+    trained = [m for m in channel._grid.sent if m.metadata.message_type == "train"]
     assert 9 not in {message.metadata.dst_node_id for message in trained}
 
 
 def test_two_nodes_with_one_name_are_refused():
-    carrier = carrier_of({**everybody(), 9: echo("genetic")}, {1: "clinical", 3: "imaging"})
-    answers = carrier.exchange(MESSAGES, 1)
+    channel = carrier_of({**everybody(), 9: echo("genetic")}, {1: "clinical", 3: "imaging"})
+    answers = channel.exchange(MESSAGES, 1)
     assert answers["genetic"] == Failure("refused: 2 nodes have its name")
-    assert answers["clinical"].facts["to"] == "clinical"
+    assert answers["clinical"].metadata["to"] == "clinical"
 
 
 def test_a_node_that_is_not_connected_is_gone_at_once_and_may_come_back():
-    carrier = carrier_of(everybody())
-    node = carrier._grid.nodes.pop(2)
-    assert carrier.exchange(MESSAGES, 600)["genetic"] == Failure("gone: its node is not connected")
-    carrier._grid.nodes[2] = node
-    assert carrier.exchange(MESSAGES, 1)["genetic"].facts["to"] == "genetic"
+    channel = carrier_of(everybody())
+    node = channel._grid.nodes.pop(2)
+    assert channel.exchange(MESSAGES, 600)["genetic"] == Failure("gone: its node is not connected")
+    channel._grid.nodes[2] = node
+    assert channel.exchange(MESSAGES, 1)["genetic"].metadata["to"] == "genetic"
 
 
 def test_who_does_not_answer_in_time_is_late():
-    carrier = carrier_of({**everybody(), 2: lambda asked: None})
-    answers = carrier.exchange(MESSAGES, 0.05)
+    channel = carrier_of({**everybody(), 2: lambda asked: None})
+    answers = channel.exchange(MESSAGES, 0.05)
     assert answers["genetic"] == Failure("late: no answer in time")
-    assert answers["imaging"].facts["to"] == "imaging"
+    assert answers["imaging"].metadata["to"] == "imaging"
 
 
 def test_a_message_is_not_delivered_after_its_time():
-    carrier = carrier_of(everybody())
-    carrier.exchange(MESSAGES, 45.0)
-    assert {message.metadata.ttl for message in carrier._grid.sent} == {45.0}
+    channel = carrier_of(everybody())
+    channel.exchange(MESSAGES, 45.0)
+    assert {message.metadata.ttl for message in channel._grid.sent} == {45.0}
 
 
 def test_an_error_over_there_is_a_failure_here():
@@ -136,45 +233,45 @@ def test_an_error_over_there_is_a_failure_here():
 def test_a_reply_that_flower_cannot_read_hides_no_other(error):
     answers = carrier_of({**everybody(), 1: lambda asked: error}).exchange(MESSAGES, 1)
     assert answers["clinical"].reason.startswith("garbage")
-    assert answers["imaging"].facts["to"] == "imaging"
+    assert answers["imaging"].metadata["to"] == "imaging"
 
 
 def test_a_lost_connection_to_the_superlink_is_an_error():
-    carrier = carrier_of({**everybody(), 1: lambda asked: ConnectionError("lost")})
+    channel = carrier_of({**everybody(), 1: lambda asked: ConnectionError("lost")})
     with pytest.raises(ConnectionError):
-        carrier.exchange(MESSAGES, 1)
+        channel.exchange(MESSAGES, 1)
 
 
 def test_it_waits_for_all(monkeypatch):
-    carrier = carrier_of({1: echo("clinical"), 2: echo("genetic")})
+    channel = carrier_of({1: echo("clinical"), 2: echo("genetic")})
     monkeypatch.setattr(
         "hotview.federated.flower_channel.time.sleep",
-        lambda seconds: carrier._grid.nodes.update({3: echo("imaging")}),
+        lambda seconds: channel._grid.nodes.update({3: echo("imaging")}),
     )
-    carrier.gather(patience=60)
-    assert len(carrier._grid.nodes) == 3
+    channel.wait_for_clients(patience=60)
+    assert len(channel._grid.nodes) == 3
 
 
 def test_it_does_not_wait_for_ever():
-    carrier = carrier_of({1: echo("clinical"), 2: echo("genetic"), 9: echo("genetic")}, {})
+    channel = carrier_of({1: echo("clinical"), 2: echo("genetic"), 9: echo("genetic")}, {})
     with pytest.raises(TimeoutError, match=r"genetic: refused: 2 nodes.*; imaging: gone"):
-        carrier.gather(patience=0.01)
+        channel.wait_for_clients(patience=0.01)
 
 
 def test_it_goes_on_with_fewer_if_that_will_do(caplog):
-    carrier = carrier_of({1: echo("clinical"), 2: echo("genetic")})
-    carrier.gather(patience=0.01, at_least=2)
+    channel = carrier_of({1: echo("clinical"), 2: echo("genetic")})
+    channel.wait_for_clients(patience=0.01, at_least=2)
     assert [record.getMessage() for record in caplog.records] == [
         "goes on without all: imaging: gone: its node is not connected"
     ]
     with pytest.raises(TimeoutError, match="Expected 3 of"):
-        carrier.gather(patience=0.01, at_least=3)
+        channel.wait_for_clients(patience=0.01, at_least=3)
 
 
 def test_messages_that_cannot_be_sent_are_late(monkeypatch):
-    carrier = carrier_of(everybody())
-    monkeypatch.setattr(carrier._grid, "push_messages", lambda messages: ["", "", ""])
-    assert set(carrier.exchange(MESSAGES, 0.05).values()) == {Failure("late: no answer in time")}
+    channel = carrier_of(everybody())
+    monkeypatch.setattr(channel._grid, "push_messages", lambda messages: ["", "", ""])
+    assert set(channel.exchange(MESSAGES, 0.05).values()) == {Failure("late: no answer in time")}
 
 
 def test_asking_nobody_is_asking_nothing():

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import save
 
 from hotview.federated import messages
-from hotview.federated.messages import KINDS, Message
+from hotview.federated.messages import KINDS, Failure, InProcessChannel, Message
 
 FACTS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e300, 1e300) | st.text(),
@@ -24,7 +24,7 @@ ARRAYS = hnp.arrays(
 
 def sample():
     arrays = {"quantiles": np.arange(6, dtype=np.float32).reshape(2, 3), "codes": np.array([1, -1])}
-    return Message("round", {"round": 3, "names": ["a", "ö"], "last": False}, arrays)
+    return Message("round", {"round": 3, "names": ["a", "ö"], "is_last": False}, arrays)
 
 
 def packed(told, arrays=None, **more):
@@ -39,7 +39,7 @@ def packed(told, arrays=None, **more):
 def test_a_message_comes_as_it_was_sent(kind, facts, arrays):
     arrays.pop("__metadata__", None)  # which is a word of the format's own
     came = Message.from_bytes(Message(kind, facts, arrays).to_bytes())
-    assert (came.kind, came.facts) == (kind, facts)
+    assert (came.kind, came.metadata) == (kind, facts)
     assert set(came.arrays) == set(arrays)
     for name, x in arrays.items():
         assert came.arrays[name].dtype == x.dtype
@@ -50,7 +50,7 @@ def test_numbers_come_to_the_last_bit():
     x = np.array([0.1, np.nan, -0.0, np.inf, 1e-45], np.float32)
     came = Message.from_bytes(Message("round", {"x": 0.1 + 0.2}, {"x": x}).to_bytes())
     assert came.arrays["x"].tobytes() == x.tobytes()
-    assert came.facts["x"] == 0.1 + 0.2
+    assert came.metadata["x"] == 0.1 + 0.2
 
 
 def test_what_came_can_be_written_to_and_what_was_sent_stays():
@@ -64,11 +64,11 @@ def test_the_same_message_is_the_same_bytes():
     one, other = sample(), sample()
     turned = Message(
         "round",
-        dict(reversed(other.facts.items())),
+        dict(reversed(other.metadata.items())),
         {name: np.asfortranarray(x) for name, x in reversed(other.arrays.items())},
     )
     assert one.to_bytes() == turned.to_bytes()
-    assert one.to_bytes() != Message("round", {**one.facts, "round": 4}, one.arrays).to_bytes()
+    assert one.to_bytes() != Message("round", {**one.metadata, "round": 4}, one.arrays).to_bytes()
 
 
 def test_arrays_in_any_layout():
@@ -85,7 +85,7 @@ def test_other_types_are_not_sent(dtype):
 
 @pytest.mark.parametrize("dtype", ("float64", "int32", "bool", "uint8", "float16"))
 def test_other_types_are_not_taken(dtype):
-    told = {"version": 1, "kind": "round", "facts": {}}
+    told = {"version": 1, "kind": "round", "metadata": {}}
     with pytest.raises(ValueError, match=f"it holds arrays of .*{dtype}"):
         Message.from_bytes(packed(told, {"x": np.zeros(2, dtype)}))
 
@@ -98,27 +98,27 @@ def test_facts_are_what_json_can_tell(value):
 
 @pytest.mark.parametrize("number", ("NaN", "Infinity", "-Infinity", "1e999"))
 def test_facts_that_are_no_numbers_are_refused(number):
-    text = '{"version": 1, "kind": "judge", "facts": {"curvature": %s}}'
+    text = '{"version": 1, "kind": "label_loss", "metadata": {"curvature": %s}}'
     Message.from_bytes(save({}, {"hotview": text % "0.25"}))
     with pytest.raises(ValueError, match="it is no message"):
         Message.from_bytes(save({}, {"hotview": text % number}))
 
 
 def test_another_version_is_told():
-    told = {"version": 2, "kind": "round", "facts": {}}
-    with pytest.raises(ValueError, match=r"speaks version 2 .* same release of hotview"):
+    told = {"version": 2, "kind": "round", "metadata": {}}
+    with pytest.raises(ValueError, match=r"has version 2 .* same release of hotview"):
         Message.from_bytes(packed(told))
 
 
 @pytest.mark.parametrize(
     "told",
     (
-        {"version": 1, "kind": "steal", "facts": {}},
-        {"version": 1, "kind": ["round"], "facts": {}},
-        {"version": 1, "kind": "round", "facts": [1]},
+        {"version": 1, "kind": "steal", "metadata": {}},
+        {"version": 1, "kind": ["round"], "metadata": {}},
+        {"version": 1, "kind": "round", "metadata": [1]},
         {"version": 1, "kind": "round"},
-        {"kind": "round", "facts": {}},
-        ["version", "kind", "facts"],
+        {"kind": "round", "metadata": {}},
+        ["version", "kind", "metadata"],
         "round",
         None,
     ),
@@ -186,21 +186,99 @@ def test_a_damaged_message_is_refused_or_still_one(data):
     except ValueError:
         return
     assert came.kind in KINDS
-    assert isinstance(came.facts, dict)
+    assert isinstance(came.metadata, dict)
 
 
 def test_too_large_is_refused_unread(monkeypatch):
     whole = sample().to_bytes()
-    monkeypatch.setattr(messages, "_MOST", len(whole))
+    monkeypatch.setattr(messages, "_MAX_BYTES", len(whole))
     Message.from_bytes(whole)
-    monkeypatch.setattr(messages, "_MOST", len(whole) - 1)
+    monkeypatch.setattr(messages, "_MAX_BYTES", len(whole) - 1)
     monkeypatch.setattr(messages, "load", lambda data: pytest.fail("it was read"))
     with pytest.raises(ValueError, match="it is no message"):
         Message.from_bytes(whole)
 
 
 def test_a_header_that_takes_much_memory_is_refused_unread(monkeypatch):
-    long = packed({"version": 1, "kind": "round", "facts": {"x": "x" * 2**20}})
+    long = packed({"version": 1, "kind": "round", "metadata": {"x": "x" * 2**20}})
     monkeypatch.setattr(messages, "load", lambda data: pytest.fail("it was read"))
     with pytest.raises(ValueError, match="it is no message"):
         Message.from_bytes(long)
+
+
+class Echo:
+    """Answers with what came, and remembers it."""
+
+    def handle(self, message):
+        self.came = message
+        return message
+
+
+class Broken:
+    def handle(self, message):
+        raise OSError("no space left")
+
+
+class Speechless:
+    def handle(self, message):
+        return Message("round", {}, {"x": np.zeros(2)})  # of a type that cannot be sent
+
+
+class Wordless:
+    def handle(self, message):
+        return None
+
+
+def test_everybody_gets_its_own_message():
+    channel = InProcessChannel({"a": Echo(), "b": Echo()})
+    assert channel.names == ["a", "b"]
+    answers = channel.exchange({n: Message("hello", {"to": n}) for n in ("b", "a")}, timeout=1)
+    assert {name: answer.metadata["to"] for name, answer in answers.items()} == {"a": "a", "b": "b"}
+
+
+def test_some_may_be_asked_alone():
+    assert set(
+        InProcessChannel({"a": Echo(), "b": Echo()}).exchange({"b": Message("hello")}, 1)
+    ) == {"b"}
+
+
+def test_nothing_passes_but_bytes():
+    echo, x = Echo(), np.zeros(3, np.float32)
+    sent = Message("round", {"list": [1]}, {"x": x})
+    back = InProcessChannel({"a": echo}).exchange({"a": sent}, 1)["a"]
+    echo.came.arrays["x"][:] = 1
+    echo.came.metadata["list"].append(2)
+    assert x.tolist() == [0, 0, 0]
+    assert sent.metadata == {"list": [1]}
+    assert back.arrays["x"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("who", "reason"),
+    (
+        (Broken(), "OSError: no space left"),
+        (Speechless(), "TypeError: Expected arrays of"),
+        (Wordless(), "AttributeError: "),
+    ),
+)
+def test_an_error_over_there_is_a_failure_here(who, reason):
+    answers = InProcessChannel({"a": who, "b": Echo()}).exchange(
+        {"a": Message("hello"), "b": Message("hello")}, 1
+    )
+    assert isinstance(answers["a"], Failure)
+    assert answers["a"].reason.startswith(reason)
+    assert answers["b"].kind == "hello"
+
+
+def test_who_is_not_there_fails():
+    (answer,) = InProcessChannel({}).exchange({"a": Message("hello")}, 1).values()
+    assert isinstance(answer, Failure)
+
+
+def test_an_interrupt_is_no_failure():
+    class Interrupted:
+        def handle(self, message):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        InProcessChannel({"a": Interrupted()}).exchange({"a": Message("hello")}, 1)

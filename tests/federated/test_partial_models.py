@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import log_softmax, softmax
-from small_federation import CLASSES, HOLDER, NAMES, holdings, organizations, settings, train
+from small_federation import CLASSES, HOLDER, NAMES, client_data, organizations, settings, train
 
 import hotview as hv
-from hotview.federated import Message, hold, join_parts
-from hotview.federated.partial_models import save_part
+from hotview.federated import ClientData, Message, join_partial_models
+from hotview.federated.partial_models import save_partial_model
 from hotview.persistence import save_model
 
 
@@ -14,27 +14,26 @@ class Trained:
     """A federation at its end, its parts in a folder that stays."""
 
     def __init__(self, folder, own=None, **more):
-        self.members = organizations(folder, own)
-        self.joint, self.carrier = train(self.members, settings(**more))
-        self.parts = {name: member.part for name, member in self.members.items()}
+        self.clients = organizations(folder, own)
+        self.result, self.channel = train(self.clients, settings(**more))
+        self.parts = {name: client.model_path for name, client in self.clients.items()}
         self.Xs = {
-            name: np.asarray(member.holdings.table.data)[:12]
-            for name, member in self.members.items()
+            name: np.asarray(client.data.table.data)[:12] for name, client in self.clients.items()
         }
 
     def said(self, name):
         """Logarithms of probabilities by the head of one view, from its modules."""
-        member = self.members[name]
-        X = np.asarray(member.holdings.table.data, dtype=np.float64)
+        client = self.clients[name]
+        X = np.asarray(client.data.table.data, dtype=np.float64)
         Z = torch.from_numpy((self.Xs[name] - X.mean(0)) / X.std(0)).float()
-        network = member.learner.network
+        network = client.trainer.network
         with torch.no_grad():
             F = network.encoders[0](Z)
             return F.numpy(), log_softmax(network.view_heads[0](F).double().numpy(), axis=1)
 
     def pooled(self, names):
         """What views say together, by the weights that the label holder found."""
-        pool = self.carrier.to(HOLDER)[-1][0].facts["pool"]
+        pool = self.channel.to(HOLDER)[-1][0].metadata["pool"]
         weights = [pool["partial"][pool["names"].index(name)] for name in names]
         total = sum(w * self.said(name)[1] for w, name in zip(weights, names, strict=True))
         return softmax(total / len(names) ** pool["power"], axis=1)
@@ -72,7 +71,7 @@ def test_each_part_judges_by_its_view_alone(trained, name):
 def test_each_part_encodes_its_view(trained, unlabeled, name):
     for given in (trained, unlabeled):
         part = hv.load(given.parts[name])
-        network, holds = given.members[name].learner.network, given.members[name].holdings
+        network, holds = given.clients[name].trainer.network, given.clients[name].data
         X = np.asarray(holds.table.data, dtype=np.float64)
         Z = torch.from_numpy((given.Xs[name] - X.mean(0)) / X.std(0)).float()
         with torch.no_grad():
@@ -86,7 +85,7 @@ def test_each_part_encodes_its_view(trained, unlabeled, name):
 
 def test_without_labels_parts_are_encoders(unlabeled, tmp_path):
     assert isinstance(hv.load(unlabeled.parts["imaging"]), hv.MultiViewEncoder)
-    whole = hv.load(join_parts(list(unlabeled.parts.values()), tmp_path / "whole.hotview"))
+    whole = hv.load(join_partial_models(list(unlabeled.parts.values()), tmp_path / "whole.hotview"))
     assert isinstance(whole, hv.MultiViewEncoder)
     found = whole.transform(unlabeled.Xs)
     for name in NAMES:
@@ -96,7 +95,7 @@ def test_without_labels_parts_are_encoders(unlabeled, tmp_path):
 
 @pytest.mark.parametrize("order", (NAMES, NAMES[::-1], (NAMES[1], NAMES[2], NAMES[0])))
 def test_joined_in_any_order_they_judge_as_pooled_by_hand(trained, tmp_path, order):
-    out = join_parts([trained.parts[name] for name in order], tmp_path / "whole.hotview")
+    out = join_partial_models([trained.parts[name] for name in order], tmp_path / "whole.hotview")
     assert out == tmp_path / "whole.hotview"
     whole = hv.load(out)
     assert whole.view_names_ == list(NAMES)
@@ -105,7 +104,7 @@ def test_joined_in_any_order_they_judge_as_pooled_by_hand(trained, tmp_path, ord
 
 
 def test_any_view_may_be_absent(trained, tmp_path):
-    whole = hv.load(join_parts(list(trained.parts.values()), tmp_path / "whole.hotview"))
+    whole = hv.load(join_partial_models(list(trained.parts.values()), tmp_path / "whole.hotview"))
     some = {**trained.Xs, "genetic": None}
     truth = trained.pooled(["clinical", "imaging"])
     np.testing.assert_allclose(whole.predict_proba(some), truth, atol=1e-5)
@@ -113,7 +112,9 @@ def test_any_view_may_be_absent(trained, tmp_path):
 
 @pytest.mark.parametrize("names", (("clinical", "genetic"), ("imaging", "clinical")))
 def test_two_of_three_are_a_model_of_these(trained, tmp_path, names):
-    two = hv.load(join_parts([trained.parts[name] for name in names], tmp_path / "two.hotview"))
+    two = hv.load(
+        join_partial_models([trained.parts[name] for name in names], tmp_path / "two.hotview")
+    )
     present = [name for name in NAMES if name in names]
     assert two.view_names_ == present
     found = two.predict_proba({name: trained.Xs[name] for name in present})
@@ -121,19 +122,21 @@ def test_two_of_three_are_a_model_of_these(trained, tmp_path, names):
 
 
 def test_features_that_were_shared_judge_jointly(sharing, tmp_path):
-    pool = sharing.carrier.to(HOLDER)[-1][0].facts["pool"]
-    head = sharing.carrier.to(HOLDER)[-1][0].arrays
+    pool = sharing.channel.to(HOLDER)[-1][0].metadata["pool"]
+    head = sharing.channel.to(HOLDER)[-1][0].arrays
     F = np.concatenate([sharing.said(name)[0] for name in NAMES], axis=1)
     joint = log_softmax(F @ head["weight"].T + head["bias"], axis=1)
     said = [*(sharing.said(name)[1] for name in NAMES), joint]
     truth = softmax(sum(w * x for w, x in zip(pool["complete"], said, strict=True)), axis=1)
     # Whichever part comes first, only the label holder's has the head.
     for order in (NAMES, NAMES[::-1]):
-        out = join_parts([sharing.parts[n] for n in order], tmp_path / f"{order[0]}.hotview")
+        out = join_partial_models(
+            [sharing.parts[n] for n in order], tmp_path / f"{order[0]}.hotview"
+        )
         np.testing.assert_allclose(hv.load(out).predict_proba(sharing.Xs), truth, atol=1e-4)
     assert np.abs(truth - sharing.pooled(NAMES)).max() > 1e-3
     two = [sharing.parts[name] for name in NAMES[:2]]
-    found = hv.load(join_parts(two, tmp_path / "two.hotview")).predict_proba(
+    found = hv.load(join_partial_models(two, tmp_path / "two.hotview")).predict_proba(
         {name: sharing.Xs[name] for name in NAMES[:2]}
     )
     np.testing.assert_allclose(found, sharing.pooled(NAMES[:2]), atol=1e-5)
@@ -147,65 +150,77 @@ def test_only_the_label_holder_is_told_the_joint_head(sharing):
 
 def test_of_somebody_who_was_absent_in_the_end_nothing_is_presumed(sharing, tmp_path):
     """The head is then of fewer views than there are parts, and so are the weights."""
-    finish = sharing.carrier.to(HOLDER)[-1][0]
-    assert finish.facts["head"] == list(NAMES)
+    finish = sharing.channel.to(HOLDER)[-1][0]
+    assert finish.metadata["head"] == list(NAMES)
     present = ["clinical", "genetic"]
-    facts = {**finish.facts, "head": present, "pool": {**finish.facts["pool"], "names": present}}
+    facts = {
+        **finish.metadata,
+        "head": present,
+        "pool": {**finish.metadata["pool"], "names": present},
+    }
     head = {"weight": finish.arrays["weight"][:, :8], "bias": finish.arrays["bias"]}
     paths = []
-    for name, member in sharing.members.items():
+    for name, client in sharing.clients.items():
         told = Message("finish", facts, head if name == HOLDER else {})
         paths.append(tmp_path / f"{name}.hotview")
-        save_part(paths[-1], member.learner, member.standing, told)
-    whole = hv.load(join_parts(paths, tmp_path / "whole.hotview"))
+        save_partial_model(paths[-1], client.trainer, client.state, told)
+    whole = hv.load(join_partial_models(paths, tmp_path / "whole.hotview"))
     mean = sum(sharing.said(name)[1] for name in NAMES) / 3
     np.testing.assert_allclose(whole.predict_proba(sharing.Xs), softmax(mean, axis=1), atol=1e-5)
 
 
 def test_a_joined_model_remembers_what_its_parts_were(trained, tmp_path):
-    note = hv.load(join_parts(list(trained.parts.values()), tmp_path / "a.hotview")).metadata_
+    note = hv.load(
+        join_partial_models(list(trained.parts.values()), tmp_path / "a.hotview")
+    ).metadata_
     assert note["federated"]["joined"] == list(NAMES)
     assert note["federated"]["settings"] == settings().to_json()
     assert note["federated"]["plan"]["names"] == list(NAMES)
-    np.testing.assert_allclose(note["federated"]["plan"]["W"], trained.joint.W)
+    np.testing.assert_allclose(note["federated"]["plan"]["W"], trained.result.W)
 
 
 def test_joining_changes_no_part(trained, tmp_path):
     before = {name: path.read_bytes() for name, path in trained.parts.items()}
-    join_parts(list(trained.parts.values()), tmp_path / "whole.hotview")
+    join_partial_models(list(trained.parts.values()), tmp_path / "whole.hotview")
     assert {name: path.read_bytes() for name, path in trained.parts.items()} == before
 
 
 def test_parts_of_different_trainings_are_refused(trained, sharing, tmp_path):
     with pytest.raises(ValueError, match="parts of one training, but these are of several"):
-        join_parts([trained.parts["clinical"], sharing.parts["genetic"]], tmp_path / "a.hotview")
+        join_partial_models(
+            [trained.parts["clinical"], sharing.parts["genetic"]], tmp_path / "a.hotview"
+        )
     assert not (tmp_path / "a.hotview").exists()
 
 
 @pytest.mark.parametrize("names", ((), ("clinical",), ("clinical", "clinical")))
 def test_fewer_than_two_organizations_are_refused(trained, tmp_path, names):
     with pytest.raises(ValueError, match="at least two different organizations"):
-        join_parts([trained.parts[name] for name in names], tmp_path / "a.hotview")
+        join_partial_models([trained.parts[name] for name in names], tmp_path / "a.hotview")
 
 
 def test_what_is_no_part_is_refused(trained, tmp_path):
-    whole = join_parts(list(trained.parts.values()), tmp_path / "whole.hotview")
-    Xs = {name: np.asarray(own.table.data) for name, own in holdings().items()}
+    whole = join_partial_models(list(trained.parts.values()), tmp_path / "whole.hotview")
+    Xs = {name: np.asarray(own.table.data) for name, own in client_data().items()}
     central = hv.MultiViewEncoder(max_epochs=1, random_state=0).fit(Xs)
     other = save_model(central, tmp_path / "central.hotview")
     for path in (whole, other):
         with pytest.raises(ValueError, match=r"the part of one organization, but .*part\.hotview"):
-            join_parts([trained.parts["genetic"], path], tmp_path / "a.hotview")
+            join_partial_models([trained.parts["genetic"], path], tmp_path / "a.hotview")
     (tmp_path / "text.hotview").write_text("hello")
     with pytest.raises(ValueError, match=r"text\.hotview"):
-        join_parts([trained.parts["genetic"], tmp_path / "text.hotview"], tmp_path / "a.hotview")
+        join_partial_models(
+            [trained.parts["genetic"], tmp_path / "text.hotview"], tmp_path / "a.hotview"
+        )
     with pytest.raises(FileNotFoundError):
-        join_parts([trained.parts["genetic"], tmp_path / "none.hotview"], tmp_path / "a.hotview")
+        join_partial_models(
+            [trained.parts["genetic"], tmp_path / "none.hotview"], tmp_path / "a.hotview"
+        )
 
 
 def test_missing_cells_must_be_treated_alike(tmp_path):
-    own = holdings()
-    own["imaging"] = hold(
+    own = client_data()
+    own["imaging"] = ClientData.from_table(
         "imaging",
         own["imaging"].table.data,
         ids=[f"patient-{i}" for i in np.random.default_rng(2).permutation(40)],
@@ -214,16 +229,16 @@ def test_missing_cells_must_be_treated_alike(tmp_path):
     )
     given = Trained(tmp_path, own, rounds=1)
     with pytest.raises(ValueError, match="missing cells alike: impute"):
-        join_parts(list(given.parts.values()), tmp_path / "a.hotview")
+        join_partial_models(list(given.parts.values()), tmp_path / "a.hotview")
 
 
 def test_a_joined_model_has_the_plan_of_the_last_round(trained, tmp_path):
-    model = hv.load(join_parts(list(trained.parts.values()), tmp_path / "all.hotview"))
-    np.testing.assert_allclose(model.plan_.W, trained.joint.W, atol=1e-5)
-    np.testing.assert_allclose(model.plan_.C, trained.joint.C, rtol=1e-6)
+    model = hv.load(join_partial_models(list(trained.parts.values()), tmp_path / "all.hotview"))
+    np.testing.assert_allclose(model.plan_.W.numpy(), trained.result.W, atol=1e-5)
+    np.testing.assert_allclose(model.plan_.C.numpy(), trained.result.C, rtol=1e-6)
     assert len(model.view_labels_) == 3
 
 
 def test_of_some_views_there_is_no_plan(trained, tmp_path):
     some = list(trained.parts.values())[:2]
-    assert hv.load(join_parts(some, tmp_path / "some.hotview")).plan_ is None
+    assert hv.load(join_partial_models(some, tmp_path / "some.hotview")).plan_ is None

@@ -8,24 +8,34 @@ import torch
 from dp_accounting import rdp
 from scipy.optimize import brentq
 from scipy.stats import norm
+from small_federation import directions
 
 from hotview.federated import privacy
-from hotview.federated.privacy import Privacy, Release, Releases, spent, spent_by
-from hotview.federated.quantiles import directions_of
+from hotview.federated.privacy import (
+    GaussianMechanism,
+    Privacy,
+    ReleaseRecord,
+    total_epsilon,
+)
 
 D, M, CLIP = 3, 12, 2.0
 LONGEST = CLIP * math.sqrt(M / D)
+
+
+def spent(noise, n_rows, sample_size, n_releases, delta):
+    """ε of the releases of one training."""
+    return total_epsilon([ReleaseRecord(noise, n_rows, sample_size, n_releases)], delta)
 
 
 def projections(n=200, length=1.0, seed=0):
     """Of latents of one length along a frame of directions."""
     Z = np.random.default_rng(seed).normal(size=(n, D))
     Z *= length / np.linalg.norm(Z, axis=1, keepdims=True)
-    return torch.from_numpy(Z) @ directions_of(0, 1, 0, M, D).double().T
+    return torch.from_numpy(Z) @ directions(0, 1, 0, M, D).double().T
 
 
 def noise_of(release, P, round=1):
-    release.begin(round)
+    release.reseed(round)
     return release.add_noise(P, D)
 
 
@@ -35,27 +45,29 @@ def noise_of(release, P, round=1):
 def test_latents_within_the_ball_are_not_clipped():
     P = projections(length=CLIP)
     torch.testing.assert_close(P.norm(dim=1), torch.full((200,), LONGEST, dtype=P.dtype))
-    torch.testing.assert_close(noise_of(Release(CLIP * 1.001, 0.0, 200, 0), P), P)
+    torch.testing.assert_close(noise_of(GaussianMechanism(CLIP * 1.001, 0.0, 200, 0), P), P)
 
 
 def test_latents_outside_are_drawn_to_its_surface():
     P = projections(length=100 * CLIP)
-    clipped = noise_of(Release(CLIP, 0.0, 200, 0), P)
+    clipped = noise_of(GaussianMechanism(CLIP, 0.0, 200, 0), P)
     torch.testing.assert_close(clipped, P / 100)
     assert (clipped.norm(dim=1) <= LONGEST * (1 + 1e-12)).all()
 
 
 def test_without_noise_only_clipping_is_left():
     P = projections(length=1.0)
-    torch.testing.assert_close(noise_of(Release(CLIP, 1e-9, 200, 0), P), P, atol=1e-6, rtol=0)
-    assert torch.equal(noise_of(Release(CLIP, 0.0, 200, 0), 0 * P), 0 * P)
+    torch.testing.assert_close(
+        noise_of(GaussianMechanism(CLIP, 1e-9, 200, 0), P), P, atol=1e-6, rtol=0
+    )
+    assert torch.equal(noise_of(GaussianMechanism(CLIP, 0.0, 200, 0), 0 * P), 0 * P)
 
 
 @pytest.mark.parametrize("noise", (0.05, 0.2))
 def test_noise_is_as_large_as_it_is_said_to_be(noise):
     # Of what is sent, only as much as this goes along with what it was before.
     P = projections(20_000, length=CLIP)
-    found = noise_of(Release(CLIP, noise, 20_000, 0), P)
+    found = noise_of(GaussianMechanism(CLIP, noise, 20_000, 0), P)
     sigma, variance = noise * 2 * LONGEST, float(P.var(0).mean())
     truth = math.sqrt(variance / (variance + sigma**2))
     along = [np.corrcoef(P[:, m], found[:, m])[0, 1] for m in range(M)]
@@ -68,14 +80,14 @@ def test_noise_is_as_large_as_it_is_said_to_be(noise):
 
 def test_noise_does_not_make_a_cloud_wider():
     P = projections(20_000, length=CLIP)
-    found = noise_of(Release(CLIP, 0.2, 20_000, 0), P)
+    found = noise_of(GaussianMechanism(CLIP, 0.2, 20_000, 0), P)
     np.testing.assert_allclose(found.var(0), P.var(0), rtol=0.1)
     np.testing.assert_allclose(found.mean(0), P.mean(0), atol=0.06)
 
 
 def test_a_single_row_has_noise_and_is_finite():
     P = projections(1)
-    found = noise_of(Release(CLIP, 1.0, 1, 0), P)
+    found = noise_of(GaussianMechanism(CLIP, 1.0, 1, 0), P)
     assert found.isfinite().all()
     assert (found - P).abs().max() > 0.1
 
@@ -86,7 +98,7 @@ def test_a_row_that_overflows_is_no_farther_from_others_than_any(value):
     P = projections(50).float()
     other = P.clone()
     other[7] = value
-    both = [Release(CLIP, 1.0, 50, seed=3) for _ in range(2)]
+    both = [GaussianMechanism(CLIP, 1.0, 50, seed=3) for _ in range(2)]
     one, two = (noise_of(release, given) for release, given in zip(both, (P, other), strict=True))
     assert two.isfinite().all()
     assert float((one - two).abs().max()) < 2 * LONGEST
@@ -95,31 +107,31 @@ def test_a_row_that_overflows_is_no_farther_from_others_than_any(value):
 def test_what_is_given_stays():
     P = projections(length=10.0)
     before = P.clone()
-    noise_of(Release(CLIP, 1.0, 200, 0), P)
+    noise_of(GaussianMechanism(CLIP, 1.0, 200, 0), P)
     assert torch.equal(P, before)
 
 
 def test_noise_is_of_its_round_if_there_is_a_seed():
     P = projections()
-    one, again = (noise_of(Release(CLIP, 1.0, 200, 7), P, round=3) for _ in range(2))
+    one, again = (noise_of(GaussianMechanism(CLIP, 1.0, 200, 7), P, round=3) for _ in range(2))
     assert torch.equal(one, again)
-    assert not torch.equal(one, noise_of(Release(CLIP, 1.0, 200, 7), P, round=4))
-    assert not torch.equal(one, noise_of(Release(CLIP, 1.0, 200, 8), P, round=3))
+    assert not torch.equal(one, noise_of(GaussianMechanism(CLIP, 1.0, 200, 7), P, round=4))
+    assert not torch.equal(one, noise_of(GaussianMechanism(CLIP, 1.0, 200, 8), P, round=3))
 
 
 def test_noise_without_a_seed_never_comes_again():
     P = projections()
-    one, again = (noise_of(Release(CLIP, 1.0, 200, None), P) for _ in range(2))
+    one, again = (noise_of(GaussianMechanism(CLIP, 1.0, 200, None), P) for _ in range(2))
     assert not torch.equal(one, again)
-    rows = [Release(CLIP, 1.0, 10, None).draw_rows(200).tolist() for _ in range(2)]
+    rows = [GaussianMechanism(CLIP, 1.0, 10, None).draw_rows(200).tolist() for _ in range(2)]
     assert rows[0] != rows[1]
 
 
 def test_rows_of_a_release_are_different_ones():
-    release = Release(CLIP, 1.0, 30, 0)
+    release = GaussianMechanism(CLIP, 1.0, 30, 0)
     seen = np.zeros(100)
     for round in range(200):
-        release.begin(round)
+        release.reseed(round)
         rows = release.draw_rows(100)
         assert len(np.unique(rows)) == 30
         seen[rows] += 1
@@ -187,16 +199,20 @@ def test_noise_is_enough_and_not_much_more(epsilon):
 
 
 def test_releases_of_several_trainings_add_up():
-    parts = [Releases(2.0, 100, 100, 3), Releases(2.0, 80, 200, 4), Releases(9.0, 100, 10, 0)]
-    assert spent_by(parts, 1e-5) == pytest.approx(spent(2.0, 100, 100, 7, 1e-5))
-    assert spent_by([], 1e-5) == spent_by(parts[2:], 1e-5) == 0
+    parts = [
+        ReleaseRecord(2.0, 100, 100, 3),
+        ReleaseRecord(2.0, 80, 200, 4),
+        ReleaseRecord(9.0, 100, 10, 0),
+    ]
+    assert total_epsilon(parts, 1e-5) == pytest.approx(spent(2.0, 100, 100, 7, 1e-5))
+    assert total_epsilon([], 1e-5) == total_epsilon(parts[2:], 1e-5) == 0
 
 
 def test_noise_is_enough_for_what_was_before_as_well():
-    before = [Releases(2.0, 100, 100, 3)]
-    gone = spent_by(before, 1e-5)
+    before = [ReleaseRecord(2.0, 100, 100, 3)]
+    gone = total_epsilon(before, 1e-5)
     noise = Privacy(2 * gone).calibrate(100, 100, 3, before)
-    total = spent_by([*before, Releases(noise, 100, 100, 3)], 1e-5)
+    total = total_epsilon([*before, ReleaseRecord(noise, 100, 100, 3)], 1e-5)
     assert 1.98 * gone < total <= 2 * gone
     for epsilon in (gone, gone / 2):
         with pytest.raises(ValueError, match="privacy budget is spent: earlier trainings took"):
@@ -206,7 +222,7 @@ def test_noise_is_enough_for_what_was_before_as_well():
 def test_samples_need_less_noise(monkeypatch):
     relation = dp_accounting.NeighboringRelation.REPLACE_ONE
     few = [2, 3, 4, 6, 8, 12, 16, 24, 32]  # orders, which are soon computed, and a bound as well
-    monkeypatch.setattr(privacy, "_accountant", lambda: rdp.RdpAccountant(few, relation))
+    monkeypatch.setattr(privacy, "_make_accountant", lambda: rdp.RdpAccountant(few, relation))
     noise = Privacy(2.0).calibrate(60, 6, 3)
     assert 0.99 * 2 < spent(noise, 60, 6, 3, 1e-5) <= 2
     assert noise < Privacy(2.0).calibrate(60, 60, 3)

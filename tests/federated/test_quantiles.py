@@ -6,8 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from small_federation import directions
 
-from hotview.federated.quantiles import directions_of, summarize
+from hotview.federated.quantiles import quantile_means
 from hotview.ot import draw_directions
 
 SIZES = ((6, 6), (12, 4), (7, 3), (7, 5), (3, 8), (5, 15), (1, 4), (9, 1), (64, 63))
@@ -38,7 +39,7 @@ def slow_summary(values, q):
 def test_shares_are_filled_one_after_the_other(n, q):
     P = projections(n)
     truth = [slow_summary(P[:, m].tolist(), q) for m in range(P.shape[1])]
-    np.testing.assert_allclose(summarize(P, q), truth, atol=1e-12)
+    np.testing.assert_allclose(quantile_means(P, q), truth, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "q"), ((7, 3), (3, 8)))
@@ -49,7 +50,7 @@ def test_it_is_the_integral_of_the_quantile_function(n, q):
     def inverse(u):
         return np.quantile(values, u, method="inverted_cdf")
 
-    for i, found in enumerate(summarize(projections(n), q)[0].tolist()):
+    for i, found in enumerate(quantile_means(projections(n), q)[0].tolist()):
         low, high = i / q, (i + 1) / q
         inside = steps[(steps > low) & (steps < high)]
         truth, _ = quad(inverse, low, high, points=inside if len(inside) else None)
@@ -58,14 +59,14 @@ def test_it_is_the_integral_of_the_quantile_function(n, q):
 
 def test_as_many_as_there_are_rows_is_sorting():
     P = projections(10)
-    np.testing.assert_array_equal(summarize(P, 10), np.sort(P.numpy(), axis=0).T)
+    np.testing.assert_array_equal(quantile_means(P, 10), np.sort(P.numpy(), axis=0).T)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 20), st.integers(1, 20), st.integers(0, 100))
 def test_means_stay_and_numbers_ascend(n, q, seed):
     P = projections(n, seed=seed)
-    Q = summarize(P, q)
+    Q = quantile_means(P, q)
     assert Q.shape == (3, q)
     torch.testing.assert_close(Q.mean(1), P.mean(0))
     assert (Q.diff(dim=1) >= -1e-12).all()
@@ -81,46 +82,46 @@ def distance(ordered, steps):
 @pytest.mark.parametrize(("n", "q"), ((12, 4), (7, 5), (3, 8)))
 def test_no_other_steps_are_nearer(n, q):
     P = projections(n)
-    ordered, Q = P[:, 0].sort().values, summarize(P, q)[0]
-    least = distance(ordered, Q)
+    ordered, Q = P[:, 0].sort().values, quantile_means(P, q)[0]
+    min_clients = distance(ordered, Q)
     for seed in range(50):
         other = Q + 0.1 * torch.randn(
             q, generator=torch.Generator().manual_seed(seed), dtype=Q.dtype
         )
         # By Pythagoras: what is lost is just the distance between the steps.
         lost = float((other - Q).square().mean())
-        assert distance(ordered, other) == pytest.approx(least + lost)
+        assert distance(ordered, other) == pytest.approx(min_clients + lost)
 
 
 @pytest.mark.parametrize(("n", "q"), ((6, 6), (7, 3), (3, 8)))
 def test_gradients(n, q):
     P = projections(n, 2).requires_grad_()
-    assert torch.autograd.gradcheck(lambda P: summarize(P, q), (P,))
+    assert torch.autograd.gradcheck(lambda P: quantile_means(P, q), (P,))
 
 
 @pytest.mark.parametrize(("n", "q"), ((6, 6), (7, 3)))
 def test_the_order_of_rows_does_not_matter(n, q):
     P = projections(n)
     order = torch.from_numpy(np.random.default_rng(0).permutation(n))
-    np.testing.assert_array_equal(summarize(P[order], q), summarize(P, q))
+    np.testing.assert_array_equal(quantile_means(P[order], q), quantile_means(P, q))
 
 
 def test_what_is_given_stays():
     P = projections(5)
     before = P.clone()
-    summarize(P, 5).mul_(0)
+    quantile_means(P, 5).mul_(0)
     assert torch.equal(P, before)
 
 
 def test_single_precision_stays():
-    assert summarize(projections(7).float(), 3).dtype == torch.float32
+    assert quantile_means(projections(7).float(), 3).dtype == torch.float32
 
 
 @pytest.mark.parametrize("kind", ("orthogonal", "iid", "qmc"))
 def test_everybody_draws_the_same_directions(kind):
-    theta = directions_of(5, 3, 1, 6, 4, kind=kind)
+    theta = directions(5, 3, 1, 6, 4, kind=kind)
     torch.manual_seed(99)  # of which they know nothing
-    assert torch.equal(theta, directions_of(5, 3, 1, 6, 4, kind=kind))
+    assert torch.equal(theta, directions(5, 3, 1, 6, 4, kind=kind))
     assert theta.dtype == torch.float32
     assert theta.shape == (6, 4)
     torch.testing.assert_close(theta.norm(dim=1), torch.ones(6))
@@ -128,7 +129,7 @@ def test_everybody_draws_the_same_directions(kind):
 
 def test_every_round_and_step_has_its_own():
     drawn = [
-        directions_of(seed, round, step, 6, 4)
+        directions(seed, round, step, 6, 4)
         for seed in (0, 1)
         for round in (1, 2)
         for step in (0, 1)
@@ -138,11 +139,11 @@ def test_every_round_and_step_has_its_own():
 
 def test_global_generators_are_left_alone():
     before = torch.get_rng_state()
-    directions_of(0, 1, 0, 6, 4)
+    directions(0, 1, 0, 6, 4)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_kinds_are_those_of_the_library():
-    theta = directions_of(0, 1, 0, 8, 4, kind="orthogonal")
+    theta = directions(0, 1, 0, 8, 4, kind="orthogonal")
     torch.testing.assert_close(theta.T @ theta, 2 * torch.eye(4))
     assert draw_directions(8, 4, kind="orthogonal").shape == theta.shape

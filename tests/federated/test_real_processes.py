@@ -16,9 +16,9 @@ from loopback import exchanges, loopback, wait_until
 from safetensors.torch import load_file
 from sample_tables import FAULTS, NAMES, SMALL, write_tables
 
-from hotview.federated import Coordinator, InProcess, Settings
-from hotview.federated.configuration import open_organization
-from hotview.federated.new_app import write_app
+from hotview.federated import InProcessChannel, Server, Settings
+from hotview.federated.app_template import write_app
+from hotview.federated.configuration import open_client
 
 pytestmark = pytest.mark.slow
 LONG = 900  # seconds in which a whole training must be over
@@ -67,14 +67,14 @@ def outcome(federation, folder):
 def train_in_process(folder, settings):
     folder.mkdir()
     write_tables(folder)
-    members = {name: open_organization(folder / f"{name}.toml") for name in NAMES}
-    return Coordinator(InProcess(members), settings).run()
+    clients = {name: open_client(folder / f"{name}.toml") for name in NAMES}
+    return Server(InProcessChannel(clients), settings).run()
 
 
-def assert_same(told, home, joint, twin):
-    assert told["finished"] == joint.finished == list(NAMES)
+def assert_same(told, home, result, twin):
+    assert told["finished"] == result.finished == list(NAMES)
     losses = [row["loss"] for row in told["history"]]
-    assert losses == pytest.approx([row["loss"] for row in joint.history], abs=1e-5)
+    assert losses == pytest.approx([row["loss"] for row in result.history], abs=1e-5)
     for name in NAMES:
         found = load_file(home / name / "part.hotview")
         wanted = load_file(twin / name / "part.hotview")
@@ -89,12 +89,12 @@ def assert_same(told, home, joint, twin):
 def test_a_training_is_that_of_one_process(federation, home, tmp_path, coupling, label_holder):
     settings = Settings(**SMALL, coupling=coupling, label_holder=label_holder)
     start(federation, tmp_path, settings)
-    joint = train_in_process(tmp_path / "twin", settings)
+    result = train_in_process(tmp_path / "twin", settings)
     told = outcome(federation, tmp_path)
     assert told["dropped"] == []
     rounds = [e["round"] for e in exchanges(federation.last_run()) if e["kind"] == "round"]
     assert rounds == [1, 2, 3, 4]  # the last is for what each has learned since
-    assert_same(told, home, joint, tmp_path / "twin")
+    assert_same(told, home, result, tmp_path / "twin")
 
 
 def test_a_killed_coordinator_and_a_killed_node_go_on(federation, home, tmp_path):
@@ -107,11 +107,11 @@ def test_a_killed_coordinator_and_a_killed_node_go_on(federation, home, tmp_path
     assert not (tmp_path / "coordinator" / "outcome.json").exists()
     federation.restart_node("imaging", config=home / "imaging.toml")
     start(federation, tmp_path, settings)
-    joint = train_in_process(tmp_path / "twin", settings)
+    result = train_in_process(tmp_path / "twin", settings)
     told = outcome(federation, tmp_path)
     assert re.search(r"goes on after round [12] of 3", federation.last_run())
     assert told["dropped"] == []
-    assert_same(told, home, joint, tmp_path / "twin")
+    assert_same(told, home, result, tmp_path / "twin")
 
 
 def test_whoever_fails_is_left_out_of_the_round_and_comes_back(federation, home, tmp_path):

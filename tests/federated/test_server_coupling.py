@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 import torch
+from small_federation import directions
 
-from hotview.federated.learner import Pull, Report
-from hotview.federated.quantiles import directions_of, summarize
-from hotview.federated.server_coupling import Center, line_costs
+from hotview.federated.local_trainer import ClientUpdate, QuadraticSurrogate
+from hotview.federated.quantiles import quantile_means
+from hotview.federated.server_coupling import ServerCoupling, quantile_costs
 from hotview.federated.settings import Settings
 from hotview.losses.orthogonality import orthogonality, second_moment
 from hotview.ot import sinkhorn, sliced_cost
@@ -34,8 +35,10 @@ def cloud(seed, n=N):
 
 
 def report(Z, round=1, q=N):
-    P = Z @ directions_of(0, round, 0, M, D).T
-    return Report(round, sent={"quantiles": summarize(P, q), "moment": second_moment(Z, "mean")})
+    P = Z @ directions(0, round, 0, M, D).T
+    return ClientUpdate(
+        round, sent={"quantiles": quantile_means(P, q), "moment": second_moment(Z, "mean")}
+    )
 
 
 def reports(round=1, names=NAMES, shift=0):
@@ -46,17 +49,20 @@ def reports(round=1, names=NAMES, shift=0):
 
 
 def test_costs_of_quantiles_are_those_of_the_clouds():
-    Zs, theta = [cloud(seed).double() for seed in range(4)], directions_of(0, 1, 0, M, D).double()
-    Qs = [summarize(Z @ theta.T, N) for Z in Zs]
-    torch.testing.assert_close(line_costs(Qs), sliced_cost(Zs, directions=theta))
+    Zs, theta = (
+        [cloud(seed).double() for seed in range(4)],
+        directions(0, 1, 0, M, D).double(),
+    )
+    Qs = [quantile_means(Z @ theta.T, N) for Z in Zs]
+    torch.testing.assert_close(quantile_costs(Qs), sliced_cost(Zs, directions=theta))
     torch.testing.assert_close(
-        line_costs(Qs[:3], Qs[3:]), sliced_cost(Zs[:3], Zs[3:], directions=theta)
+        quantile_costs(Qs[:3], Qs[3:]), sliced_cost(Zs[:3], Zs[3:], directions=theta)
     )
 
 
 def test_costs_are_mean_squared_differences():
     Qs = [report(cloud(seed)).sent["quantiles"].double() for seed in range(3)]
-    C = line_costs(Qs)
+    C = quantile_costs(Qs)
     truth = [[float((P - Q).square().mean()) for Q in Qs] for P in Qs]
     np.testing.assert_allclose(C, truth, rtol=1e-12)
     assert torch.equal(C, C.T)
@@ -66,17 +72,17 @@ def test_costs_are_mean_squared_differences():
 def test_gradients_of_costs():
     Qs = [report(cloud(seed)).sent["quantiles"].double().requires_grad_() for seed in range(3)]
     weights = torch.rand(3, 3, dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda *Qs: (weights * line_costs(Qs)).sum(), Qs)
+    assert torch.autograd.gradcheck(lambda *Qs: (weights * quantile_costs(Qs)).sum(), Qs)
     R = Qs.pop()
-    assert torch.autograd.gradcheck(lambda *Qs: line_costs(Qs, [R.detach()]), Qs)
+    assert torch.autograd.gradcheck(lambda *Qs: quantile_costs(Qs, [R.detach()]), Qs)
 
 
 # pairs
 
 
 def test_the_plan_is_that_of_the_costs():
-    coupled = Center(settings(coupling="hot-pairwise"), NAMES).couple(reports())
-    C = line_costs([one.sent["quantiles"] for one in reports().values()])
+    coupled = ServerCoupling(settings(coupling="hot-pairwise"), NAMES).update(reports())
+    C = quantile_costs([one.sent["quantiles"] for one in reports().values()])
     mask = torch.eye(4, dtype=torch.bool)
     truth = sinkhorn(C, reg=0.1, relative=True, mask=mask, max_iter=1000)
     torch.testing.assert_close(coupled.plan.W, truth.W)
@@ -88,16 +94,16 @@ def test_the_plan_is_that_of_the_costs():
 
 
 def transport(W, Qs):
-    return 0.7 * float((W.double() * line_costs([Q.double() for Q in Qs])).sum())
+    return 0.7 * float((W.double() * quantile_costs([Q.double() for Q in Qs])).sum())
 
 
 @pytest.mark.parametrize("names", (NAMES, ("a", "c"), ("b", "c", "d")))
 def test_what_an_organization_is_told_is_the_whole_truth_while_others_stay(names):
-    coupled = Center(settings(coupling="hot-pairwise"), NAMES).couple(reports(names=names))
+    coupled = ServerCoupling(settings(coupling="hot-pairwise"), NAMES).update(reports(names=names))
     Qs = [one.sent["quantiles"] for one in reports(names=names).values()]
     W = coupled.plan.W
     for s, name in enumerate(names):
-        pull = Pull(
+        pull = QuadraticSurrogate(
             Qs[s].double(),
             coupled.gradients[name]["quantiles"].double(),
             coupled.curvatures["quantiles"],
@@ -111,7 +117,7 @@ def test_what_an_organization_is_told_is_the_whole_truth_while_others_stay(names
 
 def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
     given = settings(coupling="hot-pairwise")
-    coupled = Center(given, NAMES).couple(reports())
+    coupled = ServerCoupling(given, NAMES).update(reports())
     before = {name: one.sent["moment"].double() for name, one in reports().items()}
     after = {name: second_moment(cloud(seed).double(), "mean") for seed, name in enumerate("efgh")}
     after = dict(zip(NAMES, after.values(), strict=True))
@@ -123,7 +129,9 @@ def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
     def pulled(moments):
         c = coupled.curvatures["moment"]
         slopes = {name: told["moment"].double() for name, told in coupled.gradients.items()}
-        return sum(float(Pull(before[n], slopes[n], c)(x)) for n, x in moments.items())
+        return sum(
+            float(QuadraticSurrogate(before[n], slopes[n], c)(x)) for n, x in moments.items()
+        )
 
     told = pulled(after)
     assert told >= penalty(after) - penalty(before) - 1e-4
@@ -138,10 +146,10 @@ def test_what_is_told_of_moments_bounds_what_comes_when_all_move_at_once():
 
 
 def test_without_a_coupling_to_references_there_are_none():
-    center = Center(settings(coupling="hot-pairwise"), NAMES)
-    coupled = center.couple(reports())
+    center = ServerCoupling(settings(coupling="hot-pairwise"), NAMES)
+    coupled = center.update(reports())
     assert center.references is None
-    assert coupled.before is None
+    assert coupled.references_before is None
     assert coupled.weights == {}
 
 
@@ -149,12 +157,12 @@ def test_without_a_coupling_to_references_there_are_none():
 
 
 def test_rows_of_the_plan_are_told_with_the_references_to_which_they_belong():
-    center = Center(settings(), NAMES)
+    center = ServerCoupling(settings(), NAMES)
     before = center.references
-    coupled = center.couple(reports())
-    assert torch.equal(coupled.before, before)
+    coupled = center.update(reports())
+    assert torch.equal(coupled.references_before, before)
     assert not torch.equal(center.references, before)
-    theta = directions_of(0, 1, 0, M, D)
+    theta = directions(0, 1, 0, M, D)
     Zs = [cloud(seed) for seed in range(4)]
     C = sliced_cost(Zs, list(before.unbind(0)), directions=theta)
     truth = sinkhorn(C, reg=0.1, relative=True, max_iter=1000)
@@ -166,7 +174,7 @@ def test_rows_of_the_plan_are_told_with_the_references_to_which_they_belong():
 
 def nearest(center):
     """How far the views are from the references, each from the nearest."""
-    theta = directions_of(0, 99, 0, 20, D)
+    theta = directions(0, 99, 0, 20, D)
     Zs = [cloud(seed) for seed in range(4)]
     return float(
         sliced_cost(Zs, list(center.references.unbind(0)), directions=theta).min(1).values.mean()
@@ -176,10 +184,10 @@ def nearest(center):
 @pytest.mark.parametrize("local_steps", (1, 5))
 def test_references_move_toward_the_views(local_steps):
     given = settings(local_steps=local_steps, learning_rate=0.02, orthogonality_weight=0.0)
-    center = Center(given, NAMES)
+    center = ServerCoupling(given, NAMES)
     distances = [nearest(center)]
     for round in range(1, 6):
-        center.couple(reports(round))
+        center.update(reports(round))
         distances.append(nearest(center))
     assert distances[-1] < distances[0]
     if local_steps == 1:
@@ -192,7 +200,7 @@ def test_no_report_is_changed():
     given = reports()
     before = {name: one.sent["quantiles"].clone() for name, one in given.items()}
     for coupling in ("hot-reference", "hot-pairwise"):
-        Center(settings(coupling=coupling), NAMES).couple(given)
+        ServerCoupling(settings(coupling=coupling), NAMES).update(given)
     for name, one in given.items():
         assert torch.equal(one.sent["quantiles"], before[name])
         assert not one.sent["quantiles"].requires_grad
@@ -204,8 +212,8 @@ def test_no_report_is_changed():
 @pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise"))
 @pytest.mark.parametrize("names", (NAMES, ("a", "b", "d"), ("d", "b")))
 def test_the_plan_is_over_those_who_are_there(coupling, names):
-    center = Center(settings(coupling=coupling), NAMES)
-    coupled = center.couple(reports(names=names))
+    center = ServerCoupling(settings(coupling=coupling), NAMES)
+    coupled = center.update(reports(names=names))
     assert coupled.names == sorted(names)
     W, n = coupled.plan.W, len(names)
     assert W.shape == (n, n if coupling == "hot-pairwise" else 2)
@@ -217,22 +225,22 @@ def test_the_plan_is_over_those_who_are_there(coupling, names):
 
 @pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise"))
 def test_costs_are_averaged_over_rounds_and_kept_of_those_absent(coupling):
-    center = Center(settings(coupling=coupling, cost_decay=0.75), NAMES)
-    first = center.couple(reports(1, ("a", "b", "c"))).plan.C
+    center = ServerCoupling(settings(coupling=coupling, cost_decay=0.75), NAMES)
+    first = center.update(reports(1, ("a", "b", "c"))).plan.C
     assert center.mean_cost[3].isnan().all()
     kept = center.mean_cost.clone()
-    coupled = center.couple(reports(2, ("a", "b", "d"), shift=20))
+    coupled = center.update(reports(2, ("a", "b", "d"), shift=20))
     np.testing.assert_array_equal(center.mean_cost[2], kept[2])
     if coupling == "hot-pairwise":
         sent = reports(2, ("a", "b", "d"), shift=20)
-        C = line_costs([one.sent["quantiles"] for one in sent.values()])
+        C = quantile_costs([one.sent["quantiles"] for one in sent.values()])
         torch.testing.assert_close(coupled.plan.C[0, 1], 0.75 * first[0, 1] + 0.25 * C[0, 1])
         torch.testing.assert_close(coupled.plan.C[0, 2], C[0, 2])  # who have not met before
         assert center.mean_cost[2, 3].isnan()
         assert center.mean_cost[3, 2].isnan()
     else:
-        theta = directions_of(0, 2, 0, M, D)
-        Gs = list(coupled.before.unbind(0))
+        theta = directions(0, 2, 0, M, D)
+        Gs = list(coupled.references_before.unbind(0))
         C = sliced_cost([cloud(20), cloud(23)], Gs, directions=theta)
         torch.testing.assert_close(
             coupled.plan.C[0], 0.75 * first[0] + 0.25 * C[0], atol=1e-4, rtol=1e-4
@@ -247,15 +255,15 @@ def test_costs_are_averaged_over_rounds_and_kept_of_those_absent(coupling):
 @pytest.mark.parametrize("after", (0, 1, 3))
 def test_a_restored_center_goes_on_bit_for_bit(coupling, after):
     given = settings(coupling=coupling, local_steps=2)
-    stays = Center(given, NAMES)
+    stays = ServerCoupling(given, NAMES)
     for round in range(1, after + 1):
-        stays.couple(reports(round))
-    comes = Center(given, NAMES)
+        stays.update(reports(round))
+    comes = ServerCoupling(given, NAMES)
     if after > 0:
-        comes.couple(reports(7, shift=30))  # whatever it did before
+        comes.update(reports(7, shift=30))  # whatever it did before
     comes.restore(stays.state())
     for round in (after + 1, after + 2):
-        one, other = stays.couple(reports(round)), comes.couple(reports(round))
+        one, other = stays.update(reports(round)), comes.update(reports(round))
         assert torch.equal(one.plan.W, other.plan.W)
         assert one.parts == other.parts
         if coupling == "hot-reference":
@@ -263,15 +271,18 @@ def test_a_restored_center_goes_on_bit_for_bit(coupling, after):
 
 
 def test_a_state_is_of_its_moment():
-    center = Center(settings(), NAMES)
-    center.couple(reports())
+    center = ServerCoupling(settings(), NAMES)
+    center.update(reports())
     state = center.state()
     before = {name: x.clone() for name, x in state.items()}
-    center.couple(reports(2))
+    center.update(reports(2))
     assert all(torch.equal(state[name], before[name]) for name in state)
 
 
 def test_a_seed_gives_the_same_references():
-    one, other = Center(settings(random_state=3), NAMES), Center(settings(random_state=3), NAMES)
+    one, other = (
+        ServerCoupling(settings(random_state=3), NAMES),
+        ServerCoupling(settings(random_state=3), NAMES),
+    )
     assert torch.equal(one.references, other.references)
-    assert not torch.equal(one.references, Center(settings(), NAMES).references)
+    assert not torch.equal(one.references, ServerCoupling(settings(), NAMES).references)

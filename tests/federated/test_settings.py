@@ -13,7 +13,7 @@ OTHER = {
     "hidden": (8, 4),
     "label_holder": "clinical",
     "share_features": True,
-    "fusion_share": 0.0,
+    "fusion_fraction": 0.0,
     "cost_decay": 0.0,
     "learning_rate": 1e-2,
     "random_state": 2**40,
@@ -43,8 +43,8 @@ def test_what_estimators_have_is_called_and_means_the_same():
     # Those that are not there belong to a federation, or to the choice of what to train.
     theirs = inspect.signature(MultiViewClassifier).parameters
     ours = {field.name: field.default for field in fields(Settings)}
-    own = {"rounds", "local_steps", "quantiles", "label_holder", "linked_batch", "fusion_share"}
-    own |= {"share_features", "propagate_labels", "least"}
+    own = {"rounds", "local_steps", "quantiles", "label_holder", "linked_batch", "fusion_fraction"}
+    own |= {"share_features", "share_labels", "min_clients"}
     assert set(ours) - set(theirs) == own
     same = ("n_components", "encoder_dim", "n_projections", "projections", "reg", "cost_decay")
     for name in (*same, "sinkhorn_max_iter", "hidden", "coupling", "n_references"):
@@ -54,7 +54,10 @@ def test_what_estimators_have_is_called_and_means_the_same():
 @pytest.mark.parametrize(
     ("name", "value"),
     (
-        *((name, 0) for name in ("rounds", "local_steps", "quantiles", "batch_size", "least")),
+        *(
+            (name, 0)
+            for name in ("rounds", "local_steps", "quantiles", "batch_size", "min_clients")
+        ),
         *((name, 2.0) for name in ("rounds", "n_components", "n_references", "linked_batch")),
         *((name, True) for name in ("rounds", "encoder_dim")),
         *(
@@ -63,15 +66,15 @@ def test_what_estimators_have_is_called_and_means_the_same():
         ),
         *((name, 0.0) for name in ("learning_rate", "reg")),
         *((name, float("nan")) for name in ("learning_rate", "head_weight", "cost_decay")),
-        *((name, 1.0) for name in ("cost_decay", "fusion_share")),
+        *((name, 1.0) for name in ("cost_decay", "fusion_fraction")),
         *((name, "sliced") for name in ("coupling", "view_regularizer", "projections")),
         ("hidden", (8, 0)),
         ("hidden", 8),
         ("hidden", "8"),
-        ("least", 1),
+        ("min_clients", 1),
         ("label_holder", 3),
         ("share_features", "no"),
-        ("propagate_labels", 1),
+        ("share_labels", 1),
         *(("random_state", value) for value in (None, -1, 1.0, True)),
     ),
 )

@@ -1,4 +1,4 @@
-"""``hotview federated``: views that may not leave the organizations that own them."""
+"""``hotview federated``: federated training, with every view at its organization."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hotview.cli.runner import UsageError, as_usage, check_new_file, print_json
 __all__ = ["federated"]
 
 federated = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-_SETTINGS = "Settings, instead of those in pyproject.toml"
+_SETTINGS = "Settings, which replace those in pyproject.toml"
 
 App = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The folder of the federation.", show_default=False)
+    Path, typer.Argument(metavar="DIR", help="Folder of the federation.", show_default=False)
 ]
 
 
@@ -35,7 +35,7 @@ def new(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Who takes part, with a view of this name; once for each.",
+            help="Name of an organization and of its view; repeat the option for each.",
             show_default=False,
         ),
     ] = None,
@@ -43,28 +43,32 @@ def new(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Who has the labels; without, views are encoded.",
+            help="Organization with labels. Default: none, views are encoded.",
             show_default=False,
         ),
     ] = None,
     sample: Annotated[
         bool,
-        typer.Option("--sample", help="Three organizations that have tables of digits already."),
+        typer.Option("--sample", help="Write three organizations with tables of digits."),
     ] = False,
     random_state: Annotated[
-        int, typer.Option(min=0, max=2**63 - 1, help="Seed of the training, and of the sample.")
+        int, typer.Option(min=0, max=2**63 - 1, help="Seed of the training and of the sample.")
     ] = 0,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write a federation: a Flower app with a configuration for every organization."""
+    """Write a federation: a Flower app with a configuration of every organization."""
     if sample and (organization or label_holder):
-        raise UsageError("--sample comes with its own organizations; leave the others out.")
+        raise UsageError("--sample has its own organizations; leave the other options out.")
     if not sample and not organization:
-        raise UsageError("Say who takes part, as in --organization clinical, or use --sample.")
-    names = _write_sample(app, random_state) if sample else None
-    if names is None:
-        from hotview.federated.new_app import write_app
+        raise UsageError("Name the organizations, as in --organization clinical, or use --sample.")
+    if sample:
+        from hotview.cli.federated_jobs import SAMPLE_NAMES, write_sample_federation
+
+        names = list(SAMPLE_NAMES)
+        write_sample_federation(app, random_state)
+    else:
+        from hotview.federated.app_template import write_app
         from hotview.federated.settings import Settings
 
         names = list(organization or ())
@@ -78,17 +82,10 @@ def new(
     quoted = shlex.quote(str(app))
     typer.echo(f"Federation of {', '.join(names)} written to {app}")
     for name in names:
-        typer.echo(f"  {app / 'organizations' / f'{name}.toml'}: what {name} has, and how")
-    typer.echo(f"  {app / 'README.md'}: what each side does, between machines")
-    first = "" if sample else "fill in what every organization has; then "
+        typer.echo(f"  {app / 'organizations' / f'{name}.toml'}: configuration of {name}")
+    typer.echo(f"  {app / 'README.md'}: commands of each side, between machines")
+    first = "" if sample else "fill in the configurations; then "
     typer.echo(f"Next: {first}hotview federated simulate {quoted}")
-
-
-def _write_sample(app: Path, random_state: int) -> list[str]:
-    from hotview.cli.sample_federation import NAMES, write_sample_federation
-
-    write_sample_federation(app, random_state)
-    return list(NAMES)
 
 
 @federated.command(
@@ -97,37 +94,36 @@ def _write_sample(app: Path, random_state: int) -> list[str]:
 )
 def simulate(
     app: App,
-    rounds: Annotated[int | None, _flag("How often organizations hear of each other.")] = None,
-    local_steps: Annotated[int | None, _flag("Steps that each takes in between.")] = None,
-    quantiles: Annotated[
-        int | None, _flag("Numbers that tell an organization's projections on a direction.")
-    ] = None,
+    rounds: Annotated[int | None, _flag("Number of rounds.")] = None,
+    local_steps: Annotated[int | None, _flag("Steps of every client between two rounds.")] = None,
+    quantiles: Annotated[int | None, _flag("Quantiles sent per direction.")] = None,
     coupling: Annotated[str | None, _flag("hot-reference, hot-pairwise or none.")] = None,
     view_regularizer: Annotated[str | None, _flag("none or autoencoder.")] = None,
-    label_holder: Annotated[str | None, _flag("Whose labels teach all.", metavar="NAME")] = None,
-    propagate_labels: Annotated[
-        bool | None,
-        _flag("Send the labels of linked rows to all, who spread them.", "--share-labels"),
+    label_holder: Annotated[str | None, _flag("Organization with labels.", metavar="NAME")] = None,
+    share_labels: Annotated[
+        bool | None, _flag("Send the labels of linked rows to all clients.", "--share-labels")
     ] = None,
     share_features: Annotated[
-        bool | None, _flag("Send the label holder features of linked rows.", "--share-features")
+        bool | None, _flag("Send features of linked rows to the label holder.", "--share-features")
     ] = None,
-    fusion_share: Annotated[
-        float | None, _flag("Share of linked rows that only tell how much each view counts.")
+    fusion_fraction: Annotated[
+        float | None, _flag("Fraction of linked rows for fusion weights.")
     ] = None,
-    n_references: Annotated[int | None, _flag("K, reference clouds.")] = None,
-    n_projections: Annotated[int | None, _flag("M, directions of a round.")] = None,
+    n_references: Annotated[int | None, _flag("K: number of reference clouds.")] = None,
+    n_projections: Annotated[int | None, _flag("M: directions of a step.")] = None,
     batch_size: Annotated[int | None, _flag("Rows of a step.")] = None,
-    learning_rate: Annotated[float | None, _flag("Of Adam.")] = None,
-    coupling_weight: Annotated[float | None, _flag("γ, of the coupling.")] = None,
-    least: Annotated[int | None, _flag("Answers without which a round does not count.")] = None,
+    learning_rate: Annotated[float | None, _flag("Learning rate of Adam.")] = None,
+    coupling_weight: Annotated[float | None, _flag("γ: weight of the coupling.")] = None,
+    min_clients: Annotated[
+        int | None, _flag("Minimum number of responses that make a round valid.")
+    ] = None,
     random_state: Annotated[
-        int | None, _flag("Seed; the same gives the same parts.", min=0, max=2**63 - 1)
+        int | None, _flag("Seed of the training.", min=0, max=2**63 - 1)
     ] = None,
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help="ε: noise at every organization, so that all rounds together are (ε, δ)-private.",
+            help="ε: noise of every client, such that all rounds together are (ε, δ)-private.",
             show_default=False,
         ),
     ] = None,
@@ -135,29 +131,27 @@ def simulate(
         float | None, typer.Option(help="δ. Default: 1e-5.", show_default=False)
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what every organization has, and stop there.")
+        bool, typer.Option("--dry-run", help="Describe the tables, and stop.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last whole round, if there is one.")
+        bool, typer.Option("--resume", help="Resume after the last complete round.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Begin anew where an earlier training is.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier training.")] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Train a federation in this process, without a network: the same messages, rounds and parts.
+    """Train a federation in this process, with the same messages and results as between machines.
 
-    Its checkpoint is written after every round. Ctrl-C stops after the round that is under way, \
-and --resume goes on from there with the same settings.
+    A checkpoint is written after every round. Ctrl-C stops after the current round, and --resume \
+continues from there with the same settings.
     """
     given = dict(locals())
-    from hotview.cli.federated_jobs import Job, run_simulation
+    from hotview.cli.federated_jobs import SimulationJob, run_simulation
     from hotview.federated import Privacy
     from hotview.federated.settings import Settings
 
     if resume and force:
-        raise UsageError("--resume goes on and --force begins anew: give one of them.")
+        raise UsageError("--resume continues a training and --force replaces it: give one of them.")
     if delta is not None and epsilon is None:
         raise UsageError("--delta needs --epsilon.")
     privacy = None
@@ -165,7 +159,8 @@ and --resume goes on from there with the same settings.
         with as_usage():
             privacy = Privacy(epsilon) if delta is None else Privacy(epsilon, delta)
     settings = {name: given[name] for name in Settings().to_json() if name in given}
-    raise typer.Exit(run_simulation(Job(app, settings, privacy, dry_run, resume, force, json)))
+    job = SimulationJob(app, settings, privacy, dry_run, resume, force, json)
+    raise typer.Exit(run_simulation(job))
 
 
 @federated.command(
@@ -177,25 +172,25 @@ def join(
         list[Path],
         typer.Argument(
             metavar="PART...",
-            help="Parts of one training, of two organizations or more (part.hotview).",
+            help="Partial models of one training (part.hotview), at least two.",
             show_default=False,
         ),
     ],
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", help="Where to save the model (.hotview).", show_default=False),
+        typer.Option("--out", "-o", help="File of the joint model (.hotview).", show_default=False),
     ],
     force: Force = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Put parts of a model together, which then predicts from any of their views."""
-    from hotview.federated import join_parts
+    """Join partial models to one model, which predicts from any of their views."""
+    from hotview.federated import join_partial_models
     from hotview.persistence import check_model_path, load_model
 
     check_model_path(out)
     check_new_file(out, force=force)
-    join_parts(parts, out)
+    join_partial_models(parts, out)
     model = load_model(out, device="cpu")
     if json:
         print_json({"out": str(out), "views": model.view_names_})

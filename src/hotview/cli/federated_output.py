@@ -1,9 +1,9 @@
-"""What a simulated federation has, and what came of it, for people and for scripts."""
+"""Output of ``hotview federated simulate``: tables and results, as text and as JSON."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,190 +11,183 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hotview.federated import Joint, Organization, Settings
+from hotview.federated import Client, FederatedResult, Settings
 from hotview.ot.plan import groups_of_pairs, groups_of_references
 from hotview.report.tables import matrix_table
 
-__all__ = ["describe_members", "describe_outcome", "print_members", "print_outcome"]
+__all__ = ["describe_clients", "describe_outcome", "print_clients", "print_outcome"]
 
-_TIE = 0.05  # as of Plan.view_labels
+_TIE = 0.05  # the default of Plan.view_labels
 _PLAIN: dict[str, Any] = {"highlight": False, "markup": False}
 
 
-def describe_members(members: Mapping[str, Organization], settings: Settings) -> dict[str, Any]:
-    """What every organization has, in plain values.
+def describe_clients(clients: Mapping[str, Client], settings: Settings) -> dict[str, Any]:
+    """Return a description of the clients' tables.
 
     Parameters
     ----------
-    members : dict of str to Organization
-        By name.
+    clients : dict of str to Client
+        Clients by name.
     settings : Settings
-        How they will train.
+        Settings of the training.
 
     Returns
     -------
     dict
-        That JSON can hold.
+        Values that JSON can represent.
     """
     return {
         "organizations": [
             {
                 "name": name,
-                "rows": member.holdings.table.n_rows,
-                "columns": member.holdings.table.n_columns,
-                "linked": len(member.holdings.linked),
-                "labeled": sum(label is not None for label in member.holdings.labels.tolist()),
-                "epsilon": None if member.privacy is None else member.privacy.epsilon,
+                "rows": client.data.table.n_rows,
+                "columns": client.data.table.n_columns,
+                "linked": len(client.data.linked),
+                "labeled": sum(label is not None for label in client.data.labels.tolist()),
+                "epsilon": None if client.privacy is None else client.privacy.epsilon,
             }
-            for name, member in members.items()
+            for name, client in clients.items()
         ],
         "settings": settings.to_json(),
     }
 
 
 def describe_outcome(
-    joint: Joint,
+    result: FederatedResult,
     settings: Settings,
     largest: Mapping[str, Mapping[str, int]],
     total: Mapping[str, int],
 ) -> dict[str, Any]:
-    """What came of a training, in plain values.
+    """Return a description of a result.
 
     Parameters
     ----------
-    joint : Joint
-        What the coordinator knows.
+    result : FederatedResult
+        The result.
     settings : Settings
-        How it was made.
+        Settings of the training.
     largest : dict of str to dict of str to int
-        Bytes of the largest message to and from every organization.
+        Bytes of the largest message to and from every client.
     total : dict of str to int
-        Bytes of all messages of each.
+        Bytes of all messages of every client.
 
     Returns
     -------
     dict
-        That JSON can hold.
+        Values that JSON can represent.
     """
+    plan = result.plan
+    if plan is not None:
+        W = np.array(plan["W"])
+        pairwise = settings.coupling == "hot-pairwise"
+        groups = groups_of_pairs(W, None, _TIE) if pairwise else groups_of_references(W, _TIE)
+        names = np.array(plan["names"])
+        plan["groups"] = [names[groups.labels == k].tolist() for k in np.unique(groups.labels)]
     return {
-        "rounds": len(joint.history),
-        "history": list(joint.history),
-        "plan": _describe_plan(joint, settings),
-        "bytes": {name: {**largest[name], "total": total[name]} for name in joint.names},
-        "dropped": joint.dropped,
-        "privacy": joint.privacy,
-        "finished": joint.finished,
+        "rounds": len(result.history),
+        "history": list(result.history),
+        "plan": plan,
+        "bytes": {name: {**largest[name], "total": total[name]} for name in result.names},
+        "dropped": result.dropped,
+        "privacy": result.privacy,
+        "finished": result.finished,
     }
 
 
-def _describe_plan(joint: Joint, settings: Settings) -> dict[str, Any] | None:
-    if joint.W is None or joint.C is None:
-        return None
-    W = joint.W.astype(np.float64)
-    pairwise = settings.coupling == "hot-pairwise"
-    found = groups_of_pairs(W, None, _TIE) if pairwise else groups_of_references(W, _TIE)
-    names = np.array(joint.present)
-    groups = [names[found.labels == k].tolist() for k in np.unique(found.labels)]
-    return {"names": joint.present, "W": W.tolist(), "C": joint.C.tolist(), "groups": groups}
+def _client_table(title: str, headings: Sequence[str], rows: Mapping[str, Sequence[str]]) -> Table:
+    """Return a table with one row per client."""
+    table = Table("organization", title=title, title_justify="left", title_style="bold")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for name, cells in rows.items():
+        table.add_row(escape(name), *cells)
+    return table
 
 
-def print_members(facts: Mapping[str, Any], console: Console) -> None:
-    """Print what every organization has.
+def print_clients(facts: Mapping[str, Any], console: Console) -> None:
+    """Print the description of the clients' tables.
 
     Parameters
     ----------
     facts : dict
-        What `describe_members` returned.
+        The output of `describe_clients`.
     console : Console
-        Where to.
+        The console.
     """
-    table = Table("organization", title="What was understood", title_justify="left")
-    table.title_style = "bold"
+    clients = facts["organizations"]
     headings = ["rows", "columns", "linked", "labeled"]
-    if any(one["epsilon"] is not None for one in facts["organizations"]):
+    if any(client["epsilon"] is not None for client in clients):
         headings.append("epsilon")
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    for one in facts["organizations"]:
-        cells = ("" if one[key] is None else f"{one[key]:,.10g}" for key in headings)
-        table.add_row(escape(one["name"]), *cells)
-    console.print(table, soft_wrap=False)
+    rows = {
+        client["name"]: ["" if client[k] is None else f"{client[k]:,.10g}" for k in headings]
+        for client in clients
+    }
+    console.print(_client_table("Tables", headings, rows), soft_wrap=False)
     holder = facts["settings"]["label_holder"]
     console.print(
-        f"Labels are those of {holder}, from which others learn over linked rows."
+        f"Labels are those of {holder}; other views are trained with them over linked rows."
         if holder
         else "No label holder: the views are encoded, and nothing is predicted.",
         **_PLAIN,
     )
     if "epsilon" in headings:
-        console.print("The noise is chosen first, which takes seconds per organization.", **_PLAIN)
+        console.print("The noise is calibrated first, for seconds per organization.", **_PLAIN)
 
 
 def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
-    """Print what came of a training.
+    """Print the description of a result.
 
     Parameters
     ----------
     facts : dict
-        What `describe_members` and `describe_outcome` returned, ``seconds``, ``parts`` and
-        ``resume``, the command to go on with.
+        The outputs of `describe_clients` and `describe_outcome`, ``seconds``, ``parts``,
+        ``interrupted`` and ``resume``, the command that resumes the training.
     console : Console
-        Where to.
+        The console.
     """
-    if facts["plan"] is not None:
-        console.print(_plan_table(facts["plan"], facts["settings"]), soft_wrap=False)
-    console.print(_traffic_table(facts), soft_wrap=False)
-    for line in _lines(facts):
-        console.print(line, **_PLAIN)
-
-
-def _plan_table(plan: Mapping[str, Any], settings: Mapping[str, Any]) -> Table:
-    W, names = np.array(plan["W"]), plan["names"]
-    pairwise = settings["coupling"] == "hot-pairwise"
-    columns = names if pairwise else [f"group {k}" for k in range(W.shape[1])]
-    return matrix_table(W * len(W), names, columns, title="Plan W, rows adding up to 1")
-
-
-def _traffic_table(facts: Mapping[str, Any]) -> Table:
-    table = Table("organization", title="What crossed the wire, in bytes", title_justify="left")
-    table.title_style = "bold"
-    for heading in ("largest message to it", "largest from it", "all messages"):
-        table.add_column(heading, justify="right")
-    for name, sizes in facts["bytes"].items():
-        cells = (f"{sizes[key]:,}" for key in ("to", "from", "total"))
-        table.add_row(escape(name), *cells)
-    return table
-
-
-def _lines(facts: Mapping[str, Any]) -> list[str]:
-    n, of = facts["rounds"], facts["settings"]["rounds"]
-    steps = facts["settings"]["local_steps"]
-    lines = [f"{n} of {of} rounds, {steps} steps at home in each, {facts['seconds']:.0f} s."]
-    if facts["plan"] is not None:
-        groups = "; ".join(", ".join(group) for group in facts["plan"]["groups"])
+    plan, settings = facts["plan"], facts["settings"]
+    if plan is not None:
+        W, names = np.array(plan["W"]), plan["names"]
+        pairwise = settings["coupling"] == "hot-pairwise"
+        columns = names if pairwise else [f"group {k}" for k in range(W.shape[1])]
+        table = matrix_table(W * len(W), names, columns, title="Plan W, rows adding up to 1")
+        console.print(table, soft_wrap=False)
+    headings = ("largest message to it", "largest from it", "all messages")
+    rows = {
+        name: [f"{sizes[key]:,}" for key in ("to", "from", "total")]
+        for name, sizes in facts["bytes"].items()
+    }
+    console.print(_client_table("Traffic, in bytes", headings, rows), soft_wrap=False)
+    lines = [
+        f"{facts['rounds']} of {settings['rounds']} rounds, {settings['local_steps']} local steps "
+        f"in each, {facts['seconds']:.0f} s."
+    ]
+    if plan is not None:
+        groups = "; ".join(", ".join(group) for group in plan["groups"])
         lines.append(f"Groups of views by the plan: {groups}.")
     lines += [
-        f"{name}: its projections are ({told['epsilon']:.3g}, {told['delta']:g})-differentially "
-        "private."
-        for name, told in facts["privacy"].items()
+        f"{name}: its projections are ({p['epsilon']:.3g}, {p['delta']:g})-differentially private."
+        for name, p in facts["privacy"].items()
     ]
     lines += _dropped_lines(facts["dropped"])
     if facts["interrupted"]:
-        return [*lines, f"Stopped by Ctrl-C, after a whole round. Go on: {facts['resume']}"]
-    lines += [f"Part saved to {path}" for path in facts["parts"].values()]
-    if facts["parts"]:
-        parts = " ".join(shlex.quote(path) for path in facts["parts"].values())
-        lines.append(f"Next: hotview federated join {parts} -o joint.hotview")
-    return lines
+        lines.append(f"Stopped by Ctrl-C, after a complete round. Go on: {facts['resume']}")
+    else:
+        lines += [f"Part saved to {path}" for path in facts["parts"].values()]
+        if facts["parts"]:
+            parts = shlex.join(facts["parts"].values())
+            lines.append(f"Next: hotview federated join {parts} -o joint.hotview")
+    for line in lines:
+        console.print(line, **_PLAIN)
 
 
 def _dropped_lines(dropped: list[dict[str, Any]]) -> list[str]:
     if not dropped:
-        return ["Nobody was left out of a round."]
+        return ["No organization was left out of a round."]
     rounds: dict[tuple[str, str], list[str]] = {}
-    for one in dropped:
-        rounds.setdefault((one["name"], one["reason"]), []).append(str(one["round"]))
+    for drop in dropped:
+        rounds.setdefault((drop["name"], drop["reason"]), []).append(str(drop["round"]))
     return [
-        f"{name} was left out of round {', '.join(which)}: {reason}"
-        for (name, reason), which in rounds.items()
+        f"{name} was left out of round {', '.join(numbers)}: {reason}"
+        for (name, reason), numbers in rounds.items()
     ]

@@ -97,7 +97,8 @@ def input_warnings(
     if coupling.needs_alignment and n_missing > 0:
         yield (
             f"{n_missing} linked rows lack a view; coupling={coupling.label!r} compares "
-            "individuals and trains on the others only. Use coupling='hot-reference' to learn from all rows."
+            "individuals and trains on the others only. Use coupling='hot-reference' to learn "
+            "from all rows."
         )
     constant = {name: scan.constant for name, scan in scans.items() if len(scan.constant) > 0}
     if constant and inputs.parameters["standardize"]:

@@ -1,30 +1,29 @@
-"""Views that may not leave the organizations that own them.
+"""Federated training: the views stay with the organizations that own them.
 
-Each organization trains its own encoder at home. What crosses the wire are directions, references,
-quantiles of projections, scores of linked individuals, gradients of these, and plans; never a row.
+Each organization runs a `Client`, which trains the encoder of its own view. A `Server` couples the
+encoders. Messages hold quantiles of projections, scores of linked rows, gradients of these,
+reference clouds and plans, but no rows.
 """
 
-from hotview.federated.channel import Carrier, Failure, InProcess
-from hotview.federated.client_data import Holdings, hold
-from hotview.federated.coordinator import Coordinator
-from hotview.federated.joint import Joint
-from hotview.federated.messages import Message
-from hotview.federated.organization import Organization
-from hotview.federated.partial_models import join_parts
+from hotview.federated.client import Client
+from hotview.federated.client_data import ClientData
+from hotview.federated.messages import Channel, Failure, InProcessChannel, Message
+from hotview.federated.partial_models import join_partial_models
 from hotview.federated.privacy import Privacy
+from hotview.federated.server import Server
+from hotview.federated.server_state import FederatedResult
 from hotview.federated.settings import Settings
 
 __all__ = [
-    "Carrier",
-    "Coordinator",
+    "Channel",
+    "Client",
+    "ClientData",
     "Failure",
-    "Holdings",
-    "InProcess",
-    "Joint",
+    "FederatedResult",
+    "InProcessChannel",
     "Message",
-    "Organization",
     "Privacy",
+    "Server",
     "Settings",
-    "hold",
-    "join_parts",
+    "join_partial_models",
 ]

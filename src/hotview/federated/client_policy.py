@@ -1,202 +1,178 @@
-"""What an organization goes by: messages that it does not answer, whoever sends them."""
+"""Policy of a client: the requests that it refuses, whoever sends them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
-from hotview._types import IntArray
-from hotview.federated.client_data import Holdings
-from hotview.federated.learner import Learner
+from hotview.federated.client_data import ClientData
+from hotview.federated.client_state import ClientState
+from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.messages import Message
-from hotview.federated.response_validation import check_classes, check_codes
+from hotview.federated.response_validation import check_classes
 from hotview.federated.settings import Settings
-from hotview.federated.state import Standing
 
 __all__ = [
-    "check_beginning",
-    "check_federation",
+    "check_consent",
     "check_finite",
-    "check_holder",
+    "check_label_holder",
     "check_round",
-    "check_same",
-    "check_shared",
-    "check_willing",
+    "check_session",
+    "check_start",
+    "check_unchanged",
 ]
 
 
-def check_willing(own: Holdings, shares: Collection[str], settings: Settings) -> None:
-    """Refuse to send what nobody here agreed to, or has: settings are the coordinator's.
+def check_consent(data: ClientData, shares: Collection[str], settings: Settings) -> None:
+    """Refuse settings that send data which the client has not consented to send, or lacks.
 
     Parameters
     ----------
-    own : Holdings
-        Of the organization.
+    data : ClientData
+        Data of the client.
     shares : collection of {"features", "labels"}
-        What it is willing to send.
+        Data of linked rows that it consents to send.
     settings : Settings
-        Of the federation.
+        Settings of the training, which are the server's.
     """
-    is_holder = settings.label_holder == own.name
-    if is_holder and not own.classes:
+    is_holder = settings.label_holder == data.name
+    if is_holder and not data.classes:
         raise ValueError(
-            f"Expected {own.name!r} to hold the labels, but none of its rows has one. Say which "
-            "column holds them: label_column."
+            f"Expected {data.name!r} to hold the labels, but none of its rows has one. Name the "
+            "column of labels: label_column."
         )
-    asked = {"features"} if settings.share_features else set()
-    if settings.propagate_labels and is_holder:
-        asked |= {"labels"}
-    if refused := sorted(asked - set(shares)):
+    requested = {"features"} if settings.share_features else set()
+    if settings.share_labels and is_holder:
+        requested |= {"labels"}
+    if refused := sorted(requested - set(shares)):
         raise ValueError(
-            f"{own.name!r} is asked to send {refused[0]} of linked people, and has not agreed to. "
+            f"{data.name!r} is asked to send {refused[0]} of linked rows, and has not consented. "
             f"Write share = {refused} into its configuration, or set share_{refused[0]} to false"
         )
 
 
-def check_beginning(own: Holdings, message: Message) -> tuple[list[Any], list[str]]:
-    """Refuse classes and names that cannot be: they end up in the part of the model.
+def check_start(data: ClientData, message: Message) -> tuple[list[Any], list[str]]:
+    """Refuse invalid classes and names, which are saved with the partial model.
 
     Parameters
     ----------
-    own : Holdings
-        Of the organization.
+    data : ClientData
+        Data of the client.
     message : Message
-        With which a training begins.
+        The request that starts a training.
 
     Returns
     -------
     classes : list
-        Of the labels.
+        Classes of the labels.
     names : list of str
-        All organizations.
+        Names of all clients.
     """
-    names = message.facts.get("names")
+    names = message.metadata.get("names")
     if (
         not isinstance(names, list)
         or not all(isinstance(name, str) for name in names)
         or len(set(names)) < len(names)
-        or own.name not in names
+        or data.name not in names
     ):
         raise ValueError(
-            f"Expected different names of organizations, {own.name!r} among them, but something "
+            f"Expected distinct names of organizations, {data.name!r} among them, but something "
             "else came"
         )
-    return check_classes(message.facts.get("classes")), names
+    return check_classes(message.metadata.get("classes")), names
 
 
-def check_shared(own: Holdings, message: Message, n_classes: int) -> IntArray:
-    """Refuse shared labels that cannot be.
-
-    Parameters
-    ----------
-    own : Holdings
-        Of the organization.
-    message : Message
-        Which holds them, and may hold more.
-    n_classes : int
-        Classes.
-
-    Returns
-    -------
-    ndarray of int64
-        Classes of linked individuals, −1 where unknown.
-    """
-    codes: IntArray = message.arrays["codes"]
-    check_codes(Message(message.kind, {}, {"codes": codes}), len(own.linked), n_classes)
-    return codes
-
-
-def check_same(own: Holdings, budget: list[float] | None, standing: Standing) -> None:
-    """Refuse to go on with another table, or with noise that was never chosen.
+def check_unchanged(data: ClientData, budget: list[float] | None, state: ClientState) -> None:
+    """Refuse to continue a training with another privacy budget or another table.
 
     Parameters
     ----------
-    own : Holdings
-        Of the organization.
+    data : ClientData
+        Data of the client.
     budget : list of float, or None
-        ε and δ, if it asks for any.
-    standing : Standing
-        Where it stood.
+        ε and δ of the client; None without privacy.
+    state : ClientState
+        State of the training.
     """
-    if standing.budget != budget:
+    if state.budget != budget:
         then, now = (
             "without privacy" if x is None else "with epsilon = {} and delta = {}".format(*x)
-            for x in (standing.budget, budget)
+            for x in (state.budget, budget)
         )
         raise ValueError(
-            f"Expected {own.name!r} to go on as it began, {then}, but now it is {now}. Set it "
+            f"Expected {data.name!r} to continue as it began, {then}, but now it is {now}. Set it "
             "back, or begin the training anew."
         )
-    if standing.table != own.fingerprint:
+    if state.table_fingerprint != data.fingerprint:
         raise ValueError(
-            f"Expected the table of {own.name!r} to stay as it was when the training began, but "
+            f"Expected the table of {data.name!r} to stay as it was when the training began, but "
             "it has changed. Put it back, or begin the training anew."
         )
 
 
-def check_federation(own: Holdings, message: Message, standing: Standing) -> None:
-    """Refuse a message of another training.
+def check_session(data: ClientData, message: Message, state: ClientState) -> None:
+    """Refuse a request of another training.
 
     Parameters
     ----------
-    own : Holdings
-        Of the organization.
+    data : ClientData
+        Data of the client.
     message : Message
-        From the coordinator.
-    standing : Standing
-        Where the organization stands.
+        The request.
+    state : ClientState
+        State of the training.
     """
-    if message.facts.get("federation") != standing.federation:
-        raise ValueError(f"it is of another training than {own.name!r} began; begin anew")
+    if message.metadata.get("session") != state.session_id:
+        raise ValueError(f"it is of another training than {data.name!r} began; begin anew")
 
 
-def check_round(own: Holdings, round: int, standing: Standing) -> None:
-    """Refuse rounds that are over, or that nobody agreed on: there is no noise for them.
+def check_round(data: ClientData, round: int, state: ClientState) -> None:
+    """Refuse rounds that are over, or past the number that the noise is calibrated for.
 
     Parameters
     ----------
-    own : Holdings
-        Of the organization.
+    data : ClientData
+        Data of the client.
     round : int
-        Which round is asked for.
-    standing : Standing
-        Where the organization stands.
+        The requested round.
+    state : ClientState
+        State of the training.
     """
-    last, n = standing.report.round, Settings.from_json(standing.settings).rounds
+    last, n = state.update.round, Settings.from_json(state.settings).rounds
     if round <= last:
-        raise ValueError(f"round {round} is over: {own.name!r} has answered round {last}")
-    if round > n + 1:  # the one after the last tells what was learned in it
-        spent = "" if standing.budget is None else "the privacy budget is spent: "
+        raise ValueError(f"round {round} is over: {data.name!r} has answered round {last}")
+    if round > n + 1:  # the round after the last trains once more, and sends no quantiles
+        spent = "" if state.budget is None else "the privacy budget is spent: "
         raise ValueError(
-            f"{spent}round {round} is past the end that {own.name!r} agreed on, {n} rounds. Begin "
-            "a training of more rounds"
+            f"{spent}round {round} is past the end of the training of {data.name!r}, {n} rounds. "
+            "Begin a training of more rounds"
         )
 
 
-def check_holder(own: Holdings, settings: Settings) -> None:
-    """What labels say is told by the one organization that was chosen for it.
+def check_label_holder(data: ClientData, settings: Settings) -> None:
+    """Refuse requests for labels at a client that is not the label holder.
 
     Parameters
     ----------
-    own : Holdings
-        Of the organization.
+    data : ClientData
+        Data of the client.
     settings : Settings
-        Of the federation.
+        Settings of the training.
     """
-    if settings.label_holder != own.name:
+    if settings.label_holder != data.name:
         raise ValueError(
-            f"{own.name!r} is asked for what labels say, but label_holder is "
+            f"{data.name!r} received a request for the label holder, which is "
             f"{settings.label_holder!r}"
         )
 
 
-def check_finite(learner: Learner) -> None:
-    """Refuse steps after which nothing could be learned any more.
+def check_finite(trainer: LocalTrainer) -> None:
+    """Refuse a server update that makes the weights of the network infinite or NaN.
 
     Parameters
     ----------
-    learner : Learner
-        After them; where it was before is in its file.
+    trainer : LocalTrainer
+        The trainer after its local steps.
     """
-    if not all(bool(p.isfinite().all()) for p in learner.network.parameters()):
-        raise ValueError("what it tells leads to weights that are not finite")
+    if not all(bool(p.isfinite().all()) for p in trainer.network.parameters()):
+        raise ValueError("its gradients lead to weights that are not finite")

@@ -1,65 +1,74 @@
-"""The file in which an organization says what it has, and how it takes part."""
+"""Configuration files: the TOML file of a client, and the run config of a Flower app."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from hotview.federated.client_data import hold
-from hotview.federated.organization import Organization
+from hotview._validation import check_positive
+from hotview.federated.client import Client
+from hotview.federated.client_data import ClientData
 from hotview.federated.privacy import Privacy
+from hotview.federated.settings import Settings
 from hotview.ingest.dataset import DatasetFiles, read_dataset
 
-__all__ = ["Configuration", "open_organization", "read_configuration", "read_linked"]
+__all__ = [
+    "ClientConfig",
+    "RunConfig",
+    "format_run_config",
+    "open_client",
+    "read_client_config",
+    "read_run_config",
+]
 
-_KEYS: dict[str, type] = {
-    "name": str,
-    "file": str,
-    "folder": str,
-    "id_column": str,
-    "linked": str,
-    "label_column": str,
-    "drop": list,
-    "categorical": list,
-    "impute": str,
-    "device": str,
-    "share": list,
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(("name", "file", "folder", "id_column", "linked", "label_column"), str),
+    **dict.fromkeys(("drop", "categorical", "share"), list),
+    **dict.fromkeys(("impute", "device"), str),
     "privacy": dict,
 }
-_NEEDED = ("name", "file", "folder")
+_REQUIRED = ("name", "file", "folder")
+
+ConfigValue = bool | int | float | str
+_SERVER_DEFAULTS: dict[str, ConfigValue] = {
+    "folder": "coordinator",
+    "timeout": 600.0,
+    "patience": 600.0,
+}
 
 
 @dataclass(frozen=True)
-class Configuration:
-    """What the file says.
+class ClientConfig:
+    """Configuration of a client.
 
     Parameters
     ----------
     name : str
-        Of the organization, which is that of its view.
+        Name of the organization, which is also the name of its view.
     file : Path
         Its table.
     folder : Path
-        Where its state and its part of the model are kept.
+        Folder of its state and its partial model.
     id_column : str or None, default=None
-        Column of ids.
+        Column that identifies a row.
     linked : Path or None, default=None
-        The ids that all organizations agreed on, one a line, in the same order everywhere.
+        Text file of the ids that all organizations have in common, one per line, in the same
+        order everywhere.
     label_column : str or None, default=None
-        Column of labels, if it has any.
+        Column of labels.
     drop, categorical : tuple of str, default=()
-        Columns to leave out, and columns of numbers that are categories.
+        ColumnScaler to leave out, and numeric columns that are categories.
     impute : {None, "mean"}, default=None
-        What to do with missing cells.
+        Imputation of missing cells.
     device : str, default="auto"
-        Where to compute.
+        Device of the training.
     privacy : Privacy or None, default=None
-        How projections are made private.
+        Differential privacy of the projections.
     share : tuple of {"features", "labels"}, default=()
-        What it is willing to send of linked people.
+        Data of linked rows that the client consents to send.
     """
 
     name: str
@@ -76,8 +85,8 @@ class Configuration:
     share: tuple[str, ...] = ()
 
 
-def read_configuration(path: str | Path) -> Configuration:
-    r"""Read the file of an organization; paths in it are relative to it.
+def read_client_config(path: str | Path) -> ClientConfig:
+    r"""Read the configuration of a client; paths in it are relative to the file.
 
     Parameters
     ----------
@@ -86,125 +95,226 @@ def read_configuration(path: str | Path) -> Configuration:
 
     Returns
     -------
-    Configuration
-        What it says.
+    ClientConfig
+        The validated configuration.
 
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from hotview.federated.configuration import read_configuration
+    >>> from hotview.federated.configuration import read_client_config
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "clinical.toml"
     ...     _ = path.write_text('name = "clinical"\nfile = "c.csv"\nfolder = "out"')
-    ...     read_configuration(path).file.name
+    ...     read_client_config(path).file.name
     'c.csv'
     """
     path = Path(path)
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"Expected {path} to be TOML, but {error}.") from error
-    _check(path, told)
-    here = path.parent
-    privacy = told.get("privacy")
-    linked = told.get("linked")
-    return Configuration(
-        told["name"],
-        here / told["file"],
-        here / told["folder"],
-        told.get("id_column"),
-        None if linked is None else here / linked,
-        told.get("label_column"),
-        tuple(told.get("drop", ())),
-        tuple(told.get("categorical", ())),
-        told.get("impute"),
-        told.get("device", "auto"),
-        None if privacy is None else _privacy(path, privacy),
-        tuple(told.get("share", ())),
-    )
+    _check_config(path, values)
+    for key, value in values.items():
+        if isinstance(value, list):
+            values[key] = tuple(value)
+        elif key in ("file", "folder", "linked"):
+            values[key] = path.parent / value
+    if "privacy" in values:
+        try:
+            values["privacy"] = Privacy(**values["privacy"])
+        except TypeError as error:
+            raise ValueError(
+                f"Expected epsilon, delta, clip and seed under [privacy] in {path}, but {error}."
+            ) from error
+    return ClientConfig(**values)
 
 
-def _check(path: Path, told: Mapping[str, Any]) -> None:
-    if unknown := sorted(set(told) - set(_KEYS)):
+def _check_config(path: Path, values: Mapping[str, Any]) -> None:
+    if unknown := sorted(set(values) - set(_TYPES)):
         raise ValueError(
-            f"Expected the keys {sorted(_KEYS)} in {path}, but there is {unknown[0]!r}. Mend it."
+            f"Expected the keys {sorted(_TYPES)} in {path}, but there is {unknown[0]!r}. Correct "
+            "it."
         )
-    if missing := [key for key in _NEEDED if key not in told]:
-        raise ValueError(f"Expected {path} to say {missing[0]!r}, but it does not. Add it.")
-    for key, value in told.items():
-        if not isinstance(value, kind := _KEYS[key]):
+    if missing := [key for key in _REQUIRED if key not in values]:
+        raise ValueError(f"Expected {path} to have {missing[0]!r}, but it does not. Add it.")
+    for key, value in values.items():
+        if not isinstance(value, kind := _TYPES[key]):
             raise ValueError(f"Expected {key} in {path} to be a {kind.__name__}, not {value!r}.")
     for key in ("drop", "categorical"):
-        if strange := [name for name in told.get(key, ()) if not isinstance(name, str)]:
+        if wrong := [name for name in values.get(key, ()) if not isinstance(name, str)]:
             raise ValueError(
-                f"Expected {key} in {path} to list names of columns, but there is {strange[0]!r}."
+                f"Expected {key} in {path} to list names of columns, but there is {wrong[0]!r}."
             )
-    if "linked" in told and "id_column" not in told:
-        raise ValueError(f"Expected {path} to say which column holds ids: id_column.")
+    if "linked" in values and "id_column" not in values:
+        raise ValueError(f"Expected {path} to name the column of ids: id_column.")
 
 
-def _privacy(path: Path, told: Mapping[str, Any]) -> Privacy:
-    try:
-        return Privacy(**told)
-    except TypeError as error:
-        raise ValueError(
-            f"Expected epsilon, delta, clip and seed under [privacy] in {path}, but {error}."
-        ) from error
-
-
-def read_linked(path: Path) -> list[str]:
-    """The ids that organizations agreed on.
-
-    Parameters
-    ----------
-    path : Path
-        A text file with an id a line.
-
-    Returns
-    -------
-    list of str
-        In the order of the file.
-    """
-    lines = path.read_text(encoding="utf-8-sig").splitlines()  # some editors write a mark first
-    return [line.strip() for line in lines if line.strip()]
-
-
-def open_organization(path: str | Path, shares: Collection[str] = ()) -> Organization:
-    """Read an organization's table, and let it answer.
+def open_client(path: str | Path, shares: Collection[str] = ()) -> Client:
+    """Read the configuration and the table of a client.
 
     Parameters
     ----------
     path : str or Path
-        As of `read_configuration`.
+        As in `read_client_config`.
     shares : collection of {"features", "labels"}, default=()
-        What it is willing to send beside what its configuration says.
+        Data of linked rows that the client consents to send, in addition to its configuration.
 
     Returns
     -------
-    Organization
-        Which may have begun before.
+    Client
+        The client; its folder may hold the state of a training.
     """
-    c = read_configuration(path)
+    config = read_client_config(path)
     dataset = read_dataset(
         DatasetFiles(
-            [f"{c.name}={c.file}"],
-            label_column=c.label_column,
-            id_column=c.id_column,
-            drop=c.drop,
-            categorical=c.categorical,
+            [f"{config.name}={config.file}"],
+            label_column=config.label_column,
+            id_column=config.id_column,
+            drop=config.drop,
+            categorical=config.categorical,
         )
     )
-    labels = dataset.unaligned_target.get(c.name)
-    holdings = hold(
-        c.name,
-        dataset.rows[c.name],
-        ids=None if c.id_column is None else dataset.unaligned_ids[c.name].tolist(),
-        linked_ids=() if c.linked is None else read_linked(c.linked),
+    linked: list[str] = []
+    if config.linked is not None:
+        lines = config.linked.read_text(encoding="utf-8-sig").splitlines()  # editors write a BOM
+        linked = [line.strip() for line in lines if line.strip()]
+    labels = dataset.unaligned_target.get(config.name)
+    data = ClientData.from_table(
+        config.name,
+        dataset.rows[config.name],
+        ids=None if config.id_column is None else dataset.unaligned_ids[config.name].tolist(),
+        linked_ids=linked,
         labels=None if labels is None else labels.tolist(),
-        impute=c.impute,
-        recipe=dataset.preprocessing.to_json(),
+        impute=config.impute,
+        preprocessing=dataset.preprocessing.to_json(),
     )
-    return Organization(
-        holdings, c.folder, privacy=c.privacy, device=c.device, shares={*c.share, *shares}
+    return Client(
+        data,
+        config.folder,
+        privacy=config.privacy,
+        device=config.device,
+        shares={*config.share, *shares},
     )
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Configuration of a ServerApp.
+
+    Parameters
+    ----------
+    organizations : list of str
+        Names of the clients.
+    settings : Settings
+        Settings of the training.
+    folder : Path
+        Folder of the checkpoint and the result.
+    timeout : float
+        Maximum response time of a client, in seconds.
+    patience : float
+        Maximum time to wait for connections, in seconds.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hotview.federated.configuration import RunConfig
+    >>> from hotview.federated.settings import Settings
+    >>> RunConfig(["clinical", "genetic"], Settings(), Path("out"), 600.0, 60.0).timeout
+    600.0
+    """
+
+    organizations: list[str]
+    settings: Settings
+    folder: Path
+    timeout: float
+    patience: float
+
+
+def format_run_config(names: Sequence[str], settings: Settings) -> dict[str, ConfigValue]:
+    """Return a run config with default folder and times, as ``[tool.flwr.app.config]`` holds it.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the clients.
+    settings : Settings
+        Settings of the training.
+
+    Returns
+    -------
+    dict of str to (bool, int, float or str)
+        Values by hyphenated name; lists are joined by commas, and None is an empty string.
+
+    Examples
+    --------
+    >>> from hotview.federated.configuration import format_run_config
+    >>> from hotview.federated.settings import Settings
+    >>> config = format_run_config(["clinical", "genetic"], Settings(hidden=(64, 32)))
+    >>> config["organizations"], config["local-steps"], config["hidden"], config["label-holder"]
+    ('clinical,genetic', 20, '64,32', '')
+    """
+    config: dict[str, ConfigValue] = {"organizations": ",".join(names), **_SERVER_DEFAULTS}
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, tuple):
+            value = ",".join(map(str, value))
+        config[field.name.replace("_", "-")] = "" if value is None else value
+    return config
+
+
+def read_run_config(config: Mapping[str, Any]) -> RunConfig:
+    """Validate a run config.
+
+    Parameters
+    ----------
+    config : dict of str to (bool, int, float or str)
+        The output of `format_run_config`; missing values have their defaults.
+
+    Returns
+    -------
+    RunConfig
+        The validated configuration.
+
+    Examples
+    --------
+    >>> from hotview.federated.configuration import read_run_config
+    >>> config = read_run_config({"organizations": "clinical,genetic", "rounds": 3})
+    >>> config.organizations, config.settings.rounds, config.settings.hidden
+    (['clinical', 'genetic'], 3, (128,))
+    """
+    values: dict[str, Any] = {**_SERVER_DEFAULTS, **config}
+    names = _split(values.pop("organizations", ""))
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ValueError(
+            "Expected organizations to name two or more, each once, such as 'clinical,genetic', "
+            f"but it is {config.get('organizations', '')!r}."
+        )
+    return RunConfig(
+        names,
+        folder=Path(str(values.pop("folder"))),
+        timeout=check_positive("timeout", values.pop("timeout")),
+        patience=check_positive("patience", values.pop("patience")),
+        settings=Settings.from_json(
+            {(name := key.replace("-", "_")): _parse(name, value) for key, value in values.items()}
+        ),
+    )
+
+
+def _parse(name: str, value: Any) -> Any:
+    """Return the value of a setting from its value in a run config."""
+    default = getattr(Settings(), name, value)
+    if default is None and value == "":
+        return None
+    if isinstance(default, tuple):
+        try:
+            return tuple(int(width) for width in _split(value))
+        except ValueError:
+            raise ValueError(
+                f"Expected whole numbers with commas, such as '128,64', but {value!r} came."
+            ) from None
+    return value
+
+
+def _split(text: Any) -> list[str]:
+    return [word.strip() for word in str(text).split(",") if word.strip()]

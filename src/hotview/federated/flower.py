@@ -1,4 +1,4 @@
-"""The two sides of a federation as Flower runs them: a ClientApp and a ServerApp."""
+"""Flower's ClientApp and ServerApp of a federation."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from hotview.federated.channel import Answering
-from hotview.federated.codec import pack, tell_name, unpack
-from hotview.federated.configuration import open_organization, read_configuration
-from hotview.federated.coordinator import Coordinator
-from hotview.federated.flower_channel import GridCarrier
-from hotview.federated.outcome import write_outcome
-from hotview.federated.run_config import read_run_config
+from hotview.federated.configuration import open_client, read_client_config, read_run_config
+from hotview.federated.flower_channel import FlowerChannel, pack, pack_name, unpack
+from hotview.federated.messages import MessageHandler
+from hotview.federated.server import Server
+from hotview.federated.server_state import write_outcome
 
-from flwr.app import Context  # isort: skip; after ours, which tell it to be quiet
-from flwr.app import Message as Parcel  # isort: skip
+from flwr.app import Context  # isort: skip; flower_channel turns its telemetry off first
+from flwr.app import Message as FlowerMessage  # isort: skip
 from flwr.clientapp import ClientApp  # isort: skip
 from flwr.serverapp import Grid, ServerApp  # isort: skip
 
@@ -28,17 +26,17 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-def make_client_app(open_member: Callable[[Path], Answering] | None = None) -> ClientApp:
-    """The side of an organization.
+def make_client_app(open_handler: Callable[[Path], MessageHandler] | None = None) -> ClientApp:
+    """Return the ClientApp of an organization.
 
-    Its SuperNode says where its configuration is: ``--node-config
-    'config="organizations/clinical.toml"'``. Every message begins a process, which finds what
-    earlier ones left in the organization's folder.
+    The node configuration of its SuperNode has the path of the client's configuration:
+    ``--node-config 'config="organizations/clinical.toml"'``. Flower starts a process for every
+    message; the client's state between messages is in its folder.
 
     Parameters
     ----------
-    open_member : callable or None, default=None
-        Gives who answers, from the path of a configuration; None opens an `Organization`.
+    open_handler : callable or None, default=None
+        Returns the message handler for the path of a configuration; None opens a `Client`.
 
     Returns
     -------
@@ -50,33 +48,34 @@ def make_client_app(open_member: Callable[[Path], Answering] | None = None) -> C
     >>> from hotview.federated.flower import make_client_app
     >>> app = make_client_app()
     """
-    opened = open_member or open_organization
+    open_handler = open_handler or open_client
     app = ClientApp()
 
-    @app.query("who")
-    def who(message: Parcel, context: Context) -> Parcel:
-        path = _path(context)
-        return Parcel(tell_name(_at_home(lambda: read_configuration(path).name)), reply_to=message)
+    @app.query("name")
+    def query_name(message: FlowerMessage, context: Context) -> FlowerMessage:
+        path = _config_path(context)
+        name = _hide_error_text(lambda: read_client_config(path).name)
+        return FlowerMessage(pack_name(name), reply_to=message)
 
     @app.train()
-    def train(message: Parcel, context: Context) -> Parcel:
-        path = _path(context)
-        own = _at_home(lambda: read_configuration(path).name)
-        name, asked = unpack(message.content)
-        if name != own:
-            raise ValueError(f"it is configured as {own!r}, but its key is that of {name!r}")
-        answer = _at_home(lambda: opened(path).answer(asked))
-        return Parcel(pack(answer, name), reply_to=message)
+    def train(message: FlowerMessage, context: Context) -> FlowerMessage:
+        path = _config_path(context)
+        own_name = _hide_error_text(lambda: read_client_config(path).name)
+        name, request = unpack(message.content)
+        if name != own_name:
+            raise ValueError(f"it is configured as {own_name!r}, but its key is that of {name!r}")
+        response = _hide_error_text(lambda: open_handler(path).handle(request))
+        return FlowerMessage(pack(response, name), reply_to=message)
 
     return app
 
 
 def make_server_app() -> ServerApp:
-    """The side of whoever brings the organizations together.
+    """Return the ServerApp of the coordinator.
 
-    It reads what ``[tool.flwr.app.config]`` and ``flwr run --run-config`` say, waits for the
-    organizations and couples them. What it knows in the end is in ``outcome.json`` in its folder.
-    Where an earlier run ended before its time, it goes on from the checkpoint in there.
+    It reads ``[tool.flwr.app.config]`` and ``flwr run --run-config``, waits for the clients and
+    trains. The result is written to ``outcome.json`` in its folder. An earlier run that did not
+    finish is resumed from the checkpoint in this folder.
 
     Returns
     -------
@@ -92,25 +91,25 @@ def make_server_app() -> ServerApp:
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        _show_log()
+        _print_log()
         config = read_run_config(context.run_config)
         config.folder.mkdir(parents=True, exist_ok=True)
-        carrier = GridCarrier(grid, config.organizations)
+        channel = FlowerChannel(grid, config.organizations)
         _log.info("waits for %s", ", ".join(config.organizations))
         checkpoint = config.folder / "checkpoint.federated"
-        # All are there when a training begins; later it goes on with fewer.
-        least = config.settings.least if checkpoint.exists() else None
-        carrier.gather(config.patience, at_least=least)
-        joint = Coordinator(
-            carrier, config.settings, checkpoint=checkpoint, timeout=config.timeout
+        # The first round needs all clients; a resumed training does not.
+        at_least = config.settings.min_clients if checkpoint.exists() else None
+        channel.wait_for_clients(config.patience, at_least=at_least)
+        result = Server(
+            channel, config.settings, checkpoint=checkpoint, timeout=config.timeout
         ).run()
-        write_outcome(config.folder / "outcome.json", joint)
+        write_outcome(config.folder / "outcome.json", result)
 
     return app
 
 
-def _show_log() -> None:
-    """Print what our modules log: Flower sends what is printed to whoever started the run."""
+def _print_log() -> None:
+    """Print log records to stdout, which Flower streams to the user who started the run."""
     logger = logging.getLogger("hotview.federated")
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
@@ -118,7 +117,7 @@ def _show_log() -> None:
     logger.setLevel(logging.INFO)
 
 
-def _path(context: Context) -> Path:
+def _config_path(context: Context) -> Path:
     path = context.node_config.get("config")
     if not isinstance(path, str):
         raise ValueError(
@@ -128,10 +127,10 @@ def _path(context: Context) -> Path:
     return Path(path)
 
 
-def _at_home(do: Callable[[], T]) -> T:
-    """Do what touches data; of an error only its kind leaves, because its text may quote data."""
+def _hide_error_text(function: Callable[[], T]) -> T:
+    """Call a function; replace an error by its type, because its text may quote data."""
     try:
-        return do()
+        return function()
     except Exception as error:
         traceback.print_exc()
         kind = type(error).__name__

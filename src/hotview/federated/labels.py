@@ -1,4 +1,4 @@
-"""What the label holder does: judge scores, and find out how much each view counts."""
+"""Computations of the label holder: loss gradients, fusion weights and the joint head."""
 
 from __future__ import annotations
 
@@ -15,32 +15,40 @@ from hotview._types import Array, IntArray
 from hotview.federated.settings import Settings
 from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold, fit_pool
 
-__all__ = ["Asked", "JointHead", "Judgment", "asked_in", "fuse", "judge", "split_linked"]
+__all__ = [
+    "JointHead",
+    "LabelLoss",
+    "LinkedQuery",
+    "fit_fusion",
+    "label_loss",
+    "linked_query",
+    "split_linked",
+]
 
 
 @dataclass(frozen=True)
-class Judgment:
-    """What labels say of scores.
+class LabelLoss:
+    """Classification loss of the views' scores.
 
     Parameters
     ----------
     loss : float
-        Added over views.
+        Sum over views.
     gradients : dict of str to Tensor
-        With respect to every view's scores.
+        Gradient with respect to the scores of every view.
     """
 
     loss: float
     gradients: dict[str, Tensor]
 
 
-def judge(scores: Mapping[str, Tensor], codes: IntArray, head_weight: float) -> Judgment:
-    """The cross-entropies of the views' scores, and their gradients.
+def label_loss(scores: Mapping[str, Tensor], codes: IntArray, head_weight: float) -> LabelLoss:
+    """Return the cross-entropy of every view's scores, and its gradient.
 
     Parameters
     ----------
     scores : dict of str to Tensor of shape (n, classes)
-        Of every view.
+        Scores by view.
     codes : ndarray of int64
         True classes, −1 where unknown.
     head_weight : float
@@ -48,46 +56,45 @@ def judge(scores: Mapping[str, Tensor], codes: IntArray, head_weight: float) -> 
 
     Returns
     -------
-    Judgment
-        Gradients are 0 in rows without a label.
+    LabelLoss
+        Loss and gradients, which are 0 in rows without a label.
 
     Examples
     --------
     >>> import numpy as np, torch
-    >>> from hotview.federated.labels import judge
-    >>> judge({"a": torch.zeros(1, 2)}, np.array([1]), 1.0).gradients["a"]
+    >>> from hotview.federated.labels import label_loss
+    >>> label_loss({"a": torch.zeros(1, 2)}, np.array([1]), 1.0).gradients["a"]
     tensor([[ 0.5000, -0.5000]])
     """
-    known = torch.from_numpy(np.flatnonzero(codes >= 0))
-    target = torch.from_numpy(codes)[known]
-    loss, gradients = 0.0, {}
-    for name, given in scores.items():
-        x = given.clone().requires_grad_()
-        if len(known) == 0:
-            gradients[name] = torch.zeros_like(given)
-            continue
-        one = head_weight * cross_entropy(x[known], target)
-        (gradients[name],) = torch.autograd.grad(one, x)
-        loss += float(one.detach())
-    return Judgment(loss, gradients)
+    labeled = torch.from_numpy(np.flatnonzero(codes >= 0))
+    if len(labeled) == 0:
+        return LabelLoss(0.0, {name: torch.zeros_like(x) for name, x in scores.items()})
+    target = torch.from_numpy(codes)[labeled]
+    total, gradients = 0.0, {}
+    for name, view_scores in scores.items():
+        x = view_scores.clone().requires_grad_()
+        loss = head_weight * cross_entropy(x[labeled], target)
+        (gradients[name],) = torch.autograd.grad(loss, x)
+        total += float(loss.detach())
+    return LabelLoss(total, gradients)
 
 
-def split_linked(n: int, share: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Linked individuals that teach first, and those that tell how much each view counts.
+def split_linked(n: int, fraction: float, seed: int) -> tuple[IntArray, IntArray]:
+    """Split linked rows into training rows and rows held out for fusion.
 
     Parameters
     ----------
     n : int
-        Linked individuals.
-    share : float
-        Of those who do not teach.
+        Number of linked rows.
+    fraction : float
+        Fraction that is held out.
     seed : int
-        Of the federation.
+        The shared seed.
 
     Returns
     -------
-    teaching, held : ndarray of int64
-        Numbers of individuals.
+    training, held_out : ndarray of int64
+        Indices of linked rows.
 
     Examples
     --------
@@ -96,151 +103,151 @@ def split_linked(n: int, share: float, seed: int) -> tuple[IntArray, IntArray]:
     [75, 25]
     """
     order = np.random.default_rng([seed, 1]).permutation(n)
-    n_held = round(share * n)
-    return np.sort(order[n_held:]), np.sort(order[:n_held])
+    n_held_out = round(fraction * n)
+    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Linked individuals about whom a round asks.
+class LinkedQuery:
+    """Linked rows queried in a round.
 
     Parameters
     ----------
     scores : ndarray of int64
-        Whose scores are judged, and teach.
-    held : ndarray of int64
-        Whose scores tell how much each view counts.
+        Rows whose scores are sent for the classification loss.
+    held_out : ndarray of int64
+        Rows whose scores are sent for the fusion weights.
     features : ndarray of int64
-        Whose features are sent, for a joint head.
+        Rows whose features are sent for a joint head.
     """
 
     scores: IntArray
-    held: IntArray
+    held_out: IntArray
     features: IntArray
 
 
-def asked_in(round: int, settings: Settings, n_linked: int) -> Asked:
-    """Whom a round asks about, which every side finds by itself.
+def linked_query(round: int, settings: Settings, n_linked: int) -> LinkedQuery:
+    """Linked rows queried in a round, derived from the shared seed.
 
-    In the first half of the rounds some are held out. Once it is known how much each view counts,
-    everybody teaches. The round after the last asks for what a joint head needs, and nothing else.
+    In the first half of the rounds some rows are held out. After the fusion weights are fitted on
+    them, all rows are trained on. The round after the last only queries features for a joint head.
 
     Parameters
     ----------
     round : int
-        Which round.
+        The round.
     settings : Settings
-        Of the federation.
+        Settings of the training.
     n_linked : int
-        Linked individuals.
+        Number of linked rows.
 
     Returns
     -------
-    Asked
-        Nobody at all without a label holder.
+    LinkedQuery
+        The rows; none without a label holder.
 
     Examples
     --------
     >>> from hotview.federated import Settings
-    >>> from hotview.federated.labels import asked_in
+    >>> from hotview.federated.labels import linked_query
     >>> settings = Settings(label_holder="clinical", rounds=4)
-    >>> [len(asked_in(round, settings, 100).scores) for round in (1, 2, 3, 4, 5)]
+    >>> [len(linked_query(round, settings, 100).scores) for round in (1, 2, 3, 4, 5)]
     [75, 75, 100, 100, 0]
     """
-    nobody, everybody = np.empty(0, dtype=np.int64), np.arange(n_linked)
+    none, everyone = np.empty(0, dtype=np.int64), np.arange(n_linked)
     if settings.label_holder is None:
-        return Asked(nobody, nobody, nobody)
-    seed, weighing = settings.random_state, round == settings.weighing_round
-    teaching, held = split_linked(n_linked, settings.fusion_share, seed)
-    if round > settings.weighing_round:
-        teaching = everybody
-    if round > settings.rounds or settings.propagate_labels:
-        teaching = nobody
-    if len(teaching) > settings.linked_batch:
-        order = np.random.default_rng([seed, 2, round]).permutation(teaching)
-        teaching = np.sort(order[: settings.linked_batch])
-    asks = settings.share_features and (weighing or round > settings.rounds)
-    return Asked(teaching, held if weighing else nobody, everybody if asks else nobody)
+        return LinkedQuery(none, none, none)
+    seed, is_fusion = settings.random_state, round == settings.fusion_round
+    training, held_out = split_linked(n_linked, settings.fusion_fraction, seed)
+    if round > settings.fusion_round:
+        training = everyone
+    if round > settings.rounds or settings.share_labels:
+        training = none
+    if len(training) > settings.linked_batch:
+        order = np.random.default_rng([seed, 2, round]).permutation(training)
+        training = np.sort(order[: settings.linked_batch])
+    with_features = settings.share_features and (is_fusion or round > settings.rounds)
+    return LinkedQuery(
+        training, held_out if is_fusion else none, everyone if with_features else none
+    )
 
 
 @dataclass(frozen=True)
 class JointHead:
-    """Scores from the features of all views, one view after the other.
+    """Linear classifier of the concatenated features of all views.
 
     Parameters
     ----------
     weight : ndarray of shape (classes, features)
-        Of the features.
+        Weights of the features.
     bias : ndarray of shape (classes,)
-        What is added.
+        Intercepts.
     """
 
     weight: Array
     bias: Array
 
 
-def fuse(
+def fit_fusion(
     names: Sequence[str],
     scores: Mapping[str, Tensor],
     codes: IntArray,
     features: Mapping[str, Tensor],
-    teaching: Sequence[int] | IntArray,
-    held: Sequence[int] | IntArray,
+    training: Sequence[int] | IntArray,
+    held_out: Sequence[int] | IntArray,
     n_classes: int,
     seed: int,
 ) -> tuple[LogOpinionPool, JointHead | None]:
-    """Weights of the views' judgments, from linked individuals who did not teach them.
+    """Fit the fusion weights of the views on linked rows that they were not trained on.
 
     Parameters
     ----------
     names : sequence of str
-        The views.
-    scores : dict of str to Tensor of shape (n_held, classes)
-        What every view says of those who were held out; empty where nobody was.
+        Names of the views.
+    scores : dict of str to Tensor of shape (n_held_out, classes)
+        Scores of held-out rows by view; empty without such rows.
     codes : ndarray of int64
-        Classes of all linked individuals, −1 where unknown.
+        Classes of all linked rows, −1 where unknown.
     features : dict of str to Tensor of shape (n_linked, encoder_dim)
-        Of all linked individuals; empty where features stay at home.
-    teaching, held : sequence of int
+        Features of all linked rows; empty where they are not shared.
+    training, held_out : sequence of int
         From `split_linked`.
     n_classes : int
-        Classes.
+        Number of classes.
     seed : int
-        Of the federation.
+        The shared seed.
 
     Returns
     -------
     LogOpinionPool
         The weights.
     JointHead or None
-        What features say jointly; None without.
+        The joint head; None without features, or where a class has no training row.
     """
-    head = _fit_head(features, codes, np.asarray(teaching), n_classes) if features else None
-    held = np.asarray(held, dtype=np.int64) if scores else np.empty(0, dtype=np.int64)
-    known = np.flatnonzero(codes[held] >= 0)
-    log_probs = [log_softmax(x.double(), 1).numpy()[known] for x in scores.values()]
-    joint = np.zeros((len(known), n_classes))
+    head = None
+    F = torch.cat(list(features.values()), 1).double().numpy() if features else np.empty((0, 0))
+    rows = np.asarray(training)
+    rows = rows[codes[rows] >= 0]
+    if features and len(np.unique(codes[rows])) == n_classes:
+        head = _fit_head(F[rows], codes[rows], n_classes)
+    held_out = np.asarray(held_out, dtype=np.int64) if scores else np.empty(0, dtype=np.int64)
+    labeled = np.flatnonzero(codes[held_out] >= 0)
+    if len(labeled) == 0:
+        return fit_pool([], len(names), np.random.default_rng(seed)), head
+    rows = held_out[labeled]
+    log_probs = [log_softmax(x.double(), 1).numpy()[labeled] for x in scores.values()]
+    joint = np.zeros((len(rows), n_classes))
     if head is not None:
-        F = torch.cat(list(features.values()), 1).double().numpy()[held[known]]
-        joint = log_softmax(torch.from_numpy(F @ head.weight.T + head.bias), 1).numpy()
-    present = np.ones((len(known), len(names) + 1), dtype=bool)
+        joint = log_softmax(torch.from_numpy(F[rows] @ head.weight.T + head.bias), 1).numpy()
+    present = np.ones((len(rows), len(names) + 1), dtype=bool)
     present[:, -1] = head is not None
-    target = codes[held[known]]
-    folds = (
-        [OutOfFold(np.stack([*log_probs, joint], axis=1), present, target)] if len(known) else []
-    )
-    return fit_pool(folds, len(names), np.random.default_rng(seed)), head
+    out_of_fold = OutOfFold(np.stack([*log_probs, joint], axis=1), present, codes[rows])
+    return fit_pool([out_of_fold], len(names), np.random.default_rng(seed)), head
 
 
-def _fit_head(
-    features: Mapping[str, Tensor], codes: IntArray, teaching: IntArray, n_classes: int
-) -> JointHead | None:
-    rows = teaching[codes[teaching] >= 0]
-    if len(np.unique(codes[rows])) < n_classes:
-        return None  # a head that never saw a class would vote against it
-    F = torch.cat(list(features.values()), 1).double().numpy()[rows]
-    model = LogisticRegression(max_iter=1000).fit(F, codes[rows])
+def _fit_head(F: Array, target: IntArray, n_classes: int) -> JointHead:
+    model = LogisticRegression(max_iter=1000).fit(F, target)
     weight, bias = model.coef_, model.intercept_
-    if n_classes == 2:  # of which scikit-learn tells one
+    if n_classes == 2:  # scikit-learn has one row of weights for two classes
         weight, bias = np.vstack([-weight, weight]) / 2, np.r_[-bias, bias] / 2
     return JointHead(weight, bias)

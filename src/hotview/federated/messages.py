@@ -1,4 +1,4 @@
-"""What crosses the wire: a few arrays and facts, as safetensors with JSON inside; no code."""
+"""Messages between server and clients, and the channel that carries them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from safetensors import SafetensorError
@@ -14,100 +14,219 @@ from safetensors.numpy import load, save
 
 from hotview._types import Array
 
-__all__ = ["KINDS", "Message"]
+__all__ = ["KINDS", "Channel", "Failure", "InProcessChannel", "Message", "MessageHandler"]
 
-#: greeting, beginning, a round, judgment of scores by labels, fusion of judgments, and the end
-KINDS = ("hello", "start", "round", "judge", "fuse", "finish")
+KINDS = ("hello", "start", "round", "label_loss", "fusion", "finish")
 _KEY, _VERSION = "hotview", 1
-_TYPES = ("float32", "int64")
-_MOST_HEADER, _MOST = 2**20, 2**28  # bytes
+_DTYPES = ("float32", "int64")
+_MAX_HEADER_BYTES, _MAX_BYTES = 2**20, 2**28
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message, or the answer to one.
+    """A request or a response; as bytes it is safetensors with JSON metadata, and holds no code.
 
     Attributes
     ----------
     kind : str
         One of `KINDS`.
-    facts : dict of str to object
-        What JSON can hold.
+    metadata : dict of str to object
+        Values that JSON can represent.
     arrays : dict of str to ndarray
-        float32 or int64.
+        Arrays of float32 or int64.
 
     Examples
     --------
     >>> import numpy as np
     >>> from hotview.federated.messages import Message
-    >>> sent = Message("round", {"round": 3}, {"quantiles": np.zeros((2, 4), np.float32)})
-    >>> came = Message.from_bytes(sent.to_bytes())
-    >>> came.facts, came.arrays["quantiles"].shape
+    >>> message = Message("round", {"round": 3}, {"quantiles": np.zeros((2, 4), np.float32)})
+    >>> received = Message.from_bytes(message.to_bytes())
+    >>> received.metadata, received.arrays["quantiles"].shape
     ({'round': 3}, (2, 4))
     """
 
     kind: str
-    facts: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The message as bytes, the same for the same message."""
-        own = {name: np.asarray(self.arrays[name], order="C") for name in sorted(self.arrays)}
-        wrong = {name: str(x.dtype) for name, x in own.items() if str(x.dtype) not in _TYPES}
+        """Serialize; equal messages give equal bytes."""
+        arrays = {name: np.asarray(self.arrays[name], order="C") for name in sorted(self.arrays)}
+        wrong = {name: str(x.dtype) for name, x in arrays.items() if str(x.dtype) not in _DTYPES}
         if wrong:
-            raise TypeError(f"Expected arrays of {_TYPES}, but there are {wrong}. Convert them.")
-        told = {"version": _VERSION, "kind": self.kind, "facts": self.facts}
-        text = json.dumps(told, sort_keys=True, allow_nan=False)
-        return bytes(save(own, {_KEY: text}))
+            raise TypeError(f"Expected arrays of {_DTYPES}, but there are {wrong}. Convert them.")
+        header = {"version": _VERSION, "kind": self.kind, "metadata": self.metadata}
+        text = json.dumps(header, sort_keys=True, allow_nan=False)
+        return bytes(save(arrays, {_KEY: text}))
 
     @staticmethod
     def from_bytes(data: bytes) -> Message:
-        """The message that bytes hold.
+        """Deserialize a message, whose arrays are writable.
 
         Parameters
         ----------
         data : bytes
-            From anywhere: nothing in them is run, and whatever is no message is refused.
+            Untrusted bytes; whatever is not a message raises a ValueError.
 
         Returns
         -------
         Message
-            With arrays that can be written to.
+            The message.
         """
         try:
-            text = _header(data)["__metadata__"][_KEY]
-            told = json.loads(text, parse_float=_finite, parse_constant=_finite)
+            text = _read_header(data)["__metadata__"][_KEY]
+            header = json.loads(text, parse_float=_finite, parse_constant=_finite)
             arrays = load(data)
-            version, kind, facts = told["version"], told["kind"], told["facts"]
+            version, kind, metadata = header["version"], header["kind"], header["metadata"]
         except (KeyError, RecursionError, SafetensorError, TypeError, ValueError) as error:
             raise ValueError(f"it is no message ({type(error).__name__})") from error
         if version != _VERSION:
             raise ValueError(
-                f"it speaks version {version!r} of the protocol, and this is version {_VERSION}; "
+                f"it has version {version!r} of the protocol, and this is version {_VERSION}; "
                 "all sides need the same release of hotview"
             )
-        if kind not in KINDS or not isinstance(facts, dict):
+        if kind not in KINDS or not isinstance(metadata, dict):
             raise ValueError(f"it is of no known kind ({str(kind)[:40]!r})")
-        wrong = {str(x.dtype) for x in arrays.values()} - set(_TYPES)
+        wrong = {str(x.dtype) for x in arrays.values()} - set(_DTYPES)
         if wrong:
             raise ValueError(f"it holds arrays of {sorted(wrong)}")
-        return Message(kind, facts, {name: x.copy() for name, x in arrays.items()})
+        return Message(kind, metadata, {name: x.copy() for name, x in arrays.items()})
 
 
 def _finite(text: str) -> float:
-    """A number, if it is one; what is not would go unseen through many a comparison."""
+    """Parse a number; NaN would pass later comparisons unnoticed."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError("not finite")
     return number
 
 
-def _header(data: bytes) -> Mapping[str, Any]:
-    """The header, if it is not so long that reading it would take much memory."""
+def _read_header(data: bytes) -> Mapping[str, Any]:
+    """Return the safetensors header, after a check of its size that bounds the memory it takes."""
     n = int.from_bytes(data[:8], "little")
-    if not 8 < len(data) <= _MOST or not 0 < n <= min(_MOST_HEADER, len(data) - 8):
+    if not 8 < len(data) <= _MAX_BYTES or not 0 < n <= min(_MAX_HEADER_BYTES, len(data) - 8):
         raise ValueError("no header")
     header = json.loads(data[8 : 8 + n])
     if not isinstance(header, dict):
         raise ValueError("no header")
     return header
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A missing response: the client was late, disconnected, malformed, or raised an error.
+
+    Parameters
+    ----------
+    reason : str
+        The reason, for the log.
+
+    Examples
+    --------
+    >>> from hotview.federated import Failure
+    >>> Failure("late: no answer in time").reason
+    'late: no answer in time'
+    """
+
+    reason: str
+
+
+class Channel(Protocol):
+    """Carries messages from the server to clients, and their responses back.
+
+    Attributes
+    ----------
+    names : list of str
+        Names of the clients.
+
+    Examples
+    --------
+    >>> from hotview.federated import Failure, Message
+    >>> class Disconnected:
+    ...     names = ["clinical"]
+    ...
+    ...     def exchange(self, messages, timeout):
+    ...         return {name: Failure("gone") for name in messages}
+    >>> Disconnected().exchange({"clinical": Message("hello")}, timeout=1.0)
+    {'clinical': Failure(reason='gone')}
+    """
+
+    names: list[str]
+
+    def exchange(
+        self, messages: Mapping[str, Message], timeout: float
+    ) -> dict[str, Message | Failure]:
+        """Send a message to each client, and return the responses.
+
+        Parameters
+        ----------
+        messages : dict of str to Message
+            Messages by client.
+        timeout : float
+            Maximum waiting time, in seconds.
+
+        Returns
+        -------
+        dict of str to (Message or Failure)
+            One response per message.
+        """
+
+
+class MessageHandler(Protocol):
+    """Responds to messages, as `Client` does."""
+
+    def handle(self, message: Message) -> Message:
+        """Return the response to a message."""
+
+
+class InProcessChannel:
+    """A channel to clients in this process, for simulations and tests.
+
+    Messages are serialized and deserialized as on a network, so that no object is shared.
+
+    Parameters
+    ----------
+    clients : dict of str to MessageHandler
+        Clients by name.
+
+    Examples
+    --------
+    >>> from hotview.federated import InProcessChannel, Message
+    >>> class Echo:
+    ...     def handle(self, message):
+    ...         return message
+    >>> channel = InProcessChannel({"clinical": Echo()})
+    >>> channel.exchange({"clinical": Message("hello")}, timeout=1)["clinical"].kind
+    'hello'
+    """
+
+    def __init__(self, clients: Mapping[str, MessageHandler]) -> None:
+        self.clients = dict(clients)
+        self.names = list(clients)
+
+    def exchange(
+        self, messages: Mapping[str, Message], timeout: float
+    ) -> dict[str, Message | Failure]:
+        """Call every client in turn; an exception becomes a `Failure`.
+
+        Parameters
+        ----------
+        messages : dict of str to Message
+            Messages by client.
+        timeout : float
+            Ignored.
+
+        Returns
+        -------
+        dict of str to (Message or Failure)
+            One response per message.
+        """
+        responses: dict[str, Message | Failure] = {}
+        for name, message in messages.items():
+            try:
+                received = Message.from_bytes(message.to_bytes())
+                response = self.clients[name].handle(received)
+                responses[name] = Message.from_bytes(response.to_bytes())
+            except Exception as error:
+                responses[name] = Failure(f"{type(error).__name__}: {error}")
+        return responses

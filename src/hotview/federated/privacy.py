@@ -1,4 +1,4 @@
-"""Projections with Gaussian noise, and what they tell at most of any one row."""
+"""Differential privacy of projections: the Gaussian mechanism and its accounting."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from torch import Tensor
 from hotview._types import IntArray
 from hotview._validation import check_positive
 
-__all__ = ["Privacy", "Release", "Releases", "spent", "spent_by"]
+__all__ = ["GaussianMechanism", "Privacy", "ReleaseRecord", "total_epsilon"]
 
-_NOISES = (1e-2, 1e4)  # multipliers that are tried
-_SPENT = 0.99  # of epsilon: what is left then would buy nothing but noise
-_TOLERANCE = 1e-3  # of a multiplier, relative; more noise rather than less
-_FLOOR = 0.01  # of the variance with noise that is taken for the rows' own, at least
+_MULTIPLIERS = (1e-2, 1e4)  # range of the noise multiplier
+_TOLERANCE = 1e-3  # of the logarithm of the multiplier; errs toward more noise
+_MAX_SPENT = 0.99  # fraction of epsilon; the rest would need too much noise
+_MIN_SIGNAL = 0.01  # lower bound of the rows' own share of the noisy variance
 
 
-class Releases(NamedTuple):
-    """What was released in one training, as far as an accountant must know.
+class ReleaseRecord(NamedTuple):
+    """The releases of one training, as the privacy accountant needs them.
 
     Attributes
     ----------
     noise : float
-        As of `Release`.
-    n_rows, sample, times : int
-        Rows of the table, of a release, and releases.
+        Noise multiplier.
+    n_rows, sample_size, n_releases : int
+        Rows of the table, rows of a release, and number of releases.
     """
 
     noise: float
     n_rows: int
-    sample: int
-    times: int
+    sample_size: int
+    n_releases: int
 
 
 @dataclass(frozen=True)
 class Privacy:
-    r"""How an organization makes its projections private.
+    r"""Differential privacy of a client's projections.
 
-    Before they are sorted, the projections of each row are clipped to a length of
-    :math:`c\sqrt{M/d}` (which rows within a ball of radius c have), and get Gaussian noise
-    (Rakotomamonjy and Ralaivola, 2021). The noise is chosen such that all rounds together are
-    (ε, δ)-differentially private toward replacing one row, for given encoders.
+    Before they are sorted, the projections of each row are clipped to a norm of
+    :math:`c\sqrt{M/d}` (the norm of rows within a ball of radius c), and Gaussian noise is added
+    (Rakotomamonjy and Ralaivola, 2021). The noise is calibrated such that all rounds together are
+    (ε, δ)-differentially private under replacement of one row, for given encoders.
 
     Parameters
     ----------
     epsilon : float
-        ε of all rounds together, and of all trainings that the organization's folder remembers.
+        ε of all rounds together, and of all trainings whose releases the client's folder records.
     delta : float, default=1e-5
         δ.
     clip : float, default=2.0
-        c, of latents whose columns have variances of about 1/3.
+        c, for latents whose columns have variances of about 1/3.
     seed : int or None, default=None
-        Of the noise. None takes the system's entropy; a seed is for experiments, because whoever
-        knows it can take the noise off again.
+        Seed of the noise, for experiments only: with the seed, the noise can be subtracted. None
+        uses the entropy of the system.
 
     Examples
     --------
@@ -86,62 +86,62 @@ class Privacy:
             )
 
     def calibrate(
-        self, n_rows: int, sample: int, n_releases: int, before: Sequence[Releases] = ()
+        self, n_rows: int, sample_size: int, n_releases: int, before: Sequence[ReleaseRecord] = ()
     ) -> float:
-        """Noise that is enough for a number of releases.
+        """Return the noise multiplier for a number of releases.
 
         Parameters
         ----------
         n_rows : int
             Rows of the table.
-        sample : int
-            Rows that one release is about.
+        sample_size : int
+            Rows of a release.
         n_releases : int
-            How many there will be.
-        before : sequence of Releases, default=()
-            Earlier ones, which count as well.
+            Number of releases.
+        before : sequence of ReleaseRecord, default=()
+            Earlier releases, which count toward the same ε.
 
         Returns
         -------
         float
-            Its standard deviation, as a multiple of what replacing one row can change.
+            Standard deviation of the noise, relative to the sensitivity to one row.
         """
-        told = (self.epsilon, self.delta, n_rows, min(sample, n_rows))
-        return _find_noise(*told, n_releases, tuple(before))
+        sample_size = min(sample_size, n_rows)
+        return _calibrate(self.epsilon, self.delta, n_rows, sample_size, n_releases, tuple(before))
 
 
-class Release:
-    """Draws rows, and adds noise to their projections.
+class GaussianMechanism:
+    """Samples rows, and adds noise to their projections.
 
     Parameters
     ----------
     clip : float
-        As of `Privacy`.
+        As in `Privacy`.
     noise : float
-        Standard deviation of the noise, as a multiple of what replacing one row can change.
-    sample : int
+        Noise multiplier: the standard deviation, relative to the sensitivity to one row.
+    sample_size : int
         Rows of a release.
     seed : int or None
-        As of `Privacy`.
+        As in `Privacy`.
     """
 
-    def __init__(self, clip: float, noise: float, sample: int, seed: int | None) -> None:
-        self.clip, self.noise, self.sample, self.seed = clip, noise, sample, seed
+    def __init__(self, clip: float, noise: float, sample_size: int, seed: int | None) -> None:
+        self.clip, self.noise, self.sample_size, self.seed = clip, noise, sample_size, seed
         self.random = np.random.default_rng()
 
-    def begin(self, round: int) -> None:
-        """Seed a round, if there is a seed, so that no two have the same noise.
+    def reseed(self, round: int) -> None:
+        """Seed the generator of a round, if there is a seed.
 
         Parameters
         ----------
         round : int
-            Which round.
+            The round.
         """
         if self.seed is not None:
             self.random = np.random.default_rng([self.seed, round])
 
     def draw_rows(self, n: int) -> IntArray:
-        """Rows for a release, drawn anew, and unknown to others, for the accountant counts on it.
+        """Sample the rows of a release without replacement; the accounting relies on secrecy.
 
         Parameters
         ----------
@@ -151,138 +151,114 @@ class Release:
         Returns
         -------
         ndarray of int64
-            Different ones.
+            Distinct rows.
         """
-        rows: IntArray = self.random.permutation(n)[: self.sample]
+        rows: IntArray = self.random.permutation(n)[: self.sample_size]
         return rows
 
     def add_noise(self, P: Tensor, d: int) -> Tensor:
-        """Clip projections, add noise, and take its variance off again.
+        """Clip projections, add noise, and shrink the sum to the variance without noise.
 
-        Noise makes every cloud as much wider; who knows how much can shrink the sum about its mean,
-        which tells nothing more of any row.
+        Shrinking about the mean is post-processing, which costs no privacy.
 
         Parameters
         ----------
         P : Tensor of shape (n, M)
             Projections of rows.
         d : int
-            Dimension of what was projected.
+            Dimension of the projected latents.
 
         Returns
         -------
         Tensor of shape (n, M)
-            Private.
+            Private projections.
         """
-        longest = self.clip * math.sqrt(P.shape[1] / d)
-        # Noise hides no infinite number: who chooses the steps could let a few rows overflow.
+        max_norm = self.clip * math.sqrt(P.shape[1] / d)
+        # Infinite values would survive the noise: a malicious server could make rows overflow.
         P = P.nan_to_num()
-        P = P * (longest / P.norm(dim=1, keepdim=True).clamp_min(longest))
-        sigma = self.noise * 2 * longest
+        P = P * (max_norm / P.norm(dim=1, keepdim=True).clamp_min(max_norm))
+        sigma = self.noise * 2 * max_norm
         noise = self.random.normal(scale=sigma, size=P.shape)
         noisy = P + torch.from_numpy(noise).to(P)
         mean, variance = noisy.mean(0), noisy.var(0, correction=0)
-        own = (variance - sigma**2).clamp_min(_FLOOR * variance).clamp_max(longest**2)
+        signal = (variance - sigma**2).clamp_min(_MIN_SIGNAL * variance).clamp_max(max_norm**2)
         tiny = torch.finfo(P.dtype).tiny  # a single row has no variance
-        return mean + (noisy - mean) * (own / variance.clamp_min(tiny)).sqrt()
+        return mean + (noisy - mean) * (signal / variance.clamp_min(tiny)).sqrt()
 
 
-def spent(noise: float, n_rows: int, sample: int, n_releases: int, delta: float) -> float:
-    """ε after some releases.
+def total_epsilon(releases: Sequence[ReleaseRecord], delta: float) -> float:
+    """Return ε of all releases together, by Rényi differential privacy (dp-accounting).
 
     Parameters
     ----------
-    noise : float
-        As of `Release`.
-    n_rows, sample, n_releases : int
-        Rows of the table, of a release, and releases.
+    releases : sequence of ReleaseRecord
+        Releases of one or several trainings.
     delta : float
         δ.
 
     Returns
     -------
     float
-        ε, by Rényi differential privacy (dp-accounting).
+        ε.
 
     Examples
     --------
-    >>> from hotview.federated.privacy import spent
-    >>> spent(1.0, 2000, 200, 0, 1e-5)
+    >>> from hotview.federated.privacy import ReleaseRecord, total_epsilon
+    >>> total_epsilon([ReleaseRecord(1.0, 2000, 200, 0)], 1e-5)
     0.0
-    >>> spent(1.0, 2000, 200, 20, 1e-5) < spent(1.0, 2000, 2000, 20, 1e-5)
-    True
     """
-    return spent_by([Releases(noise, n_rows, sample, n_releases)], delta)
-
-
-def spent_by(releases: Sequence[Releases], delta: float) -> float:
-    """ε of releases of several trainings together.
-
-    Parameters
-    ----------
-    releases : sequence of Releases
-        Of each.
-    delta : float
-        δ.
-
-    Returns
-    -------
-    float
-        ε, as of `spent`.
-    """
-    if sum(one.times for one in releases) == 0:
+    if sum(record.n_releases for record in releases) == 0:
         return 0.0
-    return _add_up(tuple(releases), delta)
+    return _compose(tuple(releases), delta)
 
 
-# An accountant works for seconds, and organizations of the same size ask it for the same.
-@cache
-def _add_up(releases: tuple[Releases, ...], delta: float) -> float:
-    accountant = _accountant()
-    accountant.compose(_events(releases))
+@cache  # accounting takes seconds, and clients of equal size need the same result
+def _compose(releases: tuple[ReleaseRecord, ...], delta: float) -> float:
+    accountant = _make_accountant()
+    accountant.compose(_make_event(releases))
     return float(accountant.get_epsilon(delta))
 
 
 @cache
-def _find_noise(
+def _calibrate(
     epsilon: float,
     delta: float,
     n_rows: int,
-    sample: int,
+    sample_size: int,
     n_releases: int,
-    before: tuple[Releases, ...],
+    before: tuple[ReleaseRecord, ...],
 ) -> float:
     import dp_accounting
 
-    if (gone := spent_by(before, delta)) > _SPENT * epsilon:
+    def releases(noise: float) -> list[ReleaseRecord]:
+        return [*before, ReleaseRecord(noise, n_rows, sample_size, n_releases)]
+
+    if (spent := total_epsilon(before, delta)) > _MAX_SPENT * epsilon:
         raise ValueError(
-            f"the privacy budget is spent: earlier trainings took epsilon = {gone:.3g} of "
-            f"{epsilon:.3g}. Raise epsilon, which is of all of them together; or, if "
-            "they told nobody, as in a simulation, delete state.federated in its folder"
+            f"the privacy budget is spent: earlier trainings took epsilon = {spent:.3g} of "
+            f"{epsilon:.3g}. Raise epsilon, which is of all of them together; or, if nothing left "
+            "the machine, as in a simulation, delete state.federated in its folder"
         )
-    try:  # among logarithms, where half as many tries are enough
-        found = dp_accounting.calibrate_dp_mechanism(
-            _accountant,
-            lambda log: _events([*before, Releases(math.exp(log), n_rows, sample, n_releases)]),
+    try:  # on a logarithmic scale, which halves the number of evaluations
+        log_noise = dp_accounting.calibrate_dp_mechanism(
+            _make_accountant,
+            lambda log: _make_event(releases(math.exp(log))),
             epsilon,
             delta,
-            dp_accounting.ExplicitBracketInterval(*map(math.log, _NOISES)),
+            dp_accounting.ExplicitBracketInterval(*map(math.log, _MULTIPLIERS)),
             tol=_TOLERANCE,
         )
     except ValueError as error:
-        least, most = (
-            spent_by([*before, Releases(noise, n_rows, sample, n_releases)], delta)
-            for noise in _NOISES[::-1]
-        )
+        most, least = (total_epsilon(releases(noise), delta) for noise in _MULTIPLIERS)
         raise ValueError(
             f"Expected epsilon between {least:.3g} and {most:.3g}, which {n_releases} releases "
-            f"of {sample} of {n_rows} rows can have, but it is {epsilon:.3g}. Leave "
+            f"of {sample_size} of {n_rows} rows can have, but it is {epsilon:.3g}. Leave "
             "privacy out to have none."
         ) from error
-    return math.exp(found)
+    return math.exp(log_noise)
 
 
-def _accountant() -> Any:
+def _make_accountant() -> Any:
     import dp_accounting
     from dp_accounting import rdp
 
@@ -290,16 +266,14 @@ def _accountant() -> Any:
     return rdp.RdpAccountant(neighboring_relation=relation)
 
 
-def _events(releases: Sequence[Releases]) -> Any:
+def _make_event(releases: Sequence[ReleaseRecord]) -> Any:
     import dp_accounting
 
-    return dp_accounting.ComposedDpEvent([_event(one) for one in releases if one.times > 0])
-
-
-def _event(one: Releases) -> Any:
-    import dp_accounting
-
-    event = dp_accounting.GaussianDpEvent(one.noise)
-    if one.sample < one.n_rows:
-        event = dp_accounting.SampledWithoutReplacementDpEvent(one.n_rows, one.sample, event)
-    return dp_accounting.SelfComposedDpEvent(event, one.times)
+    events = []
+    for noise, n_rows, sample_size, n_releases in releases:
+        event = dp_accounting.GaussianDpEvent(noise)
+        if sample_size < n_rows:
+            event = dp_accounting.SampledWithoutReplacementDpEvent(n_rows, sample_size, event)
+        if n_releases > 0:
+            events.append(dp_accounting.SelfComposedDpEvent(event, n_releases))
+    return dp_accounting.ComposedDpEvent(events)

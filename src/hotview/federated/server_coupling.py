@@ -1,4 +1,4 @@
-"""The coupling, seen from the center: plans, references and gradients from quantiles alone."""
+"""Coupling of the views at the server: plans, references and gradients from quantiles."""
 
 from __future__ import annotations
 
@@ -8,68 +8,41 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hotview.federated.learner import Report
-from hotview.federated.quantiles import directions_of
+from hotview.federated.client_state import strip_prefix
+from hotview.federated.local_trainer import ClientUpdate
+from hotview.federated.quantiles import quantile_costs, shared_directions
 from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
 from hotview.losses.orthogonality import orthogonality
-from hotview.ot import Plan, sliced_cost
-from hotview.training.trainer import make_optimizer, optimizer_step
+from hotview.ot import Plan
+from hotview.training.checkpoint import load_optimizer_state, optimizer_state
+from hotview.training.trainer import optimizer_step
 
-__all__ = ["Center", "Coupled", "line_costs"]
+__all__ = ["CouplingResult", "ServerCoupling"]
 
-_WARM_UP = 200  # steps in which references move to where the views begin
-
-
-def line_costs(Qs: Sequence[Tensor], Rs: Sequence[Tensor] | None = None) -> Tensor:
-    r"""Sliced costs between clouds of which only quantiles are known.
-
-    .. math:: C_{st} = \frac{1}{M} \sum_m W_2^2(Q_{s,m}, Q_{t,m})
-
-    Parameters
-    ----------
-    Qs : sequence of Tensor of shape (M, q)
-        Quantiles of every cloud along M directions.
-    Rs : sequence of Tensor of shape (M, q), or None, default=None
-        Clouds to compare with; None compares the `Qs` with each other.
-
-    Returns
-    -------
-    Tensor of shape (S, S) or (S, K)
-        The costs, differentiable.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.federated.server_coupling import line_costs
-    >>> line_costs([torch.tensor([[0.0, 1.0]])], [torch.tensor([[2.0, 3.0]])])
-    tensor([[4.]])
-    """
-    ones = Qs[0].new_ones(len(Qs[0]), 1, 1)
-    clouds = None if Rs is None else [R.unsqueeze(-1) for R in Rs]
-    return sliced_cost([Q.unsqueeze(-1) for Q in Qs], clouds, directions=ones).mean(0)
+_WARM_UP_STEPS = 200  # steps that initialize the references at the views
 
 
 @dataclass(frozen=True)
-class Coupled:
-    """What the center found in a round.
+class CouplingResult:
+    """Plan of a round, and its gradients.
 
     Parameters
     ----------
     plan : Plan
-        W, over the organizations that were there.
+        W, over the clients that are present.
     names : list of str
-        These.
+        Names of these clients.
     parts : dict of str to float
-        Parts of the loss.
+        Terms of the loss.
     gradients : dict of str to dict of str to Tensor
-        By organization and by what it had sent; empty with references.
+        Gradients by client and by the name of what it sent; empty with references.
     curvatures : dict of str to float
-        By what was sent.
+        Curvatures by the name of what was sent.
     weights : dict of str to Tensor
-        Rows of W by organization, with references.
-    before : Tensor or None
-        The references to which they belong.
+        Rows of W by client, with references.
+    references_before : Tensor or None
+        References that W was computed with.
     """
 
     plan: Plan
@@ -78,28 +51,28 @@ class Coupled:
     gradients: dict[str, dict[str, Tensor]] = field(default_factory=dict)
     curvatures: dict[str, float] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
-    before: Tensor | None = None
+    references_before: Tensor | None = None
 
 
-class Center:
-    """What couples the organizations, without their rows.
+class ServerCoupling:
+    """Couples the views of the clients by the quantiles that they send.
 
     Parameters
     ----------
     settings : Settings
-        Of the federation.
+        Settings of the training.
     names : sequence of str
-        All organizations.
+        Names of all clients.
     """
 
     def __init__(self, settings: Settings, names: Sequence[str]) -> None:
         s = self.settings = settings
         self.names = list(names)
         self.planner = Planner(s.reg, True, s.sinkhorn_max_iter, s.cost_decay)
-        self.coupling: HOTReference | None = None
+        self.reference_loss: HOTReference | None = None
         self.optimizer: torch.optim.Optimizer | None = None
         if s.coupling == "hot-reference":
-            self.coupling = HOTReference(
+            self.reference_loss = HOTReference(
                 s.n_components,
                 s.n_references,
                 s.orthogonality_weight,
@@ -107,158 +80,142 @@ class Center:
                 n_points=s.quantiles,
                 generator=torch.Generator().manual_seed(s.random_state),
             )
-            self.optimizer = make_optimizer([self.coupling], s.learning_rate)
-        n_columns = s.n_references if self.coupling is not None else len(self.names)
-        #: averages of C over rounds; NaN where nothing is known yet
+            self.optimizer = self._make_optimizer(s.learning_rate)
+        n_columns = s.n_references if self.reference_loss is not None else len(self.names)
+        #: moving averages of C over rounds; NaN before the first value
         self.mean_cost = torch.full((len(self.names), n_columns), torch.nan)
+
+    def _make_optimizer(self, learning_rate: float) -> torch.optim.Optimizer:
+        assert self.reference_loss is not None
+        return torch.optim.Adam(self.reference_loss.parameters(), lr=learning_rate, fused=True)
 
     @property
     def references(self) -> Tensor | None:
         """Points of the reference clouds."""
-        return None if self.coupling is None else self.coupling.references.detach().clone()
+        if self.reference_loss is None:
+            return None
+        return self.reference_loss.references.detach().clone()
 
-    def couple(self, reports: Mapping[str, Report]) -> Coupled:
-        """Solve for the plan of a round, and move the references.
+    def update(self, updates: Mapping[str, ClientUpdate]) -> CouplingResult:
+        """Solve for the plan of a round, and update the references.
 
         Parameters
         ----------
-        reports : dict of str to Report
-            Of at least two organizations, of one round.
+        updates : dict of str to ClientUpdate
+            Updates of one round, from at least two clients.
 
         Returns
         -------
-        Coupled
-            What to tell them.
+        CouplingResult
+            The plan and the gradients.
         """
-        names = [name for name in self.names if name in reports]
-        round = reports[names[0]].round
-        Qs = [reports[name].sent["quantiles"] for name in names]
-        if self.coupling is None:
-            return self._couple_pairs(names, Qs, [reports[name].sent["moment"] for name in names])
-        s = self.settings
-        theta = directions_of(
-            s.random_state, round, 0, s.n_projections, s.n_components, kind=s.projections
-        )
-        if round == 1 and s.local_steps > 1:
-            self._warm_up(names, Qs, theta)
-        return self._couple_references(names, Qs, theta)
+        names = [name for name in self.names if name in updates]
+        round = updates[names[0]].round
+        Qs = [updates[name].sent["quantiles"] for name in names]
+        if self.reference_loss is None:
+            return self._update_pairs(names, Qs, [updates[name].sent["moment"] for name in names])
+        theta = shared_directions(self.settings, round)
+        if round == 1 and self.settings.local_steps > 1:
+            self._warm_up(Qs, theta)
+        return self._update_references(names, Qs, theta)
 
-    def _couple_references(self, names: list[str], Qs: Sequence[Tensor], theta: Tensor) -> Coupled:
-        before = self.references
+    def _update_references(
+        self, names: list[str], Qs: Sequence[Tensor], theta: Tensor
+    ) -> CouplingResult:
+        s, before = self.settings, self.references
+        assert self.optimizer is not None
         plan: Plan | None = None
         parts: dict[str, float] = {}
-        for _ in range(self.settings.local_steps):
-            C, penalty = self._costs(Qs, theta)
+        for _ in range(s.local_steps):
+            C, penalty = self._reference_costs(Qs, theta)
             if plan is None:
                 plan = self._solve(names, C.detach())
-                transport = float((plan.W * C.detach()).sum())
-                parts = self._weigh(
-                    {"transport": transport, "orthogonality": float(penalty.detach())}
-                )
-            self._move((plan.W * C).sum() + penalty)
+                parts = self._loss_terms((plan.W * C).sum(), penalty)
+            optimizer_step(self.optimizer, s.coupling_weight * ((plan.W * C).sum() + penalty))
         assert plan is not None
         weights = dict(zip(names, plan.W.unbind(0), strict=True))
-        return Coupled(plan, names, parts, weights=weights, before=before)
+        return CouplingResult(plan, names, parts, weights=weights, references_before=before)
 
-    def _costs(self, Qs: Sequence[Tensor], theta: Tensor) -> tuple[Tensor, Tensor]:
-        """C toward the references as they are, and how far these are from the constraint."""
-        assert self.coupling is not None
-        Gs = self.coupling.clouds()
-        Rs = [theta @ G.T for G in Gs]  # whose order the cost finds
+    def _reference_costs(self, Qs: Sequence[Tensor], theta: Tensor) -> tuple[Tensor, Tensor]:
+        """Return C between views and references, and the orthogonality penalty."""
+        assert self.reference_loss is not None
+        Gs = self.reference_loss.clouds()
+        projections = [theta @ G.T for G in Gs]
         penalty = self.settings.orthogonality_weight * orthogonality(Gs, "mean")
-        return line_costs(Qs, Rs), penalty
+        return quantile_costs(Qs, projections), penalty
 
-    def _move(self, loss: Tensor) -> None:
-        assert self.optimizer is not None
-        optimizer_step(self.optimizer, self.settings.coupling_weight * loss)
-
-    def _warm_up(self, names: list[str], Qs: Sequence[Tensor], theta: Tensor) -> None:
-        """Let every reference begin at one group of similar views, as in a central training."""
+    def _warm_up(self, Qs: Sequence[Tensor], theta: Tensor) -> None:
+        """Initialize every reference at a group of similar views, as central training does."""
         s = self.settings
-        pairs = self.planner.solve(line_costs(Qs), pairwise=True)
-        groups = pairs.view_labels(min(s.n_references, len(names))).labels
+        pairs = self.planner.solve(quantile_costs(Qs), pairwise=True)
+        groups = pairs.view_labels(min(s.n_references, len(Qs))).labels
         member = torch.tensor(
             [[float(k % (groups.max() + 1) == g) for k in range(s.n_references)] for g in groups]
         )
         weights = member / member.sum(0, keepdim=True)
-        assert self.coupling is not None
-        optimizer = make_optimizer([self.coupling], 10 * s.learning_rate)
-        assert optimizer is not None
-        for _ in range(_WARM_UP):
-            C, _ = self._costs(Qs, theta)
+        optimizer = self._make_optimizer(10 * s.learning_rate)
+        for _ in range(_WARM_UP_STEPS):
+            C, _ = self._reference_costs(Qs, theta)
             optimizer_step(optimizer, (weights * C).sum())
 
-    def _couple_pairs(
+    def _update_pairs(
         self, names: list[str], Qs: Sequence[Tensor], moments: Sequence[Tensor]
-    ) -> Coupled:
+    ) -> CouplingResult:
         s, n = self.settings, len(names)
-        sent = [Q.clone().requires_grad_() for Q in Qs]
-        seen = [A.clone().requires_grad_() for A in moments]
-        C = line_costs(sent)
+        Qs = [Q.clone().requires_grad_() for Q in Qs]
+        moments = [A.clone().requires_grad_() for A in moments]
+        C = quantile_costs(Qs)
         plan = self._solve(names, C.detach())
         transport = (plan.W * C).sum()
-        excess = torch.stack(seen).sum(0) - torch.eye(s.n_components)
+        excess = torch.stack(list(moments)).sum(0) - torch.eye(s.n_components)
         penalty = s.orthogonality_weight * excess.square().sum()
-        torch.autograd.backward(s.coupling_weight * (transport + penalty))
+        loss = s.coupling_weight * (transport + penalty)
+        grads = torch.autograd.grad(loss, [*Qs, *moments])
         gradients = {
-            name: {"quantiles": _grad(Q), "moment": _grad(A)}
-            for name, Q, A in zip(names, sent, seen, strict=True)
+            name: {"quantiles": grads[i], "moment": grads[n + i]} for i, name in enumerate(names)
         }
-        # Of 2/S Σ_t (Q_s − Q_t)² / (Mq), in the organization's own quantiles; and of α (…)²,
-        # times n, because all n organizations move their moments at once.
+        # Of 2/S Σ_t (Q_s − Q_t)² / (Mq), in the client's own quantiles; and of α (…)², times n,
+        # because all n clients change their moments at once.
         curvatures = {
             "quantiles": s.coupling_weight * 2 / n / Qs[0].numel(),
             "moment": s.coupling_weight * s.orthogonality_weight * n,
         }
-        parts = self._weigh(
-            {"transport": float(transport.detach()), "orthogonality": float(penalty.detach())}
-        )
-        return Coupled(plan, names, parts, gradients, curvatures)
+        parts = self._loss_terms(transport, penalty)
+        return CouplingResult(plan, names, parts, gradients, curvatures)
+
+    def _loss_terms(self, transport: Tensor, penalty: Tensor) -> dict[str, float]:
+        terms = {"transport": transport, "orthogonality": penalty}
+        return {k: self.settings.coupling_weight * float(x.detach()) for k, x in terms.items()}
 
     def _solve(self, names: list[str], C: Tensor) -> Plan:
-        """The plan over averaged costs of those who are there."""
+        """Solve for the plan over the averaged costs of the clients that are present."""
         rows = torch.tensor([self.names.index(name) for name in names])
-        pairwise = self.coupling is None
+        pairwise = self.reference_loss is None
         where = (rows[:, None], rows) if pairwise else (rows,)
         before = self.mean_cost[where]
         mean = torch.where(before.isnan(), C, torch.lerp(C, before, self.planner.decay))
         self.mean_cost[where] = mean
         return self.planner.solve(mean, pairwise=pairwise)
 
-    def _weigh(self, parts: Mapping[str, float]) -> dict[str, float]:
-        return {name: self.settings.coupling_weight * part for name, part in parts.items()}
-
     def state(self) -> dict[str, Tensor]:
-        """Everything to go on from, as tensors."""
-        tensors = {"mean_cost": self.mean_cost.clone()}
-        if self.coupling is not None and self.optimizer is not None:
-            tensors["references"] = self.coupling.references.detach().clone()
-            for name, value in self.optimizer.state.get(self.coupling.references, {}).items():
-                tensors[f"adam.{name}"] = value.clone()
-        return tensors
+        """Return the state of the coupling, as tensors."""
+        tensors = {"mean_cost": self.mean_cost}
+        if self.reference_loss is not None:
+            tensors["references"] = self.reference_loss.references.detach()
+        tensors |= {f"optimizer.{k}": x for k, x in optimizer_state(self.optimizer).items()}
+        return {name: x.clone() for name, x in tensors.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` returned.
+        """Restore a state.
 
         Parameters
         ----------
         tensors : dict of str to Tensor
-            The state.
+            The output of `state`.
         """
-        self.mean_cost = tensors["mean_cost"].clone()
-        if self.coupling is None or self.optimizer is None:
-            return
-        with torch.no_grad():
-            self.coupling.references.copy_(tensors["references"])
-        adam = {
-            name.removeprefix("adam."): value.clone()
-            for name, value in tensors.items()
-            if name.startswith("adam.")
-        }
-        state = {**self.optimizer.state_dict(), "state": {0: adam} if adam else {}}
-        self.optimizer.load_state_dict(state)
-
-
-def _grad(x: Tensor) -> Tensor:
-    assert x.grad is not None
-    return x.grad
+        tensors = {name: x.clone() for name, x in tensors.items()}
+        self.mean_cost = tensors["mean_cost"]
+        if self.reference_loss is not None:
+            with torch.no_grad():
+                self.reference_loss.references.copy_(tensors["references"])
+        load_optimizer_state(self.optimizer, strip_prefix(tensors, "optimizer."))

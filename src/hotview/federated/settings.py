@@ -1,4 +1,4 @@
-"""What all organizations of a federation agree on."""
+"""What all organizations of a federation start_session on."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["Settings"]
 
 _COUNTS = (
     *("rounds", "local_steps", "quantiles", "n_components", "encoder_dim", "n_references"),
-    *("n_projections", "batch_size", "linked_batch", "sinkhorn_max_iter", "least"),
+    *("n_projections", "batch_size", "linked_batch", "sinkhorn_max_iter", "min_clients"),
 )
-_MOST = 2**24  # numbers in what a round sends or trains: 64 MiB, of the 256 that a message may have
+_MAX_SIZE = 2**24  # elements of an array that is sent or trained: 64 MiB; a message has 256
 _WEIGHTS = ("coupling_weight", "regularizer_weight", "orthogonality_weight", "head_weight")
 _CHOICES = {
     "coupling": ("hot-reference", "hot-pairwise", "none"),
@@ -32,67 +32,67 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Parameters of a federated training; those that estimators have mean the same here.
+    """Parameters of a federated training; those that estimators have, too, mean the same.
 
     Parameters
     ----------
     rounds : int, default=20
-        How often the organizations hear of each other.
+        Number of communication rounds.
     local_steps : int, default=20
-        Steps that each takes in between. With 1, and as many quantiles as rows in a batch, the
-        training is that of all views in one place.
+        Optimizer steps of every client between two rounds. With 1, and as many quantiles as rows
+        in a batch, the training equals central training.
     quantiles : int, default=64
-        Numbers by which an organization tells the projections of its rows on one direction.
+        q: quantiles that a client sends per direction.
     coupling : {"hot-reference", "hot-pairwise", "none"}, default="hot-reference"
-        How views are coupled.
+        Coupling of the views.
     view_regularizer : {"none", "autoencoder"}, default="none"
-        What keeps each view itself.
+        Regularizer of each view.
     n_components : int, default=10
-        Dimension of the common space.
+        d: dimension of the common latent space.
     encoder_dim : int, default=20
-        Features of every view.
+        Width of the encoder's output.
     hidden : tuple of int, default=(128,)
-        Hidden layers of every encoder.
+        Widths of the encoder's hidden layers.
     n_references : int, default=3
-        K: reference clouds of ``"hot-reference"``.
+        K: number of reference clouds of ``"hot-reference"``.
     n_projections : int, default=50
-        M: directions drawn in every step.
+        M: number of directions drawn in every step.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
-        How directions are drawn.
+        Sampling scheme of the directions.
     batch_size : int, default=200
-        Rows of a step, and rows that a report is about.
+        Rows of a step, and rows whose quantiles are sent in a round.
     learning_rate : float, default=0.003
-        Of Adam.
+        Learning rate of Adam.
     coupling_weight : float, default=0.1
-        γ, the weight of the coupling.
+        γ: weight of the coupling.
     regularizer_weight : float, default=1.0
-        τ, the weight of the view regularizer.
+        τ: weight of the view regularizer.
     orthogonality_weight : float, default=0.01
-        α, the weight of the constraint inside the coupling.
+        α: weight of the orthogonality constraint inside the coupling.
     head_weight : float, default=1.0
-        Weight of the views' own heads.
+        Weight of the classification loss of each view.
     reg : float, default=0.1
-        β, the entropic regularization of the plan, relative to the mean cost.
+        β: entropic regularization of the plan, relative to the mean cost.
     cost_decay : float, default=0.9
-        Costs are averaged over rounds with this decay before the plan is solved for.
+        Decay of the moving average of costs over rounds.
     sinkhorn_max_iter : int, default=1000
-        Most iterations for the plan.
+        Maximum number of Sinkhorn iterations.
     label_holder : str or None, default=None
-        The organization whose labels teach all; None learns without labels.
+        Name of the client whose labels are used; None trains without labels.
     linked_batch : int, default=128
-        Linked rows, at most, of which scores are sent in a round.
-    fusion_share : float, default=0.25
-        Share of the linked rows that teach nobody in the first half of the rounds, and then tell
-        how much each view counts.
+        Maximum number of linked rows whose scores are sent in a round.
+    fusion_fraction : float, default=0.25
+        Fraction of the linked rows that is held out in the first half of the rounds, on which the
+        fusion weights of the views are then fitted.
     share_features : bool, default=False
-        Whether the label holder is sent the features of linked rows in the end, for a joint head.
-    propagate_labels : bool, default=False
-        Whether the label holder sends the labels of linked rows to all, who then spread them among
-        their own rows; otherwise it is sent scores, and answers by gradients.
-    least : int, default=2
-        Organizations without whose answers a round does not count.
+        Whether clients send features of linked rows to the label holder, for a joint head.
+    share_labels : bool, default=False
+        Whether the label holder sends the labels of linked rows to all clients, which propagate
+        them among their own rows; otherwise it receives scores, and returns gradients.
+    min_clients : int, default=2
+        Minimum number of clients whose responses make a round valid.
     random_state : int, default=0
-        Seed of everything that may be known to all.
+        Seed that all clients share.
 
     Examples
     --------
@@ -126,10 +126,10 @@ class Settings:
     sinkhorn_max_iter: int = 1000
     label_holder: str | None = None
     linked_batch: int = 128
-    fusion_share: float = 0.25
+    fusion_fraction: float = 0.25
     share_features: bool = False
-    propagate_labels: bool = False
-    least: int = 2
+    share_labels: bool = False
+    min_clients: int = 2
     random_state: int = 0
 
     def __post_init__(self) -> None:
@@ -141,14 +141,14 @@ class Settings:
             check_weight(name, getattr(self, name))
         for name in ("learning_rate", "reg"):
             check_positive(name, getattr(self, name))
-        for name in ("cost_decay", "fusion_share"):
+        for name in ("cost_decay", "fusion_fraction"):
             if check_share(name, getattr(self, name)) == 1:
                 raise ValueError(f"Expected {name} below 1, but it is 1.")
         if not isinstance(self.hidden, tuple):
             raise ValueError(f"Expected hidden to be a tuple, as in (128,), not {self.hidden!r}.")
         for width in self.hidden:
             check_count("hidden", width)
-        for name in ("share_features", "propagate_labels"):
+        for name in ("share_features", "share_labels"):
             if not isinstance(given := getattr(self, name), bool):
                 raise ValueError(f"Expected {name} to be True or False, but it is {given!r}.")
         if not isinstance(self.label_holder, str | None):
@@ -161,56 +161,52 @@ class Settings:
                 "Expected random_state to be a whole number, because all sides draw the same "
                 f"directions from it, but it is {self.random_state!r}. Use 0."
             )
-        self._check_sizes()
-        if self.least < 2:
-            raise ValueError("Expected least to be at least 2: one view has nothing to meet.")
-
-    def _check_sizes(self) -> None:
-        """Refuse what nobody could send or hold, before anybody tries."""
+        if self.min_clients < 2:
+            raise ValueError("Expected min_clients to be at least 2: one view couples to nothing.")
         widths = pairwise((*self.hidden, self.encoder_dim, self.n_components))
         M, q, d = self.n_projections, self.quantiles, self.n_components
-        for what, size in (
+        for product, size in (
             ("n_projections × quantiles", M * q),
             ("n_projections × n_components", M * d),
             ("n_references × quantiles × n_components", self.n_references * q * d),
-            ("hidden × what follows", max(a * b for a, b in widths)),
+            ("hidden × the next width", max(a * b for a, b in widths)),
         ):
-            if size > _MOST:
+            if size > _MAX_SIZE:
                 raise ValueError(
-                    f"Expected {what} to be at most {_MOST}, but it is {size}. Choose less."
+                    f"Expected {product} to be at most {_MAX_SIZE}, but it is {size}. Choose less."
                 )
 
     @property
-    def weighing_round(self) -> int:
-        """The round in which it is found out how much each view counts."""
+    def fusion_round(self) -> int:
+        """The round after which the fusion weights are fitted."""
         return (self.rounds + 1) // 2
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values that JSON can hold."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**told, "hidden": list(self.hidden)}
+        """Return the settings as values that JSON can represent."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "hidden": list(self.hidden)}
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Settings:
-        """The same from what `to_json` gave, or from a part of it.
+    def from_json(cls, values: Mapping[str, Any]) -> Settings:
+        """Return the settings from the output of `to_json`, or a part of it.
 
         Parameters
         ----------
-        facts : dict of str to object
-            Fields by name; those that are missing have their defaults.
+        values : dict of str to object
+            Settings by name; those that are missing have their defaults.
 
         Returns
         -------
         Settings
-            Checked.
+            The validated settings.
         """
         known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(facts) - known):
+        if unknown := sorted(set(values) - known):
             raise ValueError(
                 f"Expected settings among {sorted(known)}, but there is {unknown[0]!r}. Update "
-                "hotview, or mend the spelling."
+                "hotview, or correct the spelling."
             )
-        given = dict(facts)
+        given = dict(values)
         if isinstance(given.get("hidden"), list):
             given["hidden"] = tuple(given["hidden"])
         return cls(**given)

@@ -9,10 +9,10 @@ import pytest
 from loopback import die_with_parent, free_port, kill_all, quiet, wait_until
 from sample_tables import NAMES, write_tables
 
+import hotview
 from hotview.federated import Settings
-from hotview.federated.configuration import read_configuration
-from hotview.federated.new_app import write_app
-from hotview.federated.run_config import read_run_config
+from hotview.federated.app_template import render_app, write_app
+from hotview.federated.configuration import format_run_config, read_client_config, read_run_config
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_only_code_is_sent_to_others(app):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_organization_has_its_configuration(app, name):
     path = app / "organizations" / f"{name}.toml"
-    config = read_configuration(path)
+    config = read_client_config(path)
     assert (config.name, config.file.name, config.folder.name) == (name, f"{name}.csv", name)
 
 
@@ -60,7 +60,7 @@ def test_all_that_is_commented_out_can_be_used(app):
     lines = path.read_text().splitlines()
     used = [re.sub(r"^# (?=\[?\w+( = .*|\])$)", "", line) for line in lines]
     path.write_text("\n".join(used))
-    config = read_configuration(path)
+    config = read_client_config(path)
     assert config.privacy.epsilon == 8.0
     assert config.linked.name == "linked.txt"
     assert (config.impute, config.drop, config.categorical) == ("mean", ("postcode",), ("ward",))
@@ -79,14 +79,14 @@ def test_a_folder_with_something_in_it_is_left_as_it_was(tmp_path):
 
 
 def test_nothing_is_left_half_written(tmp_path, monkeypatch):
-    def fail(name):
+    def fail(*arguments, **more):
         raise OSError("no space left")
 
-    monkeypatch.setattr("hotview.federated.new_app.organization_text", fail)
+    monkeypatch.setattr(Path, "write_text", fail)
     with pytest.raises(OSError, match="no space"):
         write_app(tmp_path / "study", NAMES)
     monkeypatch.undo()
-    monkeypatch.setattr(Path, "rename", lambda self, target: fail(target))
+    monkeypatch.setattr(Path, "rename", fail)
     with pytest.raises(OSError, match="no space"):
         write_app(tmp_path / "study", NAMES)
     assert list(tmp_path.iterdir()) == []
@@ -99,7 +99,7 @@ def test_nothing_is_left_half_written(tmp_path, monkeypatch):
         (("clinical", "../genetic"), "files are called"),
         (("clinical", "a,b"), "files are called"),
         (("clinical", 'x"y'), "files are called"),
-        (("clinical", "Clinical"), "tell organizations apart"),
+        (("clinical", "Clinical"), "distinct names"),
     ),
 )
 def test_names_that_cannot_be_used_are_refused(tmp_path, names, message):
@@ -173,3 +173,42 @@ def test_what_the_readme_says_is_all_there_is_to_do(tmp_path):
             kill_all(process)
     assert (app / "coordinator" / "outcome.json").is_file(), (app / "superlink.log").read_text()
     assert all((app / "organizations" / name / "part.hotview").is_file() for name in NAMES)
+
+
+def test_the_project_has_every_type_of_value():
+    settings = Settings(hidden=(64, 32), share_labels=True, learning_rate=1e-5)
+    project = tomllib.loads(render_app(NAMES, settings)["pyproject.toml"])
+    config = project["tool"]["flwr"]["app"]["config"]
+    assert config == format_run_config(NAMES, settings)
+    assert config["hidden"] == "64,32"
+    assert config["label-holder"] == ""
+    assert project["project"]["dependencies"] == [f"hotview[federated]>={hotview.__version__}"]
+    assert "clinical, genetic and imaging" in project["project"]["description"]
+
+
+def test_a_configuration_has_the_name_of_its_organization():
+    files = render_app(NAMES, Settings())
+    assert tomllib.loads(files["organizations/imaging.toml"])["name"] == "imaging"
+
+
+@pytest.fixture(scope="module")
+def readme():
+    return render_app(NAMES, Settings())["README.md"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_readme_has_the_commands_of_every_organization(readme, name):
+    for command in ("ssh-keygen", "flwr supernode register", "flower-supernode"):
+        found = re.findall(rf"{command}(?:[^\n]|\\\n)*\b{name}\b", readme)
+        assert len(found) == 1, command
+
+
+def test_nodes_on_one_machine_have_distinct_ports(readme):
+    ports = re.findall(r"--port (\d+)", readme)
+    assert len(set(ports)) == len(NAMES)
+
+
+def test_telemetry_is_off_and_tls_is_on(readme):
+    assert "FLWR_TELEMETRY_ENABLED=0" in readme
+    assert "FLWR_DISABLE_UPDATE_CHECK=1" in readme
+    assert "--insecure" not in readme

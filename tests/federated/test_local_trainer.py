@@ -4,13 +4,17 @@ import torch
 from hypothesis import given
 from hypothesis import settings as few
 from hypothesis import strategies as st
-from small_federation import CLASSES, HOLDER, N_LINKED, N_ROWS, holdings, settings
+from small_federation import CLASSES, HOLDER, N_LINKED, N_ROWS, client_data, directions, settings
 from torch.nn.functional import cross_entropy
 
-from hotview.federated.labels import Asked, split_linked
-from hotview.federated.learner import Learner, Lesson, Pull, Report
-from hotview.federated.privacy import Release
-from hotview.federated.quantiles import directions_of
+from hotview.federated.labels import LinkedQuery, split_linked
+from hotview.federated.local_trainer import (
+    ClientUpdate,
+    LocalTrainer,
+    QuadraticSurrogate,
+    ServerUpdate,
+)
+from hotview.federated.privacy import GaussianMechanism
 from hotview.ot import sliced_cost
 
 CPU = torch.device("cpu")
@@ -18,15 +22,15 @@ NOBODY = np.empty(0, dtype=np.int64)
 
 
 def asked(scores=NOBODY):
-    return Asked(scores, NOBODY, NOBODY)
+    return LinkedQuery(scores, NOBODY, NOBODY)
 
 
-def learner(name="clinical", classes=(), release=None, shared=None, **more):
-    return Learner(settings(**more), holdings()[name], classes, 3, CPU, release, shared)
+def trainer(name="clinical", classes=(), mechanism=None, shared=None, **more):
+    return LocalTrainer(settings(**more), client_data()[name], classes, 3, CPU, mechanism, shared)
 
 
 def standardized(name):
-    X = np.asarray(holdings()[name].table.data, dtype=np.float64)
+    X = np.asarray(client_data()[name].table.data, dtype=np.float64)
     return torch.from_numpy((X - X.mean(0)) / X.std(0)).float()
 
 
@@ -50,7 +54,7 @@ def slope_of_cross_entropy(at, target):
 def test_a_pull_has_the_true_gradient_where_it_was_told():
     at, g = torch.randn(4, 3), torch.randn(4, 3)
     x = at.clone().requires_grad_()
-    value = Pull(at, g, 0.7)(x)
+    value = QuadraticSurrogate(at, g, 0.7)(x)
     value.backward()
     assert value == 0
     assert torch.equal(x.grad, g)
@@ -65,7 +69,7 @@ def test_a_pull_bounds_a_cross_entropy_from_above(n_classes, n, far, seed):
     )
     target = torch.randint(n_classes, (n,), generator=random)
     g = slope_of_cross_entropy(at, target)
-    bound = cross_entropy(at, target) + Pull(at, g, 1 / (4 * n))(to)
+    bound = cross_entropy(at, target) + QuadraticSurrogate(at, g, 1 / (4 * n))(to)
     assert float(bound) >= float(cross_entropy(to, target)) - 1e-9
 
 
@@ -75,8 +79,8 @@ def test_a_quarter_is_as_little_as_will_do():
     at = torch.zeros_like(to)
     g = slope_of_cross_entropy(at, target)
     truth = float(cross_entropy(to, target) - cross_entropy(at, target))
-    assert float(Pull(at, g, 0.25)(to)) == pytest.approx(truth, abs=1e-9)
-    assert float(Pull(at, g, 0.24)(to)) < truth
+    assert float(QuadraticSurrogate(at, g, 0.25)(to)) == pytest.approx(truth, abs=1e-9)
+    assert float(QuadraticSurrogate(at, g, 0.24)(to)) < truth
 
 
 # reports
@@ -85,17 +89,17 @@ def test_a_quarter_is_as_little_as_will_do():
 @pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise", "none"))
 def test_a_report_tells_what_can_be_computed_by_hand(coupling):
     more = {"batch_size": N_ROWS, "quantiles": N_ROWS, "coupling": coupling}
-    one = learner(classes=CLASSES, **more)
+    one = trainer(classes=CLASSES, **more)
     linked = np.array([3, 0, 7])
-    report = one.report(2, asked(linked))
+    report = one.make_update(2, asked(linked))
     with torch.no_grad():
         _, Z, scores = outputs(one, standardized("clinical"))
     wanted = {"scores"}
-    truth = scores[holdings()["clinical"].linked[linked]]
+    truth = scores[client_data()["clinical"].linked[linked]]
     torch.testing.assert_close(report.sent["scores"], truth, atol=1e-5, rtol=1e-5)
     if coupling != "none":
         wanted |= {"quantiles"}
-        truth = (Z @ directions_of(0, 2, 0, 4, 3).T).sort(dim=0).values.T
+        truth = (Z @ directions(0, 2, 0, 4, 3).T).sort(dim=0).values.T
         torch.testing.assert_close(report.sent["quantiles"], truth, atol=1e-5, rtol=1e-5)
     if coupling == "hot-pairwise":
         wanted |= {"moment"}
@@ -107,36 +111,36 @@ def test_a_report_tells_what_can_be_computed_by_hand(coupling):
 
 
 def test_of_linked_people_only_what_is_asked_for_is_sent():
-    everything = Asked(np.arange(3), np.arange(2), np.arange(4))
-    sent = learner(classes=CLASSES).report(1, everything).sent
+    everything = LinkedQuery(np.arange(3), np.arange(2), np.arange(4))
+    sent = trainer(classes=CLASSES).make_update(1, everything).sent
     assert {k: len(x) for k, x in sent.items() if k != "quantiles"} == {
         "scores": 3,
-        "held": 2,
+        "held_out": 2,
         "features": 4,
     }
-    assert set(learner(classes=CLASSES).report(1, asked()).sent) == {"quantiles"}
+    assert set(trainer(classes=CLASSES).make_update(1, asked()).sent) == {"quantiles"}
 
 
 def test_private_reports_have_noise_and_rows_of_their_own():
     more = {"batch_size": 16, "quantiles": 16}
-    plain = learner(**more).report(1, asked())
-    kept = Release(1e3, 0.0, 16, 5)
-    private = learner(release=kept, **more)
-    report = private.report(1, asked())
-    kept.begin(1)
+    plain = trainer(**more).make_update(1, asked())
+    kept = GaussianMechanism(1e3, 0.0, 16, 5)
+    private = trainer(mechanism=kept, **more)
+    report = private.make_update(1, asked())
+    kept.reseed(1)
     assert report.rows.tolist() == kept.draw_rows(N_ROWS).tolist()
     assert report.rows.tolist() != plain.rows.tolist()
     Z = private.embed(report.rows).detach()
-    truth = (Z @ directions_of(0, 1, 0, 4, 3).T).sort(dim=0).values.T
+    truth = (Z @ directions(0, 1, 0, 4, 3).T).sort(dim=0).values.T
     torch.testing.assert_close(report.sent["quantiles"], truth, atol=1e-5, rtol=1e-5)
-    noisy = learner(release=Release(2.0, 1.0, 16, 5), **more).report(1, asked())
+    noisy = trainer(mechanism=GaussianMechanism(2.0, 1.0, 16, 5), **more).make_update(1, asked())
     assert noisy.rows.tolist() == report.rows.tolist()
     assert (noisy.sent["quantiles"] - truth).abs().max() > 0.1
     assert (noisy.sent["quantiles"].diff(dim=1) >= 0).all()
 
 
 def test_a_seed_gives_the_same_learner_and_each_view_its_own():
-    one, again, other = learner(), learner(), learner(random_state=1)
+    one, again, other = trainer(), trainer(), trainer(random_state=1)
     for p, q, r in zip(
         one.network.parameters(),
         again.network.parameters(),
@@ -147,7 +151,7 @@ def test_a_seed_gives_the_same_learner_and_each_view_its_own():
         assert p.shape == r.shape
     X = standardized("clinical")
     assert not torch.equal(one.network.encoders[0](X), other.network.encoders[0](X))
-    assert one.report(1, asked()).rows.tolist() == again.report(1, asked()).rows.tolist()
+    assert one.make_update(1, asked()).rows.tolist() == again.make_update(1, asked()).rows.tolist()
 
 
 # learning
@@ -158,9 +162,9 @@ def references():
 
 
 def test_steps_toward_references_lower_the_transport():
-    one = learner(local_steps=30, learning_rate=0.01, coupling_weight=1.0)
+    one = trainer(local_steps=30, learning_rate=0.01, coupling_weight=1.0)
     G, w = references(), torch.tensor([0.1, 0.2])
-    theta = directions_of(0, 99, 0, 20, 3)
+    theta = directions(0, 99, 0, 20, 3)
 
     def loss():
         with torch.no_grad():
@@ -168,29 +172,33 @@ def test_steps_toward_references_lower_the_transport():
         return float((w * sliced_cost([Z], list(G), directions=theta)[0]).sum())
 
     before = loss()
-    report = one.report(1, asked())
-    row = one.learn(report, Lesson(1, weights=w, before=G, after=G), 2)
+    report = one.make_update(1, asked())
+    row = one.train(report, ServerUpdate(1, weights=w, references_before=G, references=G), 2)
     assert set(row) == {"transport"}
     assert loss() < 0.8 * before
 
 
 def test_the_first_step_is_on_what_was_reported_and_others_on_the_new_references():
-    one, G, w = learner(local_steps=1), references(), torch.tensor([0.1, 0.2])
-    report = one.report(1, asked())
+    one, G, w = trainer(local_steps=1), references(), torch.tensor([0.1, 0.2])
+    report = one.make_update(1, asked())
     with torch.no_grad():
-        C = sliced_cost([one.embed(report.rows)], list(G), directions=directions_of(0, 1, 0, 4, 3))
-    row = one.learn(report, Lesson(1, weights=w, before=G, after=G + 100), 2)
+        C = sliced_cost([one.embed(report.rows)], list(G), directions=directions(0, 1, 0, 4, 3))
+    row = one.train(report, ServerUpdate(1, weights=w, references_before=G, references=G + 100), 2)
     assert row["transport"] == pytest.approx(0.1 * float((w * C[0]).sum()), rel=1e-5)
     # Of a report that got lost nothing is left but the references of now.
-    absent = learner(local_steps=1)
-    row = absent.learn(absent.report(1, asked()), Lesson(0, weights=w, before=G, after=G + 100), 2)
+    absent = trainer(local_steps=1)
+    row = absent.train(
+        absent.make_update(1, asked()),
+        ServerUpdate(0, weights=w, references_before=G, references=G + 100),
+        2,
+    )
     assert row["transport"] > 100
 
 
 def test_scores_follow_their_gradients():
-    one = learner(classes=CLASSES, coupling="none", local_steps=50, learning_rate=0.01)
+    one = trainer(classes=CLASSES, coupling="none", local_steps=50, learning_rate=0.01)
     linked = np.arange(10)
-    report = one.report(1, asked(linked))
+    report = one.make_update(1, asked(linked))
     wanted = torch.from_numpy(np.random.default_rng(0).integers(3, size=10))
 
     def loss():
@@ -199,35 +207,35 @@ def test_scores_follow_their_gradients():
 
     g = slope_of_cross_entropy(report.sent["scores"], wanted)
     before, sent = loss(), report.sent["scores"].clone()
-    row = one.learn(report, Lesson(1, {"scores": g}, {"scores": 1 / 40}), 2)
+    row = one.train(report, ServerUpdate(1, {"scores": g}, {"scores": 1 / 40}), 2)
     assert row["scores"] < 0  # what others lose
     assert loss() < before
     assert torch.equal(report.sent["scores"], sent)
 
 
-def weights_after(lesson, round=2):
-    one = learner(classes=CLASSES, coupling="none")
-    one.learn(one.report(1, asked(np.arange(5))), lesson, round)
+def weights_after(server_update, round=2):
+    one = trainer(classes=CLASSES, coupling="none")
+    one.train(one.make_update(1, asked(np.arange(5))), server_update, round)
     return [p.detach().clone() for p in one.network.parameters()]
 
 
 def test_gradients_of_another_report_pull_nothing():
-    start = [p.detach() for p in learner(classes=CLASSES, coupling="none").network.parameters()]
+    start = [p.detach() for p in trainer(classes=CLASSES, coupling="none").network.parameters()]
     g, c = {"scores": torch.ones(5, 3)}, {"scores": 0.1}
     for about in (0, 2):
-        stale = weights_after(Lesson(about, g, c))
+        stale = weights_after(ServerUpdate(about, g, c))
         assert all(torch.equal(p, q) for p, q in zip(stale, start, strict=True))
-    moved = weights_after(Lesson(1, g, c))
+    moved = weights_after(ServerUpdate(1, g, c))
     assert not all(torch.equal(p, q) for p, q in zip(moved, start, strict=True))
 
 
 def test_own_labels_of_people_who_are_not_linked_are_learned():
-    one = learner(HOLDER, CLASSES, coupling="none", local_steps=150, learning_rate=0.01)
-    own = np.setdiff1d(np.arange(N_ROWS), holdings()[HOLDER].linked)
-    assert one.own.tolist() == own.tolist()
-    truth = holdings()[HOLDER].codes(CLASSES)[own]
-    first = one.learn(one.report(1, asked()), Lesson(), 2)["own_labels"]
-    second = one.learn(one.report(2, asked()), Lesson(), 3)["own_labels"]
+    one = trainer(HOLDER, CLASSES, coupling="none", local_steps=150, learning_rate=0.01)
+    own = np.setdiff1d(np.arange(N_ROWS), client_data()[HOLDER].linked)
+    assert one.labeled_rows.tolist() == own.tolist()
+    truth = client_data()[HOLDER].codes(CLASSES)[own]
+    first = one.train(one.make_update(1, asked()), ServerUpdate(), 2)["own_labels"]
+    second = one.train(one.make_update(2, asked()), ServerUpdate(), 3)["own_labels"]
     assert second < first
     with torch.no_grad():
         scores = one.network.view_heads[0](one.network.encoders[0](standardized(HOLDER)[own]))
@@ -235,10 +243,10 @@ def test_own_labels_of_people_who_are_not_linked_are_learned():
 
 
 def test_an_autoencoder_learns_at_home():
-    one = learner(
+    one = trainer(
         coupling="none", view_regularizer="autoencoder", local_steps=50, learning_rate=0.01
     )
-    rows = [one.learn(one.report(r, asked()), Lesson(), r + 1) for r in (1, 2, 3)]
+    rows = [one.train(one.make_update(r, asked()), ServerUpdate(), r + 1) for r in (1, 2, 3)]
     losses = [row["reconstruction"] for row in rows]
     assert losses == sorted(losses, reverse=True)
     X = standardized("clinical")
@@ -248,9 +256,9 @@ def test_an_autoencoder_learns_at_home():
 
 
 def test_nothing_to_learn_changes_nothing():
-    one = learner(coupling="none")
+    one = trainer(coupling="none")
     before = [p.detach().clone() for p in one.network.parameters()]
-    assert one.learn(Report(), Lesson(), 1) == {}
+    assert one.train(ClientUpdate(), ServerUpdate(), 1) == {}
     assert all(torch.equal(p, q) for p, q in zip(one.network.parameters(), before, strict=True))
 
 
@@ -258,7 +266,7 @@ def test_nothing_to_learn_changes_nothing():
 
 
 def shared_codes():
-    codes = holdings()[HOLDER].codes(CLASSES)[holdings()[HOLDER].linked]
+    codes = client_data()[HOLDER].codes(CLASSES)[client_data()[HOLDER].linked]
     _, held = split_linked(N_LINKED, 0.25, 0)
     return codes, held
 
@@ -267,24 +275,24 @@ def test_shared_labels_are_learned_by_who_has_none():
     codes, held = shared_codes()
     told = codes.copy()
     told[held] = -1
-    one = learner("clinical", CLASSES, shared=told, coupling="none", local_steps=100)
+    one = trainer("clinical", CLASSES, shared=told, coupling="none", local_steps=100)
     assert one.soft_labels.shape == (N_ROWS, 3)
-    linked = holdings()["clinical"].linked
+    linked = client_data()["clinical"].linked
     taught = np.setdiff1d(np.arange(N_LINKED), held)
     assert (one.soft_labels[linked[taught]].argmax(1).numpy() == codes[taught]).all()
-    first = one.learn(one.report(1, asked()), Lesson(), 2)["soft_labels"]
-    assert one.learn(one.report(2, asked()), Lesson(), 3)["soft_labels"] < first
+    first = one.train(one.make_update(1, asked()), ServerUpdate(), 2)["soft_labels"]
+    assert one.train(one.make_update(2, asked()), ServerUpdate(), 3)["soft_labels"] < first
 
 
 def test_labels_that_are_held_out_do_not_teach_even_the_holder():
     codes, held = shared_codes()
     told = codes.copy()
     told[held] = -1
-    one = learner(HOLDER, CLASSES, shared=told)
-    own = holdings()[HOLDER]
+    one = trainer(HOLDER, CLASSES, shared=told)
+    own = client_data()[HOLDER]
     other = own.labels.copy()
     other[own.linked[held]] = [CLASSES[(k + 1) % 3] for k in codes[held]]
     own.labels[:] = other
-    changed = Learner(settings(), own, CLASSES, 3, CPU, None, told)
+    changed = LocalTrainer(settings(), own, CLASSES, 3, CPU, None, told)
     assert torch.equal(one.soft_labels, changed.soft_labels)
     assert not np.array_equal(one.linked_codes, changed.linked_codes)  # which tell of views

@@ -8,14 +8,15 @@ import torch
 
 from hotview.datasets import make_views
 from hotview.federated import (
-    Coordinator,
+    Client,
+    ClientData,
     Failure,
-    InProcess,
+    InProcessChannel,
     Message,
-    Organization,
+    Server,
     Settings,
-    hold,
 )
+from hotview.federated.server import start_session
 from hotview.losses import HOTPairwise, HOTReference, Planner
 from hotview.losses.objective import Batch, Objective
 from hotview.nn.multiview import MultiViewNetwork
@@ -35,7 +36,7 @@ SETTINGS = {
     "batch_size": 24,
     "label_holder": "genetic",
     "linked_batch": 20,
-    "fusion_share": 0.25,
+    "fusion_fraction": 0.25,
 }
 
 
@@ -43,7 +44,7 @@ def settings(**more):
     return Settings(**{**SETTINGS, **more})
 
 
-def holdings(n=60, n_linked=24):
+def client_data(n=60, n_linked=24):
     """Views of different people, but for those linked, who come in another order everywhere."""
     data = make_views(
         n, n_views=4, n_columns=[5, 6, 4, 7], n_classes=3, labeled=1.0, random_state=1
@@ -52,7 +53,7 @@ def holdings(n=60, n_linked=24):
     for s, (name, X) in enumerate(zip(NAMES, data.linked.values(), strict=True)):
         order = np.random.default_rng(s).permutation(len(X))
         labels = data.linked_target[order].tolist() if name == "genetic" else None
-        found[name] = hold(
+        found[name] = ClientData.from_table(
             name,
             X[order],
             ids=[f"p{i}" for i in order],
@@ -63,17 +64,17 @@ def holdings(n=60, n_linked=24):
 
 
 def organizations(folder, **more):
-    own = holdings()
+    own = client_data()
     return {
-        name: Organization(
+        name: Client(
             own[name], folder / name, device="cpu", **{"shares": BOTH, **more.get(name, {})}
         )
         for name in NAMES
     }
 
 
-def run(members, given, **more):
-    coordinator = Coordinator(InProcess(members), given, **more)
+def run(clients, given, **more):
+    coordinator = Server(InProcessChannel(clients), given, **more)
     return coordinator.run(), coordinator
 
 
@@ -83,9 +84,9 @@ def run(members, given, **more):
 class Central:
     """All views in one place, trained by the library's own objective on the same batches."""
 
-    def __init__(self, given, members):
-        self.given, self.members = given, members
-        nets = [copy.deepcopy(member.learner.network) for member in members.values()]
+    def __init__(self, given, clients):
+        self.given, self.clients = given, clients
+        nets = [copy.deepcopy(client.trainer.network) for client in clients.values()]
         self.network = MultiViewNetwork(
             [n.encoders[0] for n in nets],
             [n.maps[0] for n in nets],
@@ -113,31 +114,31 @@ class Central:
             head_weight=given.head_weight,
         ).train()
         self.optimizer = make_optimizer([self.network, self.objective], given.learning_rate)
-        self.codes = members["genetic"].learner.linked_codes
+        self.codes = clients["genetic"].trainer.linked_codes
         self.history = []
 
     def step(self):
         """One step on the rows that every organization has reported on."""
         Xs, sizes, targets = [], {"rows": [], "own": []}, []
-        for member in self.members.values():
-            learner, report = member.learner, member.standing.report
-            rows = [report.rows, member.holdings.linked[report.linked]]
+        for client in self.clients.values():
+            trainer, report = client.trainer, client.state.update
+            rows = [report.rows, client.data.linked[report.linked]]
             own = [torch.from_numpy(self.codes[report.linked])]
-            if len(report.own) > 0:  # who holds labels has some of people who are not linked
-                rows.append(learner.own[report.own])
-                own.append(learner.own_codes[torch.from_numpy(report.own)])
-            Xs.append(learner.view.take(np.concatenate(rows)))
+            if len(report.labeled) > 0:  # who holds labels has some of people who are not linked
+                rows.append(trainer.labeled_rows[report.labeled])
+                own.append(trainer.labeled_codes[torch.from_numpy(report.labeled)])
+            Xs.append(trainer.view.take(np.concatenate(rows)))
             sizes["rows"].append(len(rows[0]))
             sizes["own"].append(sum(map(len, rows[1:])))
             targets.append(torch.cat(own))
-        theta = learner.directions(report.round)
+        theta = trainer.directions(report.round)
         batch = Batch(Xs, sizes, torch.empty(0, dtype=torch.int64), targets, directions=theta)
         self.network.train()
         found = train_step(self.network, self.objective, self.optimizer, batch, None)
         self.history.append({k: float(v.detach()) for k, v in found.terms.parts.items()})
 
 
-class Watched(InProcess):
+class Watched(InProcessChannel):
     """Lets the central training take its step whenever all have reported."""
 
     central = None
@@ -146,11 +147,11 @@ class Watched(InProcess):
         answers = super().exchange(messages, timeout)
         if (
             next(iter(messages.values())).kind == "start"
-            and "classes" in messages.get("lab", Message("start")).facts
+            and "classes" in messages.get("lab", Message("start")).metadata
         ):
-            self.central = Central(self.given, self.organizations)
+            self.central = Central(self.given, self.clients)
         is_round = "lab" in messages and messages["lab"].kind == "round"
-        if is_round and messages["lab"].facts["round"] <= self.given.rounds:
+        if is_round and messages["lab"].metadata["round"] <= self.given.rounds:
             self.central.step()
         return answers
 
@@ -167,25 +168,25 @@ def test_one_step_a_round_is_the_central_training(tmp_path, coupling, view_regul
         coupling_weight=0.7,
         orthogonality_weight=0.3,
     )
-    members = organizations(tmp_path)
+    clients = organizations(tmp_path)
     # Labels of people who are not linked would have their own mean; here there are none.
-    for member in members.values():
-        known = np.isin(np.arange(len(member.holdings.labels)), member.holdings.linked)
-        member.holdings.labels[~known] = None
-    carrier = Watched(members)
-    carrier.given = given
-    joint = Coordinator(carrier, given).run()
-    central = carrier.central
-    for row, truth in zip(joint.history, central.history, strict=True):
+    for client in clients.values():
+        known = np.isin(np.arange(len(client.data.labels)), client.data.linked)
+        client.data.labels[~known] = None
+    channel = Watched(clients)
+    channel.given = given
+    result = Server(channel, given).run()
+    central = channel.central
+    for row, truth in zip(result.history, central.history, strict=True):
         for part in ("transport", "orthogonality", "view_heads"):
             assert row[part] == pytest.approx(truth[part], abs=1e-5), (row["epoch"], part)
     if view_regularizer == "autoencoder":  # which stays at home, each view's with its organization
-        own = [members[name].standing.history for name in NAMES]
+        own = [clients[name].state.history for name in NAMES]
         for rows, truth in zip(zip(*own, strict=True), central.history, strict=True):
             total = sum(row["reconstruction"] for row in rows)
             assert total == pytest.approx(truth["reconstruction"], abs=1e-5)
-    for s, member in enumerate(members.values()):
-        network = member.learner.network
+    for s, client in enumerate(clients.values()):
+        network = client.trainer.network
         for kind in ("encoders", "maps", "decoders", "view_heads"):
             pairs = zip(
                 getattr(network, kind), list(getattr(central.network, kind))[s:], strict=False
@@ -193,17 +194,17 @@ def test_one_step_a_round_is_the_central_training(tmp_path, coupling, view_regul
             for mine, theirs in pairs:
                 for p, q in zip(mine.parameters(), theirs.parameters(), strict=True):
                     torch.testing.assert_close(p, q, atol=1e-5, rtol=0)
-    assert joint.history["loss"][-1] < joint.history["loss"][0]
+    assert result.history["loss"][-1] < result.history["loss"][0]
 
 
 # whoever fails
 
 
-class Faulty(InProcess):
+class Faulty(InProcessChannel):
     """Spoils some answers, by organization and round."""
 
-    def __init__(self, members, faults):
-        super().__init__(members)
+    def __init__(self, clients, faults):
+        super().__init__(clients)
         self.faults = dict(faults)
         self.kept = {}
 
@@ -211,7 +212,7 @@ class Faulty(InProcess):
         answers = super().exchange(messages, timeout)
         for name, message in messages.items():
             if message.kind == "round":
-                answers[name] = self._spoil(name, message.facts["round"], answers[name])
+                answers[name] = self._spoil(name, message.metadata["round"], answers[name])
         return answers
 
     def _spoil(self, name, round, answer):
@@ -222,9 +223,9 @@ class Faulty(InProcess):
         if fault == "older":
             return self.kept[name, round - 1]
         if fault == "other kind":
-            return Message("hello", answer.facts, answer.arrays)
+            return Message("hello", answer.metadata, answer.arrays)
         if fault == "somebody else":
-            return Message("round", {**answer.facts, "name": "nobody"}, answer.arrays)
+            return Message("round", {**answer.metadata, "name": "nobody"}, answer.arrays)
         if fault is None:
             return answer
         arrays = {key: x.copy() for key, x in answer.arrays.items()}
@@ -238,7 +239,7 @@ class Faulty(InProcess):
             arrays["quantiles"] = arrays["quantiles"][:, ::-1].copy()
         elif fault == "more":
             arrays["rows"] = np.zeros(3, np.float32)
-        return Message("round", answer.facts, arrays)
+        return Message("round", answer.metadata, arrays)
 
 
 FAULTS = (
@@ -249,18 +250,18 @@ FAULTS = (
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_who_fails_is_left_out_of_the_round_and_may_come_back(tmp_path, fault, caplog):
-    carrier = Faulty(organizations(tmp_path), {("imaging", 2): fault})
-    joint = Coordinator(carrier, settings(rounds=3)).run()
-    assert [(d["round"], d["name"]) for d in joint.dropped] == [(2, "imaging")]
+    channel = Faulty(organizations(tmp_path), {("imaging", 2): fault})
+    result = Server(channel, settings(rounds=3)).run()
+    assert [(d["round"], d["name"]) for d in result.dropped] == [(2, "imaging")]
     assert "round 2 goes on without 'imaging'" in caplog.text
-    assert joint.history["present"] == [4, 3, 4]
-    assert joint.present == list(NAMES)
-    assert sorted(joint.finished) == sorted(NAMES)
-    assert np.isfinite(joint.history["loss"]).all()
+    assert result.history["present"] == [4, 3, 4]
+    assert result.present == list(NAMES)
+    assert sorted(result.finished) == sorted(NAMES)
+    assert np.isfinite(result.history["loss"]).all()
 
 
 def test_what_others_write_does_not_fill_the_checkpoint(tmp_path):
-    class Chatty(InProcess):
+    class Chatty(InProcessChannel):
         def exchange(self, messages, timeout):
             answers = super().exchange(messages, timeout)
             for name, message in messages.items():
@@ -273,62 +274,62 @@ def test_what_others_write_does_not_fill_the_checkpoint(tmp_path):
             return answers
 
     path = tmp_path / "c.federated"
-    joint = Coordinator(Chatty(organizations(tmp_path)), settings(rounds=2), checkpoint=path).run()
-    assert {d["name"] for d in joint.dropped} == {"imaging", "lab"}
-    assert max(len(d["reason"]) for d in joint.dropped) <= 500
+    result = Server(Chatty(organizations(tmp_path)), settings(rounds=2), checkpoint=path).run()
+    assert {d["name"] for d in result.dropped} == {"imaging", "lab"}
+    assert max(len(d["reason"]) for d in result.dropped) <= 500
     assert path.stat().st_size < 10**5
     # Who answers the end with something else has not saved its part, for all that is known.
-    assert joint.finished == ["clinical", "genetic", "lab"]
+    assert result.finished == ["clinical", "genetic", "lab"]
 
 
 def test_the_plan_is_over_those_who_are_there(tmp_path):
     given = settings(rounds=2)
-    carrier = Faulty(organizations(tmp_path), {("imaging", 2): "nan"})
-    joint = Coordinator(carrier, given).run()
-    assert joint.present == ["clinical", "genetic", "lab"]
-    np.testing.assert_allclose(joint.W.sum(1), 1 / 3, atol=1e-4)
-    np.testing.assert_allclose(joint.W.sum(0), 1 / 2, atol=1e-4)
+    channel = Faulty(organizations(tmp_path), {("imaging", 2): "nan"})
+    result = Server(channel, given).run()
+    assert result.present == ["clinical", "genetic", "lab"]
+    np.testing.assert_allclose(result.W.sum(1), 1 / 3, atol=1e-4)
+    np.testing.assert_allclose(result.W.sum(0), 1 / 2, atol=1e-4)
 
 
 def test_without_the_label_holder_a_round_teaches_no_labels(tmp_path):
-    class Silent(InProcess):
+    class Silent(InProcessChannel):
         def exchange(self, messages, timeout):
             answers = super().exchange(messages, timeout)
-            judged = "genetic" in messages and messages["genetic"].kind == "judge"
-            if judged and messages["genetic"].facts["round"] == 2:
+            judged = "genetic" in messages and messages["genetic"].kind == "label_loss"
+            if judged and messages["genetic"].metadata["round"] == 2:
                 answers["genetic"] = Failure("no answer in time")
             return answers
 
-    joint = Coordinator(Silent(organizations(tmp_path)), settings(rounds=3)).run()
-    assert [(d["round"], d["reason"]) for d in joint.dropped] == [
+    result = Server(Silent(organizations(tmp_path)), settings(rounds=3)).run()
+    assert [(d["round"], d["reason"]) for d in result.dropped] == [
         (2, "as label holder, no answer in time")
     ]
-    assert [("view_heads" in row) for row in joint.history] == [True, False, True]
+    assert [("view_heads" in row) for row in result.history] == [True, False, True]
 
 
 @pytest.mark.parametrize("n_lost", (2, 3))
 def test_how_much_views_count_is_asked_three_times(tmp_path, n_lost):
-    class Forgetful(InProcess):
+    class Forgetful(InProcessChannel):
         n_asked = 0
 
         def exchange(self, messages, timeout):
             answers = super().exchange(messages, timeout)
-            if "genetic" in messages and messages["genetic"].kind == "fuse":
+            if "genetic" in messages and messages["genetic"].kind == "fusion":
                 self.n_asked += 1
                 if self.n_asked <= n_lost:
                     answers["genetic"] = Failure("no answer in time")
             return answers
 
-    coordinator = Coordinator(Forgetful(organizations(tmp_path)), settings(rounds=3))
-    joint = coordinator.run()
-    assert (coordinator.stage.pool is None) == (n_lost == 3)
-    assert [d["name"] for d in joint.dropped] == ["genetic"] * n_lost
-    assert joint.finished == list(NAMES)
+    coordinator = Server(Forgetful(organizations(tmp_path)), settings(rounds=3))
+    result = coordinator.run()
+    assert (coordinator.state.pool is None) == (n_lost == 3)
+    assert [d["name"] for d in result.dropped] == ["genetic"] * n_lost
+    assert result.finished == list(NAMES)
 
 
 def test_with_fewer_than_two_it_ends_and_says_so(tmp_path):
     alone = {(name, 2): "late" for name in NAMES[1:]}
-    coordinator = Coordinator(
+    coordinator = Server(
         Faulty(organizations(tmp_path), alone), settings(), checkpoint=tmp_path / "c.federated"
     )
     with pytest.raises(RuntimeError, match="at least 2 organizations to answer in round 2, but 1"):
@@ -337,10 +338,10 @@ def test_with_fewer_than_two_it_ends_and_says_so(tmp_path):
 
 
 def test_all_must_be_there_to_begin(tmp_path):
-    members = organizations(tmp_path)
-    members["lab"].answer = None
+    clients = organizations(tmp_path)
+    clients["lab"].handle = None
     with pytest.raises(ValueError, match="'lab' to say hello, but TypeError"):
-        run(members, settings())
+        run(clients, settings())
 
 
 # going on
@@ -355,11 +356,11 @@ class StoppedError(Exception):
 def test_a_coordinator_that_was_killed_goes_on_as_if_it_had_not(tmp_path, coupling, when):
     """Killed before organizations were asked, or after they answered and it wrote nothing down."""
     given = settings(coupling=coupling, rounds=4)
-    whole, _ = run(members := organizations(tmp_path / "whole"), given)
+    whole, _ = run(clients := organizations(tmp_path / "whole"), given)
 
-    class Killed(InProcess):
+    class Killed(InProcessChannel):
         def exchange(self, messages, timeout):
-            third = any(m.kind == "round" and m.facts["round"] == 3 for m in messages.values())
+            third = any(m.kind == "round" and m.metadata["round"] == 3 for m in messages.values())
             if third and when == "before":
                 raise StoppedError
             answers = super().exchange(messages, timeout)
@@ -370,14 +371,14 @@ def test_a_coordinator_that_was_killed_goes_on_as_if_it_had_not(tmp_path, coupli
     path = tmp_path / "c.federated"
     cut = organizations(tmp_path / "cut")
     with pytest.raises(StoppedError):
-        Coordinator(Killed(cut), given, checkpoint=path).run()
+        Server(Killed(cut), given, checkpoint=path).run()
     again = organizations(tmp_path / "cut")  # new processes all over
-    joint, _ = run(again, given, checkpoint=path)
-    assert joint.history["loss"] == whole.history["loss"]
+    result, _ = run(again, given, checkpoint=path)
+    assert result.history["loss"] == whole.history["loss"]
     for name in NAMES:
         pairs = zip(
-            members[name].learner.network.parameters(),
-            again[name].learner.network.parameters(),
+            clients[name].trainer.network.parameters(),
+            again[name].trainer.network.parameters(),
             strict=True,
         )
         assert all(torch.equal(p, q) for p, q in pairs)
@@ -385,10 +386,10 @@ def test_a_coordinator_that_was_killed_goes_on_as_if_it_had_not(tmp_path, coupli
 
 def test_other_settings_are_refused(tmp_path):
     path = tmp_path / "c.federated"
-    members = organizations(tmp_path)
-    run(members, settings(rounds=2), checkpoint=path)
+    clients = organizations(tmp_path)
+    run(clients, settings(rounds=2), checkpoint=path)
     with pytest.raises(ValueError, match="quantiles was 16 then and is 8 now"):
-        run(members, settings(rounds=2, quantiles=8), checkpoint=path)
+        run(clients, settings(rounds=2, quantiles=8), checkpoint=path)
 
 
 def test_the_same_seed_gives_the_same_numbers(tmp_path):
@@ -401,23 +402,128 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path):
 # choices
 
 
-@pytest.mark.parametrize("more", ({"propagate_labels": True}, {"share_features": True}))
+@pytest.mark.parametrize("more", ({"share_labels": True}, {"share_features": True}))
 def test_what_is_shared_by_choice(tmp_path, more):
-    members = organizations(tmp_path)
-    joint, _ = run(members, settings(rounds=2, **more))
-    assert joint.finished == list(NAMES)
-    assert joint.dropped == []
+    clients = organizations(tmp_path)
+    result, _ = run(clients, settings(rounds=2, **more))
+    assert result.finished == list(NAMES)
+    assert result.dropped == []
 
 
 def test_without_coupling_nothing_but_scores_is_sent(tmp_path):
     seen = []
 
-    class Watching(InProcess):
+    class Watching(InProcessChannel):
         def exchange(self, messages, timeout):
             answers = super().exchange(messages, timeout)
             seen.extend(a.arrays for a in answers.values() if a.kind == "round")
             return answers
 
-    joint = Coordinator(Watching(organizations(tmp_path)), settings(coupling="none")).run()
-    assert joint.W is None
-    assert {name for arrays in seen for name in arrays} == {"scores", "held"}
+    result = Server(Watching(organizations(tmp_path)), settings(coupling="none")).run()
+    assert result.W is None
+    assert {name for arrays in seen for name in arrays} == {"scores", "held_out"}
+
+
+HELLO = {"n_linked": 4, "digest": "d", "has_labels": False}
+
+
+def exchange(change=None, classes=("a", "b"), codes=None):
+    """Two organizations that say what they should, but for a change."""
+
+    def handle(name, message):
+        if message.kind == "hello":
+            return Message("hello", {**HELLO, "name": name, **(change or {}).get(name, {})})
+        if "classes" in message.metadata:
+            seen.append(message)
+            return Message("start", {"name": name})
+        arrays = {} if codes is None else {"codes": codes}
+        return Message("start", {"classes": list(classes)}, arrays)
+
+    seen = []
+    ask = lambda messages: {name: handle(name, m) for name, m in messages.items()}  # noqa: E731
+    return ask, seen
+
+
+def test_everybody_is_told_the_same():
+    ask, seen = exchange()
+    found = start_session(ask, ["x", "y"], Settings(label_holder="y"))
+    assert found.n_linked == 4
+    assert found.classes == ["a", "b"]
+    assert {m.metadata["session"] for m in seen} == {found.id}
+    assert [m.metadata["names"] for m in seen] == [["x", "y"]] * 2
+
+
+def test_no_two_trainings_have_the_same_name():
+    ask, _ = exchange()
+    names = {start_session(ask, ["x", "y"], Settings()).id for _ in range(5)}
+    assert len(names) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    (
+        ({"y": {"digest": "e"}}, "have the same linked ids"),
+        ({"y": {"name": "z"}}, "'y' to say hello, but its name is z"),
+        ({"x": {"digest": ["d"]}}, "have the same linked ids"),
+        ({"x": {"n_linked": 10**12}}, "count their linked ids, but {'x': 1000000000000, 'y': 4}"),
+        ({"x": {"n_linked": "four"}, "y": {"n_linked": "four"}}, "count their linked ids"),
+    ),
+)
+def test_disagreement_is_an_error(change, problem):
+    ask, _ = exchange(change)
+    with pytest.raises(ValueError, match=problem):
+        start_session(ask, ["x", "y"], Settings())
+
+
+def test_an_unknown_label_holder_is_refused():
+    ask, _ = exchange()
+    with pytest.raises(ValueError, match="label_holder among"):
+        start_session(ask, ["x", "y"], Settings(label_holder="z"))
+
+
+@pytest.mark.parametrize("classes", ((), ("a",)))
+def test_labels_of_one_class_teach_nothing(classes):
+    ask, _ = exchange(classes=classes)
+    with pytest.raises(ValueError, match="two classes or more"):
+        start_session(ask, ["x", "y"], Settings(label_holder="y"))
+
+
+def test_labels_travel_only_where_all_agreed_to_share_them():
+    codes = np.zeros(4, dtype=np.int64)
+    ask, seen = exchange(codes=codes)
+    start_session(ask, ["x", "y"], Settings(label_holder="y", share_labels=True))
+    assert [set(m.arrays) for m in seen] == [{"codes"}] * 2
+    with pytest.raises(ValueError, match=r"it holds \['codes'\], and \[\] were asked for"):
+        start_session(ask, ["x", "y"], Settings(label_holder="y"))
+    for wrong in (codes[:3], codes + 2, codes.astype(np.float32), None):
+        strange, _ = exchange(codes=wrong)
+        with pytest.raises(ValueError, match="no valid classes of the linked rows"):
+            start_session(strange, ["x", "y"], Settings(label_holder="y", share_labels=True))
+
+
+def test_who_answers_something_else_has_not_begun():
+    ask, _ = exchange()
+
+    def strange(messages):
+        found = ask(messages)
+        begins = any("classes" in m.metadata for m in messages.values())
+        return {**found, "x": Message("hello", {"name": "x"})} if begins else found
+
+    with pytest.raises(ValueError, match="'x' to begin, but its kind is 'hello'"):
+        start_session(strange, ["x", "y"], Settings())
+
+
+def test_classes_that_cannot_be_are_refused():
+    ask, _ = exchange(classes=("a", "a"))
+    with pytest.raises(ValueError, match="'y' to send the classes, but its classes are not dist"):
+        start_session(ask, ["x", "y"], Settings(label_holder="y"))
+
+
+def test_who_is_not_there_is_named():
+    ask, _ = exchange()
+
+    def without(messages):
+        return {**ask(messages), "x": Failure("no answer in time")}
+
+    with pytest.raises(ValueError, match="'x' to say hello, but no answer in time"):
+        start_session(without, ["x", "y"], Settings())

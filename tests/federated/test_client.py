@@ -12,42 +12,42 @@ from small_federation import (
     N_LINKED,
     N_ROWS,
     NAMES,
-    holdings,
+    client_data,
     organizations,
     settings,
     train,
 )
 
-from hotview.federated import Message, Organization, Privacy, hold
-from hotview.federated import organization as module
-from hotview.federated.alone import alone_in
+from hotview._files import file_lock
+from hotview.federated import Client, ClientData, Message, Privacy
+from hotview.federated import client as module
 from hotview.federated.labels import split_linked
-from hotview.federated.learner import Learner
-from hotview.federated.privacy import spent, spent_by
+from hotview.federated.local_trainer import LocalTrainer
+from hotview.federated.privacy import ReleaseRecord, total_epsilon
 
 
 def one(folder, name="clinical", own=None, **more):
-    return Organization(
-        own or holdings()[name], folder / name, device="cpu", **{"shares": BOTH, **more}
+    return Client(
+        own or client_data()[name], folder / name, device="cpu", **{"shares": BOTH, **more}
     )
 
 
 def changed(message, arrays=None, **facts):
-    return Message(message.kind, {**message.facts, **facts}, arrays or message.arrays)
+    return Message(message.kind, {**message.metadata, **facts}, arrays or message.arrays)
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """Everything that crossed in a training."""
-    _, carrier = train(organizations(tmp_path_factory.mktemp("recorded")), settings())
-    return carrier
+    _, channel = train(organizations(tmp_path_factory.mktemp("recorded")), settings())
+    return channel
 
 
-def bring(member, carrier, until):
+def bring(client, channel, until):
     """Let an organization answer what another one was told, up to and with a round."""
-    for message, _ in carrier.to(member.holdings.name):
-        answer = member.answer(message)
-        if message.kind == "round" and message.facts["round"] == until:
+    for message, _ in channel.to(client.data.name):
+        answer = client.handle(message)
+        if message.kind == "round" and message.metadata["round"] == until:
             return message, answer
     return None
 
@@ -56,92 +56,92 @@ def bring(member, carrier, until):
 
 
 def test_it_says_hello_without_telling_who_is_linked(tmp_path):
-    own = holdings()[HOLDER]
-    facts = one(tmp_path, HOLDER).answer(Message("hello")).facts
+    own = client_data()[HOLDER]
+    facts = one(tmp_path, HOLDER).handle(Message("hello")).metadata
     digest = own.digest
     assert facts == {"name": HOLDER, "n_linked": N_LINKED, "digest": digest, "has_labels": True}
-    assert not one(tmp_path).answer(Message("hello")).facts["has_labels"]
+    assert not one(tmp_path).handle(Message("hello")).metadata["has_labels"]
     assert not (tmp_path / "clinical").exists()  # nothing has begun
 
 
 def test_classes_are_told_by_the_label_holder_alone(tmp_path):
     ask = Message("start", {"settings": settings().to_json()})
-    assert one(tmp_path, HOLDER).answer(ask).facts == {"classes": CLASSES}
-    assert one(tmp_path).answer(ask).facts == {"classes": []}
+    assert one(tmp_path, HOLDER).handle(ask).metadata == {"classes": CLASSES}
+    assert one(tmp_path).handle(ask).metadata == {"classes": []}
 
 
 def test_labels_are_told_only_if_that_was_agreed_and_only_of_those_who_teach(tmp_path):
-    own = holdings()[HOLDER]
+    own = client_data()[HOLDER]
     truth = own.codes(CLASSES)[own.linked]
     teaching, held = split_linked(N_LINKED, 0.25, 0)
-    ask = Message("start", {"settings": settings(propagate_labels=True).to_json()})
-    codes = one(tmp_path, HOLDER).answer(ask).arrays["codes"]
+    ask = Message("start", {"settings": settings(share_labels=True).to_json()})
+    codes = one(tmp_path, HOLDER).handle(ask).arrays["codes"]
     np.testing.assert_array_equal(codes[teaching], truth[teaching])
     assert (codes[held] == -1).all()
-    assert one(tmp_path).answer(ask).arrays == {}
+    assert one(tmp_path).handle(ask).arrays == {}
     plain = Message("start", {"settings": settings().to_json()})
-    assert one(tmp_path, HOLDER).answer(plain).arrays == {}
+    assert one(tmp_path, HOLDER).handle(plain).arrays == {}
 
 
 def test_the_same_message_gets_the_same_answer(tmp_path, recorded):
-    member = one(tmp_path)
+    client = one(tmp_path)
     for message, truth in recorded.to("clinical"):
-        first = member.answer(message).to_bytes()
+        first = client.handle(message).to_bytes()
         assert first == truth
         if message.kind != "start":
-            again, anew = member.answer(message), one(tmp_path).answer(message)
+            again, anew = client.handle(message), one(tmp_path).handle(message)
             assert again.to_bytes() == anew.to_bytes() == first
 
 
 def test_an_older_round_is_refused(tmp_path, recorded):
-    member = one(tmp_path)
-    bring(member, recorded, until=2)
+    client = one(tmp_path)
+    bring(client, recorded, until=2)
     rounds = [m for m, _ in recorded.to("clinical") if m.kind == "round"]
     for message in (rounds[0], changed(rounds[1], about=0)):
         with pytest.raises(ValueError, match="is over: 'clinical' has answered round 2"):
-            member.answer(message)
+            client.handle(message)
     # That is no harm: what comes next is answered as if nothing had been.
     truth = recorded.to("clinical")
     last = [answer for m, answer in truth if m.kind == "round"][2]
-    assert member.answer(rounds[2]).to_bytes() == last
+    assert client.handle(rounds[2]).to_bytes() == last
 
 
 @pytest.mark.parametrize("kind", ("round", "finish"))
 def test_a_message_of_another_training_is_refused(tmp_path, recorded, kind):
-    member = one(tmp_path)
-    bring(member, recorded, until=1)
+    client = one(tmp_path)
+    bring(client, recorded, until=1)
     message = [m for m, _ in recorded.to("clinical") if m.kind == kind][-1]
-    for facts in ({"federation": "another"}, {"federation": None}):
+    for facts in ({"session": "another"}, {"session": None}):
         with pytest.raises(ValueError, match="of another training than 'clinical' began"):
-            member.answer(changed(message, **facts))
+            client.handle(changed(message, **facts))
 
 
 def test_who_has_not_begun_says_so(tmp_path, recorded):
     for message, _ in recorded.to(HOLDER):
         if message.kind not in ("hello", "start"):
             with pytest.raises(ValueError, match="'genetic' to have begun, but there is no"):
-                one(tmp_path, HOLDER).answer(message)
+                one(tmp_path, HOLDER).handle(message)
 
 
 def test_who_is_no_label_holder_does_not_tell_what_labels_say(tmp_path, recorded):
-    own = holdings()["clinical"]
+    own = client_data()["clinical"]
     own.labels[:] = [CLASSES[k % 3] for k in range(N_ROWS)]
-    member = one(tmp_path, own=own)
-    bring(member, recorded, until=1)
-    for kind in ("judge", "fuse"):
+    client = one(tmp_path, own=own)
+    bring(client, recorded, until=1)
+    for kind in ("label_loss", "fusion"):
         message = next(m for m, _ in recorded.to(HOLDER) if m.kind == kind)
-        with pytest.raises(ValueError, match="label_holder is 'genetic'"):
-            member.answer(message)
+        with pytest.raises(ValueError, match="for the label holder, which is 'genetic'"):
+            client.handle(message)
 
 
 def test_a_label_holder_needs_labels(tmp_path):
     ask = Message("start", {"settings": settings(label_holder="clinical").to_json()})
     with pytest.raises(ValueError, match=r"'clinical' to hold the labels, .* label_column"):
-        one(tmp_path).answer(ask)
+        one(tmp_path).handle(ask)
 
 
 def test_labels_that_the_holder_does_not_know_are_refused(tmp_path, recorded):
-    own = holdings()["clinical"]
+    own = client_data()["clinical"]
     own.labels[3] = "dead"
     with pytest.raises(ValueError, match=r"among those of the label holder, .* there is 'dead'"):
         bring(one(tmp_path, own=own), recorded, until=1)
@@ -150,18 +150,18 @@ def test_labels_that_the_holder_does_not_know_are_refused(tmp_path, recorded):
 def test_settings_that_make_no_sense_are_refused(tmp_path):
     told = {**settings().to_json(), "rounds": -1}
     with pytest.raises(ValueError, match="Expected rounds"):
-        one(tmp_path).answer(Message("start", {"settings": told}))
+        one(tmp_path).handle(Message("start", {"settings": told}))
 
 
 def test_gradients_of_the_wrong_shape_are_refused_and_leave_no_trace(tmp_path, recorded):
-    member = one(tmp_path)
-    bring(member, recorded, until=1)
+    client = one(tmp_path)
+    bring(client, recorded, until=1)
     messages = [(m, a) for m, a in recorded.to("clinical") if m.kind == "round"]
     message, truth = messages[1]
     wrong = {**message.arrays, "gradient.scores": np.zeros((4, 7), np.float32)}
     with pytest.raises(ValueError, match="another shape"):
-        member.answer(changed(message, wrong))
-    assert member.answer(message).to_bytes() == truth
+        client.handle(changed(message, wrong))
+    assert client.handle(message).to_bytes() == truth
 
 
 # what goes wrong at home
@@ -169,14 +169,14 @@ def test_gradients_of_the_wrong_shape_are_refused_and_leave_no_trace(tmp_path, r
 
 @pytest.mark.parametrize("what", ("full disk", "interrupt"))
 def test_half_a_round_is_no_round(tmp_path, recorded, monkeypatch, what):
-    member = one(tmp_path)
-    bring(member, recorded, until=1)
+    client = one(tmp_path)
+    bring(client, recorded, until=1)
     messages = [(m, a) for m, a in recorded.to("clinical") if m.kind == "round"]
     with monkeypatch.context() as patch:
         if what == "full disk":
-            error, where, name, last = OSError, module, "write_standing", 1
+            error, where, name, last = OSError, module, "write_client_state", 1
         else:  # between two steps
-            error, where, name, last = KeyboardInterrupt, Learner, "_pulled", 2
+            error, where, name, last = KeyboardInterrupt, LocalTrainer, "_surrogate_terms", 2
         work, calls = getattr(where, name), []
 
         def fail(*arguments):
@@ -187,10 +187,10 @@ def test_half_a_round_is_no_round(tmp_path, recorded, monkeypatch, what):
 
         patch.setattr(where, name, fail)
         with pytest.raises(error):
-            member.answer(messages[1][0])
-    assert member.answer(messages[1][0]).to_bytes() == messages[1][1]
+            client.handle(messages[1][0])
+    assert client.handle(messages[1][0]).to_bytes() == messages[1][1]
     for message, truth in messages[2:]:  # and that is kept
-        assert one(tmp_path).answer(message).to_bytes() == truth
+        assert one(tmp_path).handle(message).to_bytes() == truth
 
 
 # privacy
@@ -202,74 +202,77 @@ def spending(tmp_path_factory):
     accountant knows at once what that costs.
     """
     folder = tmp_path_factory.mktemp("private")
-    members = organizations(folder, clinical={"privacy": Privacy(50.0)})
-    joint, carrier = train(members, settings(batch_size=N_ROWS))
-    return folder, members, joint, carrier
+    clients = organizations(folder, clinical={"privacy": Privacy(50.0)})
+    result, channel = train(clients, settings(batch_size=N_ROWS))
+    return folder, clients, result, channel
 
 
-def begin(member, **more):
-    told = {"settings": settings(batch_size=N_ROWS, **more).to_json(), "federation": "one"}
-    member.answer(Message("start", {**told, "classes": CLASSES, "names": list(NAMES)}))
+def begin(client, **more):
+    told = {"settings": settings(batch_size=N_ROWS, **more).to_json(), "session": "one"}
+    client.handle(Message("start", {**told, "classes": CLASSES, "names": list(NAMES)}))
 
 
 def first_report(folder, privacy=None):
-    member = one(folder, privacy=privacy)
-    begin(member)
-    facts = {"round": 1, "federation": "one", "last": False}
+    client = one(folder, privacy=privacy)
+    begin(client)
+    facts = {"round": 1, "session": "one", "is_last": False}
     G = np.zeros((2, 8, 3), np.float32)
-    return member.answer(Message("round", facts, {"references": G})).arrays["quantiles"]
+    return client.handle(Message("round", facts, {"references": G})).arrays["quantiles"]
 
 
 def test_what_is_spent_is_told_and_never_more_than_was_asked_for(spending):
-    _, members, joint, carrier = spending
+    _, clients, result, channel = spending
     told = [
-        Message.from_bytes(answer).facts["privacy"]
-        for message, answer in carrier.to("clinical")
-        if message.kind == "round" and message.facts["round"] <= 3
+        Message.from_bytes(answer).metadata["privacy"]
+        for message, answer in channel.to("clinical")
+        if message.kind == "round" and message.metadata["round"] <= 3
     ]
-    noise = members["clinical"].standing.noise
+    noise = clients["clinical"].state.noise
     assert [one["epsilon"] for one in told] == [
-        pytest.approx(spent(noise, N_ROWS, N_ROWS, n, 1e-5)) for n in (1, 2, 3)
+        pytest.approx(total_epsilon([ReleaseRecord(noise, N_ROWS, N_ROWS, n)], 1e-5))
+        for n in (1, 2, 3)
     ]
     assert 0.99 * 50 < told[-1]["epsilon"] <= 50
-    assert joint.privacy == {"clinical": told[-1]}  # the others asked for none
+    assert result.privacy == {"clinical": told[-1]}  # the others asked for none
 
 
 def test_an_answer_that_got_lost_is_told_again_at_no_cost(spending):
-    folder, members, _, carrier = spending
-    last, answer = [(m, a) for m, a in carrier.to("clinical") if m.kind == "round"][-1]
-    again = one(folder, privacy=Privacy(50.0)).answer(last)
+    folder, clients, _, channel = spending
+    last, answer = [(m, a) for m, a in channel.to("clinical") if m.kind == "round"][-1]
+    again = one(folder, privacy=Privacy(50.0)).handle(last)
     assert again.to_bytes() == answer
-    assert members["clinical"].standing.n_releases == 3
+    assert clients["clinical"].state.releases[-1].n_releases == 3
 
 
 def test_no_more_is_released_than_there_is_noise_for(spending):
-    folder, members, _, carrier = spending
-    last = [m for m, _ in carrier.to("clinical") if m.kind == "round"][-1]
+    folder, clients, _, channel = spending
+    last = [m for m, _ in channel.to("clinical") if m.kind == "round"][-1]
     state = (folder / "clinical" / "state.federated").read_bytes()
-    assert members["clinical"].answer(last).arrays == {}  # after the last round nothing is
-    for member in (members["clinical"], one(folder, privacy=Privacy(50.0))):
+    assert clients["clinical"].handle(last).arrays == {}  # after the last round nothing is
+    for client in (clients["clinical"], one(folder, privacy=Privacy(50.0))):
         with pytest.raises(ValueError, match="privacy budget is spent: round 5 is past the end"):
-            member.answer(changed(last, round=5, about=4))
+            client.handle(changed(last, round=5, about=4))
     assert (folder / "clinical" / "state.federated").read_bytes() == state
     # Nobody else goes on either: noise is chosen for as many rounds as all agreed on.
-    other = [m for m, _ in carrier.to("imaging") if m.kind == "round"][-1]
-    with pytest.raises(ValueError, match=r"^round 5 is past the end that 'imaging' agreed on, 3"):
-        members["imaging"].answer(changed(other, round=5, about=4))
+    other = [m for m, _ in channel.to("imaging") if m.kind == "round"][-1]
+    with pytest.raises(
+        ValueError, match=r"^round 5 is past the end of the training of 'imaging', 3"
+    ):
+        clients["imaging"].handle(changed(other, round=5, about=4))
 
 
 def test_privacy_stays_what_it_was_at_the_beginning(spending):
-    folder, _, _, carrier = spending
-    message = carrier.to("clinical")[-1][0]
+    folder, _, _, channel = spending
+    message = channel.to("clinical")[-1][0]
     with pytest.raises(
         ValueError, match=r"as it began, with epsilon = 50.0 and .* now it is without"
     ):
-        one(folder).answer(message)
+        one(folder).handle(message)
     with pytest.raises(ValueError, match=r"with epsilon = 50.0 and .* now it is with .* = 8.0"):
-        one(folder, privacy=Privacy(8.0)).answer(message)
-    message = carrier.to("imaging")[-1][0]
+        one(folder, privacy=Privacy(8.0)).handle(message)
+    message = channel.to("imaging")[-1][0]
     with pytest.raises(ValueError, match=r"without privacy, but now it is with epsilon = 1.0"):
-        one(folder, "imaging", privacy=Privacy(1.0)).answer(message)
+        one(folder, "imaging", privacy=Privacy(1.0)).handle(message)
 
 
 def test_noise_hides_what_is_sent(tmp_path):
@@ -307,16 +310,16 @@ def test_who_begins_anew_gets_no_second_budget(spending):
 def test_what_is_left_is_for_the_training_that_follows(tmp_path):
     first_report(tmp_path, Privacy(10.0))
     begin(one(tmp_path))  # not even without noise in between is it forgotten
-    member = one(tmp_path, privacy=Privacy(10.0))
-    begin(member)
-    before, now = member.standing.releases
-    assert (before.times, now.times) == (1, 0)
+    client = one(tmp_path, privacy=Privacy(10.0))
+    begin(client)
+    before, now = client.state.releases
+    assert (before.n_releases, now.n_releases) == (1, 0)
     assert now.noise > 1.05 * before.noise
-    assert 9.9 < spent_by([before, now._replace(times=3)], 1e-5) <= 10
+    assert 9.9 < total_epsilon([before, now._replace(n_releases=3)], 1e-5) <= 10
     G = np.zeros((2, 8, 3), np.float32)
-    message = Message("round", {"round": 1, "federation": "one"}, {"references": G})
-    told = member.answer(message).facts["privacy"]["epsilon"]
-    assert told == pytest.approx(spent_by([before, now._replace(times=1)], 1e-5))
+    message = Message("round", {"round": 1, "session": "one"}, {"references": G})
+    told = client.handle(message).metadata["privacy"]["epsilon"]
+    assert told == pytest.approx(total_epsilon([before, now._replace(n_releases=1)], 1e-5))
 
 
 def test_two_messages_at_once_are_answered_one_after_the_other(tmp_path):
@@ -325,11 +328,11 @@ def test_two_messages_at_once_are_answered_one_after_the_other(tmp_path):
     found, end = [], Event()
 
     def ask():
-        message = Message("round", {"round": 1, "federation": "one"}, {"references": G})
-        found.append(one(tmp_path, privacy=Privacy(50.0)).answer(message))
+        message = Message("round", {"round": 1, "session": "one"}, {"references": G})
+        found.append(one(tmp_path, privacy=Privacy(50.0)).handle(message))
         end.set()
 
-    with alone_in(tmp_path / "clinical"):
+    with file_lock(tmp_path / "clinical"):
         Thread(target=ask, daemon=True).start()
         assert not end.wait(0.5)
     assert end.wait(60)
@@ -345,7 +348,7 @@ def telling():
     for s, name in enumerate(NAMES):
         X = 1000 * (s + 1) + random.normal(size=(N_ROWS, 4 + s))
         labels = [f"diagnosis-{i % 3}" for i in range(N_ROWS)] if name == HOLDER else None
-        found[name] = hold(
+        found[name] = ClientData.from_table(
             name,
             X.astype(np.float64),
             ids=[f"patient-{i}" for i in range(N_ROWS)],
@@ -357,13 +360,13 @@ def telling():
 
 @pytest.fixture(scope="module")
 def crossed(tmp_path_factory):
-    """Trainings by their settings: the members, and the bytes of all messages and answers."""
+    """Trainings by their settings: the clients, and the bytes of all messages and answers."""
 
     @cache
     def run(**more):
-        members = organizations(tmp_path_factory.mktemp("telling"), telling())
-        _, carrier = train(members, settings(quantiles=16, **more))
-        return members, [data for _, *both in carrier.crossed for data in both]
+        clients = organizations(tmp_path_factory.mktemp("telling"), telling())
+        _, channel = train(clients, settings(quantiles=16, **more))
+        return clients, [data for _, *both in channel.crossed for data in both]
 
     return run
 
@@ -380,19 +383,19 @@ def floats(seen):
         {},
         {"coupling": "hot-pairwise", "view_regularizer": "autoencoder"},
         {"share_features": True},
-        {"propagate_labels": True},
+        {"share_labels": True},
     ),
 )
 def test_no_row_crosses(crossed, more):
-    members, seen = crossed(**more)
+    clients, seen = crossed(**more)
     everything, numbers = b"".join(seen), floats(seen)
     assert len(numbers) > 1000
     for own in telling().values():
         X = np.asarray(own.table.data)
         Z = (X - X.mean(0)) / X.std(0)
         with torch.no_grad():
-            learner = members[own.name].learner
-            latents = learner.embed(np.arange(N_ROWS)).numpy()
+            trainer = clients[own.name].trainer
+            latents = trainer.embed(np.arange(N_ROWS)).numpy()
         for rows in (X, Z, latents):
             assert not numbers & {float(v) for v in rows.astype(np.float32).ravel()}
             for row in rows:
@@ -408,35 +411,35 @@ def test_no_row_crosses(crossed, more):
 
 @pytest.mark.parametrize("share_features", (False, True))
 def test_features_cross_only_if_that_was_agreed_and_only_of_linked_people(crossed, share_features):
-    members, seen = crossed(**({"share_features": True} if share_features else {}))
+    clients, seen = crossed(**({"share_features": True} if share_features else {}))
     everything = b"".join(seen)
-    for name, member in members.items():
-        learner = member.learner
+    for name, client in clients.items():
+        trainer = client.trainer
         with torch.no_grad():
-            X = learner.view.take(np.arange(N_ROWS))
-            F = learner.network.encode([X])[0].numpy()
-        linked = set(member.holdings.linked.tolist())
+            X = trainer.view.take(np.arange(N_ROWS))
+            F = trainer.network.encode([X])[0].numpy()
+        linked = set(client.data.linked.tolist())
         told = {i for i in range(N_ROWS) if F[i].tobytes() in everything}
         assert told == (linked if share_features else set()), name
 
 
 def test_labels_cross_only_if_that_was_agreed(crossed):
     for share in (False, True):
-        members, seen = crossed(**({"propagate_labels": True} if share else {}))
+        clients, seen = crossed(**({"share_labels": True} if share else {}))
         messages = [Message.from_bytes(data) for data in seen]
         arrays = [
             (m.kind, name) for m in messages for name, x in m.arrays.items() if x.dtype.kind == "i"
         ]
-        kinds = ("start", "fuse", "round") if share else ()
+        kinds = ("start", "fusion", "round") if share else ()
         assert set(arrays) == {(kind, "codes") for kind in kinds}
         # What classes there are is told in the beginning, each once, and of nobody.
         for data, message in zip(seen, messages, strict=True):
-            expected = int("classes" in message.facts and message.facts["classes"] != [])
+            expected = int("classes" in message.metadata and message.metadata["classes"] != [])
             assert data.count(b"diagnosis-1") == expected
             assert message.kind == "start" or expected == 0
         # Until it is known how much each view counts, those held out are not among them.
-        codes = members[HOLDER].learner.linked_codes
-        early = [m for m in messages if m.kind == "start" or m.facts.get("round", 9) <= 2]
+        codes = clients[HOLDER].trainer.linked_codes
+        early = [m for m in messages if m.kind == "start" or m.metadata.get("round", 9) <= 2]
         assert codes.tobytes() not in b"".join(m.to_bytes() for m in early)
         assert (codes.tobytes() in b"".join(seen)) == share
 
@@ -447,9 +450,9 @@ def test_nothing_else_crosses(crossed):
     found = {(m.kind, name) for m in map(Message.from_bytes, seen) for name in m.arrays}
     up = {("round", "quantiles"), ("round", "scores")}
     down = {("round", "references"), ("round", "weights"), ("round", "gradient.scores")}
-    labels = {("judge", f"{what}.{name}") for what in ("scores", "gradient") for name in NAMES}
-    up |= {("round", "held")}
-    end = {("fuse", f"held.{name}") for name in NAMES} | {("finish", "references")}
+    labels = {("label_loss", f"{what}.{name}") for what in ("scores", "gradient") for name in NAMES}
+    up |= {("round", "held_out")}
+    end = {("fusion", f"held_out.{name}") for name in NAMES} | {("finish", "references")}
     assert found == up | down | labels | end
 
 
@@ -461,18 +464,18 @@ def test_nothing_else_crosses(crossed):
     (
         ("clinical", {"share_features": True}, ["features"]),
         (HOLDER, {"share_features": True}, ["features"]),
-        (HOLDER, {"propagate_labels": True}, ["labels"]),
+        (HOLDER, {"share_labels": True}, ["labels"]),
     ),
 )
 def test_settings_alone_do_not_let_anything_be_shared(tmp_path, name, asked, willing):
     what = willing[0]
-    with pytest.raises(ValueError, match=f"asked to send {what} .*, and has not agreed"):
+    with pytest.raises(ValueError, match=f"asked to send {what} .*, and has not consented"):
         begin(one(tmp_path, name, shares=()), **asked)
     begin(one(tmp_path, name, shares=willing), **asked)
 
 
 def test_who_has_no_labels_to_share_need_not_agree(tmp_path):
-    begin(one(tmp_path, "clinical", shares=()), propagate_labels=True)
+    begin(one(tmp_path, "clinical", shares=()), share_labels=True)
 
 
 def test_there_is_nothing_else_to_share(tmp_path):
@@ -482,17 +485,17 @@ def test_there_is_nothing_else_to_share(tmp_path):
 
 def test_a_table_that_has_changed_is_noticed(tmp_path):
     begin(one(tmp_path, "clinical"))
-    changed = holdings()["clinical"]
+    changed = client_data()["clinical"]
     X = np.array(changed.table.data)
     X[0, 0] += 1
-    other = hold(
+    other = ClientData.from_table(
         "clinical",
         X,
         ids=[f"patient-{i}" for i in np.random.default_rng(0).permutation(N_ROWS)],
         linked_ids=[f"patient-{i}" for i in range(N_LINKED)],
     )
     with pytest.raises(ValueError, match="but it has changed"):
-        Organization(other, tmp_path / "clinical").answer(Message("round", {"round": 1}))
+        Client(other, tmp_path / "clinical").handle(Message("round", {"round": 1}))
 
 
 @pytest.mark.parametrize(
@@ -503,12 +506,12 @@ def test_a_table_that_has_changed_is_noticed(tmp_path):
     ),
 )
 def test_gradients_that_cannot_be_are_refused(tmp_path, recorded, spoil, problem):
-    truth, member = recorded.to("clinical"), one(tmp_path, "clinical")
+    truth, client = recorded.to("clinical"), one(tmp_path, "clinical")
     for message, _ in truth:
-        if message.kind == "round" and message.facts["round"] == 2:
+        if message.kind == "round" and message.metadata["round"] == 2:
             gradient = spoil(message.arrays["gradient.scores"]).astype(np.float32)
             bad = replace(message, arrays={**message.arrays, "gradient.scores": gradient})
             with pytest.raises(ValueError, match=problem):
-                member.answer(bad)
+                client.handle(bad)
             return
-        member.answer(message)
+        client.handle(message)

@@ -1,0 +1,347 @@
+"""A client: responds to messages of the server, and keeps its data and state in its folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hotview._files import file_lock
+from hotview._types import Array
+from hotview.estimators.parameters import pick_device
+from hotview.federated import client_policy as policy
+from hotview.federated.client_data import ClientData
+from hotview.federated.client_state import (
+    ClientState,
+    read_client_state,
+    strip_prefix,
+    write_client_state,
+)
+from hotview.federated.labels import fit_fusion, label_loss, linked_query, split_linked
+from hotview.federated.local_trainer import LocalTrainer, ServerUpdate
+from hotview.federated.messages import Message
+from hotview.federated.partial_models import save_partial_model
+from hotview.federated.privacy import GaussianMechanism, Privacy, ReleaseRecord, total_epsilon
+from hotview.federated.response_validation import check_codes
+from hotview.federated.settings import Settings
+
+__all__ = ["Client"]
+
+
+class Client:
+    """Client of an organization that owns one view.
+
+    Each message may be handled by another process: the state is in a folder.
+
+    Parameters
+    ----------
+    data : ClientData
+        Data of the client.
+    folder : str or Path
+        Folder of its state and, in the end, its partial model.
+    privacy : Privacy or None, default=None
+        Differential privacy of projections; None sends them as they are.
+    device : str, default="auto"
+        Device of the training.
+    shares : collection of {"features", "labels"}, default=()
+        Data of linked rows that the client consents to send, where the settings require it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from hotview.federated import Client, ClientData, Message
+    >>> data = ClientData.from_table("clinical", np.random.default_rng(0).normal(size=(20, 3)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Client(data, folder).handle(Message("hello")).metadata["name"]
+    'clinical'
+    """
+
+    def __init__(
+        self,
+        data: ClientData,
+        folder: str | Path,
+        *,
+        privacy: Privacy | None = None,
+        device: str = "auto",
+        shares: Collection[str] = (),
+    ) -> None:
+        self.data, self.folder, self.privacy = data, Path(folder), privacy
+        self.device, self.shares = pick_device(device), frozenset(shares)
+        if unknown := self.shares - {"features", "labels"}:
+            raise ValueError(f"Expected shares of 'features' and 'labels', not {min(unknown)!r}.")
+        self.trainer: LocalTrainer | None = None
+        self.state: ClientState | None = None
+
+    @property
+    def state_path(self) -> Path:
+        """File of the training's state and of all releases."""
+        return self.folder / "state.federated"
+
+    @property
+    def model_path(self) -> Path:
+        """File of the partial model."""
+        return self.folder / "part.hotview"
+
+    def handle(self, message: Message) -> Message:
+        """Respond to a message; a repeated message gets the same response.
+
+        Parameters
+        ----------
+        message : Message
+            A request of the server.
+
+        Returns
+        -------
+        Message
+            A response of the same kind.
+        """
+        handlers: dict[str, Callable[[Message], Message]] = {
+            "hello": self._hello,
+            "start": self._start,
+            "round": self._run_round,
+            "label_loss": self._label_loss,
+            "fusion": self._fit_fusion,
+            "finish": self._finish,
+        }
+        try:
+            return handlers[message.kind](message)
+        except BaseException:
+            # The state in memory may be that of an unfinished round; the file has the last one.
+            self.trainer = self.state = None
+            raise
+
+    def _hello(self, message: Message) -> Message:
+        data = self.data
+        return Message(
+            "hello",
+            {
+                "name": data.name,
+                "n_linked": len(data.linked),
+                "digest": data.digest,
+                "has_labels": bool(data.classes),
+            },
+        )
+
+    def _start(self, message: Message) -> Message:
+        settings = Settings.from_json(message.metadata["settings"])
+        policy.check_consent(self.data, self.shares, settings)
+        if "classes" not in message.metadata:  # the server first queries the label holder
+            return self._classes(settings)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with file_lock(self.folder / ".lock"):
+            classes, names = policy.check_start(self.data, message)
+            state = ClientState(
+                settings.to_json(),
+                classes,
+                names,
+                session_id=str(message.metadata["session"]),
+                table_fingerprint=self.data.fingerprint,
+                releases=self._earlier_releases(),
+                budget=self._budget,
+            )
+            if "codes" in message.arrays:
+                state.shared_codes = self._shared_codes(message, len(classes))
+            if self.privacy is not None:
+                state.releases.append(self._calibrate(self.privacy, settings, state.releases))
+            self.trainer = self._make_trainer(state)
+            self._save(state)
+        return Message("start", {"name": self.data.name})
+
+    def _classes(self, settings: Settings) -> Message:
+        """Return the classes and, where labels are shared, those of the training rows."""
+        data = self.data
+        if settings.label_holder != data.name:
+            return Message("start", {"classes": []})
+        arrays: dict[str, Array] = {}
+        if settings.share_labels:
+            codes = data.codes(data.classes)[data.linked]
+            codes[self._split_linked(settings)[1]] = -1
+            arrays["codes"] = codes
+        return Message("start", {"classes": data.classes}, arrays)
+
+    def _split_linked(self, settings: Settings) -> tuple[Array, Array]:
+        return split_linked(len(self.data.linked), settings.fusion_fraction, settings.random_state)
+
+    def _shared_codes(self, message: Message, n_classes: int) -> Array:
+        codes = {"codes": message.arrays["codes"]}
+        return check_codes(codes, len(self.data.linked), n_classes)
+
+    def _earlier_releases(self) -> list[ReleaseRecord]:
+        """Return the releases of earlier trainings, which count toward the same budget."""
+        if not self.state_path.is_file():
+            return []
+        try:
+            state, _ = read_client_state(self.state_path)
+        except ValueError:
+            if self.privacy is None:
+                return []
+            raise
+        return [record for record in state.releases if record.n_releases > 0]
+
+    @property
+    def _budget(self) -> list[float] | None:
+        return None if self.privacy is None else [self.privacy.epsilon, self.privacy.delta]
+
+    def _calibrate(
+        self, privacy: Privacy, settings: Settings, before: list[ReleaseRecord]
+    ) -> ReleaseRecord:
+        if settings.coupling == "hot-pairwise":
+            raise ValueError(
+                "Expected coupling='hot-reference' where an organization asks for privacy: "
+                "'hot-pairwise' sends second moments, which have no noise."
+            )
+        n = self.data.table.n_rows
+        noise = privacy.calibrate(n, settings.batch_size, settings.rounds, before)
+        return ReleaseRecord(noise, n, settings.batch_size, 0)
+
+    def _make_trainer(self, state: ClientState) -> LocalTrainer:
+        settings = Settings.from_json(state.settings)
+        mechanism = None
+        if self.privacy is not None and settings.coupling != "none":
+            mechanism = GaussianMechanism(
+                self.privacy.clip, state.noise, settings.batch_size, self.privacy.seed
+            )
+        return LocalTrainer(
+            settings,
+            self.data,
+            state.classes,
+            len(state.names),
+            self.device,
+            mechanism,
+            state.shared_codes,
+        )
+
+    def _resume(self, message: Message) -> tuple[LocalTrainer, ClientState]:
+        """Return trainer and state of the training that a message belongs to."""
+        if self.trainer is None or self.state is None:
+            if not self.state_path.is_file():
+                raise ValueError(
+                    f"Expected {self.data.name!r} to have begun, but there is no "
+                    f"{self.state_path}. Begin the training anew."
+                )
+            state, restore = read_client_state(self.state_path)
+            policy.check_unchanged(self.data, self._budget, state)
+            policy.check_consent(self.data, self.shares, Settings.from_json(state.settings))
+            trainer = self._make_trainer(state)
+            restore(trainer)
+            self.trainer, self.state = trainer, state
+        policy.check_session(self.data, message, self.state)
+        return self.trainer, self.state
+
+    def _save(self, state: ClientState) -> None:
+        assert self.trainer is not None
+        write_client_state(self.state_path, state, self.trainer)
+        self.state = state
+
+    def _run_round(self, message: Message) -> Message:
+        # Two concurrent requests would both start from the same state: two releases for one.
+        with file_lock(self.folder / ".lock"):
+            trainer, state = self._resume(message)
+            round = int(message.metadata["round"])
+            digest = hashlib.sha256(message.to_bytes()).hexdigest()
+            if digest == state.request_digest and state.response is not None:
+                return state.response  # it was lost on the way
+            policy.check_round(self.data, round, state)
+            server_update = _read_server_update(message, state)
+            if "codes" in message.arrays and state.shared_codes is not None:
+                state.shared_codes = self._shared_codes(message, trainer.n_classes)
+                trainer.set_shared_labels(state.shared_codes)
+            if round > 1:
+                row = trainer.train(state.update, server_update, round)
+                policy.check_finite(trainer)
+                state.history.append({"epoch": round - 1, "loss": sum(row.values()), **row})
+            query = linked_query(round, trainer.settings, len(self.data.linked))
+            state.update = trainer.make_update(round, query)
+            state.references = message.arrays.get("references")
+            arrays: dict[str, Array] = {k: x.numpy() for k, x in state.update.sent.items()}
+            metadata: dict[str, Any] = {"name": self.data.name, "round": round}
+            if self.privacy is not None and "quantiles" in arrays:
+                state.count_release()
+                epsilon = total_epsilon(state.releases, self.privacy.delta)
+                metadata["privacy"] = {"epsilon": epsilon, "delta": self.privacy.delta}
+            state.response, state.request_digest = Message("round", metadata, arrays), digest
+            self._save(state)
+            return state.response
+
+    def _label_loss(self, message: Message) -> Message:
+        """Return the gradients of all views' scores, at the label holder."""
+        trainer, _ = self._resume(message)
+        settings = trainer.settings
+        policy.check_label_holder(self.data, settings)
+        round = int(message.metadata["round"])
+        linked = linked_query(round, settings, len(self.data.linked)).scores
+        codes = trainer.linked_codes[linked]
+        result = label_loss(_by_client(message, "scores."), codes, settings.head_weight)
+        arrays = {f"gradient.{name}": x.numpy() for name, x in result.gradients.items()}
+        # The bound of `QuadraticSurrogate`, for a mean over labeled rows.
+        curvature = settings.head_weight / (4 * max(1, int((codes >= 0).sum())))
+        metadata = {"round": round, "loss": result.loss, "curvature": curvature}
+        return Message("label_loss", metadata, arrays)
+
+    def _fit_fusion(self, message: Message) -> Message:
+        """Return fusion weights halfway, and a joint head in the end, at the label holder."""
+        trainer, _ = self._resume(message)
+        settings = trainer.settings
+        policy.check_label_holder(self.data, settings)
+        training, held_out = self._split_linked(settings)
+        is_last = bool(message.metadata.get("is_last"))
+        pool, head = fit_fusion(
+            message.metadata["names"],
+            _by_client(message, "held_out."),
+            trainer.linked_codes,
+            _by_client(message, "features."),
+            np.arange(len(self.data.linked)) if is_last else training,
+            held_out,
+            trainer.n_classes,
+            settings.random_state,
+        )
+        if is_last:
+            arrays = {} if head is None else vars(head)
+            return Message("fusion", {}, {k: x.astype(np.float32) for k, x in arrays.items()})
+        weights = {
+            "names": list(message.metadata["names"]),
+            "complete": list(pool.complete),
+            "partial": list(pool.partial),
+            "power": float(pool.power),
+        }
+        shared = {"codes": trainer.linked_codes} if settings.share_labels else {}
+        return Message("fusion", {"pool": weights}, shared)
+
+    def _finish(self, message: Message) -> Message:
+        trainer, state = self._resume(message)
+        save_partial_model(self.model_path, trainer, state, message)
+        return Message("finish", {"name": self.data.name})
+
+
+def _read_server_update(message: Message, state: ClientState) -> ServerUpdate:
+    arrays = {name: torch.from_numpy(x) for name, x in message.arrays.items()}
+    if not all(bool(x.isfinite().all()) for x in arrays.values()):
+        raise ValueError("its arrays are not finite")
+    gradients = strip_prefix(arrays, "gradient.")
+    update_round = int(message.metadata.get("update_round", 0))
+    for name, x in gradients.items() if update_round == state.update.round else ():
+        if x.shape != state.update.sent[name].shape:
+            raise ValueError(f"its gradient of {name} has another shape than what was sent")
+    return ServerUpdate(
+        update_round,
+        gradients,
+        message.metadata.get("curvatures", {}),
+        arrays.get("weights"),
+        None if state.references is None else torch.from_numpy(state.references),
+        arrays.get("references"),
+    )
+
+
+def _by_client(message: Message, prefix: str) -> dict[str, Tensor]:
+    """Return the arrays with a prefix by client, in the order of the message's names."""
+    return {
+        name: torch.from_numpy(message.arrays[f"{prefix}{name}"])
+        for name in message.metadata["names"]
+        if f"{prefix}{name}" in message.arrays
+    }

@@ -1,0 +1,359 @@
+"""Training of one view at its client, between two messages."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from hotview._types import IntArray
+from hotview.estimators.initialization import start_at_principal_components
+from hotview.federated.client_data import ClientData
+from hotview.federated.labels import LinkedQuery
+from hotview.federated.privacy import GaussianMechanism
+from hotview.federated.quantiles import quantile_means, shared_directions
+from hotview.federated.settings import Settings
+from hotview.losses import reconstruction_error
+from hotview.losses.orthogonality import second_moment
+from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
+from hotview.ot import sliced_cost
+from hotview.semisupervised.graph import N_COMPONENTS, build_graph
+from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, propagate_labels
+from hotview.training.batches import ShuffledIndices
+from hotview.training.pca import principal_components
+from hotview.training.rows import ViewRows
+from hotview.training.trainer import make_optimizer, optimizer_step
+
+__all__ = ["ClientUpdate", "LocalTrainer", "QuadraticSurrogate", "ServerUpdate"]
+
+_N_NEIGHBORS = 10  # of the graph along which shared labels are propagated
+
+
+def _no_rows() -> IntArray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class QuadraticSurrogate:
+    r"""Local surrogate of a loss at another client: :math:`⟨g, x - x_0⟩ + c \|x - x_0\|^2`.
+
+    Its gradient at :math:`x_0`, the value that was sent, is the true gradient. For a transport
+    cost with fixed plans it is the loss itself; for a cross-entropy it is an upper bound (with c
+    = 1/4 per row), which allows many local steps per message.
+
+    Parameters
+    ----------
+    at : Tensor
+        x₀, the value that was sent.
+    gradient : Tensor
+        g, the gradient that was received.
+    curvature : float
+        c.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.federated.local_trainer import QuadraticSurrogate
+    >>> QuadraticSurrogate(torch.zeros(2), torch.tensor([1.0, 0.0]), 2.0)(torch.tensor([3.0, 1.0]))
+    tensor(23.)
+    """
+
+    at: Tensor
+    gradient: Tensor
+    curvature: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the surrogate loss at `x`."""
+        d = x - self.at
+        return (self.gradient * d).sum() + self.curvature * d.square().sum()
+
+
+@dataclass
+class ClientUpdate:
+    """What a client sends in a round, and the rows that it was computed from.
+
+    Parameters
+    ----------
+    round : int
+        The round; 0 before the first.
+    rows : ndarray of int64
+        Rows whose quantiles are sent.
+    labeled : ndarray of int64
+        Batch of the client's own labeled rows, as indices among these.
+    linked : ndarray of int64
+        Linked rows whose scores are sent.
+    sent : dict of str to Tensor
+        ``quantiles``, ``moment``, ``scores``, ``held_out`` (scores, too) and ``features``, as far
+        as they are sent.
+    """
+
+    round: int = 0
+    rows: IntArray = field(default_factory=_no_rows)
+    labeled: IntArray = field(default_factory=_no_rows)
+    linked: IntArray = field(default_factory=_no_rows)
+    sent: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ServerUpdate:
+    """What the server sends in reply to a client's last update.
+
+    Parameters
+    ----------
+    round : int
+        The round of that update; 0 for none.
+    gradients : dict of str to Tensor
+        Gradients with respect to what was sent.
+    curvatures : dict of str to float
+        Curvatures of the surrogates.
+    weights : Tensor of shape (n_references,) or None
+        The client's row of the plan W.
+    references_before, references : Tensor of shape (n_references, n_points, d) or None
+        References at the time of the update, and now.
+    """
+
+    round: int = 0
+    gradients: Mapping[str, Tensor] = field(default_factory=dict)
+    curvatures: Mapping[str, float] = field(default_factory=dict)
+    weights: Tensor | None = None
+    references_before: Tensor | None = None
+    references: Tensor | None = None
+
+
+class LocalTrainer:
+    """Network of one view, and its local optimization steps.
+
+    Parameters
+    ----------
+    settings : Settings
+        Settings of the training.
+    data : ClientData
+        Data of the client.
+    classes : sequence
+        All classes; empty without a label holder.
+    n_views : int
+        Number of clients.
+    device : torch.device
+        Device of the training.
+    mechanism : GaussianMechanism or None, default=None
+        Mechanism that makes projections private; None sends them as they are.
+    shared_codes : ndarray of int64 or None, default=None
+        Classes of all linked rows, −1 where unknown, if the label holder shares them.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        data: ClientData,
+        classes: Sequence[object],
+        n_views: int,
+        device: torch.device,
+        mechanism: GaussianMechanism | None = None,
+        shared_codes: IntArray | None = None,
+    ) -> None:
+        self.settings, self.data, self.device = settings, data, device
+        self.n_classes, self.mechanism = len(classes), mechanism
+        seed = [settings.random_state, zlib.crc32(data.name.encode())]
+        self.random = np.random.default_rng(seed)
+        self.view = ViewRows([data.table], data.columns, device, often=True)
+        n = max(settings.encoder_dim, settings.n_components, N_COMPONENTS)
+        (self.pca,) = principal_components([self.view], n, np.random.default_rng(seed))
+        self.network = self._make_network(seed, n_views).to(device)
+        self.optimizer = make_optimizer([self.network], settings.learning_rate)
+        self.codes = data.codes(classes) if classes else np.full(len(self.view), -1)
+        self.linked_codes: IntArray = self.codes[data.linked]
+        self.labeled_rows = np.setdiff1d(np.flatnonzero(self.codes >= 0), data.linked)
+        self.soft_labels: Tensor | None = None
+        if shared_codes is not None:
+            self.set_shared_labels(shared_codes)
+            self.labeled_rows = self.labeled_rows[:0]  # the soft labels include them
+        self.labeled_codes = torch.from_numpy(self.codes[self.labeled_rows]).to(device)
+        sizes = [len(self.view), len(self.labeled_rows)]
+        self.streams = [
+            ShuffledIndices(n, settings.batch_size, self.random) for n in sizes if n > 0
+        ]
+
+    def _make_network(self, seed: Sequence[int], n_views: int) -> MultiViewNetwork:
+        settings, data = self.settings, self.data
+        widths = Widths(
+            [data.table.n_columns],
+            [settings.hidden],
+            settings.encoder_dim,
+            settings.n_components,
+            self.n_classes,
+            settings.view_regularizer == "autoencoder",
+        )
+        number = np.random.SeedSequence(seed).generate_state(1)[0]
+        generator = torch.Generator().manual_seed(int(number))
+        network = make_network(widths, generator, [None], [data.name])
+        network.joint_head = None  # features of the views are not concatenated at a client
+        n_clouds = settings.n_references if settings.coupling == "hot-reference" else n_views
+        start_at_principal_components(network, 0, self.pca, settings.n_components, 1 / n_clouds)
+        return network
+
+    def set_shared_labels(self, shared_codes: IntArray) -> None:
+        """Propagate the client's own labels and the shared ones to soft labels of all rows.
+
+        Parameters
+        ----------
+        shared_codes : ndarray of int64
+            Classes of all linked rows, −1 where unknown.
+        """
+        known, random = self.codes.copy(), np.random.default_rng(self.settings.random_state)
+        # Also at the label holder: some rows are held out, for the fusion weights.
+        known[self.data.linked] = shared_codes
+        no_linked = np.empty((0, 1), dtype=np.int64)
+        labels = ViewLabels([known], no_linked, np.ones(self.n_classes))
+        graph = build_graph(self.view, self.pca, _N_NEIGHBORS, random, labels.node_order(0))
+        (propagated,) = propagate_labels([graph], labels, random)
+        self.soft_labels = make_soft_labels(graph, propagated, known)
+
+    def make_update(self, round: int, query: LinkedQuery) -> ClientUpdate:
+        """Compute what the client sends in a round.
+
+        Parameters
+        ----------
+        round : int
+            The round.
+        query : LinkedQuery
+            Linked rows queried in it.
+
+        Returns
+        -------
+        ClientUpdate
+            The update, with tensors on the CPU.
+        """
+        s = self.settings
+        rows, labeled = self._draw_batch()
+        if self.mechanism is not None:
+            self.mechanism.reseed(round)
+            rows = self.mechanism.draw_rows(len(self.view))
+        sent: dict[str, Tensor] = {}
+        with torch.no_grad():
+            Z = self.embed(rows)
+            if s.coupling != "none" and round <= s.rounds:  # no training follows the last round
+                P = Z @ self.directions(round).T
+                if self.mechanism is not None:
+                    P = self.mechanism.add_noise(P, s.n_components)
+                sent["quantiles"] = quantile_means(P, s.quantiles)
+            if s.coupling == "hot-pairwise" and round <= s.rounds:
+                sent["moment"] = second_moment(Z, "mean")
+            if len(query.scores) > 0:
+                sent["scores"] = self.score(query.scores)
+            if len(query.held_out) > 0:
+                sent["held_out"] = self.score(query.held_out)
+            if len(query.features) > 0:
+                sent["features"] = self.features(query.features)
+        sent = {name: x.cpu() for name, x in sent.items()}
+        return ClientUpdate(round, rows, labeled, query.scores, sent)
+
+    def train(
+        self, update: ClientUpdate, server_update: ServerUpdate, round: int
+    ) -> dict[str, float]:
+        """Take the local steps of a round.
+
+        The first step is on the rows of the last update, so that one step per round equals a step
+        of central training. The others are on new rows and, with references, new directions.
+
+        Parameters
+        ----------
+        update : ClientUpdate
+            The client's last update.
+        server_update : ServerUpdate
+            The server's reply; gradients of another round are ignored.
+        round : int
+            The round that follows.
+
+        Returns
+        -------
+        dict of str to float
+            Mean terms of the loss.
+        """
+        self.network.train()
+        is_current = server_update.round == update.round > 0
+        sums: dict[str, float] = {}
+        for step in range(self.settings.local_steps):
+            is_first = step == 0 and is_current
+            rows, labeled = (update.rows, update.labeled) if is_first else self._draw_batch()
+            Z, terms = self._local_terms(rows, labeled)
+            if server_update.weights is not None:
+                Gs = server_update.references_before if is_first else server_update.references
+                theta = self.directions(*((update.round, 0) if is_first else (round, step + 1)))
+                assert Gs is not None
+                C = sliced_cost([Z], list(Gs.to(Z).unbind(0)), directions=theta)
+                transport = (server_update.weights.to(Z) * C[0]).sum()
+                terms["transport"] = self.settings.coupling_weight * transport
+            if is_current:
+                terms |= self._surrogate_terms(Z, update, server_update)
+            losses = [term for term in terms.values() if term.requires_grad]
+            if losses and self.optimizer is not None:
+                optimizer_step(self.optimizer, torch.stack(losses).sum())
+            for name, term in terms.items():
+                sums[name] = sums.get(name, 0.0) + float(term.detach())
+        self.network.eval()
+        return {name: total / self.settings.local_steps for name, total in sums.items()}
+
+    def _draw_batch(self) -> tuple[IntArray, IntArray]:
+        rows, *labeled = (stream.next_batch() for stream in self.streams)
+        return rows, labeled[0] if labeled else _no_rows()
+
+    def _local_terms(self, rows: IntArray, labeled: IntArray) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the latents of rows, and the loss terms that need no other client."""
+        s, terms = self.settings, {}
+        X = self.view.take(rows)
+        (F,) = self.network.encode([X])
+        (Z,) = self.network.embed([F])
+        if len(self.network.decoders) > 0:
+            error = reconstruction_error([X], self.network.reconstruct([F]))
+            terms["reconstruction"] = s.regularizer_weight * error
+        if self.soft_labels is not None:
+            target = self.soft_labels[torch.from_numpy(rows).to(self.device)]
+            loss = cross_entropy(self.network.score_views([F])[0], target)
+            terms["soft_labels"] = s.head_weight * loss
+        if len(labeled) > 0:
+            scores = self._score_rows(self.labeled_rows[labeled])
+            loss = cross_entropy(scores, self.labeled_codes[torch.from_numpy(labeled)])
+            terms["own_labels"] = s.head_weight * loss
+        return Z, terms
+
+    def _surrogate_terms(
+        self, Z: Tensor, update: ClientUpdate, server_update: ServerUpdate
+    ) -> dict[str, Tensor]:
+        """Return the surrogates of the loss terms whose gradients the server sent."""
+        values = {}
+        gradients, curvatures = server_update.gradients, server_update.curvatures
+        if "quantiles" in gradients:
+            P = Z @ self.directions(update.round).T
+            values["quantiles"] = quantile_means(P, self.settings.quantiles)
+        if "moment" in gradients:
+            values["moment"] = second_moment(Z, "mean")
+        if "scores" in gradients:
+            values["scores"] = self.score(update.linked)
+        return {
+            k: QuadraticSurrogate(update.sent[k].to(x), gradients[k].to(x), curvatures[k])(x)
+            for k, x in values.items()
+        }
+
+    def directions(self, round: int, step: int = 0) -> Tensor:
+        """Return the directions of a step; those of step 0 are the ones of the update."""
+        return shared_directions(self.settings, round, step).to(self.device)
+
+    def embed(self, rows: IntArray) -> Tensor:
+        """Return latents of rows in the common space."""
+        return self.network.embed(self.network.encode([self.view.take(rows)]))[0]
+
+    def features(self, linked: IntArray) -> Tensor:
+        """Return features of linked rows."""
+        return self.network.encode([self.view.take(self.data.linked[linked])])[0]
+
+    def score(self, linked: IntArray) -> Tensor:
+        """Return class scores of linked rows."""
+        return self._score_rows(self.data.linked[linked])
+
+    def _score_rows(self, rows: IntArray) -> Tensor:
+        return self.network.score_views(self.network.encode([self.view.take(rows)]))[0]

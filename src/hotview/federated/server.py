@@ -1,0 +1,374 @@
+"""The server: runs the rounds of a federated training, without access to rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from hotview._types import Array
+from hotview.federated import response_validation as validation
+from hotview.federated.local_trainer import ClientUpdate
+from hotview.federated.messages import Channel, Failure, Message
+from hotview.federated.response_validation import InvalidResponseError
+from hotview.federated.server_coupling import CouplingResult, ServerCoupling
+from hotview.federated.server_state import (
+    FederatedResult,
+    ServerState,
+    Session,
+    read_server_state,
+    write_server_state,
+)
+from hotview.federated.settings import Settings
+from hotview.training.history import History
+from hotview.training.process_group import Interrupt
+from hotview.training.progress import ProgressBar
+
+__all__ = ["Server", "start_session"]
+
+_N_TRIES = 3  # for responses that the training cannot do without
+_MAX_REASON = 500  # characters of a remote error that are logged and saved
+_log = logging.getLogger(__name__)
+
+Exchange = Callable[[Mapping[str, Message]], Mapping[str, Message | Failure]]
+
+
+class Server:
+    """Server of a federated training.
+
+    Parameters
+    ----------
+    channel : Channel
+        Channel to the clients.
+    settings : Settings
+        Settings of the training.
+    checkpoint : str or Path or None, default=None
+        File that is written after every round; if it exists, the training is resumed from it.
+    timeout : float, default=600.0
+        Maximum response time of a client, in seconds.
+    verbose : bool, default=False
+        Whether to show progress.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hotview.datasets import make_views
+    >>> from hotview.federated import Client, ClientData, InProcessChannel, Server, Settings
+    >>> views = make_views(60, n_views=3, random_state=0).views
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     clients = {
+    ...         name: Client(ClientData.from_table(name, X), Path(folder) / name)
+    ...         for name, X in views.items()
+    ...     }
+    ...     settings = Settings(rounds=2, local_steps=2, quantiles=16)
+    ...     result = Server(InProcessChannel(clients), settings).run()
+    >>> result.finished, result.W.shape
+    (['view_0', 'view_1', 'view_2'], (3, 3))
+    """
+
+    state: ServerState
+
+    def __init__(
+        self,
+        channel: Channel,
+        settings: Settings,
+        *,
+        checkpoint: str | Path | None = None,
+        timeout: float = 600.0,
+        verbose: bool = False,
+    ) -> None:
+        self.channel, self.settings, self.timeout = channel, settings, timeout
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.verbose = verbose
+        self.coupling = ServerCoupling(settings, channel.names)
+        #: bytes of the largest message of this round, by client
+        self.traffic: dict[str, int] = {}
+
+    def run(self) -> FederatedResult:
+        """Train from the start, or from the checkpoint, to the end.
+
+        Returns
+        -------
+        FederatedResult
+            The result; the partial models are with the clients.
+        """
+        n, names = self.settings.rounds, list(self.channel.names)
+        if self.checkpoint is None or not self.checkpoint.exists():
+            session = start_session(self._exchange, names, self.settings)
+            self.state = ServerState(session, FederatedResult(names))
+        else:
+            self.state, tensors = read_server_state(self.checkpoint, self.settings, names)
+            self.coupling = ServerCoupling(self.settings, self.state.result.names)
+            self.coupling.restore(tensors)
+            _log.info("goes on after round %d of %d", self.state.round, n)
+        state = self.state
+        with Interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
+            bar.step(state.round)
+            while state.round < n and not interrupt.requested:
+                self._run_round()
+                if self.checkpoint is not None:
+                    tensors = self.coupling.state()
+                    write_server_state(self.checkpoint, state, self.settings, tensors)
+                bar.step()
+        if state.round < n:
+            _log.warning("stopped after round %d of %d", state.round, n)
+        else:
+            self._finish()
+        return state.result
+
+    def _run_round(self) -> None:
+        state, result = self.state, self.state.result
+        self.traffic = {}
+        updates = self._collect_updates(state.round + 1)
+        state.round += 1
+        coupled = None if self.settings.coupling == "none" else self.coupling.update(updates)
+        terms = {} if coupled is None else dict(coupled.parts)
+        labels = self._request_label_loss(updates)
+        if labels is not None:
+            terms["view_heads"] = float(labels.metadata["loss"])
+        if state.round == self.settings.fusion_round:
+            fusion = self._request_fusion(updates, is_last=False)
+            if fusion is not None:
+                state.pool, state.shared = fusion.metadata["pool"], fusion.arrays
+        state.updates = {
+            name: self._make_server_update(name, coupled, labels if name in updates else None)
+            for name in result.names
+        }
+        row = {"epoch": state.round, "loss": sum(terms.values()), **terms}
+        largest = max(self.traffic.values(), default=0)
+        row |= {"present": len(updates), "bytes": largest}
+        result.history = History([*result.history, row])
+        if coupled is not None:
+            result.W, result.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
+            result.present = coupled.names
+
+    def _collect_updates(self, round: int) -> dict[str, ClientUpdate]:
+        """Return the updates of all clients that respond, at least `min_clients`."""
+        result, settings, session = self.state.result, self.settings, self.state.session
+        messages = {name: self._round_message(name, round) for name in result.names}
+        updates: dict[str, ClientUpdate] = {}
+        for _ in range(_N_TRIES):
+            missing = {name: m for name, m in messages.items() if name not in updates}
+            for name, response in self._exchange(missing).items():
+                try:
+                    valid = validation.check_update(response, name, round, settings, session)
+                except InvalidResponseError as error:
+                    self._drop(name, round, str(error))
+                    continue
+                if privacy := valid.metadata.get("privacy"):
+                    result.privacy[name] = {k: privacy[k] for k in ("epsilon", "delta")}
+                sent = {k: torch.from_numpy(x) for k, x in valid.arrays.items()}
+                updates[name] = ClientUpdate(round, sent=sent)
+            if len(updates) >= settings.min_clients:
+                return {name: updates[name] for name in messages if name in updates}
+        remedy = "Begin anew" if self.checkpoint is None else f"Go on from {self.checkpoint}"
+        raise RuntimeError(
+            f"Expected at least {settings.min_clients} organizations to answer in round {round}, "
+            f"but {len(updates)} did, {_N_TRIES} times in a row. {remedy} when they are there."
+        )
+
+    def _round_message(self, name: str, round: int) -> Message:
+        update = self.state.updates.get(name, Message("round"))
+        metadata = {**update.metadata, "round": round, "session": self.state.session.id}
+        arrays = {**update.arrays, **self.state.shared, **self._references()}
+        return Message("round", metadata, arrays)
+
+    def _references(self) -> dict[str, Array]:
+        G = self.coupling.references
+        return {} if G is None else {"references": G.numpy()}
+
+    def _request_label_loss(self, updates: Mapping[str, ClientUpdate]) -> Message | None:
+        """Return the label holder's response with the gradients of all scores."""
+        holder, round = self.settings.label_holder, self.state.round
+        scores = {n: u.sent["scores"].numpy() for n, u in updates.items() if "scores" in u.sent}
+        if holder is None or not scores:
+            return None
+        metadata = {"round": round, "session": self.state.session.id, "names": list(scores)}
+        message = Message("label_loss", metadata, {f"scores.{n}": x for n, x in scores.items()})
+        shapes = {f"gradient.{name}": x.shape for name, x in scores.items()}
+        try:
+            response = self._exchange({holder: message})[holder]
+            valid = validation.check_response(response, "label_loss", {"round": round}, shapes)
+            validation.check_label_loss(valid)
+        except InvalidResponseError as error:
+            self._drop(holder, round, f"as label holder, {error}")
+            return None
+        return valid
+
+    def _request_fusion(
+        self, updates: Mapping[str, ClientUpdate], *, is_last: bool
+    ) -> Message | None:
+        """Return the label holder's response with fusion weights or, at last, a joint head."""
+        settings, session, names = self.settings, self.state.session, list(updates)
+        holder = settings.label_holder
+        if holder is None:
+            return None
+        metadata = {"session": session.id, "names": names, "is_last": is_last}
+        arrays = {
+            f"{key}.{name}": update.sent[key].numpy()
+            for key in ("held_out", "features")
+            for name, update in updates.items()
+            if key in update.sent
+        }
+        message = Message("fusion", metadata, arrays)
+        for _ in range(_N_TRIES):  # no later round repeats the request
+            response = self._exchange({holder: message})[holder]
+            try:
+                return validation.check_fusion(
+                    response, names, self.settings, session, is_last=is_last
+                )
+            except InvalidResponseError as error:
+                self._drop(holder, self.state.round, f"as label holder, {error}")
+        return None
+
+    def _make_server_update(
+        self, name: str, coupled: CouplingResult | None, labels: Message | None
+    ) -> Message:
+        """Return the next update of a client; one that was absent gets a uniform row of W."""
+        curvatures: dict[str, float] = {}
+        arrays: dict[str, Array] = {}
+        if coupled is not None and name in coupled.gradients:
+            arrays = {f"gradient.{k}": x.numpy() for k, x in coupled.gradients[name].items()}
+            curvatures |= coupled.curvatures
+        if coupled is not None and coupled.weights:
+            n_views, K = coupled.plan.W.shape
+            uniform = torch.full((K,), 1 / (n_views * K))
+            arrays["weights"] = coupled.weights.get(name, uniform).numpy()
+        if labels is not None:
+            arrays["gradient.scores"] = labels.arrays[f"gradient.{name}"]
+            curvatures["scores"] = float(labels.metadata["curvature"])
+        was_present = coupled is None or name in coupled.names
+        update_round = self.state.round if was_present else 0
+        return Message("round", {"curvatures": curvatures, "update_round": update_round}, arrays)
+
+    def _drop(self, name: str, round: int, reason: str) -> None:
+        reason = reason[:_MAX_REASON]
+        _log.warning("round %d goes on without %r: %s", round, name, reason)
+        self.state.result.dropped.append({"round": round, "name": name, "reason": reason})
+
+    def _exchange(self, messages: Mapping[str, Message]) -> dict[str, Message | Failure]:
+        responses = self.channel.exchange(messages, self.timeout)
+        for name, message in messages.items():
+            response = responses[name]
+            received = 0 if isinstance(response, Failure) else len(response.to_bytes())
+            size = max(len(message.to_bytes()), received)
+            self.traffic[name] = max(size, self.traffic.get(name, 0))
+        return responses
+
+    def _finish(self) -> None:
+        """Train on the last gradients, and let all clients save their partial models."""
+        state, result = self.state, self.state.result
+        updates = self._collect_updates(state.round + 1)
+        metadata: dict[str, Any] = {"session": state.session.id}
+        if result.plan is not None:
+            metadata["plan"] = result.plan
+        if state.pool is not None:
+            metadata["pool"] = state.pool
+        head: dict[str, Array] = {}
+        if self.settings.share_features:
+            fusion = self._request_fusion(updates, is_last=True)
+            head = {} if fusion is None else fusion.arrays
+        if head:
+            metadata["head"] = list(updates)  # the views of its features
+        messages = {}
+        for name in result.names:
+            arrays = self._references()
+            if name == self.settings.label_holder:
+                arrays |= head
+            messages[name] = Message("finish", metadata, arrays)
+        for name, response in self._exchange(messages).items():
+            try:
+                validation.check_response(response, "finish", {"name": name}, {})
+                result.finished.append(name)
+            except InvalidResponseError as error:
+                self._drop(name, state.round + 1, str(error))
+
+
+def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) -> Session:
+    """Start a training at all clients, which must have the same linked ids.
+
+    Parameters
+    ----------
+    exchange : callable
+        Sends messages to clients, and returns their responses.
+    names : sequence of str
+        Names of the clients.
+    settings : Settings
+        Settings of the training.
+
+    Returns
+    -------
+    Session
+        The session; an error names a client that cannot take part.
+    """
+    hellos: dict[str, Message] = {}
+    for name, response in exchange({name: Message("hello") for name in names}).items():
+        try:
+            hellos[name] = validation.check_response(response, "hello", {"name": name}, {})
+        except InvalidResponseError as error:
+            raise ValueError(
+                f"Expected {name!r} to say hello, but {error}. All organizations must be there "
+                "when a training begins."
+            ) from None
+    n_linked = _count_linked(hellos)
+    holder = settings.label_holder
+    if holder is not None and holder not in hellos:
+        raise ValueError(f"Expected label_holder among {list(names)}, but it is {holder!r}.")
+    classes: list[Any] = []
+    codes: dict[str, Array] = {}
+    if holder is not None:
+        classes, codes = _request_classes(exchange, holder, settings, n_linked)
+    session_id = np.random.default_rng().bytes(8).hex()
+    metadata = {
+        "settings": settings.to_json(),
+        "classes": classes,
+        "names": list(names),
+        "session": session_id,
+    }
+    start = Message("start", metadata, codes)
+    for name, response in exchange(dict.fromkeys(names, start)).items():
+        try:
+            validation.check_response(response, "start", {"name": name}, {})
+        except InvalidResponseError as error:
+            raise ValueError(f"Expected {name!r} to begin, but {error}") from None
+    return Session(session_id, n_linked, classes)
+
+
+def _count_linked(hellos: Mapping[str, Message]) -> int:
+    """Return the number of linked ids, which must be the same at all clients."""
+    counts = {name: hello.metadata.get("n_linked") for name, hello in hellos.items()}
+    if len({str(hello.metadata.get("digest")) for hello in hellos.values()}) > 1:
+        raise ValueError(
+            "Expected all organizations to have the same linked ids in the same order, but their "
+            f"lists differ (numbers of ids: {counts}). Agree again."
+        )
+    n_linked = next(iter(counts.values()))
+    differ = any(count != n_linked for count in counts.values())
+    if type(n_linked) is not int or n_linked < 0 or differ:
+        raise ValueError(f"Expected organizations to count their linked ids, but {counts} came.")
+    return n_linked
+
+
+def _request_classes(
+    exchange: Exchange, holder: str, settings: Settings, n_linked: int
+) -> tuple[list[Any], dict[str, Array]]:
+    """Return the classes and, where labels are shared, those of linked rows."""
+    response = exchange({holder: Message("start", {"settings": settings.to_json()})})[holder]
+    try:
+        if isinstance(response, Failure):
+            raise InvalidResponseError(response.reason)
+        classes = validation.check_classes(response.metadata.get("classes"))
+        if settings.share_labels:
+            validation.check_codes(response.arrays, n_linked, len(classes))
+        else:
+            validation.check_response(response, "start", {}, {})
+    except InvalidResponseError as error:
+        raise ValueError(f"Expected {holder!r} to send the classes, but {error}") from None
+    if len(classes) < 2:
+        raise ValueError(f"Expected {holder!r} to have two classes or more, not {classes!r}.")
+    return classes, response.arrays
