@@ -320,7 +320,7 @@ def write_sample_federation(folder: Path, random_state: int) -> list[Path]:
     Returns
     -------
     list of Path
-        DatasetFiles of the organizations, and the labels for evaluation.
+        Files of the organizations, and the labels for evaluation.
     """
     settings = Settings(label_holder=SAMPLE_HOLDER, random_state=random_state)
     app = write_app(folder, SAMPLE_NAMES, settings)

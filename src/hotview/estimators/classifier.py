@@ -401,7 +401,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Returns
         -------
         ndarray of shape (rows, classes)
-            ColumnScaler are in the order of `classes_`.
+            Columns are in the order of `classes_`.
         """
         return self._predict(self._check_aligned(Xs), log_mean)
 

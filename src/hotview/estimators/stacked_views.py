@@ -169,7 +169,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         Returns
         -------
         ndarray of shape (rows, classes)
-            ColumnScaler are in the order of `classes_`.
+            Columns are in the order of `classes_`.
         """
         views = self._views(X)
         probabilities: Array = self.estimator_.predict_proba(views)
@@ -187,7 +187,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         Returns
         -------
         ndarray of shape (rows, classes)
-            ColumnScaler are in the order of `classes_`.
+            Columns are in the order of `classes_`.
         """
         views = self._views(X)
         logarithms: Array = self.estimator_.predict_log_proba(views)

@@ -141,7 +141,7 @@ class _UnalignedBaseline(_Baseline):
 class ConcatenatedLogisticRegression(_UnalignedBaseline):
     """Logistic regression on the concatenated views of the labeled rows.
 
-    ColumnScaler are standardized on all training rows of their view, linked and unaligned; the
+    Columns are standardized on all training rows of their view, linked and unaligned; the
     regression (with scikit-learn's default penalty) is fitted on the linked rows only.
 
     Attributes
