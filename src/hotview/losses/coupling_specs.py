@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Any
@@ -60,7 +60,7 @@ class _SlicedSpec(_PaperSpec):
     projections: str = "orthogonal"
     orthogonality_weight: float = 0.01
 
-    def _build(self, coupling: type[Coupling], **arguments: Any) -> Coupling:
+    def _build(self, coupling: Callable[..., Coupling], **arguments: Any) -> Coupling:
         return coupling(
             orthogonality_weight=self.orthogonality_weight,
             n_projections=self.n_projections,
