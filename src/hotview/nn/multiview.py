@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from hotview.nn.mlp import make_linear, make_mlp
-from hotview.ot._backend import is_capturing
 
 __all__ = ["MultiViewNetwork", "Widths", "count_features", "make_network", "map_views"]
 
@@ -31,7 +30,7 @@ def map_views(
     [tensor(-1.), tensor(2.)]
     """
     pairs = zip(functions, inputs, strict=True)
-    if not inputs or not is_capturing(inputs[0]):
+    if not (inputs and inputs[0].is_cuda and torch.cuda.is_current_stream_capturing()):
         return [function(x) for function, x in pairs]
     main, outputs = torch.cuda.current_stream(), []
     streams = _cuda_streams(len(inputs), inputs[0].device)
