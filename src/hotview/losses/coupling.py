@@ -156,18 +156,3 @@ class Terms:
 
     def __getitem__(self, name: str) -> Tensor:
         return self.parts[name]
-
-    def times(self, weight: float | Tensor) -> Terms:
-        """Multiply every part by a weight.
-
-        Parameters
-        ----------
-        weight : float or Tensor
-            The weight, one number or one per member.
-
-        Returns
-        -------
-        Terms
-            The weighted parts, with the same names.
-        """
-        return Terms({name: weight * part for name, part in self.parts.items()})

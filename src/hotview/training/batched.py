@@ -195,7 +195,7 @@ def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> 
     class_weights = [o.class_weight for o in objectives if isinstance(o.class_weight, Tensor)]
     return Objective(
         _stack_couplings([objective.coupling for objective in objectives], device),
-        first.view_regularizer,
+        first.regularizer,
         coupling_weight=_stack_weights([o.coupling_weight for o in objectives], device),
         regularizer_weight=_stack_weights([o.regularizer_weight for o in objectives], device),
         head_weight=first.head_weight,
