@@ -22,7 +22,6 @@ __all__ = [
     "NoCouplingSpec",
     "SWPairwiseSpec",
     "SWReferenceSpec",
-    "as_coupling",
 ]
 
 
@@ -318,24 +317,5 @@ class HOTReferenceSpec(_SlicedSpec, name="hot-reference"):
 #: specifications of R_M by name
 COUPLINGS: Mapping[str, type[CouplingSpec]] = MappingProxyType(CouplingSpec.built_in)
 
-
-def as_coupling(coupling: Any) -> CouplingSpec:
-    """Return the specification of a coupling that is given by name or as a specification.
-
-    Parameters
-    ----------
-    coupling : str or CouplingSpec
-        The parameter of an estimator.
-
-    Returns
-    -------
-    CouplingSpec
-        The same, or, for a name, a new one with default settings.
-
-    Examples
-    --------
-    >>> from hotview.losses.coupling_specs import as_coupling
-    >>> as_coupling("hot-reference")
-    HOTReferenceSpec()
-    """
-    return CouplingSpec.resolve(coupling)
+#: the specification of a coupling that is given by name or as a specification
+as_coupling = CouplingSpec.resolve

@@ -39,7 +39,6 @@ __all__ = [
     "NoRegularizerSpec",
     "RegularizerSpec",
     "Specification",
-    "as_regularizer",
 ]
 
 
@@ -90,6 +89,12 @@ class Specification(BaseEstimator, ABC):  # type: ignore[misc]
         -------
         Specification
             An instance of this base class.
+
+        Examples
+        --------
+        >>> from hotview import HOTReferenceSpec
+        >>> HOTReferenceSpec.resolve("hot-reference")
+        HOTReferenceSpec()
         """
         if isinstance(value, cls):
             return value
@@ -371,24 +376,5 @@ class DiffusionSpec(RegularizerSpec, name="diffusion"):
 #: specifications of R_S by name
 REGULARIZERS: Mapping[str, type[RegularizerSpec]] = MappingProxyType(RegularizerSpec.built_in)
 
-
-def as_regularizer(regularizer: Any) -> RegularizerSpec:
-    """Return the specification of a view regularizer that is given by name or as a specification.
-
-    Parameters
-    ----------
-    regularizer : str or RegularizerSpec
-        The parameter of an estimator.
-
-    Returns
-    -------
-    RegularizerSpec
-        The same, or, for a name, a new one with default settings.
-
-    Examples
-    --------
-    >>> from hotview.losses.specifications import as_regularizer
-    >>> as_regularizer("manifold")
-    ManifoldSpec()
-    """
-    return RegularizerSpec.resolve(regularizer)
+#: the specification of a view regularizer that is given by name or as a specification
+as_regularizer = RegularizerSpec.resolve
