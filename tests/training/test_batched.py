@@ -15,7 +15,7 @@ from hotview.losses import (
     SWPairwise,
     SWReference,
 )
-from hotview.losses.objective import Objective
+from hotview.losses.objective import VIEW_REGULARIZERS, Objective
 from hotview.nn.multiview import Widths, make_network
 from hotview.training import batched
 from hotview.training.batched import BatchedTrainer
@@ -75,7 +75,7 @@ def make_training(
     network = make_network(widths, seeded(r), [None] * 4, NAMES).to(device)
     objective = Objective(
         COUPLINGS[coupling](seeded(r)),
-        regularizer,
+        VIEW_REGULARIZERS[regularizer],
         coupling_weight=weights[0],
         regularizer_weight=weights[1],
         head_weight=1.0,

@@ -74,7 +74,7 @@ class BatchedTrainer(Trainer):
             [view.take(rows) for view, rows in zip(self.views, indices.rows, strict=True)],
             indices.sizes,
             indices.target,
-            indices.own_targets,
+            indices.view_targets,
             [indices.gather(table, s) for s, table in enumerate(self.soft_labels)],
             [indices.gather(table, s) for s, table in enumerate(self.coordinates)],
             indices.directions,
@@ -116,9 +116,9 @@ class BatchedTrainer(Trainer):
             return torch.from_numpy(np.array(arrays, dtype=dtype)).to(self.device).unbind()
 
         first = drawn[0][0]
-        views, own = range(len(first.rows)), range(len(first.own_targets))
+        views, own = range(len(first.rows)), range(len(first.view_targets))
         rows = [send([[x.rows[s] for x in step] for step in drawn], np.int32) for s in views]
-        own_targets = [send([[x.own_targets[s] for x in step] for step in drawn]) for s in own]
+        view_targets = [send([[x.view_targets[s] for x in step] for step in drawn]) for s in own]
         target = send([[x.target for x in step] for step in drawn])
         theta: Sequence[Tensor | None] = [None] * n_steps
         if directions[0] is not None:
@@ -126,7 +126,7 @@ class BatchedTrainer(Trainer):
             theta = stacked.to(self.device).unbind()
         self._drawn = deque(
             _BatchedIndices(
-                [x[t] for x in rows], first.sizes, target[t], [y[t] for y in own_targets], theta[t]
+                [x[t] for x in rows], first.sizes, target[t], [y[t] for y in view_targets], theta[t]
             )
             for t in steps
         )
@@ -150,7 +150,7 @@ class _BatchedIndices:
     rows: list[Tensor]
     sizes: dict[str, list[int]]
     target: Tensor
-    own_targets: list[Tensor]
+    view_targets: list[Tensor]
     directions: Tensor | None
 
     def gather(self, table: Tensor, s: int) -> Tensor:
@@ -195,12 +195,12 @@ def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> 
     class_weights = [o.class_weight for o in objectives if isinstance(o.class_weight, Tensor)]
     return Objective(
         _stack_couplings([objective.coupling for objective in objectives], device),
-        first.view_regularizer,
+        first.regularizer,
         coupling_weight=_stack_weights([o.coupling_weight for o in objectives], device),
         regularizer_weight=_stack_weights([o.regularizer_weight for o in objectives], device),
         head_weight=first.head_weight,
         class_weight=_pad_and_stack(class_weights) if class_weights else None,
-        teachers=first.teachers,
+        source_views=first.source_views,
     )
 
 

@@ -118,6 +118,6 @@ def _copy(batch: Batch, to: Batch) -> None:
 
 
 def _tensors(batch: Batch) -> list[Tensor]:
-    known = [batch.Xs, [batch.target], batch.own_targets, batch.soft_labels, batch.coordinates]
+    known = [batch.Xs, [batch.target], batch.view_targets, batch.soft_labels, batch.coordinates]
     directions = [] if batch.directions is None else [batch.directions]
     return [tensor for part in (*known, directions) for tensor in part]
