@@ -168,7 +168,7 @@ def linked_nodes(first: ViewGraph, second: ViewGraph, rows: IntArray) -> IntArra
     """Pairs of nodes of two views that are the same individual, by number among the nodes."""
     numbers = []
     for graph, row in zip((first, second), rows.T, strict=True):
-        number = np.full(len(graph.rows), -1, dtype=np.int64)
+        number = np.full(graph.rows.n_rows, -1, dtype=np.int64)
         number[graph.nodes] = np.arange(len(graph.nodes))
         numbers.append(number[row])
     pairs = np.stack(numbers, axis=1)

@@ -134,7 +134,7 @@ class Sampler:
         self.labeled, self.taught, own = data.labeled, data.taught, data.own
         if data.soft_labels:
             self.labeled, self.taught, own = _NONE, _NONE, [_NONE] * len(data.own)
-        n_coupled = [len(data.aligned)] if aligned else [len(view) for view in data.views]
+        n_coupled = [len(data.aligned)] if aligned else [view.n_rows for view in data.views]
         # Whatever is coupled or not, an epoch is as long: a control must be trained as much.
         longest = max(len(self.labeled), *map(len, own), len(self.taught), *n_coupled)
         self.n_steps = max(1, math.ceil(longest / batch_size))
@@ -143,23 +143,17 @@ class Sampler:
         self.labeled_order = self._shuffle(len(self.labeled), max(widths))
         self.taught_order = self._shuffle(len(self.taught), max(widths))
         self.own_orders = list(map(self._shuffle, map(len, own), widths))
-        self.row_orders: list[ShuffledIndices | None] = []
+        self.row_orders: list[ShuffledIndices] = []
         if couples or data.soft_labels:
             columns = [max(widths)] if aligned else widths
             self.row_orders = list(map(self._shuffle, n_coupled, columns))
+        self.orders = [self.labeled_order, self.taught_order, *self.own_orders, *self.row_orders]
         #: the rows that this process reads; None reads all
         self.shard: RowShard | None = None
 
-    def _shuffle(self, n: int, n_columns: int) -> ShuffledIndices | None:
-        if n == 0:
-            return None
+    def _shuffle(self, n: int, n_columns: int) -> ShuffledIndices:
         window = window_size(n, n_columns, self.batch_size)
         return ShuffledIndices(n, self.batch_size, self.random, window)
-
-    @property
-    def orders(self) -> list[ShuffledIndices | None]:
-        """All random orders of rows."""
-        return [self.labeled_order, self.taught_order, *self.own_orders, *self.row_orders]
 
     def draw(self) -> Batch:
         """Draw one batch and load its rows."""
@@ -187,19 +181,19 @@ class Sampler:
         """Draw the row numbers of one batch."""
         parts: dict[str, Sequence[IntArray]] = {}
         target, own_targets = _NONE, list[IntArray]()
-        if self.labeled_order is not None:
+        if self.labeled_order.n > 0:
             individuals = self.labeled[self.labeled_order.next_batch()]
             parts["labeled"] = list(self.data.aligned[individuals].T)
             target = self.data.target[individuals]
-        if any(order is not None for order in self.own_orders):
-            drawn = [_next_batch(order) for order in self.own_orders]
+        if any(order.n > 0 for order in self.own_orders):
+            drawn = [order.next_batch() for order in self.own_orders]
             parts["own"] = [rows[i] for rows, i in zip(self.data.own, drawn, strict=True)]
             own_targets = [y[i] for y, i in zip(self.data.own_target, drawn, strict=True)]
-        if self.taught_order is not None:
+        if self.taught_order.n > 0:
             individuals = self.taught[self.taught_order.next_batch()]
             parts["taught"] = list(self.data.aligned[individuals].T)
         if self.row_orders:
-            drawn = [_next_batch(order) for order in self.row_orders]
+            drawn = [order.next_batch() for order in self.row_orders]
             parts["rows"] = list(self.data.aligned[drawn[0]].T) if self.aligned else drawn
             if self.data.neighbors:
                 parts["neighbors"] = [
@@ -212,10 +206,6 @@ class Sampler:
             target,
             own_targets,
         )
-
-
-def _next_batch(order: ShuffledIndices | None) -> IntArray:
-    return _NONE if order is None else order.next_batch()
 
 
 def window_size(n_rows: int, n_columns: int, batch_size: int) -> int:
@@ -260,7 +250,7 @@ class ShuffledIndices:
     Parameters
     ----------
     n : int
-        How many numbers.
+        How many numbers; without any, batches are empty.
     size : int
         Maximum number of them in a batch.
     random : numpy Generator
@@ -275,7 +265,7 @@ class ShuffledIndices:
         self.n, self.size, self.random = n, min(size, n), random
         if window is None or window > _AT_ONCE:
             window = n if n <= _AT_ONCE else _WINDOW
-        self.block = n if window >= n else max(1, window // _BLOCKS)
+        self.block = max(1, n if window >= n else window // _BLOCKS)
         #: numbers left of the windows that are open, in order
         self.remaining = _NONE
         #: blocks of the windows that are not open yet, in order

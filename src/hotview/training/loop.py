@@ -136,7 +136,7 @@ def train(
         ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose) as bar,
     ):
         bar.step(trainer.epoch * n_steps + trainer.means.n)
-        while trainer.epoch < schedule.max_epochs and not trainer.stopped:
+        while trainer.epoch < schedule.max_epochs and not all(t.stopped for t in trainer.trainings):
             start = time.perf_counter()
             if not trainer.network.training:  # validation or a callback may have switched it
                 trainer.network.train()

@@ -45,9 +45,9 @@ def principal_components(
     """
     fitted, scores = [], []
     for view in views:
-        rows = np.arange(len(view))
-        if len(view) > _N_SAMPLE:
-            rows = np.sort(random.choice(len(view), _N_SAMPLE, replace=False))
+        rows = np.arange(view.n_rows)
+        if view.n_rows > _N_SAMPLE:
+            rows = np.sort(random.choice(view.n_rows, _N_SAMPLE, replace=False))
         X: Array = view.take_on_all_ranks(rows).cpu().numpy()
         with np.errstate(invalid="ignore"):  # ratios of the variance, where there is none
             pca = PCA(min(n, *X.shape), random_state=0).fit(X)

@@ -78,11 +78,8 @@ class ProcessGroup:
 
     def __init__(self, rank: int = 0, world_size: int = 1) -> None:
         self.rank, self.world_size = rank, world_size
-
-    @property
-    def is_rank_zero(self) -> bool:
-        """Whether this process writes files, shows progress and calls callbacks."""
-        return self.rank == 0
+        #: whether this process writes files, shows progress and calls callbacks
+        self.is_rank_zero = rank == 0
 
     def on_rank_zero(self, compute: Callable[[], Result]) -> Result:
         """Call `compute` on rank 0; return its result, which JSON can hold, or raise its error."""

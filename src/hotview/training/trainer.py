@@ -90,7 +90,7 @@ class Training:
         return (
             tuple(view.n_columns for view in sampler.data.views),
             (sampler.n_steps, sampler.batch_size),
-            tuple(0 if order is None else order.size for order in sampler.orders),
+            tuple(order.size for order in sampler.orders),
             tuple(self.objective.teachers),
             self.objective.class_weight is None,
         )
@@ -145,11 +145,6 @@ class Trainer:
         self.optimizer = make_optimizer([network, objective], learning_rate)
         self.epoch, self.means = 0, RunningMeans()
         self.batch: Batch | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether all trainings have stopped."""
-        return all(training.stopped for training in self.trainings)
 
     def step(self) -> Evaluation:
         """Take one step of every training."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -197,9 +198,9 @@ def plan_views(
         The plan, without a null.
     """
     size = batch_size if reduction == "sum" else _ROWS
-    n_rounds = min(_ROUNDS, math.ceil(max(len(view) for view in data.views) / size))
+    n_rounds = min(_ROUNDS, math.ceil(max(view.n_rows for view in data.views) / size))
     references = coupling.clouds() if isinstance(coupling, ReferenceCoupling) else None
-    orders = [ShuffledIndices(len(view), size, random) for view in data.views]
+    orders = [ShuffledIndices(view.n_rows, size, random) for view in data.views]
     costs = []
     with torch.no_grad():
         for _ in range(n_rounds):
@@ -240,12 +241,13 @@ def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
     for plan in plans:
         order = match_columns(plan, first)
         matched.append(replace(plan, W=plan.W[:, order], C=plan.C[:, order], g=plan.g[order]))
-    stacks = {}
+    stacks, means = {}, dict[str, Any]()
     for name in ("W", "C", "f", "g"):
         stacks[name] = torch.from_numpy(np.stack([getattr(plan, name) for plan in matched]))
+        means[name] = stacks[name].mean(0).numpy()
     return replace(
         first,
-        **{name: stack.mean(0).numpy() for name, stack in stacks.items()},
+        **means,
         marginal_error=max(plan.marginal_error for plan in plans),
         n_iter=max(plan.n_iter for plan in plans),
         std=stacks["W"].std(0, correction=1).numpy(),
@@ -353,7 +355,7 @@ def draw_null(
     """
     Xs: list[Array] = []
     for view in views:
-        rows = random.permutation(len(view))[:_NULL_ROWS]
+        rows = random.permutation(view.n_rows)[:_NULL_ROWS]
         columns = np.sort(random.permutation(view.n_columns)[:_NULL_COLUMNS])
         X = view.take_on_all_ranks(rows).cpu().numpy()
         Xs.append(X[:, columns].astype(np.float64))
