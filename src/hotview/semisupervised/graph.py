@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -163,11 +163,11 @@ def build_graph(
         [basis.project(rows.take(part)).cpu().numpy() for part in _chunks(nodes)]
     )
     others = np.setdiff1d(np.arange(rows.n_rows), nodes)
-    on_device = torch.as_tensor(points, device=rows.device)
-    scorer = Scorer.from_points(on_device)
     # In the smallest dtype: there may be millions of these rows.
     k = min(n_neighbors, len(points))
     nearest = np.empty((len(others), k), dtype=np.min_scalar_type(len(points)))
+    on_device = torch.as_tensor(points, device=rows.device)
+    scorer = Scorer.from_points(on_device) if len(others) > 0 else None
     for start in range(0, len(others), _CHUNK):
         Y = basis.project(rows.take(others[start : start + _CHUNK])).double()
         nearest[start : start + _CHUNK] = find_nearest(on_device, Y, k, scorer).cpu().numpy()
@@ -270,9 +270,11 @@ def choose_nodes(n_rows: int, first: IntArray, random: np.random.Generator) -> I
 def root_mean_square(Y: Array) -> float:
     """Root of the mean squared distance of rows from their mean; 1 where there is none."""
     Y = Y.astype(np.float64)
-    distance, size = (float(np.sqrt((Z**2).sum(axis=1).mean())) for Z in (Y - Y.mean(axis=0), Y))
+    distance = float(np.sqrt(((Y - Y.mean(axis=0)) ** 2).sum(axis=1).mean()))
+    size = float(np.sqrt((Y**2).sum(axis=1).mean()))
     return distance if distance > _ROUNDING * size else 1.0
 
 
-def _chunks(rows: IntArray) -> list[IntArray]:
-    return [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]
+def _chunks(rows: IntArray) -> Iterator[IntArray]:
+    for start in range(0, len(rows), _CHUNK):
+        yield rows[start : start + _CHUNK]

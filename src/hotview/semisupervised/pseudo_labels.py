@@ -49,12 +49,6 @@ class ViewLabels:
         sources = [s for s, n in enumerate(counts) if n == max(counts) > 0]
         return sources if len(sources) < len(counts) else []
 
-    @property
-    def has_joint_labels(self) -> bool:
-        """Whether aligned individuals of every class have labels."""
-        target = self.target
-        return len(np.unique(target[target >= 0])) == len(self.class_weight)
-
     def node_order(self, s: int) -> IntArray:
         """Rows of view s in the order in which they become nodes of its graph.
 

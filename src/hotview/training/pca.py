@@ -114,8 +114,7 @@ def _synchronize_signs(q: Array) -> Array:
     similarity = np.divide(opposite - equal, total, out=np.zeros_like(total), where=total > 0)
     _, vectors = np.linalg.eigh(similarity * np.abs(similarity))
     signs = np.where(vectors[:, -1] < 0, -1.0, 1.0)
-    third = sum(sign * (row**3).mean() for sign, row in zip(signs, q, strict=True))
-    return signs if third >= 0 else -signs
+    return signs if signs @ (q**3).mean(axis=1) >= 0 else -signs
 
 
 def effective_rank(Z: Tensor) -> float:
