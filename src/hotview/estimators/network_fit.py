@@ -165,7 +165,7 @@ class NetworkFit:
             class_weight=None
             if class_weight is None
             else torch.as_tensor(class_weight, dtype=torch.float32),
-            teachers=rows.teachers,
+            source_views=rows.source_views,
         )
 
     def schedule(self, *, verbose: bool = True) -> Schedule:

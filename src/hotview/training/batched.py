@@ -118,15 +118,15 @@ class BatchedTrainer(Trainer):
 
         first = drawn[0]
         rows = [send([x.rows[s] for x in drawn], np.int32) for s in range(len(first.rows))]
-        n_own = len(first.own_targets)
-        own_targets = [send([x.own_targets[s] for x in drawn]) for s in range(n_own)]
+        n_targets = len(first.view_targets)
+        view_targets = [send([x.view_targets[s] for x in drawn]) for s in range(n_targets)]
         target = send([x.target for x in drawn])
         theta: Sequence[Tensor | None] = [None] * n_steps
         if directions[0] is not None:
             stacked = torch.stack([x.float() for x in directions if x is not None])
             theta = stacked.to(self.device).unbind()
         for t in range(n_steps):
-            own = [y[t] for y in own_targets]
+            own = [y[t] for y in view_targets]
             batch = Batch([], first.sizes, target[t], own, directions=theta[t])
             self._drawn.append(([x[t] for x in rows], batch))
 
@@ -200,7 +200,7 @@ def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> 
         regularizer_weight=_stack_weights([o.regularizer_weight for o in objectives], device),
         head_weight=first.head_weight,
         class_weight=_pad_and_stack(class_weights) if class_weights else None,
-        teachers=first.teachers,
+        source_views=first.source_views,
     )
 
 
@@ -320,6 +320,6 @@ def _copy(batch: Batch, to: Batch) -> None:
 
 
 def _tensors(batch: Batch) -> list[Tensor]:
-    known = [batch.Xs, [batch.target], batch.own_targets, batch.soft_labels, batch.coordinates]
+    known = [batch.Xs, [batch.target], batch.view_targets, batch.soft_labels, batch.coordinates]
     directions = [] if batch.directions is None else [batch.directions]
     return [tensor for part in (*known, directions) for tensor in part]

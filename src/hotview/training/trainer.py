@@ -91,7 +91,7 @@ class Training:
             tuple(view.n_columns for view in sampler.data.views),
             (sampler.n_steps, sampler.batch_size),
             tuple(order.size for order in sampler.orders),
-            tuple(self.objective.teachers),
+            tuple(self.objective.source_views),
             self.objective.class_weight is None,
         )
 
