@@ -79,14 +79,10 @@ def test_what_is_known_about_training_rows():
     unlabeled = with_aligned(5, target=[-1] * 5)
     assert with_labels(unlabeled, two, none, two).source_views == [0, 2]
     assert with_labels(unlabeled, none, two, none).source_views == [1]
-    assert with_labels(unlabeled, two, one, none).source_views == [
-        0
-    ]  # 1 has fewer classes
+    assert with_labels(unlabeled, two, one, none).source_views == [0]  # 1 has fewer classes
     assert with_labels(unlabeled, two, two, two).source_views == []  # no target view is left
     assert with_labels(data, two, none, one).source_views == []  # linked rows have labels
-    assert with_labels(data, two, none, np.array([3])).source_views == [
-        2
-    ]  # which linked rows lack
+    assert with_labels(data, two, none, np.array([3])).source_views == [2]  # which linked rows lack
     assert with_labels(unlabeled, two, none, none).transfer_rows.tolist() == [0, 1, 2, 3, 4]
     assert with_labels(data, two, two, two).transfer_rows.tolist() == []
 

@@ -98,8 +98,11 @@ class BatchIndices:
 
 def span(sizes: dict[str, list[int]], name: str, s: int) -> slice:
     """Return where a part of the batch is among the rows of view s."""
-    before = list(sizes)[: list(sizes).index(name)]
-    start = sum(sizes[part][s] for part in before)
+    start = 0
+    for part, counts in sizes.items():
+        if part == name:
+            break
+        start += counts[s]
     return slice(start, start + sizes[name][s])
 
 

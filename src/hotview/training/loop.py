@@ -257,7 +257,7 @@ def _record(
             if schedule.patience is not None:
                 training.keep_state()
     training.rows.append(row)
-    stops = process_group.on_rank_zero(call_callbacks)
+    stops = bool(schedule.callbacks) and process_group.on_rank_zero(call_callbacks)
     if schedule.callbacks and process_group.is_distributed:  # they may have changed the network
         state = process_group.broadcast(training.network.state_dict())
         training.network.load_state_dict(state)

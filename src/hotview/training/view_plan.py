@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ class ViewPlan:
     @classmethod
     def of(cls, plan: Plan) -> ViewPlan:
         """Convert the tensors of a plan to arrays and numbers."""
-        values = {x.name: getattr(plan, x.name) for x in fields(plan)}
+        values = dict(vars(plan))
         for name, value in values.items():
             if isinstance(value, Tensor):
                 values[name] = value.item() if value.ndim == 0 else value.detach().cpu().numpy()
@@ -103,12 +103,13 @@ class ViewPlan:
 
     def to_torch(self) -> Plan:
         """Return the plan as tensors."""
-        values = {x.name: getattr(self, x.name) for x in fields(Plan)}
-        for name, value in values.items():
-            if isinstance(value, np.ndarray):
-                values[name] = torch.from_numpy(value)
         error = torch.tensor(self.marginal_error, dtype=torch.float64)
-        return Plan(**{**values, "marginal_error": error})
+        values = {**vars(self), "marginal_error": error}
+        for name in ("W", "C", "f", "g"):
+            values[name] = torch.from_numpy(values[name])
+        values["mask"] = None if self.mask is None else torch.from_numpy(self.mask)
+        del values["null"], values["std"]
+        return Plan(**values)
 
     @property
     def converged(self) -> bool:
@@ -370,9 +371,10 @@ def draw_null(
     relative = replace(planner, relative=True)
     with one_thread():  # of hundreds of operations none is worth a second
         doubled = [np.ascontiguousarray(np.concatenate([X, X]).T) for X in Xs]
-        permuted = ([_shuffle_columns(XX, random) for XX in doubled] for _ in range(_PERMUTATIONS))
-        costs = torch.stack([cost(tables) for tables in permuted])
-        plans = relative.solve(costs, pairwise=True)
+        costs = []
+        for _ in range(_PERMUTATIONS):
+            costs.append(cost([_shuffle_columns(XX, random) for XX in doubled]))
+        plans = relative.solve(torch.stack(costs), pairwise=True)
         plan = ViewPlan.of(relative.solve(cost(Xs), pairwise=True))
     return PermutationNull(plan, plans.W.numpy(), plans.C.numpy())
 
