@@ -251,7 +251,9 @@ class GraphedStep:
         if not self.graphs:
             self._record(batch)
         assert self.batch is not None
-        _copy(batch, self.batch)
+        for new, recorded in zip(_tensors(batch), _tensors(self.batch), strict=True):
+            if new is not recorded:
+                recorded.copy_(new, non_blocking=True)
         self.graphs[0].replay()
         if self.solve is not None:
             self.solution.copy_(self.solve(self.argument))
@@ -310,13 +312,6 @@ def _to_device(batch: Batch) -> Batch:
     if batch.directions is None:
         return batch
     return replace(batch, directions=batch.directions.to(batch.Xs[0], non_blocking=True))
-
-
-def _copy(batch: Batch, to: Batch) -> None:
-    """Overwrite the tensors that a recording reads with those of another batch."""
-    for new, old in zip(_tensors(batch), _tensors(to), strict=True):
-        if new is not old:
-            old.copy_(new, non_blocking=True)
 
 
 def _tensors(batch: Batch) -> list[Tensor]:

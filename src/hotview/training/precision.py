@@ -67,9 +67,10 @@ def in_precision(network: MultiViewNetwork, precision: str) -> MultiViewNetwork:
     >>> [f.encode([X])[0].item() for f in (network, in_precision(network, "bfloat16"))]
     [1.00390625, 1.0]
     """
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
-    precision = used_precision(precision, device)
     if precision == "float32":
+        return network
+    device = next((p.device for p in network.parameters()), torch.device("cpu"))
+    if used_precision(precision, device) == "float32":
         return network
     return _RoundedNetwork(network, _in_tf32 if precision == "tf32" else _in_bfloat16)
 

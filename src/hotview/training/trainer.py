@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
@@ -284,9 +284,6 @@ class History(Sequence[dict[str, float]]):
         if isinstance(key, slice):
             return History(self._rows[key])
         return dict(self._rows[key])
-
-    def __iter__(self) -> Iterator[dict[str, float]]:
-        return (dict(row) for row in self._rows)
 
     @property
     def names(self) -> list[str]:

@@ -105,10 +105,10 @@ class ViewPlan:
         """Return the plan as tensors."""
         error = torch.tensor(self.marginal_error, dtype=torch.float64)
         values = {**vars(self), "marginal_error": error}
-        for name in ("W", "C", "f", "g"):
-            values[name] = torch.from_numpy(values[name])
-        values["mask"] = None if self.mask is None else torch.from_numpy(self.mask)
         del values["null"], values["std"]
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                values[name] = torch.from_numpy(value)
         return Plan(**values)
 
     @property
@@ -235,10 +235,9 @@ def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
     ViewPlan
         W, C and the potentials are means; all else is the first's.
     """
-    first = plans[0]
     if len(plans) == 1:
-        return first
-    matched = []
+        return plans[0]
+    first, matched = plans[0], []
     for plan in plans:
         order = match_columns(plan, first)
         matched.append(replace(plan, W=plan.W[:, order], C=plan.C[:, order], g=plan.g[order]))
