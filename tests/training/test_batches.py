@@ -280,7 +280,7 @@ def test_the_seed_decides():
 def test_a_step_asks_for_a_batch_of_rows_whatever_their_number(n):
     views = make_rows((n, n // 2, 60), kind=CountingTable)
     aligned = np.stack([np.arange(50)] * 3, axis=1)
-    graph = [np.zeros((len(view), 5), dtype=np.int64) for view in views]
+    graph = [np.zeros((view.n_rows, 5), dtype=np.int64) for view in views]
     data = TrainingRows(views, aligned, np.arange(50) % 2, neighbors=graph)
     drawn = sampler(data, 20)
     for _ in range(3):

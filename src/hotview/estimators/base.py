@@ -37,8 +37,8 @@ from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.column_scaler import ColumnScaler, check_finite
-from hotview.training.history import History
 from hotview.training.rows import ViewRows
+from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan, average_plans, match_columns
 
 __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]

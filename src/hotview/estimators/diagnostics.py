@@ -104,7 +104,7 @@ def input_warnings(
     if constant and inputs.parameters["standardize"]:
         listed = "; ".join(f"{name!r}: {_shorten(columns)}" for name, columns in constant.items())
         yield (
-            f"ColumnScaler with a single value are not informative; they are kept and become 0 "
+            f"Columns with a single value are not informative; they are kept and become 0 "
             f"({listed}). Drop them to avoid this warning."
         )
     if coupling.label == "hot-pairwise" and len(names) <= 3:

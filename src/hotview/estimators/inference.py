@@ -161,7 +161,7 @@ def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, sp
 
     Those of several networks are side by side.
     """
-    output = _Output(len(rows))
+    output = _Output(rows.n_rows)
     with torch.inference_mode():
         for Xs in _chunks({s: rows}):
             parts = []
@@ -208,7 +208,7 @@ def predict_ensemble(
     ndarray
         The reduced predictions of all rows.
     """
-    output = _Output(len(next(iter(views.values()))))
+    output = _Output(next(iter(views.values())).n_rows)
     with torch.inference_mode():
         for Xs in _chunks(views):
             log_probs = []
@@ -266,7 +266,7 @@ def _chunks(views: Mapping[int, ViewRows]) -> Iterator[dict[int, Tensor]]:
     def read(start: int) -> dict[int, Tensor]:
         return {s: view.part(start, start + size) for s, view in views.items()}
 
-    starts = range(0, len(first), size)
+    starts = range(0, first.n_rows, size)
     return map(read, starts) if first.device.type == "cpu" else _prefetch(read, starts)
 
 

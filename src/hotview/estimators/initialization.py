@@ -72,7 +72,7 @@ def start_references(
     network.eval()  # the state of the user's own encoders must not change
     with torch.no_grad():
         rows = [
-            ShuffledIndices(len(view), n_points, random.numpy).next_batch() for view in data.views
+            ShuffledIndices(view.n_rows, n_points, random.numpy).next_batch() for view in data.views
         ]
         Xs = [view.take_on_all_ranks(r) for view, r in zip(data.views, rows, strict=True)]
         Zs = network.embed(network.encode(Xs))

@@ -26,7 +26,7 @@ from hotview.semisupervised.graph import refine_graph
 from hotview.semisupervised.predictors import fit_predictors
 from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, propagate_labels
 from hotview.training.batches import TrainingRows
-from hotview.training.process_group import Interrupt
+from hotview.training.process_group import catch_interrupt
 from hotview.training.rows import ViewRows
 from hotview.training.trainer import Training
 from hotview.training.view_plan import ViewPlan
@@ -153,7 +153,7 @@ class MemberFit:
     def finish(self, *, null: bool) -> None:
         """Compute the plan, fit the predictors, and predict rows whose labels were held out."""
         training = self.network_fit.training
-        with Interrupt() as interrupt:  # the trained network must not be lost in the last pass
+        with catch_interrupt() as interrupt:  # the last pass must not lose the trained network
             self.plan = self.network_fit.plan(null=null)
             self.latents = self.network_fit.sample_latents()
             if self.labels is not None:

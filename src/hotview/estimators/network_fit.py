@@ -23,10 +23,9 @@ from hotview.losses.specifications import CouplingSizes
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule
-from hotview.training.permutation_null import draw_null
 from hotview.training.progress import wants_progress
 from hotview.training.trainer import Training
-from hotview.training.view_plan import ViewPlan, plan_views
+from hotview.training.view_plan import ViewPlan, draw_null, plan_views
 
 __all__ = ["NetworkFit"]
 
@@ -218,7 +217,7 @@ class NetworkFit:
     def sample_latents(self) -> list[Tensor]:
         """Latents of a sample of the rows of every view."""
         network, views = self.training.network, self.training.sampler.data.views
-        rows = [self.random.numpy.permutation(len(view))[:_N_LATENTS] for view in views]
+        rows = [self.random.numpy.permutation(view.n_rows)[:_N_LATENTS] for view in views]
         with torch.no_grad():
             Xs = [view.take_on_all_ranks(r) for view, r in zip(views, rows, strict=True)]
             return network.embed(network.encode(Xs))
