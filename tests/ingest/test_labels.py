@@ -54,7 +54,7 @@ def test_labels_are_read_by_id(table):
     source = LabelSource(table("y,id\nill,anna\n,bert\n?,carl\n"), "y", "id", unlabeled_marker="?")
     cells = find_labels(source, (), {})
     assert cells.by_id == {"anna": "ill", "bert": None, "carl": None}
-    assert cells.known == ["ill"]
+    assert cells.as_classes().by_id == cells.by_id
 
 
 def test_none_may_be_a_label(table):

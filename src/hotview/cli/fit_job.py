@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shlex
 import sys
@@ -167,27 +166,29 @@ def make_estimator(dataset: TableDataset, parameters: Mapping[str, Any]) -> Any:
     MultiViewClassifier or MultiViewEncoder
         Not fitted.
     """
-    kind = MultiViewClassifier if dataset.has_labels else MultiViewEncoder
-    defaults = {n: p.default for n, p in inspect.signature(kind).parameters.items()}
-    given: dict[str, Any] = {"verbose": sys.stderr.isatty()}
-    settings: dict[str, Any] = {}
-    for name, value in parameters.items():
-        owner = name.partition("__")[0]
-        if owner not in defaults:
-            _refuse_parameter(owner, defaults)
-        (given if owner == name else settings)[name] = value
-    for owner in dict.fromkeys(name.partition("__")[0] for name in settings):
-        if owner not in _SPECIFICATIONS:
+    verbose = sys.stderr.isatty()
+    if dataset.has_labels:
+        # The dataset holds None for a missing label.
+        estimator: Any = MultiViewClassifier(verbose=verbose, unlabeled_marker=None)
+    else:
+        estimator = MultiViewEncoder(verbose=verbose)
+    known = estimator.get_params(deep=False)
+    settings = dict(parameters)
+    for name in parameters:
+        owner, nested, _ = name.partition("__")
+        _check_parameter(owner, known)
+        if nested and owner not in _SPECIFICATIONS:
             raise UsageError(f"The parameter {owner} has no settings of its own.")
-        given[owner] = _SPECIFICATIONS[owner](given.get(owner, defaults[owner]))
-    if kind is MultiViewClassifier:
-        given["unlabeled_marker"] = None  # the dataset holds None for a missing label
+        if nested:
+            settings[owner] = _SPECIFICATIONS[owner](settings.get(owner, known[owner]))
     with as_usage():
-        return kind(**given).set_params(**settings)
+        return estimator.set_params(**settings)
 
 
-def _refuse_parameter(name: str, known: Mapping[str, Any]) -> None:
-    if name in inspect.signature(MultiViewClassifier).parameters:
+def _check_parameter(name: str, known: Mapping[str, Any]) -> None:
+    if name in known:
+        return
+    if name in MultiViewClassifier().get_params(deep=False):
         raise UsageError(
             f"The parameter {name} is for classifiers, but no row has a label. Give --labels and "
             "--label-column, or leave it out."
