@@ -11,7 +11,7 @@ from hotview.cli.federated_output import (
     print_outcome,
 )
 from hotview.federated import Client, ClientData, FederatedResult, Privacy, Settings
-from hotview.training.history import History
+from hotview.training.trainer import History
 
 NAMES = ["clinical", "genetic", "imaging"]
 SIZES = {name: {"to": 1000, "from": 2000} for name in NAMES}

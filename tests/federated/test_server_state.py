@@ -14,7 +14,7 @@ from hotview.federated.server_state import (
     write_outcome,
     write_server_state,
 )
-from hotview.training.history import History
+from hotview.training.trainer import History
 
 W = np.full((2, 3), 1 / 6, dtype=np.float32)
 CODES = np.array([1, -1, 0])
