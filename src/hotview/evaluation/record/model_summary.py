@@ -60,7 +60,7 @@ def summarize_plan(estimator: Any) -> PlanSummary | None:
     return PlanSummary(
         _to_lists(plan.W),
         _to_lists(plan.C),
-        None if plan.spread is None else _to_lists(plan.spread),
+        None if plan.std is None else _to_lists(plan.std),
         list(estimator.view_names_) if plan.pairwise else references,
         plan.pairwise,
         plan.converged,
