@@ -36,7 +36,7 @@ def make_cells(n_cells: int) -> mudata.MuData:
 
 
 def main() -> None:
-    """Fit, annotate, and print the accuracy in every modality."""
+    """Fit, annotate, and print the predicted types of every modality."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="an .h5mu file")
     parser.add_argument("--label", default="cell_type", help="column of obs with the types")
