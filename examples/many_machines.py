@@ -21,7 +21,7 @@ except ImportError as error:
 
 
 def find_version() -> str:
-    """Return the version of hotview on a worker; without hotview it fails here, not silently later."""
+    """Return the version of hotview on a worker; raises early if it has none."""
     import hotview
 
     return hotview.__version__

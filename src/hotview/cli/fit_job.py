@@ -81,14 +81,6 @@ class FitJob:
     force: bool
     as_json: bool
 
-    @property
-    def is_aligned(self) -> bool:
-        """Whether the coupling needs aligned rows."""
-        return (
-            "coupling" in self.parameters
-            and as_coupling(self.parameters["coupling"]).needs_alignment
-        )
-
 
 def run_fit(job: FitJob) -> int:
     """Train a model on files.
@@ -114,7 +106,8 @@ def _fit(job: FitJob, ranks: ProcessGroup) -> int:
         check_new_file(job.out, force=job.force)
     with as_usage():
         job.files.check()
-        paired = job.is_aligned
+        coupling = job.parameters.get("coupling")
+        paired = coupling is not None and as_coupling(coupling).needs_alignment
     dataset, split = _read(job, paired=paired)
     estimator = make_estimator(dataset, job.parameters)
     with as_usage():
@@ -122,9 +115,9 @@ def _fit(job: FitJob, ranks: ProcessGroup) -> int:
     summary = describe_dataset(dataset, type(estimator).__name__, split, ranks)
     if not job.as_json:
         print_dataset(summary, make_console())
-    elif job.dry_run:
-        print_json(summary)
     if job.dry_run:
+        if job.as_json:
+            print_json(summary)
         return 0
     check_missing(summary, estimator.impute)
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted(ranks))

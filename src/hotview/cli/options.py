@@ -80,9 +80,3 @@ def files_by_view(specs: list[str] | None) -> dict[str, str]:
             raise UsageError(f"Expected --ids as VIEW=FILE, but got {spec!r}.")
         files[name] = path
     return files
-
-
-def check_choice(flag: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise if the value of an option is none of the choices."""
-    if value not in choices:
-        raise UsageError(f"Expected {flag} to be {' or '.join(choices)}, but it is {value!r}.")
