@@ -156,7 +156,7 @@ def test_a_model_is_replaced_only_by_force(hotview, files, tmp_path):
     assert hv.load(path).n_views_ == 2
 
 
-def test_missing_cells_are_refused_with_the_flag_that_fills_them(hotview, files, study, tmp_path):
+def test_missing_cells_raise_with_the_flag_that_imputes_them(hotview, files, study, tmp_path):
     holes = tmp_path / "blood.csv"
     rows = (study / "views" / "blood.csv").read_text().splitlines()
     cells = rows[3].split(",")

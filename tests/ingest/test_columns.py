@@ -51,7 +51,7 @@ def test_numbers_can_be_categories(table):
     assert view.columns == (Column("ward", ("1", "2")), Column("age"))
 
 
-def test_free_text_is_refused_all_columns_at_once(table):
+def test_free_text_raises_all_columns_at_once(table):
     rows = "\n".join(f"person {i},{i},street {i % 60}" for i in range(130))
     text = f"name,age,street\n{rows}\n"
     with pytest.raises(ValueError, match=r"'name' \(130 different.*'street' \(60 different") as e:
@@ -61,7 +61,7 @@ def test_free_text_is_refused_all_columns_at_once(table):
     assert view.n_columns == 61
 
 
-def test_a_decimal_comma_is_known_as_such(table):
+def test_a_decimal_comma_is_detected(table):
     opened = table("dose;age\n1,5;3\n2,5;4\n-3,25;5\n", delimiter=";")
     with pytest.raises(ValueError, match=r"'dose' holds numbers with a decimal comma.*decimal=','"):
         choose_columns(opened, (), ())
@@ -81,7 +81,7 @@ def test_one_word_among_numbers_is_a_mistake_and_not_a_category(table):
     assert choose_columns(table(f"age\n{rows}\n"), (), {"age"}).n_columns == 3
 
 
-def test_a_saved_index_is_refused(table):
+def test_a_saved_index_raises(table):
     with pytest.raises(ValueError, match="looks like a row index"):
         choose_columns(table(",age\n0,3\n1,4\n"), (), ())
     assert choose_columns(table(",age\n0,3\n1,4\n"), {""}, ()).n_columns == 1
