@@ -1,8 +1,8 @@
 """Searches on many machines, here two processes of this one, through joblib and dask.
 
-Run ``python examples/many_machines.py``, or ``--scheduler tcp://host:8786`` for a cluster that is
-there already. It needs dask: ``pip install distributed``. Where the processors are the same, the
-scores are those of a search in one process, to the last bit.
+Run ``python examples/many_machines.py``, or ``--scheduler tcp://host:8786`` for an existing
+cluster. It needs dask: ``pip install distributed``. On processors of the same type, the scores are
+those of a search in one process, to the last bit.
 """
 
 import argparse
@@ -21,14 +21,14 @@ except ImportError as error:
 
 
 def find_version() -> str:
-    """Which hotview a worker has; one that has none fails here, and not silently later on."""
+    """Return the version of hotview on a worker; raises early if it has none."""
     import hotview
 
     return hotview.__version__
 
 
 def search(data, model, folds, place):
-    """Fit all combinations, and say where and what came of it."""
+    """Fit all combinations, print the scores and return them."""
     grid = {"coupling": ["none", "hot-reference"]}
     found = GridSearch(model, grid, cv=folds, scoring="neg_log_loss", random_state=0, refit=False)
     found.fit(data.linked, data.target, unaligned=data.unaligned)

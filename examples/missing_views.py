@@ -1,7 +1,7 @@
-"""Asks what each view is worth: accuracy with all views, with each alone, and without each.
+"""Contribution of each view: accuracy with all views, with each alone, and without each.
 
 Run ``python examples/missing_views.py``. Digits, of which 60 rows are linked and labeled as in the
-paper; the same fitted model judges test rows of which it sees all views or only some.
+paper; the same fitted model predicts test rows from all views or from some of them.
 """
 
 import argparse
@@ -14,14 +14,14 @@ from hotview.evaluation import expected_calibration_error
 
 
 def measure(model: MultiViewClassifier, data: Bunch, names: list[str]) -> tuple[float, float]:
-    """Accuracy and calibration error on test rows that have only the named views."""
+    """Return accuracy and calibration error on test rows that have only the named views."""
     proba = model.predict_proba({name: data.test[name] for name in names})
     accuracy = float((model.classes_[proba.argmax(1)] == data.test_target).mean())
     return accuracy, expected_calibration_error(proba, data.test_target, model.classes_)
 
 
 def main() -> None:
-    """Fit once, and print a line for every choice of views."""
+    """Fit once, and print a line for every subset of views."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--random-state", type=int, default=0)
     parser.add_argument("--max-epochs", type=int, default=None)

@@ -1,9 +1,9 @@
-"""Trains encoders of one's own with a coupling of one's choice, and shows the plan that comes out.
+"""Train your own encoders with any coupling, and print the plan.
 
 Run ``python examples/own_training_loop.py --coupling HOTPairwise``. Four views in two groups that
-share latent individuals. The plan gets sharp, and often is not that of the groups: encoders that
-begin at random can match any view with any other, which is why the estimators begin at principal
-components.
+share latent individuals. The plan becomes sharp, but often does not show the groups: randomly
+initialized encoders can match any view with any other, which is why the estimators are initialized
+at principal components.
 """
 
 import argparse
@@ -19,7 +19,7 @@ N_COMPONENTS = 4
 
 
 def make_coupling(name: str) -> Coupling:
-    """A coupling by the name of its class, for latents of `N_COMPONENTS`."""
+    """Return a coupling by the name of its class, for latents of `N_COMPONENTS`."""
     if name.endswith("Reference"):
         return getattr(losses, name)(N_COMPONENTS, n_references=2)
     return getattr(losses, name)()

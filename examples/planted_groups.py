@@ -1,11 +1,11 @@
-"""Finds groups of views where they were planted, and asks whether noise is known as noise.
+"""Recover planted groups of views, and test whether noise gives no groups.
 
-Run ``python examples/planted_groups.py --trials 20``; it writes what was found in every trial to
-``results/planted_groups.json``. Views of a group show the same latent individuals through different
-rotations and noise. That groups can be found at all rests on the encoders: they begin at principal
-components, which keep the shape of a cloud of rows, on columns that are in one unit and are not
-standardized one by one, and the common space has no more dimensions than there are factors.
-Encoders that begin at random, or bend the space freely, match any view with any other.
+Run ``python examples/planted_groups.py --trials 20``; it writes the result of every trial to
+``results/planted_groups.json``. Views of a group are rotations of the same latent individuals with
+noise. Recovery depends on the encoders: they are initialized at principal components, which
+preserve the shape of the distribution of rows; columns are in one unit and not standardized; and
+the common space has no more dimensions than there are factors. Encoders that are initialized at
+random, or very flexible, match any view with any other.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from hotview import HOTPairwiseSpec, HOTReferenceSpec, MultiViewEncoder
 from hotview.datasets import make_views
 
 ROOT = Path(__file__).parent.parent
-#: what is made, by name: parameters of make_views, and K
+#: Datasets by name: parameters of make_views, and K.
 SCENES = {
     "6 views, 2 groups": ({"n_views": 6, "n_groups": 2}, 2),
     "6 views, 3 groups": ({"n_views": 6, "n_groups": 3}, 3),

@@ -1,8 +1,7 @@
-"""Chooses parameters by cross-validation where most rows correspond to nothing.
+"""Choose parameters by cross-validation where most rows are unlinked.
 
-Run ``python examples/search.py --folds 5``. Only linked rows with a label are dealt into folds;
-unaligned rows always train. The plain methods are scored on the same folds, because a search that
-beats nothing simple was not worth it.
+Run ``python examples/search.py --folds 5``. Only linked rows with a label are split into folds;
+unaligned rows are in every training set. Baselines are scored on the same folds for comparison.
 """
 
 import argparse
@@ -16,7 +15,7 @@ GRID = {"pseudo_labels": [False, True], "coupling": ["none", "hot-reference"]}
 
 
 def main() -> None:
-    """Search, compare with plain methods, and test the best model once."""
+    """Search, compare with baselines, and test the best model once."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--max-epochs", type=int, default=None)

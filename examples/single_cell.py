@@ -1,7 +1,7 @@
-"""Carries cell types from one modality to another over the few cells that have both.
+"""Transfer cell types from one modality to another over the few cells that have both.
 
 Run ``python examples/single_cell.py cells.h5mu --label cell_type``, or without a file on synthetic
-cells, where the truth is known. Needs ``hotview[omics]``.
+cells, whose types are known. Needs ``hotview[omics]``.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from hotview.datasets import make_views
 
 
 def make_cells(n_cells: int) -> mudata.MuData:
-    """Cells of two modalities, a fifth as many in both; their types are known in the RNA alone."""
+    """Return cells of two modalities, a fifth as many in both; types are known for RNA only."""
     data = make_views(
         n_cells, n_views=2, n_groups=1, n_columns=[40, 25], labeled=0.2, random_state=0
     )
@@ -31,12 +31,12 @@ def make_cells(n_cells: int) -> mudata.MuData:
         var = pd.DataFrame(index=[f"{name}-feature-{j}" for j in range(X.shape[1])])
         modalities[name] = anndata.AnnData(X, obs=obs, var=var)
     modalities["rna"].obs["cell_type"] = modalities["rna"].obs["truth"]
-    with mudata.set_options(pull_on_update=False):  # what mudata 0.4 will do without being told
+    with mudata.set_options(pull_on_update=False):  # the default of mudata 0.4
         return mudata.MuData(modalities)
 
 
 def main() -> None:
-    """Fit, annotate, and say what was found in every modality."""
+    """Fit, annotate, and print the predicted types of every modality."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="an .h5mu file")
     parser.add_argument("--label", default="cell_type", help="column of obs with the types")

@@ -128,7 +128,7 @@ QUICK = {
 
 
 @pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
-def test_commands_of_the_first_guide_do_what_it_says(tmp_path, monkeypatch):
+def test_commands_of_the_first_guide_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = PAGES["guides/three-files.md"].read_text()
     blocks = re.findall(r"```console\n\$ hotview (.*?)```", page, re.DOTALL)

@@ -39,7 +39,7 @@ def test_files_that_are_linked_exist():
 
 def test_the_two_commands_are_shown_and_exist():
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"make ([\w-]+)", README):
+    for target in re.findall(r"(?:`|\$ )make ([\w-]+)", README):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     assert "make demo" in README
     assert "make test" in README

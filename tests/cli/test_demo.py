@@ -5,11 +5,11 @@ from hotview import MultiViewClassifier
 from hotview.cli.demo import (
     compare,
     describe_farthest,
-    describe_groups,
     describe_null,
     load_digits,
     write_sample_files,
 )
+from hotview.cli.inspect import describe_groups
 from hotview.datasets import link_rows
 
 

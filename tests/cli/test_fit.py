@@ -88,6 +88,20 @@ def test_views_with_labels_of_their_own_need_no_ids(hotview, study, tmp_path):
     }
 
 
+def test_settings_of_the_coupling_are_set(hotview, files, tmp_path):
+    path = tmp_path / "m.hotview"
+    more = ("--set", "coupling__reg=0.5", "--set", "class_weight=balanced")
+    result = hotview("fit", *files, "-o", path, *QUICK, *more)
+    assert result.code == 0, result.err
+    model = hv.load(path)
+    assert isinstance(model.coupling, hv.HOTReferenceSpec)
+    assert model.coupling.reg == 0.5
+    assert model.class_weight == "balanced"
+    refused = hotview("fit", *files, "-o", path, *QUICK, "--force", "--set", "hidden__size=3")
+    assert refused.code == 2
+    assert "hidden has no settings of its own" in refused.err
+
+
 def test_couplings_that_compare_individuals_take_linked_rows_only(hotview, files, tmp_path):
     path = tmp_path / "m.hotview"
     refused = hotview("fit", *files, "-o", path, *QUICK, "--coupling", "dgcca")
@@ -142,7 +156,7 @@ def test_a_model_is_replaced_only_by_force(hotview, files, tmp_path):
     assert hv.load(path).n_views_ == 2
 
 
-def test_missing_cells_are_refused_with_the_flag_that_fills_them(hotview, files, study, tmp_path):
+def test_missing_cells_raise_with_the_flag_that_imputes_them(hotview, files, study, tmp_path):
     holes = tmp_path / "blood.csv"
     rows = (study / "views" / "blood.csv").read_text().splitlines()
     cells = rows[3].split(",")
@@ -171,8 +185,14 @@ def test_flags_have_the_names_of_parameters():
     known = set(hv.MultiViewClassifier().get_params())
     named = {name for name in flags if name in known}
     assert {"coupling", "view_regularizer", "max_epochs", "random_state", "impute"} <= named
-    assert len(flags - {"views"} | {"help"}) <= 30
     own = {"views", "out", "labels", "label_column", "id_column", "ids", "drop", "categorical"}
     own |= {"hold_out", "linked_only", "dry_run", "header", "delimiter", "decimal", "resume"}
     own |= {"variable", "settings", "force", "json", "debug"}
     assert flags - named == own
+
+
+def test_help_shows_at_most_30_options(hotview, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    shown = set(re.findall(r"^│ (--[a-z-]+)", hotview("fit", "--help").out, re.MULTILINE))
+    assert {"--coupling", "--set", "--help"} <= shown
+    assert len(shown) <= 30

@@ -36,7 +36,7 @@ def test_missing_cells_are_counted_but_for_rows_that_are_absent(summary):
     assert second["missing"] == {"column 2": 1}
 
 
-def test_missing_cells_are_refused_by_file_and_column(summary):
+def test_missing_cells_raise_by_file_and_column(summary):
     with pytest.raises(ValueError, match=r"\[a\].csv: cells are missing in 'iron' \(1\).*--impute"):
         check_missing(summary, None)
     check_missing(summary, "mean")
@@ -93,7 +93,7 @@ def test_several_processes_count_in_their_own_rows_and_add_up():
     assert read == [(0, 2), (2, 5)]
 
 
-def test_missing_cells_are_refused_unless_something_fills_them():
+def test_missing_cells_raise_unless_they_are_imputed():
     X = np.array([[NAN, 1, 0], [2.0, 0, 1]])
     preprocessing = Preprocessing({"blood": COLUMNS})
     with pytest.raises(ValueError, match=r"view 'blood' are missing, in 'iron'. .*--impute mean"):

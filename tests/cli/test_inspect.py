@@ -16,7 +16,7 @@ def test_a_description_can_be_json(model):
 
 def test_results_are_sentences(model):
     lines = result_lines(load_model(model))
-    assert lines[0].startswith("2 networks, 2 epochs")
+    assert lines[0].startswith("Networks: 2; epochs: 2; ")
     assert lines[1].startswith("Groups of views by the plan: ")
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from hotview.cli.options import check_choice, files_by_view, text_format
+from hotview.cli.options import files_by_view, text_format
 from hotview.cli.runner import UsageError
 
 
@@ -18,9 +18,3 @@ def test_incomplete_specs_raise(spec):
 def test_only_given_options_count():
     assert text_format(None, ";", None) == {"delimiter": ";"}
     assert text_format(False, None, ",") == {"header": False, "decimal": ","}
-
-
-def test_values_are_checked_against_choices():
-    check_choice("--space", "common", ("features", "common"))
-    with pytest.raises(UsageError, match="Expected --space to be features or common"):
-        check_choice("--space", "latent", ("features", "common"))

@@ -45,7 +45,7 @@ def test_every_error_has_its_exit_code_and_a_line(error, code, capsys, monkeypat
     assert isinstance(error, SystemExit) or str(error) in printed
 
 
-def test_an_unexpected_error_asks_for_a_report(capsys, monkeypatch):
+def test_an_unexpected_error_requests_a_report(capsys, monkeypatch):
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
 
     def fail():

@@ -76,7 +76,7 @@ def test_text_in_one_views_labels_makes_all_of_them_text(folder):
     assert dataset.target.tolist() == ["1", "x", "1"]
 
 
-def test_bad_ids_are_refused_also_where_only_one_view_has_any(folder):
+def test_bad_ids_raise_also_where_only_one_view_has_any(folder):
     (folder / "blood.csv").write_text("id,iron\nanna,1\nanna,2\n")
     with pytest.raises(ValueError, match="1 come more often: 'anna'"):
         read_dataset(DatasetFiles(("blood.csv", "genes.npy"), id_column="id"))

@@ -42,7 +42,7 @@ def test_the_split_depends_on_the_ids_alone(dataset, folder):
     assert set(split_holdout(again, 0.25).ids) == set(split_holdout(dataset, 0.25).ids)
 
 
-def test_nothing_to_hold_out_is_refused(dataset):
+def test_nothing_to_hold_out_raises(dataset):
     with pytest.raises(ValueError, match="Hold out a larger fraction"):
         split_holdout(dataset, 0.001)
 

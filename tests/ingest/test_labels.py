@@ -32,7 +32,7 @@ def test_classes_are_whole_numbers_or_text(cells, expected):
     ("cells", "message"),
     ((["0.5", "1", "2"], "fractions"), (["a", "b", "c"], "all 3 are different")),
 )
-def test_what_is_no_class_is_refused(cells, message):
+def test_labels_that_are_no_classes_raise(cells, message):
     with pytest.raises(ValueError, match=message):
         parse_classes(cells)
 
@@ -54,7 +54,7 @@ def test_labels_are_read_by_id(table):
     source = LabelSource(table("y,id\nill,anna\n,bert\n?,carl\n"), "y", "id", unlabeled_marker="?")
     cells = find_labels(source, (), {})
     assert cells.by_id == {"anna": "ill", "bert": None, "carl": None}
-    assert cells.known == ["ill"]
+    assert cells.as_classes().by_id == cells.by_id
 
 
 def test_none_may_be_a_label(table):
@@ -71,7 +71,7 @@ def test_none_may_be_a_label(table):
         ("id,z\nanna,1\n", "no column 'y' of labels"),
     ),
 )
-def test_what_cannot_be_labels_is_refused(table, text, message):
+def test_invalid_tables_of_labels_raise(table, text, message):
     with pytest.raises(ValueError, match=message):
         find_labels(LabelSource(table(text), "y", "id"), (), {})
 
@@ -86,6 +86,6 @@ def test_views_have_labels_of_their_own(table):
         find_labels(LabelSource(None, "y", "id"), [a], {"a": ["anna", "anna"]})
 
 
-def test_tables_that_contradict_each_other_are_refused():
+def test_tables_that_contradict_each_other_raise():
     with pytest.raises(ValueError, match="contradict each other about 1: 'anna'"):
         merge_labels({"a": {"anna": "1", "bert": "2"}, "b": {"anna": "0", "bert": "2"}})

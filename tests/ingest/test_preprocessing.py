@@ -38,12 +38,12 @@ def test_new_files_are_read_as_those_of_the_fit(folder):
     assert rows["blood"].notes == ["blood.csv: columns not in the training data: 'extra'"]
 
 
-def test_an_unknown_view_is_refused(folder):
+def test_an_unknown_view_raises(folder):
     with pytest.raises(ValueError, match=r"has no view 'blod' .*Did you mean 'blood'"):
         read_rows(PREPROCESSING, ["blod=blood.csv"], {})
 
 
-def test_a_matrix_of_another_width_is_refused(folder):
+def test_a_matrix_of_another_width_raises(folder):
     np.save("scan.npy", np.eye(3))
     with pytest.raises(ValueError, match=r"view 'scan' to have 2 columns, as at fit, but .* has 3"):
         read_rows(PREPROCESSING, ["scan.npy"], {})
@@ -82,7 +82,7 @@ def test_without_ids_row_i_is_the_same_individual():
         align_views({"a": TableRows(X, None, []), "b": TableRows(X[:2], None, [])})
 
 
-def test_ids_in_some_views_only_are_refused():
+def test_ids_in_some_views_only_raise():
     with pytest.raises(ValueError, match="'b' have none"):
         align_views(
             {"a": TableRows(np.ones((1, 1)), ["x"], []), "b": TableRows(np.ones((1, 1)), None, [])}

@@ -30,7 +30,7 @@ def test_files_name_their_views_unless_the_user_does(folder):
     assert views[1].X.shape == (2, 3)
 
 
-def test_two_views_of_one_name_are_refused(folder):
+def test_two_views_of_one_name_raise(folder):
     (folder / "b").mkdir()
     (folder / "b" / "blood.csv").write_text("id,iron\n1,2\n")
     with pytest.raises(ValueError, match="Two views are called 'blood'"):
@@ -50,7 +50,7 @@ def test_names_have_no_slashes(folder):
 
 
 @pytest.mark.parametrize("spec", ("=a.csv", "a="))
-def test_half_a_name_is_refused(spec):
+def test_an_incomplete_name_raises(spec):
     with pytest.raises(ValueError, match="name=file"):
         split_name(spec)
 
@@ -64,7 +64,7 @@ def test_ids_come_from_the_column_or_a_table_of_their_own(folder):
     assert read_ids(views, None, {}, Options()) == {"blood": None, "scan": None}
 
 
-def test_a_table_without_the_column_of_ids_is_refused(folder):
+def test_a_table_without_the_column_of_ids_raises(folder):
     views = open_views(["blood.csv"], Options())
     with pytest.raises(ValueError, match=r"no column 'patient' to link view 'blood' by"):
         read_ids(views, "patient", {}, Options())

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from sklearn.utils import Bunch
 
 from hotview._types import Array, IntArray
+from hotview.cli.inspect import describe_groups
 from hotview.cli.output_files import make_folder, write_table
+from hotview.cli.runner import print_table
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators import MultiViewClassifier
 from hotview.evaluation import (
@@ -31,7 +31,6 @@ __all__ = [
     "Comparison",
     "compare",
     "describe_farthest",
-    "describe_groups",
     "describe_null",
     "load_digits",
     "run_demo",
@@ -71,16 +70,15 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
         f"Handwritten digits: six views, {len(data.target)} individuals linked and labeled, the "
         "other training rows shuffled in every view and without labels."
     )
-    views = {n: (X.shape[1], len(X), len(data.unaligned[n])) for n, X in data.linked.items()}
-    _print_table(console, ("view", "columns", "linked rows", "unlinked rows"), views)
+    views = [(n, X.shape[1], len(X), len(data.unaligned[n])) for n, X in data.linked.items()]
+    print_table(console, ("view", "columns", "linked rows", "unlinked rows"), views)
     comparison = compare(data, random_state, verbose=console.is_terminal)
-    best = max(comparison.accuracies.values())
-    accuracies = {
-        name: (f"{'[bold]' * (a == best)}{a:.1%}", f"{comparison.seconds[name]:.1f}")
-        for name, a in comparison.accuracies.items()
-    }
+    accuracies = [
+        (name, f"{accuracy:.1%}", f"{comparison.seconds[name]:.1f}")
+        for name, accuracy in comparison.accuracies.items()
+    ]
     title = f"Accuracy on {len(data.test_target)} test rows"
-    _print_table(console, ("method", "accuracy", "seconds"), accuracies, title)
+    print_table(console, ("method", "accuracy", "seconds"), accuracies, title=title)
     plan = comparison.classifier.plan_
     assert plan is not None  # the default couples the views
     assert plan.null is not None  # and `fit` draws a null
@@ -101,20 +99,6 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
     plot_matrix(costs, names, names, ax=left, title=before, cmap="Oranges", digits=4)
     plot_matrix(W, names, columns, ax=right, title=title)
     console.print(f"Heat maps saved to {save_figure(drawing, figure)}")
-
-
-def _print_table(
-    console: Console,
-    headings: tuple[str, ...],
-    rows: Mapping[str, tuple[object, ...]],
-    title: str | None = None,
-) -> None:
-    table = Table(headings[0], title=title, title_justify="left", title_style="bold")
-    for heading in headings[1:]:
-        table.add_column(heading, justify="right")
-    for name, cells in rows.items():
-        table.add_row(name, *map(str, cells))
-    console.print(table, soft_wrap=False)
 
 
 def load_digits(random_state: int) -> Bunch:
@@ -142,36 +126,25 @@ def compare(data: Bunch, random_state: int, *, verbose: bool = False) -> Compari
     return Comparison(accuracies, seconds, classifier)
 
 
-def describe_groups(classifier: MultiViewClassifier) -> str:
-    """Return the groups of views in the plan as a sentence."""
-    names, labels = np.array(classifier.view_names_), classifier.view_labels_
-    assert labels is not None  # the default couples the views
-    groups = [", ".join(names[labels == k]) for k in np.unique(labels)]
-    return "Groups of views: " + "; ".join(groups) + "."
-
-
 def describe_farthest(null: PermutationNull, names: list[str]) -> str:
     """Return the view least like the others before training as a sentence."""
-    means = null.plan.C.sum(1) / (len(names) - 1)
-    farthest = int(means.argmax())
-    ratio = float(means[farthest] / np.quantile(means, 0.5, method="lower"))
+    costs = null.plan.C.sum(1)
+    ratio = costs.max() / np.quantile(costs, 0.5, method="lower")
     return (
-        f"Farthest from the others before training: {names[farthest]}, {ratio:.1f} times the cost "
-        "of the median view. (A plan fills all groups alike, so even such a view shares a group.)"
+        f"Farthest from the others before training: {names[costs.argmax()]}, {ratio:.1f} times the "
+        "cost of the median view. (All groups of a plan have the same mass, so even such a view "
+        "shares a group.)"
     )
 
 
 def describe_null(null: PermutationNull) -> str:
     """Return the test of the groups before training against noise as a sentence."""
-    conclusion = (
-        "Some views are closer than others."
-        if null.p_value <= 0.05
-        else "So the groups may be chance."
-    )
+    is_significant, costs = null.p_value <= 0.05, null.relative_costs
     return (
-        f"Before training, the best plan costs {null.relative_cost:.2f} of one that treats all "
-        f"views alike; noise: {float(null.relative_costs.mean()):.2f} ± "
-        f"{float(null.relative_costs.std()):.2f} (p = {null.p_value:.2f}). {conclusion}"
+        f"Before training, the cost of the best plan is {null.relative_cost:.2f} times that of the "
+        f"uniform plan; for permuted views: {costs.mean():.2f} ± {costs.std():.2f} "
+        f"(p = {null.p_value:.2f}). "
+        f"{'Some views are closer than others.' if is_significant else 'The groups may be chance.'}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hotview.cli import options
-from hotview.cli.runner import make_console, print_json, print_notes
+from hotview.cli.runner import make_console, print_json, print_notes, print_table
 
 __all__ = ["evaluate"]
 
@@ -55,27 +55,23 @@ def evaluate(
 
 
 def _print(scores: Any, views: list[str]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = make_console()
-    low, high = 100 * scores.accuracy.low, 100 * scores.accuracy.high
-    table = Table("", title=f"{scores.accuracy.n:,} rows, views {escape(', '.join(views))}")
-    table.add_column("%", justify="right")
-    for name, value in (
-        (f"accuracy (95 % interval {low:.1f} to {high:.1f})", scores.accuracy.value),
-        ("balanced accuracy", scores.balanced_accuracy),
-        ("macro-F1", scores.macro_f1),
-        ("calibration error", scores.calibration_error),
-    ):
-        table.add_row(name, f"{100 * value:.1f}")
-    console.print(table)
-    if len(scores.classes) > _MAX_CLASSES:
-        console.print(f"Confusion matrix of {len(scores.classes)} classes: see --json.")
+    console, accuracy = make_console(), scores.accuracy
+    interval = f"95 % interval {100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}"
+    values = {
+        f"accuracy ({interval})": accuracy.value,
+        "balanced accuracy": scores.balanced_accuracy,
+        "macro-F1": scores.macro_f1,
+        "calibration error": scores.calibration_error,
+    }
+    rows = [(name, f"{100 * value:.1f}") for name, value in values.items()]
+    print_table(console, ("", "%"), rows, title=f"{accuracy.n:,} rows, views {', '.join(views)}")
+    classes = [str(name) for name in scores.classes]
+    if len(classes) > _MAX_CLASSES:
+        console.print(f"Confusion matrix of {len(classes)} classes: see --json.")
         return
-    confusion = Table("true class by row, predicted by column", title="Confusion matrix")
-    for name in scores.classes:
-        confusion.add_column(escape(str(name)), justify="right")
-    for name, counts in zip(scores.classes, scores.confusion, strict=True):
-        confusion.add_row(escape(str(name)), *(str(n) if n else "·" for n in counts))
-    console.print(confusion)
+    headings = ("true class by row, predicted by column", *classes)
+    counts = [
+        (name, *(n or "·" for n in row))
+        for name, row in zip(classes, scores.confusion, strict=True)
+    ]
+    print_table(console, headings, counts, title="Confusion matrix")

@@ -10,34 +10,28 @@ from typing import Annotated, Any
 import typer
 
 from hotview.cli import options
-from hotview.cli.options import option
+from hotview.cli.options import flag, option
 from hotview.cli.runner import UsageError
 
 __all__ = ["fit", "parse_settings"]
 
-_TRAINING = {"rich_help_panel": "Estimator"}
+_ESTIMATOR = {"rich_help_panel": "Estimator"}
 #: Options that are parameters of the estimators.
 _PARAMETERS = (
-    *("coupling", "view_regularizer", "max_epochs", "n_estimators", "class_weight", "impute"),
-    *("device", "random_state", "checkpoint"),
+    *("coupling", "view_regularizer", "max_epochs", "n_estimators", "impute", "device"),
+    *("random_state", "checkpoint"),
 )
 
 
 def fit(
     views: options.Views,
-    out: Annotated[
-        Path | None, option("Where to save the model (.hotview).", "--out", "-o")
-    ] = None,
+    out: Annotated[Path | None, option("Model file to write (.hotview).", "--out", "-o")] = None,
     labels: options.Labels = None,
     label_column: Annotated[
         str | None, option("Column of labels. Without it, an encoder is trained.")
     ] = None,
     id_column: Annotated[
-        str | None,
-        option(
-            "Column that identifies a row: ids found in all views link their rows. Without ids, no "
-            "rows are linked."
-        ),
+        str | None, option("Column of ids. Rows with the same id in all views are linked.")
     ] = None,
     ids: options.IdFiles = None,
     unlabeled_marker: Annotated[
@@ -48,22 +42,16 @@ def fit(
         list[str] | None, option("Column to treat as categorical.", metavar="COLUMN")
     ] = None,
     variable: Annotated[
-        list[str] | None,
-        option("Array of an npz, mat or h5mu file that is a view. Default: all.", metavar="NAME"),
+        list[str] | None, option("Array of an npz, mat or h5mu file to read. Default: all.")
     ] = None,
     hold_out: Annotated[
         float | None,
-        option(
-            "Fraction of the linked rows of each class to evaluate on instead of training.",
-            metavar="FRACTION",
-        ),
+        option("Fraction of the linked rows of each class to evaluate on."),
     ] = None,
     linked_only: Annotated[
-        bool, typer.Option("--linked-only", help="Leave out unlinked rows (for lscca, dgcca).")
+        bool, flag("--linked-only", "Leave out unlinked rows (for lscca, dgcca).")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print how the files are read, and stop.")
-    ] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Print how the files are read, and stop.")] = False,
     header: options.Header = None,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
@@ -72,23 +60,18 @@ def fit(
         option(
             "Coupling of the views: none, lscca, dgcca, sw-pairwise, sw-reference, hot-pairwise or "
             "hot-reference (default).",
-            **_TRAINING,
+            **_ESTIMATOR,
         ),
     ] = None,
     view_regularizer: Annotated[
         str | None,
-        option("Regularizer of each view: none, autoencoder, manifold or diffusion.", **_TRAINING),
+        option("Regularizer of each view: none, autoencoder, manifold or diffusion.", **_ESTIMATOR),
     ] = None,
-    max_epochs: Annotated[int | None, option("Maximum number of epochs.", **_TRAINING)] = None,
-    n_estimators: Annotated[
-        int | None, option("Number of networks in the ensemble.", **_TRAINING)
-    ] = None,
-    class_weight: Annotated[
-        str | None, option("balanced: weight classes by inverse frequency.", **_TRAINING)
-    ] = None,
+    max_epochs: Annotated[int | None, option("Maximum number of epochs.", **_ESTIMATOR)] = None,
+    n_estimators: Annotated[int | None, option("Number of networks.", **_ESTIMATOR)] = None,
     impute: Annotated[
         str | None,
-        option("mean: fill missing cells with column means. Default: refuse them.", **_TRAINING),
+        option("mean: replace missing cells by column means. Default: raise.", **_ESTIMATOR),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -97,15 +80,13 @@ def fit(
             "coupling__reg=0.5; can be given several times.",
             "--set",
             metavar="NAME=VALUE",
-            **_TRAINING,
+            **_ESTIMATOR,
         ),
     ] = None,
     device: options.Device = "auto",
     random_state: options.RandomState = 0,
     checkpoint: Annotated[Path | None, option("File for the state of the training.")] = None,
-    resume: Annotated[
-        bool, typer.Option(help="Continue from the checkpoint, if there is one.")
-    ] = False,
+    resume: Annotated[bool, flag("--resume", "Continue from the checkpoint, if any.")] = False,
     force: options.Force = False,
     json: options.Json = False,
     debug: options.Debug = False,

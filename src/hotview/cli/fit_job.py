@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shlex
 import sys
@@ -82,14 +81,6 @@ class FitJob:
     force: bool
     as_json: bool
 
-    @property
-    def is_aligned(self) -> bool:
-        """Whether the coupling needs aligned rows."""
-        return (
-            "coupling" in self.parameters
-            and as_coupling(self.parameters["coupling"]).needs_alignment
-        )
-
 
 def run_fit(job: FitJob) -> int:
     """Train a model on files.
@@ -115,7 +106,8 @@ def _fit(job: FitJob, ranks: ProcessGroup) -> int:
         check_new_file(job.out, force=job.force)
     with as_usage():
         job.files.check()
-        paired = job.is_aligned
+        coupling = job.parameters.get("coupling")
+        paired = coupling is not None and as_coupling(coupling).needs_alignment
     dataset, split = _read(job, paired=paired)
     estimator = make_estimator(dataset, job.parameters)
     with as_usage():
@@ -123,9 +115,9 @@ def _fit(job: FitJob, ranks: ProcessGroup) -> int:
     summary = describe_dataset(dataset, type(estimator).__name__, split, ranks)
     if not job.as_json:
         print_dataset(summary, make_console())
-    elif job.dry_run:
-        print_json(summary)
     if job.dry_run:
+        if job.as_json:
+            print_json(summary)
         return 0
     check_missing(summary, estimator.impute)
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted(ranks))
@@ -167,27 +159,29 @@ def make_estimator(dataset: TableDataset, parameters: Mapping[str, Any]) -> Any:
     MultiViewClassifier or MultiViewEncoder
         Not fitted.
     """
-    kind = MultiViewClassifier if dataset.has_labels else MultiViewEncoder
-    defaults = {n: p.default for n, p in inspect.signature(kind).parameters.items()}
-    given: dict[str, Any] = {"verbose": sys.stderr.isatty()}
-    settings: dict[str, Any] = {}
-    for name, value in parameters.items():
-        owner = name.partition("__")[0]
-        if owner not in defaults:
-            _refuse_parameter(owner, defaults)
-        (given if owner == name else settings)[name] = value
-    for owner in dict.fromkeys(name.partition("__")[0] for name in settings):
-        if owner not in _SPECIFICATIONS:
+    verbose = sys.stderr.isatty()
+    if dataset.has_labels:
+        # The dataset holds None for a missing label.
+        estimator: Any = MultiViewClassifier(verbose=verbose, unlabeled_marker=None)
+    else:
+        estimator = MultiViewEncoder(verbose=verbose)
+    known = estimator.get_params(deep=False)
+    settings = dict(parameters)
+    for name in parameters:
+        owner, nested, _ = name.partition("__")
+        _check_parameter(owner, known)
+        if nested and owner not in _SPECIFICATIONS:
             raise UsageError(f"The parameter {owner} has no settings of its own.")
-        given[owner] = _SPECIFICATIONS[owner](given.get(owner, defaults[owner]))
-    if kind is MultiViewClassifier:
-        given["unlabeled_marker"] = None  # the dataset holds None for a missing label
+        if nested:
+            settings[owner] = _SPECIFICATIONS[owner](settings.get(owner, known[owner]))
     with as_usage():
-        return kind(**given).set_params(**settings)
+        return estimator.set_params(**settings)
 
 
-def _refuse_parameter(name: str, known: Mapping[str, Any]) -> None:
-    if name in inspect.signature(MultiViewClassifier).parameters:
+def _check_parameter(name: str, known: Mapping[str, Any]) -> None:
+    if name in known:
+        return
+    if name in MultiViewClassifier().get_params(deep=False):
         raise UsageError(
             f"The parameter {name} is for classifiers, but no row has a label. Give --labels and "
             "--label-column, or leave it out."

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 from scipy import sparse
 
 from hotview._types import Array
-from hotview.cli.runner import print_notes, with_flags
+from hotview.cli.runner import print_notes, print_table, with_flags
 from hotview.datasets.readers.errors import listed
 from hotview.ingest.columns import RULE, ViewColumns
 from hotview.ingest.dataset import TableDataset
@@ -96,16 +94,13 @@ def print_dataset(summary: Mapping[str, Any], console: Console) -> None:
     console : Console
         Where to print.
     """
-    table = Table("view", title="Input data", title_justify="left", title_style="bold")
-    table.add_column("file", overflow="fold")
-    for heading in ("rows", "columns", "linked", "unlinked", "unlinked with label"):
-        table.add_column(heading, justify="right")
+    headings = ("view", "file", "rows", "columns", "linked", "unlinked", "unlinked with label")
+    rows = []
     for view in summary["views"]:
         linked = max(view["rows"] - view["unaligned_rows"] - summary["rows_held_out"], 0)
-        numbers = (view["rows"], view["columns"], linked, view["unaligned_rows"])
-        cells = [f"{n:,}" for n in (*numbers, view["unaligned_rows_with_label"])]
-        table.add_row(escape(view["name"]), escape(view["file"]), *cells)
-    console.print(table, soft_wrap=False)
+        unlinked = (view["unaligned_rows"], view["unaligned_rows_with_label"])
+        rows.append((view["name"], view["file"], view["rows"], view["columns"], linked, *unlinked))
+    print_table(console, headings, rows, title="Input data", n_text=2)
     for line in _summary_lines(summary):
         console.print(line, highlight=False, markup=False)
     print_notes(summary["notes"])

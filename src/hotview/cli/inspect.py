@@ -8,9 +8,9 @@ from typing import Any
 import typer
 
 from hotview.cli import options
-from hotview.cli.runner import make_console, print_json
+from hotview.cli.runner import make_console, print_json, print_table
 
-__all__ = ["describe_model", "federation_lines", "inspect", "result_lines"]
+__all__ = ["describe_groups", "describe_model", "federation_lines", "inspect", "result_lines"]
 
 
 def describe_model(estimator: Any) -> dict[str, Any]:
@@ -87,6 +87,15 @@ def federation_lines(metadata: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def describe_groups(estimator: Any) -> str:
+    """Return the groups of views in the plan as a sentence."""
+    names, labels = estimator.view_names_, estimator.view_labels_.tolist()
+    groups: dict[int, list[str]] = {group: [] for group in sorted(labels)}
+    for name, group in zip(names, labels, strict=True):
+        groups[group].append(name)
+    return f"Groups of views by the plan: {'; '.join(map(', '.join, groups.values()))}."
+
+
 def result_lines(estimator: Any, scores: Any = None) -> list[str]:
     """Describe the result of a fit in a few sentences.
 
@@ -104,16 +113,10 @@ def result_lines(estimator: Any, scores: Any = None) -> list[str]:
     """
     seconds = estimator.trained_on_.get("seconds")
     n_epochs, n_networks = len(estimator.history_), len(estimator.networks_)
-    networks = f"{n_networks} networks" if n_networks > 1 else "One network"
-    epochs = f"{n_epochs} {'epoch' if n_epochs == 1 else 'epochs'}"
-    time = "" if seconds is None else f", {seconds:.0f} s in total"
-    lines = [f"{networks}, {epochs}{time}."]
+    time = "" if seconds is None else f"; {seconds:.0f} s in total"
+    lines = [f"Networks: {n_networks}; epochs: {n_epochs}{time}."]
     if estimator.view_labels_ is not None:
-        groups: dict[int, list[str]] = {}
-        for name, group in zip(estimator.view_names_, estimator.view_labels_, strict=True):
-            groups.setdefault(int(group), []).append(name)
-        listed = "; ".join(", ".join(groups[k]) for k in sorted(groups))
-        lines.append(f"Groups of views by the plan: {listed}.")
+        lines.append(describe_groups(estimator))
     if scores is not None:
         accuracy = scores.accuracy
         lines.append(
@@ -137,23 +140,18 @@ def inspect(model: options.Model, json: options.Json = False, debug: options.Deb
 
 
 def _print(facts: dict[str, Any], estimator: Any) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
     from hotview.report.tables import matrix_table
 
     console = make_console()
     typer.echo(f"{facts['estimator']} in {facts['file']} ({facts['bytes'] / 1e6:.1f} MB)")
-    table = Table("view")
     headings = {"unlinked rows": "unaligned", "unlinked with label": "unaligned_labeled"}
     if not facts["trained_on"]:  # the parts of a federation do not share their row counts
         headings = {}
-    for heading in ("columns", *headings):
-        table.add_column(heading, justify="right")
-    for name, n in facts["views"].items():
-        rows = [facts["trained_on"].get(key, {}).get(name, 0) for key in headings.values()]
-        table.add_row(escape(name), *(f"{number:,}" for number in (n, *rows)))
-    console.print(table)
+    rows = [
+        (name, n, *(facts["trained_on"].get(key, {}).get(name, 0) for key in headings.values()))
+        for name, n in facts["views"].items()
+    ]
+    print_table(console, ("view", "columns", *headings), rows)
     for line in (*_lines(facts), *federation_lines(facts["metadata"]), *result_lines(estimator)):
         typer.echo(line)
     if (plan := estimator.plan_) is not None:

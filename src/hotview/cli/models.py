@@ -72,12 +72,6 @@ class OpenModel:
     estimator: Any
     preprocessing: Preprocessing
 
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """Metadata that `hotview fit` stored; empty for a model from Python."""
-        metadata: Mapping[str, Any] = self.estimator.metadata_
-        return metadata
-
     def check_classifies(self) -> None:
         """Raise if the model is not a classifier."""
         if not isinstance(self.estimator, MultiViewClassifier):
@@ -129,7 +123,7 @@ class OpenModel:
 
     def are_training_files(self, given: ModelInput) -> bool:
         """Return whether the file of every view is that of the fit, byte for byte."""
-        files = self.metadata.get("files", {})
+        files = self.estimator.metadata_.get("files", {})  # none for a model from Python
         return bool(files) and all(
             rows.view is not None
             and files.get(name, {}).get("sha256") == file_sha256(rows.view.path)
@@ -269,14 +263,13 @@ def read_evaluation_rows(
     n_seen, n_new = int(seen.sum()), int((labeled & ~seen).sum())
     if n_seen == 0:
         return rows
-    trained = "The model was trained on"
     if n_new == 0:
-        note = f"{trained} these rows and labels: these metrics are optimistically biased."
-        return replace(rows, seen=True, notes=[*rows.notes, note])
-    note = (
-        f"{trained} {n_seen:,} of these rows; it is evaluated on the other {n_new:,} with labels."
-    )
-    return replace(rows.take(np.flatnonzero(~seen)), notes=[*rows.notes, note])
+        rows = replace(rows, seen=True)
+        note = "these rows and labels: these metrics are optimistically biased."
+    else:
+        rows = rows.take(np.flatnonzero(~seen))
+        note = f"{n_seen:,} of these rows; it is evaluated on the other {n_new:,} with labels."
+    return replace(rows, notes=[*rows.notes, f"The model was trained on {note}"])
 
 
 def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Array | None:
@@ -285,7 +278,7 @@ def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Arr
     if column is None:
         return None
     if labels is None and model.are_training_files(given):
-        stored = model.metadata.get("labels")
+        stored = model.estimator.metadata_.get("labels")
         path = None if stored is None else model.find_unchanged(**stored)
         labels = None if path is None else str(path)
     tables = [rows.view.table for rows in given.rows.values() if rows.view is not None]
@@ -296,7 +289,7 @@ def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Arr
 
 def _find_seen(model: OpenModel, given: ModelInput) -> Array:
     """Return which rows were trained on with a label, by id, or by file if there are no ids."""
-    hashes = model.metadata.get("trained_ids")
+    hashes = model.estimator.metadata_.get("trained_ids")
     if given.aligned.has_ids and hashes is not None:
         return find_ids(given.aligned.ids, hashes)
     return np.full(len(given.aligned.ids), model.are_training_files(given))
@@ -315,23 +308,23 @@ def read_training_dataset(model: OpenModel) -> TableDataset | None:
     TableDataset or None
         Without the rows that were held out.
     """
-    metadata = model.metadata
+    metadata = model.estimator.metadata_
     if "views" not in metadata:
         return None
-    paths = [model.find_unchanged(file["path"], file["sha256"]) for file in metadata["views"]]
-    ids = {name: model.find_unchanged(**file) for name, file in metadata["ids"].items()}
-    stored = metadata["labels"]
-    labels = None if stored is None else model.find_unchanged(**stored)
-    if None in (*paths, *ids.values()) or (labels is None) != (stored is None):
+    views, ids, labels = metadata["views"], metadata["ids"], metadata["labels"]
+    paths = {}
+    for file in (*views, *ids.values(), *filter(None, [labels])):
+        paths[file["path"]] = model.find_unchanged(file["path"], file["sha256"])
+    if None in paths.values():
         return None
-    names = [file["name"] for file in metadata["views"]]
     preprocessing = Preprocessing.from_json(metadata["preprocessing"])  # not that of new files
+    prefixes = ["" if file["name"] is None else f"{file['name']}=" for file in views]
     files = DatasetFiles(
-        [str(p) if n is None else f"{n}={p}" for n, p in zip(names, paths, strict=True)],
-        None if labels is None else str(labels),
+        [f"{p}{paths[file['path']]}" for p, file in zip(prefixes, views, strict=True)],
+        None if labels is None else str(paths[labels["path"]]),
         preprocessing.label_column,
         preprocessing.id_column,
-        {name: str(path) for name, path in ids.items()},
+        {name: str(paths[file["path"]]) for name, file in ids.items()},
         preprocessing.drop,
         metadata["categorical"],
         preprocessing.text,

@@ -15,6 +15,11 @@ def option(text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, help=text, show_default=False, **settings)
 
 
+def flag(name: str, text: str) -> Any:
+    """Return a typer option without a value and without a ``--no-`` form."""
+    return typer.Option(name, help=text)
+
+
 _TEXT = {"rich_help_panel": "Text tables"}
 Views = Annotated[
     list[str],
@@ -44,8 +49,8 @@ Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda
 RandomState = Annotated[
     int, typer.Option(min=0, max=2**63 - 1, help="Seed; the same seed gives the same model.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
+Force = Annotated[bool, flag("--force", "Replace existing files.")]
+Json = Annotated[bool, flag("--json", "Print the result as JSON, for scripts.")]
 Debug = Annotated[
     bool,
     typer.Option(
@@ -75,9 +80,3 @@ def files_by_view(specs: list[str] | None) -> dict[str, str]:
             raise UsageError(f"Expected --ids as VIEW=FILE, but got {spec!r}.")
         files[name] = path
     return files
-
-
-def check_choice(flag: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise if the value of an option is none of the choices."""
-    if value not in choices:
-        raise UsageError(f"Expected {flag} to be {' or '.join(choices)}, but it is {value!r}.")

@@ -11,7 +11,7 @@ import typer
 from hotview._files import check_output_path
 from hotview.cli import options
 from hotview.cli.options import option
-from hotview.cli.runner import check_new_file, print_json, print_notes
+from hotview.cli.runner import as_usage, check_new_file, print_json, print_notes
 
 if TYPE_CHECKING:
     from hotview.cli.models import OpenModel
@@ -155,8 +155,11 @@ def transform(
     debug: options.Debug = False,
 ) -> None:
     """Encode the rows of every view, in the order of its file, with their ids."""
-    options.check_choice("--space", space, ("features", "common"))
-    options.check_choice("--format", format, ("csv", "parquet"))
+    from hotview._validation import check_choice
+
+    with as_usage():
+        check_choice("--space", space, ("features", "common"))
+        check_choice("--format", format, ("csv", "parquet"))
     from hotview.cli.models import open_model
     from hotview.cli.output_files import make_folder, write_table
 

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -27,6 +27,7 @@ __all__ = [
     "make_console",
     "print_json",
     "print_notes",
+    "print_table",
     "run_command",
     "set_debug",
     "show_warning",
@@ -174,6 +175,28 @@ def make_console() -> Console:
     if not console.is_terminal:
         console.width = _WIDTH
     return console
+
+
+def print_table(
+    console: Console,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str | None = None,
+    n_text: int = 1,
+) -> None:
+    """Print a table: `n_text` columns of text, then columns of numbers."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=title and escape(title), title_justify="left", title_style="bold")
+    for j, heading in enumerate(headings):
+        justify: Any = "left" if j < n_text else "right"
+        table.add_column(escape(heading), justify=justify, overflow="fold")
+    for cells in rows:
+        texts = [f"{cell:,}" if isinstance(cell, int) else escape(str(cell)) for cell in cells]
+        table.add_row(*texts)
+    console.print(table, soft_wrap=False)
 
 
 def check_new_file(path: Path, *, force: bool) -> None:

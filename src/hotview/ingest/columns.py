@@ -12,10 +12,11 @@ import numpy as np
 from hotview._lazy import LazyRows
 from hotview._messages import ParameterError
 from hotview._types import Array
-from hotview.datasets.readers.errors import did_you_mean, listed
+from hotview.datasets.readers.errors import listed
 from hotview.datasets.readers.tables import TableFile, refuse_index
+from hotview.ingest.tables import check_column
 
-__all__ = ["RULE", "Column", "EncodedTable", "ViewColumns", "choose_columns", "encode_table"]
+__all__ = ["RULE", "Column", "ViewColumns", "choose_columns", "encode_table"]
 
 _MAX_CATEGORIES = 50
 _ROWS_PER_CATEGORY = 2  # on average; names and addresses have fewer
@@ -176,23 +177,9 @@ def _refuse_free_text(
     )
 
 
-@dataclass(frozen=True)
-class EncodedTable:
-    """A table encoded as numbers.
-
-    Parameters
-    ----------
-    X : ndarray or LazyRows of shape (rows, columns)
-        The numbers, NaN where a cell is missing.
-    unseen : dict of str to list of str
-        Values that are not among the categories of a column, by column.
-    """
-
-    X: Array | LazyRows
-    unseen: dict[str, list[str]]
-
-
-def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
+def encode_table(
+    table: TableFile, view: ViewColumns
+) -> tuple[Array | LazyRows, dict[str, list[str]]]:
     """Encode a table, whatever the order of its columns.
 
     Parameters
@@ -204,19 +191,19 @@ def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
 
     Returns
     -------
-    EncodedTable
-        Its rows as numbers.
+    X : ndarray or LazyRows of shape (rows, columns)
+        The numbers, NaN where a cell is missing.
+    unseen : dict of str to list of str
+        Values that are not among the categories of a column, by column.
     """
     assert view.columns is not None
     for column in view.columns:
-        if column.name not in table.names:
-            hint = did_you_mean(column.name, table.names)
-            raise ValueError(f"{table.path} has no column {column.name!r}, as at fit.{hint}")
+        check_column(table, column.name, ", as at fit")
     numbers = [column.name for column in view.columns if column.categories is None]
     if not view.categorical:  # a table larger than memory stays on disk
-        return EncodedTable(table.read(numbers), {})
+        return table.read(numbers), {}
     read = np.asarray(table.read(numbers)).T if numbers else ()
-    blocks = {n: X[:, None] for n, X in zip(numbers, read, strict=True)}
+    blocks = {n: x[:, None] for n, x in zip(numbers, read, strict=True)}
     unseen: dict[str, list[str]] = {}
     texts = table.read_text([column.name for column in view.categorical])
     for column, cells in zip(view.categorical, texts, strict=True):
@@ -224,7 +211,7 @@ def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
         blocks[column.name] = _one_hot(cells, categories)
         if others := sorted({cell for cell in cells if cell is not None} - set(categories)):
             unseen[column.name] = others
-    return EncodedTable(np.hstack([blocks[column.name] for column in view.columns]), unseen)
+    return np.hstack([blocks[column.name] for column in view.columns]), unseen
 
 
 def _one_hot(cells: Sequence[str | None], categories: Sequence[str]) -> Array:

@@ -11,25 +11,14 @@ from typing import Any
 import numpy as np
 
 from hotview._messages import Message, ParameterError
-from hotview._types import Array
+from hotview._types import Array, IntArray
 from hotview.datasets.files import Options
 from hotview.datasets.linking import link_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import ViewColumns, choose_columns
-from hotview.ingest.labels import (
-    Label,
-    LabelCells,
-    LabelSource,
-    find_labels,
-    label_array,
-    parse_classes,
-)
-from hotview.ingest.preprocessing import (
-    Preprocessing,
-    check_number_of_ids,
-    read_view,
-)
+from hotview.ingest.labels import Label, LabelCells, LabelSource, find_labels, label_array
+from hotview.ingest.preprocessing import Preprocessing, read_view
 from hotview.ingest.tables import OpenView, open_table, open_views, read_ids
 
 __all__ = ["DatasetFiles", "TableDataset", "read_dataset"]
@@ -169,24 +158,22 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
         Rows and labels to train on.
     """
     files.check()
-    options = Options(**files.text, mmap=True)
-    opened = open_views(files.views, options)
-    _check_column_names(files, opened)
-    ids = read_ids(opened, files.id_column, files.ids, options)
-    left_out = {*files.drop, *filter(None, (files.id_column, files.label_column))}
     columns: dict[str, ViewColumns] = {}
+    drop, text = tuple(files.drop), dict(files.text)
+    preprocessing = Preprocessing(columns, files.id_column, files.label_column, drop, text)
+    opened = open_views(files.views, preprocessing.options)
+    _check_column_names(files, opened)
+    ids = read_ids(opened, files.id_column, files.ids, preprocessing.options)
     Xs: dict[str, Matrix] = {}
     for view in opened:
         if view.table is None:
             assert view.X is not None
             columns[view.name] = ViewColumns(None, int(view.X.shape[1]))
         else:
-            columns[view.name] = choose_columns(view.table, left_out, files.categorical)
-        Xs[view.name], _ = read_view(view, columns[view.name])
-        check_number_of_ids(view, ids[view.name], Xs[view.name])
-    labels = _read_labels(files, opened, ids, options)
-    drop, text = tuple(files.drop), dict(files.text)
-    preprocessing = Preprocessing(columns, files.id_column, files.label_column, drop, text)
+            chosen = choose_columns(view.table, preprocessing.left_out, files.categorical)
+            columns[view.name] = chosen
+        Xs[view.name], _ = read_view(view, columns[view.name], ids[view.name])
+    labels = _read_labels(files, opened, ids, preprocessing.options)
     dataset = _link(Xs, ids, labels, preprocessing, opened)
     return replace(dataset, notes=_notes(files, dataset, ids, labels))
 
@@ -210,12 +197,7 @@ def _read_labels(
         return LabelCells({}, {})
     table = None if files.labels is None else open_table(files.labels, options)
     source = LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
-    cells = find_labels(source, opened, ids)
-    classes: dict[Any, Label] = {None: None, **parse_classes(cells.known)}
-    return LabelCells(
-        {key: classes[cell] for key, cell in cells.by_id.items()},
-        {name: [classes[cell] for cell in column] for name, column in cells.by_view.items()},
-    )
+    return find_labels(source, opened, ids).as_classes()
 
 
 def _link(
@@ -226,15 +208,14 @@ def _link(
     opened: list[OpenView],
 ) -> TableDataset:
     id_arrays = {name: label_array(own) for name, own in ids.items() if own is not None}
-    links = link_rows(id_arrays) if id_arrays else None  # validates the ids of a single view, too
-    no_rows = np.empty(0, dtype=np.int64)
-    if links is None or len(id_arrays) == 1:
-        linked_ids, positions = label_array([]), dict.fromkeys(Xs, no_rows)
-    else:
-        linked_ids, positions = links.ids, links.linked
+    linked_ids, positions = label_array([]), dict[str, IntArray]()
+    if id_arrays:
+        links = link_rows(id_arrays)  # validates the ids of a single view, too
+        if len(id_arrays) > 1:
+            linked_ids, positions = links.ids, links.linked
     linked, unaligned, targets, unaligned_ids = {}, {}, {}, {}
     for name, X in Xs.items():
-        own_ids, here = id_arrays.get(name), positions.get(name, no_rows)
+        own_ids, here = id_arrays.get(name), positions.get(name, np.empty(0, dtype=np.int64))
         absent = np.full((len(linked_ids), X.shape[1]), np.nan)
         linked[name] = absent if own_ids is None else X[here]
         rest = np.setdiff1d(np.arange(X.shape[0]), here)
@@ -242,13 +223,12 @@ def _link(
             continue
         unaligned[name] = X if len(rest) == X.shape[0] else X[rest]
         if own_ids is None:
-            target = label_array(labels.by_view.get(name, [None] * X.shape[0]))[rest]
+            target = label_array(labels.by_view.get(name, [None] * X.shape[0]))
         else:
+            unaligned_ids[name] = own_ids[rest]
             target = label_array([labels.by_id.get(key) for key in own_ids[rest]])
         if any(label is not None for label in target):
             targets[name] = target
-        if own_ids is not None:
-            unaligned_ids[name] = own_ids[rest]
     target = label_array([labels.by_id.get(key) for key in linked_ids])
     rows = (linked_ids, unaligned_ids, dict(Xs))
     return TableDataset(linked, target, unaligned, targets, *rows, preprocessing, opened, [])

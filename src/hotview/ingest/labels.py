@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.tables import TableFile
-from hotview.ingest.tables import OpenView
+from hotview.ingest.tables import OpenView, check_column
 
 __all__ = [
     "Label",
@@ -54,15 +55,9 @@ class LabelSource:
 
     def read(self, table: TableFile) -> list[str | None]:
         """Return the labels of a table as text."""
-        cells = _read_column(table, self.label_column, "labels")
+        check_column(table, self.label_column, " of labels")
+        [cells] = table.read_text([self.label_column])
         return [None if cell == self.unlabeled_marker else cell for cell in cells]
-
-
-def _read_column(table: TableFile, name: str, content: str) -> list[str | None]:
-    if name not in table.names:
-        hint = did_you_mean(name, table.names)
-        raise ValueError(f"{table.path} has no column {name!r} of {content}.{hint}")
-    return table.read_text([name])[0]
 
 
 @dataclass(frozen=True)
@@ -72,11 +67,15 @@ class LabelCells:
     by_id: dict[str, Any]
     by_view: dict[str, list[Any]]
 
-    @property
-    def known(self) -> list[Any]:
-        """All labels that are not missing."""
-        cells = [*self.by_id.values(), *(cell for view in self.by_view.values() for cell in view)]
-        return [cell for cell in cells if cell is not None]
+    def as_classes(self) -> LabelCells:
+        """Return the labels as classes in place of text."""
+        cells = chain(self.by_id.values(), *self.by_view.values())
+        classes: dict[Any, Label] = {None: None}
+        classes |= parse_classes(cell for cell in cells if cell is not None)
+        return LabelCells(
+            {key: classes[cell] for key, cell in self.by_id.items()},
+            {name: [classes[cell] for cell in column] for name, column in self.by_view.items()},
+        )
 
 
 def find_labels(
@@ -102,7 +101,8 @@ def find_labels(
     """
     if source.table is not None:
         assert source.id_column is not None
-        keys = _read_column(source.table, source.id_column, "ids")
+        check_column(source.table, source.id_column, " of ids")
+        [keys] = source.table.read_text([source.id_column])
         return LabelCells(_pair(source.table, keys, source.read(source.table)), {})
     tables = {view.name: view.table for view in views if view.table is not None}
     labeled = {n: table for n, table in tables.items() if source.label_column in table.names}
@@ -232,12 +232,9 @@ def match_classes(cells: Sequence[str | None], classes: Array) -> list[Any]:
     if classes.dtype.kind not in "iuf":
         return [None if cell is None else known.get(cell, cell) for cell in cells]
     known |= {str(int(name)): name for name in classes.tolist() if float(name).is_integer()}
-    texts = {
-        cell: match[1] if (match := _INTEGER.fullmatch(cell)) else cell
-        for cell in cells
-        if cell is not None
-    }
-    return [None if cell is None else known.get(texts[cell], texts[cell]) for cell in cells]
+    matches = [cell and _INTEGER.fullmatch(cell) for cell in cells]
+    texts = [match[1] if match else cell for match, cell in zip(matches, cells, strict=True)]
+    return [None if text is None else known.get(text, text) for text in texts]
 
 
 def label_array(labels: Sequence[Any]) -> Array:

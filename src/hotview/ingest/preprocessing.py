@@ -22,7 +22,6 @@ __all__ = [
     "Preprocessing",
     "TableRows",
     "align_views",
-    "check_number_of_ids",
     "read_rows",
     "read_view",
 ]
@@ -145,10 +144,9 @@ def _read_rows(
         notes.append(
             f"{view.path}: columns are matched by position; the training data had no column names."
         )
-    X, unseen = read_view(view, columns)
+    X, unseen = read_view(view, columns, ids)
     _check_width(view, X.shape[1], columns)
     notes += unseen
-    check_number_of_ids(view, ids, X)
     if view.table is not None and columns.columns is not None:
         known = {column.name for column in columns.columns} | left_out
         if extra := [name for name in view.table.names if name not in known]:
@@ -165,26 +163,26 @@ def _check_width(view: OpenView, width: int, columns: ViewColumns) -> None:
         )
 
 
-def read_view(view: OpenView, columns: ViewColumns) -> tuple[Matrix, list[str]]:
+def read_view(
+    view: OpenView, columns: ViewColumns, ids: Sequence[str | None] | None
+) -> tuple[Matrix, list[str]]:
     """Return the rows of a view as numbers, and notes about categories not seen at fit."""
+    unseen: dict[str, list[str]] = {}
     if view.table is None:
         assert view.X is not None
-        return view.X, []
-    encoded = encode_table(view.table, columns)
-    return encoded.X, [
-        f"{view.path}: column {name!r} has values not in the training data, encoded as 0 in all "
-        f"categories: {listed(values)}"
-        for name, values in encoded.unseen.items()
-    ]
-
-
-def check_number_of_ids(view: OpenView, ids: Sequence[Any] | None, X: Matrix) -> None:
-    """Raise if there are more or fewer ids than rows."""
+        X = view.X
+    else:
+        X, unseen = encode_table(view.table, columns)
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(
             f"Expected an id for each of the {X.shape[0]} rows of view {view.name!r} "
             f"({view.path}), but there are {len(ids)}. Give a table with one row per row."
         )
+    return X, [
+        f"{view.path}: column {name!r} has values not in the training data, encoded as 0 in all "
+        f"categories: {listed(values)}"
+        for name, values in unseen.items()
+    ]
 
 
 @dataclass(frozen=True)

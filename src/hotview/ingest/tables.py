@@ -14,7 +14,7 @@ from hotview.datasets.readers.errors import did_you_mean
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.tables import TableFile
 
-__all__ = ["OpenView", "open_table", "open_views", "read_ids", "split_name"]
+__all__ = ["OpenView", "check_column", "open_table", "open_views", "read_ids", "split_name"]
 
 _OMICS = (".h5ad", ".h5mu")
 
@@ -81,30 +81,29 @@ def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:
     list of OpenView
         The views, with different names.
     """
-    found: dict[str, OpenView] = {}
+    views: dict[str, OpenView] = {}
     for spec in specs:
         name, path = split_name(spec)
         [file] = list_files([path] if name is None else {name: path}, FORMATS)
         for view in _open_file(file, options):
-            if view.name in found:
+            if view.name in views:
+                first = views[view.name].path
                 raise ValueError(
-                    f"Two views are called {view.name!r}, from {found[view.name].path} and "
-                    f"{view.path}. Name them: a={found[view.name].path} b={view.path}."
+                    f"Two views are called {view.name!r}, from {first} and {view.path}. Name them: "
+                    f"a={first} b={view.path}."
                 )
-            found[view.name] = view
-    return list(found.values())
+            views[view.name] = view
+    return list(views.values())
 
 
 def _open_file(file: File, options: Options) -> list[OpenView]:
     if file.ending in TABLES:
         return [OpenView(file.name, file.path, TABLES[file.ending](file.path, options))]
-    pairs = read_file(file, options)
     ids = read_obs_names(file.path) if file.ending in _OMICS else {}
-    # The views of an h5mu file go by their own names, the one view of an h5ad file by any.
-    known = [ids.get(name, ids.get("")) for name, _ in pairs]
+    # Row names are stored by view in an h5mu file, and under "" in an h5ad file.
     return [
-        OpenView(name, file.path, X=X, own_ids=own)
-        for (name, X), own in zip(pairs, known, strict=True)
+        OpenView(name, file.path, X=X, own_ids=ids.get(name, ids.get("")))
+        for name, X in read_file(file, options)
     ]
 
 
@@ -127,6 +126,13 @@ def open_table(path: str | Path, options: Options) -> TableFile:
     if file.ending not in TABLES:
         raise ValueError(f"Expected {path} to be a table, one of {', '.join(TABLES)}.")
     return TABLES[file.ending](file.path, options)
+
+
+def check_column(table: TableFile, name: str, purpose: str) -> None:
+    """Raise if a table does not have a column; `purpose` completes the message."""
+    if name not in table.names:
+        hint = did_you_mean(name, table.names)
+        raise ValueError(f"{table.path} has no column {name!r}{purpose}.{hint}")
 
 
 def read_ids(
@@ -165,11 +171,7 @@ def read_ids(
         if id_column is None or table is None:
             own = None if id_column is None else view.own_ids
             ids[view.name] = None if own is None else list(own)
-        elif id_column in table.names:
-            [ids[view.name]] = table.read_text([id_column])
         else:
-            raise ValueError(
-                f"{table.path} has no column {id_column!r} to link view {view.name!r} by."
-                f"{did_you_mean(id_column, table.names)}"
-            )
+            check_column(table, id_column, f" to link view {view.name!r} by")
+            [ids[view.name]] = table.read_text([id_column])
     return ids
