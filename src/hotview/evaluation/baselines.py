@@ -216,7 +216,15 @@ class PCALogisticRegression(_UnalignedBaseline):
         return np.asarray(self._model.predict_proba(components))
 
 
-class PerViewLabelPropagation(_UnalignedBaseline):
+class _LabelPropagation(_Baseline):
+    """Base of label propagation: the parameters."""
+
+    def __init__(self, n_components: int = 20, n_neighbors: int = 10) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+
+
+class PerViewLabelPropagation(_LabelPropagation, _UnalignedBaseline):
     """Label propagation in each view separately; the scores of the views are multiplied.
 
     The probability of class k for a row x with parts x_s is::
@@ -251,10 +259,6 @@ class PerViewLabelPropagation(_UnalignedBaseline):
     True
     """
 
-    def __init__(self, n_components: int = 20, n_neighbors: int = 10) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-
     def _fit_rows(self, rows: dict[str, Array], codes: IntArray) -> None:
         self._projectors = _fit_projectors(rows, self.n_components)
         self._propagated = {
@@ -268,7 +272,7 @@ class PerViewLabelPropagation(_UnalignedBaseline):
         return np.asarray(softmax(np.log(scores + _SCORE_FLOOR).sum(axis=0), axis=1))
 
 
-class ConcatenatedLabelPropagation(_Baseline):
+class ConcatenatedLabelPropagation(_LabelPropagation):
     """Label propagation on the concatenated views; the unlabeled rows must be aligned.
 
     As in `PerViewLabelPropagation`, in one graph of the concatenated principal components, each
@@ -296,10 +300,6 @@ class ConcatenatedLabelPropagation(_Baseline):
     >>> baseline.score(data.test, data.test_target) > 0.9
     True
     """
-
-    def __init__(self, n_components: int = 20, n_neighbors: int = 10) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
 
     def fit(self, Xs: Views, y: npt.ArrayLike, *, paired: Views | None = None) -> Self:
         """Fit on labeled and on unlabeled rows, both aligned.
