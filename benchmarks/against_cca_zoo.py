@@ -62,7 +62,7 @@ TARGET = 2.0
 
 @dataclass(frozen=True)
 class Case:
-    """Aligned rows to train on and to judge by, and for how long to train."""
+    """Aligned rows to train on and to evaluate on, and for how long to train."""
 
     name: str
     train: list[Any]
@@ -213,7 +213,7 @@ def whitener(Z: Any) -> Any:
     return np.where(kept, V, 0.0) / np.sqrt(np.where(kept, values, 1.0))
 
 
-def judge(case: Case, transform: Callable[[list[Any]], list[Any]]) -> dict[str, float]:
+def evaluate(case: Case, transform: Callable[[list[Any]], list[Any]]) -> dict[str, float]:
     train, test = ([Z.astype(np.float64) for Z in transform(Xs)] for Xs in (case.train, case.test))
     correlations = [
         canonical_correlation((train[s], train[t]), (test[s], test[t]))
@@ -238,7 +238,7 @@ def run(case: Case, device: str, rounds: int, progress: Progress) -> dict[str, A
     found: dict[str, dict[str, Any]] = {}
     for name, contestant in contestants.items():
         seconds = min(turn[name] for turn in times)
-        quality = [] if name == FLOOR else [judge(case, f) for f in contestant.trained]
+        quality = [] if name == FLOOR else [evaluate(case, f) for f in contestant.trained]
         found[name] = {"seconds": seconds, "ms_per_step": 1000 * seconds / case.n_steps}
         if quality:
             found[name] |= {k: [round(q[k], 4) for q in quality] for k in quality[0]}

@@ -210,22 +210,22 @@ def predict(training: str, device: str, precision: str, first_seed: int) -> tupl
         ],
         null=False,
     )
-    said = [model.predict(data.test) for model, data in zip(models, splits, strict=True)]
-    right = [float(np.mean(y == d.test_target)) for y, d in zip(said, splits, strict=True)]
-    return right, np.stack(said)
+    predicted = [model.predict(data.test) for model, data in zip(models, splits, strict=True)]
+    right = [float(np.mean(y == d.test_target)) for y, d in zip(predicted, splits, strict=True)]
+    return right, np.stack(predicted)
 
 
 def measure_accuracy(training: str, device: str, tell: Progressing) -> Any:
     runs = {name: (name, 0) for name in precisions(device)} | {OTHER_SEED: (BASE, 1000)}
-    scores, said = {}, {}
+    scores, predicted = {}, {}
     for name, (precision, seed) in runs.items():
         tell(f"{training} training, {N_SPLITS} splits: {name}")
-        scores[name], said[name] = predict(training, device, precision, seed)
+        scores[name], predicted[name] = predict(training, device, precision, seed)
     return {
         name: {
             "accuracy": float(np.mean(scores[name])),
             "difference": asdict(paired_difference(scores[name], scores[BASE])),
-            "same_predictions": float(np.mean(said[name] == said[BASE])),
+            "same_predictions": float(np.mean(predicted[name] == predicted[BASE])),
             "accuracy_by_split": scores[name],
         }
         for name in runs

@@ -3,7 +3,7 @@
     python benchmarks/predict_rows.py [--device cuda] [--rows 1000000] [--quick] [--out FILE]
 
 Models are fitted to 10,000 rows of 6 views with 64 columns and 10 classes: the default classifier
-(5 replicas, in each of which 10,000 rows of every view vote on a new one), a plain one (heads of
+(5 members, each with 10,000 training rows of every view as neighbors), a plain one (heads of
 one network) and an encoder.
 
 The floor, per row, before anything was tuned:
@@ -332,9 +332,9 @@ def run_all(models: dict[str, Any], n_all: int, device: str) -> list[dict[str, A
                 with doing(f"{name}, {n_rows:,} rows from {kind} …"), Memory() as memory:
                     call_of(model)({view: X[:500] for view, X in given.items()})
                     start = time.perf_counter()
-                    said = call_of(model)(given)
+                    output = call_of(model)(given)
                     seconds = time.perf_counter() - start
-                arrays = said.values() if isinstance(said, dict) else [said]
+                arrays = output.values() if isinstance(output, dict) else [output]
                 facts = {
                     "model": name,
                     "from": kind,
@@ -346,7 +346,7 @@ def run_all(models: dict[str, Any], n_all: int, device: str) -> list[dict[str, A
                 }
                 CONSOLE.print(facts)
                 found.append(facts)
-                del said, arrays
+                del output, arrays
     return found
 
 

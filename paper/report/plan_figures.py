@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hotview.report.figures import new_figure, plot_matrix
-from hotview.report.plans import match_columns
 from paper.markdown import section
 from paper.models import TRAINED
+from paper.plans import match_columns
 from paper.report.parts import SETTINGS_WORDS, Part, join_parts, not_run, picture
 from paper.report.results import Entry, Outcome, Results
 

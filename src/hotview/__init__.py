@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from hotview import omics as omics
     from hotview import ot as ot
     from hotview import tracking as tracking
-    from hotview.estimators import MultiViewClassifier as MultiViewClassifier
-    from hotview.estimators import MultiViewEncoder as MultiViewEncoder
-    from hotview.estimators import StackedViews as StackedViews
+    from hotview.estimators import MultiViewClassifier, MultiViewEncoder, StackedViews
     from hotview.losses.coupling_specs import DGCCASpec as DGCCASpec
     from hotview.losses.coupling_specs import HOTPairwiseSpec as HOTPairwiseSpec
     from hotview.losses.coupling_specs import HOTReferenceSpec as HOTReferenceSpec

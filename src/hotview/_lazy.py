@@ -43,27 +43,13 @@ class LazyRows(ABC):
 
     def __init__(self, array: Array, edges: IntArray) -> None:
         self._array, self._edges = array, edges
+        self.shape, self.ndim, self.dtype = array.shape, array.ndim, array.dtype
         self._is_filled = np.zeros(len(edges) - 1, dtype=bool)
         self._lock = threading.Lock()
 
     @abstractmethod
     def fill(self, block: int) -> None:
         """Write the rows of a block into the array."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Numbers of rows and columns."""
-        return self._array.shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return self._array.ndim
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Data type of the array."""
-        return self._array.dtype
 
     def __len__(self) -> int:
         return len(self._array)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from hotview.training.loop import Epoch
@@ -59,12 +58,7 @@ class _Logger(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __sklearn_clone__(self) -> Self:
@@ -130,7 +124,8 @@ class TensorBoardLogger(_Logger):
         except ImportError as error:
             raise _missing("TensorBoardLogger", "TensorBoard") from error
         if is_first:
-            self._run_folder = _new_folder(Path(self.folder))
+            folders = (Path(self.folder) / f"run_{number}" for number in count(1))
+            self._run_folder = next(folder for folder in folders if _is_made(folder))
         return _TensorBoardRun(SummaryWriter(str(self._run_folder / f"replica_{replica}")))
 
 
@@ -204,8 +199,9 @@ class MLflowLogger(_Logger):
         if is_first:
             self._fit = f"{time.time_ns():x}"
         tags = {**(self.tags or {}), "hotview.fit": self._fit, "hotview.replica": str(replica)}
-        experiment = _experiment_id(client, self.experiment)
-        run = client.create_run(experiment, run_name=self.run_name, tags=tags)
+        known = client.get_experiment_by_name(self.experiment)
+        experiment_id = known.experiment_id if known else client.create_experiment(self.experiment)
+        run = client.create_run(experiment_id, run_name=self.run_name, tags=tags)
         return _MLflowRun(client, run.info.run_id)
 
 
@@ -220,32 +216,22 @@ class _MLflowRun:
         from mlflow.entities import Metric
 
         now = time.time_ns() // 10**6
-        metrics = [Metric(_key(name), value, now, step) for name, value in values.items()]
+        keys = {
+            # Characters that MLflow does not allow in a name become their code.
+            name: re.sub(r"[^\w.\- :/]", lambda c: f"_{ord(c[0]):x}_", name, flags=re.ASCII)
+            for name in values
+        }
+        metrics = [Metric(keys[name], value, now, step) for name, value in values.items()]
         self.client.log_batch(self.run_id, metrics=metrics)
 
     def end(self) -> None:
         self.client.set_terminated(self.run_id)
 
 
-def _key(name: str) -> str:
-    """Replace characters that MLflow does not allow in a name by their code."""
-    return re.sub(r"[^\w.\- :/]", lambda found: f"_{ord(found[0]):x}_", name, flags=re.ASCII)
-
-
-def _experiment_id(client: Any, name: str) -> str:
-    known = client.get_experiment_by_name(name)
-    return str(client.create_experiment(name) if known is None else known.experiment_id)
-
-
-def _new_folder(folder: Path) -> Path:
-    """Create a new folder for a run."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return next(run for number in count(1) if _is_made(run := folder / f"run_{number}"))
-
-
 def _is_made(folder: Path) -> bool:
+    """Create a folder; return False if it exists."""
     try:
-        folder.mkdir()
+        folder.mkdir(parents=True)
     except FileExistsError:
         return False
     return True

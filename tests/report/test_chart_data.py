@@ -12,9 +12,10 @@ from hotview.report.chart_data import (
     confusion,
     curve_band,
     graph_of_views,
+    place_views,
     plan_matrix,
+    similarity,
 )
-from hotview.report.plans import similarity
 
 
 def test_the_plan_in_the_order_of_the_views_and_by_group(record):
@@ -75,3 +76,33 @@ def test_records_without_plan_or_scores_are_refused(record):
         plan_matrix(bare)
     with pytest.raises(ValueError, match="Pass views and y to make_record"):
         confusion(bare)
+
+
+def test_similarity_of_references_is_the_gram_matrix_and_permutation_invariant():
+    W = np.random.default_rng(0).random((6, 3))
+    off = ~np.eye(6, dtype=bool)
+    np.testing.assert_allclose(similarity(W, pairwise=False)[off], (36 * W @ W.T)[off])
+    shuffled = similarity(W[:, [2, 0, 1]], pairwise=False)
+    np.testing.assert_allclose(shuffled[off], similarity(W, pairwise=False)[off])
+    assert np.isnan(np.diag(shuffled)).all()
+
+
+def test_similarity_of_pairs_is_symmetric():
+    W = np.random.default_rng(0).random((6, 6)) * (1 - np.eye(6))
+    found = similarity(W, pairwise=True)
+    np.testing.assert_allclose(found, found.T)
+    assert found[0, 1] == pytest.approx(3 * (W[0, 1] + W[1, 0]))
+
+
+def test_views_stand_on_a_circle_group_beside_group():
+    at = place_views([0, 1, 0, 1, 2])
+    np.testing.assert_allclose(np.linalg.norm(at, axis=1), 1)
+    angle = np.arctan2(at[:, 0], -at[:, 1]) % (2 * np.pi)
+    assert np.argsort(angle).tolist() == [0, 2, 1, 3, 4]
+    gaps = np.diff(np.sort(angle))
+    assert gaps[0] < gaps[1]  # within a group, between groups
+
+
+def test_one_group_is_spread_evenly():
+    at = place_views([0] * 4)
+    np.testing.assert_allclose(at.sum(0), 0, atol=1e-12)

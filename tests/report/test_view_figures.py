@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hotview.report.chart_data import similarity
 from hotview.report.figures import (
     new_figure,
     plot_graph,
@@ -12,7 +13,6 @@ from hotview.report.figures import (
     plot_space,
 )
 from hotview.report.palette import VIEW_COLORS
-from hotview.report.plans import similarity
 
 VALUES = np.array([[np.nan, 0.25], [0.75, np.nan]])
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ttest_ind
 
-from hotview.report.plans import correlations, row_entropy
 from paper.markdown import number
+from paper.plans import correlations, row_entropy
 from paper.report.claims.verdicts import Claim, Finding, Rule, is_the_papers
 from paper.report.parts import SETTINGS_WORDS, written_difference
 from paper.report.plan_figures import is_pairwise
@@ -83,7 +83,7 @@ def mean_correlation(table: NDArray[np.float64]) -> Difference:
     Parameters
     ----------
     table : array of shape (n, n)
-        From `hotview.report.plans.correlations`.
+        From `paper.plans.correlations`.
 
     Returns
     -------

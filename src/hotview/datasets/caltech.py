@@ -148,17 +148,46 @@ def load_caltech(n_classes: int, path: str | os.PathLike[str]) -> Bunch:
             f"Expected n_classes to be 7 or 20, the subsets of the paper, but it is {n_classes!r}."
         )
     published = _PUBLISHED[n_classes]
-    file = _find_file(Path(path), published)
+    file, digest = _find_file(Path(path), published), ""
     if file.suffix == ".npz":
         views, labels = _read_reextracted(file, n_classes)
         source, verified = _REEXTRACTED_SOURCE, None
     else:
         views, labels = _read_published(file)
-        source, verified = Path(published.name).stem, _sha256(file) == published.sha256
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        source, verified = Path(published.name).stem, digest == published.sha256
     checked = _check_shapes(views, labels, n_classes, file)
     if verified is False:
-        _warn_unverified(file, published)
-    return _bunch(checked, labels, source, verified, file)
+        warnings.warn(
+            f"{file} has the shapes of the published {published.name}, but is not that file: "
+            f"expected {published.n_bytes:,} bytes with sha256 {published.sha256}, but got "
+            f"{file.stat().st_size:,} bytes with sha256 {digest}. Its numbers may differ: "
+            "do not compare results with published ones before you know why.",
+            UserWarning,
+            stacklevel=2,
+        )
+    originals, target, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    categories = {size: name for name, size in _CATEGORIES.items()}
+    return Bunch(
+        views=checked,
+        target=target,
+        target_names=[
+            categories.get(int(n), f"{label:g}") for label, n in zip(originals, sizes, strict=True)
+        ],
+        view_names=list(checked),
+        source=source,
+        verified=bool(verified),
+        DESCR=_DESCR.format(
+            source=source,
+            origin=_ORIGINS[verified],
+            n_rows=len(target),
+            n_classes=n_classes,
+            smallest=sizes.min(),
+            largest=sizes.max(),
+            file=file.name,
+        ),
+    )
 
 
 def _find_file(path: Path, published: _Published) -> Path:
@@ -226,47 +255,3 @@ def _check_shapes(
             "Get the published file."
         )
     return {name: X.astype(np.float32) for name, X in zip(_COLUMNS, views, strict=True)}
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _warn_unverified(file: Path, published: _Published) -> None:
-    warnings.warn(
-        f"{file} has the shapes of the published {published.name}, but is not that file: expected "
-        f"{published.n_bytes:,} bytes with sha256 {published.sha256}, but got "
-        f"{file.stat().st_size:,} bytes with sha256 {_sha256(file)}. Its numbers may differ: do "
-        "not compare results with published ones before you know why.",
-        UserWarning,
-        stacklevel=3,
-    )
-
-
-def _bunch(
-    views: dict[str, Array], labels: Array, source: str, verified: bool | None, file: Path
-) -> Bunch:
-    originals, target, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    categories = {size: name for name, size in _CATEGORIES.items()}
-    names = [
-        categories.get(int(n), f"{label:g}") for label, n in zip(originals, sizes, strict=True)
-    ]
-    descr = _DESCR.format(
-        source=source,
-        origin=_ORIGINS[verified],
-        n_rows=len(target),
-        n_classes=len(names),
-        smallest=sizes.min(),
-        largest=sizes.max(),
-        file=file.name,
-    )
-    return Bunch(
-        views=views,
-        target=target,
-        target_names=names,
-        view_names=list(views),
-        source=source,
-        verified=bool(verified),
-        DESCR=descr,
-    )

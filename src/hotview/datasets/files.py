@@ -300,13 +300,10 @@ def list_files(source: Source, endings: Collection[str]) -> list[File]:
         )
     if not source:
         raise ValueError("Expected at least one file to read, but there is none.")
-    if isinstance(source, Mapping):
-        files = [
-            _find_file(Path(path), endings)._replace(name=name, named_by_user=True)
-            for name, path in source.items()
-        ]
-    else:
-        files = [_find_file(Path(path), endings) for path in source]
+    named = source if isinstance(source, Mapping) else None
+    files = [_find_file(Path(path), endings) for path in (named.values() if named else source)]
+    if named:
+        files = [f._replace(name=n, named_by_user=True) for f, n in zip(files, named, strict=True)]
     for file in files:
         if not isinstance(file.name, str) or not file.name:
             raise TypeError(
@@ -321,8 +318,11 @@ def _find_file(path: Path, endings: Collection[str]) -> File:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Pass its files, which may be {known}.")
     ending = _ending(path, endings)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no file {path}, nor a folder {path.parent}.")
     if not path.exists():
-        raise _missing(path, endings)
+        beside = sorted(entry.name for entry in path.parent.iterdir() if _ending(entry, endings))
+        raise FileNotFoundError(f"There is no file {path}.{did_you_mean(path.name, beside)}")
     if not ending:
         raise ValueError(f"{path} does not end in any of {known}, so its format is not known.")
     return File(path, ending, path.name[: -len(ending)], named_by_user=False)
@@ -331,10 +331,3 @@ def _find_file(path: Path, endings: Collection[str]) -> File:
 def _ending(path: Path, endings: Collection[str]) -> str:
     """Return the known ending of a file's name, or an empty string."""
     return next((ending for ending in endings if path.name.lower().endswith(ending)), "")
-
-
-def _missing(path: Path, endings: Collection[str]) -> FileNotFoundError:
-    if not path.parent.is_dir():
-        return FileNotFoundError(f"There is no file {path}, nor a folder {path.parent}.")
-    beside = sorted(entry.name for entry in path.parent.iterdir() if _ending(entry, endings))
-    return FileNotFoundError(f"There is no file {path}.{did_you_mean(path.name, beside)}")

@@ -99,7 +99,32 @@ def split_rows(
     >>> len(split.train), len(split.labeled), len(split.validation), len(split.test)
     (1200, 60, 400, 400)
     """
-    n, n_train, n_labeled, n_validation = _part_sizes(n, labeled, train, validation)
+    n = check_count("n", n)
+    labeled, train = check_share("labeled", labeled), check_share("train", train)
+    validation = check_share("validation", validation)
+    test = 1.0 - train - validation
+    if train == 0 or test < -_ROUNDING:
+        raise ValueError(
+            "Expected train above 0 and train + validation of at most 1, but train is "
+            f"{train} and validation {validation}. The paper uses 0.6 and 0.2."
+        )
+    n_train = round(train * n)
+    n_labeled = round(labeled * n_train)
+    # Without a test share, rounding must not leave a row for the test.
+    n_validation = round(validation * n) if test > _ROUNDING else n - n_train
+    for part, share, size in (
+        ("train", train, n_train),
+        ("labeled", labeled, n_labeled),
+        ("unlabeled (1 − labeled)", 1.0 - labeled, n_train - n_labeled),
+        ("validation", validation, n_validation),
+        ("test (1 − train − validation)", test, n - n_train - n_validation),
+    ):
+        if share > _ROUNDING and size < 1:
+            raise ValueError(
+                f"Expected at least one row in every part with a positive share, but of {n} rows "
+                f"the part {part}, a share of {share:.6g}, gets none. "
+                "Pass more rows, or a larger share, or leave the part out."
+            )
     rows = np.random.default_rng(random_state).permutation(n).astype(np.int64, copy=False)
     ends = [n_labeled, n_train, n_train + n_validation]
     return Split(*np.split(rows, ends))
@@ -201,39 +226,6 @@ def unalign(
             test=len(split.test),
         ),
     )
-
-
-def _part_sizes(
-    n: int, labeled: float, train: float, validation: float
-) -> tuple[int, int, int, int]:
-    """Check the shares; return n and the sizes of the training, labeled and validation parts."""
-    n = check_count("n", n)
-    labeled, train = check_share("labeled", labeled), check_share("train", train)
-    validation = check_share("validation", validation)
-    test = 1.0 - train - validation
-    if train == 0 or test < -_ROUNDING:
-        raise ValueError(
-            "Expected train above 0 and train + validation of at most 1, but train is "
-            f"{train} and validation {validation}. The paper uses 0.6 and 0.2."
-        )
-    n_train = round(train * n)
-    n_labeled = round(labeled * n_train)
-    # Without a test share, rounding must not leave a row for the test.
-    n_validation = round(validation * n) if test > _ROUNDING else n - n_train
-    for part, share, size in (
-        ("train", train, n_train),
-        ("labeled", labeled, n_labeled),
-        ("unlabeled (1 − labeled)", 1.0 - labeled, n_train - n_labeled),
-        ("validation", validation, n_validation),
-        ("test (1 − train − validation)", test, n - n_train - n_validation),
-    ):
-        if share > _ROUNDING and size < 1:
-            raise ValueError(
-                f"Expected at least one row in every part with a positive share, but of {n} rows "
-                f"the part {part}, a share of {share:.6g}, gets none. "
-                "Pass more rows, or a larger share, or leave the part out."
-            )
-    return n, n_train, n_labeled, n_validation
 
 
 def _take(arrays: dict[str, Array], rows: IntArray) -> dict[str, Array]:

@@ -1,7 +1,6 @@
 """Baselines: multi-view classifiers made of scikit-learn alone."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
-from sklearn.neighbors import NearestNeighbors
+from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
@@ -216,7 +215,15 @@ class PCALogisticRegression(_UnalignedBaseline):
         return np.asarray(self._model.predict_proba(components))
 
 
-class PerViewLabelPropagation(_UnalignedBaseline):
+class _LabelPropagation(_Baseline):
+    """Base of label propagation: the parameters."""
+
+    def __init__(self, n_components: int = 20, n_neighbors: int = 10) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+
+
+class PerViewLabelPropagation(_LabelPropagation, _UnalignedBaseline):
     """Label propagation in each view separately; the scores of the views are multiplied.
 
     The probability of class k for a row x with parts x_s is::
@@ -251,10 +258,6 @@ class PerViewLabelPropagation(_UnalignedBaseline):
     True
     """
 
-    def __init__(self, n_components: int = 20, n_neighbors: int = 10) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-
     def _fit_rows(self, rows: dict[str, Array], codes: IntArray) -> None:
         self._projectors = _fit_projectors(rows, self.n_components)
         self._propagated = {
@@ -268,7 +271,7 @@ class PerViewLabelPropagation(_UnalignedBaseline):
         return np.asarray(softmax(np.log(scores + _SCORE_FLOOR).sum(axis=0), axis=1))
 
 
-class ConcatenatedLabelPropagation(_Baseline):
+class ConcatenatedLabelPropagation(_LabelPropagation):
     """Label propagation on the concatenated views; the unlabeled rows must be aligned.
 
     As in `PerViewLabelPropagation`, in one graph of the concatenated principal components, each
@@ -297,10 +300,6 @@ class ConcatenatedLabelPropagation(_Baseline):
     True
     """
 
-    def __init__(self, n_components: int = 20, n_neighbors: int = 10) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-
     def fit(self, Xs: Views, y: npt.ArrayLike, *, paired: Views | None = None) -> Self:
         """Fit on labeled and on unlabeled rows, both aligned.
 
@@ -326,7 +325,8 @@ class ConcatenatedLabelPropagation(_Baseline):
         self._propagated = _propagate_labels(components, codes, self.n_neighbors)
 
     def _probabilities(self, views: dict[str, Array]) -> Array:
-        return self._propagated.predict(_concatenate_components(self._projectors, views))
+        components = _concatenate_components(self._projectors, views)
+        return np.asarray(self._propagated.predict(components))
 
 
 def _fit_projectors(rows: dict[str, Array], n_components: int) -> dict[str, Pipeline]:
@@ -349,24 +349,13 @@ def _concatenate_components(projectors: dict[str, Pipeline], views: dict[str, Ar
     )
 
 
-@dataclass(frozen=True)
-class _PropagatedLabels:
-    """Class scores of the training rows, and the index of their nearest neighbors."""
+def _propagate_labels(Z: Array, codes: IntArray, n_neighbors: int) -> KNeighborsRegressor:
+    """Propagate the labels of the first rows along the nearest-neighbor graph.
 
-    neighbors: NearestNeighbors
-    scores: Array
-
-    def predict(self, Z: Array) -> Array:
-        """Return the mean score of the nearest training rows of each new row."""
-        nearest = self.neighbors.kneighbors(Z, return_distance=False)
-        return np.asarray(self.scores[nearest].mean(axis=1))
-
-
-def _propagate_labels(Z: Array, codes: IntArray, n_neighbors: int) -> _PropagatedLabels:
-    """Propagate the labels of the first rows along the nearest-neighbor graph."""
+    The result predicts the mean class scores of the nearest training rows.
+    """
     n_nearest = min(check_count("n_neighbors", n_neighbors), len(Z) - 1)
-    neighbors = NearestNeighbors(n_neighbors=n_nearest).fit(Z)
-    A = neighbors.kneighbors_graph()  # no row is its own neighbor
+    A = NearestNeighbors(n_neighbors=n_nearest).fit(Z).kneighbors_graph()  # without self-loops
     A = (A + A.T) / 2
     labels = np.concatenate([codes, np.full(len(Z) - len(codes), -1)])
     model = LabelSpreading(kernel=lambda *_: A, alpha=_ALPHA, max_iter=_MAX_ITER, tol=_TOLERANCE)
@@ -374,7 +363,8 @@ def _propagate_labels(Z: Array, codes: IntArray, n_neighbors: int) -> _Propagate
     mass = scores / np.bincount(codes)  # each class starts with mass 1
     total = mass.sum(axis=1, keepdims=True)
     uniform = np.full_like(mass, 1.0 / mass.shape[1])  # for rows that no label reaches
-    return _PropagatedLabels(neighbors, np.divide(mass, total, out=uniform, where=total > 0))
+    share = np.divide(mass, total, out=uniform, where=total > 0)
+    return KNeighborsRegressor(n_neighbors=n_nearest).fit(Z, share)
 
 
 def _check_rows(views: Views, columns: dict[str, int] | None, *, aligned: bool) -> dict[str, Array]:

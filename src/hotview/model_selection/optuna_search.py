@@ -142,7 +142,13 @@ class OptunaSearch(Search):
         # A splitter has a seed of its own; random_state is then the sampler's alone.
         folds = problem.folds(self.cv, self.random_state if is_number else None)
         with _verbosity(self.verbose):
-            study = _make_study(self.random_state)
+            import optuna
+
+            seed = None
+            if self.random_state is not None:
+                seed = int(np.random.default_rng(self.random_state).integers(2**31))
+            sampler = optuna.samplers.TPESampler(seed=seed)
+            study = optuna.create_study(direction="maximize", sampler=sampler)
             self._run_trials(study, problem, folds, n_trials)
         self.study_, self.n_splits_ = study, len(folds)
         self.best_params_, self.best_score_ = dict(study.best_params), float(study.best_value)
@@ -212,15 +218,6 @@ def _check_space(space: Any) -> None:
             "Expected space to be a dict of Optuna's distributions by parameter, but it is "
             f"{space!r}. Write {{'encoder_dim': optuna.distributions.IntDistribution(8, 64)}}."
         )
-
-
-def _make_study(random_state: RandomState) -> Study:
-    import optuna
-
-    seed = None
-    if random_state is not None:
-        seed = int(np.random.default_rng(random_state).integers(2**31))
-    return optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
 
 
 def _suggest(trial: Trial, name: str, kind: Any) -> Any:

@@ -74,9 +74,8 @@ class Problem:
         more = {"unaligned": self._take(kept), "unaligned_y": labels}
         with _whole_training():
             # Estimators that take no unaligned rows can be fitted to a problem without any.
-            return estimator.fit(
-                Xs, self.y[linked], **{k: part for k, part in more.items() if part}
-            )
+            given = {name: part for name, part in more.items() if part}
+            return estimator.fit(Xs, self.y[linked], **given)
 
     def _take(self, kept: Mapping[str, IntArray]) -> dict[str, View]:
         """Unaligned rows; views that are kept whole are not copied."""

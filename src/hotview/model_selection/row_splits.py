@@ -148,7 +148,9 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
             yield from self._split_by_view(X, y)
             return
         if y is None:
-            n = _count_rows(X)
+            if isinstance(X, Mapping | list | tuple):
+                X = next(iter(check_tables(X, aligned=True).values())).data
+            n = int(X.shape[0])
             labels, known = np.zeros(n), np.ones(n, dtype=bool)
         else:
             n = len(y)
@@ -160,7 +162,11 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
         self, views: Views, y: Mapping[str, Any]
     ) -> Iterator[tuple[dict[str, IntArray], dict[str, IntArray]]]:
         numbering = Numbering({name: table.n_rows for name, table in check_tables(views).items()})
-        _check_labeled_views(y, numbering.sizes)
+        if unknown := [name for name in y if name not in numbering.sizes]:
+            raise ValueError(
+                f"Expected labels of some of the views {list(numbering.sizes)}, but there are "
+                f"labels of {unknown}. Pass these views too, or leave their labels out."
+            )
         rows, strata = [], []
         for name, labels in y.items():
             n = numbering.sizes[name]
@@ -192,21 +198,6 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
             yield np.sort(rows[test])
 
 
-def _count_rows(X: Any) -> int:
-    if isinstance(X, Mapping | list | tuple):
-        return next(iter(check_tables(X, aligned=True).values())).n_rows
-    return int(X.shape[0])
-
-
-def _check_labeled_views(y: Mapping[str, Any], names: Mapping[str, int]) -> None:
-    unknown = [name for name in y if name not in names]
-    if unknown:
-        raise ValueError(
-            f"Expected labels of some of the views {list(names)}, but there are labels of "
-            f"{unknown}. Pass these views too, or leave their labels out."
-        )
-
-
 class Numbering:
     """Consecutive numbers of the rows of several tables.
 
@@ -219,11 +210,7 @@ class Numbering:
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = dict(sizes)
         self.starts = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
-
-    @property
-    def rows(self) -> IntArray:
-        """Numbers of all rows."""
-        return np.arange(sum(self.sizes.values()))
+        self.rows = np.arange(sum(sizes.values()))
 
     def locate(self, rows: IntArray) -> dict[str, IntArray]:
         """Return the numbers within each table of sorted rows; empty where a table has none."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from hotview._types import Array
 from hotview.datasets.linking import align_rows
 from hotview.omics.cells import modalities_of, read_cells, take_cells
 
@@ -74,7 +73,11 @@ def annotate(
     model = getattr(estimator, "best_estimator_", estimator)
     features = {name: np.asarray(Z) for name, Z in model.transform(views, space).items()}
     probabilities = _predict_cells(model, views) if hasattr(model, "predict_proba") else None
-    summary = _summarize(model)
+    summary = {"views": np.array(model.view_names_)}
+    if model.plan_ is not None:
+        summary |= {"plan": model.plan_.W, "costs": model.plan_.C, "groups": model.view_labels_}
+    if hasattr(model, "classes_"):
+        summary["classes"] = np.asarray(model.classes_)
     containers = [data] if hasattr(data, "mod") else []
     for name, adata in modalities.items():
         adata.obsm[f"X_{key}"] = features[name]
@@ -83,18 +86,6 @@ def annotate(
     if probabilities is not None:
         for part in [*modalities.values(), *containers]:
             _write_predictions(part, probabilities, key)
-
-
-def _summarize(model: Any) -> dict[str, Array]:
-    """Return view names, plan and classes as arrays, which files can hold."""
-    summary = {"views": np.array(model.view_names_)}
-    if model.plan_ is not None:
-        summary["plan"] = model.plan_.W
-        summary["costs"] = model.plan_.C
-        summary["groups"] = model.view_labels_
-    if hasattr(model, "classes_"):
-        summary["classes"] = np.asarray(model.classes_)
-    return summary
 
 
 def _predict_cells(model: Any, views: Mapping[str, Any]) -> Any:

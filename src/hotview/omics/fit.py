@@ -78,8 +78,7 @@ def fit(
         )
     if is_encoder:
         return estimator.fit(cells.linked if paired else cells.views, paired=paired)
-    if paired or not cells.unaligned:
-        return estimator.fit(cells.linked, cells.target)
+    more = {"unaligned": cells.unaligned, "unaligned_y": cells.unaligned_target}
     return estimator.fit(
-        cells.linked, cells.target, unaligned=cells.unaligned, unaligned_y=cells.unaligned_target
+        cells.linked, cells.target, **({} if paired or not cells.unaligned else more)
     )

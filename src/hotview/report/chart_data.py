@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
-
-from hotview.report.plans import place_views, similarity
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from hotview.evaluation.metrics import Difference, Proportion
@@ -28,12 +27,15 @@ __all__ = [
     "curve_band",
     "graph_of_views",
     "make_dot",
+    "place_views",
     "plan_matrix",
     "plan_of",
     "scores_of",
+    "similarity",
 ]
 
 _MIN_SIMILARITY = 0.05  # of an edge that is drawn
+_GAP = 0.6  # between groups on the circle, in distances of neighboring views
 
 
 @dataclass(frozen=True)
@@ -168,3 +170,64 @@ def calibration_points(bins: Sequence[Bin]) -> list[tuple[float, Proportion, flo
     """Return confidence, accuracy and relative number of rows of each bin."""
     n_max = max(b.accuracy.n for b in bins)
     return [(b.confidence, b.accuracy, b.accuracy.n / n_max) for b in bins]
+
+
+def similarity(W: ArrayLike, *, pairwise: bool) -> NDArray[np.float64]:
+    """Return the similarity of each pair of views: (W + Wᵀ) / 2 if pairwise, else W Wᵀ.
+
+    W Wᵀ is invariant to permutations of the references, so that plans of different trainings can
+    be compared. Both are scaled to 1 where all mass of a view goes to one other view (or all mass
+    of two views to one reference).
+
+    Parameters
+    ----------
+    W : array-like of shape (S, S) or (S, K)
+        A plan from views to views or from views to references.
+    pairwise : bool
+        Whether the plan is from views to views.
+
+    Returns
+    -------
+    array of shape (S, S)
+        The similarities; NaN on the diagonal.
+
+    Examples
+    --------
+    >>> from hotview.report.chart_data import similarity
+    >>> similarity([[0.5, 0.0], [0.5, 0.0]], pairwise=False)
+    array([[nan,  1.],
+           [ 1., nan]])
+    """
+    plan = np.asarray(W, dtype=float)
+    S = len(plan)
+    weights: NDArray[np.float64] = S * (plan + plan.T) / 2 if pairwise else S**2 * plan @ plan.T
+    np.fill_diagonal(weights, np.nan)
+    return weights
+
+
+def place_views(groups: Sequence[int]) -> NDArray[np.float64]:
+    """Return positions of views on a circle, sorted by group with gaps between groups.
+
+    Parameters
+    ----------
+    groups : sequence of int
+        Group of each view.
+
+    Returns
+    -------
+    array of shape (views, 2)
+        Positions at distance 1 from the center.
+
+    Examples
+    --------
+    >>> from hotview.report.chart_data import place_views
+    >>> place_views([0, 1]).round(3) + 0.0
+    array([[ 0., -1.], [ 0.,  1.]])
+    """
+    order = sorted(range(len(groups)), key=lambda s: (groups[s], s))
+    steps = [1 + _GAP * (groups[a] != groups[b]) for a, b in pairwise(order)]
+    around = sum(steps) + 1 + _GAP * (len(set(groups)) > 1)
+    angles = np.r_[0.0, np.cumsum(steps)] / around * 2 * math.pi
+    positions = np.empty((len(groups), 2))
+    positions[order] = np.c_[np.sin(angles), -np.cos(angles)]
+    return positions

@@ -78,10 +78,22 @@ class TextTable(TableFile):
         # Bytes that are not UTF-8 become lone surrogates; UTF-16 without its mark has zeros.
         if re.search("[\0\udc80-\udcff]", "".join(cells)):
             raise _encoding_error(path)
-        if delimiter is None:
-            _check_delimiter(path, cells)
-        if header is None:
-            _check_header(path, cells)
+        others = [mark for mark in DELIMITERS if mark in cells[0]]
+        if delimiter is None and len(cells) == 1 and others:
+            raise ParameterError(
+                f"{path}: the first line is one single cell, {cells[0][:60]!r}. If its columns are "
+                f"separated by {others[0]!r}, ",
+                "pass {delimiter}.",
+                delimiter=others[0],
+            )
+        if header is None and all(cell in MISSING or _is_number(cell) for cell in cells):
+            raise ParameterError(
+                f"{path}: the first line holds only numbers: {listed(cells)}. ",
+                "Pass {header} if these are the names of the columns, {no_header} if there are "
+                "none.",
+                header=True,
+                no_header=Parameter("header", False),
+            )
         if self.has_header:
             refuse_duplicates(path, cells)
         if self.has_header and not has_rows:
@@ -248,27 +260,6 @@ def _open(path: Path) -> Any:
 
 def _encoding_error(path: Path) -> ValueError:
     return ValueError(f"{path} is not UTF-8 text. Save it again with the encoding UTF-8.")
-
-
-def _check_delimiter(path: Path, cells: list[str]) -> None:
-    others = [mark for mark in DELIMITERS if mark in cells[0]]
-    if len(cells) == 1 and others:
-        raise ParameterError(
-            f"{path}: the first line is one single cell, {cells[0][:60]!r}. If its columns are "
-            f"separated by {others[0]!r}, ",
-            "pass {delimiter}.",
-            delimiter=others[0],
-        )
-
-
-def _check_header(path: Path, cells: list[str]) -> None:
-    if all(cell in MISSING or _is_number(cell) for cell in cells):
-        raise ParameterError(
-            f"{path}: the first line holds only numbers: {listed(cells)}. ",
-            "Pass {header} if these are the names of the columns, {no_header} if there are none.",
-            header=True,
-            no_header=Parameter("header", False),
-        )
 
 
 def _is_number(cell: str) -> bool:

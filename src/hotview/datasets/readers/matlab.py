@@ -79,12 +79,19 @@ def read_mat(
     import h5py
     from scipy.io import whosmat
 
-    is_hdf5 = h5py.is_hdf5(path)
-    with reading(path, "a MAT-file"):
-        classes = _hdf5_classes(path) if is_hdf5 else {n: str(c) for n, _, c in whosmat(path)}
-    chosen = _choose(path, classes, names)
-    with reading(path, "a MAT-file"):
-        values = _read_hdf5(path, chosen) if is_hdf5 else _read_level5(path, chosen)
+    if h5py.is_hdf5(path):
+        with reading(path, "a MAT-file"), h5py.File(path, "r") as file:
+            # "#refs#" and "#subsystem#" hold the insides of cells and objects.
+            classes = {name: _hdf5_class(file[name]) for name in file if not name.startswith("#")}
+        chosen = _choose(path, classes, names)
+        with reading(path, "a MAT-file"), h5py.File(path, "r") as file:
+            values = {name: _hdf5_value(file, file[name]) for name in chosen}
+    else:
+        with reading(path, "a MAT-file"):
+            classes = {name: str(kind) for name, _, kind in whosmat(path)}
+        chosen = _choose(path, classes, names)
+        with reading(path, "a MAT-file"):
+            values = _read_level5(path, chosen)
     return {
         name: [_matrix(cell, path, f"{name}{{{i}}}") for i, cell in enumerate(value, start=1)]
         if isinstance(value, list)
@@ -157,26 +164,11 @@ def _cells_to_list(value: Any) -> Any:
     return [_cells_to_list(cell) for cell in value.ravel(order="F")]
 
 
-def _hdf5_classes(path: Path) -> dict[str, str]:
-    import h5py
-
-    with h5py.File(path, "r") as file:
-        # "#refs#" and "#subsystem#" hold the insides of cells and objects.
-        return {name: _hdf5_class(file[name]) for name in file if not name.startswith("#")}
-
-
 def _hdf5_class(item: Any) -> str:
     if "MATLAB_sparse" in item.attrs:
         return "sparse"
     name = item.attrs.get("MATLAB_class", b"not written by MATLAB (it has no MATLAB_class)")
     return str(name.decode() if isinstance(name, bytes) else name)
-
-
-def _read_hdf5(path: Path, names: list[str]) -> dict[str, Any]:
-    import h5py
-
-    with h5py.File(path, "r") as file:
-        return {name: _hdf5_value(file, file[name]) for name in names}
 
 
 def _hdf5_value(file: Any, item: Any) -> Any:

@@ -252,26 +252,24 @@ class ParquetTable(TableFile):
 
 
 def _fill(path: Path, names: list[str], X: Array, table: Any) -> None:
-    for j, name in enumerate(names):
-        X[:, j] = _to_float64(path, name, table.column(name))
-
-
-def _to_float64(path: Path, name: str, column: Any) -> Array:
+    """Convert the columns of a table to numbers and write them into an array."""
     import pyarrow as pa
 
-    if not is_numeric_arrow(column.type):
-        row, value = next(
-            ((i, v) for i, v in enumerate(column.to_pylist(), start=1) if v is not None), (1, None)
-        )
-        raise text_error(path, name, value, f"row {row}", kind=str(column.type))
-    try:
-        # A safe cast refuses an integer that float64 cannot represent.
-        values: Array = np.asarray(column.cast(pa.float64()))
-    except pa.ArrowInvalid:
-        is_exact = False
-    else:
-        is_decimal = pa.types.is_decimal(column.type)
-        is_exact = not (is_decimal and (np.abs(values) > LARGEST_INTEGER).any())
-    if not is_exact:
-        raise integer_error(path, name, max(column.drop_null().to_pylist(), key=abs))
-    return values
+    for j, name in enumerate(names):
+        column = table.column(name)
+        if not is_numeric_arrow(column.type):
+            row, value = next(
+                ((i, v) for i, v in enumerate(column.to_pylist(), start=1) if v is not None),
+                (1, None),
+            )
+            raise text_error(path, name, value, f"row {row}", kind=str(column.type))
+        try:
+            # A safe cast refuses an integer that float64 cannot represent.
+            X[:, j] = values = np.asarray(column.cast(pa.float64()))
+        except pa.ArrowInvalid:
+            is_exact = False
+        else:
+            is_decimal = pa.types.is_decimal(column.type)
+            is_exact = not (is_decimal and (np.abs(values) > LARGEST_INTEGER).any())
+        if not is_exact:
+            raise integer_error(path, name, max(column.drop_null().to_pylist(), key=abs))

@@ -109,8 +109,8 @@ def summarize_learning(estimator: Any) -> Learning | None:
         values = np.full((len(histories), n_epochs), math.nan)
         for row, history in zip(values, histories, strict=True):
             row[: len(history)] = history[name]
-        mean, std = _mean_and_std(values[:, kept])
-        return Curve(name.removeprefix(_RANK), mean.tolist(), std.tolist())
+        mean, std = (x.tolist() for x in _mean_and_std(values[:, kept]))
+        return Curve(name.removeprefix(_RANK), mean, std)
 
     return Learning(
         len(histories),

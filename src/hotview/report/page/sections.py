@@ -12,7 +12,14 @@ from markupsafe import Markup
 
 from hotview.evaluation.metrics import Difference
 from hotview.evaluation.record.schema import NullSummary, Record, Scores
-from hotview.report.chart_data import Dot, accuracy_drops, confusion, make_dot, plan_matrix
+from hotview.report.chart_data import (
+    Dot,
+    accuracy_drops,
+    confusion,
+    make_dot,
+    plan_matrix,
+    similarity,
+)
 from hotview.report.page.charts import (
     calibration_chart,
     curve_chart,
@@ -32,7 +39,6 @@ from hotview.report.page.sentences import (
     percent,
     points,
 )
-from hotview.report.plans import similarity
 from hotview.report.tables import number
 
 __all__ = [

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hotview.report.plans import correlations
+from paper.plans import correlations
 from paper.report.claims.plan_quality import (
     DENSER,
     STABLE,

@@ -1,14 +1,13 @@
 import numpy as np
 import pytest
 
-from hotview.report.plans import (
+from hotview.report.chart_data import similarity
+from paper.plans import (
     closest,
     correlations,
     match_columns,
     most_alike,
-    place_views,
     row_entropy,
-    similarity,
     stands_alone,
 )
 
@@ -20,22 +19,6 @@ def pairwise_plan(seed=0, n=6):
     rng = np.random.default_rng(seed)
     W = rng.random((n, n)) * (1 - np.eye(n))
     return W / W.sum()
-
-
-def test_similarity_of_references_is_the_gram_matrix_and_permutation_invariant():
-    W = np.random.default_rng(0).random((6, 3))
-    off = ~np.eye(6, dtype=bool)
-    np.testing.assert_allclose(similarity(W, pairwise=False)[off], (36 * W @ W.T)[off])
-    shuffled = similarity(W[:, [2, 0, 1]], pairwise=False)
-    np.testing.assert_allclose(shuffled[off], similarity(W, pairwise=False)[off])
-    assert np.isnan(np.diag(shuffled)).all()
-
-
-def test_similarity_of_pairs_is_symmetric():
-    W = pairwise_plan()
-    found = similarity(W, pairwise=True)
-    np.testing.assert_allclose(found, found.T)
-    assert found[0, 1] == pytest.approx(3 * (W[0, 1] + W[1, 0]))
 
 
 def test_planted_pairs_are_closest_and_most_alike():
@@ -83,10 +66,10 @@ def test_entropy_runs_from_0_to_1():
 def test_correlations_are_those_of_numpy():
     plans = [pairwise_plan(t) for t in range(3)]
     upper = np.triu_indices(6, k=1)
-    said = [(W + W.T)[upper] for W in plans]
+    flat = [(W + W.T)[upper] for W in plans]
     found = correlations(plans, pairwise=True)
     off = ~np.eye(3, dtype=bool)
-    np.testing.assert_allclose(found[off], np.corrcoef(said)[off])
+    np.testing.assert_allclose(found[off], np.corrcoef(flat)[off])
 
 
 def test_a_uniform_plan_has_correlation_zero():
@@ -103,17 +86,3 @@ def test_columns_are_matched_up_to_their_order():
     assert matched.shape == (5, 6, 3)
     assert np.ptp(matched, axis=0).max() == 0
     np.testing.assert_array_equal(match_columns([PAIRS])[0], PAIRS)
-
-
-def test_views_stand_on_a_circle_group_beside_group():
-    at = place_views([0, 1, 0, 1, 2])
-    np.testing.assert_allclose(np.linalg.norm(at, axis=1), 1)
-    angle = np.arctan2(at[:, 0], -at[:, 1]) % (2 * np.pi)
-    assert np.argsort(angle).tolist() == [0, 2, 1, 3, 4]
-    gaps = np.diff(np.sort(angle))
-    assert gaps[0] < gaps[1]  # within a group, between groups
-
-
-def test_one_group_is_spread_evenly():
-    at = place_views([0] * 4)
-    np.testing.assert_allclose(at.sum(0), 0, atol=1e-12)

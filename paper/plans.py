@@ -1,63 +1,27 @@
-"""Similarity, sharpness and stability of transport plans over views."""
+"""Closest views, sharpness and agreement of plans over views, of one or several trainings."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
+
+from hotview.report.chart_data import similarity
 
 __all__ = [
     "closest",
     "correlations",
     "match_columns",
     "most_alike",
-    "place_views",
     "row_entropy",
-    "similarity",
     "stands_alone",
 ]
 
 #: Similarities that differ by less are tied: files keep four decimals of a plan.
 _TIE = 2e-3
-#: Gap between groups on the circle, in distances of neighboring views.
-_GAP = 0.6
-
-
-def similarity(W: ArrayLike, *, pairwise: bool) -> NDArray[np.float64]:
-    """Return the similarity of each pair of views: (W + Wᵀ) / 2 if pairwise, else W Wᵀ.
-
-    W Wᵀ is invariant to permutations of the references, so that plans of different trainings can
-    be compared. Both are scaled to 1 where all mass of a view goes to one other view (or all mass
-    of two views to one reference).
-
-    Parameters
-    ----------
-    W : array-like of shape (S, S) or (S, K)
-        A plan from views to views or from views to references.
-    pairwise : bool
-        Whether the plan is from views to views.
-
-    Returns
-    -------
-    array of shape (S, S)
-        The similarities; NaN on the diagonal.
-
-    Examples
-    --------
-    >>> from hotview.report.plans import similarity
-    >>> similarity([[0.5, 0.0], [0.5, 0.0]], pairwise=False)
-    array([[nan,  1.],
-           [ 1., nan]])
-    """
-    plan = np.asarray(W, dtype=float)
-    S = len(plan)
-    weights: NDArray[np.float64] = S * (plan + plan.T) / 2 if pairwise else S**2 * plan @ plan.T
-    np.fill_diagonal(weights, np.nan)
-    return weights
 
 
 def closest(similarities: NDArray[np.float64], view: int) -> int | None:
@@ -78,7 +42,7 @@ def closest(similarities: NDArray[np.float64], view: int) -> int | None:
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.report.plans import closest
+    >>> from paper.plans import closest
     >>> S = np.array([[np.nan, 0.2, 0.8], [0.2, np.nan, 0.2], [0.8, 0.2, np.nan]])
     >>> closest(S, 0), closest(S, 1)
     (2, None)
@@ -104,7 +68,7 @@ def most_alike(similarities: NDArray[np.float64], group: Collection[int]) -> boo
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.report.plans import most_alike
+    >>> from paper.plans import most_alike
     >>> S = np.array([[np.nan, 0.2, 0.8], [0.2, np.nan, 0.2], [0.8, 0.2, np.nan]])
     >>> most_alike(S, {0, 2}), most_alike(S, {0, 1})
     (True, False)
@@ -132,7 +96,7 @@ def stands_alone(similarities: NDArray[np.float64], view: int) -> bool:
     Examples
     --------
     >>> import numpy as np
-    >>> from hotview.report.plans import stands_alone
+    >>> from paper.plans import stands_alone
     >>> S = np.array([[np.nan, 0.2, 0.8], [0.2, np.nan, 0.3], [0.8, 0.3, np.nan]])
     >>> stands_alone(S, 1), stands_alone(S, 0)
     (True, False)
@@ -157,7 +121,7 @@ def row_entropy(W: ArrayLike, *, pairwise: bool) -> float:
 
     Examples
     --------
-    >>> from hotview.report.plans import row_entropy
+    >>> from paper.plans import row_entropy
     >>> row_entropy([[0.5, 0.0], [0.25, 0.25]], pairwise=False)
     0.5
     """
@@ -186,7 +150,7 @@ def correlations(plans: Sequence[ArrayLike], *, pairwise: bool) -> NDArray[np.fl
 
     Examples
     --------
-    >>> from hotview.report.plans import correlations
+    >>> from paper.plans import correlations
     >>> a, b = [[0.3, 0], [0.3, 0], [0, 0.3]], [[0, 0.3], [0, 0.3], [0.3, 0]]
     >>> correlations([a, b], pairwise=False).round(3)
     array([[nan,  1.],
@@ -220,7 +184,7 @@ def match_columns(plans: Sequence[ArrayLike]) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> from hotview.report.plans import match_columns
+    >>> from paper.plans import match_columns
     >>> a, b = [[0.5, 0.0], [0.0, 0.5]], [[0.0, 0.5], [0.5, 0.0]]
     >>> match_columns([a, b])[1]
     array([[0.5, 0. ],
@@ -232,34 +196,6 @@ def match_columns(plans: Sequence[ArrayLike]) -> NDArray[np.float64]:
     template = stack[np.nanmean(correlations(plans, pairwise=False), axis=1).argmax()]
     orders = [linear_sum_assignment(-template.T @ W)[1] for W in stack]
     return np.array([W[:, order] for W, order in zip(stack, orders, strict=True)])
-
-
-def place_views(groups: Sequence[int]) -> NDArray[np.float64]:
-    """Return positions of views on a circle, sorted by group with gaps between groups.
-
-    Parameters
-    ----------
-    groups : sequence of int
-        Group of each view.
-
-    Returns
-    -------
-    array of shape (views, 2)
-        Positions at distance 1 from the center.
-
-    Examples
-    --------
-    >>> from hotview.report.plans import place_views
-    >>> place_views([0, 1]).round(3) + 0.0
-    array([[ 0., -1.], [ 0.,  1.]])
-    """
-    order = sorted(range(len(groups)), key=lambda s: (groups[s], s))
-    steps = [1 + _GAP * (groups[a] != groups[b]) for a, b in pairwise(order)]
-    around = sum(steps) + 1 + _GAP * (len(set(groups)) > 1)
-    angles = np.r_[0.0, np.cumsum(steps)] / around * 2 * math.pi
-    positions = np.empty((len(groups), 2))
-    positions[order] = np.c_[np.sin(angles), -np.cos(angles)]
-    return positions
 
 
 def _only_largest(values: NDArray[np.float64]) -> int | None:
