@@ -41,6 +41,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from hotview.estimators.network_fit import NetworkFit
 from measuring import RESULTS, best_times, wait_for, write_part
 from rich.console import Console
 from rich.progress import Progress
@@ -50,7 +51,6 @@ from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators.batched_fit import fit_batched
 from hotview.estimators.fit import _make_trainer
-from hotview.estimators.network_fit import NetworkFit
 from hotview.training.precision import in_precision
 from hotview.training.threads import suited_threads
 from paper.estimators import constructor_parameters

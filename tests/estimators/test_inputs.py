@@ -41,8 +41,8 @@ def test_linked_tables_come_first():
     linked = {"a": table(1, 2), "b": table(3, 4)}
     tables = make_view_tables(linked, {"b": table(5)})
     assert tables.n_linked == 2
-    assert [t.data is linked["a"] for t in tables.tables("a")] == [True]
-    assert [t.n_rows for t in tables.tables("b")] == [2, 1]
+    assert [t.data is linked["a"] for t in tables.by_view["a"]] == [True]
+    assert [t.n_rows for t in tables.by_view["b"]] == [2, 1]
     assert make_view_tables({}, linked).n_linked == 0
 
 

@@ -37,8 +37,8 @@ from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.column_scaler import ColumnScaler, check_finite
-from hotview.training.trainer import History
 from hotview.training.rows import ViewRows
+from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan, average_plans, match_columns
 
 __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
@@ -101,15 +101,15 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
         start = time.perf_counter()
         given = self._parameters()
-        ranks = pick_processes(given)
-        with ranks.report_errors(), explained_loss(given["checkpoint"]):
-            checkpoint, parameters = begin_fit(given, resume=resume, ranks=ranks)
+        process_group = pick_processes(given)
+        with process_group.report_errors(), explained_loss(given["checkpoint"]):
+            checkpoint, parameters = begin_fit(given, resume=resume, process_group=process_group)
             if checkpoint is not None:
                 start -= checkpoint.seconds
             inputs = self._inputs(**arguments, parameters=parameters)
-            check_same_everywhere(inputs, ranks)
-            ranks.on_rank_zero(lambda: check_same_fit(checkpoint, inputs))
-            (fit,) = fit_views([inputs], checkpoint=checkpoint, ranks=ranks)
+            check_same_everywhere(inputs, process_group)
+            process_group.on_rank_zero(lambda: check_same_fit(checkpoint, inputs))
+            (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
             self._set_fitted(fit, start)
 
     def _parameters(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_views_ = len(tables.names)
         self._shapes = tables.shapes
         self.n_features_per_view_ = {name: n for name, (n, _) in tables.shapes.items()}
-        trainings = [member.network_fit.training for member in members]
+        trainings = [member.training for member in members]
         self.networks_ = [training.network for training in trainings]
         self.histories_ = [training.history for training in trainings]
         self.network_, self.history_ = self.networks_[0], self.histories_[0]

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ViewTables:
     """The user's tables of all views.
 
@@ -52,26 +52,29 @@ class ViewTables:
         Tables whose row i is one individual in all views; empty, or one per view.
     unaligned : dict of str to ViewTable
         Tables of other individuals, of some or all views.
+
+    Attributes
+    ----------
+    by_view : dict of str to list of ViewTable
+        The tables of every view, linked rows first.
+    shapes : dict of str to (int, tuple of str or None)
+        Number of columns of every view, and their names if they have any.
+    n_linked : int
+        Number of rows of the linked tables.
     """
 
     names: list[str]
     linked: Mapping[str, ViewTable]
     unaligned: Mapping[str, ViewTable]
 
-    @property
-    def n_linked(self) -> int:
-        """Rows of the linked tables."""
-        return next((table.n_rows for table in self.linked.values()), 0)
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, tuple[str, ...] | None]]:
-        """Number of columns of every view, and their names if they have any."""
-        first = {name: self.tables(name)[0] for name in self.names}
-        return {name: (table.n_columns, table.columns) for name, table in first.items()}
-
-    def tables(self, name: str) -> list[ViewTable]:
-        """The tables of one view, linked rows first."""
-        return [tables[name] for tables in (self.linked, self.unaligned) if name in tables]
+    def __post_init__(self) -> None:
+        self.by_view: dict[str, list[ViewTable]] = {}
+        self.shapes: dict[str, tuple[int, tuple[str, ...] | None]] = {}
+        for name in self.names:
+            tables = [tables[name] for tables in (self.linked, self.unaligned) if name in tables]
+            self.by_view[name] = tables
+            self.shapes[name] = tables[0].n_columns, tables[0].columns
+        self.n_linked = self.linked[self.names[0]].n_rows if self.linked else 0
 
 
 def check_tables_of_views(Xs: Views | None, y: Any, unaligned: Views | None) -> ViewTables:
@@ -204,7 +207,7 @@ class SharedInputs:
         rows, target = [incomplete[labeled]], [labels.linked[labeled]]
         if name in labels.unaligned:
             *linked, present = self.scans[name].present
-            n_before = sum(map(n_present, self.tables.tables(name), linked))
+            n_before = sum(map(n_present, self.tables.by_view[name], linked))
             codes = labels.unaligned[name]
             codes = codes if present is None else codes[present]
             rows.append(n_before + np.flatnonzero(codes >= 0))
@@ -218,17 +221,24 @@ def scan_views(
     standardize: bool,
     impute: str | None,
     device: torch.device,
-    ranks: ProcessGroup | None = None,
+    process_group: ProcessGroup | None = None,
 ) -> SharedInputs:
     """Read the rows of every view once, and number those that are present."""
-    options: dict[str, Any] = {"standardize": standardize, "impute": impute, "process_group": ranks}
-    scans = {name: scan_tables(name, tables.tables(name), **options) for name in tables.names}
-    views = [
-        ViewRows(
-            tables.tables(name), scan.scaler, device, scan.present, often=True, process_group=ranks
+    scans, views = {}, []
+    for name, parts in tables.by_view.items():
+        scans[name] = scan = scan_tables(
+            name, parts, standardize=standardize, impute=impute, process_group=process_group
         )
-        for name, scan in scans.items()
-    ]
+        views.append(
+            ViewRows(
+                parts,
+                scan.scaler,
+                device,
+                scan.present,
+                often=True,
+                process_group=process_group,
+            )
+        )
     return SharedInputs(tables, scans, views)
 
 

@@ -24,9 +24,9 @@ from hotview.federated.server_state import (
     write_server_state,
 )
 from hotview.federated.settings import Settings
-from hotview.training.trainer import History
 from hotview.training.process_group import Interrupt
 from hotview.training.progress import ProgressBar
+from hotview.training.trainer import History
 
 __all__ = ["Server", "start_session"]
 
