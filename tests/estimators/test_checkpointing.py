@@ -15,7 +15,11 @@ from hotview._lazy import LazyRows
 from hotview.datasets import make_views
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.batched_fit import fit_batched
-from hotview.estimators.checkpointing import check_same_everywhere, explained_loss
+from hotview.estimators.checkpointing import (
+    check_same_everywhere,
+    check_same_inputs,
+    explained_loss,
+)
 from hotview.estimators.fit import fit_views
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
 from hotview.training.process_group import ProcessGroup, ProcessLostError
@@ -356,7 +360,7 @@ def fit_inputs(views=None, y=None, **settings):
 
 
 def test_one_process_agrees_with_itself():
-    check_same_everywhere(fit_inputs(), ProcessGroup())
+    check_same_inputs(fit_inputs(), None, ProcessGroup())
 
 
 def test_the_same_is_agreed_on_whatever_only_the_first_heeds():

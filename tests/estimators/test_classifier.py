@@ -834,7 +834,7 @@ def test_a_short_training_of_small_tables_has_as_many_steps_as_a_long_one_of_lar
     ("change", "message"),
     (
         ({"pseudo_labels": "no"}, "pseudo_labels to be True or False, but it is 'no'"),
-        ({"fusion": "mean"}, "fusion to be one of.*'stacked', 'average'"),
+        ({"fusion": "mean"}, "fusion to be one of.*'weighted', 'average'"),
         ({"max_epochs": 0}, "max_epochs"),
     ),
     ids=str,

@@ -15,11 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, View, Views
-from hotview._validation import ViewTable, check_choice, check_known_tables
+from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
 from hotview.estimators.checkpointing import (
     begin_fit,
-    check_same_everywhere,
-    check_same_fit,
+    check_same_inputs,
     explained_loss,
 )
 from hotview.estimators.diagnostics import describe_training
@@ -107,8 +106,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             if checkpoint is not None:
                 start -= checkpoint.seconds
             inputs = self._inputs(**arguments, parameters=parameters)
-            check_same_everywhere(inputs, process_group)
-            process_group.on_rank_zero(lambda: check_same_fit(checkpoint, inputs))
+            check_same_inputs(inputs, checkpoint, process_group)
             (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
             self._set_fitted(fit, start)
 
@@ -264,12 +262,14 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Y = encode_rows(self.networks_, s, rows[s], space)
         return wrap_rows(output_container(self), Y, self._feature_names(name, space), table)
 
-    def _check(self, Xs: Views) -> dict[str, ViewTable]:
-        """Validate views against those of `fit`."""
+    def _check(self, Xs: Views, y: Any = None, *, aligned: bool = False) -> dict[str, ViewTable]:
+        """Validate views against those of `fit`; `aligned` ones have the same rows, as has y."""
         check_is_fitted(self)
         tables = check_known_tables(Xs, self.view_names_, self._shapes)
         for name, table in tables.items():
             check_finite(name, table, self.impute, self._columns[name])
+        if aligned:
+            check_aligned_tables(tables, y)
         return tables
 
     @property
@@ -277,11 +277,12 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return next(self.network_.maps.parameters()).device
 
     def _rows(self, tables: Mapping[str, ViewTable]) -> dict[int, ViewRows]:
-        columns, device = self._columns, self._device
-        return {
-            self.view_names_.index(name): ViewRows([table], columns[name], device, once=True)
-            for name, table in tables.items()
-        }
+        """Rows of some views, by number of the view."""
+        rows, device = {}, self._device
+        for s, name in enumerate(self.view_names_):
+            if name in tables:
+                rows[s] = ViewRows([tables[name]], self._columns[name], device, once=True)
+        return rows
 
 
 def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None) -> Array | None:

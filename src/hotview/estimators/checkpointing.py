@@ -25,6 +25,7 @@ __all__ = [
     "begin_fit",
     "check_same_everywhere",
     "check_same_fit",
+    "check_same_inputs",
     "explained_loss",
     "open_checkpoint",
 ]
@@ -146,6 +147,17 @@ def _seed(checkpoint: Checkpoint) -> int:
     return seed
 
 
+def check_same_inputs(
+    inputs: FitInputs, checkpoint: Checkpoint | None, process_group: ProcessGroup
+) -> None:
+    """Raise an error if the inputs differ from those of the checkpoint or of other processes."""
+    if process_group.world_size > 1:
+        check_same_everywhere(inputs, process_group)
+        process_group.on_rank_zero(lambda: check_same_fit(checkpoint, inputs))
+    else:
+        check_same_fit(checkpoint, inputs)
+
+
 def check_same_fit(checkpoint: Checkpoint | None, inputs: FitInputs) -> None:
     """Raise an error if a checkpoint is of other data or parameters; record those of a new one.
 
@@ -248,8 +260,6 @@ def check_same_everywhere(inputs: FitInputs, process_group: ProcessGroup) -> Non
     process_group : ProcessGroup
         The processes.
     """
-    if process_group.world_size == 1:
-        return
     own = _describe(inputs, _FIRST, _describe_sample)
     first = process_group.on_rank_zero(lambda: own)
     differ = [name for name in {**first, **own} if first.get(name) != own.get(name)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,8 +12,15 @@ from sklearn.decomposition import PCA
 from torch import Tensor
 
 from hotview._types import Array, IntArray, Views
-from hotview._validation import ViewTable, check_aligned_tables, check_known_tables, check_tables
-from hotview.estimators.labels import Labels
+from hotview._validation import (
+    ViewTable,
+    check_aligned_tables,
+    check_known_tables,
+    check_share,
+    check_tables,
+)
+from hotview.estimators.inference import no_view_error
+from hotview.estimators.labels import Labels, number_labels, read_labels
 from hotview.semisupervised.graph import (
     N_COMPONENTS,
     ViewGraph,
@@ -23,7 +30,7 @@ from hotview.semisupervised.graph import (
 )
 from hotview.semisupervised.pseudo_labels import ViewLabels
 from hotview.training.batches import TrainingRows
-from hotview.training.column_scaler import TableScan, n_present, scan_tables
+from hotview.training.column_scaler import TableScan, check_finite, n_present, scan_tables
 from hotview.training.pca import principal_components
 from hotview.training.process_group import ProcessGroup
 from hotview.training.rows import ViewRows
@@ -34,6 +41,7 @@ __all__ = [
     "Validation",
     "ViewTables",
     "check_tables_of_views",
+    "check_validation",
     "compute_graphs",
     "make_view_labels",
     "scan_views",
@@ -167,8 +175,12 @@ class SharedInputs:
         numbers = self._linked_numbers()
         complete = (numbers >= 0).all(axis=1)
         all_complete = bool(complete.all())  # then nothing is copied: there may be many rows
-        if not all_complete:
-            _check_somewhere(numbers)
+        nowhere = np.flatnonzero((numbers < 0).all(axis=1))
+        if len(nowhere) > 0:
+            raise ValueError(
+                f"Expected every linked row to have at least one view, but {len(nowhere)} are NaN "
+                f"throughout all of them, the first being row {nowhere[0]}. Leave these rows out."
+            )
         aligned = numbers if all_complete else numbers[complete]
         extra: dict[str, Any] = {"neighbors": self.neighbors, "coordinates": self.coordinates}
         if labels is None:
@@ -225,30 +237,13 @@ def scan_views(
 ) -> SharedInputs:
     """Read the rows of every view once, and number those that are present."""
     scans, views = {}, []
+    options: dict[str, Any] = {"standardize": standardize, "impute": impute}
     for name, parts in tables.by_view.items():
-        scans[name] = scan = scan_tables(
-            name, parts, standardize=standardize, impute=impute, process_group=process_group
-        )
-        views.append(
-            ViewRows(
-                parts,
-                scan.scaler,
-                device,
-                scan.present,
-                often=True,
-                process_group=process_group,
-            )
-        )
+        scan = scan_tables(name, parts, **options, process_group=process_group)
+        place = (scan.scaler, device, scan.present)
+        views.append(ViewRows(parts, *place, often=True, process_group=process_group))
+        scans[name] = scan
     return SharedInputs(tables, scans, views)
-
-
-def _check_somewhere(numbers: IntArray) -> None:
-    nowhere = np.flatnonzero((numbers < 0).all(axis=1))
-    if len(nowhere) > 0:
-        raise ValueError(
-            f"Expected every linked row to have at least one view, but {len(nowhere)} are NaN "
-            f"throughout all of them, the first being row {nowhere[0]}. Leave these rows out."
-        )
 
 
 def make_view_labels(rows: TrainingRows, class_weight: Array) -> ViewLabels:
@@ -290,21 +285,17 @@ def compute_graphs(
         return shared
     n = max(n_features, parameters["n_components"], N_COMPONENTS * needs_graphs)
     components = principal_components(shared.views, n, random)
-    shared = replace(shared, components=components)
-    pairs = list(zip(shared.views, components, strict=True))
-    if regularizer.needs_neighbors:
-        neighbors = [nearest_neighbors(view, pca, k) for view, pca in pairs]
-        shared = replace(shared, neighbors=neighbors)
-    if needs_graphs:
-        graphs = [
-            build_graph(view, pca, k, random, labels.node_order(s))
-            for s, (view, pca) in enumerate(pairs)
-        ]
-        shared = replace(shared, graphs=graphs)
-    if regularizer.needs_coordinates:
-        coordinates = [make_coordinates(graph, n_features) for graph in shared.graphs]
-        shared = replace(shared, coordinates=coordinates)
-    return shared
+    neighbors, graphs, coordinates = [], [], []
+    for s, (view, pca) in enumerate(zip(shared.views, components, strict=True)):
+        if regularizer.needs_neighbors:
+            neighbors.append(nearest_neighbors(view, pca, k))
+        if needs_graphs:
+            graphs.append(build_graph(view, pca, k, random, labels.node_order(s)))
+        if regularizer.needs_coordinates:
+            coordinates.append(make_coordinates(graphs[s], n_features))
+    return SharedInputs(
+        *(shared.tables, shared.scans, shared.views), components, neighbors, graphs, coordinates
+    )
 
 
 @dataclass(frozen=True)
@@ -326,6 +317,57 @@ class Validation:
     rows: IntArray | None = None
 
 
+def check_validation(
+    validation: Any, fit_tables: ViewTables, classes: Array, parameters: Mapping[str, Any]
+) -> Validation | None:
+    """Validate the rows to score after every epoch.
+
+    Parameters
+    ----------
+    validation : (views, labels) or None
+        What was passed to `fit`.
+    fit_tables : ViewTables
+        The tables to fit.
+    classes : ndarray
+        Classes of the training labels, sorted.
+    parameters : dict of str to object
+        The estimator's parameters.
+
+    Returns
+    -------
+    Validation or None
+        None where there are no such rows, or `fit` is to hold some out.
+    """
+    if parameters["validation_fraction"] is not None:
+        check_share("validation_fraction", parameters["validation_fraction"])
+    elif validation is None and parameters["patience"] is not None:
+        raise ValueError(
+            "Expected rows to validate on, because patience is set, but there are none. "
+            "Pass validation=(Xs, y) to fit, or set validation_fraction."
+        )
+    if validation is None:
+        return None
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise TypeError(
+            "Expected validation to be views and their labels, but it is a "
+            f"{type(validation).__name__}. Pass validation=(Xs, y)."
+        )
+    Xs, y = validation
+    tables = check_known_tables(Xs, fit_tables.names, fit_tables.shapes)
+    present = [check_finite(name, X, parameters["impute"]) for name, X in tables.items()]
+    n_rows = check_aligned_tables(tables, y)
+    nowhere = np.setdiff1d(np.arange(n_rows), np.concatenate(present))
+    if len(nowhere) > 0:
+        raise no_view_error(nowhere, fit_tables.names)
+    labels, known = read_labels("validation's y", y, n_rows, parameters["unlabeled_marker"])
+    if not known.any():
+        raise ValueError(
+            "Expected validation's y to hold labels to score against, but no row has one. "
+            "Label some rows, or leave validation out."
+        )
+    return Validation(tables, number_labels(labels, classes), np.flatnonzero(known))
+
+
 @dataclass(frozen=True)
 class FitInputs:
     """Validated inputs of one estimator's fit.
@@ -340,8 +382,6 @@ class FitInputs:
         The estimator's parameters.
     random_states : sequence
         Random state of every ensemble member.
-    weigh_classes : callable
-        Class weights, from the labels to train on.
     validation : Validation or None
         Rows to score after every epoch.
     held_out : sequence of ndarray of int64
@@ -353,6 +393,5 @@ class FitInputs:
     labels: Labels | None
     parameters: Mapping[str, Any]
     random_states: Sequence[Any] = (None,)
-    weigh_classes: Callable[[Labels], Array | None] = lambda labels: None
     validation: Validation | None = None
     held_out: Sequence[IntArray] = field(default_factory=list)

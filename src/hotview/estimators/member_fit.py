@@ -24,7 +24,7 @@ from hotview.estimators.initialization import (
     start_references,
 )
 from hotview.estimators.inputs import FitInputs, SharedInputs, Validation, make_view_labels
-from hotview.estimators.labels import hide, hold_out
+from hotview.estimators.labels import hide, hold_out, weigh_classes
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
 from hotview.losses import DGCCA, Coupling, NoCoupling
@@ -111,7 +111,7 @@ class MemberFit:
             if fraction is not None and self.validation is None:
                 self.labels, rows, target = hold_out(self.labels, fraction, self.random.numpy)
                 self.validation = Validation(inputs.tables.linked, target, rows)
-            self.given_weight = inputs.weigh_classes(self.labels)
+            self.given_weight = weigh_classes(self.parameters["class_weight"], self.labels)
         #: weights of the classes; equal ones where none are given
         self.class_weight: Array = (
             np.ones(self.n_classes) if self.given_weight is None else self.given_weight
@@ -264,7 +264,7 @@ class MemberFit:
         """A classifier of the trained network."""
         network, rule = self.training.network, self._fusion_rule(rows)
         if not self.propagates:
-            return EnsembleMember(network, rule, HeadPredictors(network, rule.joint))
+            return EnsembleMember.of_heads(network, rule)
         labels = make_view_labels(rows, self.class_weight)
         predictors = fit_predictors(self.graphs, labels, self.random.numpy)
         return EnsembleMember(network, rule, predictors)
