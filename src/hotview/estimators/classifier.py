@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from hotview.training.loop import Epoch
 __all__ = ["MultiViewClassifier"]
 
 
+@dataclass(eq=False, repr=False)
 class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[misc]
     r"""Classify individuals seen in several views, few of them linked and labeled.
 
@@ -165,70 +167,37 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
 
     _regularizer_weight = 1.0
 
-    def __init__(
-        self,
-        coupling: str | CouplingSpec = "hot-reference",
-        view_regularizer: str | RegularizerSpec = "none",
-        *,
-        n_components: int = 10,
-        encoder_dim: int = 20,
-        hidden: Any = (128,),
-        encoders: Any = None,
-        initialization: str = "pca",
-        n_neighbors: int = 10,
-        max_epochs: int | None = None,
-        steps_per_epoch: int | None = None,
-        batch_size: int = 200,
-        learning_rate: float = 0.003,
-        standardize: bool = True,
-        impute: str | None = None,
-        pseudo_labels: bool = True,
-        fusion: str = "weighted",
-        head_weight: float = 1.0,
-        class_weight: Any = None,
-        unlabeled_marker: Any = -1,
-        validation_fraction: float | None = None,
-        patience: int | None = None,
-        n_estimators: int = 5,
-        device: Any = "auto",
-        devices: int | str | None = None,
-        precision: str = "float32",
-        random_state: Any = None,
-        verbose: bool | str = "auto",
-        callbacks: Sequence[Callable[[Epoch], Any]] | None = None,
-        checkpoint: Any = None,
-        checkpoint_every: int = 10,
-    ) -> None:
-        self.coupling = coupling
-        self.view_regularizer = view_regularizer
-        self.n_components = n_components
-        self.encoder_dim = encoder_dim
-        self.hidden = hidden
-        self.encoders = encoders
-        self.initialization = initialization
-        self.n_neighbors = n_neighbors
-        self.max_epochs = max_epochs
-        self.steps_per_epoch = steps_per_epoch
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.standardize = standardize
-        self.impute = impute
-        self.pseudo_labels = pseudo_labels
-        self.fusion = fusion
-        self.head_weight = head_weight
-        self.class_weight = class_weight
-        self.unlabeled_marker = unlabeled_marker
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.n_estimators = n_estimators
-        self.device = device
-        self.devices = devices
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
+    coupling: str | CouplingSpec = "hot-reference"
+    view_regularizer: str | RegularizerSpec = "none"
+    _: KW_ONLY
+    n_components: int = 10
+    encoder_dim: int = 20
+    hidden: Any = (128,)
+    encoders: Any = None
+    initialization: str = "pca"
+    n_neighbors: int = 10
+    max_epochs: int | None = None
+    steps_per_epoch: int | None = None
+    batch_size: int = 200
+    learning_rate: float = 0.003
+    standardize: bool = True
+    impute: str | None = None
+    pseudo_labels: bool = True
+    fusion: str = "weighted"
+    head_weight: float = 1.0
+    class_weight: Any = None
+    unlabeled_marker: Any = -1
+    validation_fraction: float | None = None
+    patience: int | None = None
+    n_estimators: int = 5
+    device: Any = "auto"
+    devices: int | str | None = None
+    precision: str = "float32"
+    random_state: Any = None
+    verbose: bool | str = "auto"
+    callbacks: Sequence[Callable[[Epoch], Any]] | None = None
+    checkpoint: Any = None
+    checkpoint_every: int = 10
 
     def fit(
         self,
