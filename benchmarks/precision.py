@@ -41,7 +41,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from hotview.estimators.network_fit import NetworkFit
 from measuring import RESULTS, best_times, wait_for, write_part
 from rich.console import Console
 from rich.progress import Progress

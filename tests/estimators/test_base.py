@@ -422,7 +422,7 @@ def peak_of(run):
 def test_memory_is_needed_for_a_batch_and_not_for_a_copy(kind, tmp_path):
     # Both are larger than what is looked at together; what is left to grow is a few numbers a row.
     plain = {"view_regularizer": "none", "encoder_dim": 2}
-    if kind is MultiViewClassifier:  # to ask neighbors about so many rows takes minutes
+    if kind is MultiViewClassifier:  # neighbors of so many rows take minutes
         plain["pseudo_labels"] = False
     peaks, sizes = [], []
     for n in (60_000, 300_000):

@@ -67,10 +67,10 @@ def test_fits_that_are_killed_and_gone_on_with_end_with_the_same_bits(tmp_path):
         capture_output=True,
         text=True,
     )
-    told = json.loads(found.stdout)
-    assert told["classifier"]["writing"] + told["encoder"]["writing"] >= 1
+    counts = json.loads(found.stdout)
+    assert counts["classifier"]["writing"] + counts["encoder"]["writing"] >= 1
     for kind in ("classifier", "encoder"):
-        assert told[kind]["killed"] >= 1
+        assert counts[kind]["killed"] >= 1
         whole, killed = (hv.load(tmp_path / f"{kind}-{end}.hotview") for end in ("whole", "killed"))
         assert_same_models(whole, killed)
         assert not list(tmp_path.glob(f".{kind}-*.checkpoint"))  # drafts of those who were killed
@@ -235,7 +235,7 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_same_follows(tmp_path):
     )
 
 
-def test_teams_of_different_shape_are_gone_on_with(tmp_path):
+def test_trainers_of_different_shape_are_resumed(tmp_path):
     def inputs(max_epochs):
         models = [encoder(max_epochs, batch_size=size) for size in (60, 30)]
         return [model._inputs(DATA.views) for model in models]
@@ -243,7 +243,7 @@ def test_teams_of_different_shape_are_gone_on_with(tmp_path):
     whole = fit_views(inputs(6))
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
     fit_views(inputs(4), checkpoint=checkpoint)
-    del checkpoint.teams[1]  # as if the second had not begun
+    del checkpoint.trainers[1]  # as if the second had not begun
     checkpoint.write()
     found = fit_views(inputs(6), checkpoint=read_checkpoint(checkpoint.path))
     for a, b in zip(whole, found, strict=True):
@@ -253,7 +253,7 @@ def test_teams_of_different_shape_are_gone_on_with(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
-def test_encoders_of_ones_own_that_draw_are_gone_on_with(tmp_path):
+def test_encoders_of_ones_own_that_draw_are_resumed(tmp_path):
     own = {"view_0": torch.nn.Sequential(torch.nn.Linear(20, 4), torch.nn.Dropout(0.3))}
     few = {"encoders": own, "n_estimators": 2, "checkpoint_every": 1}
     whole = encoder(6, **few).fit(DATA.views)
@@ -299,14 +299,14 @@ def test_checkpoints_are_cloned_but_not_saved(tmp_path):
 
 
 def lose(path):
-    """What is said when a process of a fit with this checkpoint is gone."""
+    """The error when a process of a fit with this checkpoint is gone."""
     with pytest.raises(ProcessLostError) as caught, explained_loss(path):
-        raise ProcessLostError("Rank 1 is gone.", speaks=False)
-    assert not caught.value.speaks
+        raise ProcessLostError("Rank 1 is gone.", is_reporter=False)
+    assert not caught.value.is_reporter
     return str(caught.value)
 
 
-def test_after_a_loss_it_is_said_what_is_left(tmp_path):
+def test_the_error_of_a_lost_process_names_the_checkpoint(tmp_path):
     path = tmp_path / "fit.checkpoint"
     assert lose(None).startswith("Rank 1 is gone. Nothing is left")
     assert "no checkpoint yet" in lose(path)
@@ -327,14 +327,14 @@ class Second(ProcessGroup):
 
     def __init__(self, first):
         super().__init__(1, 2)
-        self.heard = First()
-        check_same_everywhere(first, self.heard)
+        self.rank_zero = First()
+        check_same_everywhere(first, self.rank_zero)
 
-    def first(self, ask):
-        return self.heard.sent
+    def on_rank_zero(self, compute):
+        return self.rank_zero.sent
 
-    def collect(self, array):
-        return [*self.heard.collected, array]
+    def all_gather_arrays(self, array):
+        return [*self.rank_zero.gathered, array]
 
 
 class First(ProcessGroup):
@@ -343,13 +343,13 @@ class First(ProcessGroup):
     def __init__(self):
         super().__init__(0, 2)
 
-    def first(self, ask):
-        self.sent = ask()
+    def on_rank_zero(self, compute):
+        self.sent = compute()
         return self.sent
 
-    def collect(self, array):
-        self.collected = [array]
-        return self.collected
+    def all_gather_arrays(self, array):
+        self.gathered = [array]
+        return self.gathered
 
 
 def fit_inputs(views=None, y=None, **settings):

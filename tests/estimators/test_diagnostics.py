@@ -1,4 +1,4 @@
-"""Warnings: once, at the caller's line, with the remedy; and none where there is nothing to say."""
+"""Warnings: once, at the caller's line, with the remedy; and none where all is well."""
 
 import inspect
 import json
@@ -145,7 +145,7 @@ def cloud(*scales, n=200):
         ([cloud(1.0, 1.0, 1.0), cloud(1e-3, 1e-3, 1e-3), cloud(1.0, 1.0, 1.0)], ["b"]),
         ([cloud(0.04, 0.04, 0.04), cloud(0.06, 0.06, 0.06)], ["a"]),
         ([cloud(0.0, 0.0, 0.0), cloud(0.0, 0.0, 0.0)], ["a", "b"]),
-        ([cloud(1.0, 0.0, 0.0, n=3), cloud(1.0, 1.0, 1.0)], []),  # three rows tell nothing
+        ([cloud(1.0, 0.0, 0.0, n=3), cloud(1.0, 1.0, 1.0)], []),  # three rows are too few
     ),
     ids=("round", "line", "small", "all small", "points", "few"),
 )

@@ -34,7 +34,7 @@ PARTS = {
 }
 ALIGNED = ("lscca", "dgcca")
 
-# Networks this small do collapse; test_remarks.py says when they should.
+# Networks this small do collapse; test_diagnostics.py tests the warnings about it.
 may_collapse = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
 

@@ -75,7 +75,7 @@ def test_rows_are_numbered_without_the_absent_ones():
     assert len(data.target) == 0
 
 
-def test_labels_of_complete_rows_teach_the_joint_head_and_others_their_view():
+def test_labels_of_complete_rows_train_the_joint_head_and_others_their_view():
     tables = make_view_tables(
         {"a": table(1, None, 3, 4), "b": table(11, 12, None, 14)},
         {"a": table(None, 5, 6, 7), "b": table(15)},
@@ -91,7 +91,7 @@ def test_labels_of_complete_rows_teach_the_joint_head_and_others_their_view():
     assert data.transfer_rows.tolist() == [1]
 
 
-def test_views_with_labels_teach_the_others_where_no_linked_row_has_one():
+def test_views_with_labels_are_sources_for_the_others_where_no_linked_row_has_one():
     tables = make_view_tables({"a": table(1, 2), "b": table(3, 4)}, {"b": table(5, 6)})
     data = gather(tables, labels_of([-1, -1], b=[0, 1]))
     assert data.source_views == [1]

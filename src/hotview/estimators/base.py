@@ -130,17 +130,14 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
         """Set the attributes of a fit that began at `start`."""
-        tables, members = fit.inputs.tables, fit.members
-        self.view_names_ = list(tables.names)
-        self.n_views_ = len(tables.names)
-        self._shapes = tables.shapes
-        self.n_features_per_view_ = {name: n for name, (n, _) in tables.shapes.items()}
-        trainings = [member.training for member in members]
-        self.networks_ = [training.network for training in trainings]
-        self.histories_ = [training.history for training in trainings]
-        self.network_, self.history_ = self.networks_[0], self.histories_[0]
+        trainings = [member.training for member in fit.members]
+        self._set_views(fit.inputs.tables.shapes)
+        self._set_networks(
+            [training.network for training in trainings],
+            [training.history for training in trainings],
+        )
         self.batch_size_ = trainings[0].sampler.batch_size
-        self._set_plans([member.plan for member in members if member.plan is not None])
+        self._set_plans([member.plan for member in fit.members if member.plan is not None])
         couplings = [training.objective.coupling for training in trainings]
         self.references_ = _references(couplings, self.plans_)
         self._columns = {name: scan.scaler for name, scan in fit.shared.scans.items()}
@@ -148,6 +145,14 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.metadata_ = {}
         seconds = time.perf_counter() - start
         self.trained_on_ = describe_training(fit.inputs, seconds, self._device)
+
+    def _set_views(self, shapes: dict[str, tuple[int, tuple[str, ...] | None]]) -> None:
+        self.view_names_, self.n_views_, self._shapes = list(shapes), len(shapes), shapes
+        self.n_features_per_view_ = {name: n for name, (n, _) in shapes.items()}
+
+    def _set_networks(self, networks: list[MultiViewNetwork], histories: list[History]) -> None:
+        self.networks_, self.histories_ = networks, histories
+        self.network_, self.history_ = networks[0], histories[0]
 
     def _set_plans(self, plans: list[ViewPlan]) -> None:
         self.plans_ = plans or None

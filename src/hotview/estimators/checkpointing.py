@@ -56,7 +56,7 @@ def begin_fit(
     Returns
     -------
     checkpoint : Checkpoint or None
-        As of `open_checkpoint`; None in all processes but the first.
+        From `open_checkpoint`; None in all processes but the first.
     parameters : dict of str to object
         The same, with a seed where processes or a checkpoint need it, and the process's own device.
     """
