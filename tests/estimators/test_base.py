@@ -485,7 +485,7 @@ def test_rows_of_transform_need_not_be_aligned(kind):
 
 
 @BOTH
-def test_transform_is_what_the_network_says_of_standardized_rows(kind):
+def test_transform_is_the_network_on_standardized_rows(kind):
     model = fit(small(kind, coupling="hot-reference"))
     X = VIEWS["view_1"].astype(np.float64)
     standard = torch.from_numpy((X - X.mean(0)) / X.std(0)).float()
@@ -589,7 +589,7 @@ def test_the_choice_of_a_container_is_cloned_and_none_changes_nothing(kind):
 
 
 @BOTH
-def test_scikit_learns_setting_for_all_is_heeded_and_harms_no_fit(kind):
+def test_scikit_learns_global_setting_is_used_and_harms_no_fit(kind):
     with config_context(transform_output="pandas"):
         model = fit(small(kind, view_regularizer="manifold"))
         assert isinstance(model.transform(VIEWS)["view_0"], pd.DataFrame)

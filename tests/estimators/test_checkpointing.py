@@ -57,7 +57,7 @@ def assert_same(a, b):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
-def test_fits_that_are_killed_and_gone_on_with_end_with_the_same_bits(tmp_path):
+def test_fits_that_are_killed_and_resumed_end_with_the_same_bits(tmp_path):
     script = Path(__file__).parent / "killed_fits.py"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     found = subprocess.run(
@@ -122,7 +122,7 @@ def test_a_classifier_is_trained_on_for_more_epochs(tmp_path, parameters):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("n_estimators", (1, 3))
 @pytest.mark.parametrize("make", (encoder, classifier))
-def test_on_a_gpu_recorded_steps_are_gone_on_with(tmp_path, make, n_estimators):
+def test_on_a_gpu_captured_steps_are_resumed(tmp_path, make, n_estimators):
     few = {"n_estimators": n_estimators, "device": "cuda", "batch_size": 30}
 
     def fit(model, **arguments):
@@ -363,7 +363,7 @@ def test_one_process_agrees_with_itself():
     check_same_inputs(fit_inputs(), None, ProcessGroup())
 
 
-def test_the_same_is_agreed_on_whatever_only_the_first_heeds():
+def test_parameters_that_only_rank_zero_uses_may_differ():
     ours = fit_inputs(verbose=True, callbacks=[print], checkpoint="mine.checkpoint")
     check_same_everywhere(ours, Second(fit_inputs(callbacks=[lambda epoch: None])))
 

@@ -330,7 +330,7 @@ def test_labels_of_unaligned_rows_alone_suffice():
     assert classifier.score(LINKED, Y) > 0.8
 
 
-def test_without_linked_rows_a_view_that_has_no_labels_says_how_frequent_classes_are():
+def test_without_linked_rows_a_view_that_has_no_labels_predicts_class_frequencies():
     strangers = {name: np.full_like(X, np.nan) for name, X in LINKED.items()}
     for rows, X in zip(np.array_split(np.arange(len(Y)), 3), strangers.items(), strict=True):
         X[1][rows] = LINKED[X[0]][rows]

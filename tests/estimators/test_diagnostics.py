@@ -52,7 +52,7 @@ def warned(model, views=VIEWS, y=Y, category=UserWarning, **more):
 
 @BOTH
 @pytest.mark.parametrize("coupling", ("hot-reference", "hot-pairwise", "sw-pairwise"))
-def test_an_ordinary_fit_says_nothing(kind, coupling):
+def test_an_ordinary_fit_does_not_warn(kind, coupling):
     small(kind, coupling=coupling).fit(VIEWS, Y)  # warnings are errors here
 
 

@@ -69,7 +69,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         hotview=hotview.__version__,
         estimator=type(estimator).__name__,
         parameters=_plain_parameters(estimator.get_params(deep=False)),
-        views=[SavedView(name, *estimator._shapes[name]) for name in names],  # type: ignore[arg-type]
+        views=[SavedView(name, *estimator._shapes[name]) for name in names],
         own_encoders=[name for name, f in zip(names, own, strict=True) if f is not None],
         columns=list(estimator._columns.values()),
         references=estimator.references_,
