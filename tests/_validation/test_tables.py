@@ -140,7 +140,7 @@ def test_absent_views_are_left_out_and_the_order_is_that_of_fit(views):
         ({"Clinical": X}, ValueError, r"got \['Clinical'\].*rename"),
         ([X, X], ValueError, r"3 views, as at fit, but got 2.*None"),
         ([X] * 4, ValueError, r"3 views, as at fit, but got 4"),
-        ([], ValueError, r"3 views, as at fit, but got 0"),
+        ([], ValueError, r"at least one view, but the collection is empty"),
         ({}, ValueError, r"at least one of the views \['clinical'.*all are absent"),
         ({"genetic": None}, ValueError, "all are absent"),
         ([None, None, None], ValueError, "all are absent"),

@@ -34,7 +34,7 @@ def labels_of(linked, **unaligned):
 
 def values(rows):
     """First entries of all rows of a view, in the order of their numbers."""
-    return rows.take(np.arange(len(rows)))[:, 0].tolist()
+    return rows.take(np.arange(rows.n_rows))[:, 0].tolist()
 
 
 def test_linked_tables_come_first():

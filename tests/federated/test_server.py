@@ -18,7 +18,7 @@ from hotview.federated import (
 )
 from hotview.federated.server import start_session
 from hotview.losses import HOTPairwise, HOTReference, Planner
-from hotview.losses.objective import Batch, Objective
+from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Objective
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.trainer import make_optimizer, train_step
 
@@ -108,7 +108,7 @@ class Central:
             coupling = HOTPairwise(given.orthogonality_weight, planner)
         self.objective = Objective(
             coupling,
-            given.view_regularizer,
+            VIEW_REGULARIZERS[given.view_regularizer],
             coupling_weight=given.coupling_weight,
             regularizer_weight=given.regularizer_weight,
             head_weight=given.head_weight,

@@ -234,18 +234,6 @@ def test_no_part_adds_up_to_nothing():
     assert not total.requires_grad
 
 
-def test_a_weight_multiplies_every_part_and_leaves_the_terms_alone():
-    x, terms = make_terms()
-    weighted = terms.times(0.5)
-    assert {name: part.item() for name, part in weighted.parts.items()} == {
-        "transport": 1,
-        "orthogonality": 4,
-    }
-    assert terms.total.item() == 10
-    weighted.total.backward()
-    assert x.grad.tolist() == [1, 2, 1]
-
-
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
 def test_the_total_keeps_the_precision_of_the_parts(dtype):
     assert Terms({"a": torch.tensor(0.1, dtype=dtype)}).total.dtype == dtype

@@ -73,7 +73,7 @@ def test_regularizers_are_found_by_name_cloned_and_pickled(name):
 @pytest.mark.parametrize("regularizer", (hv.AutoencoderSpec, hv.ManifoldSpec, hv.DiffusionSpec))
 def test_a_name_is_the_specification_with_its_defaults(kind, regularizer):
     weight = 0.01 if kind is hv.MultiViewEncoder else 1.0
-    given = (regularizer()._name, regularizer(), regularizer(weight))
+    given = (regularizer.name, regularizer(), regularizer(weight))
     models = [kind(view_regularizer=spec, n_estimators=1, **SMALL) for spec in given]
     losses = [model.fit(DATA.linked, DATA.linked_target).history_["loss"] for model in models]
     assert losses[0] == losses[1] == losses[2]

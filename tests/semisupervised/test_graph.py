@@ -76,7 +76,7 @@ def test_an_array_is_a_row_source():
     )
     np.testing.assert_array_equal(graph.points, other.points)
     assert (graph.adjacency != other.adjacency).nnz == 0
-    assert len(graph.rows) == 70
+    assert graph.rows.n_rows == 70
     np.testing.assert_array_equal(graph.rows.take(np.array([3, 1])), X[[3, 1]])
 
 

@@ -75,8 +75,6 @@ def test_labels_of_aligned_individuals():
     codes = [np.array([2, -1, 0, -1]), np.array([0, 2, -1])]
     labels = ViewLabels(codes, np.array([[2, 0], [0, 1], [1, 2]]), np.ones(3))
     assert labels.target.tolist() == [0, 2, -1]
-    assert not labels.has_joint_labels
-    assert ViewLabels(codes, labels.aligned, np.ones(2)).has_joint_labels
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from hotview.estimators.network_fit import NetworkFit
 
 import hotview as hv
 from hotview._validation import check_tables
 from hotview.datasets import make_views
+from hotview.estimators.fit import EnsembleFit
 from hotview.training.column_scaler import scan_tables
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
@@ -63,7 +63,9 @@ def classifier(**settings):
 
 def start(model, *data, **more):
     """What an estimator would train, in float64."""
-    training = NetworkFit(model._tasks(*data, **more)[0], null=False).prepare({})
+    fit = EnsembleFit(model._inputs(*data, **more))
+    fit.prepare()
+    training = fit.members[0].training
     for module in training.modules:
         module.double()
     data = training.sampler.data
@@ -83,7 +85,7 @@ CASES = {
     "soft_labels": classifier(),
     "soft_labels, decoded": classifier(view_regularizer="autoencoder"),
     "labels": classifier(pseudo_labels=False, class_weight="balanced"),
-    "sums": classifier(pseudo_labels=False, reduction="sum"),
+    "sums": classifier(pseudo_labels=False, coupling=hv.HOTReferenceSpec(reduction="sum")),
 }
 
 

@@ -17,7 +17,7 @@ from hotview.losses import (
     SWReference,
 )
 from hotview.losses.coupling import Terms
-from hotview.losses.objective import Batch, Evaluation, Objective
+from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Evaluation, Objective
 from hotview.nn.multiview import Widths, make_network
 from hotview.training import batched
 from hotview.training.batched import BatchedTrainer, GraphedStep, _without_collection
@@ -77,7 +77,7 @@ def make_training(
     network = make_network(widths, seeded(r), [None] * 4, NAMES).to(device)
     objective = Objective(
         COUPLINGS[coupling](seeded(r)),
-        regularizer,
+        VIEW_REGULARIZERS[regularizer],
         coupling_weight=weights[0],
         regularizer_weight=weights[1],
         head_weight=1.0,

@@ -79,14 +79,10 @@ def test_what_is_known_about_training_rows():
     unlabeled = with_aligned(5, target=[-1] * 5)
     assert with_labels(unlabeled, two, none, two).source_views == [0, 2]
     assert with_labels(unlabeled, none, two, none).source_views == [1]
-    assert with_labels(unlabeled, two, one, none).source_views == [
-        0
-    ]  # 1 has fewer classes
+    assert with_labels(unlabeled, two, one, none).source_views == [0]  # 1 has fewer classes
     assert with_labels(unlabeled, two, two, two).source_views == []  # no target view is left
     assert with_labels(data, two, none, one).source_views == []  # linked rows have labels
-    assert with_labels(data, two, none, np.array([3])).source_views == [
-        2
-    ]  # which linked rows lack
+    assert with_labels(data, two, none, np.array([3])).source_views == [2]  # which linked rows lack
     assert with_labels(unlabeled, two, none, none).transfer_rows.tolist() == [0, 1, 2, 3, 4]
     assert with_labels(data, two, two, two).transfer_rows.tolist() == []
 
@@ -284,7 +280,7 @@ def test_the_seed_decides():
 def test_a_step_asks_for_a_batch_of_rows_whatever_their_number(n):
     views = make_rows((n, n // 2, 60), kind=CountingTable)
     aligned = np.stack([np.arange(50)] * 3, axis=1)
-    graph = [np.zeros((len(view), 5), dtype=np.int64) for view in views]
+    graph = [np.zeros((view.n_rows, 5), dtype=np.int64) for view in views]
     data = TrainingRows(views, aligned, np.arange(50) % 2, neighbors=graph)
     drawn = sampler(data, 20)
     for _ in range(3):

@@ -16,7 +16,7 @@ from hotview.losses import (
     SWPairwise,
     SWReference,
 )
-from hotview.losses.objective import Objective
+from hotview.losses.objective import VIEW_REGULARIZERS, Objective
 from hotview.nn.multiview import Widths, make_network
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.column_scaler import ColumnScaler
@@ -60,7 +60,7 @@ def make_network_of_views(n_classes=2):
 def make_objective(coupling="hot-reference", weight=1.0, **options):
     torch.manual_seed(0)
     options = {"coupling_weight": weight, "regularizer_weight": 0.0} | options
-    return Objective(COUPLINGS[coupling](), "none", **options)
+    return Objective(COUPLINGS[coupling](), VIEW_REGULARIZERS["none"], **options)
 
 
 def make_sampler(data=None, batch_size=20, **options):

@@ -140,7 +140,7 @@ def test_tf32_is_off_again_after_an_error():
 
     before = setting()
     with pytest.raises(RuntimeError, match="no"):
-        module._in_tf32(fail, nn.ModuleList([nn.Linear(2, 2)]))(make_rows())
+        module._in_tf32(fail, nn.ModuleList([nn.Linear(2, 2)]), make_rows())
     assert setting() == before
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from hotview.training.process_group import (
-    AgreedInterrupt,
     Interrupt,
     ProcessGroup,
     ProcessLostError,
     RowsByRank,
     RowShard,
+    catch_interrupt,
     shard_of_rank,
 )
 
@@ -27,7 +27,8 @@ def test_the_operations_of_a_single_process_return_their_arguments():
     assert group.all_reduce_mean(x) is x
     (array,) = group.all_gather_arrays(np.arange(2))
     np.testing.assert_array_equal(array, [0, 1])
-    assert type(group.catch_interrupt()) is Interrupt
+    with group.catch_interrupt() as interrupt:
+        assert interrupt == Interrupt()
 
 
 def test_errors_go_through():
@@ -54,7 +55,7 @@ def _pythons_own_handler():
 
 def test_the_first_is_remembered_and_the_second_stops_at_once():
     reached = []
-    with Interrupt() as interrupt:
+    with catch_interrupt() as interrupt:
         assert not interrupt.requested
         press_ctrl_c()
         reached.append("after the first")
@@ -65,7 +66,7 @@ def test_the_first_is_remembered_and_the_second_stops_at_once():
 
 
 def test_a_signal_from_outside_is_the_same():
-    with Interrupt() as interrupt:
+    with catch_interrupt() as interrupt:
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupt.requested
 
@@ -76,7 +77,7 @@ def test_the_handler_is_restored(presses):
         raise AssertionError("not while it is entered")
 
     signal.signal(signal.SIGINT, mine)
-    with Interrupt() as interrupt:
+    with catch_interrupt() as interrupt:
         assert signal.getsignal(signal.SIGINT) != mine
         for _ in range(presses):
             press_ctrl_c()
@@ -85,7 +86,7 @@ def test_the_handler_is_restored(presses):
 
 
 def test_the_handler_is_restored_after_an_error():
-    with pytest.raises(ZeroDivisionError), Interrupt():
+    with pytest.raises(ZeroDivisionError), catch_interrupt():
         raise ZeroDivisionError
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with pytest.raises(KeyboardInterrupt):
@@ -95,7 +96,7 @@ def test_the_handler_is_restored_after_an_error():
 def test_the_second_goes_to_whoever_handled_it_before():
     seen = []
     signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
-    with Interrupt():
+    with catch_interrupt():
         press_ctrl_c()
         assert seen == []
         press_ctrl_c()
@@ -104,7 +105,7 @@ def test_the_second_goes_to_whoever_handled_it_before():
 
 def test_who_ignores_ctrl_c_keeps_ignoring_it():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with Interrupt() as interrupt:
+    with catch_interrupt() as interrupt:
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         press_ctrl_c()
         assert not interrupt.requested
@@ -112,8 +113,8 @@ def test_who_ignores_ctrl_c_keeps_ignoring_it():
 
 
 def test_one_inside_another():
-    with Interrupt() as outer:
-        with Interrupt() as inner:
+    with catch_interrupt() as outer:
+        with catch_interrupt() as inner:
             press_ctrl_c()
         assert inner.requested
         assert not outer.requested
@@ -125,7 +126,7 @@ def test_outside_the_main_thread_it_does_nothing():
     found = []
 
     def work():
-        with Interrupt() as interrupt:
+        with catch_interrupt() as interrupt:
             found.append((interrupt.requested, signal.getsignal(signal.SIGINT)))
 
     thread = threading.Thread(target=work)
@@ -135,7 +136,7 @@ def test_outside_the_main_thread_it_does_nothing():
 
 
 def test_a_signal_is_only_received_until_all_processes_agree():
-    with AgreedInterrupt(signal.SIGINT, signal.SIGTERM) as interrupt:
+    with catch_interrupt(signal.SIGINT, signal.SIGTERM, agreed=True) as interrupt:
         assert not interrupt.received
         signal.raise_signal(signal.SIGTERM)
         assert interrupt.received
@@ -144,7 +145,7 @@ def test_a_signal_is_only_received_until_all_processes_agree():
 
 
 def test_a_signal_that_counts_ends_nothing_else():
-    with Interrupt(signal.SIGTERM) as interrupt:
+    with catch_interrupt(signal.SIGTERM) as interrupt:
         with pytest.raises(KeyboardInterrupt):
             press_ctrl_c()  # which was not named
         signal.raise_signal(signal.SIGTERM)

@@ -93,7 +93,7 @@ def _stored_part(adata: Any) -> tuple[Any, IntArray] | None:
     return whole.X, np.arange(whole.n_obs)[adata._oidx]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class StoredRows:
     """A matrix in an HDF5 file whose rows are read on access.
 
@@ -108,22 +108,10 @@ class StoredRows:
     stored: Any
     chosen: IntArray | None = None
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Numbers of rows and columns."""
+    def __post_init__(self) -> None:
         n, *width = self.stored.shape
-        return (n if self.chosen is None else len(self.chosen), *width)
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Data type of the matrix."""
-        dtype: np.dtype[Any] = self.stored.dtype
-        return dtype
+        self.shape = (n if self.chosen is None else len(self.chosen), *width)
+        self.ndim, self.dtype = len(self.shape), self.stored.dtype
 
     def __getitem__(self, rows: Array | slice) -> Any:
         if self.chosen is not None:
@@ -162,9 +150,10 @@ def column_names(view: Any) -> list[Any]:
     >>> column_names(pa.table({"age": [61.0]}))
     ['age']
     """
-    if container_of(view) == "pyarrow":  # its `columns` are the data
+    container = container_of(view)
+    if container == "pyarrow":  # its `columns` are the data
         return list(view.column_names)
-    return list(view.columns) if container_of(view) in ("pandas", "polars") else []
+    return list(view.columns) if container in ("pandas", "polars") else []
 
 
 def text_columns(view: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from hotview._validation.containers import StoredRows, column_names, container_o
 from hotview._validation.views import check_aligned, check_numeric, check_view, name_views
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ViewTable:
     """One view, validated but not copied.
 
@@ -33,6 +33,15 @@ class ViewTable:
     device : torch.device or None
         Device of a tensor.
 
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Numbers of rows and columns.
+    is_array : bool
+        Whether the data is an array, perhaps memory-mapped, of which single rows can be read.
+    is_lazy : bool
+        Whether the data is loaded block by block, on first access.
+
     Examples
     --------
     >>> import numpy as np
@@ -47,29 +56,14 @@ class ViewTable:
     container: str = "numpy"
     device: Any = None
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.data.shape[0])
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return int(self.data.shape[1])
-
-    @property
-    def is_array(self) -> bool:
-        """Whether the data is an array, perhaps memory-mapped, of which single rows can be read."""
-        return isinstance(self.data, np.ndarray)
-
-    @property
-    def is_lazy(self) -> bool:
-        """Whether the data is loaded block by block, on first access."""
-        return isinstance(self.data, LazyRows)
+    def __post_init__(self) -> None:
+        self.n_rows, self.n_columns = map(int, self.data.shape)
+        self.is_array = isinstance(self.data, np.ndarray)
+        self.is_lazy = isinstance(self.data, LazyRows)
 
     def rows(self, rows: Array | slice) -> Array:
         """Return some rows as a dense array."""
-        data = self._loaded(rows)
+        data = self.data.load(rows) if self.is_lazy else self.data
         is_array = isinstance(data, np.ndarray) and not isinstance(rows, slice)
         if is_array and data.flags.c_contiguous and data.flags.aligned:
             taken: Array = data.take(rows, axis=0)  # faster, but copies any other array completely
@@ -77,9 +71,6 @@ class ViewTable:
         part = data[rows]
         dense: Array = part.toarray() if hasattr(part, "toarray") else part
         return dense
-
-    def _loaded(self, rows: Array | slice) -> Any:
-        return self.data.load(rows) if isinstance(self.data, LazyRows) else self.data
 
 
 def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> dict[str, ViewTable]:
@@ -173,8 +164,20 @@ def check_known_tables(
     dict of str to ViewTable
         The present views, in the order of `fit`.
     """
-    pairs = dict(_pair_with_names(views, names))
-    present = {name: view for name in names if (view := pairs.get(name)) is not None}
+    if isinstance(views, Mapping):
+        unknown = [name for name in views if name not in names]
+        if unknown:
+            raise ValueError(
+                f"Expected views among {list(names)}, but got {unknown}. "
+                "Leave them out, or rename them."
+            )
+    elif len(unnamed := name_views(views)) != len(names):
+        raise ValueError(
+            f"Expected {len(names)} views, as at fit, but got {len(unnamed)}. Write None in the "
+            f"place of an absent view, or pass a dict with some of {list(names)}."
+        )
+    named = views if isinstance(views, Mapping) else dict(zip(names, views, strict=True))
+    present = {name: view for name in names if (view := named.get(name)) is not None}
     if not present:
         raise ValueError(
             f"Expected at least one of the views {list(names)}, but all are absent. Pass one."
@@ -201,25 +204,6 @@ def _check_table(name: str, view: Any) -> ViewTable:
     index = view.index if container == "pandas" else None
     device = view.device if container == "torch" else None
     return ViewTable(matrix, columns, index, container, device)
-
-
-def _pair_with_names(views: Views, names: Sequence[str]) -> list[tuple[str, Any]]:
-    if isinstance(views, Mapping):
-        unknown = [name for name in views if name not in names]
-        if unknown:
-            raise ValueError(
-                f"Expected views among {list(names)}, but got {unknown}. "
-                "Leave them out, or rename them."
-            )
-        return list(views.items())
-    if isinstance(views, Sequence) and not isinstance(views, str | bytes):
-        if len(views) != len(names):
-            raise ValueError(
-                f"Expected {len(names)} views, as at fit, but got {len(views)}. Write None in the "
-                f"place of an absent view, or pass a dict with some of {list(names)}."
-            )
-        return list(zip(names, views, strict=True))
-    return name_views(views)  # raises
 
 
 def _check_columns(

@@ -173,7 +173,7 @@ def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, sp
                 Z, absent = encode(network, s, Xs[s], space)
                 # Absent rows are rare; without any, this pass over the output is saved.
                 parts.append(Z.masked_fill(absent.unsqueeze(1), torch.nan) if absent.any() else Z)
-            output = _write(torch.cat(parts, dim=1).float(), output, n_done, len(rows))
+            output = _write(torch.cat(parts, dim=1).float(), output, n_done, rows.n_rows)
             n_done += len(Xs[s])
     return np.empty(0) if output is None else output
 
@@ -214,7 +214,7 @@ def predict_ensemble(
         The reduced predictions of all rows.
     """
     output, n_done = None, 0
-    n_rows = len(next(iter(views.values())))
+    n_rows = next(iter(views.values())).n_rows
     with torch.inference_mode():
         for Xs in _chunks(views):
             log_probs = []
@@ -267,7 +267,7 @@ def _chunks(views: Mapping[int, ViewRows]) -> Iterator[dict[int, Tensor]]:
     def read(start: int) -> dict[int, Tensor]:
         return {s: view.part(start, start + size) for s, view in views.items()}
 
-    starts = range(0, len(first), size)
+    starts = range(0, first.n_rows, size)
     return map(read, starts) if first.device.type == "cpu" else _prefetch(read, starts)
 
 

@@ -77,7 +77,7 @@ def start_references(
     network.eval()  # the state of the user's own encoders must not change
     with torch.no_grad():
         rows = [
-            ShuffledIndices(len(view), n_points, random.numpy).next_batch() for view in data.views
+            ShuffledIndices(view.n_rows, n_points, random.numpy).next_batch() for view in data.views
         ]
         Zs = embed_rows(network, data.views, rows)
         d, like = Zs[0].shape[1], Zs[0]

@@ -248,7 +248,7 @@ def scan_views(
 
 def make_view_labels(rows: TrainingRows, class_weight: Array) -> ViewLabels:
     """Labels of the rows of all views, as the semi-supervised methods take them."""
-    codes = [np.full(len(view), -1, dtype=np.int64) for view in rows.views]
+    codes = [np.full(view.n_rows, -1, dtype=np.int64) for view in rows.views]
     for s in range(len(codes) if len(class_weight) > 0 else 0):
         codes[s][rows.aligned[:, s]] = rows.target
         codes[s][rows.view_labeled[s]] = rows.view_targets[s]

@@ -38,7 +38,7 @@ from hotview.semisupervised.predictors import fit_predictors
 from hotview.semisupervised.pseudo_labels import make_soft_labels, propagate_labels
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule
-from hotview.training.process_group import Interrupt
+from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import wants_progress
 from hotview.training.rows import ViewRows
 from hotview.training.trainer import Training
@@ -227,9 +227,9 @@ class MemberFit:
             Whether to compute the permutation null of the plan.
         """
         network, views = self.training.network, self.training.sampler.data.views
-        with Interrupt() as interrupt:  # the trained network must not be lost in the last pass
+        with catch_interrupt() as interrupt:  # the last pass must not lose the trained network
             self.plan = self._plan(null=null)
-            rows = [self.random.numpy.permutation(len(view))[:_N_LATENTS] for view in views]
+            rows = [self.random.numpy.permutation(view.n_rows)[:_N_LATENTS] for view in views]
             self.latents = embed_rows(network, views, rows)
             if self.labels is not None:
                 if self.propagates:

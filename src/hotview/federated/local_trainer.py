@@ -165,7 +165,7 @@ class LocalTrainer:
         (self.pca,) = principal_components([self.view], n, np.random.default_rng(seed))
         self.network = self._make_network(seed, n_views).to(device)
         self.optimizer = make_optimizer([self.network], settings.learning_rate)
-        self.codes = data.codes(classes) if classes else np.full(len(self.view), -1)
+        self.codes = data.codes(classes) if classes else np.full(self.view.n_rows, -1)
         self.linked_codes: IntArray = self.codes[data.linked]
         self.labeled_rows = np.setdiff1d(np.flatnonzero(self.codes >= 0), data.linked)
         self.soft_labels: Tensor | None = None
@@ -173,7 +173,7 @@ class LocalTrainer:
             self.set_shared_labels(shared_codes)
             self.labeled_rows = self.labeled_rows[:0]  # the soft labels include them
         self.labeled_codes = torch.from_numpy(self.codes[self.labeled_rows]).to(device)
-        sizes = [len(self.view), len(self.labeled_rows)]
+        sizes = [self.view.n_rows, len(self.labeled_rows)]
         self.streams = [
             ShuffledIndices(n, settings.batch_size, self.random) for n in sizes if n > 0
         ]
@@ -232,7 +232,7 @@ class LocalTrainer:
         rows, labeled = self._draw_batch()
         if self.mechanism is not None:
             self.mechanism.reseed(round)
-            rows = self.mechanism.draw_rows(len(self.view))
+            rows = self.mechanism.draw_rows(self.view.n_rows)
         sent: dict[str, Tensor] = {}
         with torch.no_grad():
             Z = self.embed(rows)

@@ -24,7 +24,7 @@ from hotview.federated.server_state import (
     write_server_state,
 )
 from hotview.federated.settings import Settings
-from hotview.training.process_group import Interrupt
+from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import ProgressBar
 from hotview.training.trainer import History
 
@@ -107,7 +107,7 @@ class Server:
             self.coupling.restore(tensors)
             _log.info("goes on after round %d of %d", self.state.round, n)
         state = self.state
-        with Interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
+        with catch_interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
             bar.step(state.round)
             while state.round < n and not interrupt.requested:
                 self._run_round()

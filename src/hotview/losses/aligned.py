@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
+from math import isinf
 
 import torch
 from torch import Tensor
 
 from hotview._validation import check_choice
-from hotview.losses.coupling import Coupling, Terms, check_pairs
+from hotview.losses.coupling import Coupling, Generators, Terms, check_pairs
 from hotview.losses.orthogonality import constrain, nearest_orthonormal, orthogonality
 
 __all__ = ["DGCCA", "LSCCA"]
@@ -42,14 +43,14 @@ class LSCCA(Coupling):
 
     def __init__(self, orthogonality_weight: float = 0.01, *, reduction: str = "mean") -> None:
         super().__init__()
-        self.orthogonality_weight: float | Tensor = orthogonality_weight
+        self.orthogonality_weight, self.exact = orthogonality_weight, isinf(orthogonality_weight)
         self.reduction = check_choice("reduction", reduction, ("mean", "sum"))
 
     def forward(
         self,
         Zs: Sequence[Tensor],
         *,
-        generator: torch.Generator | None = None,
+        generator: Generators = None,
         directions: Tensor | None = None,
     ) -> Terms:
         """Mean squared distance between the views' latents of one row, and the constraint."""
@@ -95,7 +96,7 @@ class DGCCA(Coupling):
         self,
         Zs: Sequence[Tensor],
         *,
-        generator: torch.Generator | None = None,
+        generator: Generators = None,
         directions: Tensor | None = None,
     ) -> Terms:
         """Mean squared distance of the views' latents from the shared G."""

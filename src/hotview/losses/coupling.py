@@ -6,7 +6,6 @@ minimized. The weight γ of the coupling belongs to the objective.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from hotview.ot import Plan
 __all__ = ["Coupling", "NoCoupling", "Terms"]
 
 Generators = torch.Generator | Sequence[torch.Generator] | None
+Latents = Sequence[Tensor]  # one tensor (..., rows, n_components) per view
 
 
 class Coupling(nn.Module):
@@ -43,17 +43,14 @@ class Coupling(nn.Module):
     #: α, one number or one per member
     orthogonality_weight: float | Tensor = 0.0
 
+    #: whether a linear map meets the constraint exactly; otherwise it is a penalty
+    exact = False
+
     #: transport plan of the last step, for couplings that have one
     plan: Plan | None = None
 
     #: calls a solver in the middle of a step; interrupts the capture of a CUDA graph
     outside: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
-
-    @property
-    def exact(self) -> bool:
-        """Whether a linear map meets the constraint exactly; otherwise it is a penalty."""
-        weight = self.orthogonality_weight
-        return not isinstance(weight, Tensor) and math.isinf(weight)
 
     def draw(self, d: int, generator: Generators) -> Tensor | None:
         """Draw the directions of one step.
@@ -76,7 +73,7 @@ class Coupling(nn.Module):
         self,
         Zs: Sequence[Tensor],
         *,
-        generator: torch.Generator | None = None,
+        generator: Generators = None,
         directions: Tensor | None = None,
     ) -> Terms:
         """Compare the latents of the views.
@@ -86,8 +83,8 @@ class Coupling(nn.Module):
         Zs : sequence of Tensor
             Latents of each view, (..., rows, n_components); numbers of rows may differ unless the
             coupling needs alignment. Leading dimensions are independent ensemble members.
-        generator : torch.Generator or None, default=None
-            Source of the directions.
+        generator : torch.Generator, sequence of these, or None, default=None
+            Source of the directions; one per member for several members.
         directions : Tensor of shape (..., M, n_components) or None, default=None
             Directions drawn beforehand; None draws them from `generator`.
 
@@ -123,7 +120,7 @@ class NoCoupling(Coupling):
         self,
         Zs: Sequence[Tensor],
         *,
-        generator: torch.Generator | None = None,
+        generator: Generators = None,
         directions: Tensor | None = None,
     ) -> Terms:
         """Return no term."""
@@ -159,18 +156,3 @@ class Terms:
 
     def __getitem__(self, name: str) -> Tensor:
         return self.parts[name]
-
-    def times(self, weight: float | Tensor) -> Terms:
-        """Multiply every part by a weight.
-
-        Parameters
-        ----------
-        weight : float or Tensor
-            The weight, one number or one per member.
-
-        Returns
-        -------
-        Terms
-            The weighted parts, with the same names.
-        """
-        return Terms({name: weight * part for name, part in self.parts.items()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Any
@@ -11,7 +11,7 @@ from hotview.losses.aligned import DGCCA, LSCCA
 from hotview.losses.coupling import Coupling, NoCoupling
 from hotview.losses.hierarchical import HOTPairwise, HOTReference
 from hotview.losses.sliced import SWPairwise, SWReference
-from hotview.losses.specifications import CouplingSizes, CouplingSpec, find_spec
+from hotview.losses.specifications import CouplingSizes, CouplingSpec
 
 __all__ = [
     "COUPLINGS",
@@ -22,11 +22,10 @@ __all__ = [
     "NoCouplingSpec",
     "SWPairwiseSpec",
     "SWReferenceSpec",
-    "as_coupling",
 ]
 
 
-class NoCouplingSpec(CouplingSpec):
+class NoCouplingSpec(CouplingSpec, name="none"):
     """No coupling, the control: ``coupling="none"``.
 
     Examples
@@ -36,33 +35,60 @@ class NoCouplingSpec(CouplingSpec):
     {}
     """
 
-    _name = "none"
-
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.NoCoupling`."""
         return NoCoupling()
 
 
 @dataclass(repr=False, eq=False)
-class LSCCASpec(CouplingSpec):
+class _PaperSpec(CouplingSpec):
+    """Settings of all couplings of the paper."""
+
+    weight: float = 0.1
+    _: KW_ONLY
+    reduction: str = "mean"
+    reg: float = 0.1
+    sinkhorn_max_iter: int = 1000
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class _SlicedSpec(_PaperSpec):
+    """Settings of the sliced couplings."""
+
+    n_projections: int = 50
+    projections: str = "orthogonal"
+    orthogonality_weight: float = 0.01
+
+    def _build(self, coupling: Callable[..., Coupling], **arguments: Any) -> Coupling:
+        return coupling(
+            orthogonality_weight=self.orthogonality_weight,
+            n_projections=self.n_projections,
+            projections=self.projections,
+            reduction=self.reduction,
+            **arguments,
+        )
+
+
+@dataclass(repr=False, eq=False, kw_only=True)
+class LSCCASpec(_PaperSpec, name="lscca"):
     """Least-squares CCA of aligned rows, equation (1): ``coupling="lscca"``.
 
     Parameters
     ----------
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
-    orthogonality_weight : float, default=0.01
-        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
-        every batch.
     reduction : {"mean", "sum"}, default="mean"
         Whether costs and constraints are means or, as in the paper, sums over rows.
-    n_groups : int, default=3
-        Number of groups of views in `view_labels_`.
     reg : float, default=0.1
         β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
         ``reduction="sum"``.
     sinkhorn_max_iter : int, default=1000
         Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
+        every batch.
+    n_groups : int, default=3
+        Number of groups of views in `view_labels_`.
 
     Examples
     --------
@@ -71,24 +97,18 @@ class LSCCASpec(CouplingSpec):
     MultiViewEncoder(coupling=LSCCASpec(orthogonality_weight=1.0))
     """
 
-    _name = "lscca"
     needs_alignment = True
 
-    weight: float = 0.1
-    _: KW_ONLY
     orthogonality_weight: float = 0.01
-    reduction: str = "mean"
     n_groups: int = 3
-    reg: float = 0.1
-    sinkhorn_max_iter: int = 1000
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.LSCCA`."""
         return LSCCA(self.orthogonality_weight, reduction=self.reduction)
 
 
-@dataclass(repr=False, eq=False)
-class DGCCASpec(CouplingSpec):
+@dataclass(repr=False, eq=False, kw_only=True)
+class DGCCASpec(_PaperSpec, name="dgcca"):
     """Deep generalized CCA of aligned rows, equation (2): ``coupling="dgcca"``.
 
     Parameters
@@ -97,13 +117,13 @@ class DGCCASpec(CouplingSpec):
         γ, the weight of the coupling in the objective.
     reduction : {"mean", "sum"}, default="mean"
         Whether costs and constraints are means or, as in the paper, sums over rows.
-    n_groups : int, default=3
-        Number of groups of views in `view_labels_`.
     reg : float, default=0.1
         β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
         ``reduction="sum"``.
     sinkhorn_max_iter : int, default=1000
         Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+    n_groups : int, default=3
+        Number of groups of views in `view_labels_`.
 
     Examples
     --------
@@ -112,44 +132,30 @@ class DGCCASpec(CouplingSpec):
     MultiViewEncoder(coupling=DGCCASpec(weight=1.0))
     """
 
-    _name = "dgcca"
     needs_alignment = True
 
-    weight: float = 0.1
-    _: KW_ONLY
-    reduction: str = "mean"
     n_groups: int = 3
-    reg: float = 0.1
-    sinkhorn_max_iter: int = 1000
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.DGCCA`."""
         return DGCCA(reduction=self.reduction)
 
 
-class _SlicedSpec(CouplingSpec):
-    """What the sliced couplings share: how directions are drawn and costs are reduced."""
-
-    n_projections: int
-    projections: str
-
-    @property
-    def _sliced(self) -> dict[str, Any]:
-        names = ("n_projections", "projections", "reduction")
-        return {name: getattr(self, name) for name in names}
-
-    def _with_points(self, sizes: CouplingSizes) -> dict[str, Any]:
-        return {**self._sliced, "n_points": sizes.n_points, "generator": sizes.generator}
-
-
-@dataclass(repr=False, eq=False)
-class SWPairwiseSpec(_SlicedSpec):
+@dataclass(repr=False, eq=False, kw_only=True)
+class SWPairwiseSpec(_SlicedSpec, name="sw-pairwise"):
     """Sliced Wasserstein distances between all views, equation (8): ``coupling="sw-pairwise"``.
 
     Parameters
     ----------
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    reg : float, default=0.1
+        β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
     n_projections : int, default=50
         M, the number of directions drawn in every step; multiples of `n_components` are best.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
@@ -157,15 +163,8 @@ class SWPairwiseSpec(_SlicedSpec):
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
         every batch.
-    reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
     n_groups : int, default=3
         Number of groups of views in `view_labels_`.
-    reg : float, default=0.1
-        β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
-        ``reduction="sum"``.
-    sinkhorn_max_iter : int, default=1000
-        Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
 
     Examples
     --------
@@ -174,37 +173,20 @@ class SWPairwiseSpec(_SlicedSpec):
     MultiViewEncoder(coupling=SWPairwiseSpec(n_projections=20))
     """
 
-    _name = "sw-pairwise"
-
-    weight: float = 0.1
-    _: KW_ONLY
-    n_projections: int = 50
-    projections: str = "orthogonal"
-    orthogonality_weight: float = 0.01
-    reduction: str = "mean"
     n_groups: int = 3
-    reg: float = 0.1
-    sinkhorn_max_iter: int = 1000
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.SWPairwise`."""
-        return SWPairwise(self.orthogonality_weight, **self._sliced)
+        return self._build(SWPairwise)
 
 
-@dataclass(repr=False, eq=False)
-class SWReferenceSpec(_SlicedSpec):
+class SWReferenceSpec(_SlicedSpec, name="sw-reference"):
     """Sliced Wasserstein distances to one reference, equation (9): ``coupling="sw-reference"``.
 
     Parameters
     ----------
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
-    n_projections : int, default=50
-        M, the number of directions drawn in every step; multiples of `n_components` are best.
-    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
-        How directions are drawn.
-    orthogonality_weight : float, default=0.01
-        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the reference.
     reduction : {"mean", "sum"}, default="mean"
         Whether costs and constraints are means or, as in the paper, sums over rows.
     reg : float, default=0.1
@@ -212,6 +194,12 @@ class SWReferenceSpec(_SlicedSpec):
         ``reduction="sum"``.
     sinkhorn_max_iter : int, default=1000
         Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
+    n_projections : int, default=50
+        M, the number of directions drawn in every step; multiples of `n_components` are best.
+    projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
+        How directions are drawn.
+    orthogonality_weight : float, default=0.01
+        α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the reference.
 
     Examples
     --------
@@ -220,32 +208,32 @@ class SWReferenceSpec(_SlicedSpec):
     MultiViewEncoder(coupling=SWReferenceSpec(projections='qmc'))
     """
 
-    _name = "sw-reference"
-
-    weight: float = 0.1
-    _: KW_ONLY
-    n_projections: int = 50
-    projections: str = "orthogonal"
-    orthogonality_weight: float = 0.01
-    reduction: str = "mean"
-    reg: float = 0.1
-    sinkhorn_max_iter: int = 1000
-
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.SWReference`."""
-        return SWReference(
-            sizes.n_components, self.orthogonality_weight, **self._with_points(sizes)
+        return self._build(
+            SWReference,
+            n_components=sizes.n_components,
+            n_points=sizes.n_points,
+            generator=sizes.generator,
         )
 
 
-@dataclass(repr=False, eq=False)
-class HOTPairwiseSpec(_SlicedSpec):
+@dataclass(repr=False, eq=False, kw_only=True)
+class HOTPairwiseSpec(_SlicedSpec, name="hot-pairwise"):
     """Hierarchical transport between views, equation (10): ``coupling="hot-pairwise"``.
 
     Parameters
     ----------
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    reg : float, default=0.1
+        β, the entropic regularization of the plan: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for the plan; up to 100, only plain Sinkhorn iterations are
+        run.
     n_projections : int, default=50
         M, the number of directions drawn in every step; multiples of `n_components` are best.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
@@ -253,19 +241,11 @@ class HOTPairwiseSpec(_SlicedSpec):
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
         every batch.
-    reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
     n_groups : int, default=3
         Number of groups of views in `view_labels_`.
-    reg : float, default=0.1
-        β, the entropic regularization of the plan: relative to the mean cost, or absolute with
-        ``reduction="sum"``.
     cost_decay : float, default=0.9
         Decay of the average of costs over steps, for which the plan is solved; 0 uses the costs of
         each step alone.
-    sinkhorn_max_iter : int, default=1000
-        Maximum number of iterations for the plan; up to 100, only plain Sinkhorn iterations are
-        run.
 
     Examples
     --------
@@ -274,34 +254,30 @@ class HOTPairwiseSpec(_SlicedSpec):
     MultiViewEncoder(coupling=HOTPairwiseSpec(reg=0.05))
     """
 
-    _name = "hot-pairwise"
-
-    weight: float = 0.1
-    _: KW_ONLY
-    n_projections: int = 50
-    projections: str = "orthogonal"
-    orthogonality_weight: float = 0.01
-    reduction: str = "mean"
     n_groups: int = 3
-    reg: float = 0.1
     cost_decay: float = 0.9
-    sinkhorn_max_iter: int = 1000
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.HOTPairwise`."""
-        return HOTPairwise(self.orthogonality_weight, self.planner, **self._sliced)
+        return self._build(HOTPairwise, planner=self.planner)
 
 
-@dataclass(repr=False, eq=False)
-class HOTReferenceSpec(_SlicedSpec):
+@dataclass(repr=False, eq=False, kw_only=True)
+class HOTReferenceSpec(_SlicedSpec, name="hot-reference"):
     """Hierarchical transport to references, equation (11): ``coupling="hot-reference"``.
 
     Parameters
     ----------
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
-    n_references : int, default=3
-        K, the number of reference clouds, and of groups of views in `view_labels_`.
+    reduction : {"mean", "sum"}, default="mean"
+        Whether costs and constraints are means or, as in the paper, sums over rows.
+    reg : float, default=0.1
+        β, the entropic regularization of the plan: relative to the mean cost, or absolute with
+        ``reduction="sum"``.
+    sinkhorn_max_iter : int, default=1000
+        Maximum number of iterations for the plan; up to 100, only plain Sinkhorn iterations are
+        run.
     n_projections : int, default=50
         M, the number of directions drawn in every step; multiples of `n_components` are best.
     projections : {"orthogonal", "iid", "qmc"}, default="orthogonal"
@@ -309,17 +285,11 @@ class HOTReferenceSpec(_SlicedSpec):
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the
         references.
-    reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
-    reg : float, default=0.1
-        β, the entropic regularization of the plan: relative to the mean cost, or absolute with
-        ``reduction="sum"``.
+    n_references : int, default=3
+        K, the number of reference clouds, and of groups of views in `view_labels_`.
     cost_decay : float, default=0.9
         Decay of the average of costs over steps, for which the plan is solved; 0 uses the costs of
         each step alone.
-    sinkhorn_max_iter : int, default=1000
-        Maximum number of iterations for the plan; up to 100, only plain Sinkhorn iterations are
-        run.
 
     Examples
     --------
@@ -329,65 +299,23 @@ class HOTReferenceSpec(_SlicedSpec):
     MultiViewEncoder(coupling=HOTReferenceSpec(n_projections=20, n_references=2))
     """
 
-    _name = "hot-reference"
-
-    weight: float = 0.1
-    _: KW_ONLY
     n_references: int = 3
-    n_projections: int = 50
-    projections: str = "orthogonal"
-    orthogonality_weight: float = 0.01
-    reduction: str = "mean"
-    reg: float = 0.1
     cost_decay: float = 0.9
-    sinkhorn_max_iter: int = 1000
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.HOTReference`."""
-        return HOTReference(
-            sizes.n_components,
-            self.n_references,
-            self.orthogonality_weight,
-            self.planner,
-            **self._with_points(sizes),
+        return self._build(
+            HOTReference,
+            n_references=self.n_references,
+            planner=self.planner,
+            n_components=sizes.n_components,
+            n_points=sizes.n_points,
+            generator=sizes.generator,
         )
 
 
 #: specifications of R_M by name
-COUPLINGS: Mapping[str, type[CouplingSpec]] = MappingProxyType(
-    {
-        str(spec._name): spec
-        for spec in (
-            NoCouplingSpec,
-            LSCCASpec,
-            DGCCASpec,
-            SWPairwiseSpec,
-            SWReferenceSpec,
-            HOTPairwiseSpec,
-            HOTReferenceSpec,
-        )
-    }
-)
+COUPLINGS: Mapping[str, type[CouplingSpec]] = MappingProxyType(CouplingSpec.built_in)
 
-
-def as_coupling(coupling: Any) -> CouplingSpec:
-    """Return the specification of a coupling that is given by name or as a specification.
-
-    Parameters
-    ----------
-    coupling : str or CouplingSpec
-        The parameter of an estimator.
-
-    Returns
-    -------
-    CouplingSpec
-        The same, or, for a name, a new one with default settings.
-
-    Examples
-    --------
-    >>> from hotview.losses.coupling_specs import as_coupling
-    >>> as_coupling("hot-reference")
-    HOTReferenceSpec()
-    """
-    found: CouplingSpec = find_spec(coupling, COUPLINGS, CouplingSpec)  # type: ignore[type-abstract]
-    return found
+#: the specification of a coupling that is given by name or as a specification
+as_coupling = CouplingSpec.resolve

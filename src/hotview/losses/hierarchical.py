@@ -10,7 +10,6 @@ from torch import Tensor
 
 from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
 from hotview.ot import Plan, sinkhorn
-from hotview.ot._backend import is_capturing
 from hotview.ot.sinkhorn import sinkhorn_cuda, supports_sinkhorn_cuda
 
 __all__ = ["HOTPairwise", "HOTReference", "Planner"]
@@ -92,7 +91,8 @@ class _Hierarchical(SlicedCoupling):
         mean = C
         if self.mean_cost is not None and self.mean_cost.shape == C.shape:
             mean = torch.lerp(C, self.mean_cost, self.planner.decay)
-        if self.training and self.mean_cost is not None and is_capturing(C):
+        is_captured = C.is_cuda and torch.cuda.is_current_stream_capturing()
+        if self.training and self.mean_cost is not None and is_captured:
             self.mean_cost.copy_(mean)  # the captured graph reads this tensor
         elif self.training:
             self.mean_cost = mean

@@ -111,7 +111,7 @@ class Objective(nn.Module):
     ----------
     coupling : Coupling
         R_M.
-    view_regularizer : str or callable
+    regularizer : callable
         R_S, one of `VIEW_REGULARIZERS` or a callable like these.
     coupling_weight : float or Tensor
         γ, one number or one per member.
@@ -129,7 +129,7 @@ class Objective(nn.Module):
     def __init__(
         self,
         coupling: Coupling,
-        view_regularizer: str | Regularizer,
+        regularizer: Regularizer,
         *,
         coupling_weight: float | Tensor,
         regularizer_weight: float | Tensor,
@@ -138,13 +138,7 @@ class Objective(nn.Module):
         source_views: Sequence[int] = (),
     ) -> None:
         super().__init__()
-        self.coupling = coupling
-        self.view_regularizer = view_regularizer
-        self.regularizer = (
-            VIEW_REGULARIZERS[view_regularizer]
-            if isinstance(view_regularizer, str)
-            else view_regularizer
-        )
+        self.coupling, self.regularizer = coupling, regularizer
         self.coupling_weight, self.regularizer_weight = coupling_weight, regularizer_weight
         self.head_weight, self.source_views = head_weight, list(source_views)
         self.register_buffer("class_weight", class_weight)
@@ -166,8 +160,9 @@ class Objective(nn.Module):
             Zs = network.embed(Fs["rows"])
             R_M = self.coupling(Zs, generator=generator, directions=batch.directions)
             R_S = self.regularizer(network, batch, Fs)
-            parts |= R_M.times(self.coupling_weight).parts
-            parts |= R_S.times(self.regularizer_weight).parts
+            for terms, weight in ((R_M, self.coupling_weight), (R_S, self.regularizer_weight)):
+                for name, part in terms.parts.items():
+                    parts[name] = weight * part
         return Evaluation(Terms(parts), Zs)
 
     def _head_examples(

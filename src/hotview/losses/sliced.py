@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from math import isinf, sqrt
 
 import torch
 from torch import Tensor, nn
@@ -20,13 +20,13 @@ class SlicedCoupling(Coupling):
 
     def __init__(
         self,
-        orthogonality_weight: float,
-        n_projections: int,
-        projections: str,
-        reduction: str,
+        orthogonality_weight: float = 0.01,
+        n_projections: int = 50,
+        projections: str = "orthogonal",
+        reduction: str = "mean",
     ) -> None:
         super().__init__()
-        self.orthogonality_weight: float | Tensor = orthogonality_weight
+        self.orthogonality_weight, self.exact = orthogonality_weight, isinf(orthogonality_weight)
         self.n_projections, self.projections, self.reduction = n_projections, projections, reduction
 
     def clouds(self) -> list[Tensor] | None:
@@ -77,7 +77,7 @@ class SlicedCoupling(Coupling):
         self,
         Zs: Sequence[Tensor],
         *,
-        generator: torch.Generator | None = None,
+        generator: Generators = None,
         directions: Tensor | None = None,
     ) -> Terms:
         """Weighted sum of sliced costs, and the penalty of the constraint."""
@@ -125,16 +125,6 @@ class SWPairwise(SlicedCoupling):
     True
     """
 
-    def __init__(
-        self,
-        orthogonality_weight: float = 0.01,
-        *,
-        n_projections: int = 50,
-        projections: str = "orthogonal",
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(orthogonality_weight, n_projections, projections, reduction)
-
     def weights(self, C: Tensor) -> Tensor:
         """Equal weights of all pairs."""
         S = C.shape[-1]
@@ -153,7 +143,7 @@ class ReferenceCoupling(SlicedCoupling):
         G = torch.randn(K, n_points, n_components, generator=generator, dtype=torch.float32)
         # Scaled so that the constraint, Σ G_kᵀ G_k = I, holds in expectation at the start.
         n_summed = K * (n_points if self.reduction == "sum" else 1)
-        self.references = nn.Parameter(G / math.sqrt(n_summed))
+        self.references = nn.Parameter(G / sqrt(n_summed))
 
     def clouds(self) -> list[Tensor]:
         """Reference clouds, mapped to meet the constraint where it is exact."""

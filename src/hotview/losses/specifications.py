@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from sklearn.base import BaseEstimator
@@ -39,8 +39,6 @@ __all__ = [
     "NoRegularizerSpec",
     "RegularizerSpec",
     "Specification",
-    "as_regularizer",
-    "find_spec",
 ]
 
 
@@ -51,6 +49,8 @@ class Specification(BaseEstimator, ABC):  # type: ignore[misc]
     ----------
     name : str or None
         The name by which an estimator takes it; None for a user's own class.
+    label : str
+        The name, or that of a user's own class, for messages.
 
     Examples
     --------
@@ -64,18 +64,50 @@ class Specification(BaseEstimator, ABC):  # type: ignore[misc]
     #: the parameter of the estimators that takes it
     parameter: ClassVar[str]
 
-    #: name of a built-in class, which its subclasses inherit
-    _name: ClassVar[str | None] = None
+    #: built-in specifications that the parameter takes, by name
+    built_in: ClassVar[dict[str, type[Any]]]
 
-    @property
-    def name(self) -> str | None:
-        """The name by which an estimator takes it; None for a user's own class."""
-        return vars(type(self)).get("_name")
+    name: ClassVar[str | None]
+    label: ClassVar[str]
 
-    @property
-    def label(self) -> str:
-        """The name, or the class of a user's own specification, for messages."""
-        return self.name or type(self).__name__
+    def __init_subclass__(cls, name: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.name, cls.label = name, name or cls.__name__  # not inherited by a user's subclass
+        if name is not None:
+            cls.built_in[name] = cls
+
+    @classmethod
+    def resolve(cls, value: Any) -> Self:
+        """Return a specification as it is, or a new one with default settings for a name.
+
+        Parameters
+        ----------
+        value : str or Specification
+            The parameter of an estimator.
+
+        Returns
+        -------
+        Specification
+            An instance of this base class.
+
+        Examples
+        --------
+        >>> from hotview import HOTReferenceSpec
+        >>> HOTReferenceSpec.resolve("hot-reference")
+        HOTReferenceSpec()
+        """
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, type | torch.nn.Module):
+            spec: Self = cls.built_in[check_choice(cls.parameter, value, cls.built_in)]()
+            return spec
+        is_class = isinstance(value, type) and issubclass(value, cls)
+        given = f"the class {value.__name__}" if is_class else f"{value!r:.200}"
+        example = value.__name__ if is_class else list(cls.built_in.values())[-1].__name__
+        raise TypeError(
+            f"Expected {cls.parameter} to be one of {', '.join(map(repr, cls.built_in))}, or a "
+            f"{cls.__name__}, but it is {given}. Pass {cls.parameter}=hotview.{example}()."
+        )
 
     @abstractmethod
     def check(self) -> None:
@@ -164,7 +196,7 @@ class CouplingSpec(Specification):
     (True, 0.5)
     """
 
-    parameter = "coupling"
+    parameter, built_in = "coupling", {}
     weight: float = 0.1
     reduction: str = "mean"
     n_groups: int = 3
@@ -230,7 +262,7 @@ class RegularizerSpec(Specification):
     True
     """
 
-    parameter = "view_regularizer"
+    parameter, built_in = "view_regularizer", {}
     needs_decoders: ClassVar[bool] = False
     needs_neighbors: ClassVar[bool] = False
     needs_coordinates: ClassVar[bool] = False
@@ -254,7 +286,7 @@ class RegularizerSpec(Specification):
             check_weight("view_regularizer__weight", self.weight)
 
 
-class NoRegularizerSpec(RegularizerSpec):
+class NoRegularizerSpec(RegularizerSpec, name="none"):
     """No view regularizer: ``view_regularizer="none"``.
 
     Examples
@@ -264,8 +296,6 @@ class NoRegularizerSpec(RegularizerSpec):
     {}
     """
 
-    _name = "none"
-
     def __init__(self) -> None:
         self.weight = 0.0
 
@@ -274,7 +304,7 @@ class NoRegularizerSpec(RegularizerSpec):
         return VIEW_REGULARIZERS["none"]
 
 
-class AutoencoderSpec(RegularizerSpec):
+class AutoencoderSpec(RegularizerSpec, name="autoencoder"):
     """The features of a row can be decoded: ``view_regularizer="autoencoder"``.
 
     Parameters
@@ -290,7 +320,6 @@ class AutoencoderSpec(RegularizerSpec):
     MultiViewEncoder(view_regularizer=AutoencoderSpec(weight=0.1))
     """
 
-    _name = "autoencoder"
     needs_decoders = True
 
     def build(self) -> Regularizer:
@@ -298,7 +327,7 @@ class AutoencoderSpec(RegularizerSpec):
         return VIEW_REGULARIZERS["autoencoder"]
 
 
-class ManifoldSpec(RegularizerSpec):
+class ManifoldSpec(RegularizerSpec, name="manifold"):
     """Neighbors in a view have similar latents: ``view_regularizer="manifold"``.
 
     Parameters
@@ -314,7 +343,6 @@ class ManifoldSpec(RegularizerSpec):
     ManifoldSpec(weight=0.1)
     """
 
-    _name = "manifold"
     needs_neighbors = True
 
     def build(self) -> Regularizer:
@@ -322,7 +350,7 @@ class ManifoldSpec(RegularizerSpec):
         return VIEW_REGULARIZERS["manifold"]
 
 
-class DiffusionSpec(RegularizerSpec):
+class DiffusionSpec(RegularizerSpec, name="diffusion"):
     """Features approximate diffusion coordinates of the view: ``view_regularizer="diffusion"``.
 
     Parameters
@@ -338,7 +366,6 @@ class DiffusionSpec(RegularizerSpec):
     DiffusionSpec(weight=0.1)
     """
 
-    _name = "diffusion"
     needs_coordinates = True
 
     def build(self) -> Regularizer:
@@ -346,71 +373,8 @@ class DiffusionSpec(RegularizerSpec):
         return VIEW_REGULARIZERS["diffusion"]
 
 
-def find_spec(
-    value: Any, by_name: Mapping[str, type[Specification]], base: type[Specification]
-) -> Any:
-    """Return a specification as it is, or a new one with default settings for a name.
-
-    Parameters
-    ----------
-    value : object
-        The parameter of an estimator.
-    by_name : mapping of str to type
-        Built-in specifications.
-    base : type
-        Base class of all specifications that the parameter takes.
-
-    Returns
-    -------
-    Specification
-        An instance of `base`.
-
-    Examples
-    --------
-    >>> from hotview.losses.specifications import REGULARIZERS, RegularizerSpec, find_spec
-    >>> find_spec("manifold", REGULARIZERS, RegularizerSpec)
-    ManifoldSpec()
-    """
-    if isinstance(value, base):
-        return value
-    if not isinstance(value, type | torch.nn.Module):
-        return by_name[check_choice(base.parameter, value, by_name)]()
-    is_class = isinstance(value, type) and issubclass(value, base)
-    given = f"the class {value.__name__}" if is_class else f"{value!r:.200}"
-    example = value.__name__ if is_class else list(by_name.values())[-1].__name__
-    raise TypeError(
-        f"Expected {base.parameter} to be one of {', '.join(map(repr, by_name))}, or a "
-        f"{base.__name__}, but it is {given}. Pass {base.parameter}=hotview.{example}()."
-    )
-
-
 #: specifications of R_S by name
-REGULARIZERS: Mapping[str, type[RegularizerSpec]] = MappingProxyType(
-    {
-        str(spec._name): spec
-        for spec in (NoRegularizerSpec, AutoencoderSpec, ManifoldSpec, DiffusionSpec)
-    }
-)
+REGULARIZERS: Mapping[str, type[RegularizerSpec]] = MappingProxyType(RegularizerSpec.built_in)
 
-
-def as_regularizer(regularizer: Any) -> RegularizerSpec:
-    """Return the specification of a view regularizer that is given by name or as a specification.
-
-    Parameters
-    ----------
-    regularizer : str or RegularizerSpec
-        The parameter of an estimator.
-
-    Returns
-    -------
-    RegularizerSpec
-        The same, or, for a name, a new one with default settings.
-
-    Examples
-    --------
-    >>> from hotview.losses.specifications import as_regularizer
-    >>> as_regularizer("manifold")
-    ManifoldSpec()
-    """
-    found: RegularizerSpec = find_spec(regularizer, REGULARIZERS, RegularizerSpec)  # type: ignore[type-abstract]
-    return found
+#: the specification of a view regularizer that is given by name or as a specification
+as_regularizer = RegularizerSpec.resolve

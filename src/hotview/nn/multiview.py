@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from hotview.nn.mlp import make_linear, make_mlp
-from hotview.ot._backend import is_capturing
 
 __all__ = ["MultiViewNetwork", "Widths", "count_features", "make_network", "map_views"]
 
@@ -31,7 +30,7 @@ def map_views(
     [tensor(-1.), tensor(2.)]
     """
     pairs = zip(functions, inputs, strict=True)
-    if not inputs or not is_capturing(inputs[0]):
+    if not (inputs and inputs[0].is_cuda and torch.cuda.is_current_stream_capturing()):
         return [function(x) for function, x in pairs]
     main, outputs = torch.cuda.current_stream(), []
     streams = _cuda_streams(len(inputs), inputs[0].device)
@@ -157,25 +156,20 @@ def make_network(
     MultiViewNetwork
         The network, in float32 on the CPU.
     """
-    shapes = list(zip(widths.columns, widths.hidden, strict=True))
-    made = [
-        make_mlp(D, hidden, widths.encoder_dim, generator) if given is None else given
-        for given, (D, hidden) in zip(encoders, shapes, strict=True)
-    ]
-    encoder_dim = [
-        count_features(f, D, name) for f, D, name in zip(made, widths.columns, names, strict=True)
-    ]
-    return MultiViewNetwork(
-        made,
-        [make_linear(n, widths.n_components, generator, bias=False) for n in encoder_dim],
-        [
-            make_mlp(n, hidden[::-1], D, generator)
-            for n, (D, hidden) in zip(encoder_dim, shapes, strict=True)
-            if widths.decoders
-        ],
-        make_linear(sum(encoder_dim), widths.n_classes, generator) if widths.n_classes else None,
-        [make_linear(n, widths.n_classes, generator) for n in encoder_dim if widths.n_classes],
-    )
+    made, dims = list[nn.Module](), list[int]()
+    for own, D, hidden, name in zip(encoders, widths.columns, widths.hidden, names, strict=True):
+        encoder = make_mlp(D, hidden, widths.encoder_dim, generator) if own is None else own
+        made.append(encoder)
+        dims.append(count_features(encoder, D, name))
+    maps = [make_linear(n, widths.n_components, generator, bias=False) for n in dims]
+    decoders, joint_head, view_heads = [], None, []
+    if widths.decoders:
+        shapes = zip(dims, widths.hidden, widths.columns, strict=True)
+        decoders = [make_mlp(n, hidden[::-1], D, generator) for n, hidden, D in shapes]
+    if widths.n_classes:
+        joint_head = make_linear(sum(dims), widths.n_classes, generator)
+        view_heads = [make_linear(n, widths.n_classes, generator) for n in dims]
+    return MultiViewNetwork(made, maps, decoders, joint_head, view_heads)
 
 
 def count_features(encoder: nn.Module, n_columns: int, name: str) -> int:

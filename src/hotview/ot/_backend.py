@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,7 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["empty", "exact_dtype", "is_capturing", "kernels_for"]
+__all__ = ["EXACT_DTYPE", "empty", "kernels_for"]
+
+#: the most exact floating-point type by type of device: float64, except on Apple's GPUs
+EXACT_DTYPE = defaultdict(lambda: torch.float64, mps=torch.float32)
 
 _LARGE = 2**20  # elements; smaller tensors reuse allocated memory
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64, torch.int64: np.int64}
@@ -37,24 +41,6 @@ def _import_kernels() -> ModuleType | None:
     if torch.version.cuda is None or find_spec("triton") is None:
         return None
     return import_module("hotview.ot.kernels")
-
-
-def is_capturing(x: Tensor) -> bool:
-    """Return whether a CUDA graph is being captured, during which nothing may synchronize.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.ot._backend import is_capturing
-    >>> is_capturing(torch.zeros(3))
-    False
-    """
-    return x.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-
-
-def exact_dtype(device: torch.device) -> torch.dtype:
-    """Return the most exact floating-point type of a device: float64, except on Apple's GPUs."""
-    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:

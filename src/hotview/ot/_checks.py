@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,18 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = [
-    "check_clouds",
-    "check_feasible",
-    "check_finite",
-    "check_mask",
-    "check_options",
-    "check_same_mass",
-    "check_weights",
-]
+from hotview._validation import check_choice, check_count, check_positive
 
 _DTYPES = (torch.float32, torch.float64)
-_GRADS = ("envelope", "unroll")
 _SLACK = 1e-9  # relative to the total mass
 
 
@@ -112,14 +102,11 @@ def check_options(C: Tensor, reg: float, max_iter: int, tol: float, grad: str) -
         raise TypeError(f"C must be a floating-point tensor, got {type(C).__name__}.")
     if C.ndim < 2 or 0 in C.shape:
         raise ValueError(f"C must be (…, S, K) with S, K ≥ 1, got shape {tuple(C.shape)}.")
-    if not 0 < reg < math.inf:
-        raise ValueError(f"reg must be a positive number, got {reg!r}.")
-    if max_iter < 1:
-        raise ValueError(f"max_iter must be at least 1, got {max_iter!r}.")
+    check_positive("reg", reg)
+    check_count("max_iter", max_iter)
+    check_choice("grad", grad, ("envelope", "unroll"))
     if not tol >= 0:
         raise ValueError(f"tol must not be negative, got {tol!r}.")
-    if grad not in _GRADS:
-        raise ValueError(f"grad must be one of {_GRADS}, got {grad!r}.")
 
 
 def check_mask(mask: Tensor | None, C: Tensor) -> Tensor | None:

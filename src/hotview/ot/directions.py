@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from hotview._validation import check_count
-from hotview.ot._backend import exact_dtype
+from hotview._validation import check_choice, check_count
+from hotview.ot._backend import EXACT_DTYPE
 
 __all__ = ["draw_directions"]
 
-_KINDS = ("iid", "orthogonal", "qmc")
 _HALF_CELL = 2.0**-31  # Sobol points are multiples of 2⁻³⁰: half a cell avoids 0 and 1
 
 
@@ -65,8 +64,7 @@ def draw_directions(
     dtype = dtype or torch.get_default_dtype()
     if not dtype.is_floating_point:
         raise TypeError(f"dtype must be floating-point, got {dtype}.")
-    if kind not in _KINDS:
-        raise ValueError(f"kind must be one of {list(_KINDS)}, got {kind!r}.")
+    check_choice("kind", kind, ("orthogonal", "iid", "qmc"))
     generators: Sequence[torch.Generator | None]
     if is_single := generator is None or isinstance(generator, torch.Generator):
         generators = [generator]
@@ -87,7 +85,7 @@ def draw_directions(
 def _gaussian(shape: Sequence[int], generator: torch.Generator | None) -> Tensor:
     device = torch.device("cpu") if generator is None else generator.device
     # The most exact type, so that every result type rounds the same draw.
-    return torch.randn(*shape, generator=generator, dtype=exact_dtype(device), device=device)
+    return torch.randn(*shape, generator=generator, dtype=EXACT_DTYPE[device.type], device=device)
 
 
 def _orthogonalize(blocks: Tensor) -> Tensor:

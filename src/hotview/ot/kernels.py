@@ -116,10 +116,7 @@ def square_sums(A: Tensor, B: Tensor) -> Tensor:
         n_a,
         n_b,
         n,
-        A3.stride(0),
-        B3.stride(0),
-        A3.stride(1),
-        B3.stride(1),
+        *(x.stride(k) for k in (0, 1) for x in (A3, B3)),
         BLOCK_A=side_a,
         BLOCK_B=side_b,
         WIDTH=width,
@@ -262,19 +259,15 @@ def sinkhorn(
     """
     *batch, S, K = C.shape
     C = C.contiguous()
-    W = torch.empty_like(C)
-    f, g, used, errors = (
+    float64 = [
         torch.empty((*batch, *end), dtype=torch.float64, device=C.device)
         for end in ((S,), (K,), (), ())
-    )
+    ]
+    solution = SinkhornSolution(torch.empty_like(C), *float64)
     short = float(np.float32(reg))
     _sinkhorn_kernel[(math.prod(batch),)](
         C,
-        W,
-        f,
-        g,
-        used,
-        errors,
+        *solution,
         S,
         K,
         short,
@@ -290,4 +283,4 @@ def sinkhorn(
         EVERY=BLOCK,
         num_warps=1 if S * K <= 1024 else 4,
     )
-    return SinkhornSolution(W, f, g, used, errors)
+    return solution

@@ -15,6 +15,7 @@ everywhere, so floats are sorted as integers of the same order:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -126,16 +127,15 @@ def _sort_on_device(P: Tensor) -> tuple[Tensor, Tensor]:
 def _for_each_block(work: Callable[..., None], *arrays: _Rows) -> None:
     """Call `work` on blocks of rows of all arrays, on as many threads as torch may use."""
     n_rows, n_columns = arrays[0].shape
-    step = max(1, _BLOCK // n_columns)
-    blocks = [[x[i : i + step] for x in arrays] for i in range(0, n_rows, step)]
-    n_threads = min(torch.get_num_threads(), arrays[0].size // _WORTH_A_THREAD, len(blocks))
+    n_blocks = math.ceil(n_rows / max(1, _BLOCK // n_columns))
+    blocks = [np.array_split(x, n_blocks) for x in arrays]
+    n_threads = min(torch.get_num_threads(), arrays[0].size // _WORTH_A_THREAD, n_blocks)
     if n_threads <= 1:
-        for block in blocks:
-            work(*block)
+        list(map(work, *blocks))
         return
     # numpy releases the GIL here and, unlike torch, starts no threads itself.
     with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(work, *zip(*blocks, strict=True)))
+        list(pool.map(work, *blocks))
 
 
 def _sort_block_(rows: _Rows, index: _Index) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview.ot._backend import exact_dtype, kernels_for
+from hotview.ot._backend import EXACT_DTYPE, kernels_for
 from hotview.ot._checks import check_feasible, check_mask, check_options, check_same_mass
 from hotview.ot.plan import Plan
 from hotview.ot.sinkhorn_iterations import (
@@ -151,7 +151,7 @@ def _array(x: Tensor, xp: Any) -> Any:
     if xp is np:
         x = x.detach().cpu()
     if x.dtype != torch.bool:
-        x = x.to(exact_dtype(x.device))
+        x = x.to(EXACT_DTYPE[x.device.type])
     return x.numpy() if xp is np else x
 
 
@@ -159,7 +159,7 @@ def _tensor(x: Any, C: Tensor) -> Tensor:
     tensor: Tensor = torch.from_numpy(x) if isinstance(x, np.ndarray) else x
     if C.device.type == "cpu":
         return tensor
-    return tensor.to(dtype=exact_dtype(C.device)).to(C.device)
+    return tensor.to(dtype=EXACT_DTYPE[C.device.type]).to(C.device)
 
 
 def _positive(xp: Any, marginal: Any) -> Any:
@@ -171,7 +171,7 @@ def _marginal(given: Tensor | None, name: str, n: int, C: Tensor, xp: Any) -> An
     if given is None:
         if xp is np:
             return np.full((n, 1), 1 / n)
-        return torch.full((n, 1), 1 / n, dtype=exact_dtype(C.device), device=C.device)
+        return torch.full((n, 1), 1 / n, dtype=EXACT_DTYPE[C.device.type], device=C.device)
     batch = tuple(C.shape[:-2])
     if not isinstance(given, Tensor) or given.shape not in ((n,), (*batch, n)):
         raise ValueError(
@@ -191,7 +191,7 @@ def _marginal(given: Tensor | None, name: str, n: int, C: Tensor, xp: Any) -> An
 def _mean_cost(C: Tensor, mask: Tensor | None) -> Tensor:
     """Mean absolute cost of the entries that are not masked, (…, 1, 1); 1 where all are 0."""
     # In float64, and divided by the largest, so that no sum overflows.
-    size = C.abs().to(exact_dtype(C.device))
+    size = C.abs().to(EXACT_DTYPE[C.device.type])
     n_open: int | Tensor = C.shape[-2] * C.shape[-1]
     if mask is not None:
         size = size.masked_fill(mask, 0)

@@ -21,17 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BLOCK",
-    "MASKED",
-    "PLAIN",
-    "LogProblem",
-    "Potentials",
-    "initial_potentials",
-    "iterate",
-    "plan_from_potentials",
-]
-
 _Array = NDArray[np.float64]
 
 # Log-kernel of a masked entry. Finite, because ∞ − ∞ is NaN; its exponential is exactly 0.

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hotview.ot._backend import exact_dtype, is_capturing
+from hotview._validation import check_choice
+from hotview.ot._backend import EXACT_DTYPE
 from hotview.ot._checks import check_clouds, check_finite, check_weights
 from hotview.ot.projection import project, sort_rows_, unproject
 from hotview.ot.wasserstein1d import (
@@ -30,8 +31,6 @@ from hotview.ot.wasserstein1d import (
 )
 
 __all__ = ["PairProblem", "SortedClouds", "pair_costs", "pair_grads", "sliced_cost", "sort_clouds"]
-
-_REDUCTIONS = ("mean", "sum")
 
 
 def sliced_cost(
@@ -106,8 +105,7 @@ def sliced_cost(
     check_weights(weights, clouds)
     if not p >= 1:
         raise ValueError(f"p must be at least 1, got {p!r}.")
-    if reduction not in _REDUCTIONS:
-        raise ValueError(f"reduction must be one of {_REDUCTIONS}, got {reduction!r}.")
+    check_choice("reduction", reduction, ("mean", "sum"))
     # Copied for the backward pass, in case the caller changes them meanwhile.
     given = [None] * len(clouds) if weights is None else weights
     constants = [None if w is None else w.clone() for w in given]
@@ -115,7 +113,8 @@ def sliced_cost(
     C: Tensor = _SlicedCost.apply(problem, directions, *clouds)  # type: ignore[no-untyped-call]
     # A single cloud, or a point of weight 0, can be non-finite while C is finite.
     is_hidden = len(clouds) == 1 or weights is not None
-    if not is_capturing(C) and (is_hidden or not math.isfinite(C.detach().sum().item())):
+    is_captured = C.is_cuda and torch.cuda.is_current_stream_capturing()  # must not synchronize
+    if not is_captured and (is_hidden or not math.isfinite(C.detach().sum().item())):
         check_finite(C, len(Zs), clouds, directions)
     return C if reduction == "mean" else C * _n_points(problem, clouds, C)
 
@@ -211,7 +210,7 @@ def pair_costs(problem: PairProblem, groups: Sequence[SortedClouds]) -> Tensor:
         return equal_size_cost(block.A, block.B, problem.p)  # the common case
     values = groups[0].values
     shape = (problem.n_rows, problem.n_columns or problem.n_rows)
-    C = values.new_zeros(shape, dtype=exact_dtype(values.device))
+    C = values.new_zeros(shape, dtype=EXACT_DTYPE[values.device.type])
     for group in groups:
         if block := _group_block(problem, group):
             C[_entries(block, C)] = equal_size_cost(block.A, block.B, problem.p)
@@ -304,7 +303,7 @@ def _levels(weight: Tensor | None, group: SortedClouds, row: int) -> Tensor:
     """Cumulative weights of a cloud's points in sorted order, (directions, points)."""
     values = group.values[row]
     if weight is None or group.origin is None:
-        n = values.shape[-1]
-        levels = torch.arange(1, n + 1, device=values.device, dtype=exact_dtype(values.device)) / n
+        n, dtype = values.shape[-1], EXACT_DTYPE[values.device.type]
+        levels = torch.arange(1, n + 1, device=values.device, dtype=dtype) / n
         return levels.expand(len(values), -1).contiguous()
     return cumulative_weights(weight, group.origin[row])

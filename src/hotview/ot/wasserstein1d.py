@@ -18,18 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hotview.ot._backend import empty, exact_dtype, is_capturing, kernels_for
-
-__all__ = [
-    "QuantileGrid",
-    "cumulative_weights",
-    "equal_size_cost",
-    "equal_size_grad",
-    "quantile_cost",
-    "quantile_grad",
-    "uniform_grid",
-    "weighted_grid",
-]
+from hotview.ot._backend import EXACT_DTYPE, empty, kernels_for
 
 # Differences computed at once; for so few, calls cost more than arithmetic.
 _FEW, _FEW_ON_DEVICE = 2**17, 2**26
@@ -47,14 +36,15 @@ def equal_size_cost(A: Tensor, B: Tensor, p: float) -> Tensor:
         return C.triu_(1) + C.mT if B is A else C
     if A.shape[-2] * B.numel() <= (_FEW if A.device.type == "cpu" else _FEW_ON_DEVICE):
         gap = A.unsqueeze(-2) - B.unsqueeze(-3)
-        return gap.abs_().pow_(p).mean(-1).to(exact_dtype(A.device))
-    C = _square_sums(A, B) if p == 2 and not is_capturing(A) else _power_sums(A, B, p)
+        return gap.abs_().pow_(p).mean(-1).to(EXACT_DTYPE[A.device.type])
+    is_captured = A.is_cuda and torch.cuda.is_current_stream_capturing()  # must not synchronize
+    C = _square_sums(A, B) if p == 2 and not is_captured else _power_sums(A, B, p)
     C = C / A.shape[-1]
     return C.triu_(1) + C.mT if B is A else C
 
 
 def _square_sums(A: Tensor, B: Tensor) -> Tensor:
-    C = A.new_zeros(*A.shape[:-1], B.shape[-2], dtype=exact_dtype(A.device))
+    C = A.new_zeros(*A.shape[:-1], B.shape[-2], dtype=EXACT_DTYPE[A.device.type])
     size = torch.zeros_like(C)
     for a, b in _blocks(A, B):
         x = a.to(C.dtype, copy=True)
@@ -76,7 +66,7 @@ def _square_sums(A: Tensor, B: Tensor) -> Tensor:
 
 
 def _power_sums(A: Tensor, B: Tensor, p: float) -> Tensor:
-    C = A.new_zeros(*A.shape[:-1], B.shape[-2], dtype=exact_dtype(A.device))
+    C = A.new_zeros(*A.shape[:-1], B.shape[-2], dtype=EXACT_DTYPE[A.device.type])
     for a, b in _blocks(A, B):
         rows = [x.unsqueeze(-2) - b for x in a.unbind(-2)]
         C += torch.stack([gap.abs_().pow_(p).sum(-1, dtype=C.dtype) for gap in rows], dim=-2)
@@ -172,7 +162,7 @@ def weighted_grid(levels_a: Tensor, levels_b: Tensor, dtype: torch.dtype) -> Qua
 
 def cumulative_weights(weights: Tensor, index: Tensor) -> Tensor:
     """Cumulative weights (directions, points) in sorted order, the last exactly 1."""
-    exact = weights.to(exact_dtype(weights.device))
+    exact = weights.to(EXACT_DTYPE[weights.device.type])
     levels = exact.expand(len(index), -1).gather(-1, index).cumsum(-1)
     return levels / levels[:, -1:]
 
@@ -181,7 +171,7 @@ def quantile_cost(X: Tensor, Y: Tensor, grid: QuantileGrid, p: float) -> Tensor:
     """Cost of sorted clouds X and Y, (points, directions), averaged over directions."""
     gap, mass = _gaps(X, Y, grid)
     cost = gap.square_() if p == 2 else gap.abs_().pow_(p)
-    return cost.mul_(mass).sum(1).sum(dtype=exact_dtype(X.device)) / X.shape[1]
+    return cost.mul_(mass).sum(1).sum(dtype=EXACT_DTYPE[X.device.type]) / X.shape[1]
 
 
 def quantile_grad(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -37,17 +37,13 @@ _ROUNDING = 1e-6  # relative differences of features up to this size count as ro
 class RowSource(Protocol):
     """Standardized rows of one view, which may be too many to be in memory together."""
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the rows."""
-
-    def __len__(self) -> int: ...
+    device: torch.device
+    n_rows: int
 
     def take(self, rows: IntArray) -> Tensor:
         """Rows by number, as float32 on the device."""
 
 
-@dataclass(frozen=True)
 class ArrayRows:
     """Rows of an array, as a `RowSource`.
 
@@ -57,15 +53,8 @@ class ArrayRows:
         Standardized rows.
     """
 
-    X: Array
-
-    @property
-    def device(self) -> torch.device:
-        """The CPU."""
-        return torch.device("cpu")
-
-    def __len__(self) -> int:
-        return len(self.X)
+    def __init__(self, X: Array) -> None:
+        self.X, self.n_rows, self.device = X, len(X), torch.device("cpu")
 
     def take(self, rows: IntArray) -> Tensor:
         """Rows by number."""
@@ -118,11 +107,11 @@ class ViewGraph:
         ndarray of float32, shape (n_rows, n)
             Values of all rows.
         """
-        extended = np.empty((len(self.rows), values.shape[1]), dtype=np.float32)
+        extended = np.empty((self.rows.n_rows, values.shape[1]), dtype=np.float32)
         extended[self.nodes] = values
         # In parts, because all neighbors at once would take much memory.
         parts = np.array_split(self.nearest, 1 + len(self.nearest) // 4096)
-        others = np.setdiff1d(np.arange(len(self.rows)), self.nodes)
+        others = np.setdiff1d(np.arange(self.rows.n_rows), self.nodes)
         extended[others] = np.concatenate([values[part].mean(axis=1) for part in parts])
         return extended
 
@@ -169,16 +158,16 @@ def build_graph(
     """
     rows = ArrayRows(rows) if isinstance(rows, np.ndarray) else rows
     basis = PCABasis.from_pca(pca, N_COMPONENTS, rows.device)
-    nodes = choose_nodes(len(rows), np.empty(0, np.int64) if first is None else first, random)
+    nodes = choose_nodes(rows.n_rows, np.empty(0, np.int64) if first is None else first, random)
     points = np.concatenate(
         [basis.project(rows.take(part)).cpu().numpy() for part in _chunks(nodes)]
     )
-    others = np.setdiff1d(np.arange(len(rows)), nodes)
-    on_device = torch.as_tensor(points, device=rows.device)
-    scorer = Scorer.from_points(on_device)
+    others = np.setdiff1d(np.arange(rows.n_rows), nodes)
     # In the smallest dtype: there may be millions of these rows.
     k = min(n_neighbors, len(points))
     nearest = np.empty((len(others), k), dtype=np.min_scalar_type(len(points)))
+    on_device = torch.as_tensor(points, device=rows.device)
+    scorer = Scorer.from_points(on_device) if len(others) > 0 else None
     for start in range(0, len(others), _CHUNK):
         Y = basis.project(rows.take(others[start : start + _CHUNK])).double()
         nearest[start : start + _CHUNK] = find_nearest(on_device, Y, k, scorer).cpu().numpy()
@@ -248,7 +237,7 @@ def nearest_neighbors(rows: RowSource, pca: PCA, n_neighbors: int) -> IntArray:
     ndarray of int64, shape (n_rows, n_neighbors)
         Row numbers.
     """
-    parts = (rows.take(part).cpu().numpy() for part in _chunks(np.arange(len(rows))))
+    parts = (rows.take(part).cpu().numpy() for part in _chunks(np.arange(rows.n_rows)))
     return neighbors_among(np.concatenate([pca.transform(X) for X in parts]), n_neighbors)
 
 
@@ -281,9 +270,11 @@ def choose_nodes(n_rows: int, first: IntArray, random: np.random.Generator) -> I
 def root_mean_square(Y: Array) -> float:
     """Root of the mean squared distance of rows from their mean; 1 where there is none."""
     Y = Y.astype(np.float64)
-    distance, size = (float(np.sqrt((Z**2).sum(axis=1).mean())) for Z in (Y - Y.mean(axis=0), Y))
+    distance = float(np.sqrt(((Y - Y.mean(axis=0)) ** 2).sum(axis=1).mean()))
+    size = float(np.sqrt((Y**2).sum(axis=1).mean()))
     return distance if distance > _ROUNDING * size else 1.0
 
 
-def _chunks(rows: IntArray) -> list[IntArray]:
-    return [rows[start : start + _CHUNK] for start in range(0, len(rows), _CHUNK)]
+def _chunks(rows: IntArray) -> Iterator[IntArray]:
+    for start in range(0, len(rows), _CHUNK):
+        yield rows[start : start + _CHUNK]

@@ -94,11 +94,8 @@ class KNNPredictor:
         Y = torch.cat(
             [self.basis.project(X.double()), features.double() / self.feature_scale], dim=1
         )
-        return (self.soft_labels[self.nearest(Y)].double().mean(1) + _FLOOR).log()
-
-    def nearest(self, Y: Tensor) -> Tensor:
-        """Numbers of the points nearest to each row, (n_rows, n_neighbors)."""
-        return find_nearest(self.points, Y, self.n_neighbors, self._scorer)
+        nearest = find_nearest(self.points, Y, self.n_neighbors, self._scorer)
+        return (self.soft_labels[nearest].double().mean(1) + _FLOOR).log()
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -142,11 +139,6 @@ class Scorer:
         length = pad(squares, (0, n_more), value=torch.inf)
         matrix = torch.vstack([pad(-2 * centered.T, (0, n_more)), length]).float()
         return cls(mean, matrix, float(squares.max().sqrt()))
-
-    @property
-    def n_padded(self) -> int:
-        """Number of scores of a row."""
-        return self.matrix.shape[1]
 
     def prepare(self, Y: Tensor) -> tuple[Tensor, Tensor]:
         """Rows to multiply by the matrix, and a bound on the error of a difference of scores."""
@@ -195,9 +187,10 @@ def find_nearest(points: Tensor, Y: Tensor, k: int, scorer: Scorer | None = None
         return torch.arange(len(points), device=Y.device).repeat(len(Y), 1)
     scorer = scorer or Scorer.from_points(points)
     rows, bound = scorer.prepare(Y.detach())
-    size = max(1, _N_SCORES.get(Y.device.type, _N_SCORES["cpu"]) // scorer.n_padded)
+    n_scores = scorer.matrix.shape[1]  # of a row
+    size = max(1, _N_SCORES.get(Y.device.type, _N_SCORES["cpu"]) // n_scores)
     # One buffer for all parts: allocating it costs as much as filling it.
-    buffer = rows.new_empty(min(size, len(rows)), scorer.n_padded)
+    buffer = rows.new_empty(min(size, len(rows)), n_scores)
     nearest = torch.empty(len(rows), k, dtype=torch.int64, device=Y.device)
     gap = rows.new_empty(len(rows))
     for start in range(0, len(rows), size):

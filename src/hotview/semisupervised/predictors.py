@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -130,21 +131,20 @@ def fit_predictors(
     """
     knn = []
     for graph, probabilities in zip(graphs, propagate_labels(graphs, labels, random), strict=True):
-        points, soft_labels = (
-            torch.as_tensor(array, dtype=torch.float32, device=graph.rows.device)
-            for array in (graph.points, probabilities)
-        )
+        as_float32 = partial(torch.as_tensor, dtype=torch.float32, device=graph.rows.device)
+        points, soft_labels = as_float32(graph.points), as_float32(probabilities)
         knn.append(
             KNNPredictor(graph.basis, graph.feature_scale, points, soft_labels, graph.n_neighbors)
         )
-    if not labels.has_joint_labels:
+    target = labels.target
+    labeled = np.flatnonzero(target >= 0)
+    if len(np.unique(target[labeled])) < len(labels.class_weight):
         return ViewPredictors(knn, None)
-    labeled = np.flatnonzero(labels.target >= 0)
     Xs = [
         graph.rows.take(rows).cpu().numpy()
         for graph, rows in zip(graphs, labels.aligned[labeled].T, strict=True)
     ]
-    ridge = fit_ridge(Xs, labels.target[labeled], labels.class_weight)
+    ridge = fit_ridge(Xs, target[labeled], labels.class_weight)
     return ViewPredictors(knn, ridge.to(graphs[0].rows.device))
 
 

@@ -49,12 +49,6 @@ class ViewLabels:
         sources = [s for s, n in enumerate(counts) if n == max(counts) > 0]
         return sources if len(sources) < len(counts) else []
 
-    @property
-    def has_joint_labels(self) -> bool:
-        """Whether aligned individuals of every class have labels."""
-        target = self.target
-        return len(np.unique(target[target >= 0])) == len(self.class_weight)
-
     def node_order(self, s: int) -> IntArray:
         """Rows of view s in the order in which they become nodes of its graph.
 
@@ -168,7 +162,7 @@ def linked_nodes(first: ViewGraph, second: ViewGraph, rows: IntArray) -> IntArra
     """Pairs of nodes of two views that are the same individual, by number among the nodes."""
     numbers = []
     for graph, row in zip((first, second), rows.T, strict=True):
-        number = np.full(len(graph.rows), -1, dtype=np.int64)
+        number = np.full(graph.rows.n_rows, -1, dtype=np.int64)
         number[graph.nodes] = np.arange(len(graph.nodes))
         numbers.append(number[row])
     pairs = np.stack(numbers, axis=1)

@@ -7,14 +7,14 @@ import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from hotview._types import IntArray
 from hotview.losses.coupling import Coupling
 from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.losses.sliced import ReferenceCoupling
@@ -27,6 +27,7 @@ __all__ = ["BatchedTrainer", "GraphedStep"]
 
 _BUFFER = 2**28  # bytes of row numbers that are drawn in advance
 _PARTS = 4  # parts of a batch, at most, each of no more than its size
+_WARM_UP = 3  # steps before a recording, while libraries allocate memory
 
 
 class BatchedTrainer(Trainer):
@@ -59,7 +60,7 @@ class BatchedTrainer(Trainer):
         self.soft_labels = [_pad_and_stack(tensors) for tensors in pairs]
         pairs = zip(*(x.coordinates for x in data), strict=True)
         self.coordinates = [_pad_and_stack(tensors) for tensors in pairs]
-        self._drawn: deque[_BatchedIndices] = deque()
+        self._drawn: deque[tuple[list[Tensor], Batch]] = deque()  # row numbers, and all but rows
         self._n_undrawn = 0  # steps that will be taken, and are not drawn yet
         self._graphed: GraphedStep | None = None
         if self._is_recordable():
@@ -70,15 +71,12 @@ class BatchedTrainer(Trainer):
         """Take one step of every training."""
         if not self._drawn:
             self._draw()
-        indices = self._drawn.popleft()
-        self.batch = Batch(
-            [view.take(rows) for view, rows in zip(self.views, indices.rows, strict=True)],
-            indices.sizes,
-            indices.target,
-            indices.view_targets,
-            [indices.gather(table, s) for s, table in enumerate(self.soft_labels)],
-            [indices.gather(table, s) for s, table in enumerate(self.coordinates)],
-            indices.directions,
+        rows, batch = self._drawn.popleft()
+        self.batch = replace(
+            batch,
+            Xs=[view.take(numbers) for view, numbers in zip(self.views, rows, strict=True)],
+            soft_labels=_gather(self.soft_labels, rows, batch.sizes),
+            coordinates=_gather(self.coordinates, rows, batch.sizes),
         )
         if self._graphed is not None:
             return self._graphed(self.batch)
@@ -106,58 +104,53 @@ class BatchedTrainer(Trainer):
         n_bytes *= self.trainings[0].sampler.batch_size
         n_steps = max(1, min(self._n_undrawn, _BUFFER // n_bytes))
         self._n_undrawn = max(0, self._n_undrawn - n_steps)
-        steps = range(n_steps)
-        drawn = [[training.sampler.draw_indices() for training in self.trainings] for _ in steps]
         generators = [training.generator for training in self.trainings]
         d = next(iter(self.network.maps.parameters())).shape[-2]
-        directions = [self.objective.coupling.draw(d, generators) for _ in steps]
+        drawn, directions = [], []
+        for _ in range(n_steps):
+            drawn += [training.sampler.draw_indices() for training in self.trainings]
+            directions.append(self.objective.coupling.draw(d, generators))
 
-        def send(arrays: Any, dtype: Any = np.int64) -> Sequence[Tensor]:
+        def send(arrays: list[IntArray], dtype: type = np.int64) -> Tensor:
             """Copy the arrays of all steps and trainings to the device at once."""
-            return torch.from_numpy(np.array(arrays, dtype=dtype)).to(self.device).unbind()
+            shape = (n_steps, len(self.trainings), len(arrays[0]))
+            return torch.from_numpy(np.array(arrays, dtype=dtype).reshape(shape)).to(self.device)
 
-        first = drawn[0][0]
-        views, own = range(len(first.rows)), range(len(first.view_targets))
-        rows = [send([[x.rows[s] for x in step] for step in drawn], np.int32) for s in views]
-        view_targets = [send([[x.view_targets[s] for x in step] for step in drawn]) for s in own]
-        target = send([[x.target for x in step] for step in drawn])
+        first = drawn[0]
+        rows = [send([x.rows[s] for x in drawn], np.int32) for s in range(len(first.rows))]
+        n_targets = len(first.view_targets)
+        view_targets = [send([x.view_targets[s] for x in drawn]) for s in range(n_targets)]
+        target = send([x.target for x in drawn])
         theta: Sequence[Tensor | None] = [None] * n_steps
         if directions[0] is not None:
             stacked = torch.stack([x.float() for x in directions if x is not None])
             theta = stacked.to(self.device).unbind()
-        self._drawn = deque(
-            _BatchedIndices(
-                [x[t] for x in rows], first.sizes, target[t], [y[t] for y in view_targets], theta[t]
-            )
-            for t in steps
-        )
+        for t in range(n_steps):
+            own = [y[t] for y in view_targets]
+            batch = Batch([], first.sizes, target[t], own, directions=theta[t])
+            self._drawn.append(([x[t] for x in rows], batch))
 
     def _is_recordable(self) -> bool:
         """Return whether every step is the same sequence of operations, as far as is known."""
-        custom = any(isinstance(module, PerMember) for module in self.network.modules())
-        orders, coupling = self.trainings[0].sampler.row_orders, self.objective.coupling
-        sizes = {order.size for order in orders if order is not None}
-        if isinstance(coupling, ReferenceCoupling):
-            sizes.add(coupling.references.shape[-2])
-        # Point clouds of different sizes are compared one by one.
-        on_gpu, trains = self.device.type == "cuda", self.optimizer is not None
-        return on_gpu and trains and not custom and len(sizes) <= 1
+        if self.device.type != "cuda" or self.optimizer is None:
+            return False
+        if any(isinstance(module, PerMember) for module in self.network.modules()):
+            return False  # a custom encoder may do anything
+        sizes = {order.size for order in self.trainings[0].sampler.row_orders} - {0}
+        if isinstance(self.objective.coupling, ReferenceCoupling):
+            sizes.add(self.objective.coupling.references.shape[-2])
+        return len(sizes) <= 1  # point clouds of different sizes are compared one by one
 
 
-@dataclass(frozen=True)
-class _BatchedIndices:
-    """`BatchIndices` of all trainings, as tensors with a first dimension for them."""
-
-    rows: list[Tensor]
-    sizes: dict[str, list[int]]
-    target: Tensor
-    view_targets: list[Tensor]
-    directions: Tensor | None
-
-    def gather(self, table: Tensor, s: int) -> Tensor:
-        """Return the entries, (trainings, rows, columns), of the coupled rows of view s."""
-        rows = self.rows[s][:, span(self.sizes, "rows", s)].long()
-        return table.gather(1, rows.unsqueeze(2).expand(-1, -1, table.shape[2]))
+def _gather(
+    tables: Sequence[Tensor], rows: Sequence[Tensor], sizes: dict[str, list[int]]
+) -> list[Tensor]:
+    """Return the entries, (trainings, rows, columns), of the coupled rows of every view."""
+    entries = []
+    for s, table in enumerate(tables):
+        coupled = rows[s][:, span(sizes, "rows", s)].long().unsqueeze(2)
+        entries.append(table.gather(1, coupled.expand(-1, -1, table.shape[2])))
+    return entries
 
 
 class _BatchedRows:
@@ -193,26 +186,22 @@ class _BatchedRows:
 
 def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> Objective:
     first = objectives[0]
+    coupling, couplings = copy.deepcopy(first.coupling), [o.coupling for o in objectives]
+    if isinstance(coupling, ReferenceCoupling):
+        clouds = [c.references.detach() for c in couplings if isinstance(c, ReferenceCoupling)]
+        coupling.references = nn.Parameter(torch.stack(clouds))
+    weights = [c.orthogonality_weight for c in couplings]
+    coupling.orthogonality_weight = _stack_weights(weights, device)
     class_weights = [o.class_weight for o in objectives if isinstance(o.class_weight, Tensor)]
     return Objective(
-        _stack_couplings([objective.coupling for objective in objectives], device),
-        first.view_regularizer,
+        coupling,
+        first.regularizer,
         coupling_weight=_stack_weights([o.coupling_weight for o in objectives], device),
         regularizer_weight=_stack_weights([o.regularizer_weight for o in objectives], device),
         head_weight=first.head_weight,
         class_weight=_pad_and_stack(class_weights) if class_weights else None,
         source_views=first.source_views,
     )
-
-
-def _stack_couplings(couplings: Sequence[Coupling], device: torch.device) -> Coupling:
-    stacked = copy.deepcopy(couplings[0])
-    if isinstance(stacked, ReferenceCoupling):
-        clouds = [c.references.detach() for c in couplings if isinstance(c, ReferenceCoupling)]
-        stacked.references = nn.Parameter(torch.stack(clouds))
-    weights = [coupling.orthogonality_weight for coupling in couplings]
-    stacked.orthogonality_weight = _stack_weights(weights, device)
-    return stacked
 
 
 def _stack_weights(weights: Sequence[float | Tensor], device: torch.device) -> float | Tensor:
@@ -224,16 +213,11 @@ def _stack_weights(weights: Sequence[float | Tensor], device: torch.device) -> f
 
 def _pad_and_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Stack tensors of different sizes, filled up with zeros."""
-    shape = [max(sizes) for sizes in zip(*(x.shape for x in tensors), strict=True)]
-
-    def pad(x: Tensor) -> Tensor:
-        missing = [m - n for n, m in zip(x.shape, shape, strict=True)]
-        return nn.functional.pad(x, [n for last in reversed(missing) for n in (0, last)])
-
-    return torch.stack([pad(x) for x in tensors])
-
-
-_WARM_UP = 3  # steps before the recording, while libraries allocate memory
+    shape = np.max([x.shape for x in tensors], axis=0)
+    stacked = tensors[0].new_zeros(len(tensors), *shape.tolist())
+    for x, padded in zip(tensors, stacked, strict=True):
+        padded[tuple(map(slice, x.shape))] = x
+    return stacked
 
 
 class GraphedStep:
@@ -267,7 +251,9 @@ class GraphedStep:
         if not self.graphs:
             self._record(batch)
         assert self.batch is not None
-        _copy(batch, self.batch)
+        for new, recorded in zip(_tensors(batch), _tensors(self.batch), strict=True):
+            if new is not recorded:
+                recorded.copy_(new, non_blocking=True)
         self.graphs[0].replay()
         if self.solve is not None:
             self.solution.copy_(self.solve(self.argument))
@@ -326,13 +312,6 @@ def _to_device(batch: Batch) -> Batch:
     if batch.directions is None:
         return batch
     return replace(batch, directions=batch.directions.to(batch.Xs[0], non_blocking=True))
-
-
-def _copy(batch: Batch, to: Batch) -> None:
-    """Overwrite the tensors that a recording reads with those of another batch."""
-    for new, old in zip(_tensors(batch), _tensors(to), strict=True):
-        if new is not old:
-            old.copy_(new, non_blocking=True)
 
 
 def _tensors(batch: Batch) -> list[Tensor]:

@@ -98,8 +98,11 @@ class BatchIndices:
 
 def span(sizes: dict[str, list[int]], name: str, s: int) -> slice:
     """Return where a part of the batch is among the rows of view s."""
-    before = list(sizes)[: list(sizes).index(name)]
-    start = sum(sizes[part][s] for part in before)
+    start = 0
+    for part, counts in sizes.items():
+        if part == name:
+            break
+        start += counts[s]
     return slice(start, start + sizes[name][s])
 
 
@@ -136,7 +139,7 @@ class Sampler:
         if data.soft_labels:
             self.labeled, self.transfer_rows = _NONE, _NONE
             view_labeled = [_NONE] * len(view_labeled)
-        n_coupled = [len(data.aligned)] if aligned else [len(view) for view in data.views]
+        n_coupled = [len(data.aligned)] if aligned else [view.n_rows for view in data.views]
         # Whatever is coupled or not, an epoch is as long: a control must be trained as much.
         n_drawn = len(self.labeled), len(self.transfer_rows), *map(len, view_labeled), *n_coupled
         longest = max(n_drawn)
@@ -146,23 +149,17 @@ class Sampler:
         self.labeled_order = self._shuffle(len(self.labeled), max(widths))
         self.transfer_order = self._shuffle(len(self.transfer_rows), max(widths))
         self.view_orders = list(map(self._shuffle, map(len, view_labeled), widths))
-        self.row_orders: list[ShuffledIndices | None] = []
+        self.row_orders: list[ShuffledIndices] = []
         if couples or data.soft_labels:
             columns = [max(widths)] if aligned else widths
             self.row_orders = list(map(self._shuffle, n_coupled, columns))
+        self.orders = [self.labeled_order, self.transfer_order, *self.view_orders, *self.row_orders]
         #: the rows that this process reads; None reads all
         self.shard: RowShard | None = None
 
-    def _shuffle(self, n: int, n_columns: int) -> ShuffledIndices | None:
-        if n == 0:
-            return None
+    def _shuffle(self, n: int, n_columns: int) -> ShuffledIndices:
         window = window_size(n, n_columns, self.batch_size)
         return ShuffledIndices(n, self.batch_size, self.random, window)
-
-    @property
-    def orders(self) -> list[ShuffledIndices | None]:
-        """All random orders of rows."""
-        return [self.labeled_order, self.transfer_order, *self.view_orders, *self.row_orders]
 
     def draw(self) -> Batch:
         """Draw one batch and load its rows."""
@@ -190,21 +187,20 @@ class Sampler:
         """Draw the row numbers of one batch."""
         parts: dict[str, Sequence[IntArray]] = {}
         target, view_targets = _NONE, list[IntArray]()
-        if self.labeled_order is not None:
+        if self.labeled_order.n > 0:
             individuals = self.labeled[self.labeled_order.next_batch()]
             parts["labeled"] = list(self.data.aligned[individuals].T)
             target = self.data.target[individuals]
-        if any(order is not None for order in self.view_orders):
-            drawn = [_next_batch(order) for order in self.view_orders]
-            parts["view_labeled"] = [
-                rows[i] for rows, i in zip(self.data.view_labeled, drawn, strict=True)
-            ]
+        if any(order.n > 0 for order in self.view_orders):
+            drawn = [order.next_batch() for order in self.view_orders]
+            pairs = zip(self.data.view_labeled, drawn, strict=True)
+            parts["view_labeled"] = [rows[i] for rows, i in pairs]
             view_targets = [y[i] for y, i in zip(self.data.view_targets, drawn, strict=True)]
-        if self.transfer_order is not None:
+        if self.transfer_order.n > 0:
             individuals = self.transfer_rows[self.transfer_order.next_batch()]
             parts["transfer"] = list(self.data.aligned[individuals].T)
         if self.row_orders:
-            drawn = [_next_batch(order) for order in self.row_orders]
+            drawn = [order.next_batch() for order in self.row_orders]
             parts["rows"] = list(self.data.aligned[drawn[0]].T) if self.aligned else drawn
             if self.data.neighbors:
                 parts["neighbors"] = [
@@ -217,10 +213,6 @@ class Sampler:
             target,
             view_targets,
         )
-
-
-def _next_batch(order: ShuffledIndices | None) -> IntArray:
-    return _NONE if order is None else order.next_batch()
 
 
 def window_size(n_rows: int, n_columns: int, batch_size: int) -> int:
@@ -265,7 +257,7 @@ class ShuffledIndices:
     Parameters
     ----------
     n : int
-        How many numbers.
+        How many numbers; without any, batches are empty.
     size : int
         Maximum number of them in a batch.
     random : numpy Generator
@@ -280,7 +272,7 @@ class ShuffledIndices:
         self.n, self.size, self.random = n, min(size, n), random
         if window is None or window > _AT_ONCE:
             window = n if n <= _AT_ONCE else _WINDOW
-        self.block = n if window >= n else max(1, window // _BLOCKS)
+        self.block = max(1, n if window >= n else window // _BLOCKS)
         #: numbers left of the windows that are open, in order
         self.remaining = _NONE
         #: blocks of the windows that are not open yet, in order

@@ -53,9 +53,8 @@ class TrainerState:
         for r, training in enumerate(trainer.trainings):
             tensors[f"{r}.generator"] = training.generator.get_state()
             for j, order in enumerate(training.sampler.orders):
-                if order is not None:
-                    state = {name: torch.from_numpy(x) for name, x in order.state.items()}
-                    tensors |= _with_prefix(f"{r}.order.{j}", state)
+                state = {name: torch.from_numpy(x) for name, x in order.state.items()}
+                tensors |= _with_prefix(f"{r}.order.{j}", state)
             for m, kept in enumerate(training.best_state):
                 tensors |= _with_prefix(f"{r}.best.{m}", kept)
             facts = {name: getattr(training, name) for name in _RECORD}
@@ -87,9 +86,8 @@ class TrainerState:
         for r, (training, record) in enumerate(pairs):
             training.generator.set_state(tensors[f"{r}.generator"])
             for j, order in enumerate(training.sampler.orders):
-                if order is not None:
-                    state = _part(tensors, f"{r}.order.{j}")
-                    order.state = {name: x.numpy() for name, x in state.items()}
+                state = _part(tensors, f"{r}.order.{j}")
+                order.state = {name: x.numpy() for name, x in state.items()}
             training.sampler.random.bit_generator.state = record["random"]
             for name in _RECORD:
                 setattr(training, name, record[name])

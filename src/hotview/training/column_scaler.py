@@ -107,7 +107,10 @@ def scan_tables(
     if group.is_distributed:
         scanner.combine_ranks(group, tables[0].n_columns)
         absent = [np.concatenate(group.all_gather_arrays(rows)) for rows in absent]
-    present = list(map(_present_rows, tables, absent))
+    present = [
+        np.delete(np.arange(table.n_rows), rows) if len(rows) > 0 else None
+        for table, rows in zip(tables, absent, strict=True)
+    ]
     scanner.raise_if_not_finite(impute)
     n_rows = sum(map(n_present, tables, present))
     if n_rows < 2:
@@ -134,16 +137,26 @@ def check_finite(
     name: str, table: ViewTable, impute: str | None, scaler: ColumnScaler | None = None
 ) -> IntArray:
     """Raise an error for values that are not finite; return the rows that hold a value."""
+    rows = np.arange(table.n_rows)
+    if table.is_array and 0 < table.data.size <= _CHUNK and _is_ordinary(table.data, scaler):
+        return rows
     scanner = _Scanner(name, computes_moments=False, scaler=scaler)
     absent = scanner.scan(table, slice(0, table.n_rows))
     scanner.raise_if_not_finite(impute)
-    present = _present_rows(table, absent)
-    return np.arange(table.n_rows) if present is None else present
+    return np.delete(rows, absent)
 
 
-def _present_rows(table: ViewTable, absent: IntArray) -> IntArray | None:
-    """Return the rows of a table that are not absent; None if none is."""
-    return np.delete(np.arange(table.n_rows), absent) if len(absent) > 0 else None
+def _is_ordinary(X: Array, scaler: ColumnScaler | None) -> bool:
+    """Return whether all entries are finite and, once standardized, none is extreme."""
+    limit = np.finfo(np.float64).max if scaler is None else EXTREME
+    # The extrema of all columns together are several times faster, and nearly always enough.
+    for axis in (None, 0):
+        ends = np.reshape([X.min(axis), X.max(axis)], (2, -1)).astype(np.float64)
+        with np.errstate(all="ignore"):
+            sizes = np.abs(ends if scaler is None else (ends - scaler.mean) / scaler.scale)
+        if (sizes <= limit).all():
+            return True
+    return False
 
 
 def chunks(table: ViewTable, within: slice | None = None) -> Iterator[tuple[int, Array]]:
@@ -221,7 +234,7 @@ class _Scanner:
 
     def _scan_chunk(self, start: int, X: Array) -> IntArray:
         none = np.empty(0, dtype=np.int64)
-        if not self.computes_moments and self._is_ordinary(X):
+        if not self.computes_moments and _is_ordinary(X, self.scaler):
             return none
         exact = X.astype(np.float64, order="C")
         if self.computes_moments:
@@ -240,18 +253,6 @@ class _Scanner:
         if self.computes_moments and self.counts["infinity"] == 0 and not absent.all():
             self.moments.add(exact[~absent])
         return np.flatnonzero(absent) + start
-
-    def _is_ordinary(self, X: Array) -> bool:
-        """Return whether all entries are finite, and none is extreme."""
-
-        def is_within(low: Array, high: Array) -> bool:
-            ends = np.reshape([low, high], (2, -1)).astype(np.float64)
-            if self.scaler is None:
-                return bool((np.abs(ends) < np.inf).all())
-            return bool((np.abs((ends - self.scaler.mean) / self.scaler.scale) <= EXTREME).all())
-
-        # The extrema of all columns together are several times faster, and nearly always enough.
-        return is_within(X.min(), X.max()) or is_within(X.min(axis=0), X.max(axis=0))
 
     def _count(self, what: str, where: Array, start: int) -> None:
         n = int(where.sum())

@@ -23,7 +23,13 @@ import torch
 from torch import Tensor
 
 from hotview._types import Array
-from hotview.training.process_group import AgreedInterrupt, ProcessGroup, ProcessLostError, Result
+from hotview.training.process_group import (
+    Interrupt,
+    ProcessGroup,
+    ProcessLostError,
+    Result,
+    catch_interrupt,
+)
 
 __all__ = ["DistributedGroup", "agree_on_token", "launch_processes", "under_torchrun"]
 
@@ -298,10 +304,11 @@ class DistributedGroup(ProcessGroup):
             dist.all_reduce(tensor)
         return tensor.div_(self.world_size)
 
-    def catch_interrupt(self) -> AgreedInterrupt:
-        """Return a handler of Ctrl-C, and of the signals by which torchrun passes it on."""
-        self.interrupt = AgreedInterrupt(signal.SIGINT, signal.SIGTERM)
-        return self.interrupt
+    @contextmanager
+    def catch_interrupt(self) -> Iterator[Interrupt]:
+        """Handle Ctrl-C, and the signals by which torchrun passes it on."""
+        with catch_interrupt(signal.SIGINT, signal.SIGTERM, agreed=True) as self.interrupt:
+            yield self.interrupt
 
     @contextmanager
     def report_errors(self) -> Iterator[None]:

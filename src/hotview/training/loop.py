@@ -136,7 +136,7 @@ def train(
         ProgressBar(schedule.max_epochs * n_steps, shown=schedule.verbose) as bar,
     ):
         bar.step(trainer.epoch * n_steps + trainer.means.n)
-        while trainer.epoch < schedule.max_epochs and not trainer.stopped:
+        while trainer.epoch < schedule.max_epochs and not all(t.stopped for t in trainer.trainings):
             start = time.perf_counter()
             if not trainer.network.training:  # validation or a callback may have switched it
                 trainer.network.train()
@@ -257,7 +257,7 @@ def _record(
             if schedule.patience is not None:
                 training.keep_state()
     training.rows.append(row)
-    stops = process_group.on_rank_zero(call_callbacks)
+    stops = bool(schedule.callbacks) and process_group.on_rank_zero(call_callbacks)
     if schedule.callbacks and process_group.is_distributed:  # they may have changed the network
         state = process_group.broadcast(training.network.state_dict())
         training.network.load_state_dict(state)

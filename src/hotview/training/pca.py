@@ -45,9 +45,9 @@ def principal_components(
     """
     fitted, scores = [], []
     for view in views:
-        rows = np.arange(len(view))
-        if len(view) > _N_SAMPLE:
-            rows = np.sort(random.choice(len(view), _N_SAMPLE, replace=False))
+        rows = np.arange(view.n_rows)
+        if view.n_rows > _N_SAMPLE:
+            rows = np.sort(random.choice(view.n_rows, _N_SAMPLE, replace=False))
         X: Array = view.take_on_all_ranks(rows).cpu().numpy()
         with np.errstate(invalid="ignore"):  # ratios of the variance, where there is none
             pca = PCA(min(n, *X.shape), random_state=0).fit(X)
@@ -114,8 +114,7 @@ def _synchronize_signs(q: Array) -> Array:
     similarity = np.divide(opposite - equal, total, out=np.zeros_like(total), where=total > 0)
     _, vectors = np.linalg.eigh(similarity * np.abs(similarity))
     signs = np.where(vectors[:, -1] < 0, -1.0, 1.0)
-    third = sum(sign * (row**3).mean() for sign, row in zip(signs, q, strict=True))
-    return signs if third >= 0 else -signs
+    return signs if signs @ (q**3).mean(axis=1) >= 0 else -signs
 
 
 def effective_rank(Z: Tensor) -> float:

@@ -67,9 +67,10 @@ def in_precision(network: MultiViewNetwork, precision: str) -> MultiViewNetwork:
     >>> [f.encode([X])[0].item() for f in (network, in_precision(network, "bfloat16"))]
     [1.00390625, 1.0]
     """
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
-    precision = used_precision(precision, device)
     if precision == "float32":
+        return network
+    device = next((p.device for p in network.parameters()), torch.device("cpu"))
+    if used_precision(precision, device) == "float32":
         return network
     return _RoundedNetwork(network, _in_tf32 if precision == "tf32" else _in_bfloat16)
 
@@ -77,9 +78,7 @@ def in_precision(network: MultiViewNetwork, precision: str) -> MultiViewNetwork:
 class _RoundedNetwork(MultiViewNetwork):
     """A network of the same modules that encodes and decodes in another precision."""
 
-    def __init__(
-        self, network: MultiViewNetwork, in_precision: Callable[[Pass, nn.ModuleList], Pass]
-    ) -> None:
+    def __init__(self, network: MultiViewNetwork, rounded: Callable[..., list[Tensor]]) -> None:
         super().__init__(
             list(network.encoders),
             list(network.maps),
@@ -87,33 +86,26 @@ class _RoundedNetwork(MultiViewNetwork):
             network.joint_head,
             list(network.view_heads),
         )
-        self._encode = in_precision(network.encode, network.encoders)
-        self._reconstruct = in_precision(network.reconstruct, network.decoders)
+        self._rounded = rounded
 
     def encode(self, Xs: Sequence[Tensor]) -> list[Tensor]:
         """Return the features F_s of the rows of every view."""
-        return self._encode(Xs)
+        return self._rounded(super().encode, self.encoders, Xs)
 
     def reconstruct(self, Fs: Sequence[Tensor]) -> list[Tensor]:
         """Return the rows of every view, decoded from features."""
-        return self._reconstruct(Fs)
+        return self._rounded(super().reconstruct, self.decoders, Fs)
 
 
-def _in_bfloat16(run: Pass, modules: nn.ModuleList) -> Pass:
-    def run_rounded(Xs: Sequence[Tensor]) -> list[Tensor]:
-        # Every weight is used once, and a CUDA graph must record its rounding: no cache.
-        with torch.autocast(Xs[0].device.type, torch.bfloat16, cache_enabled=False):
-            return [Y.float() for Y in run(Xs)]
-
-    return run_rounded
+def _in_bfloat16(run: Pass, modules: nn.ModuleList, Xs: Sequence[Tensor]) -> list[Tensor]:
+    # Every weight is used once, and a CUDA graph must record its rounding: no cache.
+    with torch.autocast(Xs[0].device.type, torch.bfloat16, cache_enabled=False):
+        return [Y.float() for Y in run(Xs)]
 
 
-def _in_tf32(run: Pass, modules: nn.ModuleList) -> Pass:
-    def run_rounded(Xs: Sequence[Tensor]) -> list[Tensor]:
-        weights = [p for p in modules.parameters() if p.requires_grad]
-        return list(_InTF32.apply(run, len(Xs), *Xs, *weights))  # type: ignore[no-untyped-call]
-
-    return run_rounded
+def _in_tf32(run: Pass, modules: nn.ModuleList, Xs: Sequence[Tensor]) -> list[Tensor]:
+    weights = [p for p in modules.parameters() if p.requires_grad]
+    return list(_InTF32.apply(run, len(Xs), *Xs, *weights))  # type: ignore[no-untyped-call]
 
 
 class _InTF32(torch.autograd.Function):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
@@ -17,12 +17,12 @@ from torch import Tensor
 from hotview._types import Array, IntArray
 
 __all__ = [
-    "AgreedInterrupt",
     "Interrupt",
     "ProcessGroup",
     "ProcessLostError",
     "RowShard",
     "RowsByRank",
+    "catch_interrupt",
     "shard_of_rank",
 ]
 
@@ -74,15 +74,12 @@ class ProcessGroup:
     #: whether rows are sharded; also with a world size of 1
     is_distributed = False
     #: the handler of Ctrl-C while training, where processes have to agree on it
-    interrupt: AgreedInterrupt | None = None
+    interrupt: Interrupt | None = None
 
     def __init__(self, rank: int = 0, world_size: int = 1) -> None:
         self.rank, self.world_size = rank, world_size
-
-    @property
-    def is_rank_zero(self) -> bool:
-        """Whether this process writes files, shows progress and calls callbacks."""
-        return self.rank == 0
+        #: whether this process writes files, shows progress and calls callbacks
+        self.is_rank_zero = rank == 0
 
     def on_rank_zero(self, compute: Callable[[], Result]) -> Result:
         """Call `compute` on rank 0; return its result, which JSON can hold, or raise its error."""
@@ -104,9 +101,9 @@ class ProcessGroup:
         """Return the mean of a tensor over all ranks, in place."""
         return tensor
 
-    def catch_interrupt(self) -> Interrupt:
+    def catch_interrupt(self) -> AbstractContextManager[Interrupt]:
         """Return a handler of Ctrl-C."""
-        return Interrupt()
+        return catch_interrupt()
 
     @contextmanager
     def report_errors(self) -> Iterator[None]:
@@ -114,8 +111,25 @@ class ProcessGroup:
         yield
 
 
+@dataclass
 class Interrupt:
-    """Records the first Ctrl-C while it is entered; the second one stops at once.
+    """Whether Ctrl-C was received, and whether the fit is to stop.
+
+    Parameters
+    ----------
+    received : bool, default=False
+        Whether this process has received the signal.
+    requested : bool, default=False
+        Whether to stop; several processes stop once all have agreed on it.
+    """
+
+    received: bool = False
+    requested: bool = False
+
+
+@contextmanager
+def catch_interrupt(*signals: signal.Signals, agreed: bool = False) -> Iterator[Interrupt]:
+    """Record the first Ctrl-C inside; the second one stops at once.
 
     Outside the main thread, where Python delivers no signals, it does nothing.
 
@@ -123,61 +137,42 @@ class Interrupt:
     ----------
     *signals : signal
         Signals to handle; Ctrl-C alone by default.
+    agreed : bool, default=False
+        Whether a signal is only received, because processes have to agree on the request.
+
+    Yields
+    ------
+    Interrupt
+        What was received so far.
 
     Examples
     --------
-    >>> from hotview.training.process_group import Interrupt
-    >>> with Interrupt() as interrupt:
+    >>> from hotview.training.process_group import catch_interrupt
+    >>> with catch_interrupt() as interrupt:
     ...     interrupt.requested
     False
     """
+    interrupt, before = Interrupt(), dict[signal.Signals, Any]()
 
-    def __init__(self, *signals: signal.Signals) -> None:
-        self.requested = False
-        self._signals = signals or (signal.SIGINT,)
-        self._before: dict[signal.Signals, Any] = {}
+    def restore() -> None:
+        while before:
+            signal.signal(*before.popitem())
 
-    def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread():
-            for number in self._signals:
-                before = signal.getsignal(number)
-                # A program that ignores Ctrl-C, or handles it outside Python, keeps doing so.
-                if callable(before) or (number != signal.SIGINT and before == signal.SIG_DFL):
-                    self._before[number] = before
-                    signal.signal(number, self._handle)
-        return self
+    def handle(number: int, frame: FrameType | None) -> None:
+        interrupt.received, interrupt.requested = True, not agreed
+        restore()
 
-    def __exit__(self, *exception: object) -> None:
-        self._restore()
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.requested = True
-        self._restore()
-
-    def _restore(self) -> None:
-        while self._before:
-            signal.signal(*self._before.popitem())
-
-
-class AgreedInterrupt(Interrupt):
-    """A handler of Ctrl-C whose request counts once all processes have received it.
-
-    Examples
-    --------
-    >>> from hotview.training.process_group import AgreedInterrupt
-    >>> interrupt = AgreedInterrupt()
-    >>> interrupt.received, interrupt.requested
-    (False, False)
-    """
-
-    def __init__(self, *signals: signal.Signals) -> None:
-        super().__init__(*signals)
-        #: whether this process has received the signal
-        self.received = False
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.received = True
-        self._restore()
+    if threading.current_thread() is threading.main_thread():
+        for number in signals or (signal.SIGINT,):
+            handler = signal.getsignal(number)
+            # A program that ignores Ctrl-C, or handles it outside Python, keeps doing so.
+            if callable(handler) or (number != signal.SIGINT and handler == signal.SIG_DFL):
+                before[number] = handler
+                signal.signal(number, handle)
+    try:
+        yield interrupt
+    finally:
+        restore()
 
 
 def shard_of_rank(n: int, rank: int, world_size: int) -> slice:

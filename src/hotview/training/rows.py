@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from hotview.training.process_group import ProcessGroup, RowsByRank, RowShard
 
 __all__ = ["ViewRows"]
 
-_CHUNK = 4096  # rows encoded together
+_CHUNK = 4096  # rows standardized together
 _MEMORY_FRACTION = 0.25  # of an accelerator's free memory that one view may take
 _SMALL = 2**26  # bytes of a view that is standardized only once, on the CPU
 
@@ -58,27 +58,20 @@ class ViewRows:
         # Where no row is left out, row numbers are those of the table, and no list is needed.
         self.present = present or [None] * len(self.tables)
         self.starts = np.cumsum([0, *map(n_present, self.tables, self.present)])
+        self.n_rows, self.n_columns = int(self.starts[-1]), self.tables[0].n_columns
         #: all rows, standardized, where memory suffices
         self.ready: Tensor | None = None
-        n_bytes = 4 * len(self) * self.n_columns
+        n_bytes = 4 * self.n_rows * self.n_columns
         if device.type == "cuda" and not once:
             free, _ = torch.cuda.mem_get_info(device)
             is_kept = n_bytes <= _MEMORY_FRACTION * free
         else:
             is_kept = device.type == "cpu" and often and n_bytes <= _SMALL
         if is_kept:  # filled in place: a list of parts would take twice the memory
-            X = torch.empty(len(self), self.n_columns, dtype=torch.float32, device=device)
-            for start in range(0, len(self), _CHUNK):
+            X = torch.empty(self.n_rows, self.n_columns, dtype=torch.float32, device=device)
+            for start in range(0, self.n_rows, _CHUNK):
                 X[start : start + _CHUNK] = self.part(start, start + _CHUNK)
             self.ready = X
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return self.tables[0].n_columns
 
     def take(self, rows: IntArray, out: Tensor | None = None) -> Tensor:
         """Return rows by number, standardized, in float32, on the device; in `out` if given."""
@@ -94,8 +87,10 @@ class ViewRows:
         Where a single row is as expensive as its neighborhood, as in a parquet file, each rank
         loads the rows of its shard, and the ranks gather them.
         """
-        group, is_lazy = self.process_group, any(table.is_lazy for table in self.tables)
-        if self.ready is not None or group is None or not (group.is_distributed and is_lazy):
+        group = self.process_group
+        if self.ready is not None or group is None or not group.is_distributed:
+            return self.take(rows)
+        if not any(table.is_lazy for table in self.tables):
             return self.take(rows)
         shard = RowShard.of([self.starts], group.rank, group.world_size)
         by_rank = RowsByRank.of(shard.owners(0, rows), group.world_size)
@@ -110,7 +105,7 @@ class ViewRows:
             return self.ready[start:stop]
         if len(self.tables) == 1 and self.present[0] is None:
             return self.scaler.transform(self.tables[0].rows(slice(start, stop))).to(self.device)
-        return self.take(np.arange(start, min(stop, len(self))))
+        return self.take(np.arange(start, min(stop, self.n_rows)))
 
     def _gather(self, rows: IntArray) -> Tensor:
         if len(self.tables) == 1:
@@ -122,11 +117,6 @@ class ViewRows:
             if len(mine) > 0:
                 X[torch.from_numpy(mine)] = self._load(i, rows[mine] - self.starts[i])
         return X
-
-    def chunks(self, size: int = _CHUNK) -> Iterator[Tensor]:
-        """Yield all rows in order, in chunks."""
-        for start in range(0, len(self), size):
-            yield self.part(start, start + size)
 
     def _load(self, i: int, rows: IntArray) -> Tensor:
         """Return rows of table i, standardized."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
@@ -90,7 +90,7 @@ class Training:
         return (
             tuple(view.n_columns for view in sampler.data.views),
             (sampler.n_steps, sampler.batch_size),
-            tuple(0 if order is None else order.size for order in sampler.orders),
+            tuple(order.size for order in sampler.orders),
             tuple(self.objective.source_views),
             self.objective.class_weight is None,
         )
@@ -145,11 +145,6 @@ class Trainer:
         self.optimizer = make_optimizer([network, objective], learning_rate)
         self.epoch, self.means = 0, RunningMeans()
         self.batch: Batch | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether all trainings have stopped."""
-        return all(training.stopped for training in self.trainings)
 
     def step(self) -> Evaluation:
         """Take one step of every training."""
@@ -289,9 +284,6 @@ class History(Sequence[dict[str, float]]):
         if isinstance(key, slice):
             return History(self._rows[key])
         return dict(self._rows[key])
-
-    def __iter__(self) -> Iterator[dict[str, float]]:
-        return (dict(row) for row in self._rows)
 
     @property
     def names(self) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,7 +95,7 @@ class ViewPlan:
     @classmethod
     def of(cls, plan: Plan) -> ViewPlan:
         """Convert the tensors of a plan to arrays and numbers."""
-        values = {x.name: getattr(plan, x.name) for x in fields(plan)}
+        values = dict(vars(plan))
         for name, value in values.items():
             if isinstance(value, Tensor):
                 values[name] = value.item() if value.ndim == 0 else value.detach().cpu().numpy()
@@ -102,12 +103,13 @@ class ViewPlan:
 
     def to_torch(self) -> Plan:
         """Return the plan as tensors."""
-        values = {x.name: getattr(self, x.name) for x in fields(Plan)}
+        error = torch.tensor(self.marginal_error, dtype=torch.float64)
+        values = {**vars(self), "marginal_error": error}
+        del values["null"], values["std"]
         for name, value in values.items():
             if isinstance(value, np.ndarray):
                 values[name] = torch.from_numpy(value)
-        error = torch.tensor(self.marginal_error, dtype=torch.float64)
-        return Plan(**{**values, "marginal_error": error})
+        return Plan(**values)
 
     @property
     def converged(self) -> bool:
@@ -197,9 +199,9 @@ def plan_views(
         The plan, without a null.
     """
     size = batch_size if reduction == "sum" else _ROWS
-    n_rounds = min(_ROUNDS, math.ceil(max(len(view) for view in data.views) / size))
+    n_rounds = min(_ROUNDS, math.ceil(max(view.n_rows for view in data.views) / size))
     references = coupling.clouds() if isinstance(coupling, ReferenceCoupling) else None
-    orders = [ShuffledIndices(len(view), size, random) for view in data.views]
+    orders = [ShuffledIndices(view.n_rows, size, random) for view in data.views]
     costs = []
     with torch.no_grad():
         for _ in range(n_rounds):
@@ -233,19 +235,19 @@ def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
     ViewPlan
         W, C and the potentials are means; all else is the first's.
     """
-    first = plans[0]
     if len(plans) == 1:
-        return first
-    matched = []
+        return plans[0]
+    first, matched = plans[0], []
     for plan in plans:
         order = match_columns(plan, first)
         matched.append(replace(plan, W=plan.W[:, order], C=plan.C[:, order], g=plan.g[order]))
-    stacks = {}
+    stacks, means = {}, dict[str, Any]()
     for name in ("W", "C", "f", "g"):
         stacks[name] = torch.from_numpy(np.stack([getattr(plan, name) for plan in matched]))
+        means[name] = stacks[name].mean(0).numpy()
     return replace(
         first,
-        **{name: stack.mean(0).numpy() for name, stack in stacks.items()},
+        **means,
         marginal_error=max(plan.marginal_error for plan in plans),
         n_iter=max(plan.n_iter for plan in plans),
         std=stacks["W"].std(0, correction=1).numpy(),
@@ -353,7 +355,7 @@ def draw_null(
     """
     Xs: list[Array] = []
     for view in views:
-        rows = random.permutation(len(view))[:_NULL_ROWS]
+        rows = random.permutation(view.n_rows)[:_NULL_ROWS]
         columns = np.sort(random.permutation(view.n_columns)[:_NULL_COLUMNS])
         X = view.take_on_all_ranks(rows).cpu().numpy()
         Xs.append(X[:, columns].astype(np.float64))
@@ -368,9 +370,10 @@ def draw_null(
     relative = replace(planner, relative=True)
     with one_thread():  # of hundreds of operations none is worth a second
         doubled = [np.ascontiguousarray(np.concatenate([X, X]).T) for X in Xs]
-        permuted = ([_shuffle_columns(XX, random) for XX in doubled] for _ in range(_PERMUTATIONS))
-        costs = torch.stack([cost(tables) for tables in permuted])
-        plans = relative.solve(costs, pairwise=True)
+        costs = []
+        for _ in range(_PERMUTATIONS):
+            costs.append(cost([_shuffle_columns(XX, random) for XX in doubled]))
+        plans = relative.solve(torch.stack(costs), pairwise=True)
         plan = ViewPlan.of(relative.solve(cost(Xs), pairwise=True))
     return PermutationNull(plan, plans.W.numpy(), plans.C.numpy())
 
