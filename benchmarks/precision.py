@@ -117,8 +117,8 @@ class Contestant:
     def __init__(self, size: str, device: str, precision: str, compiled: bool) -> None:
         ensemble = EnsembleFit(SIZES[size](device, precision))
         ensemble.prepare()
-        fit = ensemble.members[0].network_fit
-        self.trainer = make_trainer([fit])
+        fit = ensemble.members[0]
+        self.trainer = make_trainer([fit], fit.schedule(), ensemble.process_group)
         self.device, self.batch_size = fit.device, self.trainer.trainings[0].sampler.batch_size
         self.legacy = compiled and precision == "tf32"
         network: Any = self.trainer.network

@@ -48,9 +48,9 @@ def make_fits(n: int, device: str, regularizer: str) -> list[Any]:
     return fits
 
 
-def eager(fits: Any, ranks: Any) -> Any:
+def eager(members: Any, schedule: Any, process_group: Any) -> Any:
     """A trainer that calls every operation from Python, on a GPU too."""
-    return SingleTrainer(fits[0].training, fits[0]["learning_rate"])
+    return SingleTrainer(members[0].training, members[0].parameters["learning_rate"])
 
 
 def one_by_one(fits: list[Any]) -> None:

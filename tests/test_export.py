@@ -30,7 +30,7 @@ def run(path, views):
 
 
 def with_gaps(views, *, single=False):
-    """Rows that lack one or two views, and, if asked for, single cells."""
+    """Rows that lack one or two views, and, if requested, single cells."""
     views = {name: X.copy() for name, X in views.items()}
     views["view_0"][::3] = np.nan
     views["view_1"][::6] = np.nan
@@ -60,7 +60,7 @@ def test_probabilities_are_the_estimators(tmp_path, parameters):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_one_view_judges_alone(tmp_path):
+def test_one_view_predicts_alone(tmp_path):
     model = classifier(n_estimators=1)
     path = to_onnx(model, tmp_path / "m.onnx", view="view_1")
     (found,) = run(path, LINKED)
@@ -113,35 +113,35 @@ def test_metadata_tell_views_and_classes(tmp_path):
     model = hv.MultiViewClassifier(**SMALL, n_estimators=1, pseudo_labels=False, fusion="average")
     model.fit(LINKED, names[DATA.linked_target])
     session = onnxruntime.InferenceSession(str(to_onnx(model, tmp_path / "m.onnx")))
-    told = session.get_modelmeta().custom_metadata_map
-    assert json.loads(told["classes"]) == names.tolist()
-    assert json.loads(told["views"]) == list(LINKED)
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert json.loads(metadata["classes"]) == names.tolist()
+    assert json.loads(metadata["views"]) == list(LINKED)
 
 
 class Own(torch.nn.Module):
-    """An encoder that ONNX can express, or one that asks about the values of rows."""
+    """An encoder that ONNX can express, or one that branches on the values of rows."""
 
-    def __init__(self, *, asks):
+    def __init__(self, *, branches):
         super().__init__()
         torch.manual_seed(0)
         self.layers = torch.nn.Sequential(torch.nn.Linear(20, 4), torch.nn.Tanh())
-        self.asks = asks
+        self.branches = branches
 
     def forward(self, X):
         F = self.layers(X)
-        return F * 2 if self.asks and float(F.detach().sum()) > 0 else F
+        return F * 2 if self.branches and float(F.detach().sum()) > 0 else F
 
 
 def test_encoders_of_ones_own_are_written_where_onnx_can_express_them(tmp_path):
-    model = hv.MultiViewEncoder(**SMALL, encoders={"view_0": Own(asks=False)}, device="cpu")
+    model = hv.MultiViewEncoder(**SMALL, encoders={"view_0": Own(branches=False)}, device="cpu")
     model.fit(UNALIGNED)
     path = to_onnx(model, tmp_path / "m.onnx", part="features", view="view_0")
     (found,) = run(path, UNALIGNED)
     np.testing.assert_allclose(found, model.transform(UNALIGNED)["view_0"], atol=1e-5)
-    model = hv.MultiViewEncoder(**SMALL, encoders={"view_0": Own(asks=True)}, device="cpu")
+    model = hv.MultiViewEncoder(**SMALL, encoders={"view_0": Own(branches=True)}, device="cpu")
     model.fit(UNALIGNED)
     with pytest.raises(ValueError, match=r"that torch\.onnx\.export can write, but it cannot"):
-        to_onnx(model, tmp_path / "asks.onnx", part="features", view="view_0")
+        to_onnx(model, tmp_path / "branches.onnx", part="features", view="view_0")
     assert list(tmp_path.iterdir()) == [path]
 
 

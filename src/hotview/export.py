@@ -42,22 +42,22 @@ def to_onnx(
     part: str = "predict_proba",
     view: str | None = None,
 ) -> Path:
-    """Write what a fitted estimator does to new rows as an ONNX file, whole or not at all.
+    """Write the computation of a fitted estimator on new rows as an ONNX file, atomically.
 
     Inputs are called like the views: float64 tables of raw columns, as they went into `fit`, with
     any number of rows. A row that is NaN throughout a view is absent from it. Where the estimator
     would raise an error about a row (no view at all, infinity, or single NaN without `impute`), the
-    file says NaN. Results agree with the estimator's to rounding; where two of the rows that vote
-    are equally near to rounding, the other one may be chosen.
+    file returns NaN. Results agree with the estimator's to rounding; where two neighbors are
+    equally near to rounding, the other one may be chosen.
 
     Parameters
     ----------
     estimator : MultiViewClassifier or MultiViewEncoder
         The estimator, fitted.
     path : str or Path
-        Where to; ends in ``.onnx``.
+        Path of the file; ends in ``.onnx``.
     part : {"predict_proba", "features", "common"}, default="predict_proba"
-        What to write: probabilities of the classes, float64, from all replicas (row i is the same
+        What to write: probabilities of the classes, float64, from all members (row i is the same
         individual in all views); or what `transform` gives, float32, in either space, an output
         ``features`` or ``common`` per view.
     view : str or None, default=None
@@ -66,7 +66,7 @@ def to_onnx(
     Returns
     -------
     Path
-        Where it is. Its metadata hold the names of the views and the classes, as JSON.
+        The same path. Its metadata hold the names of the views and the classes, as JSON.
 
     Examples
     --------
@@ -95,7 +95,10 @@ def to_onnx(
     module = _make_module(estimator, part, [estimator.view_names_.index(name) for name in names])
     _check_size(module)
     program = _trace(module, estimator, names, part)
-    program.model.metadata_props.update(_tell(estimator, names, part))
+    metadata = {"hotview": hotview.__version__, "part": part, "views": json.dumps(list(names))}
+    if isinstance(estimator, MultiViewClassifier) and part == "predict_proba":
+        metadata["classes"] = json.dumps(estimator.classes_.tolist())
+    program.model.metadata_props.update(metadata)
     with atomic_write(path) as draft:
         program.save(draft, external_data=False)
         _check_file(draft, names)
@@ -103,7 +106,7 @@ def to_onnx(
 
 
 def _check_file(path: Path, names: Sequence[str]) -> None:
-    """Refuse a file that no runtime would read, as where a name stands for two things."""
+    """Raise an error for a file that no runtime would read, as where two things share a name."""
     import onnx
 
     try:
@@ -125,13 +128,6 @@ def _require_onnx() -> ModuleType:
         ) from error
     found: ModuleType = onnxscript
     return found
-
-
-def _tell(estimator: Any, names: Sequence[str], part: str) -> dict[str, str]:
-    told = {"hotview": hotview.__version__, "part": part, "views": json.dumps(list(names))}
-    if part == "predict_proba":
-        told["classes"] = json.dumps(estimator.classes_.tolist())
-    return told
 
 
 def _make_module(estimator: Any, part: str, numbers: list[int]) -> nn.Module:
@@ -185,7 +181,7 @@ def _trace(module: nn.Module, estimator: Any, names: list[str], part: str) -> An
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what the exporter has to say about itself from those who did not ask."""
+    """Silence the messages and warnings of the exporter."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -198,7 +194,7 @@ def _quiet() -> Iterator[None]:
 
 
 class _Reader(nn.Module):
-    """Raw rows to standardized ones, NaN where absent, and which rows cannot be told about."""
+    """Raw rows to standardized ones, NaN where absent, and which rows are invalid."""
 
     mean: Tensor
     scale: Tensor
@@ -222,7 +218,7 @@ class _Reader(nn.Module):
 
 
 class _Encoding(nn.Module):
-    """What `transform` does to some views."""
+    """`transform` of some views."""
 
     def __init__(
         self,
@@ -253,7 +249,7 @@ class _Encoding(nn.Module):
 
 
 class _Prediction(nn.Module):
-    """What `predict_proba` does to some views."""
+    """`predict_proba` of some views."""
 
     def __init__(
         self,

@@ -58,22 +58,22 @@ def fit_and_kill(kind, folder, seconds, *, writing):
 
 def main(folder, seed):
     """Fit both estimators, whole and killed."""
-    moments, told = random.Random(seed), {}
+    moments, counts = random.Random(seed), {}
     for kind in ("classifier", "encoder"):
         seconds = float("inf")
         for _ in range(3):  # the first one also imports, and others may have to wait
             start = time.monotonic()
             fit(kind).save(folder / f"{kind}-whole.hotview")
             seconds = min(seconds, time.monotonic() - start)
-        told[kind] = {"killed": 0, "writing": 0}
+        counts[kind] = {"killed": 0, "writing": 0}
         for i in range(KILLS):
             moment = moments.uniform(0.05, 0.35) * seconds
             if not fit_and_kill(kind, folder, moment, writing=i % 2 == 0):
                 break
-            told[kind]["killed"] += 1
-            told[kind]["writing"] += len(list(folder.glob(f".{kind}-*"))) > 0
+            counts[kind]["killed"] += 1
+            counts[kind]["writing"] += len(list(folder.glob(f".{kind}-*"))) > 0
         fit_and_kill(kind, folder, float("inf"), writing=False)
-    print(json.dumps(told))
+    print(json.dumps(counts))
 
 
 if __name__ == "__main__":

@@ -78,10 +78,10 @@ def test_one_bad_fit_is_refused_before_any_training():
     assert not hasattr(good[0], "networks_")
 
 
-# replicas of one estimator
+# members of one ensemble
 
 
-def test_the_first_replica_is_what_one_alone_would_be():
+def test_the_first_member_equals_a_single_one():
     several, arguments = classifier(0, n_estimators=3, fusion="average")  # with nothing left out
     one, _ = classifier(0, fusion="average")
     several.fit(**arguments)
@@ -91,7 +91,7 @@ def test_the_first_replica_is_what_one_alone_would_be():
     assert several.histories_[1]["loss"] != several.histories_[0]["loss"]
 
 
-def test_replicas_vote_by_the_mean_of_their_probabilities():
+def test_probabilities_are_the_mean_over_members():
     model, arguments = classifier(0, n_estimators=3)
     model.fit(**arguments)
     each = []
@@ -112,13 +112,13 @@ def test_replicas_vote_by_the_mean_of_their_probabilities():
     assert (found > 0).any()
 
 
-def test_one_replica_agrees_with_itself():
+def test_one_member_does_not_disagree():
     model, arguments = classifier(0)
     assert (model.fit(**arguments).predict_disagreement(DATA[0].linked) < 1e-12).all()
 
 
 @pytest.mark.parametrize("coupling", ("hot-pairwise", "hot-reference", "none"))
-def test_replicas_have_a_mean_plan_and_its_spread(coupling):
+def test_the_plan_is_the_mean_over_members_with_its_deviation(coupling):
     model, arguments = encoder(0, n_estimators=4, coupling=coupling)
     model.fit(**arguments)
     if coupling == "none":
@@ -139,7 +139,7 @@ def test_replicas_have_a_mean_plan_and_its_spread(coupling):
         assert model.references_.shape[:2] == (4, k)
 
 
-def test_features_of_replicas_are_side_by_side():
+def test_features_of_members_are_side_by_side():
     model, arguments = encoder(0, n_estimators=2)
     F = model.fit(**arguments).transform(DATA[0].views)["view_1"]
     assert F.shape == (40, 2 * SMALL["encoder_dim"])
@@ -148,7 +148,7 @@ def test_features_of_replicas_are_side_by_side():
     assert model.references_.shape[0] == 2
 
 
-def test_replicas_share_their_rows(monkeypatch):
+def test_members_share_their_rows(monkeypatch):
     calls, read = [], fit.scan_views
     monkeypatch.setattr(fit, "scan_views", lambda *a, **k: calls.append(1) or read(*a, **k))
     model, arguments = classifier(0, n_estimators=3)
@@ -157,13 +157,13 @@ def test_replicas_share_their_rows(monkeypatch):
 
 
 @pytest.mark.parametrize("n", (0, -1, 1.5, "2", True))
-def test_n_replicas_is_a_count(n):
+def test_n_estimators_is_a_count(n):
     model, arguments = classifier(0, n_estimators=n)
     with pytest.raises((ValueError, TypeError), match="n_estimators"):
         model.fit(**arguments)
 
 
-def test_replicas_are_reproducible_from_a_seed_and_differ_without():
+def test_members_are_reproducible_from_a_seed_and_differ_without():
     def fitted(random_state):
         model, arguments = encoder(0, n_estimators=2)
         return model.set_params(random_state=random_state).fit(**arguments)

@@ -177,7 +177,7 @@ def test_every_way_to_leave_views_out_is_the_same(model, names):
     assert all(np.isfinite(z).all() for z in Z.values())
 
 
-def test_each_row_is_judged_by_the_views_that_it_has(model):
+def test_each_row_is_predicted_from_the_views_that_it_has(model):
     views = {name: X.copy() for name, X in LINKED.items()}
     which = np.arange(len(Y)) % len(SUBSETS)
     for i, subset in enumerate(which):
@@ -214,7 +214,7 @@ def test_rows_of_predict_are_aligned(model):
             method(views)
 
 
-def test_many_rows_are_judged_in_parts(model):
+def test_many_rows_are_predicted_in_chunks(model):
     many = {name: np.tile(X, (110, 1)) for name, X in LINKED.items()}  # 4,400 rows
     found = model.predict_proba(many)
     assert found.shape == (4400, 3)
@@ -318,9 +318,9 @@ def test_minus_one_can_be_a_class():
 
 
 def test_labels_of_unaligned_rows_alone_suffice():
-    nobody = np.full(len(Y), -1)
+    unlabeled = np.full(len(Y), -1)
     classifier = trained().fit(
-        LINKED, nobody, unaligned=UNALIGNED, unaligned_y={"view_0": DATA.target["view_0"]}
+        LINKED, unlabeled, unaligned=UNALIGNED, unaligned_y={"view_0": DATA.target["view_0"]}
     )
     assert "classification" not in classifier.history_.names
     assert classifier.score({"view_0": LINKED["view_0"]}, Y) > 0.8
@@ -330,7 +330,7 @@ def test_labels_of_unaligned_rows_alone_suffice():
     assert classifier.score(LINKED, Y) > 0.8
 
 
-def test_without_linked_rows_a_view_that_has_no_labels_says_how_frequent_classes_are():
+def test_without_linked_rows_a_view_that_has_no_labels_predicts_class_frequencies():
     strangers = {name: np.full_like(X, np.nan) for name, X in LINKED.items()}
     for rows, X in zip(np.array_split(np.arange(len(Y)), 3), strangers.items(), strict=True):
         X[1][rows] = LINKED[X[0]][rows]
@@ -539,12 +539,12 @@ def test_patience_stops_and_goes_back_to_the_best():
     assert plain.score(*validation) == plain.history_["validation_score"][-1]
 
 
-def test_a_view_that_knows_one_class_does_not_vote_against_the_others():
+def test_a_view_with_labels_of_one_class_does_not_outweigh_the_others():
     rows = np.flatnonzero(DATA.target["view_1"] == 0)
     unaligned = {"view_0": UNALIGNED["view_0"], "view_1": UNALIGNED["view_1"][rows]}
     own = {"view_0": DATA.target["view_0"], "view_1": np.zeros(len(rows))}
-    nobody = np.full(len(Y), np.nan)
-    model = trained().fit(LINKED, nobody, unaligned=unaligned, unaligned_y=own)
+    unlabeled = np.full(len(Y), np.nan)
+    model = trained().fit(LINKED, unlabeled, unaligned=unaligned, unaligned_y=own)
     # Linked rows have taught it the classes it has no labels of.
     found = model.predict({"view_1": LINKED["view_1"]})
     assert set(found) == {0, 1, 2}
@@ -595,15 +595,15 @@ def test_a_callback_may_leave_the_network_in_evaluation_mode():
 def test_ctrl_c_in_the_last_pass_does_not_lose_what_was_learned(monkeypatch):
     import signal
 
-    from hotview.estimators import network_fit
+    from hotview.estimators import member_fit
 
-    draw = network_fit.draw_null
+    draw = member_fit.draw_null
 
     def pressed(*arguments):
         signal.raise_signal(signal.SIGINT)
         return draw(*arguments)
 
-    monkeypatch.setattr(network_fit, "draw_null", pressed)
+    monkeypatch.setattr(member_fit, "draw_null", pressed)
     with pytest.warns(UserWarning, match="interrupted"):
         model = small(coupling="hot-reference").fit(LINKED, Y, unaligned=UNALIGNED)
     assert model.plan_ is not None
@@ -637,24 +637,24 @@ def voting(**parameters):
 
 
 def rows_of(model):
-    """The history without what the clock says."""
+    """The history without durations."""
     return [{k: v for k, v in row.items() if k != "seconds"} for row in model.history_]
 
 
 @pytest.fixture(scope="module")
-def voters():
+def semisupervised():
     return voting().fit(LINKED, hide(Y), unaligned=UNALIGNED)
 
 
-def test_votes_are_right_in_all_views_and_in_each(voters):
-    assert voters.score(LINKED, Y) > 0.9
+def test_predictors_are_accurate_in_all_views_and_in_each(semisupervised):
+    assert semisupervised.score(LINKED, Y) > 0.9
     for name in NAMES:
-        assert voters.score({name: UNALIGNED[name]}, DATA.target[name]) > 0.8
+        assert semisupervised.score({name: UNALIGNED[name]}, DATA.target[name]) > 0.8
 
 
-def test_one_model_serves_several_threads(voters):
+def test_one_model_serves_several_threads(semisupervised):
     many = {name: np.tile(X, (40, 1)) for name, X in LINKED.items()}
-    calls = [voters.predict_proba, voters.transform] * 4
+    calls = [semisupervised.predict_proba, semisupervised.transform] * 4
     expected = [call(many) for call in calls[:2]]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda call: call(many), calls))
@@ -665,28 +665,28 @@ def test_one_model_serves_several_threads(voters):
             np.testing.assert_array_equal(Z, expected[1][name])
 
 
-def test_without_votes_and_weights_it_is_the_plain_network():
+def test_without_pseudo_labels_and_weights_it_is_the_plain_network():
     plain = voting(pseudo_labels=False, fusion="average", n_estimators=1)
     plain.fit(LINKED, Y, unaligned=UNALIGNED)
     with torch.no_grad():
         Fs = [torch.from_numpy(Z) for Z in plain.transform(LINKED).values()]
         heads = [head(F) for head, F in zip(plain.network_.view_heads, Fs, strict=True)]
-        said = torch.stack([*heads, plain.network_.score(Fs)]).log_softmax(2).mean(0).softmax(1)
-    np.testing.assert_allclose(plain.predict_proba(LINKED), said, rtol=1e-4)
+        expected = torch.stack([*heads, plain.network_.score(Fs)]).log_softmax(2).mean(0).softmax(1)
+    np.testing.assert_allclose(plain.predict_proba(LINKED), expected, rtol=1e-4)
     assert "classification" in plain.history_.names
     alone = [plain.predict_proba({name: LINKED[name]}) for name in NAMES]
     for found, head in zip(alone, heads, strict=True):
         np.testing.assert_allclose(found, head.softmax(1), rtol=1e-4)
 
 
-def test_with_votes_lessons_teach_and_the_joint_layer_is_not_asked(voters):
-    assert "classification" not in voters.history_.names
-    assert "view_heads" in voters.history_.names
-    before = voters.predict_proba(LINKED)
+def test_with_pseudo_labels_the_joint_head_is_not_used(semisupervised):
+    assert "classification" not in semisupervised.history_.names
+    assert "view_heads" in semisupervised.history_.names
+    before = semisupervised.predict_proba(LINKED)
     with torch.no_grad():
-        for network in voters.networks_:
+        for network in semisupervised.networks_:
             network.joint_head.weight.mul_(100.0)
-    np.testing.assert_array_equal(voters.predict_proba(LINKED), before)
+    np.testing.assert_array_equal(semisupervised.predict_proba(LINKED), before)
 
 
 @pytest.mark.parametrize("view_regularizer", ("none", "manifold", "diffusion"))
@@ -765,25 +765,25 @@ def test_noise_counts_less_than_what_tells_classes_apart():
 
 
 @pytest.mark.parametrize("names", SUBSETS, ids=" ".join)
-def test_votes_need_only_the_views_that_are_there(voters, names):
+def test_predictors_need_only_the_views_that_are_present(semisupervised, names):
     here = only(LINKED, names)
-    expected = voters.predict_proba(here)
+    expected = semisupervised.predict_proba(here)
     np.testing.assert_allclose(expected.sum(1), 1)
     gaps = {name: X if name in names else np.full_like(X, np.nan) for name, X in LINKED.items()}
-    np.testing.assert_allclose(voters.predict_proba(gaps), expected, rtol=1e-6)
+    np.testing.assert_allclose(semisupervised.predict_proba(gaps), expected, rtol=1e-6)
     order = np.random.default_rng(0).permutation(len(Y))
-    mixed = voters.predict_proba({name: X[order] for name, X in here.items()})
+    mixed = semisupervised.predict_proba({name: X[order] for name, X in here.items()})
     np.testing.assert_allclose(mixed, expected[order], rtol=1e-4, atol=1e-6)
 
 
-def test_each_row_is_judged_by_votes_of_the_views_that_it_has(voters):
+def test_each_row_is_predicted_by_the_neighbors_in_its_views(semisupervised):
     views = {name: X.copy() for name, X in LINKED.items()}
     views["view_0"][:10] = np.nan
     views["view_2"][5:20] = np.nan
-    found = voters.predict_proba(views)
+    found = semisupervised.predict_proba(views)
     parts = ((slice(0, 5), NAMES[1:]), (slice(5, 10), NAMES[1:2]), (slice(10, 20), NAMES[:2]))
     for rows, names in (*parts, (slice(20, None), NAMES)):
-        alone = voters.predict_proba({name: LINKED[name][rows] for name in names})
+        alone = semisupervised.predict_proba({name: LINKED[name][rows] for name in names})
         np.testing.assert_allclose(found[rows], alone, rtol=1e-4, atol=1e-6)
 
 
@@ -800,7 +800,7 @@ def test_a_view_without_labels_is_taught_by_another(n_classes):
     assert model.score({"view_1": data.views["view_1"]}, data.target["view_1"]) > 2.2 / n_classes
 
 
-def test_rows_with_gaps_keep_their_labels_where_they_vote():
+def test_rows_with_gaps_keep_their_labels_in_the_views_they_have():
     views = {name: X.copy() for name, X in LINKED.items()}
     views["view_1"][:15] = np.nan
     model = voting().fit(views, Y, unaligned=UNALIGNED)
@@ -816,7 +816,7 @@ def test_a_constant_view_and_few_rows_do_no_harm():
     np.testing.assert_allclose(found.sum(1), 1)
 
 
-def test_classes_of_weight_0_are_not_voted_for():
+def test_classes_of_weight_0_are_not_predicted():
     model = voting(class_weight={0: 0.0, 1: 1.0, 2: 1.0}).fit(LINKED, Y, unaligned=UNALIGNED)
     assert 0 not in model.predict({"view_0": LINKED["view_0"]})
     assert np.isfinite(model.predict_proba(LINKED)).all()
@@ -834,7 +834,7 @@ def test_a_short_training_of_small_tables_has_as_many_steps_as_a_long_one_of_lar
     ("change", "message"),
     (
         ({"pseudo_labels": "no"}, "pseudo_labels to be True or False, but it is 'no'"),
-        ({"fusion": "mean"}, "fusion to be one of.*'stacked', 'average'"),
+        ({"fusion": "mean"}, "fusion to be one of.*'weighted', 'average'"),
         ({"max_epochs": 0}, "max_epochs"),
     ),
     ids=str,

@@ -34,7 +34,7 @@ PARTS = {
 }
 ALIGNED = ("lscca", "dgcca")
 
-# Networks this small do collapse; test_remarks.py says when they should.
+# Networks this small do collapse; test_diagnostics.py tests the warnings about it.
 may_collapse = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
 
@@ -95,7 +95,7 @@ def test_couplings_of_individuals_refuse_unpaired_views(coupling):
 
 
 @pytest.mark.parametrize("coupling", ALIGNED)
-def test_pairs_are_agreed_on_and_strangers_are_not(coupling):
+def test_latents_of_pairs_are_closer_than_others(coupling):
     views = make_views(200, n_views=2, n_groups=1, labeled=1.0, random_state=0).linked
     spec = specify(coupling, orthogonality_weight=1.0)
     model = small(spec, max_epochs=60, n_components=2)

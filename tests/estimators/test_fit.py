@@ -1,4 +1,4 @@
-"""A fit from end to end: what it records, who is told, encoders of one's own, bad input."""
+"""A fit from end to end: what it records, callbacks, encoders of one's own, bad input."""
 
 import copy
 import signal

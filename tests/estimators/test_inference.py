@@ -8,8 +8,8 @@ from hotview.estimators import inference
 from hotview.estimators.inference import (
     EnsembleMember,
     FusionRule,
-    check_some_view,
     encode_rows,
+    no_view_error,
     predict_ensemble,
 )
 from hotview.nn.multiview import MultiViewNetwork
@@ -76,7 +76,7 @@ def joint_predictions(tables):
     return log_softmax(linear(network.joint_head, np.hstack(Fs)))
 
 
-def test_complete_rows_are_judged_by_all_heads_or_by_the_joint_one_alone():
+def test_complete_rows_are_predicted_by_all_heads_or_by_the_joint_one_alone():
     tables = make_tables()
     found, joint_only = predict(tables, fuse()), predict(tables, fuse(joint_only=True))
     expected = log_softmax(np.mean([*head_predictions(tables), joint_predictions(tables)], axis=0))
@@ -95,7 +95,7 @@ def test_without_a_joint_head_that_knows_all_classes_the_heads_are_averaged():
 
 @pytest.mark.parametrize("s", (0, 1))
 @pytest.mark.parametrize("joint_only", (False, True))
-def test_one_view_is_judged_by_its_head(s, joint_only):
+def test_one_view_is_predicted_by_its_head(s, joint_only):
     tables = make_tables()
     some = [X if t == s else None for t, X in enumerate(tables)]
     np.testing.assert_allclose(
@@ -134,9 +134,8 @@ def test_rows_without_any_view_are_nan_and_refused():
         X[[2, 4]] = np.nan
     found = predict(tables, fuse())
     assert np.isnan(found).all(axis=1).tolist() == [False, False, True, False, True, False]
-    with pytest.raises(ValueError, match=r"\['a', 'b'\], but 2 have none, the first being row 2"):
-        check_some_view(np.array([2, 4]), ["a", "b"])
-    check_some_view(np.array([], dtype=int), ["a", "b"])
+    message = str(no_view_error(np.array([2, 4]), ["a", "b"]))
+    assert "['a', 'b'], but 2 have none, the first being row 2" in message
 
 
 def test_features_and_latents_of_rows():
@@ -174,24 +173,24 @@ def test_many_rows_are_taken_in_parts_and_keep_their_order():
 
 
 @pytest.mark.parametrize("size", (1, 4, 6, 100))
-def test_parts_are_concluded_from_one_by_one(monkeypatch, size):
+def test_log_probabilities_are_reduced_chunk_by_chunk(monkeypatch, size):
     monkeypatch.setitem(inference._CHUNK, "cpu", size)
     tables = make_tables()
     views = {s: as_rows(X) for s, X in enumerate(tables)}
     fusions = [fuse(), fuse(joint_only=True)]
-    seen, told = [], []
+    seen, progress = [], []
 
     def reduce(log_p):
         seen.append(log_p.shape)
         return log_p.sum(0)
 
     members = [EnsembleMember.of_heads(make_network(), fusion) for fusion in fusions]
-    found = predict_ensemble(members, views, None, reduce, told.append)
+    found = predict_ensemble(members, views, None, reduce, progress.append)
     expected = sum(predict(tables, fusion) for fusion in fusions)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert all(shape[0] == 2 and shape[1] <= size for shape in seen)
-    assert told == [shape[1] for shape in seen]
-    assert sum(told) == N
+    assert progress == [shape[1] for shape in seen]
+    assert sum(progress) == N
 
 
 def test_every_row_is_read_once_for_all_networks(monkeypatch):

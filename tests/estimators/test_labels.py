@@ -236,8 +236,8 @@ def test_hidden_labels_are_unknown_and_others_stay():
 
 
 def test_hiding_nothing_changes_nothing():
-    labels, nobody = make_labels([5, 5]), np.empty(0, dtype=np.int64)
-    np.testing.assert_array_equal(hide(labels, nobody).linked, labels.linked)
+    labels, no_rows = make_labels([5, 5]), np.empty(0, dtype=np.int64)
+    np.testing.assert_array_equal(hide(labels, no_rows).linked, labels.linked)
 
 
 # folds

@@ -147,7 +147,7 @@ def make_blocks():
 
 def test_rows_of_one_view_are_unaligned_rows_that_keep_their_labels():
     A, B, y = make_blocks()
-    heads = {"pseudo_labels": False}  # votes are sure of these rows with few labels already
+    heads = {"pseudo_labels": False}  # neighbors predict these rows from few labels already
     model = stacked(**heads).fit(np.hstack([A, B]), y)
     plain = small(**heads).fit(
         {"first": A[:30], "second": B[:30]},

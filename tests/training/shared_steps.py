@@ -65,7 +65,7 @@ def start(model, *data, **more):
     """What an estimator would train, in float64."""
     fit = EnsembleFit(model._inputs(*data, **more))
     fit.prepare()
-    training = fit.members[0].network_fit.training
+    training = fit.members[0].training
     for module in training.modules:
         module.double()
     data = training.sampler.data

@@ -15,11 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, View, Views
-from hotview._validation import ViewTable, check_choice, check_known_tables
+from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
 from hotview.estimators.checkpointing import (
     begin_fit,
-    check_same_everywhere,
-    check_same_fit,
+    check_same_inputs,
     explained_loss,
 )
 from hotview.estimators.diagnostics import describe_training
@@ -113,15 +112,14 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
         start = time.perf_counter()
         given = self._parameters()
-        ranks = pick_processes(given)
-        with ranks.report_errors(), explained_loss(given["checkpoint"]):
-            checkpoint, parameters = begin_fit(given, resume=resume, ranks=ranks)
+        process_group = pick_processes(given)
+        with process_group.report_errors(), explained_loss(given["checkpoint"]):
+            checkpoint, parameters = begin_fit(given, resume=resume, process_group=process_group)
             if checkpoint is not None:
                 start -= checkpoint.seconds
             inputs = self._inputs(**arguments, parameters=parameters)
-            check_same_everywhere(inputs, ranks)
-            ranks.on_rank_zero(lambda: check_same_fit(checkpoint, inputs))
-            (fit,) = fit_views([inputs], checkpoint=checkpoint, ranks=ranks)
+            check_same_inputs(inputs, checkpoint, process_group)
+            (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
             self._set_fitted(fit, start)
 
     def _parameters(self) -> dict[str, Any]:
@@ -132,17 +130,14 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
         """Set the attributes of a fit that began at `start`."""
-        tables, members = fit.inputs.tables, fit.members
-        self.view_names_ = list(tables.names)
-        self.n_views_ = len(tables.names)
-        self._shapes = tables.shapes
-        self.n_features_per_view_ = {name: n for name, (n, _) in tables.shapes.items()}
-        trainings = [member.network_fit.training for member in members]
-        self.networks_ = [training.network for training in trainings]
-        self.histories_ = [training.history for training in trainings]
-        self.network_, self.history_ = self.networks_[0], self.histories_[0]
+        trainings = [member.training for member in fit.members]
+        self._set_views(fit.inputs.tables.shapes)
+        self._set_networks(
+            [training.network for training in trainings],
+            [training.history for training in trainings],
+        )
         self.batch_size_ = trainings[0].sampler.batch_size
-        self._set_plans([member.plan for member in members if member.plan is not None])
+        self._set_plans([member.plan for member in fit.members if member.plan is not None])
         couplings = [training.objective.coupling for training in trainings]
         self.references_ = _references(couplings, self.plans_)
         self._columns = {name: scan.scaler for name, scan in fit.shared.scans.items()}
@@ -150,6 +145,14 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.metadata_ = {}
         seconds = time.perf_counter() - start
         self.trained_on_ = describe_training(fit.inputs, seconds, self._device)
+
+    def _set_views(self, shapes: dict[str, tuple[int, tuple[str, ...] | None]]) -> None:
+        self.view_names_, self.n_views_, self._shapes = list(shapes), len(shapes), shapes
+        self.n_features_per_view_ = {name: n for name, (n, _) in shapes.items()}
+
+    def _set_networks(self, networks: list[MultiViewNetwork], histories: list[History]) -> None:
+        self.networks_, self.histories_ = networks, histories
+        self.network_, self.history_ = networks[0], histories[0]
 
     def _set_plans(self, plans: list[ViewPlan]) -> None:
         self.plans_ = plans or None
@@ -276,12 +279,14 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Y = encode_rows(self.networks_, s, rows[s], space)
         return wrap_rows(output_container(self), Y, self._feature_names(name, space), table)
 
-    def _check(self, Xs: Views) -> dict[str, ViewTable]:
-        """Validate views against those of `fit`."""
+    def _check(self, Xs: Views, y: Any = None, *, aligned: bool = False) -> dict[str, ViewTable]:
+        """Validate views against those of `fit`; `aligned` ones have the same rows, as has y."""
         check_is_fitted(self)
         tables = check_known_tables(Xs, self.view_names_, self._shapes)
         for name, table in tables.items():
             check_finite(name, table, self.impute, self._columns[name])
+        if aligned:
+            check_aligned_tables(tables, y)
         return tables
 
     @property
@@ -289,11 +294,12 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return next(self.network_.maps.parameters()).device
 
     def _rows(self, tables: Mapping[str, ViewTable]) -> dict[int, ViewRows]:
-        columns, device = self._columns, self._device
-        return {
-            self.view_names_.index(name): ViewRows([table], columns[name], device, once=True)
-            for name, table in tables.items()
-        }
+        """Rows of some views, by number of the view."""
+        rows, device = {}, self._device
+        for s, name in enumerate(self.view_names_):
+            if name in tables:
+                rows[s] = ViewRows([tables[name]], self._columns[name], device, once=True)
+        return rows
 
 
 def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None) -> Array | None:

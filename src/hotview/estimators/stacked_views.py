@@ -117,8 +117,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         ndarray of shape (rows, features of all views)
             NaN in the features of views that a row lacks. `set_output` makes it a data frame.
         """
-        views = self._views(X)
-        encoded = self.estimator_.transform(views)
+        encoded = self._call("transform", X)
         return np.hstack([np.asarray(encoded[name]) for name in self.view_columns_])
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -140,7 +139,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return names
 
     @available_if(_wrapped_has("predict"))  # type: ignore[untyped-decorator]
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """The most probable class of every row, from whichever views it has.
 
         Parameters
@@ -153,12 +152,10 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         ndarray of shape (rows,)
             Classes.
         """
-        views = self._views(X)
-        classes: Array = self.estimator_.predict(views)
-        return classes
+        return self._call("predict", X)
 
     @available_if(_wrapped_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Any:
         """Probabilities of the classes, from whichever views a row has.
 
         Parameters
@@ -171,12 +168,10 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         ndarray of shape (rows, classes)
             Columns are in the order of `classes_`.
         """
-        views = self._views(X)
-        probabilities: Array = self.estimator_.predict_proba(views)
-        return probabilities
+        return self._call("predict_proba", X)
 
     @available_if(_wrapped_has("predict_log_proba"))  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of the probabilities of the classes.
 
         Parameters
@@ -189,9 +184,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         ndarray of shape (rows, classes)
             Columns are in the order of `classes_`.
         """
-        views = self._views(X)
-        logarithms: Array = self.estimator_.predict_log_proba(views)
-        return logarithms
+        return self._call("predict_log_proba", X)
 
     @available_if(_wrapped_has("score"))  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
@@ -211,8 +204,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         float
             The accuracy.
         """
-        views = self._views(X)
-        return float(self.estimator_.score(views, y, sample_weight))
+        return float(self._call("score", X, y, sample_weight))
 
     @property
     def classes_(self) -> Array:
@@ -233,12 +225,14 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def _template(self) -> Any:
         return MultiViewClassifier() if self.estimator is None else self.estimator
 
-    def _validate(self, X: Any, **how: Any) -> Any:
-        return validate_data(self, X, accept_sparse="csr", ensure_all_finite="allow-nan", **how)
+    def _validate(self, X: Any, **options: Any) -> Any:
+        return validate_data(self, X, accept_sparse="csr", ensure_all_finite="allow-nan", **options)
 
-    def _views(self, X: Any) -> dict[str, Any]:
+    def _call(self, method: str, X: Any, *arguments: Any) -> Any:
+        """Call a method of the fitted estimator with the views of X."""
         check_is_fitted(self)
-        return self._split(self._validate(X, reset=False))
+        views = self._split(self._validate(X, reset=False))
+        return getattr(self.estimator_, method)(views, *arguments)
 
     def _split(self, X: Any) -> dict[str, Any]:
         return {name: X[:, as_slice(columns)] for name, columns in self.view_columns_.items()}
@@ -267,8 +261,8 @@ def resolve_views(slices: Any, n: int, names: Array | None) -> dict[str, IntArra
         pairs = [(f"view_{s}", columns) for s, columns in enumerate(slices)]
     else:
         raise ValueError(
-            "Expected view_slices to be a dict or list that says which columns each view has, but "
-            f"it is {slices!r}. Pass, say, view_slices={{'a': slice(0, 3), 'b': slice(3, None)}}."
+            f"Expected view_slices to be a dict or list of the columns of every view, but it is "
+            f"{slices!r}. Pass, for example, view_slices={{'a': slice(0, 3), 'b': slice(3, None)}}."
         )
     if len(pairs) < 2:
         raise ValueError(

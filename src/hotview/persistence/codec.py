@@ -51,11 +51,8 @@ def encode(kind: Any, value: Any, tensors: Tensors, at: str = "") -> Any:
     kind, origin, args = _resolve(kind)
     if value is None or kind is Any:
         return value
-    if kind is Tensor:
-        tensors[at] = value
-        return None
-    if origin is np.ndarray:
-        tensors[at] = torch.from_numpy(value.copy())
+    if kind is Tensor or origin is np.ndarray:
+        tensors[at] = value if kind is Tensor else torch.from_numpy(value.copy())
         return None
     if args == (str, Tensor):
         tensors |= {_join(at, name): tensor for name, tensor in value.items()}

@@ -71,7 +71,7 @@ class SavedView:
 
     name: str
     n_columns: int
-    columns: list[str] | None
+    columns: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 import hotview
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import EnsembleMember
+from hotview.estimators.inference import EnsembleMember, HeadPredictors
 from hotview.estimators.parameters import check_parameters, encoders_of, hidden_of, pick_device
 from hotview.losses.specifications import Specification, as_regularizer
 from hotview.nn.multiview import Widths, make_network
@@ -69,7 +69,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         hotview=hotview.__version__,
         estimator=type(estimator).__name__,
         parameters=_plain_parameters(estimator.get_params(deep=False)),
-        views=[SavedView(name, *estimator._shapes[name]) for name in names],  # type: ignore[arg-type]
+        views=[SavedView(name, *estimator._shapes[name]) for name in names],
         own_encoders=[name for name, f in zip(names, own, strict=True) if f is not None],
         columns=list(estimator._columns.values()),
         references=estimator.references_,
@@ -180,13 +180,7 @@ def restore_parameters(model: SavedModel, device: Any, own: Mapping[str, Any]) -
             parameters[name] = own[name] if is_own else by_name[value["name"]](**value["settings"])
     estimator: Any = CLASSES[model.estimator](**parameters, device=device)
     check_parameters(estimator.get_params(deep=False))
-    estimator.view_names_ = [view.name for view in model.views]
-    estimator.n_views_ = len(model.views)
-    estimator.n_features_per_view_ = {view.name: view.n_columns for view in model.views}
-    estimator._shapes = {
-        view.name: (view.n_columns, None if view.columns is None else tuple(view.columns))
-        for view in model.views
-    }
+    estimator._set_views({view.name: (view.n_columns, view.columns) for view in model.views})
     return estimator
 
 
@@ -227,14 +221,13 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
     """
     names, device = estimator.view_names_, pick_device(estimator.device)
     estimator._columns = dict(zip(names, model.columns, strict=True))
-    widths, estimator.networks_ = network_widths(estimator, model), []
+    widths, networks = network_widths(estimator, model), []
     for member in model.members:
         own = encoders_of(estimator.encoders, names)
         network = make_network(widths, torch.Generator().manual_seed(0), own, names)
         network.load_state_dict(member.network)
-        estimator.networks_.append(network.eval().to(device))
-    estimator.histories_ = [History(member.history) for member in model.members]
-    estimator.network_, estimator.history_ = estimator.networks_[0], estimator.histories_[0]
+        networks.append(network.eval().to(device))
+    estimator._set_networks(networks, [History(member.history) for member in model.members])
     estimator.batch_size_, estimator.references_ = model.batch_size, model.references
     estimator.trained_on_, estimator.metadata_ = model.trained_on, model.metadata
     estimator.fit_warnings_ = model.fit_warnings
@@ -244,10 +237,8 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
     if model.classes is not None:
         estimator.classes_ = np.array(model.classes.labels, dtype=model.classes.dtype)
         estimator._members = [
-            EnsembleMember.of_heads(network, member.rule)
-            if member.predictors is None
-            else EnsembleMember(network, member.rule, member.predictors)
-            for network, member in zip(estimator.networks_, model.members, strict=True)
-            if member.rule is not None
+            EnsembleMember(network, rule, member.predictors or HeadPredictors(network, rule.joint))
+            for network, member in zip(networks, model.members, strict=True)
+            if (rule := member.rule) is not None
         ]
         estimator._pool = model.pool
