@@ -14,7 +14,6 @@ from hotview.federated.server_state import (
     write_outcome,
     write_server_state,
 )
-from hotview.training.history import History
 
 W = np.full((2, 3), 1 / 6, dtype=np.float32)
 CODES = np.array([1, -1, 0])
@@ -22,9 +21,7 @@ CODES = np.array([1, -1, 0])
 
 def state():
     row = {"epoch": 1, "loss": 0.5}
-    result = FederatedResult(
-        ["x", "y"], History([row]), W, 2 * W, ["x", "y"], [{"round": 1}], {"x": {}}
-    )
+    result = FederatedResult(["x", "y"], [row], W, 2 * W, ["x", "y"], [{"round": 1}], {"x": {}})
     server_update = Message("round", {"update_round": 1}, {"weights": W[0]})
     return ServerState(
         Session("f", 4, ["a", 2]), result, 1, {"x": server_update}, {"power": 1.0}, {"codes": CODES}
@@ -101,7 +98,7 @@ def test_a_damaged_file_is_refused(tmp_path):
 def test_what_the_coordinator_knows_can_be_read(tmp_path):
     result = FederatedResult(
         ["clinical", "genetic", "imaging"],
-        History([{"epoch": 1, "loss": 0.5}]),
+        [{"epoch": 1, "loss": 0.5}],
         np.full((2, 3), 1 / 6),
         np.ones((2, 3)),
         ["clinical", "imaging"],

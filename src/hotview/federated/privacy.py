@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +23,8 @@ _MAX_SPENT = 0.99  # fraction of epsilon; the rest would need too much noise
 _MIN_SIGNAL = 0.01  # lower bound of the rows' own share of the noisy variance
 
 
-class ReleaseRecord(NamedTuple):
+@dataclass(frozen=True)
+class ReleaseRecord:
     """The releases of one training, as the privacy accountant needs them.
 
     Attributes
@@ -270,10 +271,10 @@ def _make_event(releases: Sequence[ReleaseRecord]) -> Any:
     import dp_accounting
 
     events = []
-    for noise, n_rows, sample_size, n_releases in releases:
-        event = dp_accounting.GaussianDpEvent(noise)
-        if sample_size < n_rows:
-            event = dp_accounting.SampledWithoutReplacementDpEvent(n_rows, sample_size, event)
-        if n_releases > 0:
-            events.append(dp_accounting.SelfComposedDpEvent(event, n_releases))
+    for record in releases:
+        event = dp_accounting.GaussianDpEvent(record.noise)
+        if (n := record.sample_size) < record.n_rows:
+            event = dp_accounting.SampledWithoutReplacementDpEvent(record.n_rows, n, event)
+        if record.n_releases > 0:
+            events.append(dp_accounting.SelfComposedDpEvent(event, record.n_releases))
     return dp_accounting.ComposedDpEvent(events)

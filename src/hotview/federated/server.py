@@ -24,7 +24,6 @@ from hotview.federated.server_state import (
     write_server_state,
 )
 from hotview.federated.settings import Settings
-from hotview.training.history import History
 from hotview.training.process_group import Interrupt
 from hotview.training.progress import ProgressBar
 
@@ -142,7 +141,7 @@ class Server:
         row = {"epoch": state.round, "loss": sum(terms.values()), **terms}
         largest = max(self.traffic.values(), default=0)
         row |= {"present": len(updates), "bytes": largest}
-        result.history = History([*result.history, row])
+        result.rows.append(row)
         if coupled is not None:
             result.W, result.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
             result.present = coupled.names
