@@ -23,7 +23,7 @@ from paper.scoring import control_scores, score_classifier, score_encoder
 
 if TYPE_CHECKING:
     from hotview.estimators.base import MultiViewEstimator
-    from hotview.training.history import History
+    from hotview.training.trainer import History
 
 __all__ = ["counted_warnings", "run_cell"]
 

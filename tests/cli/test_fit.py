@@ -44,7 +44,7 @@ def test_a_dry_run_prints_the_input_data_and_stops(hotview, files, tmp_path, mon
     assert result.code == 0, result.err
     assert "Linked rows: 40, of which 40 have a label." in result.out
     assert re.search(r"Labels: ill: \d+, odd: \d+, well: \d+\.", result.out)
-    assert "ColumnScaler left out: blood: id; scan: id." in result.out
+    assert "Columns left out: blood: id; scan: id." in result.out
     assert "Categorical columns: blood: sex (2: F, M)." in result.out
     assert "a column of 0 and 1 per value" in result.out  # the rule of encoding
     assert list(tmp_path.iterdir()) == []

@@ -549,7 +549,7 @@ def test_pandas_frames_keep_the_index_and_name_the_columns(kind):
         ("csc", np.ndarray),
         ("pandas", pd.DataFrame),
         ("polars", pl.DataFrame),
-        ("pyarrow", pa.ViewTable),
+        ("pyarrow", pa.Table),
         ("torch with gradient", torch.Tensor),
         ("anndata on disk", pd.DataFrame),
     ),

@@ -238,7 +238,7 @@ def test_plans_converge_by_their_own_tolerance():
 def test_an_interrupt_is_recognized_by_its_warning():
     assert "in epoch 3" in interrupt_warning(3)
     assert was_interrupted([interrupt_warning(3)])
-    assert not was_interrupted(["ColumnScaler with a single value are not informative."])
+    assert not was_interrupted(["Columns with a single value are not informative."])
 
 
 def test_warnings_are_issued_once_and_collected_in_silent_processes():
@@ -300,7 +300,7 @@ def test_the_precision_is_the_one_that_was_used(asked, used):
 def test_remarks_are_warned_of_and_kept_once():
     views = {name: np.c_[X, np.ones(len(X))] for name, X in PEOPLE.views.items()}
     encoder = hv.MultiViewEncoder(**FEW)
-    with pytest.warns(UserWarning, match="ColumnScaler with a single value") as caught:
+    with pytest.warns(UserWarning, match="Columns with a single value") as caught:
         encoder.fit(views)
     assert encoder.fit_warnings_ == [str(one.message) for one in caught]
     assert encoder.fit(PEOPLE.views).fit_warnings_ == []
@@ -309,7 +309,7 @@ def test_remarks_are_warned_of_and_kept_once():
 def test_remarks_of_fits_at_once_belong_to_each():
     views = {name: np.c_[X, np.ones(len(X))] for name, X in PEOPLE.views.items()}
     first, second = hv.MultiViewEncoder(**FEW), hv.MultiViewEncoder(**FEW)
-    with pytest.warns(UserWarning, match="ColumnScaler with a single value"):
+    with pytest.warns(UserWarning, match="Columns with a single value"):
         fit_batched([(first, {"Xs": PEOPLE.views}), (second, {"Xs": views})])
     assert (len(first.fit_warnings_), len(second.fit_warnings_)) == (0, 1)
 

@@ -83,19 +83,19 @@ def test_labels_of_complete_rows_teach_the_joint_head_and_others_their_view():
     data = gather(tables, labels_of([0, 1, 2, -1], a=[0, -1, 2, 1]))
     assert data.target.tolist() == [0, -1]
     assert [values(rows) for rows in data.views] == [[1, 3, 4, 5, 6, 7], [11, 12, 14, 15]]
-    assert [rows.tolist() for rows in data.own] == [[1, 4, 5], [1]]
-    assert [target.tolist() for target in data.own_target] == [[2, 2, 1], [1]]
+    assert [rows.tolist() for rows in data.view_labeled] == [[1, 4, 5], [1]]
+    assert [target.tolist() for target in data.view_targets] == [[2, 2, 1], [1]]
     assert data.labeled.tolist() == [0]
     assert data.classes_known == [{0, 1, 2}, {0, 1}]
-    assert data.teachers == [0]  # of the class that the other view has no label of
-    assert data.taught.tolist() == [1]
+    assert data.source_views == [0]  # of the class that the other view has no label of
+    assert data.transfer_rows.tolist() == [1]
 
 
 def test_views_with_labels_teach_the_others_where_no_linked_row_has_one():
     tables = make_view_tables({"a": table(1, 2), "b": table(3, 4)}, {"b": table(5, 6)})
     data = gather(tables, labels_of([-1, -1], b=[0, 1]))
-    assert data.teachers == [1]
-    assert [rows.tolist() for rows in data.own] == [[], [2, 3]]
+    assert data.source_views == [1]
+    assert [rows.tolist() for rows in data.view_labeled] == [[], [2, 3]]
 
 
 def test_tables_are_not_copied():
@@ -148,8 +148,8 @@ def test_labels_of_views_without_linked_rows_stay_with_their_rows():
     labels = Labels(np.array([5, 6]), np.empty(0, np.int64), {"a": np.array([0, 1, 1])})
     data = gather(tables, labels)
     assert len(data.aligned) == len(data.target) == 0
-    assert [rows.tolist() for rows in data.own] == [[0, 1], []]
-    assert [y.tolist() for y in data.own_target] == [[0, 1], []]
+    assert [rows.tolist() for rows in data.view_labeled] == [[0, 1], []]
+    assert [y.tolist() for y in data.view_targets] == [[0, 1], []]
 
 
 def test_by_default_no_label_is_held_out():
@@ -168,7 +168,7 @@ def test_labels_of_every_view_for_propagation():
     assert [codes.tolist() for codes in labels.codes] == [[0, 2, -1, -1, 2, 1], [0, 1, -1]]
     assert labels.aligned is rows.aligned
     assert labels.target.tolist() == rows.target.tolist()
-    assert labels.sources == rows.teachers
+    assert labels.sources == rows.source_views
 
 
 def test_without_classes_no_row_has_a_label():

@@ -50,7 +50,7 @@ FURTHER_CHECKS = (
 # Networks this small on data this simple do collapse, and some checks have constant columns.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The latents of .* have collapsed:UserWarning",
-    "ignore:ColumnScaler with a single value:UserWarning",
+    "ignore:Columns with a single value:UserWarning",
 )
 
 

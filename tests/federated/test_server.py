@@ -119,7 +119,7 @@ class Central:
 
     def step(self):
         """One step on the rows that every organization has reported on."""
-        Xs, sizes, targets = [], {"rows": [], "own": []}, []
+        Xs, sizes, targets = [], {"rows": [], "view_labeled": []}, []
         for client in self.clients.values():
             trainer, report = client.trainer, client.state.update
             rows = [report.rows, client.data.linked[report.linked]]
@@ -129,7 +129,7 @@ class Central:
                 own.append(trainer.labeled_codes[torch.from_numpy(report.labeled)])
             Xs.append(trainer.view.take(np.concatenate(rows)))
             sizes["rows"].append(len(rows[0]))
-            sizes["own"].append(sum(map(len, rows[1:])))
+            sizes["view_labeled"].append(sum(map(len, rows[1:])))
             targets.append(torch.cat(own))
         theta = trainer.directions(report.round)
         batch = Batch(Xs, sizes, torch.empty(0, dtype=torch.int64), targets, directions=theta)

@@ -17,7 +17,7 @@ from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Objective
 from hotview.nn.multiview import Widths, make_network
 
 COLUMNS, N_CLASSES = (4, 3, 5), 3
-PARTS = ("labeled", "own", "taught", "rows", "neighbors")
+PARTS = ("labeled", "view_labeled", "transfer", "rows", "neighbors")
 
 
 def seeded(seed=0):
@@ -33,8 +33,8 @@ def make_batch(*names, sizes=None):
     """Random rows for the named parts; only views 0 and 1 have rows of their own."""
     default = {
         "labeled": [6, 6, 6],
-        "own": [4, 7, 0],
-        "taught": [5, 5, 5],
+        "view_labeled": [4, 7, 0],
+        "transfer": [5, 5, 5],
         "rows": [9, 8, 10],
         "neighbors": [9, 8, 10],
     }
@@ -45,7 +45,7 @@ def make_batch(*names, sizes=None):
         for s, D in enumerate(COLUMNS)
     ]
     target = torch.arange(sizes.get("labeled", [0])[0]) % N_CLASSES
-    own = [(torch.arange(n) + 1) % N_CLASSES for n in sizes.get("own", [])]
+    own = [(torch.arange(n) + 1) % N_CLASSES for n in sizes.get("view_labeled", [])]
     return Batch(Xs, sizes, target, own)
 
 
@@ -109,33 +109,36 @@ def test_classification_is_cross_entropy_of_the_concatenated_features():
 
 @pytest.mark.parametrize("head_weight", (0.5, 2.0))
 def test_the_heads_of_the_views_learn_from_labeled_and_own_rows(head_weight):
-    network, batch = make(), make_batch("labeled", "own")
+    network, batch = make(), make_batch("labeled", "view_labeled")
     terms = evaluate(network, batch, head_weight=head_weight).terms
     Fs = batch.split(network.encode(batch.Xs))
     losses = [
         slow_cross_entropy(network.view_heads[s](Fs["labeled"][s]), batch.target) for s in range(3)
     ]
     losses += [
-        slow_cross_entropy(network.view_heads[s](Fs["own"][s]), batch.own_targets[s])
+        slow_cross_entropy(network.view_heads[s](Fs["view_labeled"][s]), batch.view_targets[s])
         for s in range(2)  # the third has none
     ]
     assert terms["view_heads"].item() == pytest.approx(head_weight * sum(losses))
 
 
 def test_class_weights():
-    network, batch = make(), make_batch("labeled", "own", "taught")
+    network, batch = make(), make_batch("labeled", "view_labeled", "transfer")
     weight = torch.tensor([0.5, 3.0, 1.5], dtype=torch.float64)
-    options = {"class_weight": weight, "head_weight": 1.0, "teachers": [0]}
+    options = {"class_weight": weight, "head_weight": 1.0, "source_views": [0]}
     terms = evaluate(network, batch, **options).terms
     Fs, heads = batch.split(network.encode(batch.Xs)), network.view_heads
     expected = slow_cross_entropy(network.score(Fs["labeled"]), batch.target, weight.numpy())
     assert terms["classification"].item() == pytest.approx(expected)
-    soft = heads[0](Fs["taught"][0]).softmax(1)
+    soft = heads[0](Fs["transfer"][0]).softmax(1)
     losses = [
         *(slow_cross_entropy(heads[s](Fs["labeled"][s]), batch.target, weight) for s in range(3)),
-        *(slow_cross_entropy(heads[s](Fs["own"][s]), batch.own_targets[s], weight) for s in (0, 1)),
         *(
-            slow_cross_entropy_of_probabilities(heads[s](Fs["taught"][s]), soft, np.ones(3))
+            slow_cross_entropy(heads[s](Fs["view_labeled"][s]), batch.view_targets[s], weight)
+            for s in (0, 1)
+        ),
+        *(
+            slow_cross_entropy_of_probabilities(heads[s](Fs["transfer"][s]), soft, np.ones(3))
             for s in (1, 2)
         ),
     ]
@@ -151,13 +154,13 @@ def test_heads_that_learn_from_the_same_rows_lose_what_they_lose_apart(weight):
     assert found.item() == pytest.approx(float(sum(losses)))
 
 
-@pytest.mark.parametrize("teachers", ((0,), (0, 2)))
-def test_source_views_give_soft_labels_to_target_views_only(teachers):
-    network, batch = make(), make_batch("taught")
-    value = evaluate(network, batch, head_weight=1.0, teachers=teachers).terms["view_heads"]
-    target_views = [s for s in range(3) if s not in teachers]
+@pytest.mark.parametrize("source_views", ((0,), (0, 2)))
+def test_source_views_give_soft_labels_to_target_views_only(source_views):
+    network, batch = make(), make_batch("transfer")
+    value = evaluate(network, batch, head_weight=1.0, source_views=source_views).terms["view_heads"]
+    target_views = [s for s in range(3) if s not in source_views]
     soft = torch.stack(
-        [network.view_heads[s](network.encoders[s](batch.Xs[s])).softmax(1) for s in teachers]
+        [network.view_heads[s](network.encoders[s](batch.Xs[s])).softmax(1) for s in source_views]
     ).mean(0)
     expected = sum(
         slow_cross_entropy_of_probabilities(
@@ -200,7 +203,7 @@ def test_soft_labels_with_one_certain_class_are_labels():
     codes = [torch.arange(n) % N_CLASSES for n in batch.sizes["rows"]]
     certain = [torch.eye(N_CLASSES, dtype=torch.float64)[y] for y in codes]
     soft_labels = evaluate(network, replace(batch, soft_labels=certain), head_weight=1.0).terms
-    own = Batch(batch.Xs, {"own": batch.sizes["rows"]}, batch.target, codes)
+    own = Batch(batch.Xs, {"view_labeled": batch.sizes["rows"]}, batch.target, codes)
     labels = evaluate(network, own, head_weight=1.0).terms
     torch.testing.assert_close(soft_labels["view_heads"], labels["view_heads"])
 
@@ -220,8 +223,8 @@ def test_diffusion_is_weighted_by_tau_and_draws_features_to_coordinates():
 
 @pytest.mark.parametrize("regularizer", ("none", "autoencoder"))
 def test_heads_without_weight_are_trained_and_nothing_else_feels_them(regularizer):
-    network, batch = make(), make_batch("labeled", "own", "taught", "rows")
-    options = {"regularizer": regularizer, "teachers": [0, 1]}
+    network, batch = make(), make_batch("labeled", "view_labeled", "transfer", "rows")
+    options = {"regularizer": regularizer, "source_views": [0, 1]}
     terms = evaluate(network, batch, SWPairwise(), head_weight=0, **options).terms
     others = [p for name, p in network.named_parameters() if not name.startswith("view_heads")]
     without = sum(part for name, part in terms.parts.items() if name != "view_heads")
@@ -292,7 +295,9 @@ def test_the_manifold_is_weighted_by_tau_and_smooths_scores_where_there_are_head
 def test_all_terms_add_up_to_the_total(regularizer):
     network, batch = make(), make_batch(*PARTS)
     batch = replace(batch, coordinates=random_targets(batch, 5))
-    terms = evaluate(network, batch, SWPairwise(), regularizer, head_weight=0.5, teachers=[0]).terms
+    terms = evaluate(
+        network, batch, SWPairwise(), regularizer, head_weight=0.5, source_views=[0]
+    ).terms
     kept = {
         "none": [],
         "autoencoder": ["reconstruction"],
@@ -327,7 +332,7 @@ def test_every_encoder_runs_once():
     network, calls = make(), []
     for s, encoder in enumerate(network.encoders):
         encoder.register_forward_hook(lambda *_, s=s: calls.append(s))
-    evaluate(network, make_batch(*PARTS), SWPairwise(), "manifold", teachers=[0])
+    evaluate(network, make_batch(*PARTS), SWPairwise(), "manifold", source_views=[0])
     assert calls == [0, 1, 2]
 
 

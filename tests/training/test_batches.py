@@ -69,22 +69,26 @@ def row_numbers(batch):
 def test_what_is_known_about_training_rows():
     data = with_aligned(5, target=[1, -1, 0, 2, -1])
     assert data.labeled.tolist() == [0, 2, 3]
-    assert data.teachers == []
+    assert data.source_views == []
     none, two, one = np.empty(0, dtype=np.int64), np.array([0, 1]), np.array([1])
 
-    def knowing(data, *targets):
+    def with_labels(data, *targets):
         rows = [np.arange(len(target)) for target in targets]
-        return replace(data, own=rows, own_target=list(targets))
+        return replace(data, view_labeled=rows, view_targets=list(targets))
 
     unlabeled = with_aligned(5, target=[-1] * 5)
-    assert knowing(unlabeled, two, none, two).teachers == [0, 2]
-    assert knowing(unlabeled, none, two, none).teachers == [1]
-    assert knowing(unlabeled, two, one, none).teachers == [0]  # who knows less does not teach
-    assert knowing(unlabeled, two, two, two).teachers == []  # nobody is left to teach
-    assert knowing(data, two, none, one).teachers == []  # labels of linked rows teach all
-    assert knowing(data, two, none, np.array([3])).teachers == [2]  # but for a class they lack
-    assert knowing(unlabeled, two, none, none).taught.tolist() == [0, 1, 2, 3, 4]
-    assert knowing(data, two, two, two).taught.tolist() == []
+    assert with_labels(unlabeled, two, none, two).source_views == [0, 2]
+    assert with_labels(unlabeled, none, two, none).source_views == [1]
+    assert with_labels(unlabeled, two, one, none).source_views == [
+        0
+    ]  # 1 has fewer classes
+    assert with_labels(unlabeled, two, two, two).source_views == []  # no target view is left
+    assert with_labels(data, two, none, one).source_views == []  # linked rows have labels
+    assert with_labels(data, two, none, np.array([3])).source_views == [
+        2
+    ]  # which linked rows lack
+    assert with_labels(unlabeled, two, none, none).transfer_rows.tolist() == [0, 1, 2, 3, 4]
+    assert with_labels(data, two, two, two).transfer_rows.tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -173,40 +177,42 @@ def test_labeled_rows_come_with_their_classes():
 def test_own_rows_come_with_their_classes():
     own = [np.array([3, 8, 40, 41]), np.empty(0, dtype=np.int64), np.array([7])]
     classes = [np.array([0, 1, 0, 1]), np.empty(0, dtype=np.int64), np.array([1])]
-    data = replace(with_aligned(target=[0, 1] + [-1] * 10), own=own, own_target=classes)
+    data = replace(with_aligned(target=[0, 1] + [-1] * 10), view_labeled=own, view_targets=classes)
     batch = sampler(data, 3, couples=False).draw()
-    assert list(batch.sizes) == ["labeled", "own"]
-    assert batch.sizes["own"] == [3, 0, 1]
-    numbers = row_numbers(batch)["own"]
-    for rows, y, all_rows, all_y in zip(numbers, batch.own_targets, own, classes, strict=True):
+    assert list(batch.sizes) == ["labeled", "view_labeled"]
+    assert batch.sizes["view_labeled"] == [3, 0, 1]
+    numbers = row_numbers(batch)["view_labeled"]
+    for rows, y, all_rows, all_y in zip(numbers, batch.view_targets, own, classes, strict=True):
         known = dict(zip(all_rows.tolist(), all_y.tolist(), strict=True))
         assert [known[row] for row in rows] == y.tolist()
 
 
-def test_taught_rows_are_aligned_individuals_without_a_label():
+def test_transfer_rows_are_aligned_individuals_without_a_label():
     nobody = np.empty(0, dtype=np.int64)
     data = replace(
         with_aligned(target=[-1] * 12),
-        own=[np.array([3, 8]), nobody, nobody],
-        own_target=[np.array([0, 1]), nobody, nobody],
+        view_labeled=[np.array([3, 8]), nobody, nobody],
+        view_targets=[np.array([0, 1]), nobody, nobody],
     )
     drawn = sampler(data, 6)
     individuals = {tuple(rows) for rows in data.aligned.tolist()}
     seen = set()
     for _ in range(2):
         batch = drawn.draw()
-        assert list(batch.sizes) == ["own", "taught", "rows"]
-        seen |= set(zip(*row_numbers(batch)["taught"], strict=True))
+        assert list(batch.sizes) == ["view_labeled", "transfer", "rows"]
+        seen |= set(zip(*row_numbers(batch)["transfer"], strict=True))
     assert seen == individuals
 
 
-def test_with_labels_nobody_is_taught():
+def test_no_labels_are_transferred_if_linked_rows_have_labels():
     data = with_aligned(target=[0, 1] + [-1] * 10)
     nobody = np.empty(0, dtype=np.int64)
     data = replace(
-        data, own=[np.array([3]), nobody, nobody], own_target=[np.array([0]), nobody, nobody]
+        data,
+        view_labeled=[np.array([3]), nobody, nobody],
+        view_targets=[np.array([0]), nobody, nobody],
     )
-    assert list(sampler(data).draw().sizes) == ["labeled", "own", "rows"]
+    assert list(sampler(data).draw().sizes) == ["labeled", "view_labeled", "rows"]
 
 
 def tell(sizes, width):
@@ -233,19 +239,19 @@ def test_what_is_told_about_rows_comes_with_them(aligned):
             assert [set(t[:, 1].tolist()) for t in told] == [{0.0}, {1.0}, {2.0}]
 
 
-def test_with_lessons_rows_with_a_label_are_not_taught_apart():
+def test_with_soft_labels_labeled_rows_are_not_drawn_separately():
     nobody = np.empty(0, dtype=np.int64)
     data = replace(
         with_aligned(target=[-1] * 12),
-        own=[np.arange(45), nobody, nobody],
-        own_target=[np.arange(45) % 2, nobody, nobody],
+        view_labeled=[np.arange(45), nobody, nobody],
+        view_targets=[np.arange(45) % 2, nobody, nobody],
     )
-    assert list(sampler(data).draw().sizes) == ["own", "taught", "rows"]
-    taught = sampler(replace(data, soft_labels=tell((50, 30, 20), 2)), couples=False)
-    batch = taught.draw()
+    assert list(sampler(data).draw().sizes) == ["view_labeled", "transfer", "rows"]
+    drawn = sampler(replace(data, soft_labels=tell((50, 30, 20), 2)), couples=False)
+    batch = drawn.draw()
     assert list(batch.sizes) == ["rows"]  # also where nothing is coupled
-    assert len(batch.target) == len(batch.own_targets) == 0
-    assert (taught.n_steps, taught.batch_size) == (5, 10)
+    assert len(batch.target) == len(batch.view_targets) == 0
+    assert (drawn.n_steps, drawn.batch_size) == (5, 10)
 
 
 def test_coordinates_alone_change_no_draw():
@@ -259,7 +265,9 @@ def test_coordinates_alone_change_no_draw():
 def test_the_longest_part_decides_on_the_length_of_an_epoch():
     own = [np.arange(45), np.empty(0, dtype=np.int64), np.arange(5)]
     data = replace(
-        with_aligned(target=np.zeros(12, dtype=np.int64)), own=own, own_target=[o * 0 for o in own]
+        with_aligned(target=np.zeros(12, dtype=np.int64)),
+        view_labeled=own,
+        view_targets=[o * 0 for o in own],
     )
     assert sampler(data, 10, aligned=True).n_steps == 5
     assert sampler(data, 10, aligned=False).n_steps == 5

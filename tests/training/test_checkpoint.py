@@ -219,8 +219,8 @@ def test_a_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, change):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
     train(make_trainer(1), Schedule(1, view_names=NAMES), checkpoint)
     archive = read_archive(checkpoint.path, _CHECKPOINT)
-    change(archive.tensors, archive.facts)
-    write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, archive.facts)
+    change(archive.tensors, archive.metadata)
+    write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, archive.metadata)
     checkpoint = read_checkpoint(checkpoint.path)
     with pytest.raises(ValueError, match=r"a checkpoint that hotview saved, but its parts do not"):
         train(make_trainer(1), Schedule(2, view_names=NAMES), checkpoint)

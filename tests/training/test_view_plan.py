@@ -6,14 +6,22 @@ import torch
 from torch import nn
 
 from hotview._validation import ViewTable
+from hotview.datasets import make_views
 from hotview.losses import HOTPairwise, HOTReference, Planner
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.ot import draw_directions, sliced_cost
-from hotview.training import view_plan as view_plan_module
+from hotview.ot import draw_directions, sinkhorn, sliced_cost
+from hotview.training import view_plan
 from hotview.training.batches import ShuffledIndices, TrainingRows
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
-from hotview.training.view_plan import ViewPlan, average_plans, match_columns, plan_views
+from hotview.training.view_plan import (
+    PermutationNull,
+    ViewPlan,
+    average_plans,
+    draw_null,
+    match_columns,
+    plan_views,
+)
 
 D = 2
 PLANNER = Planner(0.3)
@@ -100,7 +108,7 @@ def test_a_plan_becomes_arrays_and_numbers_and_back():
 
 @pytest.mark.parametrize("reduction", ("mean", "sum"))
 def test_in_several_rounds_costs_are_averaged(reduction, monkeypatch):
-    monkeypatch.setattr(view_plan_module, "_ROWS", 20)
+    monkeypatch.setattr(view_plan, "_ROWS", 20)
     tables = make_tables((60, 45, 30, 12))
     found = plan(tables, reduction=reduction, batch_size=20)
     network, generator, random = make_network(tables), seeded(), np.random.default_rng(1)
@@ -122,7 +130,7 @@ def test_sums_are_those_of_batches_of_the_size_of_training():
 
 
 def test_the_number_of_rounds_is_limited(monkeypatch):
-    monkeypatch.setattr(view_plan_module, "_ROUNDS", 2)
+    monkeypatch.setattr(view_plan, "_ROUNDS", 2)
     tables, calls = make_tables(), []
     network = make_network(tables)
     network.encoders[0].register_forward_hook(lambda module, rows, out: calls.append(len(out)))
@@ -140,7 +148,7 @@ def test_the_seeds_decide_and_the_network_is_left_alone():
     assert all(p.grad is None for p in network.parameters())
 
 
-def view_plan(W):
+def make_plan(W):
     W = np.array(W, dtype=np.float32)
     plan = Planner().solve(torch.from_numpy(1 - W), pairwise=False)
     return replace(ViewPlan.of(plan), W=W)
@@ -149,15 +157,192 @@ def view_plan(W):
 def test_references_are_matched_before_plans_are_averaged():
     W = [[0.3, 0.2, 0.0], [0.0, 0.1, 0.4]]
     turned = [[row[k] for k in (2, 0, 1)] for row in W]
-    mean = average_plans([view_plan(W), view_plan(turned), view_plan(W)])
+    mean = average_plans([make_plan(W), make_plan(turned), make_plan(W)])
     np.testing.assert_allclose(mean.W, W, rtol=1e-6)
     np.testing.assert_allclose(mean.C, 1 - np.array(W), rtol=1e-6)
     assert (mean.std == 0).all()
-    assert match_columns(view_plan(turned), view_plan(W)).tolist() == [1, 2, 0]
+    assert match_columns(make_plan(turned), make_plan(W)).tolist() == [1, 2, 0]
 
 
 def test_views_have_an_order_that_is_kept():
     W = torch.tensor([[0.0, 0.25, 0.25], [0.25, 0.0, 0.25], [0.25, 0.25, 0.0]])
-    pairs = replace(view_plan(W.tolist()), mask=np.eye(3, dtype=bool))
+    pairs = replace(make_plan(W.tolist()), mask=np.eye(3, dtype=bool))
     assert pairs.pairwise
     assert match_columns(pairs, pairs).tolist() == [0, 1, 2]
+
+
+NULL_PLANNER = Planner(0.1)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As in a small fit: with more, tiny operations wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def as_rows(X):
+    D = X.shape[1]
+    return ViewRows(
+        [ViewTable(X)], ColumnScaler(np.zeros(D), np.ones(D), None), torch.device("cpu")
+    )
+
+
+def draw(views, n_components=4, seed=0):
+    return draw_null(
+        [as_rows(X) for X in views],
+        n_components,
+        NULL_PLANNER,
+        np.random.default_rng(seed),
+        torch.Generator().manual_seed(seed),
+    )
+
+
+def planted(n=400, seed=0, **how):
+    return list(make_views(n, n_views=6, n_groups=2, random_state=seed, **how).views.values())
+
+
+def junk(n=400, seed=0, n_views=6):
+    views = make_views(n, n_views=1, n_groups=1, n_junk=n_views, random_state=seed).views
+    return list(views.values())[1:]
+
+
+# truth
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_planted_groups_stand_out(seed):
+    found = draw(planted(seed=seed), seed=seed)
+    assert found.p_value == 0.05
+    assert found.relative_cost < 0.6
+    assert found.relative_costs.min() > 0.6
+    assert found.plan.view_labels(2).labels.tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
+
+
+def test_noise_does_not():
+    """Where there is nothing to find, p-values are spread evenly over 0.05, 0.1, …, 1."""
+    p_values = np.array([draw(junk(150, seed), seed=seed).p_value for seed in range(12)])
+    assert (p_values == 0.05).sum() <= 2
+    assert 0.35 < p_values.mean() < 0.7
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_junk_view_costs_most(seed):
+    found = draw(planted(seed=seed, n_junk=1), seed=seed)
+    assert found.plan.C.mean(1).argmax() == 6
+
+
+def test_views_of_one_distribution_are_all_close_and_none_closer():
+    data = make_views(400, n_views=6, n_groups=1, random_state=0)
+    together, apart = draw(list(data.views.values())), draw(planted())
+    assert together.plan.C.max() < 0.1 * apart.plan.C.max()
+
+
+def test_rotations_of_one_cloud_cost_nothing():
+    X = planted()[0]
+    views = [
+        (X @ np.linalg.qr(np.random.default_rng(s).normal(size=(20, 20)))[0]).astype(np.float32)
+        for s in range(4)
+    ]
+    found = draw(views)
+    assert found.plan.C.max() < 1e-3
+    assert found.C.min(axis=0)[~np.eye(4, dtype=bool)].min() > 0
+
+
+# what it is made of
+
+
+def test_shapes_and_plans():
+    found = draw(planted(), n_components=3)
+    assert found.W.shape == found.C.shape == (19, 6, 6)
+    assert found.plan.W.shape == (6, 6)
+    assert found.plan.pairwise
+    for W in (found.plan.W, *found.W):
+        np.testing.assert_allclose(W.sum(axis=0), 1 / 6, rtol=1e-5)
+        assert np.abs(W.diagonal()).max() == 0
+    np.testing.assert_allclose(found.C, found.C.transpose(0, 2, 1))
+
+
+def test_the_relative_cost_compares_the_plan_with_an_even_one():
+    found = draw(planted())
+    even = (1 - np.eye(6)) / 30
+    for W, C, cost in (
+        (found.plan.W, found.plan.C, found.relative_cost),
+        (found.W[3], found.C[3], found.relative_costs[3].item()),
+    ):
+        assert cost == pytest.approx(((W * C).sum() / (even * C).sum()).item(), rel=1e-5)
+        assert 0 < cost < 1
+
+
+@pytest.mark.parametrize(("n_lower", "expected"), ((0, 0.05), (3, 0.2), (19, 1.0)))
+def test_the_p_value_counts_the_draws_that_cost_as_little(n_lower, expected):
+    eye = torch.eye(4, dtype=torch.bool)
+    W = torch.zeros(4, 4)
+    W[[0, 1, 2, 3], [1, 0, 3, 2]] = 0.25
+
+    def cost(close):
+        C = torch.ones(4, 4).masked_fill(eye, 0.0)
+        C[[0, 1, 2, 3], [1, 0, 3, 2]] = close
+        return C
+
+    mine = ViewPlan.of(sinkhorn(cost(0.5), reg=0.001, mask=eye))
+    C = np.stack([cost(0.3 if i < n_lower else 0.9).numpy() for i in range(19)])
+    null = PermutationNull(mine, W.expand(19, 4, 4).numpy(), C)
+    assert null.p_value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n_views", (2, 3))
+def test_between_few_views_every_plan_is_the_same_and_none_stands_out(n_views):
+    assert draw(planted()[:n_views]).p_value == 1.0
+
+
+def test_noise_keeps_the_values_of_every_column_and_loses_the_rows():
+    X = np.random.default_rng(0).normal(size=(50, 3)) * [1, 2, 3]
+    X[:, 1] = X[:, 0]
+    shuffled = view_plan._shuffle_columns(np.concatenate([X, X]).T, np.random.default_rng(1))
+    np.testing.assert_array_equal(np.sort(shuffled, axis=0), np.sort(X, axis=0))
+    assert abs(np.corrcoef(shuffled.T)[0, 1]) < 0.5
+
+
+def test_components_have_a_total_variance_of_one_and_zeros_where_there_are_none():
+    X = np.random.default_rng(0).normal(size=(50, 3)) * [5, 2, 1] + 7
+    Y = view_plan._components(X, 5)
+    assert Y.shape == (50, 5)
+    assert (Y[:, 3:] == 0).all()
+    np.testing.assert_allclose(Y.mean(0), 0, atol=1e-12)
+    np.testing.assert_allclose(Y.var(0).sum(), 1)
+    assert (np.diff(Y.var(0)) <= 0).all()
+    off = np.cov(Y[:, :3].T)
+    np.testing.assert_allclose(off, np.diag(np.diag(off)), atol=1e-12)
+    assert (view_plan._components(np.ones((4, 2)), 3) == 0).all()
+
+
+def test_views_that_are_constant_or_narrow_are_no_trouble():
+    views = [np.ones((30, 3), np.float32), planted()[0][:30, :1], planted()[1][:30], planted()[2]]
+    found = draw(views)
+    assert np.isfinite(found.C).all()
+    assert 0 < found.p_value <= 1
+
+
+def test_large_views_are_sampled(monkeypatch):
+    monkeypatch.setattr(view_plan, "_NULL_ROWS", 40)
+    monkeypatch.setattr(view_plan, "_NULL_COLUMNS", 7)
+    components, tables = view_plan._components, []
+    monkeypatch.setattr(view_plan, "_components", lambda X, n: tables.append(X) or components(X, n))
+    views = planted()
+    assert draw(views).C.shape == (19, 6, 6)
+    for X, sample in zip(views, tables[-6:], strict=True):  # the views themselves come last
+        assert sample.shape == (40, 7)
+        assert set(sample.ravel().tolist()) <= set(X.ravel().tolist())
+        columns = [int(np.flatnonzero((entry == X).any(axis=0))[0]) for entry in sample[0]]
+        assert columns == sorted(columns)
+
+
+def test_the_generators_decide():
+    views = planted()
+    first, again, other = draw(views), draw(views), draw(views, seed=1)
+    assert np.array_equal(first.C, again.C)
+    assert np.array_equal(first.plan.C, again.plan.C)
+    assert not np.array_equal(first.C, other.C)

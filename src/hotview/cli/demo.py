@@ -25,7 +25,7 @@ from hotview.evaluation import (
 from hotview.persistence import check_model_path, save_model
 from hotview.report.figures import check_picture_path, new_figure, plot_matrix, save_figure
 from hotview.report.tables import matrix_table
-from hotview.training.permutation_null import PermutationNull
+from hotview.training.view_plan import PermutationNull
 
 __all__ = [
     "Comparison",

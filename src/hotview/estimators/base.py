@@ -37,7 +37,7 @@ from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.column_scaler import ColumnScaler, check_finite
-from hotview.training.history import History
+from hotview.training.trainer import History
 from hotview.training.rows import ViewRows
 from hotview.training.view_plan import ViewPlan, average_plans, match_columns
 

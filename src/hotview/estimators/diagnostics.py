@@ -104,7 +104,7 @@ def input_warnings(
     if constant and inputs.parameters["standardize"]:
         listed = "; ".join(f"{name!r}: {_shorten(columns)}" for name, columns in constant.items())
         yield (
-            f"ColumnScaler with a single value are not informative; they are kept and become 0 "
+            f"Columns with a single value are not informative; they are kept and become 0 "
             f"({listed}). Drop them to avoid this warning."
         )
     if coupling.label == "hot-pairwise" and len(names) <= 3:
@@ -134,17 +134,17 @@ def _label_warnings(classes: Array, names: Sequence[str], rows: TrainingRows) ->
         for name, known in zip(names, rows.classes_known, strict=True)
         if len(known) < most
     )
-    if fewer and len(rows.taught) == 0:
+    if fewer and len(rows.transfer_rows) == 0:
         yield (
             f"Views have labels of fewer classes than others: {fewer}, and there are no linked "
             "rows without a label over which the other labels could be transferred. Their "
             "predictions are used only where no better view is present. Link some rows."
         )
-    elif fewer and len(rows.taught) < len(classes):
+    elif fewer and len(rows.transfer_rows) < len(classes):
         yield (
             f"Views have labels of fewer classes than others: {fewer}, and the other labels are "
-            f"transferred over {len(rows.taught)} linked rows, fewer than the {len(classes)} "
-            "classes: classes may be confused. Link more rows."
+            f"transferred over {len(rows.transfer_rows)} linked rows, fewer than the "
+            f"{len(classes)} classes: classes may be confused. Link more rows."
         )
 
 

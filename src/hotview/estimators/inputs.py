@@ -246,7 +246,7 @@ def make_view_labels(rows: TrainingRows, class_weight: Array) -> ViewLabels:
     codes = [np.full(len(view), -1, dtype=np.int64) for view in rows.views]
     for s in range(len(codes) if len(class_weight) > 0 else 0):
         codes[s][rows.aligned[:, s]] = rows.target
-        codes[s][rows.own[s]] = rows.own_target[s]
+        codes[s][rows.view_labeled[s]] = rows.view_targets[s]
     return ViewLabels(codes, rows.aligned, class_weight)
 
 

@@ -178,9 +178,9 @@ class MemberFit:
         """Which predictors count, by the labels that they are trained on."""
         labeled = rows.target[rows.target >= 0]
         n_known = [len(classes) for classes in rows.classes_known]
-        if len(rows.taught) > 0:  # then labels are transferred to every view
+        if len(rows.transfer_rows) > 0:  # then labels are transferred to every view
             n_known = [max(n_known)] * len(n_known)
-        targets = np.concatenate([labeled, *rows.own_target])
+        targets = np.concatenate([labeled, *rows.view_targets])
         counts = np.bincount(targets, minlength=self.n_classes) + 1
         return FusionRule(
             len(np.unique(labeled)) == self.n_classes,

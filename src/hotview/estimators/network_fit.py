@@ -23,7 +23,7 @@ from hotview.losses.specifications import CouplingSizes
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule
-from hotview.training.permutation_null import draw_null
+from hotview.training.view_plan import draw_null
 from hotview.training.progress import wants_progress
 from hotview.training.trainer import Training
 from hotview.training.view_plan import ViewPlan, plan_views
@@ -166,7 +166,7 @@ class NetworkFit:
             class_weight=None
             if class_weight is None
             else torch.as_tensor(class_weight, dtype=torch.float32),
-            teachers=rows.teachers,
+            source_views=rows.source_views,
         )
 
     def schedule(self, *, verbose: bool = True) -> Schedule:

@@ -252,7 +252,7 @@ def resolve_views(slices: Any, n: int, names: Array | None) -> dict[str, IntArra
     slices : dict or list
         For every view a slice, a list of column numbers or a list of column names.
     n : int
-        ColumnScaler of the table.
+        Columns of the table.
     names : ndarray of str or None
         Their names, where they have any.
 

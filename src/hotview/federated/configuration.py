@@ -60,7 +60,7 @@ class ClientConfig:
     label_column : str or None, default=None
         Column of labels.
     drop, categorical : tuple of str, default=()
-        ColumnScaler to leave out, and numeric columns that are categories.
+        Columns to leave out, and numeric columns that are categories.
     impute : {None, "mean"}, default=None
         Imputation of missing cells.
     device : str, default="auto"

@@ -22,7 +22,7 @@ from hotview.losses.specifications import as_regularizer
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.persistence import check_model_path, load_model, save_model
 from hotview.semisupervised.fusion import LogOpinionPool
-from hotview.training.history import History
+from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 
 __all__ = ["join_partial_models", "save_partial_model"]

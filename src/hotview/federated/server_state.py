@@ -15,7 +15,7 @@ from hotview._types import Array
 from hotview.federated.client_state import read_state, write_state
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
-from hotview.training.history import History
+from hotview.training.trainer import History
 
 __all__ = [
     "FederatedResult",

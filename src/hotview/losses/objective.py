@@ -28,12 +28,12 @@ class Batch:
     sizes : dict of str to list of int
         Number of rows of each view in each part, in the order of the parts. ``rows`` are coupled
         and regularized, ``neighbors`` holds one neighbor of each of these, ``labeled`` are aligned
-        rows with a label, ``own`` rows with a label in this view alone, and ``taught`` aligned rows
-        without a label, which get soft labels from the source views.
+        rows with a label, ``view_labeled`` rows with a label in this view alone, and ``transfer``
+        aligned rows without a label, which get soft labels from the source views.
     target : Tensor
         Classes of the ``labeled`` rows.
-    own_targets : list of Tensor
-        Classes of each view's ``own`` rows.
+    view_targets : list of Tensor
+        Classes of each view's ``view_labeled`` rows.
     soft_labels : list of Tensor
         Class probabilities of each view's ``rows``; empty without soft labels.
     coordinates : list of Tensor
@@ -45,7 +45,7 @@ class Batch:
     Xs: list[Tensor]
     sizes: dict[str, list[int]]
     target: Tensor
-    own_targets: list[Tensor] = field(default_factory=list)
+    view_targets: list[Tensor] = field(default_factory=list)
     soft_labels: list[Tensor] = field(default_factory=list)
     coordinates: list[Tensor] = field(default_factory=list)
     directions: Tensor | None = None
@@ -122,8 +122,8 @@ class Objective(nn.Module):
         affect anything else (except with ``"manifold"``, which smooths their probabilities).
     class_weight : Tensor of shape (..., classes) or None
         Weight of each class; None weights all classes equally.
-    teachers : sequence of int
-        Source views, whose heads give soft labels to the other views on ``taught`` rows.
+    source_views : sequence of int
+        Views whose heads give soft labels to the other views on ``transfer`` rows.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Objective(nn.Module):
         regularizer_weight: float | Tensor,
         head_weight: float = 0.0,
         class_weight: Tensor | None = None,
-        teachers: Sequence[int] = (),
+        source_views: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self.coupling = coupling
@@ -146,7 +146,7 @@ class Objective(nn.Module):
             else view_regularizer
         )
         self.coupling_weight, self.regularizer_weight = coupling_weight, regularizer_weight
-        self.head_weight, self.teachers = head_weight, list(teachers)
+        self.head_weight, self.source_views = head_weight, list(source_views)
         self.register_buffer("class_weight", class_weight)
 
     def forward(
@@ -178,15 +178,15 @@ class Objective(nn.Module):
         examples = []
         if "labeled" in Fs:
             examples += [(g, F, batch.target) for g, F in zip(heads, Fs["labeled"], strict=True)]
-        if "own" in Fs:
-            own = zip(heads, Fs["own"], batch.own_targets, strict=True)
+        if "view_labeled" in Fs:
+            own = zip(heads, Fs["view_labeled"], batch.view_targets, strict=True)
             examples += [(g, F, y) for g, F, y in own if y.shape[-1] > 0]
-        if "taught" in Fs:
-            features = Fs["taught"]
+        if "transfer" in Fs:
+            features = Fs["transfer"]
             with torch.no_grad():
-                probs = [softmax(heads[s](features[s]), dim=-1) for s in self.teachers]
+                probs = [softmax(heads[s](features[s]), dim=-1) for s in self.source_views]
                 soft_labels = torch.stack(probs).mean(0)
-            target_views = [s for s in range(len(heads)) if s not in self.teachers]
+            target_views = [s for s in range(len(heads)) if s not in self.source_views]
             examples += [(heads[s], features[s], soft_labels) for s in target_views]
         if batch.soft_labels:
             examples += list(zip(heads, Fs["rows"], batch.soft_labels, strict=True))

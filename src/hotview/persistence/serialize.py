@@ -26,7 +26,7 @@ from hotview.persistence.schema import (
     SavedView,
 )
 from hotview.semisupervised.predictors import ViewPredictors
-from hotview.training.history import History
+from hotview.training.trainer import History
 
 __all__ = ["check_plain", "deserialize", "network_widths", "restore_parameters", "serialize"]
 

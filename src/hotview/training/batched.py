@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,11 +20,10 @@ from hotview.losses.objective import Batch, Evaluation, Objective
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.batched import PerMember, batch_networks, copy_weights
 from hotview.training.batches import span
-from hotview.training.cuda_graphs import GraphedStep
 from hotview.training.rows import ViewRows
 from hotview.training.trainer import Trainer, Training, train_step
 
-__all__ = ["BatchedTrainer"]
+__all__ = ["BatchedTrainer", "GraphedStep"]
 
 _BUFFER = 2**28  # bytes of row numbers that are drawn in advance
 _PARTS = 4  # parts of a batch, at most, each of no more than its size
@@ -74,7 +75,7 @@ class BatchedTrainer(Trainer):
             [view.take(rows) for view, rows in zip(self.views, indices.rows, strict=True)],
             indices.sizes,
             indices.target,
-            indices.own_targets,
+            indices.view_targets,
             [indices.gather(table, s) for s, table in enumerate(self.soft_labels)],
             [indices.gather(table, s) for s, table in enumerate(self.coordinates)],
             indices.directions,
@@ -116,9 +117,9 @@ class BatchedTrainer(Trainer):
             return torch.from_numpy(np.array(arrays, dtype=dtype)).to(self.device).unbind()
 
         first = drawn[0][0]
-        views, own = range(len(first.rows)), range(len(first.own_targets))
+        views, own = range(len(first.rows)), range(len(first.view_targets))
         rows = [send([[x.rows[s] for x in step] for step in drawn], np.int32) for s in views]
-        own_targets = [send([[x.own_targets[s] for x in step] for step in drawn]) for s in own]
+        view_targets = [send([[x.view_targets[s] for x in step] for step in drawn]) for s in own]
         target = send([[x.target for x in step] for step in drawn])
         theta: Sequence[Tensor | None] = [None] * n_steps
         if directions[0] is not None:
@@ -126,7 +127,7 @@ class BatchedTrainer(Trainer):
             theta = stacked.to(self.device).unbind()
         self._drawn = deque(
             _BatchedIndices(
-                [x[t] for x in rows], first.sizes, target[t], [y[t] for y in own_targets], theta[t]
+                [x[t] for x in rows], first.sizes, target[t], [y[t] for y in view_targets], theta[t]
             )
             for t in steps
         )
@@ -150,7 +151,7 @@ class _BatchedIndices:
     rows: list[Tensor]
     sizes: dict[str, list[int]]
     target: Tensor
-    own_targets: list[Tensor]
+    view_targets: list[Tensor]
     directions: Tensor | None
 
     def gather(self, table: Tensor, s: int) -> Tensor:
@@ -200,7 +201,7 @@ def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> 
         regularizer_weight=_stack_weights([o.regularizer_weight for o in objectives], device),
         head_weight=first.head_weight,
         class_weight=_pad_and_stack(class_weights) if class_weights else None,
-        teachers=first.teachers,
+        source_views=first.source_views,
     )
 
 
@@ -230,3 +231,111 @@ def _pad_and_stack(tensors: Sequence[Tensor]) -> Tensor:
         return nn.functional.pad(x, [n for last in reversed(missing) for n in (0, last)])
 
     return torch.stack([pad(x) for x in tensors])
+
+
+_WARM_UP = 3  # steps before the recording, while libraries allocate memory
+
+
+class GraphedStep:
+    """Takes a step by calling `step` a few times, and then by replaying its recording.
+
+    Where a coupling solves for a plan or a shared G, the solution must be there before the step
+    can go on: there the first recording ends, and a second one begins.
+
+    Parameters
+    ----------
+    step : callable
+        Maps a batch to an evaluation; always the same operations on tensors of one shape.
+    coupling : Coupling
+        Its `outside` hook interrupts the recording.
+    """
+
+    def __init__(self, step: Callable[[Batch], Evaluation], coupling: Coupling) -> None:
+        self.step, self.coupling = step, coupling
+        self.n_taken = 0
+        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self.graphs: list[torch.cuda.CUDAGraph] = []
+        self.batch: Batch | None = None
+        self.solve: Callable[[Tensor], Tensor] | None = None
+        self.argument, self.solution = torch.empty(0), torch.empty(0)
+
+    def __call__(self, batch: Batch) -> Evaluation:
+        """Take a step."""
+        if self.n_taken < _WARM_UP:
+            self.n_taken += 1
+            return self._warm_up(batch)
+        if not self.graphs:
+            self._record(batch)
+        assert self.batch is not None
+        _copy(batch, self.batch)
+        self.graphs[0].replay()
+        if self.solve is not None:
+            self.solution.copy_(self.solve(self.argument))
+            self.graphs[1].replay()
+        return self.evaluation
+
+    def _warm_up(self, batch: Batch) -> Evaluation:
+        self.coupling.outside = self._remember
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            evaluation = self.step(_to_device(batch))
+        torch.cuda.current_stream().wait_stream(self.stream)
+        self.coupling.outside = None
+        return evaluation
+
+    def _remember(self, solve: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        self.solution = solve(x)
+        return self.solution
+
+    def _record(self, batch: Batch) -> None:
+        self.batch = _to_device(batch)
+        self.solution = self.solution.clone()  # memory of its own, which both recordings use
+        self.graphs = [torch.cuda.CUDAGraph()]
+        self.coupling.outside = self._interrupt
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.stream), _without_collection():
+            self.graphs[0].capture_begin()
+            try:
+                self.evaluation = self.step(self.batch)
+            finally:
+                self.graphs[-1].capture_end()
+                self.coupling.outside = None
+        torch.cuda.current_stream().wait_stream(self.stream)
+
+    def _interrupt(self, solve: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        self.graphs[0].capture_end()
+        self.solve, self.argument = solve, x
+        self.graphs.append(torch.cuda.CUDAGraph())
+        self.graphs[1].capture_begin(pool=self.graphs[0].pool())
+        return self.solution
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Disable garbage collection: freeing a graph of an earlier fit would end a recording."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _to_device(batch: Batch) -> Batch:
+    if batch.directions is None:
+        return batch
+    return replace(batch, directions=batch.directions.to(batch.Xs[0], non_blocking=True))
+
+
+def _copy(batch: Batch, to: Batch) -> None:
+    """Overwrite the tensors that a recording reads with those of another batch."""
+    for new, old in zip(_tensors(batch), _tensors(to), strict=True):
+        if new is not old:
+            old.copy_(new, non_blocking=True)
+
+
+def _tensors(batch: Batch) -> list[Tensor]:
+    known = [batch.Xs, [batch.target], batch.view_targets, batch.soft_labels, batch.coordinates]
+    directions = [] if batch.directions is None else [batch.directions]
+    return [tensor for part in (*known, directions) for tensor in part]

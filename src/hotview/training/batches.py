@@ -38,9 +38,9 @@ class TrainingRows:
         The row in every view of each individual who is in all of them.
     target : ndarray of int64
         Class of every aligned individual, −1 where unknown.
-    own : list of ndarray of int64
+    view_labeled : list of ndarray of int64
         Rows of every view with a label that belongs to this view alone.
-    own_target : list of ndarray of int64
+    view_targets : list of ndarray of int64
         Their classes.
     neighbors : list of ndarray of int64
         Neighbors of every row of every view; empty where they are not needed.
@@ -54,8 +54,8 @@ class TrainingRows:
     views: list[ViewRows]
     aligned: IntArray
     target: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    own: list[IntArray] = field(default_factory=list)
-    own_target: list[IntArray] = field(default_factory=list)
+    view_labeled: list[IntArray] = field(default_factory=list)
+    view_targets: list[IntArray] = field(default_factory=list)
     neighbors: list[IntArray] = field(default_factory=list)
     soft_labels: list[Tensor] = field(default_factory=list)
     coordinates: list[Tensor] = field(default_factory=list)
@@ -69,21 +69,21 @@ class TrainingRows:
     def classes_known(self) -> list[set[int]]:
         """Classes for which the head of each view has labels."""
         linked = set(np.unique(self.target[self.target >= 0]).tolist())
-        if not self.own_target:
+        if not self.view_targets:
             return [linked] * len(self.views)
-        return [linked | set(np.unique(target).tolist()) for target in self.own_target]
+        return [linked | set(np.unique(target).tolist()) for target in self.view_targets]
 
     @property
-    def teachers(self) -> list[int]:
+    def source_views(self) -> list[int]:
         """Views with labels of the most classes, if other views have fewer; else none."""
         counts = [len(classes) for classes in self.classes_known]
         views = [s for s, n in enumerate(counts) if n == max(counts) > 0]
         return views if len(views) < len(self.views) else []
 
     @property
-    def taught(self) -> IntArray:
-        """Aligned individuals without a label, on whom teachers train the other views."""
-        return np.flatnonzero(self.target < 0 if self.teachers else [])
+    def transfer_rows(self) -> IntArray:
+        """Aligned individuals without a label, whose labels come from the source views."""
+        return np.flatnonzero(self.target < 0 if self.source_views else [])
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class BatchIndices:
     rows: list[IntArray]
     sizes: dict[str, list[int]]
     target: IntArray
-    own_targets: list[IntArray]
+    view_targets: list[IntArray]
 
 
 def span(sizes: dict[str, list[int]], name: str, s: int) -> slice:
@@ -131,18 +131,21 @@ class Sampler:
         aligned: bool,
     ) -> None:
         self.data, self.random, self.aligned = data, random, aligned
-        self.labeled, self.taught, own = data.labeled, data.taught, data.own
+        self.labeled, self.transfer_rows = data.labeled, data.transfer_rows
+        view_labeled = data.view_labeled
         if data.soft_labels:
-            self.labeled, self.taught, own = _NONE, _NONE, [_NONE] * len(data.own)
+            self.labeled, self.transfer_rows = _NONE, _NONE
+            view_labeled = [_NONE] * len(view_labeled)
         n_coupled = [len(data.aligned)] if aligned else [len(view) for view in data.views]
         # Whatever is coupled or not, an epoch is as long: a control must be trained as much.
-        longest = max(len(self.labeled), *map(len, own), len(self.taught), *n_coupled)
+        n_drawn = len(self.labeled), len(self.transfer_rows), *map(len, view_labeled), *n_coupled
+        longest = max(n_drawn)
         self.n_steps = max(1, math.ceil(longest / batch_size))
         self.batch_size = math.ceil(longest / self.n_steps)
         widths = [view.n_columns for view in data.views]
         self.labeled_order = self._shuffle(len(self.labeled), max(widths))
-        self.taught_order = self._shuffle(len(self.taught), max(widths))
-        self.own_orders = list(map(self._shuffle, map(len, own), widths))
+        self.transfer_order = self._shuffle(len(self.transfer_rows), max(widths))
+        self.view_orders = list(map(self._shuffle, map(len, view_labeled), widths))
         self.row_orders: list[ShuffledIndices | None] = []
         if couples or data.soft_labels:
             columns = [max(widths)] if aligned else widths
@@ -159,7 +162,7 @@ class Sampler:
     @property
     def orders(self) -> list[ShuffledIndices | None]:
         """All random orders of rows."""
-        return [self.labeled_order, self.taught_order, *self.own_orders, *self.row_orders]
+        return [self.labeled_order, self.transfer_order, *self.view_orders, *self.row_orders]
 
     def draw(self) -> Batch:
         """Draw one batch and load its rows."""
@@ -178,7 +181,7 @@ class Sampler:
             [view.take(numbers) for view, numbers in zip(self.data.views, rows, strict=True)],
             indices.sizes,
             torch.from_numpy(indices.target).to(device),
-            [torch.from_numpy(y).to(device) for y in indices.own_targets],
+            [torch.from_numpy(y).to(device) for y in indices.view_targets],
             [x[where] for x, where in zip(self.data.soft_labels, coupled, strict=False)],
             [x[where] for x, where in zip(self.data.coordinates, coupled, strict=False)],
         )
@@ -186,18 +189,20 @@ class Sampler:
     def draw_indices(self) -> BatchIndices:
         """Draw the row numbers of one batch."""
         parts: dict[str, Sequence[IntArray]] = {}
-        target, own_targets = _NONE, list[IntArray]()
+        target, view_targets = _NONE, list[IntArray]()
         if self.labeled_order is not None:
             individuals = self.labeled[self.labeled_order.next_batch()]
             parts["labeled"] = list(self.data.aligned[individuals].T)
             target = self.data.target[individuals]
-        if any(order is not None for order in self.own_orders):
-            drawn = [_next_batch(order) for order in self.own_orders]
-            parts["own"] = [rows[i] for rows, i in zip(self.data.own, drawn, strict=True)]
-            own_targets = [y[i] for y, i in zip(self.data.own_target, drawn, strict=True)]
-        if self.taught_order is not None:
-            individuals = self.taught[self.taught_order.next_batch()]
-            parts["taught"] = list(self.data.aligned[individuals].T)
+        if any(order is not None for order in self.view_orders):
+            drawn = [_next_batch(order) for order in self.view_orders]
+            parts["view_labeled"] = [
+                rows[i] for rows, i in zip(self.data.view_labeled, drawn, strict=True)
+            ]
+            view_targets = [y[i] for y, i in zip(self.data.view_targets, drawn, strict=True)]
+        if self.transfer_order is not None:
+            individuals = self.transfer_rows[self.transfer_order.next_batch()]
+            parts["transfer"] = list(self.data.aligned[individuals].T)
         if self.row_orders:
             drawn = [_next_batch(order) for order in self.row_orders]
             parts["rows"] = list(self.data.aligned[drawn[0]].T) if self.aligned else drawn
@@ -210,7 +215,7 @@ class Sampler:
             [np.concatenate(rows) for rows in zip(*parts.values(), strict=True)],
             {name: [len(rows) for rows in part] for name, part in parts.items()},
             target,
-            own_targets,
+            view_targets,
         )
 
 

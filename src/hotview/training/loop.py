@@ -13,11 +13,10 @@ import torch
 from hotview.losses.objective import Evaluation
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.checkpoint import Checkpoint, broadcast_state
-from hotview.training.history import RunningMeans
 from hotview.training.pca import effective_ranks
 from hotview.training.process_group import ProcessGroup
 from hotview.training.progress import ProgressBar
-from hotview.training.trainer import Trainer, Training
+from hotview.training.trainer import RunningMeans, Trainer, Training
 
 __all__ = ["Epoch", "Schedule", "train"]
 

@@ -11,7 +11,7 @@ from hotview.evaluation.record.model_summary import (
     summarize_plan,
     summarize_ranks,
 )
-from hotview.training.history import History
+from hotview.training.trainer import History
 
 SMALL = {"max_epochs": 2, "verbose": False, "random_state": 0}
 

@@ -32,7 +32,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class NullSummary:
-    """Permutation null of the plan: see :class:`hotview.training.permutation_null.PermutationNull`.
+    """Permutation null of the plan: see :class:`hotview.training.view_plan.PermutationNull`.
 
     `noise` holds the relative costs of permuted tables, `costs` the mean cost from each view to the
     others before training.
