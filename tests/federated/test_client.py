@@ -59,8 +59,7 @@ def test_it_says_hello_without_telling_who_is_linked(tmp_path):
     own = client_data()[HOLDER]
     facts = one(tmp_path, HOLDER).handle(Message("hello")).metadata
     digest = own.digest
-    assert facts == {"name": HOLDER, "n_linked": N_LINKED, "digest": digest, "has_labels": True}
-    assert not one(tmp_path).handle(Message("hello")).metadata["has_labels"]
+    assert facts == {"name": HOLDER, "n_linked": N_LINKED, "digest": digest}
     assert not (tmp_path / "clinical").exists()  # nothing has begun
 
 

@@ -234,8 +234,8 @@ def test_missing_cells_must_be_treated_alike(tmp_path):
 
 def test_a_joined_model_has_the_plan_of_the_last_round(trained, tmp_path):
     model = hv.load(join_partial_models(list(trained.parts.values()), tmp_path / "all.hotview"))
-    np.testing.assert_allclose(model.plan_.W.numpy(), trained.result.W, atol=1e-5)
-    np.testing.assert_allclose(model.plan_.C.numpy(), trained.result.C, rtol=1e-6)
+    np.testing.assert_allclose(model.plan_.W, trained.result.W, atol=1e-5)
+    np.testing.assert_allclose(model.plan_.C, trained.result.C, rtol=1e-6)
     assert len(model.view_labels_) == 3
 
 

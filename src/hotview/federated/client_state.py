@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +21,6 @@ __all__ = [
     "ClientState",
     "read_client_state",
     "read_state",
-    "strip_prefix",
     "write_client_state",
     "write_state",
 ]
@@ -192,8 +191,3 @@ def read_state(path: Path, format: FileFormat, kind: type[T]) -> T:
     except ValueError as error:
         raise format.error(path, f"its parts do not fit ({error})") from error
     return content
-
-
-def strip_prefix(values: Mapping[str, T], prefix: str) -> dict[str, T]:
-    """Return the values whose names have a prefix, by the rest of their names."""
-    return {k.removeprefix(prefix): x for k, x in values.items() if k.startswith(prefix)}

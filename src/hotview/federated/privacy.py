@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -107,8 +107,8 @@ class Privacy:
         float
             Standard deviation of the noise, relative to the sensitivity to one row.
         """
-        sample_size = min(sample_size, n_rows)
-        return _calibrate(self.epsilon, self.delta, n_rows, sample_size, n_releases, tuple(before))
+        planned = ReleaseRecord(0.0, n_rows, min(sample_size, n_rows), n_releases)
+        return _calibrate(self.epsilon, self.delta, planned, tuple(before))
 
 
 class GaussianMechanism:
@@ -208,13 +208,13 @@ def total_epsilon(releases: Sequence[ReleaseRecord], delta: float) -> float:
     >>> total_epsilon([ReleaseRecord(1.0, 2000, 200, 0)], 1e-5)
     0.0
     """
-    if sum(record.n_releases for record in releases) == 0:
-        return 0.0
-    return _compose(tuple(releases), delta)
+    return _compose(tuple(record for record in releases if record.n_releases > 0), delta)
 
 
 @cache  # accounting takes seconds, and clients of equal size need the same result
 def _compose(releases: tuple[ReleaseRecord, ...], delta: float) -> float:
+    if not releases:
+        return 0.0
     accountant = _make_accountant()
     accountant.compose(_make_event(releases))
     return float(accountant.get_epsilon(delta))
@@ -222,17 +222,12 @@ def _compose(releases: tuple[ReleaseRecord, ...], delta: float) -> float:
 
 @cache
 def _calibrate(
-    epsilon: float,
-    delta: float,
-    n_rows: int,
-    sample_size: int,
-    n_releases: int,
-    before: tuple[ReleaseRecord, ...],
+    epsilon: float, delta: float, planned: ReleaseRecord, before: tuple[ReleaseRecord, ...]
 ) -> float:
     import dp_accounting
 
     def releases(noise: float) -> list[ReleaseRecord]:
-        return [*before, ReleaseRecord(noise, n_rows, sample_size, n_releases)]
+        return [*before, replace(planned, noise=noise)]
 
     if (spent := total_epsilon(before, delta)) > _MAX_SPENT * epsilon:
         raise ValueError(
@@ -252,9 +247,9 @@ def _calibrate(
     except ValueError as error:
         most, least = (total_epsilon(releases(noise), delta) for noise in _MULTIPLIERS)
         raise ValueError(
-            f"Expected epsilon between {least:.3g} and {most:.3g}, which {n_releases} releases "
-            f"of {sample_size} of {n_rows} rows can have, but it is {epsilon:.3g}. Leave "
-            "privacy out to have none."
+            f"Expected epsilon between {least:.3g} and {most:.3g}, which "
+            f"{planned.n_releases} releases of {planned.sample_size} of {planned.n_rows} rows can "
+            f"have, but it is {epsilon:.3g}. Leave privacy out to have none."
         ) from error
     return math.exp(log_noise)
 
