@@ -35,7 +35,7 @@ OUT = RESULTS / "distributed.json"
 def prepare(model: MultiViewEncoder, views: Any) -> Training:
     fit = EnsembleFit(model._inputs(views))
     fit.prepare()
-    return fit.members[0].network_fit.training
+    return fit.members[0].training
 
 
 def default_training() -> Training:

@@ -41,6 +41,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from hotview.estimators.network_fit import NetworkFit
 from measuring import RESULTS, best_times, wait_for, write_part
 from rich.console import Console
 from rich.progress import Progress
@@ -49,8 +50,7 @@ from rich.table import Table
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import load_handwritten, unalign
 from hotview.estimators.batched_fit import fit_batched
-from hotview.estimators.fit import _make_trainer
-from hotview.estimators.network_fit import NetworkFit
+from hotview.estimators.fit import EnsembleFit, make_trainer
 from hotview.training.precision import in_precision
 from hotview.training.threads import suited_threads
 from paper.estimators import constructor_parameters
@@ -91,7 +91,7 @@ def paper_size(device: str, precision: str) -> Any:
     data = unalign(digits.views, digits.target, random_state=0)
     parameters = {**TRAININGS["paper"], "max_epochs": EPOCHS, "precision": precision}
     model = MultiViewClassifier(**parameters, random_state=0, device=device)
-    return model._tasks(data.linked, data.target, unaligned=data.unaligned)[0]
+    return model._inputs(data.linked, data.target, unaligned=data.unaligned)
 
 
 def large_size(device: str, precision: str) -> Any:
@@ -106,7 +106,7 @@ def large_size(device: str, precision: str) -> Any:
         random_state=0,
         device=device,
     )
-    return model._tasks(views)[0]
+    return model._inputs(views)
 
 
 SIZES = {PAPER: paper_size, LARGE: large_size}
@@ -116,8 +116,10 @@ class Contestant:
     """A training that takes steps as a fit would, its passes compiled or not."""
 
     def __init__(self, size: str, device: str, precision: str, compiled: bool) -> None:
-        fit = NetworkFit(SIZES[size](device, precision), null=False)
-        self.trainer = _make_trainer([fit.prepare({})], fit)
+        ensemble = EnsembleFit(SIZES[size](device, precision))
+        ensemble.prepare()
+        fit = ensemble.members[0]
+        self.trainer = make_trainer([fit], fit.schedule(), ensemble.process_group)
         self.device, self.batch_size = fit.device, self.trainer.trainings[0].sampler.batch_size
         self.legacy = compiled and precision == "tf32"
         network: Any = self.trainer.network

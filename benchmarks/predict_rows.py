@@ -49,7 +49,7 @@ import numpy as np
 import torch
 from measuring import RESULTS, best_times, wait_for, write_part
 from rich.console import Console
-from rich.table import ViewTable
+from rich.table import Table
 from sklearn.neighbors import KNeighborsClassifier
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
@@ -372,12 +372,12 @@ def compare(
 
 
 def print_tables(times: dict[str, dict[str, float]], shares: dict[str, dict[str, float]]) -> None:
-    table = ViewTable("model", "who", "µs per row", "over ours", title="Time")
+    table = Table("model", "who", "µs per row", "over ours", title="Time")
     for name, best in times.items():
         for who, t in best.items():
             table.add_row(name, who, f"{t:.2f}", f"{t / best['ours']:.2f}")
     CONSOLE.print(table)
-    table = ViewTable("model", *CLASSES, "rest", "operators", title="What the time is spent on")
+    table = Table("model", *CLASSES, "rest", "operators", title="What the time is spent on")
     for name, found in shares.items():
         groups = by_class(found)
         most = ", ".join(f"{op} {100 * share:.0f} %" for op, share in list(found.items())[:8])

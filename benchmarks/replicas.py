@@ -48,9 +48,9 @@ def make_fits(n: int, device: str, regularizer: str) -> list[Any]:
     return fits
 
 
-def eager(trainings: Any, fit: Any, ranks: Any) -> Any:
+def eager(members: Any, schedule: Any, process_group: Any) -> Any:
     """A trainer that calls every operation from Python, on a GPU too."""
-    return SingleTrainer(trainings[0], fit["learning_rate"])
+    return SingleTrainer(members[0].training, members[0].parameters["learning_rate"])
 
 
 def one_by_one(fits: list[Any]) -> None:
@@ -59,12 +59,12 @@ def one_by_one(fits: list[Any]) -> None:
 
 
 def one_by_one_eagerly(fits: list[Any]) -> None:
-    usual = fit._make_trainer
-    fit._make_trainer = eager
+    usual = fit.make_trainer
+    fit.make_trainer = eager
     try:
         one_by_one(fits)
     finally:
-        fit._make_trainer = usual
+        fit.make_trainer = usual
 
 
 def together(fits: list[Any]) -> None:

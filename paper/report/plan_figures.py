@@ -123,7 +123,7 @@ def _draw_plan(entry: Entry, views: Sequence[str], ax: Axes) -> None:
         np.fill_diagonal(mean, np.nan)
     columns = views if pairwise else [f"G{k + 1}" for k in range(mean.shape[1])]
     title = f"{entry.cell.method}, {SETTINGS_WORDS[entry.cell.settings]}"
-    plot_matrix(mean, views, columns, ax=ax, title=title, digits=2, spread=std, largest=1)
+    plot_matrix(mean, views, columns, ax=ax, title=title, digits=2, std=std, largest=1)
     if not pairwise:
         ax.set_aspect("auto")
 

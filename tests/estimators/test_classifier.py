@@ -595,15 +595,15 @@ def test_a_callback_may_leave_the_network_in_evaluation_mode():
 def test_ctrl_c_in_the_last_pass_does_not_lose_what_was_learned(monkeypatch):
     import signal
 
-    from hotview.estimators import network_fit
+    from hotview.estimators import member_fit
 
-    draw = network_fit.draw_null
+    draw = member_fit.draw_null
 
     def pressed(*arguments):
         signal.raise_signal(signal.SIGINT)
         return draw(*arguments)
 
-    monkeypatch.setattr(network_fit, "draw_null", pressed)
+    monkeypatch.setattr(member_fit, "draw_null", pressed)
     with pytest.warns(UserWarning, match="interrupted"):
         model = small(coupling="hot-reference").fit(LINKED, Y, unaligned=UNALIGNED)
     assert model.plan_ is not None
@@ -834,7 +834,7 @@ def test_a_short_training_of_small_tables_has_as_many_steps_as_a_long_one_of_lar
     ("change", "message"),
     (
         ({"pseudo_labels": "no"}, "pseudo_labels to be True or False, but it is 'no'"),
-        ({"fusion": "mean"}, "fusion to be one of.*'stacked', 'average'"),
+        ({"fusion": "mean"}, "fusion to be one of.*'weighted', 'average'"),
         ({"max_epochs": 0}, "max_epochs"),
     ),
     ids=str,

@@ -41,20 +41,20 @@ def test_linked_tables_come_first():
     linked = {"a": table(1, 2), "b": table(3, 4)}
     tables = make_view_tables(linked, {"b": table(5)})
     assert tables.n_linked == 2
-    assert [t.data is linked["a"] for t in tables.tables("a")] == [True]
-    assert [t.n_rows for t in tables.tables("b")] == [2, 1]
+    assert [t.data is linked["a"] for t in tables.by_view["a"]] == [True]
+    assert [t.n_rows for t in tables.by_view["b"]] == [2, 1]
     assert make_view_tables({}, linked).n_linked == 0
 
 
 def test_every_view_is_scanned_over_all_its_tables():
     tables = make_view_tables({"a": table(0, 2), "b": table(3, 4)}, {"a": table(4)})
     scans = scan_views(tables, standardize=True, impute=None, device=CPU).scans
-    np.testing.assert_allclose(scans["a"].columns.mean, [2, 2.5])
-    np.testing.assert_allclose(scans["a"].columns.scale, np.sqrt(8 / 3))
-    np.testing.assert_allclose(scans["b"].columns.mean, [3.5, 4])
-    assert scans["a"].columns.fill is None
+    np.testing.assert_allclose(scans["a"].scaler.mean, [2, 2.5])
+    np.testing.assert_allclose(scans["a"].scaler.scale, np.sqrt(8 / 3))
+    np.testing.assert_allclose(scans["b"].scaler.mean, [3.5, 4])
+    assert scans["a"].scaler.fill is None
     np.testing.assert_array_equal(
-        scan_views(tables, standardize=True, impute="mean", device=CPU).views[0].columns.fill,
+        scan_views(tables, standardize=True, impute="mean", device=CPU).views[0].scaler.fill,
         [2, 2.5],
     )
 
@@ -153,10 +153,9 @@ def test_labels_of_views_without_linked_rows_stay_with_their_rows():
 
 
 def test_by_default_no_label_is_held_out():
-    inputs = FitInputs(ViewTables(["a", "b"], {}, {}), None, {})
+    inputs = FitInputs(ViewTables([], {}, {}), None, {})
     assert len(inputs.held_out) == 0
     assert inputs.validation is None
-    assert inputs.weigh_classes(None) is None
 
 
 def test_labels_of_every_view_for_propagation():

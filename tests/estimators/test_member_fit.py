@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 
+import hotview as hv
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
 from hotview.estimators.fit import EnsembleFit, fit_views
 from hotview.estimators.inference import HeadPredictors
+from hotview.estimators.member_fit import MemberFit
 from hotview.semisupervised.predictors import ViewPredictors
 
 DATA = make_views(30, n_views=3, n_columns=4, labeled=0.5, random_state=0)
@@ -20,7 +22,7 @@ def inputs_of(**parameters):
 def test_members_share_rows_components_and_graphs():
     fit = EnsembleFit(inputs_of(view_regularizer="diffusion"))
     fit.prepare()
-    first, second = (member.network_fit.training.sampler.data for member in fit.members)
+    first, second = (member.training.sampler.data for member in fit.members)
     assert all(a is b for a, b in zip(first.views, second.views, strict=True))
     assert first.coordinates is second.coordinates is fit.shared.coordinates
     assert all(
@@ -35,7 +37,7 @@ def test_predictors_are_those_of_the_stage(pseudo_labels):
     kind = ViewPredictors if pseudo_labels else HeadPredictors
     for member in fit.members:
         assert isinstance(member.member.predictors, kind)
-        assert member.member.network is member.network_fit.training.network
+        assert member.member.network is member.training.network
         assert len(member.out_of_fold.target) == len(member.held_out) > 0
         n_linked_views = len(DATA.linked)
         assert member.out_of_fold.log_probs.shape[:2] == (len(member.held_out), n_linked_views + 1)
@@ -55,3 +57,49 @@ def test_an_encoder_has_no_predictors():
     assert fit.members[0].member is None
     assert fit.members[0].out_of_fold is None
     assert fit.shared.graphs == []
+
+
+def group_of(**parameters):
+    return MemberFit(inputs_of(**{"n_estimators": 1, **parameters}), 0).group
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    (
+        {"random_state": 3},
+        {"coupling": hv.HOTReferenceSpec(weight=0.5)},
+        {"coupling": hv.HOTReferenceSpec(orthogonality_weight=0.5)},
+    ),
+    ids=str,
+)
+def test_networks_of_one_group_may_differ_in_seeds_and_weights(parameters):
+    assert group_of(**parameters) == group_of(random_state=0)
+
+
+def test_weights_of_regularizers_may_differ():
+    light, heavy = (group_of(view_regularizer=hv.ManifoldSpec(weight)) for weight in (0.1, 1.0))
+    assert light == heavy
+
+
+class OwnCoupling(hv.HOTReferenceSpec):
+    pass
+
+
+def test_fits_with_a_coupling_of_the_users_own_are_trained_alone():
+    assert group_of(coupling=OwnCoupling()) != group_of(coupling=OwnCoupling())
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    (
+        {"coupling": "none"},
+        {"learning_rate": 0.5},
+        {"coupling": hv.HOTReferenceSpec(reg=0.5)},
+        {"coupling": hv.HOTReferenceSpec(n_projections=7)},
+        {"coupling": hv.HOTReferenceSpec(orthogonality_weight=float("inf"))},
+        {"view_regularizer": "autoencoder"},
+    ),
+    ids=str,
+)
+def test_all_other_parameters_make_another_group(parameters):
+    assert group_of(**parameters) != group_of()

@@ -54,8 +54,8 @@ WRONG_IN_A_MEMBER = {
     "network": ({}, 3),
     "history": ({}, [1], [{"loss": "x"}], None),
     "plan": ({}, 3, None),
-    "fusion": ({}, None),
-    "predictors": ([], {}, {"voters": [], "ridge": None}),
+    "rule": ({}, None),
+    "predictors": ([], {}, {"knn": [], "ridge": None}),
 }
 
 
@@ -87,12 +87,12 @@ def test_members_of_the_wrong_type_are_refused(load_changed, member, name, value
 @pytest.mark.parametrize(
     ("path", "value"),
     (
-        (("predictors", "voters", 0, "n_neighbors"), 0),
-        (("predictors", "voters", 0, "unit"), float("nan")),
+        (("predictors", "knn", 0, "n_neighbors"), 0),
+        (("predictors", "knn", 0, "feature_scale"), float("nan")),
         (("predictors", "ridge"), None),
-        (("fusion", "heads"), [4, 4]),
-        (("fusion", "log_prior"), [0.0, 0.0, float("-inf"), 0.0]),
-        (("fusion", "joint"), 1),
+        (("rule", "n_classes"), [4, 4]),
+        (("rule", "log_prior"), [0.0, 0.0, float("-inf"), 0.0]),
+        (("rule", "joint"), 1),
         (("plan", "n_iter"), -1),
         (("plan", "reg"), "0.1"),
         (("plan", "null"), None),
@@ -192,7 +192,7 @@ def build(tensors, facts):
 def test_every_tensor_is_needed_and_of_one_shape(saved):
     archive = read_archive(saved, _MODEL)
     tensors = archive.tensors
-    facts = {k: x for k, x in archive.facts.items() if k not in ("format", "version")}
+    facts = {k: x for k, x in archive.metadata.items() if k not in ("format", "version")}
     build(tensors, facts)
     assert len(tensors) > 60
     for name, tensor in tensors.items():
@@ -227,7 +227,7 @@ def test_unexpected_tensors_are_refused(load_changed, name):
 
 
 @pytest.mark.parametrize(
-    "name", ("members.0.network.maps.0.weight", "members.1.predictors.voters.0.places")
+    "name", ("members.0.network.maps.0.weight", "members.1.predictors.knn.0.points")
 )
 def test_numbers_that_are_not_finite_are_refused(load_changed, name):
     with pytest.raises(ValueError, match=f"{name[-12:]}' is not finite"):
@@ -236,8 +236,8 @@ def test_numbers_that_are_not_finite_are_refused(load_changed, name):
 
 def test_a_view_needs_neighbors(load_changed):
     def change(tensors, facts):
-        for part in ("places", "shares"):
-            name = f"members.0.predictors.voters.1.{part}"
+        for part in ("points", "soft_labels"):
+            name = f"members.0.predictors.knn.1.{part}"
             tensors[name] = tensors[name][:0]
 
     with pytest.raises(ValueError, match="there are no neighbors in view 1"):

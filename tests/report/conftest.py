@@ -33,8 +33,8 @@ def plan_of(views, columns, *, replicas, pairwise=False):
     W = random.dirichlet(np.ones(len(columns)), len(views)) / len(views)
     groups = [s % 2 for s in range(len(views))]
     null = NullSummary(0.05, 0.6, [0.8, 0.9, 0.95], [float(s) for s in range(len(views))])
-    spread = (W / 10).tolist() if replicas > 1 else None
-    return PlanSummary(W.tolist(), W.tolist(), spread, list(columns), pairwise, True, groups,
+    std = (W / 10).tolist() if replicas > 1 else None
+    return PlanSummary(W.tolist(), W.tolist(), std, list(columns), pairwise, True, groups,
                      [False] * len(views), [groups] * replicas, null)  # fmt: skip
 
 

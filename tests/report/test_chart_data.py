@@ -26,12 +26,12 @@ def test_the_plan_in_the_order_of_the_views_and_by_group(record):
     assert grouped.rows == [record.views[s] for s in order]
     np.testing.assert_allclose(grouped.values, 4 * np.array(record.plan.W)[order])
     np.testing.assert_allclose(grouped.values.sum(axis=1), 1)
-    np.testing.assert_allclose(grouped.spread, grouped.values / 10)
+    np.testing.assert_allclose(grouped.std, grouped.values / 10)
 
 
 def test_a_pairwise_plan_is_sorted_on_both_sides(record):
     W = np.arange(16.0).reshape(4, 4)
-    plan = replace(record.plan, W=W.tolist(), spread=None, pairwise=True, columns=record.views)
+    plan = replace(record.plan, W=W.tolist(), std=None, pairwise=True, columns=record.views)
     grouped = plan_matrix(replace(record, plan=plan), by_group=True)
     assert grouped.columns == grouped.rows
     assert np.isnan(np.diag(grouped.values)).all()

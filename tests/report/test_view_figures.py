@@ -92,7 +92,7 @@ def test_numbers_stand_out_from_their_cell():
 
 def test_spread_stands_below_the_number_and_the_scale_can_be_given():
     _, (ax,) = new_figure()
-    plot_matrix(VALUES, "ab", "xy", ax=ax, digits=1, spread=VALUES / 5, largest=1)
+    plot_matrix(VALUES, "ab", "xy", ax=ax, digits=1, std=VALUES / 5, largest=1)
     assert [t.get_text() for t in ax.texts] == ["0.2\n±0.1", "0.8\n±0.1"]
     assert ax.images[0].get_clim() == (0, 1)
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from hotview.estimators.network_fit import NetworkFit
 
 import hotview as hv
 from hotview._validation import check_tables
 from hotview.datasets import make_views
-from hotview.estimators.network_fit import NetworkFit
 from hotview.training.column_scaler import scan_tables
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train

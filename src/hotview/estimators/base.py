@@ -15,11 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, View, Views
-from hotview._validation import ViewTable, check_choice, check_known_tables
+from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
 from hotview.estimators.checkpointing import (
     begin_fit,
-    check_same_everywhere,
-    check_same_fit,
+    check_same_inputs,
     explained_loss,
 )
 from hotview.estimators.diagnostics import describe_training
@@ -37,13 +36,24 @@ from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.column_scaler import ColumnScaler, check_finite
-from hotview.training.trainer import History
 from hotview.training.rows import ViewRows
+from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan, average_plans, match_columns
 
 __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
 
 CONTAINERS = ("default", "pandas", "polars")
+
+
+class _Unsplittable:
+    """Value of the `pairwise` tag, which scikit-learn reads before it splits X."""
+
+    def __bool__(self) -> bool:
+        raise ValueError(
+            "Expected one table whose rows can be split, but scikit-learn would split the list of "
+            "views. Use cross_validate or GridSearch of hotview.model_selection, which split the "
+            "rows of all views alike, or concatenate the views for hotview.StackedViews."
+        )
 
 
 class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
@@ -76,6 +86,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
+        tags.input_tags.pairwise = _Unsplittable()
         return tags
 
     def set_params(self, **params: Any) -> Any:
@@ -101,15 +112,14 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
         start = time.perf_counter()
         given = self._parameters()
-        ranks = pick_processes(given)
-        with ranks.report_errors(), explained_loss(given["checkpoint"]):
-            checkpoint, parameters = begin_fit(given, resume=resume, ranks=ranks)
+        process_group = pick_processes(given)
+        with process_group.report_errors(), explained_loss(given["checkpoint"]):
+            checkpoint, parameters = begin_fit(given, resume=resume, process_group=process_group)
             if checkpoint is not None:
                 start -= checkpoint.seconds
             inputs = self._inputs(**arguments, parameters=parameters)
-            check_same_everywhere(inputs, ranks)
-            ranks.on_rank_zero(lambda: check_same_fit(checkpoint, inputs))
-            (fit,) = fit_views([inputs], checkpoint=checkpoint, ranks=ranks)
+            check_same_inputs(inputs, checkpoint, process_group)
+            (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
             self._set_fitted(fit, start)
 
     def _parameters(self) -> dict[str, Any]:
@@ -125,7 +135,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_views_ = len(tables.names)
         self._shapes = tables.shapes
         self.n_features_per_view_ = {name: n for name, (n, _) in tables.shapes.items()}
-        trainings = [member.network_fit.training for member in members]
+        trainings = [member.training for member in members]
         self.networks_ = [training.network for training in trainings]
         self.histories_ = [training.history for training in trainings]
         self.network_, self.history_ = self.networks_[0], self.histories_[0]
@@ -264,12 +274,14 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Y = encode_rows(self.networks_, s, rows[s], space)
         return wrap_rows(output_container(self), Y, self._feature_names(name, space), table)
 
-    def _check(self, Xs: Views) -> dict[str, ViewTable]:
-        """Validate views against those of `fit`."""
+    def _check(self, Xs: Views, y: Any = None, *, aligned: bool = False) -> dict[str, ViewTable]:
+        """Validate views against those of `fit`; `aligned` ones have the same rows, as has y."""
         check_is_fitted(self)
         tables = check_known_tables(Xs, self.view_names_, self._shapes)
         for name, table in tables.items():
             check_finite(name, table, self.impute, self._columns[name])
+        if aligned:
+            check_aligned_tables(tables, y)
         return tables
 
     @property
@@ -277,11 +289,12 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return next(self.network_.maps.parameters()).device
 
     def _rows(self, tables: Mapping[str, ViewTable]) -> dict[int, ViewRows]:
-        columns, device = self._columns, self._device
-        return {
-            self.view_names_.index(name): ViewRows([table], columns[name], device, once=True)
-            for name, table in tables.items()
-        }
+        """Rows of some views, by number of the view."""
+        rows, device = {}, self._device
+        for s, name in enumerate(self.view_names_):
+            if name in tables:
+                rows[s] = ViewRows([tables[name]], self._columns[name], device, once=True)
+        return rows
 
 
 def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None) -> Array | None:

@@ -25,6 +25,7 @@ __all__ = [
     "begin_fit",
     "check_same_everywhere",
     "check_same_fit",
+    "check_same_inputs",
     "explained_loss",
     "open_checkpoint",
 ]
@@ -39,7 +40,7 @@ _N_COMPARED = 64  # rows of every table that are compared between processes
 
 
 def begin_fit(
-    parameters: Mapping[str, Any], *, resume: bool, ranks: ProcessGroup
+    parameters: Mapping[str, Any], *, resume: bool, process_group: ProcessGroup
 ) -> tuple[Checkpoint | None, dict[str, Any]]:
     """Open the checkpoint of a fit, and make the parameters equal in all its processes.
 
@@ -49,7 +50,7 @@ def begin_fit(
         The estimator's parameters.
     resume : bool
         Whether to resume.
-    ranks : ProcessGroup
+    process_group : ProcessGroup
         The processes.
 
     Returns
@@ -66,14 +67,14 @@ def begin_fit(
         if opened[0] is not None:
             seed: int = opened[0].facts["seed"]
             return seed
-        return _draw_seed(parameters["random_state"]) if ranks.is_distributed else None
+        return _draw_seed(parameters["random_state"]) if process_group.is_distributed else None
 
-    if not ranks.is_rank_zero:
+    if not process_group.is_rank_zero:
         entropy_of(parameters["random_state"])  # so that a generator advances in all of them
-    seed = ranks.on_rank_zero(open_and_seed)
+    seed = process_group.on_rank_zero(open_and_seed)
     changes: dict[str, Any] = {} if seed is None else {"random_state": seed}
-    if ranks.device is not None:
-        changes["device"] = ranks.device
+    if process_group.device is not None:
+        changes["device"] = process_group.device
     return opened[0], {**parameters, **changes}
 
 
@@ -144,6 +145,17 @@ def _seed(checkpoint: Checkpoint) -> int:
             "Delete it to start from the beginning."
         )
     return seed
+
+
+def check_same_inputs(
+    inputs: FitInputs, checkpoint: Checkpoint | None, process_group: ProcessGroup
+) -> None:
+    """Raise an error if the inputs differ from those of the checkpoint or of other processes."""
+    if process_group.world_size > 1:
+        check_same_everywhere(inputs, process_group)
+        process_group.on_rank_zero(lambda: check_same_fit(checkpoint, inputs))
+    else:
+        check_same_fit(checkpoint, inputs)
 
 
 def check_same_fit(checkpoint: Checkpoint | None, inputs: FitInputs) -> None:
@@ -235,7 +247,7 @@ def _hash(array: Array) -> str:
     return f"{len(array)} {array.dtype.str}, {digest.hexdigest()}"
 
 
-def check_same_everywhere(inputs: FitInputs, ranks: ProcessGroup) -> None:
+def check_same_everywhere(inputs: FitInputs, process_group: ProcessGroup) -> None:
     """Raise an error if tables, labels or parameters differ from those of the first process.
 
     Of every table some rows are compared, if that is cheap: data drawn without a seed differ in
@@ -245,17 +257,17 @@ def check_same_everywhere(inputs: FitInputs, ranks: ProcessGroup) -> None:
     ----------
     inputs : FitInputs
         The inputs of this process.
-    ranks : ProcessGroup
+    process_group : ProcessGroup
         The processes.
     """
-    if ranks.world_size == 1:
-        return
     own = _describe(inputs, _FIRST, _describe_sample)
-    first = ranks.on_rank_zero(lambda: own)
+    first = process_group.on_rank_zero(lambda: own)
     differ = [name for name in {**first, **own} if first.get(name) != own.get(name)]
     # All processes raise, also those with the same inputs, which would wait for the others.
     text = np.frombuffer(("; ".join(differ) + ".").encode(), dtype=np.uint8).copy()
-    others = [received.tobytes().decode()[:-1] for received in ranks.all_gather_arrays(text)]
+    others = [
+        received.tobytes().decode()[:-1] for received in process_group.all_gather_arrays(text)
+    ]
     problems = [f"rank {r} has other {names}" for r, names in enumerate(others) if names]
     if problems:
         raise ValueError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,37 +11,29 @@ import numpy.typing as npt
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.class_weight import compute_class_weight
 from torch import Tensor
 
 from hotview._types import Array, Views
-from hotview._validation import ViewTable, check_aligned_tables, check_known_tables, check_share
+from hotview._validation import ViewTable
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fit import EnsembleFit
-from hotview.estimators.inference import check_some_view, predict_ensemble
-from hotview.estimators.inputs import (
-    FitInputs,
-    Validation,
-    ViewTables,
-    check_tables_of_views,
+from hotview.estimators.inference import (
+    disagreement,
+    log_mean,
+    no_view_error,
+    predict_ensemble,
 )
-from hotview.estimators.labels import (
-    Labels,
-    check_all_known,
-    encode_labels,
-    number_labels,
-    read_labels,
-    split_folds,
-)
+from hotview.estimators.inputs import FitInputs, check_tables_of_views, check_validation
+from hotview.estimators.labels import check_all_known, encode_labels, split_folds
 from hotview.estimators.randomness import entropy_of, member_states
 from hotview.losses.specifications import CouplingSpec, RegularizerSpec
 from hotview.semisupervised.fusion import LogOpinionPool, fit_pool
-from hotview.training.column_scaler import check_finite
 from hotview.training.loop import Epoch
 
 __all__ = ["MultiViewClassifier"]
 
 
+@dataclass(eq=False, repr=False)
 class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[misc]
     r"""Classify individuals seen in several views, few of them linked and labeled.
 
@@ -175,70 +167,37 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
 
     _regularizer_weight = 1.0
 
-    def __init__(
-        self,
-        coupling: str | CouplingSpec = "hot-reference",
-        view_regularizer: str | RegularizerSpec = "none",
-        *,
-        n_components: int = 10,
-        encoder_dim: int = 20,
-        hidden: Any = (128,),
-        encoders: Any = None,
-        initialization: str = "pca",
-        n_neighbors: int = 10,
-        max_epochs: int | None = None,
-        steps_per_epoch: int | None = None,
-        batch_size: int = 200,
-        learning_rate: float = 0.003,
-        standardize: bool = True,
-        impute: str | None = None,
-        pseudo_labels: bool = True,
-        fusion: str = "weighted",
-        head_weight: float = 1.0,
-        class_weight: Any = None,
-        unlabeled_marker: Any = -1,
-        validation_fraction: float | None = None,
-        patience: int | None = None,
-        n_estimators: int = 5,
-        device: Any = "auto",
-        devices: int | str | None = None,
-        precision: str = "float32",
-        random_state: Any = None,
-        verbose: bool | str = "auto",
-        callbacks: Sequence[Callable[[Epoch], Any]] | None = None,
-        checkpoint: Any = None,
-        checkpoint_every: int = 10,
-    ) -> None:
-        self.coupling = coupling
-        self.view_regularizer = view_regularizer
-        self.n_components = n_components
-        self.encoder_dim = encoder_dim
-        self.hidden = hidden
-        self.encoders = encoders
-        self.initialization = initialization
-        self.n_neighbors = n_neighbors
-        self.max_epochs = max_epochs
-        self.steps_per_epoch = steps_per_epoch
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.standardize = standardize
-        self.impute = impute
-        self.pseudo_labels = pseudo_labels
-        self.fusion = fusion
-        self.head_weight = head_weight
-        self.class_weight = class_weight
-        self.unlabeled_marker = unlabeled_marker
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.n_estimators = n_estimators
-        self.device = device
-        self.devices = devices
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
+    coupling: str | CouplingSpec = "hot-reference"
+    view_regularizer: str | RegularizerSpec = "none"
+    _: KW_ONLY
+    n_components: int = 10
+    encoder_dim: int = 20
+    hidden: Any = (128,)
+    encoders: Any = None
+    initialization: str = "pca"
+    n_neighbors: int = 10
+    max_epochs: int | None = None
+    steps_per_epoch: int | None = None
+    batch_size: int = 200
+    learning_rate: float = 0.003
+    standardize: bool = True
+    impute: str | None = None
+    pseudo_labels: bool = True
+    fusion: str = "weighted"
+    head_weight: float = 1.0
+    class_weight: Any = None
+    unlabeled_marker: Any = -1
+    validation_fraction: float | None = None
+    patience: int | None = None
+    n_estimators: int = 5
+    device: Any = "auto"
+    devices: int | str | None = None
+    precision: str = "float32"
+    random_state: Any = None
+    verbose: bool | str = "auto"
+    callbacks: Sequence[Callable[[Epoch], Any]] | None = None
+    checkpoint: Any = None
+    checkpoint_every: int = 10
 
     def fit(
         self,
@@ -299,77 +258,25 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         y = np.empty(0) if Xs is None else y
         marker = self.unlabeled_marker
         labels = encode_labels(y, tables.n_linked, unaligned_y, tables.unaligned, marker)
-        checked = self._check_validation(tables, labels.classes, validation)
+        checked = check_validation(validation, tables, labels.classes, parameters)
         states = member_states(parameters)
         held_out = []
         if self.fusion == "weighted" and len(states) > 1:
             random = np.random.default_rng(entropy_of(states[0]))
             held_out = split_folds(labels, len(states), random)
-        return FitInputs(tables, labels, parameters, states, self._weigh_classes, checked, held_out)
+        return FitInputs(tables, labels, parameters, states, checked, held_out)
 
     def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
         super()._set_fitted(fit, start)
         assert fit.inputs.labels is not None
         self.classes_ = fit.inputs.labels.classes
-        self._members = [one.member for one in fit.members if one.member is not None]
+        self._members = [fitted.member for fitted in fit.members if fitted.member is not None]
         self._pool: LogOpinionPool | None = None
         if self.fusion == "weighted":
-            folds = [one.out_of_fold for one in fit.members if one.out_of_fold is not None]
+            folds = [fitted.out_of_fold for fitted in fit.members if fitted.out_of_fold]
             # Without folds nothing is drawn, and a Generator of the user's must not advance.
             seed = entropy_of(fit.inputs.random_states[0]) if folds else 0
             self._pool = fit_pool(folds, self.n_views_, np.random.default_rng(seed))
-
-    def _check_validation(
-        self,
-        fit_tables: ViewTables,
-        classes: Array,
-        validation: tuple[Views, npt.ArrayLike] | None,
-    ) -> Validation | None:
-        """Validate the rows to score every epoch on, where there are any."""
-        if self.validation_fraction is not None:
-            check_share("validation_fraction", self.validation_fraction)
-        elif validation is None and self.patience is not None:
-            raise ValueError(
-                "Expected rows to validate on, because patience is set, but there are none. "
-                "Pass validation=(Xs, y) to fit, or set validation_fraction."
-            )
-        if validation is None:
-            return None
-        if not isinstance(validation, tuple | list) or len(validation) != 2:
-            raise TypeError(
-                "Expected validation to be views and their labels, but it is a "
-                f"{type(validation).__name__}. Pass validation=(Xs, y)."
-            )
-        Xs, y = validation
-        tables = check_known_tables(Xs, fit_tables.names, fit_tables.shapes)
-        present = [check_finite(name, table, self.impute) for name, table in tables.items()]
-        n_rows = check_aligned_tables(tables, y)
-        nowhere = np.setdiff1d(np.arange(n_rows), np.concatenate(present))
-        check_some_view(nowhere, fit_tables.names)
-        labels, known = read_labels("validation's y", y, n_rows, self.unlabeled_marker)
-        if not known.any():
-            raise ValueError(
-                "Expected validation's y to hold labels to score against, but no row has one. "
-                "Label some rows, or leave validation out."
-            )
-        return Validation(tables, number_labels(labels, classes), np.flatnonzero(known))
-
-    def _weigh_classes(self, labels: Labels) -> Array | None:
-        if self.class_weight is None:
-            return None
-        codes = np.concatenate([labels.linked, *labels.unaligned.values()])
-        known = codes[codes >= 0]
-        weights: Array = np.ones(len(labels.classes))
-        present = np.unique(known)  # labels of other classes may all be held out
-        weights[present] = compute_class_weight(
-            self.class_weight, classes=labels.classes[present], y=labels.classes[known]
-        )
-        if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-            raise ValueError(
-                "Expected class_weight to hold finite numbers of at least 0, not all 0, but the "
-                f"weights of {labels.classes.tolist()} are {weights.tolist()}. Use 'balanced'."
-            )
-        return weights
 
     def predict_proba(self, Xs: Views) -> Array:
         """Probabilities of the classes, from whichever views are present.
@@ -403,7 +310,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows, classes)
             Columns are in the order of `classes_`.
         """
-        return self._predict(self._check_aligned(Xs), log_mean)
+        return self._predict(self._check(Xs, aligned=True), log_mean)
 
     def predict_disagreement(self, Xs: Views) -> Array:
         r"""Disagreement of the ensemble members about every row: the mutual information, in nats.
@@ -422,36 +329,31 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows,)
             Zeros with one member.
         """
-        return self._predict(self._check_aligned(Xs), disagreement)
+        return self._predict(self._check(Xs, aligned=True), disagreement)
 
     def _predict_both(
-        self, Xs: Views, progress: Callable[[int], object] = lambda n: None
+        self, Xs: Views, progress: Callable[[int], object] | None = None
     ) -> tuple[Array, Array]:
         """Probabilities and disagreement in one pass; `progress` gets numbers of rows done."""
         both = self._predict(
-            self._check_aligned(Xs),
+            self._check(Xs, aligned=True),
             lambda log_p: torch.hstack([log_mean(log_p), disagreement(log_p)[:, None]]),
             progress,
         )
         return np.exp(both[:, :-1]), both[:, -1]
 
-    def _check_aligned(self, Xs: Views, y: npt.ArrayLike | None = None) -> dict[str, ViewTable]:
-        """Validate views whose row i is the same individual in all of them."""
-        tables = self._check(Xs)
-        check_aligned_tables(tables, y)
-        return tables
-
     def _predict(
         self,
         tables: Mapping[str, ViewTable],
         reduce: Callable[[Tensor], Tensor],
-        progress: Callable[[int], object] = lambda n: None,
+        progress: Callable[[int], object] | None = None,
     ) -> Array:
-        """The reduced log-probabilities of all members, as of `predict_ensemble`."""
+        """The reduced log-probabilities of all members; see `predict_ensemble`."""
         views = self._rows(tables)
         reduced = predict_ensemble(self._members, views, self._pool, reduce, progress)
-        empty = np.flatnonzero(np.isnan(reduced if reduced.ndim == 1 else reduced[:, 0]))
-        check_some_view(empty, self.view_names_)
+        is_empty = np.isnan(reduced if reduced.ndim == 1 else reduced[:, 0])
+        if is_empty.any():
+            raise no_view_error(np.flatnonzero(is_empty), self.view_names_)
         return reduced
 
     def predict(self, Xs: Views) -> Array:
@@ -490,20 +392,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         float
             The accuracy.
         """
-        log_probs = self._predict(self._check_aligned(Xs, y), log_mean)
+        log_probs = self._predict(self._check(Xs, y, aligned=True), log_mean)
         predicted = self.classes_[log_probs.argmax(axis=1)]
         truth = check_all_known(y, len(predicted), self.unlabeled_marker)
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
-
-
-def log_mean(log_p: Tensor) -> Tensor:
-    """Logarithm of the mean probabilities of all members."""
-    return log_p.logsumexp(0) - math.log(len(log_p))
-
-
-def disagreement(log_p: Tensor) -> Tensor:
-    """Entropy of the mean probabilities less the mean entropy of the members."""
-    p = log_p.exp()
-    within = torch.special.entr(p).sum(2).mean(0)
-    between: Tensor = torch.special.entr(p.mean(0)).sum(1) - within
-    return between.clamp_min(0.0)

@@ -17,7 +17,6 @@ from torch import Tensor
 from hotview import __version__
 from hotview._types import Array
 from hotview.estimators.inputs import FitInputs
-from hotview.estimators.labels import Labels
 from hotview.training.batches import TrainingRows
 from hotview.training.column_scaler import TableScan
 from hotview.training.pca import effective_rank, total_std
@@ -259,7 +258,10 @@ def describe_training(inputs: FitInputs, seconds: float, device: torch.device) -
         },
     }
     if labels is not None:
-        description["classes"] = _class_counts(labels)
+        codes = np.concatenate([labels.linked, *labels.unaligned.values()])
+        counts = np.bincount(codes[codes >= 0], minlength=len(labels.classes))
+        pairs = zip(labels.classes.tolist(), counts.tolist(), strict=True)
+        description["classes"] = list(map(list, pairs))
     return {
         **description,
         "seconds": round(seconds, 3),
@@ -273,9 +275,3 @@ def describe_training(inputs: FitInputs, seconds: float, device: torch.device) -
         "device": str(device),
         "precision": used_precision(inputs.parameters.get("precision", "float32"), device),
     }
-
-
-def _class_counts(labels: Labels) -> list[list[Any]]:
-    codes = np.concatenate([labels.linked, *labels.unaligned.values()])
-    counts = np.bincount(codes[codes >= 0], minlength=len(labels.classes))
-    return [list(pair) for pair in zip(labels.classes.tolist(), counts.tolist(), strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from hotview.training.loop import Epoch
 __all__ = ["MultiViewEncoder"]
 
 
+@dataclass(eq=False, repr=False)
 class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
     r"""Encode views whose rows do not correspond, and find which views belong together.
 
@@ -140,56 +142,30 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
 
     _regularizer_weight = 0.01
 
-    def __init__(
-        self,
-        coupling: str | CouplingSpec = "hot-reference",
-        view_regularizer: str | RegularizerSpec = "autoencoder",
-        *,
-        n_components: int = 10,
-        encoder_dim: int = 20,
-        hidden: Any = (128,),
-        encoders: Any = None,
-        initialization: str = "pca",
-        n_neighbors: int = 10,
-        max_epochs: int = 100,
-        steps_per_epoch: int | None = None,
-        batch_size: int = 400,
-        learning_rate: float = 0.001,
-        standardize: bool = True,
-        impute: str | None = None,
-        n_estimators: int = 1,
-        device: Any = "auto",
-        devices: int | str | None = None,
-        precision: str = "float32",
-        random_state: Any = None,
-        verbose: bool | str = "auto",
-        callbacks: Sequence[Callable[[Epoch], Any]] | None = None,
-        checkpoint: Any = None,
-        checkpoint_every: int = 10,
-    ) -> None:
-        self.coupling = coupling
-        self.view_regularizer = view_regularizer
-        self.n_components = n_components
-        self.encoder_dim = encoder_dim
-        self.hidden = hidden
-        self.encoders = encoders
-        self.initialization = initialization
-        self.n_neighbors = n_neighbors
-        self.max_epochs = max_epochs
-        self.steps_per_epoch = steps_per_epoch
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.standardize = standardize
-        self.impute = impute
-        self.n_estimators = n_estimators
-        self.device = device
-        self.devices = devices
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
+    coupling: str | CouplingSpec = "hot-reference"
+    view_regularizer: str | RegularizerSpec = "autoencoder"
+    _: KW_ONLY
+    n_components: int = 10
+    encoder_dim: int = 20
+    hidden: Any = (128,)
+    encoders: Any = None
+    initialization: str = "pca"
+    n_neighbors: int = 10
+    max_epochs: int = 100
+    steps_per_epoch: int | None = None
+    batch_size: int = 400
+    learning_rate: float = 0.001
+    standardize: bool = True
+    impute: str | None = None
+    n_estimators: int = 1
+    device: Any = "auto"
+    devices: int | str | None = None
+    precision: str = "float32"
+    random_state: Any = None
+    verbose: bool | str = "auto"
+    callbacks: Sequence[Callable[[Epoch], Any]] | None = None
+    checkpoint: Any = None
+    checkpoint_every: int = 10
 
     # TransformerMixin, which comes first, provides it only for output that it wraps.
     set_output = MultiViewEstimator.set_output

@@ -26,13 +26,12 @@ from hotview.estimators.inputs import (
     scan_views,
 )
 from hotview.estimators.member_fit import MemberFit
-from hotview.estimators.network_fit import NetworkFit
 from hotview.losses import DGCCA
 from hotview.training.batched import BatchedTrainer
 from hotview.training.batches import TrainingRows
 from hotview.training.checkpoint import Checkpoint
 from hotview.training.ddp import DDPTrainer
-from hotview.training.loop import train
+from hotview.training.loop import Schedule, train
 from hotview.training.process_group import ProcessGroup
 from hotview.training.threads import suited_threads
 from hotview.training.trainer import SingleTrainer, Trainer
@@ -47,7 +46,7 @@ class EnsembleFit:
     ----------
     inputs : FitInputs
         The validated inputs.
-    ranks : ProcessGroup or None, default=None
+    process_group : ProcessGroup or None, default=None
         The processes that fit together; None is this one alone.
 
     Attributes
@@ -60,10 +59,10 @@ class EnsembleFit:
 
     shared: SharedInputs
 
-    def __init__(self, inputs: FitInputs, ranks: ProcessGroup | None = None) -> None:
-        self.inputs, self.ranks = inputs, ranks or ProcessGroup()
+    def __init__(self, inputs: FitInputs, process_group: ProcessGroup | None = None) -> None:
+        self.inputs, self.process_group = inputs, process_group or ProcessGroup()
         self.members = [MemberFit(inputs, r) for r in range(len(inputs.random_states))]
-        self.warnings = FitWarnings(shown=self.ranks.is_rank_zero)
+        self.warnings = FitWarnings(shown=self.process_group.is_rank_zero)
 
     def prepare(self) -> None:
         """Read the tables, compute what members share, and prepare their trainings."""
@@ -72,8 +71,8 @@ class EnsembleFit:
             self.inputs.tables,
             standardize=parameters["standardize"],
             impute=parameters["impute"],
-            device=first.network_fit.device,
-            ranks=self.ranks,
+            device=first.device,
+            process_group=self.process_group,
         )
         rows = scanned.training_rows(first.labels)
         _check_alignment(self.inputs, rows)
@@ -88,9 +87,8 @@ class EnsembleFit:
         """Compute plans and predictors of all members, and warn about the result."""
         first = self.members[0]
         for member in self.members:
-            training = member.network_fit.training
-            batch_size, device = training.sampler.batch_size, member.network_fit.device
-            with suited_threads(training.network, batch_size, device):
+            batch_size = member.training.sampler.batch_size
+            with suited_threads(member.training.network, batch_size, member.device):
                 member.finish(null=null and member is first)
             if member.plan is not None and first.plan is not None:
                 # The null depends on the tables alone: the first member's serves for all.
@@ -99,20 +97,21 @@ class EnsembleFit:
 
     def _warn(self) -> None:
         """Warn about the training, and about the plan and the latents of the first member."""
-        trainings = [m.network_fit.training for m in self.members if m.interrupted]
+        trainings = [m.training for m in self.members if m.interrupted]
         if trainings:
             self.warnings.add(interrupt_warning(len(trainings[0].history)))
-        first, fit = self.members[0], self.members[0].network_fit
+        first, parameters = self.members[0], self.inputs.parameters
         if first.plan is None:  # without a coupling nothing shapes the common space
             return
-        expected = math.sqrt(fit["n_components"] * fit.latent_variance)
+        n_columns = [n for n, _ in self.inputs.tables.shapes.values()]
+        expected = math.sqrt(parameters["n_components"] * first.latent_variance)
         remedies = ["lower the coupling's weight"]
-        if not isinstance(fit.training.objective.coupling, DGCCA):
+        if not isinstance(first.training.objective.coupling, DGCCA):
             remedies.insert(0, "raise the coupling's orthogonality_weight")
-        if not fit["view_regularizer"].needs_decoders:
+        if not parameters["view_regularizer"].needs_decoders:
             remedies.insert(0, "use view_regularizer='autoencoder'")
         self.warnings.add(
-            collapse_warning(fit.names, first.latents, fit.n_columns, expected, remedies)
+            collapse_warning(first.names, first.latents, n_columns, expected, remedies)
         )
         self.warnings.add(plan_warning(first.plan), ConvergenceWarning)
 
@@ -123,7 +122,7 @@ def fit_views(
     null: bool = True,
     training: AbstractContextManager[None] | None = None,
     checkpoint: Checkpoint | None = None,
-    ranks: ProcessGroup | None = None,
+    process_group: ProcessGroup | None = None,
 ) -> list[EnsembleFit]:
     """Fit estimators to validated inputs.
 
@@ -137,7 +136,7 @@ def fit_views(
         Entered while networks are trained.
     checkpoint : Checkpoint or None, default=None
         Where to resume from, and what to write while networks are trained.
-    ranks : ProcessGroup or None, default=None
+    process_group : ProcessGroup or None, default=None
         The processes that fit together; None is this one alone.
 
     Returns
@@ -145,20 +144,20 @@ def fit_views(
     list of EnsembleFit
         The finished fit of every estimator, with networks in evaluation mode.
     """
-    ranks = ranks or ProcessGroup()
-    ensembles = [EnsembleFit(each, ranks) for each in inputs]
+    process_group = process_group or ProcessGroup()
+    ensembles = [EnsembleFit(each, process_group) for each in inputs]
     first = ensembles[0].members[0]
     # Inside, scikit-learn returns arrays, whatever output the user has configured.
     with (
         config_context(transform_output="default"),
         torch.inference_mode(False),  # the caller may be in inference mode
         torch.enable_grad(),
-        first.random.in_modules(first.network_fit.device),
+        first.random.in_modules(first.device),
     ):
         for ensemble in ensembles:
             ensemble.prepare()
         members = [member for ensemble in ensembles for member in ensemble.members]
-        _train(members, training or nullcontext(), checkpoint, ranks)
+        _train(members, training or nullcontext(), checkpoint, process_group)
         for ensemble in ensembles:
             ensemble.finish(null=null)
     return ensembles
@@ -168,43 +167,44 @@ def _train(
     members: Sequence[MemberFit],
     training: AbstractContextManager[None],
     checkpoint: Checkpoint | None,
-    ranks: ProcessGroup,
+    process_group: ProcessGroup,
 ) -> None:
     """Train all networks, those of one shape and with equal parameters together."""
     groups: dict[Hashable, list[MemberFit]] = {}
     for i, member in enumerate(members):
         # Distributed over processes, networks are trained one after the other.
-        fit = member.network_fit
-        key = i if ranks.is_distributed else (fit.group, fit.training.shape)
+        key = i if process_group.is_distributed else (member.group, member.training.shape)
         groups.setdefault(key, []).append(member)
-    trainers = [make_trainer([m.network_fit for m in group], ranks) for group in groups.values()]
+    verbose = process_group.is_rank_zero
+    schedules = [group[0].schedule(verbose=verbose) for group in groups.values()]
+    trainers = [
+        make_trainer(group, schedule, process_group)
+        for group, schedule in zip(groups.values(), schedules, strict=True)
+    ]
     with training:
-        for i, (group, trainer) in enumerate(zip(groups.values(), trainers, strict=True)):
-            fit = group[0].network_fit
-            schedule = fit.schedule(verbose=ranks.is_rank_zero)
-            saved = checkpoint
-            if any(member.network_fit.training.interrupted for member in members):
+        for i, (trainer, schedule) in enumerate(zip(trainers, schedules, strict=True)):
+            sampler, saved = trainer.trainings[0].sampler, checkpoint
+            if any(member.training.interrupted for member in members):
                 # An interrupt ends all trainings; a resumed fit continues as if there were none.
                 schedule, saved = replace(schedule, max_epochs=1), None
-            batch_size = fit.training.sampler.batch_size
-            with suited_threads(trainer.network, batch_size, fit.device):
-                train(trainer, schedule, saved, i, ranks)
+            with suited_threads(trainer.network, sampler.batch_size, sampler.data.views[0].device):
+                train(trainer, schedule, saved, i, process_group)
 
 
-def make_trainer(fits: Sequence[NetworkFit], ranks: ProcessGroup | None = None) -> Trainer:
+def make_trainer(
+    members: Sequence[MemberFit], schedule: Schedule, process_group: ProcessGroup
+) -> Trainer:
     """The trainer of networks that are trained together, by their device and processes."""
-    first, trainings = fits[0], [fit.training for fit in fits]
-    options = (first["learning_rate"], first["precision"])
-    if ranks is not None and ranks.is_distributed:
-        return DDPTrainer(trainings[0], *options, ranks)
+    first, trainings = members[0], [member.training for member in members]
+    options = (first.parameters["learning_rate"], first.parameters["precision"])
+    if process_group.is_distributed:
+        return DDPTrainer(trainings[0], *options, process_group)
     on_gpu = first.device.type == "cuda"
-    has_own_modules = any(f is not None for f in first.encoders) or any(
-        first[name].name is None for name in ("coupling", "view_regularizer")
-    )
+    specs = (first.parameters["coupling"], first.parameters["view_regularizer"])
+    has_own_modules = None in [spec.name for spec in specs] or set(first.encoders) != {None}
     if len(trainings) == 1 and (has_own_modules or not on_gpu):
         return SingleTrainer(trainings[0], *options)
     trainer = BatchedTrainer(trainings, *options)
-    schedule = first.schedule()
     if on_gpu and schedule.is_fixed:
         n_steps = schedule.steps_per_epoch or trainings[0].sampler.n_steps
         trainer.draw_in_advance(schedule.max_epochs * n_steps)

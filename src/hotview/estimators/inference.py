@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ __all__ = [
     "EnsembleMember",
     "FusionRule",
     "HeadPredictors",
+    "disagreement",
     "encode_rows",
+    "log_mean",
+    "no_view_error",
     "predict_ensemble",
     "predict_out_of_fold",
 ]
@@ -70,7 +74,7 @@ class HeadPredictors:
     exact_features: ClassVar[bool] = False
 
     def predict_log_proba(self, Xs: Mapping[int, Tensor], features: Mapping[int, Tensor]) -> Tensor:
-        """As of `ViewPredictors`."""
+        """Log-probabilities by every head; see `ViewPredictors.predict_log_proba`."""
         heads = self.network.view_heads
         by_view = {s: heads[s](F).double() for s, F in features.items()}
         absent = torch.zeros_like(next(iter(by_view.values())))
@@ -161,7 +165,7 @@ def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, sp
 
     Those of several networks are side by side.
     """
-    output = _Output(len(rows))
+    output, n_done = None, 0
     with torch.inference_mode():
         for Xs in _chunks({s: rows}):
             parts = []
@@ -169,8 +173,9 @@ def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, sp
                 Z, absent = encode(network, s, Xs[s], space)
                 # Absent rows are rare; without any, this pass over the output is saved.
                 parts.append(Z.masked_fill(absent.unsqueeze(1), torch.nan) if absent.any() else Z)
-            output.append(torch.cat(parts, dim=1).float())
-    return output.rows
+            output = _write(torch.cat(parts, dim=1).float(), output, n_done, len(rows))
+            n_done += len(Xs[s])
+    return np.empty(0) if output is None else output
 
 
 def encode(network: MultiViewNetwork, s: int, X: Tensor, space: str) -> tuple[Tensor, Tensor]:
@@ -185,7 +190,7 @@ def predict_ensemble(
     views: Mapping[int, ViewRows],
     pool: LogOpinionPool | None,
     reduce: Callable[[Tensor], Tensor],
-    progress: Callable[[int], object] = lambda n: None,
+    progress: Callable[[int], object] | None = None,
 ) -> Array:
     """Reduce the log-probabilities of all members, some rows at a time.
 
@@ -200,7 +205,7 @@ def predict_ensemble(
     reduce : callable
         Maps log-probabilities (n_members, n_rows, n_classes), which are NaN for rows without any
         view, to (n_rows, ...).
-    progress : callable
+    progress : callable or None, default=None
         Called with the number of rows of every part that is done.
 
     Returns
@@ -208,16 +213,19 @@ def predict_ensemble(
     ndarray
         The reduced predictions of all rows.
     """
-    output = _Output(len(next(iter(views.values()))))
+    output, n_done = None, 0
+    n_rows = len(next(iter(views.values())))
     with torch.inference_mode():
         for Xs in _chunks(views):
             log_probs = []
             for member in members:
                 log_probs.append(member.predict_log_proba(Xs, pool))
             reduced = reduce(torch.stack(log_probs))
-            output.append(reduced)
-            progress(len(reduced))
-    return output.rows
+            output = _write(reduced, output, n_done, n_rows)
+            n_done += len(reduced)
+            if progress is not None:
+                progress(len(reduced))
+    return np.empty(0) if output is None else output
 
 
 def predict_out_of_fold(
@@ -243,19 +251,12 @@ def predict_out_of_fold(
     )
 
 
-class _Output:
-    """Results of all rows, written where they stay: no row is in memory twice."""
-
-    def __init__(self, n_rows: int) -> None:
-        self.n_rows, self.n_done = n_rows, 0
-        self.rows: Array = np.empty(0)
-
-    def append(self, part: Tensor) -> None:
-        """Add the results of the next rows."""
-        if self.n_done == 0:
-            self.rows = part.new_empty((self.n_rows, *part.shape[1:]), device="cpu").numpy()
-        self.rows[self.n_done : self.n_done + len(part)] = part.cpu().numpy()
-        self.n_done += len(part)
+def _write(part: Tensor, output: Array | None, start: int, n_rows: int) -> Array:
+    """Write the results of some rows to those of all, so that no row is in memory twice."""
+    if output is None:
+        output = part.new_empty((n_rows, *part.shape[1:]), device="cpu").numpy()
+    output[start : start + len(part)] = part.cpu().numpy()
+    return output
 
 
 def _chunks(views: Mapping[int, ViewRows]) -> Iterator[dict[int, Tensor]]:
@@ -289,10 +290,22 @@ def find_absent(X: Tensor) -> Tensor:
     return torch.isnan(X[:, 0])
 
 
-def check_some_view(empty: IntArray, names: Sequence[str]) -> None:
-    """Raise an error if there are rows that no view has."""
-    if len(empty) > 0:
-        raise ValueError(
-            f"Expected every row to have at least one of the views {list(names)}, but {len(empty)} "
-            f"have none, the first being row {empty[0]}. Leave these rows out."
-        )
+def no_view_error(rows: IntArray, names: Sequence[str]) -> ValueError:
+    """The error about rows that no view has."""
+    return ValueError(
+        f"Expected every row to have at least one of the views {list(names)}, but {len(rows)} "
+        f"have none, the first being row {rows[0]}. Leave these rows out."
+    )
+
+
+def log_mean(log_p: Tensor) -> Tensor:
+    """Logarithm of the mean probabilities of all members."""
+    return log_p.logsumexp(0) - math.log(len(log_p))
+
+
+def disagreement(log_p: Tensor) -> Tensor:
+    """Entropy of the mean probabilities less the mean entropy of the members."""
+    p = log_p.exp()
+    within = torch.special.entr(p).sum(2).mean(0)
+    between: Tensor = torch.special.entr(p.mean(0)).sum(1) - within
+    return between.clamp_min(0.0)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
+from hotview._types import IntArray
 from hotview.estimators.randomness import Randomness
 from hotview.losses import Planner
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import draw_directions, sliced_cost
 from hotview.training.batches import ShuffledIndices, TrainingRows
+from hotview.training.rows import ViewRows
 
 __all__ = [
+    "embed_rows",
     "start_at_components",
     "start_at_principal_components",
     "start_encoder",
@@ -74,8 +79,7 @@ def start_references(
         rows = [
             ShuffledIndices(len(view), n_points, random.numpy).next_batch() for view in data.views
         ]
-        Xs = [view.take_on_all_ranks(r) for view, r in zip(data.views, rows, strict=True)]
-        Zs = network.embed(network.encode(Xs))
+        Zs = embed_rows(network, data.views, rows)
         d, like = Zs[0].shape[1], Zs[0]
         theta = draw_directions(
             5 * d, d, generator=random.torch, dtype=like.dtype, device=like.device
@@ -89,6 +93,15 @@ def start_references(
             pool = torch.cat(members)
             points = torch.from_numpy(random.numpy.integers(len(pool), size=n_points))
             coupling.references[k] = pool[points.to(pool.device)]
+
+
+def embed_rows(
+    network: MultiViewNetwork, views: Sequence[ViewRows], rows: Sequence[IntArray]
+) -> list[Tensor]:
+    """Latents of some rows of every view."""
+    with torch.no_grad():
+        Xs = [view.take_on_all_ranks(r) for view, r in zip(views, rows, strict=True)]
+        return network.embed(network.encode(Xs))
 
 
 def start_at_components(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,8 +12,15 @@ from sklearn.decomposition import PCA
 from torch import Tensor
 
 from hotview._types import Array, IntArray, Views
-from hotview._validation import ViewTable, check_aligned_tables, check_known_tables, check_tables
-from hotview.estimators.labels import Labels
+from hotview._validation import (
+    ViewTable,
+    check_aligned_tables,
+    check_known_tables,
+    check_share,
+    check_tables,
+)
+from hotview.estimators.inference import no_view_error
+from hotview.estimators.labels import Labels, number_labels, read_labels
 from hotview.semisupervised.graph import (
     N_COMPONENTS,
     ViewGraph,
@@ -23,7 +30,7 @@ from hotview.semisupervised.graph import (
 )
 from hotview.semisupervised.pseudo_labels import ViewLabels
 from hotview.training.batches import TrainingRows
-from hotview.training.column_scaler import TableScan, n_present, scan_tables
+from hotview.training.column_scaler import TableScan, check_finite, n_present, scan_tables
 from hotview.training.pca import principal_components
 from hotview.training.process_group import ProcessGroup
 from hotview.training.rows import ViewRows
@@ -34,13 +41,14 @@ __all__ = [
     "Validation",
     "ViewTables",
     "check_tables_of_views",
+    "check_validation",
     "compute_graphs",
     "make_view_labels",
     "scan_views",
 ]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ViewTables:
     """The user's tables of all views.
 
@@ -52,26 +60,29 @@ class ViewTables:
         Tables whose row i is one individual in all views; empty, or one per view.
     unaligned : dict of str to ViewTable
         Tables of other individuals, of some or all views.
+
+    Attributes
+    ----------
+    by_view : dict of str to list of ViewTable
+        The tables of every view, linked rows first.
+    shapes : dict of str to (int, tuple of str or None)
+        Number of columns of every view, and their names if they have any.
+    n_linked : int
+        Number of rows of the linked tables.
     """
 
     names: list[str]
     linked: Mapping[str, ViewTable]
     unaligned: Mapping[str, ViewTable]
 
-    @property
-    def n_linked(self) -> int:
-        """Rows of the linked tables."""
-        return next((table.n_rows for table in self.linked.values()), 0)
-
-    @property
-    def shapes(self) -> dict[str, tuple[int, tuple[str, ...] | None]]:
-        """Number of columns of every view, and their names if they have any."""
-        first = {name: self.tables(name)[0] for name in self.names}
-        return {name: (table.n_columns, table.columns) for name, table in first.items()}
-
-    def tables(self, name: str) -> list[ViewTable]:
-        """The tables of one view, linked rows first."""
-        return [tables[name] for tables in (self.linked, self.unaligned) if name in tables]
+    def __post_init__(self) -> None:
+        self.by_view: dict[str, list[ViewTable]] = {}
+        self.shapes: dict[str, tuple[int, tuple[str, ...] | None]] = {}
+        for name in self.names:
+            tables = [tables[name] for tables in (self.linked, self.unaligned) if name in tables]
+            self.by_view[name] = tables
+            self.shapes[name] = tables[0].n_columns, tables[0].columns
+        self.n_linked = self.linked[self.names[0]].n_rows if self.linked else 0
 
 
 def check_tables_of_views(Xs: Views | None, y: Any, unaligned: Views | None) -> ViewTables:
@@ -164,8 +175,12 @@ class SharedInputs:
         numbers = self._linked_numbers()
         complete = (numbers >= 0).all(axis=1)
         all_complete = bool(complete.all())  # then nothing is copied: there may be many rows
-        if not all_complete:
-            _check_somewhere(numbers)
+        nowhere = np.flatnonzero((numbers < 0).all(axis=1))
+        if len(nowhere) > 0:
+            raise ValueError(
+                f"Expected every linked row to have at least one view, but {len(nowhere)} are NaN "
+                f"throughout all of them, the first being row {nowhere[0]}. Leave these rows out."
+            )
         aligned = numbers if all_complete else numbers[complete]
         extra: dict[str, Any] = {"neighbors": self.neighbors, "coordinates": self.coordinates}
         if labels is None:
@@ -204,7 +219,7 @@ class SharedInputs:
         rows, target = [incomplete[labeled]], [labels.linked[labeled]]
         if name in labels.unaligned:
             *linked, present = self.scans[name].present
-            n_before = sum(map(n_present, self.tables.tables(name), linked))
+            n_before = sum(map(n_present, self.tables.by_view[name], linked))
             codes = labels.unaligned[name]
             codes = codes if present is None else codes[present]
             rows.append(n_before + np.flatnonzero(codes >= 0))
@@ -218,27 +233,17 @@ def scan_views(
     standardize: bool,
     impute: str | None,
     device: torch.device,
-    ranks: ProcessGroup | None = None,
+    process_group: ProcessGroup | None = None,
 ) -> SharedInputs:
     """Read the rows of every view once, and number those that are present."""
-    options: dict[str, Any] = {"standardize": standardize, "impute": impute, "process_group": ranks}
-    scans = {name: scan_tables(name, tables.tables(name), **options) for name in tables.names}
-    views = [
-        ViewRows(
-            tables.tables(name), scan.scaler, device, scan.present, often=True, process_group=ranks
-        )
-        for name, scan in scans.items()
-    ]
+    scans, views = {}, []
+    options: dict[str, Any] = {"standardize": standardize, "impute": impute}
+    for name, parts in tables.by_view.items():
+        scan = scan_tables(name, parts, **options, process_group=process_group)
+        place = (scan.scaler, device, scan.present)
+        views.append(ViewRows(parts, *place, often=True, process_group=process_group))
+        scans[name] = scan
     return SharedInputs(tables, scans, views)
-
-
-def _check_somewhere(numbers: IntArray) -> None:
-    nowhere = np.flatnonzero((numbers < 0).all(axis=1))
-    if len(nowhere) > 0:
-        raise ValueError(
-            f"Expected every linked row to have at least one view, but {len(nowhere)} are NaN "
-            f"throughout all of them, the first being row {nowhere[0]}. Leave these rows out."
-        )
 
 
 def make_view_labels(rows: TrainingRows, class_weight: Array) -> ViewLabels:
@@ -280,21 +285,17 @@ def compute_graphs(
         return shared
     n = max(n_features, parameters["n_components"], N_COMPONENTS * needs_graphs)
     components = principal_components(shared.views, n, random)
-    shared = replace(shared, components=components)
-    pairs = list(zip(shared.views, components, strict=True))
-    if regularizer.needs_neighbors:
-        neighbors = [nearest_neighbors(view, pca, k) for view, pca in pairs]
-        shared = replace(shared, neighbors=neighbors)
-    if needs_graphs:
-        graphs = [
-            build_graph(view, pca, k, random, labels.node_order(s))
-            for s, (view, pca) in enumerate(pairs)
-        ]
-        shared = replace(shared, graphs=graphs)
-    if regularizer.needs_coordinates:
-        coordinates = [make_coordinates(graph, n_features) for graph in shared.graphs]
-        shared = replace(shared, coordinates=coordinates)
-    return shared
+    neighbors, graphs, coordinates = [], [], []
+    for s, (view, pca) in enumerate(zip(shared.views, components, strict=True)):
+        if regularizer.needs_neighbors:
+            neighbors.append(nearest_neighbors(view, pca, k))
+        if needs_graphs:
+            graphs.append(build_graph(view, pca, k, random, labels.node_order(s)))
+        if regularizer.needs_coordinates:
+            coordinates.append(make_coordinates(graphs[s], n_features))
+    return SharedInputs(
+        *(shared.tables, shared.scans, shared.views), components, neighbors, graphs, coordinates
+    )
 
 
 @dataclass(frozen=True)
@@ -316,6 +317,57 @@ class Validation:
     rows: IntArray | None = None
 
 
+def check_validation(
+    validation: Any, fit_tables: ViewTables, classes: Array, parameters: Mapping[str, Any]
+) -> Validation | None:
+    """Validate the rows to score after every epoch.
+
+    Parameters
+    ----------
+    validation : (views, labels) or None
+        What was passed to `fit`.
+    fit_tables : ViewTables
+        The tables to fit.
+    classes : ndarray
+        Classes of the training labels, sorted.
+    parameters : dict of str to object
+        The estimator's parameters.
+
+    Returns
+    -------
+    Validation or None
+        None where there are no such rows, or `fit` is to hold some out.
+    """
+    if parameters["validation_fraction"] is not None:
+        check_share("validation_fraction", parameters["validation_fraction"])
+    elif validation is None and parameters["patience"] is not None:
+        raise ValueError(
+            "Expected rows to validate on, because patience is set, but there are none. "
+            "Pass validation=(Xs, y) to fit, or set validation_fraction."
+        )
+    if validation is None:
+        return None
+    if not isinstance(validation, tuple | list) or len(validation) != 2:
+        raise TypeError(
+            "Expected validation to be views and their labels, but it is a "
+            f"{type(validation).__name__}. Pass validation=(Xs, y)."
+        )
+    Xs, y = validation
+    tables = check_known_tables(Xs, fit_tables.names, fit_tables.shapes)
+    present = [check_finite(name, X, parameters["impute"]) for name, X in tables.items()]
+    n_rows = check_aligned_tables(tables, y)
+    nowhere = np.setdiff1d(np.arange(n_rows), np.concatenate(present))
+    if len(nowhere) > 0:
+        raise no_view_error(nowhere, fit_tables.names)
+    labels, known = read_labels("validation's y", y, n_rows, parameters["unlabeled_marker"])
+    if not known.any():
+        raise ValueError(
+            "Expected validation's y to hold labels to score against, but no row has one. "
+            "Label some rows, or leave validation out."
+        )
+    return Validation(tables, number_labels(labels, classes), np.flatnonzero(known))
+
+
 @dataclass(frozen=True)
 class FitInputs:
     """Validated inputs of one estimator's fit.
@@ -330,8 +382,6 @@ class FitInputs:
         The estimator's parameters.
     random_states : sequence
         Random state of every ensemble member.
-    weigh_classes : callable
-        Class weights, from the labels to train on.
     validation : Validation or None
         Rows to score after every epoch.
     held_out : sequence of ndarray of int64
@@ -343,6 +393,5 @@ class FitInputs:
     labels: Labels | None
     parameters: Mapping[str, Any]
     random_states: Sequence[Any] = (None,)
-    weigh_classes: Callable[[Labels], Array | None] = lambda labels: None
     validation: Validation | None = None
     held_out: Sequence[IntArray] = field(default_factory=list)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 
 from hotview._types import Array, IntArray
@@ -22,7 +23,10 @@ __all__ = [
     "number_labels",
     "read_labels",
     "split_folds",
+    "weigh_classes",
 ]
+
+_PANDAS_NA = ("NAType", "NaTType")
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,12 @@ def encode_labels(
     Labels
         With at least two classes.
     """
-    linked = read_labels("y", y, n_linked, marker)
+    known: dict[str | None, tuple[Array, Array]] = {None: read_labels("y", y, n_linked, marker)}
     if not isinstance(unaligned_y, Mapping | None):
         raise TypeError(
             "Expected unaligned_y to be a dict of labels by view, but it is a "
             f"{type(unaligned_y).__name__}. Pass unaligned_y={{view: labels}}."
         )
-    known: dict[str, tuple[Array, Array]] = {}
     for name, labels in (unaligned_y or {}).items():
         if name not in unaligned:
             raise ValueError(
@@ -87,10 +90,12 @@ def encode_labels(
         check_aligned_tables({name: unaligned[name]}, labels)
         what = f"unaligned_y[{name!r}]"
         known[name] = read_labels(what, labels, unaligned[name].n_rows, marker)
-    every = [labels for labels, is_known in (linked, *known.values()) if is_known.any()]
-    classes = _find_classes(every)
-    codes = {name: _encode(labels, is_known, classes) for name, (labels, is_known) in known.items()}
-    return Labels(classes, _encode(*linked, classes), codes)
+    classes = _find_classes([labels for labels, _ in known.values() if len(labels) > 0])
+    codes: dict[Any, IntArray] = {}
+    for view, (labels, is_known) in known.items():
+        codes[view] = np.full(len(is_known), -1, dtype=np.int64)
+        codes[view][is_known] = number_labels(labels, classes)
+    return Labels(classes, codes.pop(None), codes)
 
 
 def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Array]:
@@ -124,13 +129,14 @@ def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Arr
     known = _is_known(raw)
     labels = raw[known]
     marked = _is_marked(labels, marker)
-    _check_marker(what, labels, marked, marker)
+    if marked.any() and marker == -1 and set(labels.tolist()) == {-1, 1}:
+        raise ValueError(
+            f"Expected {what} to be clear about what -1 means, but it holds only -1 and 1, which "
+            "may be two classes, or one class and no label. Set unlabeled_marker=None for two "
+            "classes, or mark rows without a label by NaN."
+        )
     known[known] = ~marked
-    labels = labels[~marked]
-    if raw.dtype.kind == "O":
-        labels = _of_one_kind(what, labels)
-    _check_kind(what, labels)
-    return labels, known
+    return _check_kind(what, labels[~marked]), known
 
 
 def check_all_known(y: Any, n_rows: int, marker: Any) -> Array:
@@ -228,6 +234,25 @@ def split_folds(labels: Labels, n_folds: int, random: np.random.Generator) -> li
     return [np.sort(fold) for fold in folds]
 
 
+def weigh_classes(class_weight: Any, labels: Labels) -> Array | None:
+    """Weights of the classes by the labels to train on; None where none are given."""
+    if class_weight is None:
+        return None
+    codes = np.concatenate([labels.linked, *labels.unaligned.values()])
+    known = codes[codes >= 0]
+    weights: Array = np.ones(len(labels.classes))
+    present = np.unique(known)  # labels of other classes may all be held out
+    weights[present] = compute_class_weight(
+        class_weight, classes=labels.classes[present], y=labels.classes[known]
+    )
+    if not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+        raise ValueError(
+            "Expected class_weight to hold finite numbers of at least 0, not all 0, but the "
+            f"weights of {labels.classes.tolist()} are {weights.tolist()}. Use 'balanced'."
+        )
+    return weights
+
+
 def _keep_kinds(y: Any) -> Any:
     """Labels with gaps as objects: numpy would turn gaps into text, and integers into floats."""
     if hasattr(y, "isna") and getattr(y.dtype, "kind", "") != "f":  # pandas
@@ -243,7 +268,7 @@ def _keep_kinds(y: Any) -> Any:
 
 
 def _is_marked(labels: Array, marker: Any) -> Array:
-    if marker is None or _is_pandas_na(marker):
+    if marker is None or type(marker).__name__ in _PANDAS_NA:
         return np.zeros(len(labels), dtype=bool)
     is_text = isinstance(marker, str)
     if labels.dtype.kind == "O":
@@ -259,36 +284,24 @@ def _is_known(labels: Array) -> Array:
     if labels.dtype.kind != "O":
         return np.ones(len(labels), dtype=bool)
     # None, NaN, and pandas' NA, whose comparisons are neither true nor false.
-    missing = [label is None or _is_pandas_na(label) or label != label for label in labels]
+    missing = [
+        label is None or type(label).__name__ in _PANDAS_NA or label != label for label in labels
+    ]
     return ~np.array(missing, dtype=bool)
 
 
-def _is_pandas_na(label: Any) -> bool:
-    return type(label).__name__ in ("NAType", "NaTType")
-
-
-def _of_one_kind(what: str, labels: Array) -> Array:
-    is_text = [isinstance(label, str) for label in labels]
-    if any(is_text) and not all(is_text):
-        number = labels[is_text.index(False)]
-        raise ValueError(
-            f"Expected {what} to hold labels of one kind, but it mixes text with {number!r} "
-            f"({type(number).__name__}). Convert all to text, or write None for rows without a "
-            "label."
-        )
-    return np.array(labels.tolist())
-
-
-def _check_marker(what: str, labels: Array, marked: Array, marker: Any) -> None:
-    if marked.any() and marker == -1 and set(labels.tolist()) == {-1, 1}:
-        raise ValueError(
-            f"Expected {what} to be clear about what -1 means, but it holds only -1 and 1, which "
-            "may be two classes, or one class and no label. Set unlabeled_marker=None for two "
-            "classes, or mark rows without a label by NaN."
-        )
-
-
-def _check_kind(what: str, labels: Array) -> None:
+def _check_kind(what: str, labels: Array) -> Array:
+    """Return labels as an array of numbers or of text; raise an error if they are no classes."""
+    if labels.dtype.kind == "O":
+        is_text = [isinstance(label, str) for label in labels]
+        if any(is_text) and not all(is_text):
+            number = labels[is_text.index(False)]
+            raise ValueError(
+                f"Expected {what} to hold labels of one kind, but it mixes text with {number!r} "
+                f"({type(number).__name__}). Convert all to text, or write None for rows without "
+                "a label."
+            )
+        labels = np.array(labels.tolist())
     if labels.dtype.kind not in "biufUS":
         raise ValueError(
             f"Expected {what} to hold numbers or text, but its dtype is {labels.dtype}. "
@@ -305,6 +318,7 @@ def _check_kind(what: str, labels: Array) -> None:
             f"fractions such as {labels[labels != np.round(labels)][0].item()!r}. Regression is "
             "not offered: cut the values into classes, for example with numpy.digitize."
         )
+    return labels
 
 
 def _check_same_kind(every: list[Array]) -> None:
@@ -329,9 +343,3 @@ def _find_classes(every: list[Array]) -> Array:
             + " Label some rows of another class, or use MultiViewEncoder, which needs none."
         )
     return classes
-
-
-def _encode(labels: Array, known: Array, classes: Array) -> IntArray:
-    codes = np.full(len(known), -1, dtype=np.int64)
-    codes[known] = number_labels(labels, classes)
-    return codes

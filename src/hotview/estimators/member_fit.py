@@ -1,11 +1,13 @@
-"""The fit of one ensemble member: the network, and the stages that turn labels into predictors."""
+"""The fit of one ensemble member: its network, as in the paper, and its predictors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from hotview._types import Array
@@ -16,72 +18,46 @@ from hotview.estimators.inference import (
     predict_ensemble,
     predict_out_of_fold,
 )
+from hotview.estimators.initialization import (
+    embed_rows,
+    start_at_principal_components,
+    start_references,
+)
 from hotview.estimators.inputs import FitInputs, SharedInputs, Validation, make_view_labels
-from hotview.estimators.labels import hide, hold_out
-from hotview.estimators.network_fit import NetworkFit
+from hotview.estimators.labels import hide, hold_out, weigh_classes
+from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
-from hotview.nn.multiview import MultiViewNetwork
+from hotview.losses import DGCCA, Coupling, NoCoupling
+from hotview.losses.objective import Objective
+from hotview.losses.sliced import ReferenceCoupling
+from hotview.losses.specifications import CouplingSizes
+from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.fusion import OutOfFold
-from hotview.semisupervised.graph import refine_graph
+from hotview.semisupervised.graph import ViewGraph, refine_graph
 from hotview.semisupervised.predictors import fit_predictors
-from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, propagate_labels
-from hotview.training.batches import TrainingRows
+from hotview.semisupervised.pseudo_labels import make_soft_labels, propagate_labels
+from hotview.training.batches import Sampler, TrainingRows
+from hotview.training.loop import Schedule
 from hotview.training.process_group import Interrupt
+from hotview.training.progress import wants_progress
 from hotview.training.rows import ViewRows
 from hotview.training.trainer import Training
-from hotview.training.view_plan import ViewPlan
+from hotview.training.view_plan import ViewPlan, draw_null, plan_views
 
 __all__ = ["MemberFit"]
 
-
-class HeadStage:
-    """Labels train the heads of the network, which predict new rows, as in the paper."""
-
-    trains_joint_head = True
-
-    def __init__(self, fit: MemberFit, shared: SharedInputs) -> None:
-        self.fit, self.graphs = fit, shared.graphs
-
-    def soft_labels(self, labels: ViewLabels) -> list[Tensor]:
-        """Soft labels to train the views' heads on: none, where labels themselves are used."""
-        return []
-
-    def fit_member(self, network: MultiViewNetwork, rows: TrainingRows) -> EnsembleMember:
-        """A classifier of the trained network."""
-        return EnsembleMember.of_heads(network, self.fit.fusion_rule(rows))
-
-    def refit_member(self, member: EnsembleMember, rows: TrainingRows) -> EnsembleMember:
-        """The classifier after out-of-fold predictions: heads cannot be refit without training."""
-        return member
-
-
-class PropagationStage(HeadStage):
-    """Labels are propagated on neighbor graphs; neighbors and a ridge regression predict."""
-
-    trains_joint_head = False
-
-    def soft_labels(self, labels: ViewLabels) -> list[Tensor]:
-        """Soft labels of all rows of every view, by propagation of the labels."""
-        probabilities = propagate_labels(self.graphs, labels, self.fit.random.numpy)
-        return list(map(make_soft_labels, self.graphs, probabilities, labels.codes))
-
-    def fit_member(self, network: MultiViewNetwork, rows: TrainingRows) -> EnsembleMember:
-        """Refine the graphs by the network's features, and fit predictors on them."""
-        self.graphs = list(map(refine_graph, self.graphs, network.encoders))
-        return self._fit_predictors(network, rows)
-
-    def refit_member(self, member: EnsembleMember, rows: TrainingRows) -> EnsembleMember:
-        """Out-of-fold scores are computed; refit on all labels."""
-        return self._fit_predictors(member.network, rows)
-
-    def _fit_predictors(self, network: MultiViewNetwork, rows: TrainingRows) -> EnsembleMember:
-        labels = make_view_labels(rows, self.fit.class_weight)
-        predictors = fit_predictors(self.graphs, labels, self.fit.random.numpy)
-        return EnsembleMember(network, self.fit.fusion_rule(rows), predictors)
+#: settings of specifications in which networks that are trained together may differ
+_PER_MEMBER = ("weight", "orthogonality_weight")
+_MIN_EPOCHS, _MIN_STEPS = 10, 120  # of a training whose length is not given
+_N_LATENTS = 1000  # rows of every view by which collapse is detected
 
 
 class MemberFit:
-    """The fit of one ensemble member.
+    """The fit of one ensemble member: `prepare`, training, `finish`.
+
+    With the parameter `pseudo_labels`, labels are propagated on neighbor graphs to train the heads
+    of the views, and neighbors and a ridge regression predict new rows. Otherwise labels train all
+    heads, and these predict new rows, as in the paper.
 
     Parameters
     ----------
@@ -92,8 +68,10 @@ class MemberFit:
 
     Attributes
     ----------
-    network_fit : NetworkFit
-        Its network.
+    training : Training
+        The network, its objective and its rows.
+    latent_variance : float
+        Mean variance of the latents' columns that the constraint of the coupling requires.
     plan : ViewPlan or None
         The plan over the views; None without a coupling.
     latents : list of Tensor
@@ -107,7 +85,9 @@ class MemberFit:
     """
 
     shared: SharedInputs
-    stage: HeadStage
+    graphs: list[ViewGraph]
+    training: Training
+    latent_variance: float
     plan: ViewPlan | None
     latents: list[Tensor]
     interrupted: bool
@@ -115,7 +95,11 @@ class MemberFit:
     out_of_fold: OutOfFold | None = None
 
     def __init__(self, inputs: FitInputs, number: int) -> None:
-        self.inputs, self.number = inputs, number
+        self.inputs, self.number, self.parameters = inputs, number, inputs.parameters
+        self.names = inputs.tables.names
+        self.device = pick_device(self.parameters["device"])
+        self.encoders = encoders_of(self.parameters["encoders"], self.names)
+        self.propagates: bool = self.parameters.get("pseudo_labels", False)
         self.random = Randomness(inputs.random_states[number])
         self.labels, self.validation = inputs.labels, inputs.validation
         self.n_classes = 0 if inputs.labels is None else len(inputs.labels.classes)
@@ -123,58 +107,183 @@ class MemberFit:
         self.given_weight: Array | None = None
         if self.labels is not None:
             self.labels = hide(self.labels, self.held_out)
-            fraction = inputs.parameters["validation_fraction"]
+            fraction = self.parameters["validation_fraction"]
             if fraction is not None and self.validation is None:
                 self.labels, rows, target = hold_out(self.labels, fraction, self.random.numpy)
                 self.validation = Validation(inputs.tables.linked, target, rows)
-            self.given_weight = inputs.weigh_classes(self.labels)
+            self.given_weight = weigh_classes(self.parameters["class_weight"], self.labels)
         #: weights of the classes; equal ones where none are given
         self.class_weight: Array = (
             np.ones(self.n_classes) if self.given_weight is None else self.given_weight
         )
-        self.network_fit = NetworkFit(
-            inputs.parameters, inputs.tables, self.n_classes, self.random, number
+
+    @property
+    def group(self) -> Hashable:
+        """Parameters that must be equal in networks that are trained together."""
+        own = {"random_state", "n_estimators", "coupling", "view_regularizer"}
+        shared = {name: repr(value) for name, value in self.parameters.items() if name not in own}
+        for spec in (self.parameters["coupling"], self.parameters["view_regularizer"]):
+            if spec.name is None:  # a user's own module may not take leading dimensions
+                return id(self)
+            settings = {k: v for k, v in spec.get_params().items() if k not in _PER_MEMBER}
+            shared[spec.parameter] = repr((spec.name, settings))
+        is_exact = math.isinf(self.parameters["coupling"].orthogonality_weight)
+        return tuple(self.names), is_exact, tuple(shared.items())
+
+    def schedule(self, *, verbose: bool = True) -> Schedule:
+        """Length of the training, and what is called after every epoch.
+
+        Without `max_epochs`, there are at least 10 epochs, and enough for 120 steps.
+        """
+        p = self.parameters
+        max_epochs = p["max_epochs"]
+        if max_epochs is None:
+            n_steps = p["steps_per_epoch"] or self.training.sampler.n_steps
+            max_epochs = max(_MIN_EPOCHS, math.ceil(_MIN_STEPS / n_steps))
+        return Schedule(
+            max_epochs,
+            p["steps_per_epoch"],
+            p.get("patience"),
+            tuple(p["callbacks"] or ()),
+            self.names,
+            verbose and wants_progress(p["verbose"]),
+            None if p["checkpoint"] is None else p["checkpoint_every"],
         )
 
-    def prepare(self, shared: SharedInputs) -> Training:
-        """Compute soft labels, and make everything that training needs."""
-        self.shared = shared
+    def prepare(self, shared: SharedInputs) -> None:
+        """Compute soft labels, and make the network, the objective and the sampler."""
+        p, self.shared, self.graphs = self.parameters, shared, shared.graphs
         rows = shared.training_rows(self.labels)
-        if self.labels is not None:
-            propagates = self.inputs.parameters["pseudo_labels"]
-            self.stage = (PropagationStage if propagates else HeadStage)(self, shared)
-            soft_labels = self.stage.soft_labels(make_view_labels(rows, self.class_weight))
+        if self.labels is not None and self.propagates:
+            labels = make_view_labels(rows, self.class_weight)
+            probabilities = propagate_labels(self.graphs, labels, self.random.numpy)
+            soft_labels = list(map(make_soft_labels, self.graphs, probabilities, labels.codes))
             rows = replace(rows, soft_labels=soft_labels)
-        training = self.network_fit.prepare(rows, shared.components, self.given_weight)
+        sampler = Sampler(
+            rows,
+            p["batch_size"],
+            self.random.numpy,
+            couples=self.n_classes == 0
+            or {p["coupling"].name, p["view_regularizer"].name} != {"none"},
+            aligned=p["coupling"].needs_alignment,
+        )
+        network = self._network().to(self.device)
+        objective = self._objective(rows, sampler.batch_size).to(self.device)
+        self.training = Training(network, objective, sampler, self.random.torch, member=self.number)
+        self._initialize(network, objective.coupling, rows)
         if self.labels is not None and self.validation is not None:
-            training.score = self._validation_score(training.network, rows, self.validation)
-        return training
+            self.training.score = self._validation_score(network, rows, self.validation)
+
+    def _network(self) -> MultiViewNetwork:
+        p = self.parameters
+        widths = Widths(
+            [n_columns for n_columns, _ in self.inputs.tables.shapes.values()],
+            hidden_of(p["hidden"], self.names),
+            p["encoder_dim"],
+            p["n_components"],
+            self.n_classes,
+            p["view_regularizer"].needs_decoders,
+        )
+        return make_network(widths, self.random.torch, self.encoders, self.names)
+
+    def _objective(self, rows: TrainingRows, n_points: int) -> Objective:
+        coupling, regularizer = self.parameters["coupling"], self.parameters["view_regularizer"]
+        n_components, weight = self.parameters["n_components"], self.given_weight
+        sizes = CouplingSizes(len(self.names), n_components, n_points, self.random.torch)
+        return Objective(
+            coupling.build(sizes),
+            regularizer.build(),
+            coupling_weight=coupling.weight,
+            regularizer_weight=regularizer.weight,
+            head_weight=self.parameters.get("head_weight", 1.0),
+            class_weight=None if weight is None else torch.as_tensor(weight, dtype=torch.float32),
+            source_views=rows.source_views,
+        )
+
+    def _initialize(
+        self, network: MultiViewNetwork, coupling: Coupling, rows: TrainingRows
+    ) -> None:
+        """Set the encoders to principal components, and the references to samples of latents."""
+        n_clouds = 1 if isinstance(coupling, DGCCA) else len(self.names)
+        if isinstance(coupling, ReferenceCoupling):
+            n_clouds = len(coupling.clouds())
+        is_sum = self.parameters["coupling"].reduction == "sum"
+        self.latent_variance = 1 / (n_clouds * (self.training.sampler.batch_size if is_sum else 1))
+        if self.parameters["initialization"] != "pca":
+            return
+        for s, (pca, given) in enumerate(zip(self.shared.components, self.encoders, strict=True)):
+            if given is None:
+                n_components = self.parameters["n_components"]
+                start_at_principal_components(network, s, pca, n_components, self.latent_variance)
+        if isinstance(coupling, ReferenceCoupling):
+            start_references(network, coupling, rows, self.random)
 
     def finish(self, *, null: bool) -> None:
-        """Compute the plan, fit the predictors, and predict rows whose labels were held out."""
-        training = self.network_fit.training
+        """Compute the plan, fit the predictors, and predict rows whose labels were held out.
+
+        Parameters
+        ----------
+        null : bool
+            Whether to compute the permutation null of the plan.
+        """
+        network, views = self.training.network, self.training.sampler.data.views
         with Interrupt() as interrupt:  # the trained network must not be lost in the last pass
-            self.plan = self.network_fit.plan(null=null)
-            self.latents = self.network_fit.sample_latents()
+            self.plan = self._plan(null=null)
+            rows = [self.random.numpy.permutation(len(view))[:_N_LATENTS] for view in views]
+            self.latents = embed_rows(network, views, rows)
             if self.labels is not None:
-                rows = self.shared.training_rows(self.labels)
-                self.member = self.stage.fit_member(training.network, rows)
+                if self.propagates:
+                    self.graphs = list(map(refine_graph, self.graphs, network.encoders))
+                self.member = self._fit_member(self.shared.training_rows(self.labels))
                 self._predict_out_of_fold(self.member)
-        self.interrupted = training.interrupted or interrupt.requested
+        self.interrupted = self.training.interrupted or interrupt.requested
+
+    def _plan(self, *, null: bool) -> ViewPlan | None:
+        """The plan over the views from a last pass over all rows; None without a coupling."""
+        training, spec = self.training, self.parameters["coupling"]
+        if isinstance(training.objective.coupling, NoCoupling):
+            return None
+        rows, planner = training.sampler.data, spec.planner
+        generators = self.random.numpy, self.random.torch
+        plan = plan_views(
+            training.network,
+            training.objective.coupling,
+            rows,
+            planner,
+            reduction=spec.reduction,
+            batch_size=training.sampler.batch_size,
+            random=self.random.numpy,
+            generator=self.random.torch,
+        )
+        if not null:
+            return plan
+        n_components = self.parameters["n_components"]
+        return replace(plan, null=draw_null(rows.views, n_components, planner, *generators))
+
+    def _fit_member(self, rows: TrainingRows) -> EnsembleMember:
+        """A classifier of the trained network."""
+        network, rule = self.training.network, self._fusion_rule(rows)
+        if not self.propagates:
+            return EnsembleMember.of_heads(network, rule)
+        labels = make_view_labels(rows, self.class_weight)
+        predictors = fit_predictors(self.graphs, labels, self.random.numpy)
+        return EnsembleMember(network, rule, predictors)
 
     def _predict_out_of_fold(self, member: EnsembleMember) -> None:
+        """Predict the rows that were held out; then refit predictors on all labels."""
         labels, rows = self.labels, self.held_out
         if len(rows) == 0 or labels is None or self.inputs.labels is None:
             return
         target = self.inputs.labels.linked[rows]
         views = self._rows_of(Validation(self.inputs.tables.linked, target, rows))
         self.out_of_fold = OutOfFold(*predict_out_of_fold(member, views), target)
-        linked = labels.linked.copy()
-        linked[rows] = target
-        all_rows = self.shared.training_rows(replace(labels, linked=linked))
-        self.member = self.stage.refit_member(member, all_rows)
+        if self.propagates:  # heads cannot be refit without training
+            linked = labels.linked.copy()
+            linked[rows] = target
+            all_labels = replace(labels, linked=linked)
+            self.member = self._fit_member(self.shared.training_rows(all_labels))
 
-    def fusion_rule(self, rows: TrainingRows) -> FusionRule:
+    def _fusion_rule(self, rows: TrainingRows) -> FusionRule:
         """Which predictors count, by the labels that they are trained on."""
         labeled = rows.target[rows.target >= 0]
         n_known = [len(classes) for classes in rows.classes_known]
@@ -184,7 +293,7 @@ class MemberFit:
         counts = np.bincount(targets, minlength=self.n_classes) + 1
         return FusionRule(
             len(np.unique(labeled)) == self.n_classes,
-            self.inputs.parameters["head_weight"] == 0 and self.stage.trains_joint_head,
+            self.parameters["head_weight"] == 0 and not self.propagates,
             tuple(n_known),
             tuple(np.log(counts / counts.sum()).tolist()),
         )
@@ -193,10 +302,9 @@ class MemberFit:
         self, network: MultiViewNetwork, rows: TrainingRows, validation: Validation
     ) -> Callable[[], float]:
         """Accuracy of the heads of the network on the validation rows."""
-        rule = self.fusion_rule(rows)
-        joint = rule.joint and self.stage.trains_joint_head
-        member = EnsembleMember(network, rule, HeadPredictors(network, joint))
-        views = self._rows_of(validation)
+        rule, views = self._fusion_rule(rows), self._rows_of(validation)
+        heads = HeadPredictors(network, rule.joint and not self.propagates)
+        member = EnsembleMember(network, rule, heads)
 
         def accuracy() -> float:
             network.eval()
@@ -207,9 +315,8 @@ class MemberFit:
 
     def _rows_of(self, validation: Validation) -> dict[int, ViewRows]:
         chosen = None if validation.rows is None else [validation.rows]
-        tables, device = validation.tables, self.network_fit.device
         return {
-            s: ViewRows([tables[name]], scan.scaler, device, chosen)
+            s: ViewRows([validation.tables[name]], scan.scaler, self.device, chosen)
             for s, (name, scan) in enumerate(self.shared.scans.items())
-            if name in tables
+            if name in validation.tables
         }

@@ -21,7 +21,7 @@ from hotview._validation import (
     check_weight,
 )
 from hotview.losses.coupling_specs import as_coupling
-from hotview.losses.specifications import RegularizerSpec, Specification, as_regularizer
+from hotview.losses.specifications import Specification, as_regularizer
 from hotview.training.precision import PRECISIONS
 from hotview.training.process_group import ProcessGroup
 
@@ -70,24 +70,45 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     check_positive("learning_rate", parameters["learning_rate"])
     if parameters["impute"] is not None:
         check_choice("impute", parameters["impute"], ("mean",))
+    _check_types(parameters)
+    if (devices := parameters["devices"]) is not None:
+        if not (isinstance(devices, str) and devices == "auto"):
+            check_count("devices", devices)
+        regularizer = as_regularizer(parameters["view_regularizer"])
+        if regularizer.name is None:
+            raise ValueError(
+                f"Expected devices=None, because the view regularizer {regularizer.label} is not "
+                "one of hotview's and would get the rows of one process only, but it is "
+                f"{devices!r}. Leave devices out."
+            )
+
+
+def _check_types(parameters: Mapping[str, Any]) -> None:
+    """Validate parameters that are switches, functions or paths."""
     for name in ("standardize", "pseudo_labels"):
-        _check_switch(name, parameters.get(name, True))
-    _check_verbose(parameters["verbose"])
-    _check_callbacks(parameters["callbacks"])
-    _check_checkpoint(parameters["checkpoint"])
-    _check_devices(parameters["devices"], as_regularizer(parameters["view_regularizer"]))
-
-
-def _check_devices(devices: Any, regularizer: RegularizerSpec) -> None:
-    if devices is None:
-        return
-    if not (isinstance(devices, str) and devices == "auto"):
-        check_count("devices", devices)
-    if regularizer.name is None:
+        value = parameters.get(name, True)
+        if not isinstance(value, bool | np.bool_):  # or "no" would mean yes
+            raise ValueError(
+                f"Expected {name} to be True or False, but it is {value!r}. "
+                f"Write {name}=False to do without."
+            )
+    verbose, callbacks, path = (parameters[k] for k in ("verbose", "callbacks", "checkpoint"))
+    if isinstance(verbose, str) and verbose != "auto":
         raise ValueError(
-            f"Expected devices=None, because the view regularizer {regularizer.label} is not one "
-            "of hotview's and would get the rows of one process only, but it is "
-            f"{devices!r}. Leave devices out."
+            f"Expected verbose to be True, False or 'auto', but it is {verbose!r}. "
+            "Write verbose=True to see progress."
+        )
+    if callbacks is not None and not (
+        isinstance(callbacks, Sequence) and all(map(callable, callbacks))
+    ):
+        raise TypeError(
+            "Expected callbacks to be a list of functions that take an Epoch, but it is "
+            f"{callbacks!r}. Pass callbacks=[function]."
+        )
+    if not isinstance(path, str | os.PathLike | None):
+        raise TypeError(
+            f"Expected checkpoint to be the path of a file, or None, but it is {path!r}. "
+            "Pass checkpoint='fit.checkpoint'."
         )
 
 
@@ -104,7 +125,7 @@ def with_specifications(parameters: Mapping[str, Any], regularizer_weight: float
 
 
 def check_nested(estimator: Any, parameters: Mapping[str, Any]) -> None:
-    """Refuse to set a setting of a specification that is given by its name."""
+    """Raise an error for a setting of a specification that is given by its name."""
     for key in parameters:
         name, _, setting = key.partition("__")
         value = parameters.get(name, getattr(estimator, name, None))
@@ -114,40 +135,6 @@ def check_nested(estimator: Any, parameters: Mapping[str, Any]) -> None:
                 f"Expected {name} to be a specification object to set {key}, but it is the name "
                 f"{value!r}. Pass {name}=hotview.{spec}({setting}=...)."
             )
-
-
-def _check_checkpoint(path: Any) -> None:
-    if not isinstance(path, str | os.PathLike | None):
-        raise TypeError(
-            f"Expected checkpoint to be the path of a file, or None, but it is {path!r}. "
-            "Pass checkpoint='fit.checkpoint'."
-        )
-
-
-def _check_switch(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):  # or "no" would mean yes
-        raise ValueError(
-            f"Expected {name} to be True or False, but it is {value!r}. "
-            f"Write {name}=False to do without."
-        )
-
-
-def _check_verbose(verbose: Any) -> None:
-    if isinstance(verbose, str) and verbose != "auto":
-        raise ValueError(
-            f"Expected verbose to be True, False or 'auto', but it is {verbose!r}. "
-            "Write verbose=True to see progress."
-        )
-
-
-def _check_callbacks(callbacks: Any) -> None:
-    if callbacks is None:
-        return
-    if not isinstance(callbacks, Sequence) or not all(callable(one) for one in callbacks):
-        raise TypeError(
-            "Expected callbacks to be a list of functions that take an Epoch, but it is "
-            f"{callbacks!r}. Pass callbacks=[function]."
-        )
 
 
 def pick_device(device: Any) -> torch.device:
@@ -185,25 +172,20 @@ def pick_processes(parameters: Mapping[str, Any]) -> ProcessGroup:
 
 
 def hidden_of(hidden: Any, names: Sequence[str]) -> list[tuple[int, ...]]:
-    """Hidden layers of every view's encoder."""
+    """Widths of the hidden layers of every view's encoder."""
     if isinstance(hidden, Mapping):
         _check_view_names("hidden", hidden, names, every=True)
-        return [_layers(hidden[name]) for name in names]
-    return [_layers(hidden)] * len(names)
-
-
-def _layers(hidden: Any) -> tuple[int, ...]:
-    if not isinstance(hidden, Sequence) or not all(_is_width(width) for width in hidden):
-        raise ValueError(
-            "Expected hidden to be a tuple of layer widths of at least 1, or a dict of such tuples "
-            f"by view, but it is {hidden!r}. Write hidden=(128,) for one layer, hidden=() for a "
-            "linear encoder."
-        )
-    return tuple(hidden)
-
-
-def _is_width(width: Any) -> bool:
-    return isinstance(width, Integral) and int(width) >= 1
+    by_view = hidden if isinstance(hidden, Mapping) else dict.fromkeys(names, hidden)
+    for widths in by_view.values():
+        if not isinstance(widths, Sequence) or not all(
+            isinstance(width, Integral) and int(width) >= 1 for width in widths
+        ):
+            raise ValueError(
+                "Expected hidden to be a tuple of layer widths of at least 1, or a dict of such "
+                f"tuples by view, but it is {widths!r}. Write hidden=(128,) for one layer, "
+                "hidden=() for a linear encoder."
+            )
+    return [tuple(by_view[name]) for name in names]
 
 
 def encoders_of(encoders: Any, names: Sequence[str]) -> list[nn.Module | None]:

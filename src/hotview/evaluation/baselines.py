@@ -69,7 +69,8 @@ class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         ndarray of shape (n_rows,)
             Entries of ``classes_``.
         """
-        return np.asarray(self.classes_[self.predict_proba(Xs).argmax(axis=1)])
+        best = self.predict_proba(Xs).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def score(self, Xs: Views, y: npt.ArrayLike) -> float:
         """Return the accuracy.

@@ -26,6 +26,7 @@ from hotview.federated.server_state import (
 from hotview.federated.settings import Settings
 from hotview.training.process_group import Interrupt
 from hotview.training.progress import ProgressBar
+from hotview.training.trainer import History
 
 __all__ = ["Server", "start_session"]
 

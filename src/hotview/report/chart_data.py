@@ -43,7 +43,7 @@ class Matrix:
     values: NDArray[np.float64]
     rows: list[str]
     columns: list[str]
-    spread: NDArray[np.float64] | None = None
+    std: NDArray[np.float64] | None = None
     views: list[int] | None = None  # index of the view of each row
 
 
@@ -119,7 +119,7 @@ def plan_matrix(record: Record, *, by_group: bool = False) -> Matrix:
         W,
         [record.views[s] for s in order],
         [plan.columns[k] for k in columns],
-        None if plan.spread is None else np.array(plan.spread)[cells] * scale,
+        None if plan.std is None else np.array(plan.std)[cells] * scale,
         order,
     )
 

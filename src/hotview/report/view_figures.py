@@ -34,7 +34,7 @@ def plot_matrix(
     title: str = "",
     cmap: str = "Blues",
     digits: int = 3,
-    spread: ArrayLike | None = None,
+    std: ArrayLike | None = None,
     largest: float | None = None,
 ) -> Axes:
     """Draw a matrix as a heat map, with its values in the cells.
@@ -55,7 +55,7 @@ def plot_matrix(
         Name of a colormap.
     digits : int, default=3
         Number of decimals.
-    spread : array-like of shape (rows, columns) or None, default=None
+    std : array-like of shape (rows, columns) or None, default=None
         Standard deviations, shown below the values.
     largest : float or None, default=None
         Upper end of the color scale; the largest value by default.
@@ -73,7 +73,7 @@ def plot_matrix(
     True
     """
     matrix = np.asarray(values, dtype=float)
-    stds = None if spread is None else np.asarray(spread, dtype=float)
+    stds = None if std is None else np.asarray(std, dtype=float)
     top = float(np.nanmax(matrix)) if largest is None else largest
     image = ax.imshow(matrix, cmap=cmap, vmin=0, vmax=top)
     ax.set_xticks(range(len(column_names)), column_names)
@@ -123,8 +123,8 @@ def plot_plan(record: Record, *, ax: Axes) -> Axes:
     True
     """
     plan = plan_matrix(record)
-    title = "plan W" if plan.spread is None else "plan W, mean ± std over members"
-    return plot_matrix(plan.values, plan.rows, plan.columns, ax=ax, title=title, spread=plan.spread)
+    title = "plan W" if plan.std is None else "plan W, mean ± std over members"
+    return plot_matrix(plan.values, plan.rows, plan.columns, ax=ax, title=title, std=plan.std)
 
 
 def plot_graph(record: Record, *, ax: Axes) -> Axes:

@@ -33,7 +33,7 @@ def test_the_plan_is_the_estimators(classifier):
     found, plan = summarize_plan(classifier), classifier.plan_
     np.testing.assert_allclose(found.W, plan.W)
     np.testing.assert_allclose(found.C, plan.C)
-    np.testing.assert_allclose(found.spread, plan.std)
+    np.testing.assert_allclose(found.std, plan.std)
     assert found.groups == classifier.view_labels_.tolist()
     assert (found.pairwise, found.columns) == (False, ["G_0", "G_1", "G_2"])
     assert found.null.p_value == plan.null.p_value
@@ -65,7 +65,7 @@ def test_pairwise_plans_name_views(train):
     assert found.pairwise
     assert found.columns == model.view_names_
     assert found.groups == model.view_labels_.tolist()
-    assert found.spread is None
+    assert found.std is None
 
 
 def test_without_a_coupling_there_is_no_plan(train):

@@ -66,7 +66,7 @@ def test_opacity_is_the_fraction_of_the_largest_value():
 
 
 def test_spread_stands_below():
-    text = draw_matrix([[0.5]], ["a"], ["x"], spread=np.array([[0.125]]))
+    text = draw_matrix([[0.5]], ["a"], ["x"], std=np.array([[0.125]]))
     assert ">±0.12</text>" in text
     assert "<title>a, x: 0.50 ±0.12</title>" in text
 

@@ -35,7 +35,7 @@ def test_without_a_plan_the_reason_is_given(record):
 def test_pairwise_plans_leave_the_diagonal_blank(make_one):
     record = make_one()
     W = (np.ones((4, 4)) - np.eye(4)) / 12
-    plan = replace(record.plan, W=W.tolist(), C=W.tolist(), spread=None, pairwise=True,
+    plan = replace(record.plan, W=W.tolist(), C=W.tolist(), std=None, pairwise=True,
                    columns=record.views)  # fmt: skip
     text = plan_section(replace(record, plan=plan))
     assert text.count('class="heat"') == 12

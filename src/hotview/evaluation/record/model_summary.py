@@ -18,6 +18,7 @@ from hotview.evaluation.record.schema import (
     Rank,
     Setting,
 )
+from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import Specification
 from hotview.training.view_plan import match_columns
 
@@ -40,14 +41,21 @@ def summarize_plan(estimator: Any) -> PlanSummary | None:
     Returns
     -------
     PlanSummary or None
-        W, C, their spread, the groups and the permutation null; None if there is no plan.
+        W, C, the standard deviation of W, groups and permutation null; None without a plan.
     """
     plan = estimator.plan_
     if plan is None:
         return None
     references = [f"G_{k}" for k in range(plan.W.shape[1])]
-    n_groups = len(set(estimator.view_labels_.tolist())) if plan.pairwise else None
-    labels = plan.view_labels(n_groups)
+    n_groups = min(as_coupling(estimator.coupling).n_groups, estimator.n_views_)
+    groups = plan.view_labels(n_groups if plan.pairwise else None)
+    member_groups = [
+        # References of every member are numbered as those of the first.
+        own.view_labels(n_groups).labels
+        if own.pairwise
+        else np.argsort(match_columns(own, estimator.plans_[0]))[own.view_labels().labels]
+        for own in estimator.plans_
+    ]
     null = None
     if plan.null is not None:
         C = np.asarray(plan.null.plan.C, dtype=np.float64)
@@ -60,26 +68,15 @@ def summarize_plan(estimator: Any) -> PlanSummary | None:
     return PlanSummary(
         _to_lists(plan.W),
         _to_lists(plan.C),
-        None if plan.spread is None else _to_lists(plan.spread),
+        None if plan.std is None else _to_lists(plan.std),
         list(estimator.view_names_) if plan.pairwise else references,
         plan.pairwise,
         plan.converged,
-        [int(k) for k in estimator.view_labels_],
-        (labels.tied | labels.uniform).tolist(),
-        _group_by_member(estimator),
+        estimator.view_labels_.tolist(),
+        (groups.tied | groups.uniform).tolist(),
+        [labels.tolist() for labels in member_groups],
         null,
     )
-
-
-def _group_by_member(estimator: Any) -> list[list[int]]:
-    """Return the groups of each member's own plan, references in the order of the first member."""
-    groups = []
-    for plan in estimator.plans_:
-        labels = estimator._group_views(plan)
-        if not plan.pairwise:
-            labels = np.argsort(match_columns(plan, estimator.plans_[0]))[labels]
-        groups.append([int(k) for k in labels])
-    return groups
 
 
 def _to_lists(X: Any) -> list[list[float]]:

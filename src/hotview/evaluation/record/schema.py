@@ -50,7 +50,7 @@ class PlanSummary:
 
     W: list[list[float]]
     C: list[list[float]]
-    spread: list[list[float]] | None
+    std: list[list[float]] | None
     columns: list[str]
     pairwise: bool
     converged: bool

@@ -46,7 +46,7 @@ __all__ = [
 
 _MAX_CLASSES = 40  # of a confusion matrix that is drawn
 _MAX_ERRORS = 30  # rows of the table of errors
-_MAX_SPREAD_COLUMNS = 8  # of a plan whose cells have room for standard deviations
+_MAX_STD_COLUMNS = 8  # of a plan whose cells have room for standard deviations
 
 
 def plan_section(record: Record) -> Markup:
@@ -57,15 +57,15 @@ def plan_section(record: Record) -> Markup:
     matrix = plan_matrix(record, by_group=True)
     target = "view" if plan.pairwise else "reference"
     plan_chart = heat_map(
-        matrix if len(matrix.columns) <= _MAX_SPREAD_COLUMNS else replace(matrix, spread=None),
+        matrix if len(matrix.columns) <= _MAX_STD_COLUMNS else replace(matrix, std=None),
         label=f"Heat map of the plan: share of each view transported to each {target}",
         text="{:.2f}".format,
         row_title="view",
         column_title=f"share transported to the {target}",
     )
     cells = [[number(x, 3) for x in row] for row in matrix.values]
-    if matrix.spread is not None:
-        rows = zip(cells, matrix.spread, strict=True)
+    if matrix.std is not None:
+        rows = zip(cells, matrix.std, strict=True)
         cells = [[f"{x} ± {std:.3f}" for x, std in zip(*row, strict=True)] for row in rows]
     weights = similarity(plan.W, pairwise=plan.pairwise)
     pairs = [(a, b, weights[a, b]) for a, b in zip(*np.triu_indices(len(weights), 1), strict=True)]
