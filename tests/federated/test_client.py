@@ -55,7 +55,7 @@ def bring(client, channel, until):
 # what it says
 
 
-def test_it_says_hello_without_telling_who_is_linked(tmp_path):
+def test_hello_has_no_linked_ids(tmp_path):
     own = client_data()[HOLDER]
     facts = one(tmp_path, HOLDER).handle(Message("hello")).metadata
     digest = own.digest

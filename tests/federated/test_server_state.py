@@ -1,4 +1,4 @@
-"""The coordinator's checkpoint."""
+"""Checkpoint and result of the server."""
 
 import json
 
@@ -28,7 +28,7 @@ def state():
     )
 
 
-def test_what_is_written_is_read_again(tmp_path):
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "c.federated"
     write_server_state(path, state(), Settings(), {"mean_cost": torch.ones(2)})
     found, center = read_server_state(path, Settings(), ["y", "x"])
@@ -49,7 +49,7 @@ def test_what_is_written_is_read_again(tmp_path):
     assert center.keys() == {"mean_cost"}
 
 
-def test_names_with_points_keep_their_lessons_apart(tmp_path):
+def test_names_with_dots_keep_their_updates_apart(tmp_path):
     path, given = tmp_path / "c.federated", state()
     given.updates = {
         name: Message("round", {}, {"weights": np.full(3, i, np.float32)})
@@ -95,7 +95,7 @@ def test_a_damaged_file_is_refused(tmp_path):
         read_server_state(path, Settings(), ["x", "y"])
 
 
-def test_what_the_coordinator_knows_can_be_read(tmp_path):
+def test_the_result_is_written_as_json(tmp_path):
     result = FederatedResult(
         ["clinical", "genetic", "imaging"],
         [{"epoch": 1, "loss": 0.5}],
@@ -107,15 +107,15 @@ def test_what_the_coordinator_knows_can_be_read(tmp_path):
         ["clinical"],
     )
     write_outcome(tmp_path / "outcome.json", result)
-    told = json.loads((tmp_path / "outcome.json").read_text())
-    assert told["organizations"] == result.names
-    assert told["history"] == [{"epoch": 1, "loss": 0.5}]
-    assert told["dropped"] == result.dropped
-    assert told["privacy"] == result.privacy
-    assert told["finished"] == ["clinical"]
-    assert told["plan"]["names"] == ["clinical", "imaging"]
-    np.testing.assert_array_equal(told["plan"]["W"], result.W)
-    np.testing.assert_array_equal(told["plan"]["C"], result.C)
+    values = json.loads((tmp_path / "outcome.json").read_text())
+    assert values["organizations"] == result.names
+    assert values["history"] == [{"epoch": 1, "loss": 0.5}]
+    assert values["dropped"] == result.dropped
+    assert values["privacy"] == result.privacy
+    assert values["finished"] == ["clinical"]
+    assert values["plan"]["names"] == ["clinical", "imaging"]
+    np.testing.assert_array_equal(values["plan"]["W"], result.W)
+    np.testing.assert_array_equal(values["plan"]["C"], result.C)
 
 
 def test_an_outcome_without_a_coupling_has_no_plan(tmp_path):
