@@ -263,7 +263,8 @@ class Server:
         """Train on the last gradients, and let all clients save their partial models."""
         state, result = self.state, self.state.result
         updates = self._collect_updates(state.round + 1)
-        metadata = {"session": state.session.id, "plan": result.plan, "pool": state.pool}
+        metadata: dict[str, Any] = {"session": state.session.id}
+        metadata |= {"plan": result.plan, "pool": state.pool}
         head: dict[str, Array] = {}
         if self.settings.share_features:
             fusion = self._request_fusion(updates, is_last=True)
