@@ -11,7 +11,6 @@ from hotview.cli.federated_output import (
     print_outcome,
 )
 from hotview.federated import Client, ClientData, FederatedResult, Privacy, Settings
-from hotview.training.trainer import History
 
 NAMES = ["clinical", "genetic", "imaging"]
 SIZES = {name: {"to": 1000, "from": 2000} for name in NAMES}
@@ -27,7 +26,7 @@ def printed(show, facts):
 
 def result(**more):
     W = np.array([[0.30, 0.03], [0.31, 0.02], [0.01, 0.32]], dtype=np.float32)
-    rows = History([{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}])
+    rows = [{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}]
     return FederatedResult(NAMES, rows, W, np.ones((3, 2), np.float32), NAMES, **more)
 
 
@@ -87,7 +86,7 @@ def test_views_that_go_to_one_reference_are_a_group():
 
 def test_a_plan_between_views_has_their_names_on_both_sides():
     W = np.array([[0, 0.3, 0.03], [0.3, 0, 0.03], [0.16, 0.17, 0]])
-    found = FederatedResult(NAMES, History(), W, W, NAMES)
+    found = FederatedResult(NAMES, [], W, W, NAMES)
     settings = Settings(coupling="hot-pairwise")
     text = printed(print_outcome, outcome(found, settings))
     heading = text.splitlines()[2]
@@ -95,7 +94,7 @@ def test_a_plan_between_views_has_their_names_on_both_sides():
 
 
 def test_without_a_coupling_there_is_no_plan():
-    facts = outcome(FederatedResult(NAMES, History(), finished=NAMES), Settings(coupling="none"))
+    facts = outcome(FederatedResult(NAMES, [], finished=NAMES), Settings(coupling="none"))
     assert facts["plan"] is None
     assert "Plan" not in printed(print_outcome, facts)
 

@@ -55,12 +55,11 @@ def bring(client, channel, until):
 # what it says
 
 
-def test_it_says_hello_without_telling_who_is_linked(tmp_path):
+def test_hello_has_no_linked_ids(tmp_path):
     own = client_data()[HOLDER]
     facts = one(tmp_path, HOLDER).handle(Message("hello")).metadata
     digest = own.digest
-    assert facts == {"name": HOLDER, "n_linked": N_LINKED, "digest": digest, "has_labels": True}
-    assert not one(tmp_path).handle(Message("hello")).metadata["has_labels"]
+    assert facts == {"name": HOLDER, "n_linked": N_LINKED, "digest": digest}
     assert not (tmp_path / "clinical").exists()  # nothing has begun
 
 
@@ -315,11 +314,11 @@ def test_what_is_left_is_for_the_training_that_follows(tmp_path):
     before, now = client.state.releases
     assert (before.n_releases, now.n_releases) == (1, 0)
     assert now.noise > 1.05 * before.noise
-    assert 9.9 < total_epsilon([before, now._replace(n_releases=3)], 1e-5) <= 10
+    assert 9.9 < total_epsilon([before, replace(now, n_releases=3)], 1e-5) <= 10
     G = np.zeros((2, 8, 3), np.float32)
     message = Message("round", {"round": 1, "session": "one"}, {"references": G})
     told = client.handle(message).metadata["privacy"]["epsilon"]
-    assert told == pytest.approx(total_epsilon([before, now._replace(n_releases=1)], 1e-5))
+    assert told == pytest.approx(total_epsilon([before, replace(now, n_releases=1)], 1e-5))
 
 
 def test_two_messages_at_once_are_answered_one_after_the_other(tmp_path):
@@ -332,7 +331,7 @@ def test_two_messages_at_once_are_answered_one_after_the_other(tmp_path):
         found.append(one(tmp_path, privacy=Privacy(50.0)).handle(message))
         end.set()
 
-    with file_lock(tmp_path / "clinical"):
+    with file_lock(tmp_path / "clinical" / ".lock"):
         Thread(target=ask, daemon=True).start()
         assert not end.wait(0.5)
     assert end.wait(60)

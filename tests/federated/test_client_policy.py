@@ -49,14 +49,14 @@ def test_shared_labels_that_cannot_be_are_refused(tmp_path):
         client.handle(message)
 
 
-def test_who_no_longer_agrees_does_not_go_on(tmp_path):
+def test_withdrawn_consent_stops_the_training(tmp_path):
     begin(one(tmp_path), settings=lambda: settings(share_features=True))
     message = Message("round", {"round": 1, "session": "one"})
     with pytest.raises(ValueError, match="asked to send features"):
         one(tmp_path, shares=()).handle(message)
 
 
-def test_steps_into_nowhere_are_not_taken(tmp_path):
+def test_updates_to_infinite_weights_are_refused(tmp_path):
     client = one(tmp_path)
     begin(client, settings=lambda: settings(coupling="none", local_steps=1))
     scores = client.handle(Message("round", {"round": 1, "session": "one"})).arrays["scores"]
@@ -69,7 +69,7 @@ def test_steps_into_nowhere_are_not_taken(tmp_path):
     assert np.isfinite(client.handle(Message("round", facts, arrays)).arrays["scores"]).all()
 
 
-def test_only_the_round_that_follows_and_no_more_than_agreed():
+def test_only_later_rounds_up_to_the_last_are_accepted():
     own = client_data()["clinical"]
     state = ClientState(settings(rounds=3).to_json(), CLASSES, list(NAMES), update=ClientUpdate(2))
     for round in (3, 4):  # the one after the last, too
@@ -79,7 +79,7 @@ def test_only_the_round_that_follows_and_no_more_than_agreed():
             check_round(own, round, state)
 
 
-def test_only_with_the_budget_and_the_table_of_the_beginning():
+def test_budget_and_table_must_not_change():
     own = client_data()["clinical"]
     state = ClientState(
         {}, CLASSES, list(NAMES), table_fingerprint=own.fingerprint, budget=[8.0, 1e-5]

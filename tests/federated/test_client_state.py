@@ -5,9 +5,17 @@ import pytest
 import torch
 from small_federation import BOTH, HOLDER, NAMES, client_data, organizations, settings, train
 
+from hotview._archive import FileFormat
 from hotview.federated import Client, Message, Privacy
-from hotview.federated.client_state import ClientState, read_client_state, write_client_state
-from hotview.federated.local_trainer import LocalTrainer
+from hotview.federated.client_state import (
+    ClientState,
+    read_client_state,
+    read_state,
+    write_client_state,
+    write_state,
+)
+from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
+from hotview.federated.privacy import ReleaseRecord
 
 STATE = "state.federated"
 
@@ -25,7 +33,7 @@ def fresh(folder, name, **more):
         {"label_holder": None},
     ),
 )
-def test_who_is_new_at_every_message_answers_like_who_stayed(tmp_path, more):
+def test_a_client_restored_before_every_message_responds_the_same(tmp_path, more):
     clients = organizations(tmp_path / "stays")
     _, channel = train(clients, settings(**more))
     for name in ("clinical", HOLDER):
@@ -36,7 +44,7 @@ def test_who_is_new_at_every_message_answers_like_who_stayed(tmp_path, more):
         assert stayed.read_bytes() == came.read_bytes()
 
 
-def test_private_organizations_go_on_alike_if_there_is_a_seed(tmp_path):
+def test_private_clients_with_a_seed_resume_identically(tmp_path):
     privacy = {"privacy": Privacy(50.0, seed=3)}
     given = settings(batch_size=40, rounds=2)
     clients = organizations(tmp_path / "stays", **dict.fromkeys(NAMES, privacy))
@@ -56,20 +64,13 @@ def ended(tmp_path_factory):
     return folder, clients
 
 
-def test_everything_comes_back_as_it_was(ended, tmp_path):
+def test_the_state_is_read_as_it_was_written(ended, tmp_path):
     folder, clients = ended
     trainer, state = clients[HOLDER].trainer, clients[HOLDER].state
     found, restore = read_client_state(folder / HOLDER / STATE)
-    for name in (
-        "settings",
-        "classes",
-        "names",
-        "session_id",
-        "history",
-        "request_digest",
-        "n_releases",
-    ):
+    for name in ("settings", "classes", "names", "session_id", "history", "request_digest"):
         assert getattr(found, name) == getattr(state, name), name
+    assert found.releases == state.releases
     assert found.update.round == state.update.round == 4
     for name in ("rows", "labeled", "linked"):
         np.testing.assert_array_equal(getattr(found.update, name), getattr(state.update, name))
@@ -80,13 +81,13 @@ def test_everything_comes_back_as_it_was(ended, tmp_path):
     restore(other)
     for key, x in trainer.network.state_dict().items():
         assert torch.equal(other.network.state_dict()[key], x)
-    assert [a.next().tolist() for a in other.streams] == [
-        a.next().tolist() for a in trainer.streams
+    assert [a.next_batch().tolist() for a in other.streams] == [
+        a.next_batch().tolist() for a in trainer.streams
     ]
     assert other.random.random() == trainer.random.random()
 
 
-def test_the_same_state_is_the_same_file(ended, tmp_path):
+def test_equal_states_give_equal_files(ended, tmp_path):
     _, clients = ended
     one = clients["clinical"]
     for name in ("a", "b"):
@@ -125,7 +126,7 @@ def test_another_kind_of_file_is_refused(ended, tmp_path):
         fresh(tmp_path, "clinical").handle(Message("finish"))
 
 
-def test_a_beginning_can_be_written_before_anything_was_asked(tmp_path):
+def test_a_state_before_the_first_round_can_be_written(tmp_path):
     own = client_data()["clinical"]
     trainer = LocalTrainer(settings(), own, [], 3, torch.device("cpu"))
     write_client_state(tmp_path / "s", ClientState(settings().to_json(), [], list(NAMES)), trainer)
@@ -134,3 +135,11 @@ def test_a_beginning_can_be_written_before_anything_was_asked(tmp_path):
     assert found.response is None
     assert found.references is None
     assert found.shared_codes is None
+
+
+def test_a_file_of_another_dataclass_is_refused(tmp_path):
+    path, format = tmp_path / "s", FileFormat("an example", 1, "an example", "Write another.")
+    write_state(path, format, ClientUpdate(3))
+    assert read_state(path, format, ClientUpdate).round == 3
+    with pytest.raises(ValueError, match="its parts do not fit"):
+        read_state(path, format, ReleaseRecord)

@@ -94,7 +94,7 @@ def test_without_labels_parts_are_encoders(unlabeled, tmp_path):
 
 
 @pytest.mark.parametrize("order", (NAMES, NAMES[::-1], (NAMES[1], NAMES[2], NAMES[0])))
-def test_joined_in_any_order_they_judge_as_pooled_by_hand(trained, tmp_path, order):
+def test_joined_in_any_order_they_predict_as_pooled_by_hand(trained, tmp_path, order):
     out = join_partial_models([trained.parts[name] for name in order], tmp_path / "whole.hotview")
     assert out == tmp_path / "whole.hotview"
     whole = hv.load(out)
@@ -121,7 +121,7 @@ def test_two_of_three_are_a_model_of_these(trained, tmp_path, names):
     np.testing.assert_allclose(found, trained.pooled(present), atol=1e-5)
 
 
-def test_features_that_were_shared_judge_jointly(sharing, tmp_path):
+def test_shared_features_give_a_joint_head(sharing, tmp_path):
     pool = sharing.channel.to(HOLDER)[-1][0].metadata["pool"]
     head = sharing.channel.to(HOLDER)[-1][0].arrays
     F = np.concatenate([sharing.said(name)[0] for name in NAMES], axis=1)
@@ -234,8 +234,8 @@ def test_missing_cells_must_be_treated_alike(tmp_path):
 
 def test_a_joined_model_has_the_plan_of_the_last_round(trained, tmp_path):
     model = hv.load(join_partial_models(list(trained.parts.values()), tmp_path / "all.hotview"))
-    np.testing.assert_allclose(model.plan_.W.numpy(), trained.result.W, atol=1e-5)
-    np.testing.assert_allclose(model.plan_.C.numpy(), trained.result.C, rtol=1e-6)
+    np.testing.assert_allclose(model.plan_.W, trained.result.W, atol=1e-5)
+    np.testing.assert_allclose(model.plan_.C, trained.result.C, rtol=1e-6)
     assert len(model.view_labels_) == 3
 
 

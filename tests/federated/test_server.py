@@ -424,7 +424,7 @@ def test_without_coupling_nothing_but_scores_is_sent(tmp_path):
     assert {name for arrays in seen for name in arrays} == {"scores", "held_out"}
 
 
-HELLO = {"n_linked": 4, "digest": "d", "has_labels": False}
+HELLO = {"n_linked": 4, "digest": "d"}
 
 
 def exchange(change=None, classes=("a", "b"), codes=None):

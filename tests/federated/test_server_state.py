@@ -1,4 +1,4 @@
-"""The coordinator's checkpoint."""
+"""Checkpoint and result of the server."""
 
 import json
 
@@ -14,7 +14,6 @@ from hotview.federated.server_state import (
     write_outcome,
     write_server_state,
 )
-from hotview.training.trainer import History
 
 W = np.full((2, 3), 1 / 6, dtype=np.float32)
 CODES = np.array([1, -1, 0])
@@ -22,16 +21,14 @@ CODES = np.array([1, -1, 0])
 
 def state():
     row = {"epoch": 1, "loss": 0.5}
-    result = FederatedResult(
-        ["x", "y"], History([row]), W, 2 * W, ["x", "y"], [{"round": 1}], {"x": {}}
-    )
+    result = FederatedResult(["x", "y"], [row], W, 2 * W, ["x", "y"], [{"round": 1}], {"x": {}})
     server_update = Message("round", {"update_round": 1}, {"weights": W[0]})
     return ServerState(
         Session("f", 4, ["a", 2]), result, 1, {"x": server_update}, {"power": 1.0}, {"codes": CODES}
     )
 
 
-def test_what_is_written_is_read_again(tmp_path):
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "c.federated"
     write_server_state(path, state(), Settings(), {"mean_cost": torch.ones(2)})
     found, center = read_server_state(path, Settings(), ["y", "x"])
@@ -52,7 +49,7 @@ def test_what_is_written_is_read_again(tmp_path):
     assert center.keys() == {"mean_cost"}
 
 
-def test_names_with_points_keep_their_lessons_apart(tmp_path):
+def test_names_with_dots_keep_their_updates_apart(tmp_path):
     path, given = tmp_path / "c.federated", state()
     given.updates = {
         name: Message("round", {}, {"weights": np.full(3, i, np.float32)})
@@ -98,10 +95,10 @@ def test_a_damaged_file_is_refused(tmp_path):
         read_server_state(path, Settings(), ["x", "y"])
 
 
-def test_what_the_coordinator_knows_can_be_read(tmp_path):
+def test_the_result_is_written_as_json(tmp_path):
     result = FederatedResult(
         ["clinical", "genetic", "imaging"],
-        History([{"epoch": 1, "loss": 0.5}]),
+        [{"epoch": 1, "loss": 0.5}],
         np.full((2, 3), 1 / 6),
         np.ones((2, 3)),
         ["clinical", "imaging"],
@@ -110,15 +107,15 @@ def test_what_the_coordinator_knows_can_be_read(tmp_path):
         ["clinical"],
     )
     write_outcome(tmp_path / "outcome.json", result)
-    told = json.loads((tmp_path / "outcome.json").read_text())
-    assert told["organizations"] == result.names
-    assert told["history"] == [{"epoch": 1, "loss": 0.5}]
-    assert told["dropped"] == result.dropped
-    assert told["privacy"] == result.privacy
-    assert told["finished"] == ["clinical"]
-    assert told["plan"]["names"] == ["clinical", "imaging"]
-    np.testing.assert_array_equal(told["plan"]["W"], result.W)
-    np.testing.assert_array_equal(told["plan"]["C"], result.C)
+    values = json.loads((tmp_path / "outcome.json").read_text())
+    assert values["organizations"] == result.names
+    assert values["history"] == [{"epoch": 1, "loss": 0.5}]
+    assert values["dropped"] == result.dropped
+    assert values["privacy"] == result.privacy
+    assert values["finished"] == ["clinical"]
+    assert values["plan"]["names"] == ["clinical", "imaging"]
+    np.testing.assert_array_equal(values["plan"]["W"], result.W)
+    np.testing.assert_array_equal(values["plan"]["C"], result.C)
 
 
 def test_an_outcome_without_a_coupling_has_no_plan(tmp_path):

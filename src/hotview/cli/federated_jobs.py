@@ -170,7 +170,7 @@ def run_simulation(job: SimulationJob) -> int:
     except RuntimeError as error:  # too few clients respond, which is not a bug
         raise ValueError(str(error)) from error
     write_outcome(outcome, result)
-    stopped = len(result.history) < config.settings.rounds
+    stopped = len(result.rows) < config.settings.rounds
     facts |= describe_outcome(result, config.settings, channel.largest, channel.total) | {
         "seconds": time.perf_counter() - start,
         "interrupted": stopped,

@@ -84,8 +84,8 @@ def describe_outcome(
         names = np.array(plan["names"])
         plan["groups"] = [names[groups.labels == k].tolist() for k in np.unique(groups.labels)]
     return {
-        "rounds": len(result.history),
-        "history": list(result.history),
+        "rounds": len(result.rows),
+        "history": result.rows,
         "plan": plan,
         "bytes": {name: {**largest[name], "total": total[name]} for name in result.names},
         "dropped": result.dropped,

@@ -16,12 +16,7 @@ from hotview._types import Array
 from hotview.estimators.parameters import pick_device
 from hotview.federated import client_policy as policy
 from hotview.federated.client_data import ClientData
-from hotview.federated.client_state import (
-    ClientState,
-    read_client_state,
-    strip_prefix,
-    write_client_state,
-)
+from hotview.federated.client_state import ClientState, read_client_state, write_client_state
 from hotview.federated.labels import fit_fusion, label_loss, linked_query, split_linked
 from hotview.federated.local_trainer import LocalTrainer, ServerUpdate
 from hotview.federated.messages import Message
@@ -118,15 +113,8 @@ class Client:
 
     def _hello(self, message: Message) -> Message:
         data = self.data
-        return Message(
-            "hello",
-            {
-                "name": data.name,
-                "n_linked": len(data.linked),
-                "digest": data.digest,
-                "has_labels": bool(data.classes),
-            },
-        )
+        metadata = {"name": data.name, "n_linked": len(data.linked), "digest": data.digest}
+        return Message("hello", metadata)
 
     def _start(self, message: Message) -> Message:
         settings = Settings.from_json(message.metadata["settings"])
@@ -204,17 +192,11 @@ class Client:
         settings = Settings.from_json(state.settings)
         mechanism = None
         if self.privacy is not None and settings.coupling != "none":
-            mechanism = GaussianMechanism(
-                self.privacy.clip, state.noise, settings.batch_size, self.privacy.seed
-            )
+            clip, seed = self.privacy.clip, self.privacy.seed
+            mechanism = GaussianMechanism(clip, state.noise, settings.batch_size, seed)
+        n_views, codes = len(state.names), state.shared_codes
         return LocalTrainer(
-            settings,
-            self.data,
-            state.classes,
-            len(state.names),
-            self.device,
-            mechanism,
-            state.shared_codes,
+            settings, self.data, state.classes, n_views, self.device, mechanism, codes
         )
 
     def _resume(self, message: Message) -> tuple[LocalTrainer, ClientState]:
@@ -231,8 +213,18 @@ class Client:
             trainer = self._make_trainer(state)
             restore(trainer)
             self.trainer, self.state = trainer, state
-        policy.check_session(self.data, message, self.state)
+        if message.metadata.get("session") != self.state.session_id:
+            raise ValueError(f"it is of another training than {self.data.name!r} began; begin anew")
         return self.trainer, self.state
+
+    def _resume_label_holder(self, message: Message) -> LocalTrainer:
+        """Return the trainer, or raise an error where this is not the label holder."""
+        trainer, _ = self._resume(message)
+        if (holder := trainer.settings.label_holder) != self.data.name:
+            raise ValueError(
+                f"{self.data.name!r} received a request for the label holder, which is {holder!r}"
+            )
+        return trainer
 
     def _save(self, state: ClientState) -> None:
         assert self.trainer is not None
@@ -254,7 +246,8 @@ class Client:
                 trainer.set_shared_labels(state.shared_codes)
             if round > 1:
                 row = trainer.train(state.update, server_update, round)
-                policy.check_finite(trainer)
+                if not all(bool(p.isfinite().all()) for p in trainer.network.parameters()):
+                    raise ValueError("its gradients lead to weights that are not finite")
                 state.history.append({"epoch": round - 1, "loss": sum(row.values()), **row})
             query = linked_query(round, trainer.settings, len(self.data.linked))
             state.update = trainer.make_update(round, query)
@@ -271,9 +264,8 @@ class Client:
 
     def _label_loss(self, message: Message) -> Message:
         """Return the gradients of all views' scores, at the label holder."""
-        trainer, _ = self._resume(message)
+        trainer = self._resume_label_holder(message)
         settings = trainer.settings
-        policy.check_label_holder(self.data, settings)
         round = int(message.metadata["round"])
         linked = linked_query(round, settings, len(self.data.linked)).scores
         codes = trainer.linked_codes[linked]
@@ -286,9 +278,8 @@ class Client:
 
     def _fit_fusion(self, message: Message) -> Message:
         """Return fusion weights halfway, and a joint head in the end, at the label holder."""
-        trainer, _ = self._resume(message)
+        trainer = self._resume_label_holder(message)
         settings = trainer.settings
-        policy.check_label_holder(self.data, settings)
         training, held_out = self._split_linked(settings)
         is_last = bool(message.metadata.get("is_last"))
         pool, head = fit_fusion(
@@ -304,12 +295,8 @@ class Client:
         if is_last:
             arrays = {} if head is None else vars(head)
             return Message("fusion", {}, {k: x.astype(np.float32) for k, x in arrays.items()})
-        weights = {
-            "names": list(message.metadata["names"]),
-            "complete": list(pool.complete),
-            "partial": list(pool.partial),
-            "power": float(pool.power),
-        }
+        weights = {"names": list(message.metadata["names"]), "power": float(pool.power)}
+        weights |= {"complete": list(pool.complete), "partial": list(pool.partial)}
         shared = {"codes": trainer.linked_codes} if settings.share_labels else {}
         return Message("fusion", {"pool": weights}, shared)
 
@@ -323,7 +310,8 @@ def _read_server_update(message: Message, state: ClientState) -> ServerUpdate:
     arrays = {name: torch.from_numpy(x) for name, x in message.arrays.items()}
     if not all(bool(x.isfinite().all()) for x in arrays.values()):
         raise ValueError("its arrays are not finite")
-    gradients = strip_prefix(arrays, "gradient.")
+    prefix = "gradient."
+    gradients = {k.removeprefix(prefix): x for k, x in arrays.items() if k.startswith(prefix)}
     update_round = int(message.metadata.get("update_round", 0))
     for name, x in gradients.items() if update_round == state.update.round else ():
         if x.shape != state.update.sent[name].shape:

@@ -7,20 +7,11 @@ from typing import Any
 
 from hotview.federated.client_data import ClientData
 from hotview.federated.client_state import ClientState
-from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.messages import Message
 from hotview.federated.response_validation import check_classes
 from hotview.federated.settings import Settings
 
-__all__ = [
-    "check_consent",
-    "check_finite",
-    "check_label_holder",
-    "check_round",
-    "check_session",
-    "check_start",
-    "check_unchanged",
-]
+__all__ = ["check_consent", "check_round", "check_start", "check_unchanged"]
 
 
 def check_consent(data: ClientData, shares: Collection[str], settings: Settings) -> None:
@@ -110,22 +101,6 @@ def check_unchanged(data: ClientData, budget: list[float] | None, state: ClientS
         )
 
 
-def check_session(data: ClientData, message: Message, state: ClientState) -> None:
-    """Refuse a request of another training.
-
-    Parameters
-    ----------
-    data : ClientData
-        Data of the client.
-    message : Message
-        The request.
-    state : ClientState
-        State of the training.
-    """
-    if message.metadata.get("session") != state.session_id:
-        raise ValueError(f"it is of another training than {data.name!r} began; begin anew")
-
-
 def check_round(data: ClientData, round: int, state: ClientState) -> None:
     """Refuse rounds that are over, or past the number that the noise is calibrated for.
 
@@ -147,32 +122,3 @@ def check_round(data: ClientData, round: int, state: ClientState) -> None:
             f"{spent}round {round} is past the end of the training of {data.name!r}, {n} rounds. "
             "Begin a training of more rounds"
         )
-
-
-def check_label_holder(data: ClientData, settings: Settings) -> None:
-    """Refuse requests for labels at a client that is not the label holder.
-
-    Parameters
-    ----------
-    data : ClientData
-        Data of the client.
-    settings : Settings
-        Settings of the training.
-    """
-    if settings.label_holder != data.name:
-        raise ValueError(
-            f"{data.name!r} received a request for the label holder, which is "
-            f"{settings.label_holder!r}"
-        )
-
-
-def check_finite(trainer: LocalTrainer) -> None:
-    """Refuse a server update that makes the weights of the network infinite or NaN.
-
-    Parameters
-    ----------
-    trainer : LocalTrainer
-        The trainer after its local steps.
-    """
-    if not all(bool(p.isfinite().all()) for p in trainer.network.parameters()):
-        raise ValueError("its gradients lead to weights that are not finite")

@@ -1,31 +1,33 @@
-"""State of a client between two messages, and its file."""
+"""State of a client between two messages, and files of states."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
+from torch import Tensor
 
 from hotview._archive import FileFormat, read_archive, write_archive
 from hotview._types import Array, IntArray
 from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.messages import Message
 from hotview.federated.privacy import ReleaseRecord
+from hotview.persistence.codec import decode, encode
 from hotview.training.checkpoint import load_optimizer_state, optimizer_state
 
-__all__ = ["ClientState", "read_client_state", "strip_prefix", "write_client_state"]
+__all__ = [
+    "ClientState",
+    "read_client_state",
+    "read_state",
+    "write_client_state",
+    "write_state",
+]
 
 T = TypeVar("T")
-_KIND = FileFormat(
+_FORMAT = FileFormat(
     "hotview federated state", 1, "a state", "Delete it, and begin the training anew."
-)
-_ROWS = ("rows", "labeled", "linked")  # of a ClientUpdate
-_JSON_FIELDS = (  # of a ClientState
-    *("settings", "classes", "names", "session_id", "history", "request_digest", "releases"),
-    *("budget", "table_fingerprint"),
 )
 
 
@@ -69,7 +71,7 @@ class ClientState:
     session_id: str = ""
     update: ClientUpdate = field(default_factory=ClientUpdate)
     references: Array | None = None
-    history: list[dict[str, float]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
     request_digest: str = ""
     response: Message | None = None
     releases: list[ReleaseRecord] = field(default_factory=list)
@@ -84,8 +86,19 @@ class ClientState:
 
     def count_release(self) -> None:
         """Record one more release."""
-        last = self.releases[-1]
-        self.releases = [*self.releases[:-1], last._replace(n_releases=last.n_releases + 1)]
+        *before, last = self.releases
+        self.releases = [*before, replace(last, n_releases=last.n_releases + 1)]
+
+
+@dataclass(frozen=True)
+class _StateFile:
+    """Content of the file of a client: its state, and the state of its trainer."""
+
+    client: ClientState
+    network: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    streams: list[dict[str, Array]]
+    random: dict[str, Any]
 
 
 def write_client_state(path: Path, state: ClientState, trainer: LocalTrainer) -> None:
@@ -100,25 +113,14 @@ def write_client_state(path: Path, state: ClientState, trainer: LocalTrainer) ->
     trainer : LocalTrainer
         Its trainer, whose weights, optimizer and generators are written, too.
     """
-    update, response = state.update, state.response
-    tensors = {f"network.{k}": x for k, x in trainer.network.state_dict().items()}
-    tensors |= {f"optimizer.{k}": x for k, x in optimizer_state(trainer.optimizer).items()}
-    tensors |= {f"sent.{k}": x for k, x in update.sent.items()}
-    arrays = {f"update.{k}": getattr(update, k) for k in _ROWS}
-    for i, stream in enumerate(trainer.streams):
-        arrays |= {f"stream.{i}.{k}": x for k, x in stream.state.items()}
-    for name in ("references", "shared_codes"):
-        if (x := getattr(state, name)) is not None:
-            arrays[name] = x
-    if response is not None:
-        arrays |= {f"response.{k}": x for k, x in response.arrays.items()}
-    facts = {name: getattr(state, name) for name in _JSON_FIELDS} | {
-        "round": update.round,
-        "response": None if response is None else response.metadata,
-        "random": trainer.random.bit_generator.state,
-    }
-    tensors |= {k: torch.from_numpy(x) for k, x in arrays.items()}
-    write_archive(path, _KIND, tensors, facts)
+    content = _StateFile(
+        state,
+        trainer.network.state_dict(),
+        optimizer_state(trainer.optimizer),
+        [stream.state for stream in trainer.streams],
+        dict(trainer.random.bit_generator.state),
+    )
+    write_state(path, _FORMAT, content)
 
 
 def read_client_state(path: Path) -> tuple[ClientState, Callable[[LocalTrainer], None]]:
@@ -136,38 +138,56 @@ def read_client_state(path: Path) -> tuple[ClientState, Callable[[LocalTrainer],
     restore : callable
         Restores the state of a newly made trainer.
     """
-    archive = read_archive(path, _KIND)
-    tensors, facts = archive.tensors, archive.metadata
-    arrays = {k: x.numpy() for k, x in tensors.items()}
-    try:
-        state = ClientState(
-            **{name: facts[name] for name in _JSON_FIELDS},
-            update=ClientUpdate(
-                facts["round"],
-                **{k: arrays[f"update.{k}"] for k in _ROWS},
-                sent=strip_prefix(tensors, "sent."),
-            ),
-            references=arrays.get("references"),
-            shared_codes=arrays.get("shared_codes"),
-        )
-        state.releases = [ReleaseRecord(*record) for record in state.releases]
-        if facts["response"] is not None:
-            state.response = Message("round", facts["response"], strip_prefix(arrays, "response."))
-        random = facts["random"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise _KIND.error(path, f"its parts do not fit ({error})") from error
+    content = read_state(path, _FORMAT, _StateFile)
 
     def restore(trainer: LocalTrainer) -> None:
-        trainer.network.load_state_dict(strip_prefix(tensors, "network."))
-        load_optimizer_state(trainer.optimizer, strip_prefix(tensors, "optimizer."))
-        for i, stream in enumerate(trainer.streams):
-            stream.state = strip_prefix(arrays, f"stream.{i}.")
-        trainer.random.bit_generator.state = random
+        trainer.network.load_state_dict(content.network)
+        load_optimizer_state(trainer.optimizer, content.optimizer)
+        for stream, state in zip(trainer.streams, content.streams, strict=True):
+            stream.state = state
+        trainer.random.bit_generator.state = content.random
         trainer.network.eval()
 
-    return state, restore
+    return content.client, restore
 
 
-def strip_prefix(values: Mapping[str, T], prefix: str) -> dict[str, T]:
-    """Return the values whose names have a prefix, by the rest of their names."""
-    return {k.removeprefix(prefix): x for k, x in values.items() if k.startswith(prefix)}
+def write_state(path: Path, format: FileFormat, content: Any) -> None:
+    """Write a dataclass, completely or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    format : FileFormat
+        Its format.
+    content : dataclass
+        Values whose annotations `hotview.persistence.codec` can encode.
+    """
+    tensors: dict[str, Tensor] = {}
+    values = encode(type(content), content, tensors)
+    write_archive(path, format, tensors, {"content": values})
+
+
+def read_state(path: Path, format: FileFormat, kind: type[T]) -> T:
+    """Read the file that `write_state` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    format : FileFormat
+        Its expected format.
+    kind : type
+        The dataclass that it must hold.
+
+    Returns
+    -------
+    object
+        The dataclass, whose values have the annotated types.
+    """
+    archive = read_archive(path, format)
+    try:
+        content: T = decode(kind, archive.metadata.get("content"), archive.tensors)
+    except ValueError as error:
+        raise format.error(path, f"its parts do not fit ({error})") from error
+    return content

@@ -53,14 +53,12 @@ def make_client_app(open_handler: Callable[[Path], MessageHandler] | None = None
 
     @app.query("name")
     def query_name(message: FlowerMessage, context: Context) -> FlowerMessage:
-        path = _config_path(context)
-        name = _hide_error_text(lambda: read_client_config(path).name)
+        _, name = _read_node_config(context)
         return FlowerMessage(pack_name(name), reply_to=message)
 
     @app.train()
     def train(message: FlowerMessage, context: Context) -> FlowerMessage:
-        path = _config_path(context)
-        own_name = _hide_error_text(lambda: read_client_config(path).name)
+        path, own_name = _read_node_config(context)
         name, request = unpack(message.content)
         if name != own_name:
             raise ValueError(f"it is configured as {own_name!r}, but its key is that of {name!r}")
@@ -117,14 +115,15 @@ def _print_log() -> None:
     logger.setLevel(logging.INFO)
 
 
-def _config_path(context: Context) -> Path:
+def _read_node_config(context: Context) -> tuple[Path, str]:
+    """Return the path of a client's configuration, and the client's name."""
     path = context.node_config.get("config")
     if not isinstance(path, str):
         raise ValueError(
             "Expected a SuperNode that was started with --node-config 'config=\"FILE.toml\"', but "
             f"config is {path!r}."
         )
-    return Path(path)
+    return Path(path), _hide_error_text(lambda: read_client_config(path).name)
 
 
 def _hide_error_text(function: Callable[[], T]) -> T:

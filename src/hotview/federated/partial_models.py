@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from hotview._types import Array
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.inference import EnsembleMember, FusionRule
 from hotview.federated.client_state import ClientState
@@ -200,29 +200,15 @@ def _set_views(model: Any, shapes: Any, columns: Any, network: MultiViewNetwork)
     model.view_names_, model.n_views_ = list(shapes), len(shapes)
     model.n_features_per_view_ = {name: n for name, (n, _) in shapes.items()}
     model._shapes, model._columns = dict(shapes), dict(columns)
-    if len(network.view_heads) > 0:
-        network = _with_joint_head(network)
+    network = copy.deepcopy(network).cpu().eval()
+    if len(network.view_heads) > 0 and network.joint_head is None:  # which a model file requires
+        n = sum(U.in_features for U in network.maps)  # type: ignore[misc]
+        network.joint_head = torch.nn.Linear(int(n), network.view_heads[0].out_features)  # type: ignore[arg-type]
+        for p in network.joint_head.parameters():
+            torch.nn.init.zeros_(p)
     model.networks_, model.network_ = [network], network
     model.batch_size_, model.trained_on_, model.fit_warnings_ = model.batch_size, {}, []
     model._set_plans([])
-
-
-def _with_joint_head(network: MultiViewNetwork) -> MultiViewNetwork:
-    """Return the network with a joint head, which a model file requires; zeros if it has none."""
-    head = network.joint_head
-    if head is None:
-        n = sum(U.in_features for U in network.maps)  # type: ignore[misc]
-        head = torch.nn.Linear(int(n), network.view_heads[0].out_features)  # type: ignore[arg-type]
-        for p in head.parameters():
-            torch.nn.init.zeros_(p)
-    whole = MultiViewNetwork(
-        list(network.encoders),
-        list(network.maps),
-        list(network.decoders),
-        head,
-        list(network.view_heads),
-    )
-    return whole.cpu().eval()
 
 
 def _set_fusion(
@@ -243,19 +229,14 @@ def _set_fusion(
 
 def _find_joint_head(parts: Mapping[str, Any]) -> torch.nn.Linear | None:
     """Return the joint head of the label holder, if it was fitted on features of these views."""
-    for part in parts.values():
-        saved = part.metadata_[_NOTE]["joint_head"]
-        if saved is None:
-            continue
-        if saved["names"] != list(parts):
-            return None
-        weight: Array = np.array(saved["weight"], dtype=np.float32)
-        head = torch.nn.Linear(weight.shape[1], weight.shape[0])
-        with torch.no_grad():
-            head.weight.copy_(torch.from_numpy(weight))
-            head.bias.copy_(torch.tensor(saved["bias"]))
-        return head
-    return None
+    heads = [part.metadata_[_NOTE]["joint_head"] for part in parts.values()]
+    saved = next((head for head in heads if head is not None), None)
+    if saved is None or saved["names"] != list(parts):
+        return None
+    weight = torch.tensor(saved["weight"])
+    head = torch.nn.Linear(weight.shape[1], weight.shape[0])
+    head.load_state_dict({"weight": weight, "bias": torch.tensor(saved["bias"])})
+    return head
 
 
 def _select_views(pool: Mapping[str, Any] | None, names: Sequence[str]) -> LogOpinionPool | None:

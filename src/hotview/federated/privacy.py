@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +23,8 @@ _MAX_SPENT = 0.99  # fraction of epsilon; the rest would need too much noise
 _MIN_SIGNAL = 0.01  # lower bound of the rows' own share of the noisy variance
 
 
-class ReleaseRecord(NamedTuple):
+@dataclass(frozen=True)
+class ReleaseRecord:
     """The releases of one training, as the privacy accountant needs them.
 
     Attributes
@@ -106,8 +107,8 @@ class Privacy:
         float
             Standard deviation of the noise, relative to the sensitivity to one row.
         """
-        sample_size = min(sample_size, n_rows)
-        return _calibrate(self.epsilon, self.delta, n_rows, sample_size, n_releases, tuple(before))
+        planned = ReleaseRecord(0.0, n_rows, min(sample_size, n_rows), n_releases)
+        return _calibrate(self.epsilon, self.delta, planned, tuple(before))
 
 
 class GaussianMechanism:
@@ -207,13 +208,13 @@ def total_epsilon(releases: Sequence[ReleaseRecord], delta: float) -> float:
     >>> total_epsilon([ReleaseRecord(1.0, 2000, 200, 0)], 1e-5)
     0.0
     """
-    if sum(record.n_releases for record in releases) == 0:
-        return 0.0
-    return _compose(tuple(releases), delta)
+    return _compose(tuple(record for record in releases if record.n_releases > 0), delta)
 
 
 @cache  # accounting takes seconds, and clients of equal size need the same result
 def _compose(releases: tuple[ReleaseRecord, ...], delta: float) -> float:
+    if not releases:
+        return 0.0
     accountant = _make_accountant()
     accountant.compose(_make_event(releases))
     return float(accountant.get_epsilon(delta))
@@ -221,17 +222,12 @@ def _compose(releases: tuple[ReleaseRecord, ...], delta: float) -> float:
 
 @cache
 def _calibrate(
-    epsilon: float,
-    delta: float,
-    n_rows: int,
-    sample_size: int,
-    n_releases: int,
-    before: tuple[ReleaseRecord, ...],
+    epsilon: float, delta: float, planned: ReleaseRecord, before: tuple[ReleaseRecord, ...]
 ) -> float:
     import dp_accounting
 
     def releases(noise: float) -> list[ReleaseRecord]:
-        return [*before, ReleaseRecord(noise, n_rows, sample_size, n_releases)]
+        return [*before, replace(planned, noise=noise)]
 
     if (spent := total_epsilon(before, delta)) > _MAX_SPENT * epsilon:
         raise ValueError(
@@ -251,9 +247,9 @@ def _calibrate(
     except ValueError as error:
         most, least = (total_epsilon(releases(noise), delta) for noise in _MULTIPLIERS)
         raise ValueError(
-            f"Expected epsilon between {least:.3g} and {most:.3g}, which {n_releases} releases "
-            f"of {sample_size} of {n_rows} rows can have, but it is {epsilon:.3g}. Leave "
-            "privacy out to have none."
+            f"Expected epsilon between {least:.3g} and {most:.3g}, which "
+            f"{planned.n_releases} releases of {planned.sample_size} of {planned.n_rows} rows can "
+            f"have, but it is {epsilon:.3g}. Leave privacy out to have none."
         ) from error
     return math.exp(log_noise)
 
@@ -270,10 +266,10 @@ def _make_event(releases: Sequence[ReleaseRecord]) -> Any:
     import dp_accounting
 
     events = []
-    for noise, n_rows, sample_size, n_releases in releases:
-        event = dp_accounting.GaussianDpEvent(noise)
-        if sample_size < n_rows:
-            event = dp_accounting.SampledWithoutReplacementDpEvent(n_rows, sample_size, event)
-        if n_releases > 0:
-            events.append(dp_accounting.SelfComposedDpEvent(event, n_releases))
+    for record in releases:
+        event = dp_accounting.GaussianDpEvent(record.noise)
+        if (n := record.sample_size) < record.n_rows:
+            event = dp_accounting.SampledWithoutReplacementDpEvent(record.n_rows, n, event)
+        if record.n_releases > 0:
+            events.append(dp_accounting.SelfComposedDpEvent(event, record.n_releases))
     return dp_accounting.ComposedDpEvent(events)

@@ -26,7 +26,6 @@ from hotview.federated.server_state import (
 from hotview.federated.settings import Settings
 from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import ProgressBar
-from hotview.training.trainer import History
 
 __all__ = ["Server", "start_session"]
 
@@ -142,7 +141,7 @@ class Server:
         row = {"epoch": state.round, "loss": sum(terms.values()), **terms}
         largest = max(self.traffic.values(), default=0)
         row |= {"present": len(updates), "bytes": largest}
-        result.history = History([*result.history, row])
+        result.rows.append(row)
         if coupled is not None:
             result.W, result.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
             result.present = coupled.names
@@ -265,10 +264,7 @@ class Server:
         state, result = self.state, self.state.result
         updates = self._collect_updates(state.round + 1)
         metadata: dict[str, Any] = {"session": state.session.id}
-        if result.plan is not None:
-            metadata["plan"] = result.plan
-        if state.pool is not None:
-            metadata["pool"] = state.pool
+        metadata |= {"plan": result.plan, "pool": state.pool}
         head: dict[str, Array] = {}
         if self.settings.share_features:
             fusion = self._request_fusion(updates, is_last=True)
@@ -323,20 +319,15 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
     codes: dict[str, Array] = {}
     if holder is not None:
         classes, codes = _request_classes(exchange, holder, settings, n_linked)
-    session_id = np.random.default_rng().bytes(8).hex()
-    metadata = {
-        "settings": settings.to_json(),
-        "classes": classes,
-        "names": list(names),
-        "session": session_id,
-    }
-    start = Message("start", metadata, codes)
+    session = Session(np.random.default_rng().bytes(8).hex(), n_linked, classes)
+    metadata = {"settings": settings.to_json(), "classes": classes, "names": list(names)}
+    start = Message("start", {**metadata, "session": session.id}, codes)
     for name, response in exchange(dict.fromkeys(names, start)).items():
         try:
             validation.check_response(response, "start", {"name": name}, {})
         except InvalidResponseError as error:
             raise ValueError(f"Expected {name!r} to begin, but {error}") from None
-    return Session(session_id, n_linked, classes)
+    return session
 
 
 def _count_linked(hellos: Mapping[str, Message]) -> int:

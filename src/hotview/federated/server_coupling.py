@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hotview.federated.client_state import strip_prefix
 from hotview.federated.local_trainer import ClientUpdate
 from hotview.federated.quantiles import quantile_costs, shared_directions
 from hotview.federated.settings import Settings
@@ -41,8 +40,6 @@ class CouplingResult:
         Curvatures by the name of what was sent.
     weights : dict of str to Tensor
         Rows of W by client, with references.
-    references_before : Tensor or None
-        References that W was computed with.
     """
 
     plan: Plan
@@ -51,7 +48,6 @@ class CouplingResult:
     gradients: dict[str, dict[str, Tensor]] = field(default_factory=dict)
     curvatures: dict[str, float] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
-    references_before: Tensor | None = None
 
 
 class ServerCoupling:
@@ -122,7 +118,7 @@ class ServerCoupling:
     def _update_references(
         self, names: list[str], Qs: Sequence[Tensor], theta: Tensor
     ) -> CouplingResult:
-        s, before = self.settings, self.references
+        s = self.settings
         assert self.optimizer is not None
         plan: Plan | None = None
         parts: dict[str, float] = {}
@@ -134,7 +130,7 @@ class ServerCoupling:
             optimizer_step(self.optimizer, s.coupling_weight * ((plan.W * C).sum() + penalty))
         assert plan is not None
         weights = dict(zip(names, plan.W.unbind(0), strict=True))
-        return CouplingResult(plan, names, parts, weights=weights, references_before=before)
+        return CouplingResult(plan, names, parts, weights=weights)
 
     def _reference_costs(self, Qs: Sequence[Tensor], theta: Tensor) -> tuple[Tensor, Tensor]:
         """Return C between views and references, and the orthogonality penalty."""
@@ -199,10 +195,9 @@ class ServerCoupling:
 
     def state(self) -> dict[str, Tensor]:
         """Return the state of the coupling, as tensors."""
-        tensors = {"mean_cost": self.mean_cost}
-        if self.reference_loss is not None:
-            tensors["references"] = self.reference_loss.references.detach()
-        tensors |= {f"optimizer.{k}": x for k, x in optimizer_state(self.optimizer).items()}
+        tensors = {"mean_cost": self.mean_cost, **optimizer_state(self.optimizer)}
+        if self.references is not None:
+            tensors["references"] = self.references
         return {name: x.clone() for name, x in tensors.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -214,8 +209,8 @@ class ServerCoupling:
             The output of `state`.
         """
         tensors = {name: x.clone() for name, x in tensors.items()}
-        self.mean_cost = tensors["mean_cost"]
+        self.mean_cost = tensors.pop("mean_cost")
         if self.reference_loss is not None:
             with torch.no_grad():
-                self.reference_loss.references.copy_(tensors["references"])
-        load_optimizer_state(self.optimizer, strip_prefix(tensors, "optimizer."))
+                self.reference_loss.references.copy_(tensors.pop("references"))
+        load_optimizer_state(self.optimizer, tensors)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from hotview._archive import FileFormat, read_archive, write_archive
+from hotview._archive import FileFormat
 from hotview._files import atomic_write
 from hotview._types import Array
-from hotview.federated.client_state import strip_prefix
+from hotview.federated.client_state import read_state, write_state
 from hotview.federated.messages import Message
 from hotview.federated.settings import Settings
 from hotview.training.trainer import History
@@ -28,7 +26,7 @@ __all__ = [
     "write_server_state",
 ]
 
-_CHECKPOINT = FileFormat("hotview federation", 1, "a checkpoint", "Delete it to begin anew.")
+_FORMAT = FileFormat("hotview federation", 1, "a checkpoint", "Delete it to begin anew.")
 
 
 @dataclass
@@ -39,9 +37,9 @@ class FederatedResult:
     ----------
     names : list of str
         Names of the clients.
-    history : History
-        One row per round: terms of the loss, number of clients that responded, and bytes of the
-        largest message to or from any client.
+    rows : list of dict of str to float
+        Rows of `history`, one per round: terms of the loss, number of clients that responded, and
+        bytes of the largest message to or from any client.
     W, C : ndarray or None
         The last plan and its costs, over the clients in `present`.
     present : list of str
@@ -61,13 +59,18 @@ class FederatedResult:
     """
 
     names: list[str]
-    history: History = field(default_factory=History)
+    rows: list[dict[str, Any]] = field(default_factory=list)
     W: Array | None = None
     C: Array | None = None
     present: list[str] = field(default_factory=list)
     dropped: list[dict[str, Any]] = field(default_factory=list)
     privacy: dict[str, dict[str, float]] = field(default_factory=dict)
     finished: list[str] = field(default_factory=list)
+
+    @property
+    def history(self) -> History:
+        """Values of every round by name, such as ``history["loss"]``."""
+        return History(self.rows)
 
     @property
     def plan(self) -> dict[str, Any] | None:
@@ -124,8 +127,17 @@ class ServerState:
     shared: dict[str, Array] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Checkpoint:
+    """Content of a checkpoint."""
+
+    settings: dict[str, Any]
+    server: ServerState
+    coupling: dict[str, Tensor]
+
+
 def write_server_state(
-    path: Path, state: ServerState, settings: Settings, coupling: Mapping[str, Tensor]
+    path: Path, state: ServerState, settings: Settings, coupling: dict[str, Tensor]
 ) -> None:
     """Write a checkpoint, completely or not at all.
 
@@ -140,27 +152,7 @@ def write_server_state(
     coupling : dict of str to Tensor
         State of the coupling.
     """
-    result = state.result
-    arrays = {f"shared.{k}": x for k, x in state.shared.items()}
-    for i, update in enumerate(state.updates.values()):  # by index, as names may contain dots
-        arrays |= {f"update.{i}.{k}": x for k, x in update.arrays.items()}
-    if result.W is not None and result.C is not None:
-        arrays |= {"W": result.W, "C": result.C}
-    tensors = {f"coupling.{k}": x for k, x in coupling.items()}
-    tensors |= {k: torch.from_numpy(x) for k, x in arrays.items()}
-    facts = {
-        "settings": settings.to_json(),
-        "session": vars(state.session),
-        "names": result.names,
-        "round": state.round,
-        "updates": [[name, update.metadata] for name, update in state.updates.items()],
-        "history": list(result.history),
-        "present": result.present,
-        "dropped": result.dropped,
-        "privacy": result.privacy,
-        "pool": state.pool,
-    }
-    write_archive(path, _CHECKPOINT, tensors, facts)
+    write_state(path, _FORMAT, _Checkpoint(settings.to_json(), state, coupling))
 
 
 def read_server_state(
@@ -184,42 +176,17 @@ def read_server_state(
     coupling : dict of str to Tensor
         State of the coupling.
     """
-    archive = read_archive(path, _CHECKPOINT)
-    facts = archive.metadata
-    arrays = {k: x.numpy() for k, x in archive.tensors.items()}
-    try:
-        now = {**settings.to_json(), "organizations": sorted(names)}
-        then = {**facts["settings"], "organizations": sorted(facts["names"])}
-        if differing := [k for k in now if now[k] != then.get(k)]:
-            key = differing[0]
-            raise ValueError(
-                f"Expected {path} to be of a training with the same settings, but {key} was "
-                f"{then.get(key)!r} then and is {now[key]!r} now. Delete the file to begin anew."
-            )
-        result = FederatedResult(
-            facts["names"],
-            History(facts["history"]),
-            arrays.get("W"),
-            arrays.get("C"),
-            facts["present"],
-            facts["dropped"],
-            facts["privacy"],
+    checkpoint = read_state(path, _FORMAT, _Checkpoint)
+    state = checkpoint.server
+    now = {**settings.to_json(), "organizations": sorted(names)}
+    then = {**checkpoint.settings, "organizations": sorted(state.result.names)}
+    if differing := [k for k in now if now[k] != then.get(k)]:
+        key = differing[0]
+        raise ValueError(
+            f"Expected {path} to be of a training with the same settings, but {key} was "
+            f"{then.get(key)!r} then and is {now[key]!r} now. Delete the file to begin anew."
         )
-        updates = {
-            name: Message("round", metadata, strip_prefix(arrays, f"update.{i}."))
-            for i, (name, metadata) in enumerate(facts["updates"])
-        }
-        state = ServerState(
-            Session(**facts["session"]),
-            result,
-            facts["round"],
-            updates,
-            facts["pool"],
-            strip_prefix(arrays, "shared."),
-        )
-    except (KeyError, TypeError) as error:
-        raise _CHECKPOINT.error(path, f"its parts do not fit ({error})") from error
-    return state, strip_prefix(archive.tensors, "coupling.")
+    return state, checkpoint.coupling
 
 
 def write_outcome(path: Path, result: FederatedResult) -> None:
@@ -250,7 +217,7 @@ def write_outcome(path: Path, result: FederatedResult) -> None:
         "plan": result.plan,
         "privacy": result.privacy,
         "dropped": result.dropped,
-        "history": list(result.history),
+        "history": result.rows,
     }
     with atomic_write(path) as draft:
         draft.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

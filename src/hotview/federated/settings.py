@@ -1,8 +1,8 @@
-"""What all organizations of a federation start_session on."""
+"""Settings of a federated training, which all organizations share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
@@ -17,12 +17,17 @@ from hotview._validation import (
 
 __all__ = ["Settings"]
 
+_MAX_SIZE = 2**24  # elements of an array that is sent or trained: 64 MiB; a message has 256
 _COUNTS = (
     *("rounds", "local_steps", "quantiles", "n_components", "encoder_dim", "n_references"),
     *("n_projections", "batch_size", "linked_batch", "sinkhorn_max_iter", "min_clients"),
 )
-_MAX_SIZE = 2**24  # elements of an array that is sent or trained: 64 MiB; a message has 256
 _WEIGHTS = ("coupling_weight", "regularizer_weight", "orthogonality_weight", "head_weight")
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(_COUNTS, check_count),
+    **dict.fromkeys(_WEIGHTS, check_weight),
+    **dict.fromkeys(("learning_rate", "reg"), check_positive),
+}
 _CHOICES = {
     "coupling": ("hot-reference", "hot-pairwise", "none"),
     "view_regularizer": ("none", "autoencoder"),
@@ -135,12 +140,8 @@ class Settings:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             check_choice(name, getattr(self, name), choices)
-        for name in _COUNTS:
-            check_count(name, getattr(self, name))
-        for name in _WEIGHTS:
-            check_weight(name, getattr(self, name))
-        for name in ("learning_rate", "reg"):
-            check_positive(name, getattr(self, name))
+        for name, check in _CHECKS.items():
+            check(name, getattr(self, name))
         for name in ("cost_decay", "fusion_fraction"):
             if check_share(name, getattr(self, name)) == 1:
                 raise ValueError(f"Expected {name} below 1, but it is 1.")
@@ -183,8 +184,7 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as values that JSON can represent."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**values, "hidden": list(self.hidden)}
+        return {**vars(self), "hidden": list(self.hidden)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
