@@ -278,13 +278,13 @@ def test_what_the_caller_passes_is_not_changed(kind):
 
 
 @BOTH
-def test_scikit_learn_does_not_split_the_list_of_views(kind):
-    views, y = [VIEWS["view_0"]] * 4, [0, 1, 0, 1]
+def test_scikit_learn_takes_views_for_samples_and_says_so_where_there_are_labels(kind):
     how = {"cv": 2, "error_score": "raise", "scoring": lambda *_: 0.0}
-    with pytest.raises(ValueError, match=r"split the list of views.*hotview\.model_selection"):
-        cross_val_score(small(kind), views, y, **how)
-    with pytest.raises(ValueError, match="would split the list of views"):
-        GridSearchCV(small(kind), {"encoder_dim": [2, 3]}, **how).fit(views, y)
+    for views in (VIEWS, list(VIEWS.values())):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            cross_val_score(small(kind), views, Y, **how)
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            GridSearchCV(small(kind), {"encoder_dim": [2, 3]}, **how).fit(views, Y)
 
 
 # any container

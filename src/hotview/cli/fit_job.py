@@ -95,12 +95,12 @@ def run_fit(job: FitJob) -> int:
     int
         0, or 130 if Ctrl-C ended the training, whose model is saved nevertheless.
     """
-    ranks = pick_processes({"device": "auto", **job.parameters})
-    with ranks.report_errors():
-        return _fit(job, ranks)
+    process_group = pick_processes({"device": "auto", **job.parameters})
+    with process_group.report_errors():
+        return _fit(job, process_group)
 
 
-def _fit(job: FitJob, ranks: ProcessGroup) -> int:
+def _fit(job: FitJob, process_group: ProcessGroup) -> int:
     if job.out is not None and not job.dry_run:
         check_model_path(job.out)  # before the work, not after it
         check_new_file(job.out, force=job.force)
@@ -112,7 +112,7 @@ def _fit(job: FitJob, ranks: ProcessGroup) -> int:
     estimator = make_estimator(dataset, job.parameters)
     with as_usage():
         check_parameters(estimator.get_params(deep=False))
-    summary = describe_dataset(dataset, type(estimator).__name__, split, ranks)
+    summary = describe_dataset(dataset, type(estimator).__name__, split, process_group)
     if not job.as_json:
         print_dataset(summary, make_console())
     if job.dry_run:
@@ -120,10 +120,10 @@ def _fit(job: FitJob, ranks: ProcessGroup) -> int:
             print_json(summary)
         return 0
     check_missing(summary, estimator.impute)
-    resume = job.resume or (estimator.checkpoint is not None and _is_restarted(ranks))
+    resume = job.resume or (estimator.checkpoint is not None and _is_restarted(process_group))
     fit_dataset(estimator, dataset, paired=paired, resume=resume)
     # A process that ends before the model is saved would count as lost.
-    return ranks.on_rank_zero(lambda: _finish(job, estimator, dataset, summary, split))
+    return process_group.on_rank_zero(lambda: _finish(job, estimator, dataset, summary, split))
 
 
 def _read(job: FitJob, *, paired: bool) -> tuple[TableDataset, HoldoutSplit | None]:
@@ -218,10 +218,10 @@ def fit_dataset(
     )
 
 
-def _is_restarted(ranks: ProcessGroup) -> bool:
+def _is_restarted(process_group: ProcessGroup) -> bool:
     """Return whether torchrun has restarted the fit; every node counts its own restarts."""
     n_restarts = np.array([int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))])
-    return bool(np.concatenate(ranks.all_gather_arrays(n_restarts)).any())
+    return bool(np.concatenate(process_group.all_gather_arrays(n_restarts)).any())
 
 
 def _finish(

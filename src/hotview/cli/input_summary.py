@@ -29,7 +29,7 @@ def describe_dataset(
     dataset: TableDataset,
     estimator: str,
     split: HoldoutSplit | None,
-    ranks: ProcessGroup | None = None,
+    process_group: ProcessGroup | None = None,
 ) -> dict[str, Any]:
     """Describe a dataset in plain values.
 
@@ -41,7 +41,7 @@ def describe_dataset(
         Class of the estimator.
     split : HoldoutSplit or None
         The rows that are held out.
-    ranks : ProcessGroup or None, default=None
+    process_group : ProcessGroup or None, default=None
         The processes that train together; None is this one alone.
 
     Returns
@@ -53,7 +53,7 @@ def describe_dataset(
     labels = sorted(counts, key=lambda label: (isinstance(label, str), label))
     return {
         "estimator": estimator,
-        "views": [_describe_view(view, dataset, ranks) for view in dataset.opened],
+        "views": [_describe_view(view, dataset, process_group) for view in dataset.opened],
         "linked_rows": len(dataset.ids),
         "linked_rows_with_label": sum(label is not None for label in dataset.target),
         "rows_held_out": 0 if split is None else len(split.ids),
@@ -64,7 +64,7 @@ def describe_dataset(
 
 
 def _describe_view(
-    view: OpenView, dataset: TableDataset, ranks: ProcessGroup | None
+    view: OpenView, dataset: TableDataset, process_group: ProcessGroup | None
 ) -> dict[str, Any]:
     columns = dataset.preprocessing.views[view.name]
     used = [column.name for column in columns.columns or ()]
@@ -78,7 +78,7 @@ def _describe_view(
         "columns": columns.n_columns,
         "categorical": {c.name: list(c.categories or ()) for c in columns.categorical},
         "left_out": [name for name in names if name not in used],
-        "missing": count_missing(dataset.rows[view.name], columns, ranks),
+        "missing": count_missing(dataset.rows[view.name], columns, process_group),
         "unaligned_rows": 0 if unaligned is None else int(unaligned.shape[0]),
         "unaligned_rows_with_label": sum(label is not None for label in target),
     }
@@ -158,7 +158,7 @@ def check_missing(summary: Mapping[str, Any], impute: str | None) -> None:
 
 
 def count_missing(
-    X: Any, columns: ViewColumns, ranks: ProcessGroup | None = None
+    X: Any, columns: ViewColumns, process_group: ProcessGroup | None = None
 ) -> dict[str, int]:
     """Count the missing cells of every column, in rows that are not missing as a whole.
 
@@ -168,7 +168,7 @@ def count_missing(
         Rows of a view.
     columns : ViewColumns
         Its columns.
-    ranks : ProcessGroup or None, default=None
+    process_group : ProcessGroup or None, default=None
         The processes that count together, each in its own rows; None is this one alone.
 
     Returns
@@ -176,12 +176,17 @@ def count_missing(
     dict of str to int
         Columns with missing cells.
     """
-    ranks, counts = ranks or ProcessGroup(), np.zeros(columns.n_columns, dtype=np.int64)
-    own = shard_of_rank(0 if sparse.issparse(X) else X.shape[0], ranks.rank, ranks.world_size)
+    process_group, counts = (
+        process_group or ProcessGroup(),
+        np.zeros(columns.n_columns, dtype=np.int64),
+    )
+    own = shard_of_rank(
+        0 if sparse.issparse(X) else X.shape[0], process_group.rank, process_group.world_size
+    )
     for start in range(own.start, own.stop, _CHUNK):
         missing = np.isnan(X[start : min(start + _CHUNK, own.stop)])
         counts += missing[~missing.all(axis=1)].sum(axis=0)
-    counts = np.sum(ranks.all_gather_arrays(counts), axis=0)
+    counts = np.sum(process_group.all_gather_arrays(counts), axis=0)
     return {name: int(n) for name, n in zip(columns.source_names, counts, strict=True) if n > 0}
 
 

@@ -45,17 +45,6 @@ __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
 CONTAINERS = ("default", "pandas", "polars")
 
 
-class _Unsplittable:
-    """Value of the `pairwise` tag, which scikit-learn reads before it splits X."""
-
-    def __bool__(self) -> bool:
-        raise ValueError(
-            "Expected one table whose rows can be split, but scikit-learn would split the list of "
-            "views. Use cross_validate or GridSearch of hotview.model_selection, which split the "
-            "rows of all views alike, or concatenate the views for hotview.StackedViews."
-        )
-
-
 class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of the encoder and the classifier."""
 
@@ -86,7 +75,6 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        tags.input_tags.pairwise = _Unsplittable()
         return tags
 
     def set_params(self, **params: Any) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -169,7 +170,9 @@ def _resolve(kind: Any) -> tuple[Any, Any, tuple[Any, ...]]:
     """A type, its origin and its arguments; of a union, those of its first member."""
     if get_origin(kind) in (Union, types.UnionType):
         kind = get_args(kind)[0]
-    return kind, get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    # From numpy 2.5 on Python 3.12, NDArray is an alias of its own.
+    return kind, np.ndarray if origin is npt.NDArray else origin, get_args(kind)
 
 
 def _join(at: str, part: object) -> str:
