@@ -32,7 +32,7 @@ def train_step(
     Zs = [encode(X) for (encode, _), X in zip(networks, Xs, strict=True)]
     decoded = [decode(Z) for (_, decode), Z in zip(networks, Zs, strict=True)]
     kept = losses.Terms({"reconstruction": reconstruction_error(Xs, decoded)})
-    terms = losses.Terms({**coupling(Zs).times(0.1).parts, **kept.parts})
+    terms = losses.Terms({**{n: 0.1 * x for n, x in coupling(Zs).parts.items()}, **kept.parts})
     optimizer.zero_grad()
     terms.total.backward()
     optimizer.step()

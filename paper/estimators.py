@@ -45,7 +45,6 @@ def parameters_of(cell: Cell) -> dict[str, Any]:
     --------
     >>> from paper.estimators import parameters_of
     >>> from paper.cells import Cell
-    from paper.json_files import plain
     >>> parameters_of(Cell("handwritten", "unsupervised", "SW (9)", "robust"))
     {'coupling': 'sw-reference', 'view_regularizer': 'none'}
     """
@@ -149,7 +148,6 @@ def make_estimator(
     --------
     >>> from paper.estimators import make_estimator
     >>> from paper.cells import Cell
-    from paper.json_files import plain
     >>> make_estimator(Cell("handwritten", "semi-supervised", "hotview default", "robust"), 0)
     MultiViewClassifier(device='cpu', random_state=0, verbose=False)
     """
@@ -182,7 +180,6 @@ def fit_arguments(cell: Cell, data: Bunch) -> dict[str, Any]:
     --------
     >>> from paper.estimators import fit_arguments
     >>> from paper.cells import Cell
-    from paper.json_files import plain
     >>> from paper.data import split_dataset
     >>> cell = Cell("handwritten", "unsupervised", "LSCCA", "paper")
     >>> given = fit_arguments(cell, split_dataset(cell, None, 0))
@@ -216,7 +213,6 @@ def training_rows(data: Bunch) -> dict[str, Array]:
     --------
     >>> from paper.estimators import training_rows
     >>> from paper.cells import Cell
-    from paper.json_files import plain
     >>> from paper.data import split_dataset
     >>> cell = Cell("handwritten", "unsupervised", "LSCCA", "paper")
     >>> training_rows(split_dataset(cell, None, 0))["mor"].shape

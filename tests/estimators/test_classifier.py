@@ -927,7 +927,7 @@ def test_there_is_no_joint_predictor_without_linked_labels_of_all_classes():
 def test_score_validates_its_input_once(model, monkeypatch):
     calls, check = [], MultiViewClassifier._check
     monkeypatch.setattr(
-        MultiViewClassifier, "_check", lambda self, Xs: calls.append(1) or check(self, Xs)
+        MultiViewClassifier, "_check", lambda *a, **k: calls.append(1) or check(*a, **k)
     )
     assert model.score(LINKED, Y) > 0.5
     assert len(calls) == 1

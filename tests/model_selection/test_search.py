@@ -8,7 +8,6 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.metrics import balanced_accuracy_score, make_scorer
 from sklearn.model_selection import StratifiedKFold
-from sklearn.preprocessing import StandardScaler
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.evaluation import ConcatenatedLogisticRegression, PCALogisticRegression
@@ -197,15 +196,6 @@ def test_scikit_learns_own_refuses_to_split_views(collect, search, make_views, s
         run_scikit_learns(small(), collect(views), y, search)
 
 
-@pytest.mark.parametrize("search", (True, False))
-@pytest.mark.parametrize("collect", (lambda views: dict(enumerate(views)), list))
-def test_scikit_learns_own_does_not_split_views_without_labels(collect, search, make_views):
-    # With as many views in the training half as in the other, nothing else would go wrong.
-    views, _ = make_views()
-    with pytest.raises(ValueError, match=r"split the list of views.*GridSearch.*StackedViews"):
-        run_scikit_learns(MultiViewEncoder(), collect([views["a"]] * 4), None, search)
-
-
 def run_scikit_learns(model, Xs, y, search):
     def scoring(model, Xs, y=None):
         return 0.0
@@ -214,12 +204,6 @@ def run_scikit_learns(model, Xs, y, search):
         grid = {"max_epochs": [1, 2]}
         return model_selection.GridSearchCV(model, grid, cv=2, scoring=scoring).fit(Xs, y)
     return model_selection.cross_val_score(model, Xs, y, cv=2, scoring=scoring)
-
-
-def test_one_table_of_as_many_rows_as_there_are_views_is_not_split_either(small):
-    X = StandardScaler().fit_transform(np.arange(8.0).reshape(4, 2))
-    with pytest.raises(ValueError, match="split the list of views"):
-        model_selection.cross_val_score(small(), [X] * 4, [0, 1, 0, 1], cv=2)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")

@@ -233,7 +233,7 @@ def check_classes(classes: Any) -> list[Any]:
     >>> from hotview.federated.response_validation import check_classes
     >>> check_classes(["ill", "ill"])
     Traceback (most recent call last):
-    ...InvalidResponseError: its classes are not distinct texts or numbers
+    hotview...InvalidResponseError: its classes are not distinct texts or numbers
     """
     is_valid = isinstance(classes, list) and all(isinstance(x, str | float | int) for x in classes)
     if not is_valid or len(set(classes)) < len(classes):

@@ -94,8 +94,11 @@ class KNNPredictor:
         Y = torch.cat(
             [self.basis.project(X.double()), features.double() / self.feature_scale], dim=1
         )
-        nearest = find_nearest(self.points, Y, self.n_neighbors, self._scorer)
-        return (self.soft_labels[nearest].double().mean(1) + _FLOOR).log()
+        return (self.soft_labels[self.nearest(Y)].double().mean(1) + _FLOOR).log()
+
+    def nearest(self, Y: Tensor) -> Tensor:
+        """Numbers of the points nearest to each row, (n_rows, n_neighbors)."""
+        return find_nearest(self.points, Y, self.n_neighbors, self._scorer)
 
     @cached_property
     def _scorer(self) -> Scorer:
