@@ -172,7 +172,7 @@ def test_what_processes_drew_for_themselves_is_refused_in_all_of_them(folder, sc
         told = json.loads((folder / f"told-{rank}.json").read_text())
         for name in script["LOOSE"]:
             assert f"rows of view {name!r}" in told["data"]
-        assert "rank 1 has other max_epochs than rank 0" in told["length"]
+        assert "rank 1 has other parameter max_epochs than rank 0" in told["length"]
 
 
 def meet(store, size):
