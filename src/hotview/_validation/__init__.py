@@ -4,10 +4,12 @@ Every error states what was expected, what was passed (and in which view), and w
 """
 
 from hotview._validation.parameters import (
+    Check,
     check_choice,
     check_count,
     check_positive,
     check_share,
+    check_values,
     check_weight,
 )
 from hotview._validation.tables import (
@@ -19,6 +21,7 @@ from hotview._validation.tables import (
 from hotview._validation.views import check_target, check_views
 
 __all__ = [
+    "Check",
     "ViewTable",
     "check_aligned_tables",
     "check_choice",
@@ -28,6 +31,7 @@ __all__ = [
     "check_share",
     "check_tables",
     "check_target",
+    "check_values",
     "check_views",
     "check_weight",
 ]

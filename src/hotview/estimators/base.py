@@ -29,7 +29,6 @@ from hotview.estimators.parameters import (
     check_nested,
     check_parameters,
     pick_processes,
-    with_specifications,
 )
 from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
@@ -113,8 +112,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _parameters(self) -> dict[str, Any]:
         """The validated parameters."""
         parameters: dict[str, Any] = self.get_params(deep=False)
-        check_parameters(parameters)
-        return with_specifications(parameters, self._regularizer_weight)
+        return check_parameters(parameters, self._regularizer_weight)
 
     def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
         """Set the attributes of a fit that began at `start`."""

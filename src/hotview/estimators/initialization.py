@@ -101,7 +101,7 @@ def embed_rows(
     """Latents of some rows of every view."""
     with torch.no_grad():
         Xs = [view.take_on_all_ranks(r) for view, r in zip(views, rows, strict=True)]
-        return network.embed(network.encode(Xs))
+        return network.latents(Xs)
 
 
 def start_at_components(

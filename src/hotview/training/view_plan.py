@@ -207,7 +207,7 @@ def plan_views(
         for _ in range(n_rounds):
             pairs = zip(data.views, orders, strict=True)
             Xs = [view.take_on_all_ranks(order.next_batch()) for view, order in pairs]
-            Zs: Sequence[Tensor] = network.embed(network.encode(Xs))
+            Zs: Sequence[Tensor] = network.latents(Xs)
             if isinstance(coupling, SlicedCoupling):
                 Zs = coupling.constrain(Zs)
             d, like = Zs[0].shape[1], Zs[0]
