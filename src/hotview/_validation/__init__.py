@@ -3,6 +3,7 @@
 Every error states what was expected, what was passed (and in which view), and what to do.
 """
 
+from hotview._validation.containers import check_target
 from hotview._validation.parameters import (
     Check,
     check_choice,
@@ -17,8 +18,8 @@ from hotview._validation.tables import (
     check_aligned_tables,
     check_known_tables,
     check_tables,
+    check_views,
 )
-from hotview._validation.views import check_target, check_views
 
 __all__ = [
     "Check",

@@ -24,7 +24,7 @@ from hotview.estimators.initialization import (
     start_references,
 )
 from hotview.estimators.inputs import FitInputs, SharedInputs, Validation, make_view_labels
-from hotview.estimators.labels import hide, hold_out, weigh_classes
+from hotview.estimators.labels import Labels, hide, hold_out, weigh_classes
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
 from hotview.losses import DGCCA, Coupling, NoCoupling
@@ -35,7 +35,7 @@ from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.fusion import OutOfFold
 from hotview.semisupervised.graph import ViewGraph, refine_graph
 from hotview.semisupervised.predictors import fit_predictors
-from hotview.semisupervised.pseudo_labels import make_soft_labels, propagate_labels
+from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, propagate_labels
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule
 from hotview.training.process_group import catch_interrupt
@@ -153,9 +153,8 @@ class MemberFit:
     def prepare(self, shared: SharedInputs) -> None:
         """Compute soft labels, and make the network, the objective and the sampler."""
         p, self.shared, self.graphs = self.parameters, shared, shared.graphs
-        rows = shared.training_rows(self.labels)
+        rows, labels = self._label_rows(self.labels)
         if self.labels is not None and self.propagates:
-            labels = make_view_labels(rows, self.class_weight)
             probabilities = propagate_labels(self.graphs, labels, self.random.numpy)
             soft_labels = list(map(make_soft_labels, self.graphs, probabilities, labels.codes))
             rows = replace(rows, soft_labels=soft_labels)
@@ -173,6 +172,11 @@ class MemberFit:
         self._initialize(network, objective.coupling, rows)
         if self.labels is not None and self.validation is not None:
             self.training.score = self._validation_score(network, rows, self.validation)
+
+    def _label_rows(self, labels: Labels | None) -> tuple[TrainingRows, ViewLabels]:
+        """The rows to train on, and the labels of all rows of every view."""
+        rows = self.shared.training_rows(labels)
+        return rows, make_view_labels(rows, self.class_weight)
 
     def _network(self) -> MultiViewNetwork:
         p = self.parameters
@@ -234,7 +238,7 @@ class MemberFit:
             if self.labels is not None:
                 if self.propagates:
                     self.graphs = list(map(refine_graph, self.graphs, network.encoders))
-                self.member = self._fit_member(self.shared.training_rows(self.labels))
+                self.member = self._fit_member(self.labels)
                 self._predict_out_of_fold(self.member)
         self.interrupted = self.training.interrupted or interrupt.requested
 
@@ -260,12 +264,12 @@ class MemberFit:
         n_components = self.parameters["n_components"]
         return replace(plan, null=draw_null(rows.views, n_components, planner, *generators))
 
-    def _fit_member(self, rows: TrainingRows) -> EnsembleMember:
-        """A classifier of the trained network."""
+    def _fit_member(self, given: Labels) -> EnsembleMember:
+        """A classifier of the trained network, with predictors that are fitted to some labels."""
+        rows, labels = self._label_rows(given)
         network, rule = self.training.network, self._fusion_rule(rows)
         if not self.propagates:
             return EnsembleMember.of_heads(network, rule)
-        labels = make_view_labels(rows, self.class_weight)
         predictors = fit_predictors(self.graphs, labels, self.random.numpy)
         return EnsembleMember(network, rule, predictors)
 
@@ -281,7 +285,7 @@ class MemberFit:
             linked = labels.linked.copy()
             linked[rows] = target
             all_labels = replace(labels, linked=linked)
-            self.member = self._fit_member(self.shared.training_rows(all_labels))
+            self.member = self._fit_member(all_labels)
 
     def _fusion_rule(self, rows: TrainingRows) -> FusionRule:
         """Which predictors count, by the labels that they are trained on."""

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, Views
-from hotview._validation.views import check_aligned
+from hotview._validation.tables import check_aligned
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.labels import number_labels, read_labels
 from hotview.evaluation.record.embedding import ViewLatents, embed_views
