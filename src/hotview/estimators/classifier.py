@@ -25,7 +25,7 @@ from hotview.estimators.inference import (
 )
 from hotview.estimators.inputs import FitInputs, check_tables_of_views, check_validation
 from hotview.estimators.labels import check_all_known, encode_labels, split_folds
-from hotview.estimators.randomness import entropy_of, member_states
+from hotview.estimators.randomness import member_states
 from hotview.losses.specifications import CouplingSpec, RegularizerSpec
 from hotview.semisupervised.fusion import LogOpinionPool, fit_pool
 from hotview.training.loop import Epoch
@@ -262,8 +262,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         states = member_states(parameters)
         held_out = []
         if self.fusion == "weighted" and len(states) > 1:
-            random = np.random.default_rng(entropy_of(states[0]))
-            held_out = split_folds(labels, len(states), random)
+            held_out = split_folds(labels, len(states), np.random.default_rng(states[0]))
         return FitInputs(tables, labels, parameters, states, checked, held_out)
 
     def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
@@ -274,8 +273,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self._pool: LogOpinionPool | None = None
         if self.fusion == "weighted":
             folds = [fitted.out_of_fold for fitted in fit.members if fitted.out_of_fold]
-            # Without folds nothing is drawn, and a Generator of the user's must not advance.
-            seed = entropy_of(fit.inputs.random_states[0]) if folds else 0
+            # Folds need several members, whose random states are seeds; without, nothing is drawn.
+            seed = fit.inputs.random_states[0] if folds else 0
             self._pool = fit_pool(folds, self.n_views_, np.random.default_rng(seed))
 
     def predict_proba(self, Xs: Views) -> Array:

@@ -18,11 +18,7 @@ from hotview.estimators.inference import (
     predict_ensemble,
     predict_out_of_fold,
 )
-from hotview.estimators.initialization import (
-    embed_rows,
-    start_at_principal_components,
-    start_references,
-)
+from hotview.estimators.initialization import start_at_principal_components, start_references
 from hotview.estimators.inputs import FitInputs, SharedInputs, Validation, make_view_labels
 from hotview.estimators.labels import Labels, hide, hold_out, weigh_classes
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
@@ -40,7 +36,7 @@ from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule
 from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import wants_progress
-from hotview.training.rows import ViewRows
+from hotview.training.rows import ViewRows, embed_rows
 from hotview.training.trainer import Training
 from hotview.training.view_plan import ViewPlan, draw_null, plan_views
 
