@@ -16,20 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
-from hotview.estimators.checkpointing import (
-    begin_fit,
-    check_same_inputs,
-    explained_loss,
-)
+from hotview.estimators.checkpointing import begin_fit, check_same_inputs, explained_loss
 from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.fit import EnsembleFit, fit_views
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
-from hotview.estimators.parameters import (
-    check_nested,
-    check_parameters,
-    pick_processes,
-)
+from hotview.estimators.parameters import check_nested, check_parameters, pick_processes
 from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling

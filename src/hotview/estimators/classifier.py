@@ -17,12 +17,7 @@ from hotview._types import Array, Views
 from hotview._validation import ViewTable
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fit import EnsembleFit
-from hotview.estimators.inference import (
-    disagreement,
-    log_mean,
-    no_view_error,
-    predict_ensemble,
-)
+from hotview.estimators.inference import disagreement, log_mean, no_view_error, predict_ensemble
 from hotview.estimators.inputs import FitInputs, check_tables_of_views, check_validation
 from hotview.estimators.labels import check_all_known, encode_labels, split_folds
 from hotview.estimators.randomness import member_states

@@ -18,12 +18,7 @@ from hotview.estimators.diagnostics import (
     interrupt_warning,
     plan_warning,
 )
-from hotview.estimators.inputs import (
-    FitInputs,
-    SharedInputs,
-    compute_graphs,
-    scan_views,
-)
+from hotview.estimators.inputs import FitInputs, SharedInputs, compute_graphs, scan_views
 from hotview.estimators.member_fit import MemberFit
 from hotview.losses import DGCCA
 from hotview.training.batched import BatchedTrainer

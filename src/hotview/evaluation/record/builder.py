@@ -22,12 +22,7 @@ from hotview.evaluation.record.model_summary import (
     summarize_ranks,
 )
 from hotview.evaluation.record.schema import Embedding, Record
-from hotview.evaluation.record.scores import (
-    Predictions,
-    name_views,
-    score_baselines,
-    score_rows,
-)
+from hotview.evaluation.record.scores import Predictions, name_views, score_baselines, score_rows
 from hotview.losses.coupling_specs import as_coupling
 from hotview.training import progress
 
