@@ -21,7 +21,7 @@ from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.fit import EnsembleFit, fit_views
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
-from hotview.estimators.parameters import check_nested, check_parameters, pick_processes
+from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
 from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
@@ -36,11 +36,8 @@ __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
 CONTAINERS = ("default", "pandas", "polars")
 
 
-class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of the encoder and the classifier."""
-
-    coupling: Any
-    impute: str | None
 
     #: weight of the view regularizer where it has none of its own
     _regularizer_weight: ClassVar[float]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -24,11 +25,18 @@ from hotview._validation import (
     check_weight,
 )
 from hotview.losses.coupling_specs import as_coupling
-from hotview.losses.specifications import Specification, as_regularizer
+from hotview.losses.specifications import (
+    CouplingSpec,
+    RegularizerSpec,
+    Specification,
+    as_regularizer,
+)
+from hotview.training.loop import Epoch
 from hotview.training.precision import PRECISIONS
 from hotview.training.process_group import ProcessGroup
 
 __all__ = [
+    "Parameters",
     "check_nested",
     "check_parameters",
     "encoders_of",
@@ -55,6 +63,36 @@ _SPECIFICATIONS: Mapping[str, Callable[[Any], Specification]] = {
     "coupling": as_coupling,
     "view_regularizer": as_regularizer,
 }
+
+
+@dataclass(eq=False, repr=False)
+class Parameters:
+    """Parameters of all estimators, with the encoder's defaults."""
+
+    coupling: str | CouplingSpec = "hot-reference"
+    view_regularizer: str | RegularizerSpec = "autoencoder"
+    _: KW_ONLY
+    n_components: int = 10
+    encoder_dim: int = 20
+    hidden: Any = (128,)
+    encoders: Any = None
+    initialization: str = "pca"
+    n_neighbors: int = 10
+    max_epochs: int | None = 100
+    steps_per_epoch: int | None = None
+    batch_size: int = 400
+    learning_rate: float = 0.001
+    standardize: bool = True
+    impute: str | None = None
+    n_estimators: int = 1
+    device: Any = "auto"
+    devices: int | str | None = None
+    precision: str = "float32"
+    random_state: Any = None
+    verbose: bool | str = "auto"
+    callbacks: Sequence[Callable[[Epoch], Any]] | None = None
+    checkpoint: Any = None
+    checkpoint_every: int = 10
 
 
 def check_parameters(

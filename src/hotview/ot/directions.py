@@ -14,11 +14,8 @@ from hotview.ot._backend import EXACT_DTYPE
 
 __all__ = ["draw_directions"]
 
-_CHECKS: Mapping[str, Check] = {
-    "n": check_count,
-    "d": check_count,
-    "kind": partial(check_choice, choices=("orthogonal", "iid", "qmc")),
-}
+_check_kind = partial(check_choice, choices=("orthogonal", "iid", "qmc"))
+_CHECKS: Mapping[str, Check] = {"n": check_count, "d": check_count, "kind": _check_kind}
 _HALF_CELL = 2.0**-31  # Sobol points are multiples of 2⁻³⁰: half a cell avoids 0 and 1
 
 

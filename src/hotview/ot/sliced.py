@@ -31,15 +31,7 @@ from hotview.ot.wasserstein1d import (
     weighted_grid,
 )
 
-__all__ = [
-    "PairProblem",
-    "SortedClouds",
-    "pair_costs",
-    "pair_grads",
-    "random_sliced_cost",
-    "sliced_cost",
-    "sort_clouds",
-]
+__all__ = ["pair_costs", "pair_grads", "random_sliced_cost", "sliced_cost", "sort_clouds"]
 
 
 def sliced_cost(
