@@ -10,6 +10,7 @@ from hotview._validation.parameters import (
     check_count,
     check_positive,
     check_share,
+    check_switch,
     check_values,
     check_weight,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "check_known_tables",
     "check_positive",
     "check_share",
+    "check_switch",
     "check_tables",
     "check_target",
     "check_values",

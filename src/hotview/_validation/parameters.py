@@ -169,6 +169,35 @@ def check_positive(name: str, number: Any) -> float:
     return float(number)
 
 
+def check_switch(name: str, switch: Any) -> bool:
+    """Check that a parameter is True or False, or "no" would mean yes.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the error.
+    switch : bool
+        Its value.
+
+    Returns
+    -------
+    bool
+        The value.
+
+    Examples
+    --------
+    >>> from hotview._validation import check_switch
+    >>> check_switch("standardize", False)
+    False
+    """
+    if not isinstance(switch, bool | np.bool_):
+        raise ValueError(
+            f"Expected {name} to be True or False, but it is {switch!r}. "
+            f"Write {name}=False to do without."
+        )
+    return bool(switch)
+
+
 def check_choice(name: str, choice: Any, choices: Iterable[str]) -> str:
     """Check that a parameter is one of some strings; the error suggests the nearest.
 

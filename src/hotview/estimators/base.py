@@ -100,8 +100,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _parameters(self) -> dict[str, Any]:
         """The validated parameters."""
-        parameters: dict[str, Any] = self.get_params(deep=False)
-        return check_parameters(parameters, self._regularizer_weight)
+        return check_parameters(self.get_params(deep=False), self._regularizer_weight)
 
     def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
         """Set the attributes of a fit that began at `start`."""

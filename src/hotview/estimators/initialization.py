@@ -81,10 +81,8 @@ def start_references(
         plan = Planner().solve(C, pairwise=True)
         groups = plan.view_labels(min(n_references, len(Zs))).labels
         for k in range(n_references):
-            members = [
-                Z for Z, group in zip(Zs, groups, strict=True) if group == k % (groups.max() + 1)
-            ]
-            pool = torch.cat(members)
+            members = np.flatnonzero(groups == k % (groups.max() + 1))
+            pool = torch.cat([Zs[s] for s in members])
             points = torch.from_numpy(random.numpy.integers(len(pool), size=n_points))
             coupling.references[k] = pool[points.to(pool.device)]
 

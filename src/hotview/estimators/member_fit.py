@@ -240,21 +240,14 @@ class MemberFit:
 
     def _plan(self, *, null: bool) -> ViewPlan | None:
         """The plan over the views from a last pass over all rows; None without a coupling."""
-        training, spec = self.training, self.parameters["coupling"]
-        if isinstance(training.objective.coupling, NoCoupling):
+        network, sampler = self.training.network, self.training.sampler
+        coupling, spec = self.training.objective.coupling, self.parameters["coupling"]
+        if isinstance(coupling, NoCoupling):
             return None
-        rows, planner = training.sampler.data, spec.planner
+        rows, planner = sampler.data, spec.planner
         generators = self.random.numpy, self.random.torch
-        plan = plan_views(
-            training.network,
-            training.objective.coupling,
-            rows,
-            planner,
-            reduction=spec.reduction,
-            batch_size=training.sampler.batch_size,
-            random=self.random.numpy,
-            generator=self.random.torch,
-        )
+        sizes = spec.reduction, sampler.batch_size
+        plan = plan_views(network, coupling, rows, planner, *sizes, *generators)
         if not null:
             return plan
         n_components = self.parameters["n_components"]

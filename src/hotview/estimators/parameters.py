@@ -10,7 +10,6 @@ from functools import partial
 from numbers import Integral
 from typing import Any
 
-import numpy as np
 import torch
 from sklearn.base import clone
 from torch import nn
@@ -21,16 +20,12 @@ from hotview._validation import (
     check_choice,
     check_count,
     check_positive,
+    check_switch,
     check_values,
     check_weight,
 )
 from hotview.losses.coupling_specs import as_coupling
-from hotview.losses.specifications import (
-    CouplingSpec,
-    RegularizerSpec,
-    Specification,
-    as_regularizer,
-)
+from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_regularizer
 from hotview.training.loop import Epoch
 from hotview.training.precision import PRECISIONS
 from hotview.training.process_group import ProcessGroup
@@ -51,6 +46,8 @@ _COUNTS = (
 )
 _CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(_COUNTS, check_count),
+    "standardize": check_switch,
+    "pseudo_labels": check_switch,
     "head_weight": check_weight,
     "learning_rate": check_positive,
     "initialization": partial(check_choice, choices=("pca", "random")),
@@ -59,7 +56,7 @@ _CHECKS: Mapping[str, Check] = {
     "impute": partial(check_choice, choices=("mean",)),
 }
 _OPTIONAL = ("max_epochs", "steps_per_epoch", "patience", "impute")
-_SPECIFICATIONS: Mapping[str, Callable[[Any], Specification]] = {
+_SPECIFICATIONS: Mapping[str, Callable[[Any], Any]] = {
     "coupling": as_coupling,
     "view_regularizer": as_regularizer,
 }
@@ -112,8 +109,8 @@ def check_parameters(
     dict of str to object
         The parameters, with new specifications in the place of names and of the user's own.
     """
-    coupling = as_coupling(parameters["coupling"])
-    regularizer = as_regularizer(parameters["view_regularizer"])
+    coupling = clone(as_coupling(parameters["coupling"]))
+    regularizer = clone(as_regularizer(parameters["view_regularizer"]))
     coupling.check()
     regularizer.check()
     check_values(parameters, _CHECKS, optional=_OPTIONAL)
@@ -127,21 +124,13 @@ def check_parameters(
                 "one of hotview's and would get the rows of one process only, but it is "
                 f"{devices!r}. Leave devices out."
             )
-    coupling, regularizer = clone(coupling), clone(regularizer)
     if regularizer.weight is None:
         regularizer.weight = regularizer_weight
     return {**parameters, "coupling": coupling, "view_regularizer": regularizer}
 
 
 def _check_types(parameters: Mapping[str, Any]) -> None:
-    """Validate parameters that are switches, functions or paths."""
-    for name in ("standardize", "pseudo_labels"):
-        value = parameters.get(name, True)
-        if not isinstance(value, bool | np.bool_):  # or "no" would mean yes
-            raise ValueError(
-                f"Expected {name} to be True or False, but it is {value!r}. "
-                f"Write {name}=False to do without."
-            )
+    """Validate parameters that are functions or paths, or have values of several types."""
     verbose, callbacks, path = (parameters[k] for k in ("verbose", "callbacks", "checkpoint"))
     if isinstance(verbose, str) and verbose != "auto":
         raise ValueError(

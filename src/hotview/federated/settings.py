@@ -14,6 +14,7 @@ from hotview._validation import (
     check_count,
     check_positive,
     check_share,
+    check_switch,
     check_values,
     check_weight,
 )
@@ -30,6 +31,7 @@ _CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(_COUNTS, check_count),
     **dict.fromkeys(_WEIGHTS, check_weight),
     **dict.fromkeys(("learning_rate", "reg"), check_positive),
+    **dict.fromkeys(("share_features", "share_labels"), check_switch),
     **dict.fromkeys(("cost_decay", "fusion_fraction"), partial(check_share, below_one=True)),
     "coupling": partial(check_choice, choices=("hot-reference", "hot-pairwise", "none")),
     "view_regularizer": partial(check_choice, choices=("none", "autoencoder")),
@@ -145,9 +147,6 @@ class Settings:
             raise ValueError(f"Expected hidden to be a tuple, as in (128,), not {self.hidden!r}.")
         for width in self.hidden:
             check_count("hidden", width)
-        for name in ("share_features", "share_labels"):
-            if not isinstance(given := getattr(self, name), bool):
-                raise ValueError(f"Expected {name} to be True or False, but it is {given!r}.")
         if not isinstance(self.label_holder, str | None):
             raise ValueError(
                 f"Expected label_holder to be the name of an organization, or None, but it is "

@@ -65,25 +65,25 @@ class MultiViewNetwork(nn.Module):
 
     Parameters
     ----------
-    encoders : sequence of nn.Module
+    encoders : iterable of nn.Module
         f_s: rows of view s to features.
-    maps : sequence of nn.Module
+    maps : iterable of nn.Module
         U_s: features of view s to the common space, :math:`Z_s = U_s f_s(X_s)`.
-    decoders : sequence of nn.Module
+    decoders : iterable of nn.Module
         Features of view s back to its rows; empty without an autoencoder.
     joint_head : nn.Module or None
         g: the concatenated features of all views to logits.
-    view_heads : sequence of nn.Module
+    view_heads : iterable of nn.Module
         Features of one view to logits; empty without classes.
     """
 
     def __init__(
         self,
-        encoders: Sequence[nn.Module],
-        maps: Sequence[nn.Module],
-        decoders: Sequence[nn.Module] = (),
+        encoders: Iterable[nn.Module],
+        maps: Iterable[nn.Module],
+        decoders: Iterable[nn.Module] = (),
         joint_head: nn.Module | None = None,
-        view_heads: Sequence[nn.Module] = (),
+        view_heads: Iterable[nn.Module] = (),
     ) -> None:
         super().__init__()
         self.encoders = nn.ModuleList(encoders)

@@ -164,7 +164,6 @@ def plan_views(
     coupling: Coupling,
     data: TrainingRows,
     planner: Planner,
-    *,
     reduction: str,
     batch_size: int,
     random: np.random.Generator,
