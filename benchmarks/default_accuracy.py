@@ -30,13 +30,14 @@ from sklearn.linear_model import LogisticRegression
 
 from hotview import DiffusionSpec, MultiViewClassifier, MultiViewEncoder
 from hotview._files import atomic_write
-from hotview.datasets import load_caltech, load_handwritten, read_views, unalign
+from hotview.datasets import load_handwritten, read_views, unalign
 from hotview.evaluation import (
     ConcatenatedLogisticRegression,
     PCALogisticRegression,
     PerViewLabelPropagation,
     expected_calibration_error,
 )
+from paper.caltech import load_caltech
 from paper.models import PLAIN
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "accuracy.jsonl"

@@ -169,9 +169,8 @@ def untrained(trial: Trial) -> Encode:
 
     def encode(views: Clouds) -> Clouds:
         with torch.no_grad():
-            Zs = network.embed(
-                network.encode([to_tensor(scalers[n].transform(X)) for n, X in views.items()])
-            )
+            Xs = [to_tensor(scalers[name].transform(X)) for name, X in views.items()]
+            Zs = network.latents(Xs)
         return {name: Z.numpy() for name, Z in zip(views, Zs, strict=True)}
 
     return encode
@@ -534,7 +533,7 @@ def train(
             Xs = [X[torch.from_numpy(i)] for X, i in zip(tables.rows, batch, strict=True)]
             loss = cross_entropy(network.score(network.encode(tables.linked)), tables.target)
             if not isinstance(coupling, NoCoupling):
-                Zs = network.embed(network.encode(Xs))
+                Zs = network.latents(Xs)
                 loss = loss + gamma * coupling(Zs, generator=generator).total
             optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(loss)
@@ -553,7 +552,7 @@ def ask_training(trial: Trial, plan: Plan, name: str) -> dict[str, Any]:
     with torch.no_grad():
         found = network.score(network.encode(tables.test)).argmax(1).numpy()
         views, y = tables.aligned["training"]
-        Zs = [Z.double() for Z in network.embed(network.encode(views))]
+        Zs = [Z.double() for Z in network.latents(views)]
     clouds = {view: Z.numpy() for view, Z in zip(trial.names, Zs, strict=True)}
     shares = share_matched(clouds, y, trial.seed)
     generator = torch.Generator().manual_seed(0)

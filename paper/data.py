@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from hotview._types import Array, IntArray
-from hotview.datasets import load_caltech, load_handwritten, make_views, read_views, unalign
+from hotview.datasets import load_handwritten, make_views, read_views, unalign
+from paper.caltech import load_caltech
 from paper.cells import DATASETS, Cell
 
 __all__ = ["HOW_TO_PASS", "Dataset", "find_datasets", "load_dataset", "split_dataset"]

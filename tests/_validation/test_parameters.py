@@ -8,6 +8,8 @@ from hotview._validation import (
     check_count,
     check_positive,
     check_share,
+    check_switch,
+    check_values,
     check_weight,
 )
 
@@ -100,3 +102,28 @@ def test_a_misspelt_choice_is_told_the_list_and_the_nearest(choice, nearest):
 def test_a_choice_near_nothing_is_told_how_to_write_one(choice):
     with pytest.raises(ValueError, match=r"Write coupling='none', say\.$"):
         check_choice("coupling", choice, COUPLINGS)
+
+
+def test_values_are_checked_by_name_and_may_be_none_where_optional():
+    checks = {"n_views": check_count, "patience": check_count}
+    check_values({"n_views": 3, "patience": None, "other": "x"}, checks, optional=("patience",))
+    with pytest.raises(ValueError, match="Expected coupling__n_views to be a whole number"):
+        check_values({"n_views": 0}, checks, prefix="coupling__")
+    with pytest.raises(ValueError, match="Expected patience to be a whole number"):
+        check_values({"patience": None}, checks)
+
+
+def test_bounds_are_excluded_or_included_as_requested():
+    assert check_weight("weight", float("inf"), infinite=True) == float("inf")
+    with pytest.raises(ValueError, match="weight to be a finite number"):
+        check_weight("weight", float("inf"))
+    assert check_share("decay", 1.0) == 1.0
+    with pytest.raises(ValueError, match="decay below 1"):
+        check_share("decay", 1.0, below_one=True)
+
+
+@pytest.mark.parametrize("switch", ("no", None, 1))
+def test_a_switch_is_true_or_false(switch):
+    assert check_switch("standardize", np.bool_(True)) is True
+    with pytest.raises(ValueError, match="standardize to be True or False"):
+        check_switch("standardize", switch)

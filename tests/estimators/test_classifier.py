@@ -926,8 +926,11 @@ def test_there_is_no_joint_predictor_without_linked_labels_of_all_classes():
 
 def test_score_validates_its_input_once(model, monkeypatch):
     calls, check = [], MultiViewClassifier._check
-    monkeypatch.setattr(
-        MultiViewClassifier, "_check", lambda *a, **k: calls.append(1) or check(*a, **k)
-    )
+
+    def count(self, *args, **options):
+        calls.append(1)
+        return check(self, *args, **options)
+
+    monkeypatch.setattr(MultiViewClassifier, "_check", count)
     assert model.score(LINKED, Y) > 0.5
     assert len(calls) == 1

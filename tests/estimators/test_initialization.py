@@ -13,8 +13,7 @@ from hotview.estimators.initialization import (
 )
 from hotview.estimators.randomness import Randomness
 from hotview.losses import HOTReference, SWReference
-from hotview.nn.mlp import make_mlp
-from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
+from hotview.nn.multiview import MultiViewNetwork, Widths, make_mlp, make_network
 from hotview.training.batches import TrainingRows
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.pca import principal_components

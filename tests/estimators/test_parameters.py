@@ -11,7 +11,6 @@ from hotview.estimators.parameters import (
     hidden_of,
     pick_device,
     pick_processes,
-    with_specifications,
 )
 from hotview.losses import SWPairwise
 
@@ -216,19 +215,20 @@ def test_every_process_gets_a_device_of_its_own():
 
 
 def test_names_become_specifications_with_the_estimators_default_weight():
-    parameters = {"coupling": "lscca", "view_regularizer": "manifold", "other": 3}
-    found = with_specifications(parameters, 0.7)
+    parameters = {**DEFAULTS, "coupling": "lscca", "view_regularizer": "manifold"}
+    found = check_parameters(parameters, 0.7)
     assert repr(found["coupling"]) == "LSCCASpec()"
     assert repr(found["view_regularizer"]) == "ManifoldSpec(weight=0.7)"
-    assert found["other"] == 3
+    others = DEFAULTS.keys() - {"coupling", "view_regularizer"}
+    assert all(found[name] is DEFAULTS[name] for name in others)
 
 
 def test_specifications_of_the_user_are_not_changed():
     regularizer = hv.ManifoldSpec()
-    found = with_specifications({"coupling": "none", "view_regularizer": regularizer}, 0.7)
+    found = check_parameters({**DEFAULTS, "view_regularizer": regularizer}, 0.7)
     assert regularizer.weight is None
     assert found["view_regularizer"].weight == 0.7
-    own = with_specifications({"coupling": "none", "view_regularizer": hv.ManifoldSpec(0.1)}, 0.7)
+    own = check_parameters({**DEFAULTS, "view_regularizer": hv.ManifoldSpec(0.1)}, 0.7)
     assert own["view_regularizer"].weight == 0.1
 
 

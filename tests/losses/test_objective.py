@@ -315,7 +315,7 @@ def test_aligned_couplings_see_rows_of_the_same_individuals():
     sizes = {"rows": [6, 6, 6]}
     network, batch = make(), make_batch("rows", sizes=sizes)
     terms = evaluate(network, batch, LSCCA(), coupling_weight=1).terms
-    torch.testing.assert_close(terms.total, LSCCA()(network.embed(network.encode(batch.Xs))).total)
+    torch.testing.assert_close(terms.total, LSCCA()(network.latents(batch.Xs)).total)
 
 
 def test_without_rows_nothing_is_coupled():

@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from hotview.ot import draw_directions, sliced_cost
-from hotview.ot.sliced import PairProblem, pair_costs, pair_grads, sort_clouds
+from hotview.ot.sliced import PairProblem, pair_costs, pair_grads, random_sliced_cost, sort_clouds
 
 SIZES = [(40, 40, 40), (40, 25, 40), (40, 25, 7)]
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
@@ -389,3 +389,10 @@ def test_one_group_and_several_groups_give_the_same_costs(n_columns):
             )
         )
     torch.testing.assert_close(results[0], results[1])
+
+
+def test_random_costs_are_those_on_the_directions_of_the_generator():
+    Zs = [torch.randn(20, 3, dtype=torch.float64) for _ in range(3)]
+    theta = draw_directions(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    C = random_sliced_cost(Zs[:2], Zs[2:], n_bases=2, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(C, sliced_cost(Zs[:2], Zs[2:], directions=theta), rtol=0, atol=0)

@@ -68,7 +68,7 @@ def plan(tables, coupling=None, planner=PLANNER, *, reduction="mean", batch_size
 
 
 def cost_of(network, Xs, generator, references=None, reduction="mean"):
-    Zs = network.embed(network.encode([torch.from_numpy(X) for X in Xs]))
+    Zs = network.latents([torch.from_numpy(X) for X in Xs])
     d = Zs[0].shape[1]
     theta = draw_directions(10 * d, d, generator=generator)
     return sliced_cost(Zs, references, directions=theta, reduction=reduction).detach()

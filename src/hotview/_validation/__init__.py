@@ -3,11 +3,15 @@
 Every error states what was expected, what was passed (and in which view), and what to do.
 """
 
+from hotview._validation.containers import check_target
 from hotview._validation.parameters import (
+    Check,
     check_choice,
     check_count,
     check_positive,
     check_share,
+    check_switch,
+    check_values,
     check_weight,
 )
 from hotview._validation.tables import (
@@ -15,10 +19,11 @@ from hotview._validation.tables import (
     check_aligned_tables,
     check_known_tables,
     check_tables,
+    check_views,
 )
-from hotview._validation.views import check_target, check_views
 
 __all__ = [
+    "Check",
     "ViewTable",
     "check_aligned_tables",
     "check_choice",
@@ -26,8 +31,10 @@ __all__ = [
     "check_known_tables",
     "check_positive",
     "check_share",
+    "check_switch",
     "check_tables",
     "check_target",
+    "check_values",
     "check_views",
     "check_weight",
 ]

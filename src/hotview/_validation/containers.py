@@ -1,4 +1,4 @@
-"""Containers of views: detection, columns, conversion to numpy, and rows on disk."""
+"""Containers of views and labels: detection, columns, conversion to numpy, and rows on disk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hotview._types import Array, IntArray
 
@@ -254,3 +255,40 @@ def as_array(what: str, values: Any) -> Array:
                 else "Give every row the same number of entries."
             )
         ) from error
+
+
+def check_target(y: ArrayLike, n_rows: int, *, what: str = "y") -> Array:
+    """Convert labels to a 1-D array with one entry per row.
+
+    Parameters
+    ----------
+    y : 1-D array-like
+        The labels: numbers or text.
+    n_rows : int
+        Expected number of labels.
+    what : str, default="y"
+        Name of the labels, for the error.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        The labels, their dtype kept, without a copy where none is needed.
+
+    Examples
+    --------
+    >>> from hotview._validation import check_target
+    >>> check_target([0, 1, 1], 3)
+    array([0, 1, 1])
+    """
+    labels = as_array(what, y)
+    if labels.ndim != 1:
+        raise ValueError(
+            f"Expected {what} to be 1-D, one label per row, but it has shape {labels.shape}. "
+            "Pass a flat array: y.ravel() for a single column, y.argmax(axis=1) for one-hot rows."
+        )
+    if len(labels) != n_rows:
+        raise ValueError(
+            f"Expected {what} to hold one label for each of the {n_rows} rows, but it holds "
+            f"{len(labels)}. Pass the labels of exactly these rows, in the same order."
+        )
+    return labels

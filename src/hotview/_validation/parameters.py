@@ -2,14 +2,47 @@
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+#: raises an error that begins with the name if the value is invalid
+Check = Callable[[str, Any], object]
 
-def check_share(name: str, share: Any) -> float:
+
+def check_values(
+    values: Mapping[str, Any],
+    checks: Mapping[str, Check],
+    *,
+    prefix: str = "",
+    optional: Iterable[str] = (),
+) -> None:
+    """Check every value that has a check of its name.
+
+    Parameters
+    ----------
+    values : dict of str to object
+        The parameters.
+    checks : dict of str to callable
+        Functions of this module, by name of the parameter.
+    prefix : str, default=""
+        Put before the names, for the error.
+    optional : iterable of str, default=()
+        Parameters that may be None.
+
+    Examples
+    --------
+    >>> from hotview._validation import check_count, check_values
+    >>> check_values({"n_views": 6, "patience": None}, {"n_views": check_count})
+    """
+    for name, value in values.items():
+        if name in checks and not (value is None and name in optional):
+            checks[name](prefix + name, value)
+
+
+def check_share(name: str, share: Any, *, below_one: bool = False) -> float:
     """Check that a parameter is a share, a number from 0 to 1.
 
     Parameters
@@ -18,6 +51,8 @@ def check_share(name: str, share: Any) -> float:
         Name of the parameter, for the error.
     share : float
         Its value.
+    below_one : bool, default=False
+        Whether 1 is not allowed.
 
     Returns
     -------
@@ -35,6 +70,8 @@ def check_share(name: str, share: Any) -> float:
             f"Expected {name} to be a share, a number from 0 to 1, but it is {share!r}. "
             f"For five percent write {name}=0.05."
         )
+    if below_one and share == 1:
+        raise ValueError(f"Expected {name} below 1, but it is {share!r}. Use 0.9.")
     return float(share)
 
 
@@ -70,7 +107,7 @@ def check_count(name: str, count: Any, *, at_least: int = 1) -> int:
     return int(count)
 
 
-def check_weight(name: str, weight: Any) -> float:
+def check_weight(name: str, weight: Any, *, infinite: bool = False) -> float:
     """Check that a parameter is a weight: a finite number of at least 0.
 
     Parameters
@@ -79,6 +116,8 @@ def check_weight(name: str, weight: Any) -> float:
         Name of the parameter, for the error.
     weight : float
         Its value.
+    infinite : bool, default=False
+        Whether infinity is allowed, for a constraint that is to be met exactly.
 
     Returns
     -------
@@ -91,6 +130,8 @@ def check_weight(name: str, weight: Any) -> float:
     >>> check_weight("regularizer_weight", 0)
     0.0
     """
+    if infinite and weight == math.inf:
+        return math.inf
     if not _is_number(weight) or not 0 <= float(weight) < math.inf:
         raise ValueError(
             f"Expected {name} to be a finite number of at least 0, but it is {weight!r}. "
@@ -126,6 +167,35 @@ def check_positive(name: str, number: Any) -> float:
             f"Pass a float, as in {name}=0.1."
         )
     return float(number)
+
+
+def check_switch(name: str, switch: Any) -> bool:
+    """Check that a parameter is True or False, or "no" would mean yes.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the error.
+    switch : bool
+        Its value.
+
+    Returns
+    -------
+    bool
+        The value.
+
+    Examples
+    --------
+    >>> from hotview._validation import check_switch
+    >>> check_switch("standardize", False)
+    False
+    """
+    if not isinstance(switch, bool | np.bool_):
+        raise ValueError(
+            f"Expected {name} to be True or False, but it is {switch!r}. "
+            f"Write {name}=False to do without."
+        )
+    return bool(switch)
 
 
 def check_choice(name: str, choice: Any, choices: Iterable[str]) -> str:

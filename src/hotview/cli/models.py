@@ -16,13 +16,7 @@ from hotview.estimators import MultiViewClassifier
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.holdout import find_ids, keep_linked, split_holdout
-from hotview.ingest.labels import (
-    LabelSource,
-    find_labels,
-    label_array,
-    match_classes,
-    merge_labels,
-)
+from hotview.ingest.labels import LabelSource, find_labels, label_array, match_classes, merge_labels
 from hotview.ingest.preprocessing import (
     AlignedRows,
     Preprocessing,

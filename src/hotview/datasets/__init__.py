@@ -1,6 +1,5 @@
-"""The paper's datasets and its protocol, synthetic views, and readers of the user's files."""
+"""Embedded digits, the paper's protocol, synthetic views, and readers of the user's files."""
 
-from hotview.datasets.caltech import load_caltech
 from hotview.datasets.files import read_views
 from hotview.datasets.handwritten import load_handwritten
 from hotview.datasets.linking import LinkedRows, link_rows
@@ -11,7 +10,6 @@ __all__ = [
     "LinkedRows",
     "Split",
     "link_rows",
-    "load_caltech",
     "load_handwritten",
     "make_views",
     "read_views",

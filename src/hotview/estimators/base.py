@@ -16,21 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
-from hotview.estimators.checkpointing import (
-    begin_fit,
-    check_same_inputs,
-    explained_loss,
-)
+from hotview.estimators.checkpointing import begin_fit, check_same_inputs, explained_loss
 from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.fit import EnsembleFit, fit_views
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
-from hotview.estimators.parameters import (
-    check_nested,
-    check_parameters,
-    pick_processes,
-    with_specifications,
-)
+from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
 from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
@@ -45,11 +36,8 @@ __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
 CONTAINERS = ("default", "pandas", "polars")
 
 
-class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of the encoder and the classifier."""
-
-    coupling: Any
-    impute: str | None
 
     #: weight of the view regularizer where it has none of its own
     _regularizer_weight: ClassVar[float]
@@ -112,9 +100,7 @@ class MultiViewEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _parameters(self) -> dict[str, Any]:
         """The validated parameters."""
-        parameters: dict[str, Any] = self.get_params(deep=False)
-        check_parameters(parameters)
-        return with_specifications(parameters, self._regularizer_weight)
+        return check_parameters(self.get_params(deep=False), self._regularizer_weight)
 
     def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
         """Set the attributes of a fit that began at `start`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -17,18 +17,12 @@ from hotview._types import Array, Views
 from hotview._validation import ViewTable
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fit import EnsembleFit
-from hotview.estimators.inference import (
-    disagreement,
-    log_mean,
-    no_view_error,
-    predict_ensemble,
-)
+from hotview.estimators.inference import disagreement, log_mean, no_view_error, predict_ensemble
 from hotview.estimators.inputs import FitInputs, check_tables_of_views, check_validation
 from hotview.estimators.labels import check_all_known, encode_labels, split_folds
-from hotview.estimators.randomness import entropy_of, member_states
-from hotview.losses.specifications import CouplingSpec, RegularizerSpec
+from hotview.estimators.randomness import member_states
+from hotview.losses.specifications import RegularizerSpec
 from hotview.semisupervised.fusion import LogOpinionPool, fit_pool
-from hotview.training.loop import Epoch
 
 __all__ = ["MultiViewClassifier"]
 
@@ -87,30 +81,6 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Treatment of NaN in a row that has other values in the view: None raises an error,
         ``"mean"`` fills in the column's training mean. A row that is NaN throughout a view is
         absent from it.
-    pseudo_labels : bool, default=True
-        Whether labels are propagated over the neighbor graph of every view to train its head, and
-        once more over the learned features. New rows are then predicted by their nearest neighbors
-        in every view and by a ridge regression on the columns of all views; otherwise by the heads
-        of the network alone.
-    fusion : {"weighted", "average"}, default="weighted"
-        How the predictions of the views become one, by a log-opinion pool. ``"weighted"``: every
-        ensemble member leaves out the labels of some linked rows, and weights are estimated from
-        these out-of-fold predictions, shrunk toward equal weights where labels are few.
-        ``"average"``: weights are equal, and no label is left out.
-    head_weight : float, default=1.0
-        Weight of the views' own heads in the objective, where predictions of all heads are
-        averaged. With 0, as in the paper, these heads are trained on features that are held fixed,
-        and rows that have all views are predicted by the joint head alone.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn.
-    unlabeled_marker : object, default=-1
-        Value in y that marks a row without a label, besides NaN and None; None for no other value.
-    validation_fraction : float or None, default=None
-        Fraction of the labeled linked rows whose labels are held out to score every epoch; these
-        rows are trained on as rows without a label.
-    patience : int or None, default=None
-        Number of epochs without a better validation score after which training stops and the best
-        weights are restored; None trains to the end.
     n_estimators : int, default=5
         Number of networks, trained on the same rows from different seeds: a deep ensemble.
         Probabilities are their mean, `predict_disagreement` measures how they differ, and `plan_`
@@ -140,6 +110,30 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         and does not delete it. It is not part of saved models.
     checkpoint_every : int, default=10
         Number of epochs between checkpoints; one is also written at the end, and at Ctrl-C.
+    pseudo_labels : bool, default=True
+        Whether labels are propagated over the neighbor graph of every view to train its head, and
+        once more over the learned features. New rows are then predicted by their nearest neighbors
+        in every view and by a ridge regression on the columns of all views; otherwise by the heads
+        of the network alone.
+    fusion : {"weighted", "average"}, default="weighted"
+        How the predictions of the views become one, by a log-opinion pool. ``"weighted"``: every
+        ensemble member leaves out the labels of some linked rows, and weights are estimated from
+        these out-of-fold predictions, shrunk toward equal weights where labels are few.
+        ``"average"``: weights are equal, and no label is left out.
+    head_weight : float, default=1.0
+        Weight of the views' own heads in the objective, where predictions of all heads are
+        averaged. With 0, as in the paper, these heads are trained on features that are held fixed,
+        and rows that have all views are predicted by the joint head alone.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in scikit-learn.
+    unlabeled_marker : object, default=-1
+        Value in y that marks a row without a label, besides NaN and None; None for no other value.
+    validation_fraction : float or None, default=None
+        Fraction of the labeled linked rows whose labels are held out to score every epoch; these
+        rows are trained on as rows without a label.
+    patience : int or None, default=None
+        Number of epochs without a better validation score after which training stops and the best
+        weights are restored; None trains to the end.
 
     Attributes
     ----------
@@ -167,21 +161,11 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
 
     _regularizer_weight = 1.0
 
-    coupling: str | CouplingSpec = "hot-reference"
     view_regularizer: str | RegularizerSpec = "none"
     _: KW_ONLY
-    n_components: int = 10
-    encoder_dim: int = 20
-    hidden: Any = (128,)
-    encoders: Any = None
-    initialization: str = "pca"
-    n_neighbors: int = 10
     max_epochs: int | None = None
-    steps_per_epoch: int | None = None
     batch_size: int = 200
     learning_rate: float = 0.003
-    standardize: bool = True
-    impute: str | None = None
     pseudo_labels: bool = True
     fusion: str = "weighted"
     head_weight: float = 1.0
@@ -190,14 +174,6 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     validation_fraction: float | None = None
     patience: int | None = None
     n_estimators: int = 5
-    device: Any = "auto"
-    devices: int | str | None = None
-    precision: str = "float32"
-    random_state: Any = None
-    verbose: bool | str = "auto"
-    callbacks: Sequence[Callable[[Epoch], Any]] | None = None
-    checkpoint: Any = None
-    checkpoint_every: int = 10
 
     def fit(
         self,
@@ -262,8 +238,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         states = member_states(parameters)
         held_out = []
         if self.fusion == "weighted" and len(states) > 1:
-            random = np.random.default_rng(entropy_of(states[0]))
-            held_out = split_folds(labels, len(states), random)
+            held_out = split_folds(labels, len(states), np.random.default_rng(states[0]))
         return FitInputs(tables, labels, parameters, states, checked, held_out)
 
     def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
@@ -274,8 +249,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self._pool: LogOpinionPool | None = None
         if self.fusion == "weighted":
             folds = [fitted.out_of_fold for fitted in fit.members if fitted.out_of_fold]
-            # Without folds nothing is drawn, and a Generator of the user's must not advance.
-            seed = entropy_of(fit.inputs.random_states[0]) if folds else 0
+            # Folds need several members, whose random states are seeds; without, nothing is drawn.
+            seed = fit.inputs.random_states[0] if folds else 0
             self._pool = fit_pool(folds, self.n_views_, np.random.default_rng(seed))
 
     def predict_proba(self, Xs: Views) -> Array:

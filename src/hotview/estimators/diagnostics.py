@@ -127,7 +127,7 @@ def _label_warnings(classes: Array, names: Sequence[str], rows: TrainingRows) ->
             "Link and label a few rows of every class."
         )
         return
-    most = max(len(known) for known in rows.classes_known)
+    most = max(map(len, rows.classes_known))
     fewer = ", ".join(
         f"{name!r} ({len(known)} of {most})"
         for name, known in zip(names, rows.classes_known, strict=True)
@@ -174,7 +174,7 @@ def collapse_warning(
     str or None
         None where nothing has collapsed.
     """
-    if min(len(Z) for Z in latents) < _FEW_ROWS:
+    if min(map(len, latents)) < _FEW_ROWS:
         return None
     spreads = [total_std(Z) for Z in latents]
     low = max(_LOW_SPREAD * float(np.median(spreads)), _LOST_SPREAD * expected)

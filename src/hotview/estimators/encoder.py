@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +12,10 @@ from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.inputs import FitInputs, ViewTables
 from hotview.estimators.randomness import member_states
-from hotview.losses.specifications import CouplingSpec, RegularizerSpec
-from hotview.training.loop import Epoch
 
 __all__ = ["MultiViewEncoder"]
 
 
-@dataclass(eq=False, repr=False)
 class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
     r"""Encode views whose rows do not correspond, and find which views belong together.
 
@@ -141,31 +136,6 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     """
 
     _regularizer_weight = 0.01
-
-    coupling: str | CouplingSpec = "hot-reference"
-    view_regularizer: str | RegularizerSpec = "autoencoder"
-    _: KW_ONLY
-    n_components: int = 10
-    encoder_dim: int = 20
-    hidden: Any = (128,)
-    encoders: Any = None
-    initialization: str = "pca"
-    n_neighbors: int = 10
-    max_epochs: int = 100
-    steps_per_epoch: int | None = None
-    batch_size: int = 400
-    learning_rate: float = 0.001
-    standardize: bool = True
-    impute: str | None = None
-    n_estimators: int = 1
-    device: Any = "auto"
-    devices: int | str | None = None
-    precision: str = "float32"
-    random_state: Any = None
-    verbose: bool | str = "auto"
-    callbacks: Sequence[Callable[[Epoch], Any]] | None = None
-    checkpoint: Any = None
-    checkpoint_every: int = 10
 
     # TransformerMixin, which comes first, provides it only for output that it wraps.
     set_output = MultiViewEstimator.set_output

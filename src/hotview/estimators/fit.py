@@ -18,13 +18,7 @@ from hotview.estimators.diagnostics import (
     interrupt_warning,
     plan_warning,
 )
-from hotview.estimators.inputs import (
-    FitInputs,
-    SharedInputs,
-    compute_graphs,
-    make_view_labels,
-    scan_views,
-)
+from hotview.estimators.inputs import FitInputs, SharedInputs, compute_graphs, scan_views
 from hotview.estimators.member_fit import MemberFit
 from hotview.losses import DGCCA
 from hotview.training.batched import BatchedTrainer
@@ -78,8 +72,8 @@ class EnsembleFit:
         _check_alignment(self.inputs, rows)
         for text in input_warnings(self.inputs, scanned.scans, rows):
             self.warnings.add(text)
-        labels = make_view_labels(rows, first.class_weight)
-        self.shared = compute_graphs(scanned, parameters, labels, first.random.numpy)
+        class_weight, random = first.class_weight, first.random.numpy
+        self.shared = compute_graphs(scanned, parameters, rows, class_weight, random)
         for member in self.members:
             member.prepare(self.shared)
 

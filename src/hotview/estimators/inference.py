@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.nn.mlp import encode_float64
-from hotview.nn.multiview import MultiViewNetwork
+from hotview.nn.multiview import MultiViewNetwork, encode_float64
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.rows import ViewRows

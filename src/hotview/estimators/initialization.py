@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
-from hotview._types import IntArray
 from hotview.estimators.randomness import Randomness
 from hotview.losses import Planner
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.ot import draw_directions, sliced_cost
+from hotview.ot.sliced import random_sliced_cost
 from hotview.training.batches import ShuffledIndices, TrainingRows
-from hotview.training.rows import ViewRows
+from hotview.training.rows import embed_rows
 
 __all__ = [
-    "embed_rows",
     "start_at_components",
     "start_at_principal_components",
     "start_encoder",
@@ -28,6 +24,7 @@ __all__ = [
 
 
 _OTHERS = 0.1  # factor of the weights that stay random
+_BASES = 5  # orthogonal bases of directions on which views are compared
 
 
 def start_at_principal_components(
@@ -80,28 +77,14 @@ def start_references(
             ShuffledIndices(view.n_rows, n_points, random.numpy).next_batch() for view in data.views
         ]
         Zs = embed_rows(network, data.views, rows)
-        d, like = Zs[0].shape[1], Zs[0]
-        theta = draw_directions(
-            5 * d, d, generator=random.torch, dtype=like.dtype, device=like.device
-        )
-        plan = Planner().solve(sliced_cost(Zs, directions=theta), pairwise=True)
+        C = random_sliced_cost(Zs, n_bases=_BASES, generator=random.torch)
+        plan = Planner().solve(C, pairwise=True)
         groups = plan.view_labels(min(n_references, len(Zs))).labels
         for k in range(n_references):
-            members = [
-                Z for Z, group in zip(Zs, groups, strict=True) if group == k % (groups.max() + 1)
-            ]
-            pool = torch.cat(members)
+            members = np.flatnonzero(groups == k % (groups.max() + 1))
+            pool = torch.cat([Zs[s] for s in members])
             points = torch.from_numpy(random.numpy.integers(len(pool), size=n_points))
             coupling.references[k] = pool[points.to(pool.device)]
-
-
-def embed_rows(
-    network: MultiViewNetwork, views: Sequence[ViewRows], rows: Sequence[IntArray]
-) -> list[Tensor]:
-    """Latents of some rows of every view."""
-    with torch.no_grad():
-        Xs = [view.take_on_all_ranks(r) for view, r in zip(views, rows, strict=True)]
-        return network.embed(network.encode(Xs))
 
 
 def start_at_components(

@@ -258,7 +258,8 @@ def make_view_labels(rows: TrainingRows, class_weight: Array) -> ViewLabels:
 def compute_graphs(
     shared: SharedInputs,
     parameters: Mapping[str, Any],
-    labels: ViewLabels,
+    rows: TrainingRows,
+    class_weight: Array,
     random: np.random.Generator,
 ) -> SharedInputs:
     """Add the components, neighbors, graphs and coordinates that the parameters require.
@@ -269,22 +270,22 @@ def compute_graphs(
         From `scan_views`.
     parameters : dict of str to object
         The estimator's parameters.
-    labels : ViewLabels
-        Labels of the first member: labeled rows become nodes of the graphs before others.
+    rows : TrainingRows
+        Those of the first member: labeled rows become nodes of the graphs before others.
+    class_weight : ndarray of shape (n_classes,)
+        Weight of each class.
     random : numpy Generator
         That of the first member.
     """
     regularizer, k = parameters["view_regularizer"], parameters["n_neighbors"]
     n_features = parameters["encoder_dim"]
     needs_graphs = parameters.get("pseudo_labels", False) or regularizer.needs_coordinates
-    if (
-        parameters["initialization"] != "pca"
-        and not regularizer.needs_neighbors
-        and not needs_graphs
-    ):
+    needs_components = parameters["initialization"] == "pca" or regularizer.needs_neighbors
+    if not (needs_components or needs_graphs):
         return shared
     n = max(n_features, parameters["n_components"], N_COMPONENTS * needs_graphs)
     components = principal_components(shared.views, n, random)
+    labels = make_view_labels(rows, class_weight)
     neighbors, graphs, coordinates = [], [], []
     for s, (view, pca) in enumerate(zip(shared.views, components, strict=True)):
         if regularizer.needs_neighbors:
@@ -293,8 +294,8 @@ def compute_graphs(
             graphs.append(build_graph(view, pca, k, random, labels.node_order(s)))
         if regularizer.needs_coordinates:
             coordinates.append(make_coordinates(graphs[s], n_features))
-    return SharedInputs(
-        *(shared.tables, shared.scans, shared.views), components, neighbors, graphs, coordinates
+    return replace(
+        shared, components=components, neighbors=neighbors, graphs=graphs, coordinates=coordinates
     )
 
 

@@ -18,13 +18,9 @@ from hotview.estimators.inference import (
     predict_ensemble,
     predict_out_of_fold,
 )
-from hotview.estimators.initialization import (
-    embed_rows,
-    start_at_principal_components,
-    start_references,
-)
+from hotview.estimators.initialization import start_at_principal_components, start_references
 from hotview.estimators.inputs import FitInputs, SharedInputs, Validation, make_view_labels
-from hotview.estimators.labels import hide, hold_out, weigh_classes
+from hotview.estimators.labels import Labels, hide, hold_out, weigh_classes
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
 from hotview.losses import DGCCA, Coupling, NoCoupling
@@ -35,12 +31,12 @@ from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.fusion import OutOfFold
 from hotview.semisupervised.graph import ViewGraph, refine_graph
 from hotview.semisupervised.predictors import fit_predictors
-from hotview.semisupervised.pseudo_labels import make_soft_labels, propagate_labels
+from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, propagate_labels
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule
 from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import wants_progress
-from hotview.training.rows import ViewRows
+from hotview.training.rows import ViewRows, embed_rows
 from hotview.training.trainer import Training
 from hotview.training.view_plan import ViewPlan, draw_null, plan_views
 
@@ -153,9 +149,8 @@ class MemberFit:
     def prepare(self, shared: SharedInputs) -> None:
         """Compute soft labels, and make the network, the objective and the sampler."""
         p, self.shared, self.graphs = self.parameters, shared, shared.graphs
-        rows = shared.training_rows(self.labels)
+        rows, labels = self._label_rows(self.labels)
         if self.labels is not None and self.propagates:
-            labels = make_view_labels(rows, self.class_weight)
             probabilities = propagate_labels(self.graphs, labels, self.random.numpy)
             soft_labels = list(map(make_soft_labels, self.graphs, probabilities, labels.codes))
             rows = replace(rows, soft_labels=soft_labels)
@@ -173,6 +168,11 @@ class MemberFit:
         self._initialize(network, objective.coupling, rows)
         if self.labels is not None and self.validation is not None:
             self.training.score = self._validation_score(network, rows, self.validation)
+
+    def _label_rows(self, labels: Labels | None) -> tuple[TrainingRows, ViewLabels]:
+        """The rows to train on, and the labels of all rows of every view."""
+        rows = self.shared.training_rows(labels)
+        return rows, make_view_labels(rows, self.class_weight)
 
     def _network(self) -> MultiViewNetwork:
         p = self.parameters
@@ -234,38 +234,31 @@ class MemberFit:
             if self.labels is not None:
                 if self.propagates:
                     self.graphs = list(map(refine_graph, self.graphs, network.encoders))
-                self.member = self._fit_member(self.shared.training_rows(self.labels))
+                self.member = self._fit_member(self.labels)
                 self._predict_out_of_fold(self.member)
         self.interrupted = self.training.interrupted or interrupt.requested
 
     def _plan(self, *, null: bool) -> ViewPlan | None:
         """The plan over the views from a last pass over all rows; None without a coupling."""
-        training, spec = self.training, self.parameters["coupling"]
-        if isinstance(training.objective.coupling, NoCoupling):
+        network, sampler = self.training.network, self.training.sampler
+        coupling, spec = self.training.objective.coupling, self.parameters["coupling"]
+        if isinstance(coupling, NoCoupling):
             return None
-        rows, planner = training.sampler.data, spec.planner
+        rows, planner = sampler.data, spec.planner
         generators = self.random.numpy, self.random.torch
-        plan = plan_views(
-            training.network,
-            training.objective.coupling,
-            rows,
-            planner,
-            reduction=spec.reduction,
-            batch_size=training.sampler.batch_size,
-            random=self.random.numpy,
-            generator=self.random.torch,
-        )
+        sizes = spec.reduction, sampler.batch_size
+        plan = plan_views(network, coupling, rows, planner, *sizes, *generators)
         if not null:
             return plan
         n_components = self.parameters["n_components"]
         return replace(plan, null=draw_null(rows.views, n_components, planner, *generators))
 
-    def _fit_member(self, rows: TrainingRows) -> EnsembleMember:
-        """A classifier of the trained network."""
+    def _fit_member(self, given: Labels) -> EnsembleMember:
+        """A classifier of the trained network, with predictors that are fitted to some labels."""
+        rows, labels = self._label_rows(given)
         network, rule = self.training.network, self._fusion_rule(rows)
         if not self.propagates:
             return EnsembleMember.of_heads(network, rule)
-        labels = make_view_labels(rows, self.class_weight)
         predictors = fit_predictors(self.graphs, labels, self.random.numpy)
         return EnsembleMember(network, rule, predictors)
 
@@ -281,7 +274,7 @@ class MemberFit:
             linked = labels.linked.copy()
             linked[rows] = target
             all_labels = replace(labels, linked=linked)
-            self.member = self._fit_member(self.shared.training_rows(all_labels))
+            self.member = self._fit_member(all_labels)
 
     def _fusion_rule(self, rows: TrainingRows) -> FusionRule:
         """Which predictors count, by the labels that they are trained on."""

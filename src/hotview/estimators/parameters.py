@@ -5,93 +5,132 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any
 
-import numpy as np
 import torch
 from sklearn.base import clone
 from torch import nn
 
 from hotview._messages import ParameterError
 from hotview._validation import (
+    Check,
     check_choice,
     check_count,
     check_positive,
+    check_switch,
+    check_values,
     check_weight,
 )
 from hotview.losses.coupling_specs import as_coupling
-from hotview.losses.specifications import Specification, as_regularizer
+from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_regularizer
+from hotview.training.loop import Epoch
 from hotview.training.precision import PRECISIONS
 from hotview.training.process_group import ProcessGroup
 
 __all__ = [
+    "Parameters",
     "check_nested",
     "check_parameters",
     "encoders_of",
     "hidden_of",
     "pick_device",
     "pick_processes",
-    "with_specifications",
 ]
 
-_CHOICES = {
-    "initialization": ("pca", "random"),
-    "precision": PRECISIONS,
-    "fusion": ("weighted", "average"),
-}
 _COUNTS = (
-    "n_components",
-    "encoder_dim",
-    "n_neighbors",
-    "batch_size",
-    "n_estimators",
-    "checkpoint_every",
+    *("n_components", "encoder_dim", "n_neighbors", "batch_size", "n_estimators"),
+    *("checkpoint_every", "max_epochs", "steps_per_epoch", "patience"),
 )
-_OPTIONAL_COUNTS = ("max_epochs", "steps_per_epoch", "patience")
-_SPECIFICATIONS: Mapping[str, Callable[[Any], Specification]] = {
+_CHECKS: Mapping[str, Check] = {
+    **dict.fromkeys(_COUNTS, check_count),
+    "standardize": check_switch,
+    "pseudo_labels": check_switch,
+    "head_weight": check_weight,
+    "learning_rate": check_positive,
+    "initialization": partial(check_choice, choices=("pca", "random")),
+    "precision": partial(check_choice, choices=PRECISIONS),
+    "fusion": partial(check_choice, choices=("weighted", "average")),
+    "impute": partial(check_choice, choices=("mean",)),
+}
+_OPTIONAL = ("max_epochs", "steps_per_epoch", "patience", "impute")
+_SPECIFICATIONS: Mapping[str, Callable[[Any], Any]] = {
     "coupling": as_coupling,
     "view_regularizer": as_regularizer,
 }
 
 
-def check_parameters(parameters: Mapping[str, Any]) -> None:
-    """Validate every parameter that has one meaning for all estimators."""
-    as_coupling(parameters["coupling"]).check()
-    as_regularizer(parameters["view_regularizer"]).check()
-    for name in _CHOICES.keys() & parameters.keys():
-        check_choice(name, parameters[name], _CHOICES[name])
-    for name in _COUNTS:
-        check_count(name, parameters[name])
-    for name in _OPTIONAL_COUNTS:
-        if parameters.get(name) is not None:
-            check_count(name, parameters[name])
-    check_weight("head_weight", parameters.get("head_weight", 1.0))
-    check_positive("learning_rate", parameters["learning_rate"])
-    if parameters["impute"] is not None:
-        check_choice("impute", parameters["impute"], ("mean",))
+@dataclass(eq=False, repr=False)
+class Parameters:
+    """Parameters of all estimators, with the encoder's defaults."""
+
+    coupling: str | CouplingSpec = "hot-reference"
+    view_regularizer: str | RegularizerSpec = "autoencoder"
+    _: KW_ONLY
+    n_components: int = 10
+    encoder_dim: int = 20
+    hidden: Any = (128,)
+    encoders: Any = None
+    initialization: str = "pca"
+    n_neighbors: int = 10
+    max_epochs: int | None = 100
+    steps_per_epoch: int | None = None
+    batch_size: int = 400
+    learning_rate: float = 0.001
+    standardize: bool = True
+    impute: str | None = None
+    n_estimators: int = 1
+    device: Any = "auto"
+    devices: int | str | None = None
+    precision: str = "float32"
+    random_state: Any = None
+    verbose: bool | str = "auto"
+    callbacks: Sequence[Callable[[Epoch], Any]] | None = None
+    checkpoint: Any = None
+    checkpoint_every: int = 10
+
+
+def check_parameters(
+    parameters: Mapping[str, Any], regularizer_weight: float | None = None
+) -> dict[str, Any]:
+    """Validate every parameter that has one meaning for all estimators.
+
+    Parameters
+    ----------
+    parameters : dict of str to object
+        The estimator's parameters.
+    regularizer_weight : float or None, default=None
+        The estimator's default weight of a regularizer that has none.
+
+    Returns
+    -------
+    dict of str to object
+        The parameters, with new specifications in the place of names and of the user's own.
+    """
+    coupling = clone(as_coupling(parameters["coupling"]))
+    regularizer = clone(as_regularizer(parameters["view_regularizer"]))
+    coupling.check()
+    regularizer.check()
+    check_values(parameters, _CHECKS, optional=_OPTIONAL)
     _check_types(parameters)
     if (devices := parameters["devices"]) is not None:
         if not (isinstance(devices, str) and devices == "auto"):
             check_count("devices", devices)
-        regularizer = as_regularizer(parameters["view_regularizer"])
         if regularizer.name is None:
             raise ValueError(
                 f"Expected devices=None, because the view regularizer {regularizer.label} is not "
                 "one of hotview's and would get the rows of one process only, but it is "
                 f"{devices!r}. Leave devices out."
             )
+    if regularizer.weight is None:
+        regularizer.weight = regularizer_weight
+    return {**parameters, "coupling": coupling, "view_regularizer": regularizer}
 
 
 def _check_types(parameters: Mapping[str, Any]) -> None:
-    """Validate parameters that are switches, functions or paths."""
-    for name in ("standardize", "pseudo_labels"):
-        value = parameters.get(name, True)
-        if not isinstance(value, bool | np.bool_):  # or "no" would mean yes
-            raise ValueError(
-                f"Expected {name} to be True or False, but it is {value!r}. "
-                f"Write {name}=False to do without."
-            )
+    """Validate parameters that are functions or paths, or have values of several types."""
     verbose, callbacks, path = (parameters[k] for k in ("verbose", "callbacks", "checkpoint"))
     if isinstance(verbose, str) and verbose != "auto":
         raise ValueError(
@@ -110,18 +149,6 @@ def _check_types(parameters: Mapping[str, Any]) -> None:
             f"Expected checkpoint to be the path of a file, or None, but it is {path!r}. "
             "Pass checkpoint='fit.checkpoint'."
         )
-
-
-def with_specifications(parameters: Mapping[str, Any], regularizer_weight: float) -> dict[str, Any]:
-    """Return validated parameters with specifications in the place of names.
-
-    A regularizer without a weight gets `regularizer_weight`, the estimator's default.
-    """
-    regularizer = clone(as_regularizer(parameters["view_regularizer"]))
-    if regularizer.weight is None:
-        regularizer.weight = regularizer_weight
-    coupling = clone(as_coupling(parameters["coupling"]))
-    return {**parameters, "coupling": coupling, "view_regularizer": regularizer}
 
 
 def check_nested(estimator: Any, parameters: Mapping[str, Any]) -> None:

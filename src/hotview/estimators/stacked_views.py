@@ -345,7 +345,7 @@ def _from_names(view: str, columns: Array, names: Array | None) -> IntArray:
 
 
 def as_slice(columns: IntArray) -> IntArray | slice:
-    """ColumnScaler as a slice where they follow each other, so that taking them copies nothing."""
+    """Columns as a slice where they follow each other, so that taking them copies nothing."""
     start, stop = int(columns[0]), int(columns[-1]) + 1
     follow = np.array_equal(columns, np.arange(start, stop))
     return slice(start, stop) if follow else columns

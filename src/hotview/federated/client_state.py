@@ -17,13 +17,7 @@ from hotview.federated.privacy import ReleaseRecord
 from hotview.persistence.codec import decode, encode
 from hotview.training.checkpoint import load_optimizer_state, optimizer_state
 
-__all__ = [
-    "ClientState",
-    "read_client_state",
-    "read_state",
-    "write_client_state",
-    "write_state",
-]
+__all__ = ["ClientState", "read_client_state", "read_state", "write_client_state", "write_state"]
 
 T = TypeVar("T")
 _FORMAT = FileFormat(

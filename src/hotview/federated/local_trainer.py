@@ -345,7 +345,7 @@ class LocalTrainer:
 
     def embed(self, rows: IntArray) -> Tensor:
         """Return latents of rows in the common space."""
-        return self.network.embed(self.network.encode([self.view.take(rows)]))[0]
+        return self.network.latents([self.view.take(rows)])[0]
 
     def features(self, linked: IntArray) -> Tensor:
         """Return features of linked rows."""

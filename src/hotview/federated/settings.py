@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from hotview._validation import (
+    Check,
     check_choice,
     check_count,
     check_positive,
     check_share,
+    check_switch,
+    check_values,
     check_weight,
 )
 
@@ -23,15 +27,15 @@ _COUNTS = (
     *("n_projections", "batch_size", "linked_batch", "sinkhorn_max_iter", "min_clients"),
 )
 _WEIGHTS = ("coupling_weight", "regularizer_weight", "orthogonality_weight", "head_weight")
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+_CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(_COUNTS, check_count),
     **dict.fromkeys(_WEIGHTS, check_weight),
     **dict.fromkeys(("learning_rate", "reg"), check_positive),
-}
-_CHOICES = {
-    "coupling": ("hot-reference", "hot-pairwise", "none"),
-    "view_regularizer": ("none", "autoencoder"),
-    "projections": ("orthogonal", "iid", "qmc"),
+    **dict.fromkeys(("share_features", "share_labels"), check_switch),
+    **dict.fromkeys(("cost_decay", "fusion_fraction"), partial(check_share, below_one=True)),
+    "coupling": partial(check_choice, choices=("hot-reference", "hot-pairwise", "none")),
+    "view_regularizer": partial(check_choice, choices=("none", "autoencoder")),
+    "projections": partial(check_choice, choices=("orthogonal", "iid", "qmc")),
 }
 
 
@@ -138,20 +142,11 @@ class Settings:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            check_choice(name, getattr(self, name), choices)
-        for name, check in _CHECKS.items():
-            check(name, getattr(self, name))
-        for name in ("cost_decay", "fusion_fraction"):
-            if check_share(name, getattr(self, name)) == 1:
-                raise ValueError(f"Expected {name} below 1, but it is 1.")
+        check_values(vars(self), _CHECKS)
         if not isinstance(self.hidden, tuple):
             raise ValueError(f"Expected hidden to be a tuple, as in (128,), not {self.hidden!r}.")
         for width in self.hidden:
             check_count("hidden", width)
-        for name in ("share_features", "share_labels"):
-            if not isinstance(given := getattr(self, name), bool):
-                raise ValueError(f"Expected {name} to be True or False, but it is {given!r}.")
         if not isinstance(self.label_holder, str | None):
             raise ValueError(
                 f"Expected label_holder to be the name of an organization, or None, but it is "

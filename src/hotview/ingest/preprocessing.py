@@ -17,14 +17,7 @@ from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import Column, ViewColumns, encode_table
 from hotview.ingest.tables import OpenView, open_views, read_ids
 
-__all__ = [
-    "AlignedRows",
-    "Preprocessing",
-    "TableRows",
-    "align_views",
-    "read_rows",
-    "read_view",
-]
+__all__ = ["AlignedRows", "Preprocessing", "TableRows", "align_views", "read_rows", "read_view"]
 
 
 @dataclass(frozen=True)

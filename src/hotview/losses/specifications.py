@@ -7,9 +7,8 @@ The modules that a specification builds are those of ``hotview.losses``.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -19,10 +18,12 @@ import torch
 from sklearn.base import BaseEstimator
 
 from hotview._validation import (
+    Check,
     check_choice,
     check_count,
     check_positive,
     check_share,
+    check_values,
     check_weight,
 )
 from hotview.losses.coupling import Coupling
@@ -144,26 +145,16 @@ class CouplingSizes:
     generator: torch.Generator
 
 
-def _check_orthogonality_weight(name: str, weight: Any) -> None:
-    if weight != math.inf:  # which meets the constraint exactly
-        check_weight(name, weight)
-
-
-def _check_cost_decay(name: str, decay: Any) -> None:
-    if check_share(name, decay) == 1:
-        raise ValueError(f"Expected {name} below 1, or C would never change. Use 0.9.")
-
-
 #: checks of the settings that have one meaning for all couplings
-_CHECKS: Mapping[str, Callable[[str, Any], object]] = {
+_CHECKS: Mapping[str, Check] = {
     "weight": check_weight,
     "n_references": check_count,
     "n_groups": check_count,
     "n_projections": check_count,
     "projections": partial(check_choice, choices=("orthogonal", "iid", "qmc")),
-    "orthogonality_weight": _check_orthogonality_weight,
+    "orthogonality_weight": partial(check_weight, infinite=True),
     "reg": check_positive,
-    "cost_decay": _check_cost_decay,
+    "cost_decay": partial(check_share, below_one=True),  # at 1, C would never change
     "sinkhorn_max_iter": check_count,
     "reduction": partial(check_choice, choices=("mean", "sum")),
 }
@@ -223,9 +214,7 @@ class CouplingSpec(Specification):
 
     def check(self) -> None:
         """Validate the settings; `fit` calls it."""
-        for name, value in self.get_params(deep=False).items():
-            if name in _CHECKS:
-                _CHECKS[name](f"coupling__{name}", value)
+        check_values(self.get_params(deep=False), _CHECKS, prefix="coupling__")
 
     @property
     def planner(self) -> Planner:

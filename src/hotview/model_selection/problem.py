@@ -20,7 +20,7 @@ from hotview._validation import (
     check_tables,
     check_target,
 )
-from hotview._validation.views import name_views
+from hotview._validation.tables import name_views
 from hotview.estimators.labels import encode_labels
 from hotview.model_selection.row_splits import Numbering, RowKFold, take_rows
 

@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from hotview._types import Array, IntArray, RandomState, Views
 from hotview._validation import check_count, check_tables
-from hotview._validation.views import name_views
+from hotview._validation.tables import name_views
 from hotview.estimators.labels import read_labels
 
 __all__ = ["Numbering", "RowKFold", "take_rows"]

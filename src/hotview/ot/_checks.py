@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hotview._validation import check_choice, check_count, check_positive
+from hotview._validation import Check, check_choice, check_count, check_positive, check_values
 
 _DTYPES = (torch.float32, torch.float64)
 _SLACK = 1e-9  # relative to the total mass
+_check_mode = partial(check_choice, choices=("envelope", "unroll"))
+_CHECKS: Mapping[str, Check] = {"reg": check_positive, "max_iter": check_count, "grad": _check_mode}
 
 
 def _name(i: int, n_rows: int) -> str:
@@ -102,9 +105,7 @@ def check_options(C: Tensor, reg: float, max_iter: int, tol: float, grad: str) -
         raise TypeError(f"C must be a floating-point tensor, got {type(C).__name__}.")
     if C.ndim < 2 or 0 in C.shape:
         raise ValueError(f"C must be (…, S, K) with S, K ≥ 1, got shape {tuple(C.shape)}.")
-    check_positive("reg", reg)
-    check_count("max_iter", max_iter)
-    check_choice("grad", grad, ("envelope", "unroll"))
+    check_values({"reg": reg, "max_iter": max_iter, "grad": grad}, _CHECKS)
     if not tol >= 0:
         raise ValueError(f"tol must not be negative, got {tol!r}.")
 

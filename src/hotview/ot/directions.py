@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from hotview._validation import check_choice, check_count
+from hotview._validation import Check, check_choice, check_count, check_values
 from hotview.ot._backend import EXACT_DTYPE
 
 __all__ = ["draw_directions"]
 
+_check_kind = partial(check_choice, choices=("orthogonal", "iid", "qmc"))
+_CHECKS: Mapping[str, Check] = {"n": check_count, "d": check_count, "kind": _check_kind}
 _HALF_CELL = 2.0**-31  # Sobol points are multiples of 2⁻³⁰: half a cell avoids 0 and 1
 
 
@@ -60,11 +63,10 @@ def draw_directions(
     >>> torch.allclose(theta @ theta.T, torch.eye(3), atol=1e-6)
     True
     """
-    n, d = check_count("n", n), check_count("d", d)
+    check_values({"n": n, "d": d, "kind": kind}, _CHECKS)
     dtype = dtype or torch.get_default_dtype()
     if not dtype.is_floating_point:
         raise TypeError(f"dtype must be floating-point, got {dtype}.")
-    check_choice("kind", kind, ("orthogonal", "iid", "qmc"))
     generators: Sequence[torch.Generator | None]
     if is_single := generator is None or isinstance(generator, torch.Generator):
         generators = [generator]

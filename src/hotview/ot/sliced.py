@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from hotview._validation import check_choice
 from hotview.ot._backend import EXACT_DTYPE
 from hotview.ot._checks import check_clouds, check_finite, check_weights
+from hotview.ot.directions import draw_directions
 from hotview.ot.projection import project, sort_rows_, unproject
 from hotview.ot.wasserstein1d import (
     QuantileGrid,
@@ -30,7 +31,7 @@ from hotview.ot.wasserstein1d import (
     weighted_grid,
 )
 
-__all__ = ["PairProblem", "SortedClouds", "pair_costs", "pair_grads", "sliced_cost", "sort_clouds"]
+__all__ = ["pair_costs", "pair_grads", "random_sliced_cost", "sliced_cost", "sort_clouds"]
 
 
 def sliced_cost(
@@ -117,6 +118,22 @@ def sliced_cost(
     if not is_captured and (is_hidden or not math.isfinite(C.detach().sum().item())):
         check_finite(C, len(Zs), clouds, directions)
     return C if reduction == "mean" else C * _n_points(problem, clouds, C)
+
+
+def random_sliced_cost(
+    Zs: Sequence[Tensor],
+    Gs: Sequence[Tensor] | None = None,
+    *,
+    n_bases: int,
+    generator: torch.Generator,
+    reduction: str = "mean",
+) -> Tensor:
+    """Matrix of sliced costs on the directions of some random orthogonal bases."""
+    d, like = Zs[0].shape[1], Zs[0]
+    theta = draw_directions(
+        n_bases * d, d, generator=generator, dtype=like.dtype, device=like.device
+    )
+    return sliced_cost(Zs, Gs, directions=theta, reduction=reduction)
 
 
 def _at(tensors: Sequence[Tensor | None] | None, r: int) -> Any:

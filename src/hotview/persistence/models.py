@@ -22,12 +22,7 @@ from hotview.persistence.schema import (
     check_model,
     check_tensors,
 )
-from hotview.persistence.serialize import (
-    deserialize,
-    network_widths,
-    restore_parameters,
-    serialize,
-)
+from hotview.persistence.serialize import deserialize, network_widths, restore_parameters, serialize
 
 __all__ = ["check_model_path", "load_model", "save_model"]
 

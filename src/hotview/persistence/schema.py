@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from hotview._types import Array
-from hotview._validation.views import can_be_saved
+from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import CONTAINERS, MultiViewEstimator
 from hotview.estimators.inference import FusionRule

@@ -8,12 +8,7 @@ from scipy.sparse.linalg import eigsh
 
 from hotview._types import Array, IntArray
 
-__all__ = [
-    "diffusion_coordinates",
-    "normalize_by_class_mass",
-    "normalized_adjacency",
-    "propagate",
-]
+__all__ = ["diffusion_coordinates", "normalize_by_class_mass", "normalized_adjacency", "propagate"]
 
 _DAMPING = 0.95  # share of a row's mass that its neighbors receive
 _TOLERANCE, _MAX_ITER = 1e-6, 500

@@ -182,7 +182,7 @@ def _explained_errors(trainer: Trainer) -> Iterator[None]:
             ) from error
         network, Xs = trainer.network, [] if trainer.batch is None else trainer.batch.Xs
         with torch.no_grad():
-            Zs = network.embed(network.encode(Xs)) if Xs else []
+            Zs = network.latents(Xs) if Xs else []
             tensors = [*Zs, *trainer.objective.parameters()]
             if not all(bool(x.square().sum().isfinite()) for x in tensors):
                 raise _divergence(trainer.epoch + 1, str(error)) from error

@@ -12,13 +12,7 @@ from torch import Tensor
 from hotview._types import Array
 from hotview.training.rows import ViewRows
 
-__all__ = [
-    "align_signs",
-    "effective_rank",
-    "effective_ranks",
-    "principal_components",
-    "total_std",
-]
+__all__ = ["align_signs", "effective_rank", "effective_ranks", "principal_components", "total_std"]
 
 _N_SAMPLE = 10_000  # maximum number of rows for the components
 _QUANTILES = (np.arange(100) + 0.5) / 100

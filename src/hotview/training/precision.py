@@ -79,13 +79,8 @@ class _RoundedNetwork(MultiViewNetwork):
     """A network of the same modules that encodes and decodes in another precision."""
 
     def __init__(self, network: MultiViewNetwork, rounded: Callable[..., list[Tensor]]) -> None:
-        super().__init__(
-            list(network.encoders),
-            list(network.maps),
-            list(network.decoders),
-            network.joint_head,
-            list(network.view_heads),
-        )
+        heads = network.joint_head, network.view_heads
+        super().__init__(network.encoders, network.maps, network.decoders, *heads)
         self._rounded = rounded
 
     def encode(self, Xs: Sequence[Tensor]) -> list[Tensor]:

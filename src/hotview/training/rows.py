@@ -10,10 +10,11 @@ from torch import Tensor
 
 from hotview._types import IntArray
 from hotview._validation import ViewTable
+from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.column_scaler import ColumnScaler, n_present
 from hotview.training.process_group import ProcessGroup, RowsByRank, RowShard
 
-__all__ = ["ViewRows"]
+__all__ = ["ViewRows", "embed_rows"]
 
 _CHUNK = 4096  # rows standardized together
 _MEMORY_FRACTION = 0.25  # of an accelerator's free memory that one view may take
@@ -124,3 +125,12 @@ class ViewRows:
         return self.scaler.transform(
             self.tables[i].rows(rows if present is None else present[rows])
         )
+
+
+def embed_rows(
+    network: MultiViewNetwork, views: Sequence[ViewRows], rows: Sequence[IntArray]
+) -> list[Tensor]:
+    """Latents of some rows of every view, without gradients."""
+    with torch.no_grad():
+        Xs = [view.take_on_all_ranks(r) for view, r in zip(views, rows, strict=True)]
+        return network.latents(Xs)

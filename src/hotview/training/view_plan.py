@@ -19,9 +19,10 @@ from hotview.losses import Coupling, Planner
 from hotview.losses.sliced import ReferenceCoupling, SlicedCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot import Plan, ViewGroups, draw_directions, sliced_cost
+from hotview.ot.sliced import random_sliced_cost
 from hotview.training.batches import ShuffledIndices, TrainingRows
 from hotview.training.pca import align_signs
-from hotview.training.rows import ViewRows
+from hotview.training.rows import ViewRows, embed_rows
 from hotview.training.threads import one_thread
 
 __all__ = [
@@ -163,7 +164,6 @@ def plan_views(
     coupling: Coupling,
     data: TrainingRows,
     planner: Planner,
-    *,
     reduction: str,
     batch_size: int,
     random: np.random.Generator,
@@ -205,18 +205,16 @@ def plan_views(
     costs = []
     with torch.no_grad():
         for _ in range(n_rounds):
-            pairs = zip(data.views, orders, strict=True)
-            Xs = [view.take_on_all_ranks(order.next_batch()) for view, order in pairs]
-            Zs: Sequence[Tensor] = network.embed(network.encode(Xs))
+            rows = [order.next_batch() for order in orders]
+            Zs: Sequence[Tensor] = embed_rows(network, data.views, rows)
             if isinstance(coupling, SlicedCoupling):
                 Zs = coupling.constrain(Zs)
-            d, like = Zs[0].shape[1], Zs[0]
-            theta = draw_directions(
-                _BASES * d, d, generator=generator, dtype=like.dtype, device=like.device
+            C = random_sliced_cost(
+                Zs, references, n_bases=_BASES, generator=generator, reduction=reduction
             )
-            costs.append(sliced_cost(Zs, references, directions=theta, reduction=reduction))
-        C = torch.stack(costs).mean(0).cpu()
-        return ViewPlan.of(planner.solve(C, pairwise=references is None))
+            costs.append(C)
+        mean = torch.stack(costs).mean(0).cpu()
+        return ViewPlan.of(planner.solve(mean, pairwise=references is None))
 
 
 def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:

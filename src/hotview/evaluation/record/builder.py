@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, Views
-from hotview._validation.views import check_aligned
+from hotview._validation.tables import check_aligned
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.labels import number_labels, read_labels
 from hotview.evaluation.record.embedding import ViewLatents, embed_views
@@ -22,12 +22,7 @@ from hotview.evaluation.record.model_summary import (
     summarize_ranks,
 )
 from hotview.evaluation.record.schema import Embedding, Record
-from hotview.evaluation.record.scores import (
-    Predictions,
-    name_views,
-    score_baselines,
-    score_rows,
-)
+from hotview.evaluation.record.scores import Predictions, name_views, score_baselines, score_rows
 from hotview.losses.coupling_specs import as_coupling
 from hotview.training import progress
 

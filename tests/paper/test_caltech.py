@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from hotview.datasets import caltech, load_caltech
+from paper import caltech
+from paper.caltech import load_caltech
 
 COLUMNS = {"Gabor": 48, "WM": 40, "CENTRIST": 254, "HOG": 1984, "GIST": 512, "LBP": 928}
 SIZES_7 = {

@@ -138,7 +138,7 @@ def load_caltech(n_classes: int, path: str | os.PathLike[str]) -> Bunch:
 
     Examples
     --------
-    >>> from hotview.datasets import load_caltech
+    >>> from paper.caltech import load_caltech
     >>> load_caltech(7, "no/such/folder")
     Traceback (most recent call last):
     FileNotFoundError: No features of Caltech101-7 at no/such/folder. ...
