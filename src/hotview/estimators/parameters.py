@@ -131,7 +131,7 @@ def check_parameters(
 
 def _check_types(parameters: Mapping[str, Any]) -> None:
     """Validate parameters that are functions or paths, or have values of several types."""
-    verbose, callbacks, path = (parameters[k] for k in ("verbose", "callbacks", "checkpoint"))
+    verbose, callbacks, path = map(parameters.get, ("verbose", "callbacks", "checkpoint"))
     if isinstance(verbose, str) and verbose != "auto":
         raise ValueError(
             f"Expected verbose to be True, False or 'auto', but it is {verbose!r}. "

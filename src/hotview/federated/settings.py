@@ -179,7 +179,8 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as values that JSON can represent."""
-        return {**vars(self), "hidden": list(self.hidden)}
+        switches = {name: bool(getattr(self, name)) for name in ("share_features", "share_labels")}
+        return {**vars(self), **switches, "hidden": list(self.hidden)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
