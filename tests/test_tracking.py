@@ -50,15 +50,15 @@ def test_tensorboard_has_every_term_of_every_replica(tmp_path):
     with TensorBoardLogger(tmp_path / "made" / "here") as logger:
         model = fit(logger, n_estimators=2)
     assert "effective_rank_view_0" in recorded(model.history_)
-    for replica, history in enumerate(model.histories_):
-        found = events(tmp_path / "made" / "here" / "run_1" / f"replica_{replica}")
+    for member, history in enumerate(model.histories_):
+        found = events(tmp_path / "made" / "here" / "run_1" / f"member_{member}")
         assert_same(found, recorded(history))
 
 
 def test_epochs_can_be_read_before_the_files_are_closed(tmp_path):
     logger = TensorBoardLogger(str(tmp_path))
     model = fit(logger)
-    assert_same(events(tmp_path / "run_1" / "replica_0"), recorded(model.history_))
+    assert_same(events(tmp_path / "run_1" / "member_0"), recorded(model.history_))
     logger.close()
     logger.close()
 
@@ -71,7 +71,7 @@ def test_every_fit_is_a_run_of_its_own(tmp_path):
     third = fit(logger)  # after it was closed
     other = fit(TensorBoardLogger(tmp_path))  # as after a new start
     for number, model in enumerate((first, second, third, other), 1):
-        found = events(tmp_path / f"run_{number}" / "replica_0")
+        found = events(tmp_path / f"run_{number}" / "member_0")
         assert_same(found, recorded(model.history_))
     assert len(list(tmp_path.iterdir())) == 4
 
@@ -118,9 +118,9 @@ def test_mlflow_has_every_term_of_every_replica(mlflow_store):
     assert {run.info.run_name for run in runs} == {"trial"}
     assert {run.data.tags["by"] for run in runs} == {"me"}
     assert len({run.data.tags["hotview.fit"] for run in runs}) == 1
-    by_replica = {int(run.data.tags["hotview.replica"]): run for run in runs}
-    for replica, history in enumerate(model.histories_):
-        run = by_replica[replica]
+    by_replica = {int(run.data.tags["hotview.member"]): run for run in runs}
+    for member, history in enumerate(model.histories_):
+        run = by_replica[member]
         found = {
             name: {m.step: m.value for m in client.get_metric_history(run.info.run_id, name)}
             for name in run.data.metrics

@@ -77,7 +77,7 @@ class _Logger(ABC):
         weakref.finalize(self, _end_all, self._runs)  # at the latest when Python ends
 
     @abstractmethod
-    def _begin(self, replica: int, *, is_first: bool) -> _Run:
+    def _begin(self, member: int, *, is_first: bool) -> _Run:
         """Begin a run of one ensemble member, the first of a fit or another one."""
 
 
@@ -89,8 +89,8 @@ def _end_all(runs: dict[int, _Run]) -> None:
 class TensorBoardLogger(_Logger):
     """Write every epoch to event files, for ``tensorboard --logdir folder``.
 
-    Every fit gets a folder, ``run_1``, ``run_2``, …, and in it every replica its own,
-    ``replica_0``, …; no run is written to twice. Values have the same names as in `history_`. In a
+    Every fit gets a folder, ``run_1``, ``run_2``, …, and in it every member its own,
+    ``member_0``, …; no run is written to twice. Values have the same names as in `history_`. In a
     ``with`` statement, the files are closed at its end; each epoch can be read as soon as it is
     over. Needs ``hotview[tracking]``.
 
@@ -111,14 +111,14 @@ class TensorBoardLogger(_Logger):
     ...     with TensorBoardLogger(folder) as logger:
     ...         encoder = MultiViewEncoder(max_epochs=2, callbacks=[logger]).fit(views)
     ...     [path.parent.name for path in Path(folder).glob("run_1/*/events.out.*")]
-    ['replica_0']
+    ['member_0']
     """
 
     def __init__(self, folder: str | Path) -> None:
         super().__init__()
         self.folder = folder
 
-    def _begin(self, replica: int, *, is_first: bool) -> _Run:
+    def _begin(self, member: int, *, is_first: bool) -> _Run:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
@@ -126,7 +126,7 @@ class TensorBoardLogger(_Logger):
         if is_first:
             folders = (Path(self.folder) / f"run_{number}" for number in count(1))
             self._run_folder = next(folder for folder in folders if _is_made(folder))
-        return _TensorBoardRun(SummaryWriter(str(self._run_folder / f"replica_{replica}")))
+        return _TensorBoardRun(SummaryWriter(str(self._run_folder / f"member_{member}")))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class _TensorBoardRun:
 class MLflowLogger(_Logger):
     """Write every epoch to MLflow.
 
-    Every ensemble member of every fit is a run; the tag ``hotview.replica`` has its number, and
+    Every ensemble member of every fit is a run; the tag ``hotview.member`` has its number, and
     runs of one fit have the same ``hotview.fit``. Values have the same names as in `history_`;
     characters that MLflow does not allow become underscores. In a ``with`` statement, the runs are
     finished at its end. Needs ``hotview[tracking]``.
@@ -189,7 +189,7 @@ class MLflowLogger(_Logger):
         self.run_name = run_name
         self.tags = tags
 
-    def _begin(self, replica: int, *, is_first: bool) -> _Run:
+    def _begin(self, member: int, *, is_first: bool) -> _Run:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
         try:
             from mlflow import MlflowClient
@@ -198,7 +198,7 @@ class MLflowLogger(_Logger):
         client = MlflowClient(tracking_uri=self.tracking_uri)
         if is_first:
             self._fit = f"{time.time_ns():x}"
-        tags = {**(self.tags or {}), "hotview.fit": self._fit, "hotview.replica": str(replica)}
+        tags = {**(self.tags or {}), "hotview.fit": self._fit, "hotview.member": str(member)}
         known = client.get_experiment_by_name(self.experiment)
         experiment_id = known.experiment_id if known else client.create_experiment(self.experiment)
         run = client.create_run(experiment_id, run_name=self.run_name, tags=tags)

@@ -19,7 +19,7 @@ from hotview.report.chart_data import (
     curve_band,
     graph_of_views,
 )
-from hotview.report.page.rendering import render
+from hotview.report.page.render import render
 from hotview.report.page.scales import Axis, Frame, ticks, whole_ticks
 from hotview.report.palette import CLASS_COLORS
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from hotview._files import atomic_write, check_output_path
 from hotview.evaluation.record.schema import Record
-from hotview.report.page.rendering import render
+from hotview.report.page.render import render
 from hotview.report.page.sections import (
     embedding_section,
     error_section,

@@ -29,7 +29,7 @@ from hotview.report.page.charts import (
     subset_chart,
     view_graph,
 )
-from hotview.report.page.rendering import render
+from hotview.report.page.render import render
 from hotview.report.page.sentences import (
     NOT_RECORDED,
     describe_drop,

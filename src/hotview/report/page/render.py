@@ -40,7 +40,7 @@ def render(template: str, **data: Any) -> Markup:
 
     Examples
     --------
-    >>> from hotview.report.page.rendering import render
+    >>> from hotview.report.page.render import render
     >>> render("view_graph.svg", size=(9, 9), label="<a>", edges=[], nodes=[]).strip()
     Markup('<svg viewBox="0 0 9 9" role="img" aria-label="&lt;a&gt;" class="chart"></svg>')
     """

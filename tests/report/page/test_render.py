@@ -1,7 +1,7 @@
 import pytest
 from jinja2 import UndefinedError
 
-from hotview.report.page.rendering import render
+from hotview.report.page.render import render
 
 HOSTILE = """<script>alert(1)</script>"&'"""
 
