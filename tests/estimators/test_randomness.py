@@ -82,7 +82,8 @@ def fit(encoder, seed):
 
 
 def global_state():
-    return torch.get_rng_state().tolist(), str(np.random.get_state()), torch.get_num_threads()
+    of_numpy = str(np.random.get_state())  # noqa: NPY002
+    return torch.get_rng_state().tolist(), of_numpy, torch.get_num_threads()
 
 
 @pytest.mark.parametrize("encoders", (BUILT_IN, WITH_DROPOUT), ids=("built-in", "dropout"))
@@ -103,8 +104,7 @@ def test_fits_in_three_threads_are_those_of_one_and_leave_global_generators_alon
 
 
 def test_a_fit_without_code_of_the_users_does_not_wait_for_the_global_generators():
-    with ThreadPoolExecutor(1) as threads:
-        with Randomness(0).in_modules(CPU):
-            before = global_state()
-            threads.submit(fit, None, 0).result(timeout=60)
-            assert global_state() == before
+    with ThreadPoolExecutor(1) as threads, Randomness(0).in_modules(CPU):
+        before = global_state()
+        threads.submit(fit, None, 0).result(timeout=60)
+        assert global_state() == before
