@@ -67,7 +67,8 @@ class TrainingsBar:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.progress.stop()
+        if self.draws:  # rich 14.0 would print an empty line
+            self.progress.stop()
 
     def advance(self, n_trainings: int, work: float) -> None:
         """Tell that trainings ended.

@@ -63,6 +63,7 @@ def test_the_numbers_of_checks_are_scikit_learns(wrapped):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The site, built strictly: a link to nowhere or an unreadable docstring fails."""
+    pytest.importorskip("mkdocs")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}

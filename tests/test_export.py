@@ -9,9 +9,13 @@ import torch
 
 import hotview as hv
 from hotview.datasets import make_views
-from hotview.export import to_onnx
+from hotview.export import _require_onnx, to_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime")
+try:
+    _require_onnx()
+except ImportError as error:
+    pytest.skip(str(error), allow_module_level=True)
 
 DATA = make_views(80, n_views=3, labeled=0.5, random_state=0)
 LINKED = {name: 1e4 + 50 * X.astype(float) for name, X in DATA.linked.items()}

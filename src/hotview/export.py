@@ -8,6 +8,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -126,6 +127,11 @@ def _require_onnx() -> ModuleType:
         raise ImportError(
             'Writing ONNX files needs onnx and onnxscript. Run pip install "hotview[onnx]".'
         ) from error
+    if signature(torch.onnx.export).parameters["args"].default is Parameter.empty:
+        raise ImportError(
+            f"Writing ONNX files needs a newer torch than {torch.__version__}, whose "
+            "torch.onnx.export takes no exported program. Run pip install --upgrade torch."
+        )
     found: ModuleType = onnxscript
     return found
 

@@ -7,6 +7,8 @@ import hotview as hv
 def test_the_exported_model_predicts_the_same(hotview, model, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     result = hotview("export", model, "--onnx", tmp_path / "m.onnx")
+    if "needs a newer torch" in result.err:
+        pytest.skip(result.err)
     assert result.code == 0, result.err
     loaded = hv.load(model)
     rng = np.random.default_rng(0)

@@ -203,4 +203,7 @@ def as_on_a_gpu(network):
 
 
 def setting():
-    return torch.backends.cuda.matmul.fp32_precision
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):
+        return matmul.fp32_precision
+    return "tf32" if matmul.allow_tf32 else "none"  # torch before 2.9

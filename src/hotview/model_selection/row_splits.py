@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from hotview._types import Array, IntArray, RandomState, Views
 from hotview._validation import check_count, check_tables
+from hotview._validation.containers import container_of
 from hotview._validation.tables import name_views
 from hotview.estimators.labels import read_labels
 
@@ -65,7 +66,10 @@ def _take(name: str, view: Any, rows: Any) -> Any:
             f"Expected rows of view {name!r} below {n}, which it has, but they go from "
             f"{numbers.min()} to {numbers.max()}. Number rows from 0."
         )
-    return _safe_indexing(view, numbers.astype(np.int64))
+    numbers = numbers.astype(np.int64)
+    if container_of(view) == "pyarrow":  # which scikit-learn 1.6 cannot index
+        return view.take(numbers % n)
+    return _safe_indexing(view, numbers)
 
 
 class RowKFold(BaseCrossValidator):  # type: ignore[misc]

@@ -92,7 +92,8 @@ class ProgressBar:
             self.progress.start()
 
     def __exit__(self, *exception: object) -> None:
-        if self.start_time is None:
+        # rich 14.0 ends a bar that is not drawn by an empty line.
+        if self.start_time is None and not self.progress.disable:
             self.progress.stop()
 
     def step(self, n: int = 1) -> None:
