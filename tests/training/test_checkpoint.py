@@ -1,7 +1,9 @@
 import copy
 import runpy
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -187,15 +189,23 @@ def test_fewer_epochs_than_were_made_are_refused(tmp_path):
         train(make_trainer(1), Schedule(2, view_names=NAMES), checkpoint)
 
 
-def test_what_was_left_half_written_is_cleared_away(tmp_path):
+def test_a_reader_disturbs_no_writer(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
     train(make_trainer(1), Schedule(1, view_names=NAMES), checkpoint)
-    draft, other = tmp_path / ".a-12345678.checkpoint", tmp_path / ".a-2-12345678.checkpoint"
-    draft.write_bytes(b"half")
-    other.write_bytes(b"of another")
-    read_checkpoint(checkpoint.path)
-    assert not draft.exists()
-    assert other.exists()
+    ended = Event()
+
+    def read():
+        while not ended.is_set():
+            assert len(read_checkpoint(checkpoint.path).trainers) == 1
+
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        try:
+            for _ in range(50):
+                checkpoint.write()
+        finally:
+            ended.set()
+        reading.result()
 
 
 def change_team(tensors, facts):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -166,7 +165,7 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a file that `Checkpoint.write` wrote, and delete drafts that a crash left beside it.
+    """Read a file that `Checkpoint.write` wrote.
 
     Parameters
     ----------
@@ -179,9 +178,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
         Its contents.
     """
     archive = read_archive(path, _CHECKPOINT)
-    drafts = f".{glob.escape(path.stem)}-????????{glob.escape(path.suffix)}"  # names by mkstemp
-    for draft in path.parent.glob(drafts):
-        draft.unlink(missing_ok=True)
     states, seconds = archive.metadata.pop("trainers", None), archive.metadata.pop("seconds", 0.0)
     if not isinstance(states, list) or not all(isinstance(facts, dict) for facts in states):
         raise _CHECKPOINT.error(path, "it does not describe any training")
