@@ -213,7 +213,7 @@ def change_team(tensors, facts):
 
 
 def change_streams(tensors, facts):
-    tensors["0.0.order.0.remaining"] = torch.tensor([1000])
+    tensors["0.trainings.0.orders.0.remaining"] = torch.tensor([1000])
 
 
 def change_random(tensors, facts):
@@ -224,16 +224,40 @@ def lose_weights(tensors, facts):
     del tensors["0.network.maps.0.weight"]
 
 
-@pytest.mark.parametrize("change", (change_team, change_streams, change_random, lose_weights))
+def shorten_moments(tensors, facts):  # past whose end the optimizer would write
+    for name in tensors:
+        if "exp_avg" in name:
+            tensors[name] = torch.zeros(1)
+
+
+def change_fact(name, value):
+    return lambda tensors, facts: facts["trainers"][0].update({name: value})
+
+
+def change_file(name, value):
+    return lambda tensors, facts: facts.update({name: value})
+
+
+@pytest.mark.parametrize(
+    "change",
+    (
+        *(change_team, change_streams, change_random, lose_weights, shorten_moments),
+        *(change_fact("epoch", value) for value in (float("inf"), -5, 10**9, None)),
+        *(change_fact("step", value) for value in (10**9, -1)),
+        change_fact("n_kept", 10**8),
+        *(change_file("seconds", value) for value in ([], -1.0, float("inf"), 10**400, None)),
+        *(change_file("trainers", value) for value in ([], [1], {}, [{}] * 100)),
+    ),
+)
 def test_a_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, change):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
     train(make_trainer(1), Schedule(1, view_names=NAMES), checkpoint)
     archive = read_archive(checkpoint.path, _CHECKPOINT)
     change(archive.tensors, archive.metadata)
     write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, archive.metadata)
-    checkpoint = read_checkpoint(checkpoint.path)
-    with pytest.raises(ValueError, match=r"a checkpoint that hotview saved, but its parts do not"):
-        train(make_trainer(1), Schedule(2, view_names=NAMES), checkpoint)
+    message = rf"Expected {checkpoint.path} to be a checkpoint that hotview saved, but"
+    with pytest.raises(ValueError, match=message):
+        train(make_trainer(1), Schedule(2, view_names=NAMES), read_checkpoint(checkpoint.path))
 
 
 def test_replicas_that_take_turns_do_not_go_on_together(tmp_path):
@@ -245,5 +269,5 @@ def test_replicas_that_take_turns_do_not_go_on_together(tmp_path):
 
 def test_another_file_is_refused(tmp_path):
     write_archive(tmp_path / "a.checkpoint", _CHECKPOINT, {}, {"trainers": 3})
-    with pytest.raises(ValueError, match="does not describe any training"):
+    with pytest.raises(ValueError, match="a checkpoint that hotview saved, but its 'seconds'"):
         read_checkpoint(tmp_path / "a.checkpoint")

@@ -15,7 +15,7 @@ from hotview._types import Array, IntArray
 from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.messages import Message
 from hotview.federated.privacy import ReleaseRecord
-from hotview.training.checkpoint import load_optimizer_state, optimizer_state
+from hotview.training.trainer_state import load_optimizer_state, optimizer_state
 
 __all__ = ["ClientState", "read_client_state", "read_state", "write_client_state", "write_state"]
 
