@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from fuzz.campaign import Target
 from fuzz.inputs import FitInputs, PredictInputs
+from fuzz.interruptions import FullDisks, KilledFits
 from fuzz.messages import ClientMessages, FederatedFiles, ServerMessages
 from fuzz.models import Checkpoints, Models
 from fuzz.tables import Tables
@@ -21,4 +22,6 @@ TARGETS: Mapping[str, Target] = {
     "federated-files": FederatedFiles(),
     "fit-inputs": FitInputs(),
     "predict-inputs": PredictInputs(),
+    "killed-fits": KilledFits(),
+    "full-disks": FullDisks(),
 }
