@@ -248,7 +248,10 @@ class ParquetTable(TableFile):
         import pyarrow.parquet as pq
 
         with reading(self.path, "a parquet file"), pq.ParquetFile(self.path) as file:
-            return file.read(columns=names)
+            table = file.read(columns=names)
+            if table.num_rows != self._n_rows:
+                raise EOFError(f"Expected {self._n_rows} rows, but there are {table.num_rows}.")
+            return table
 
 
 def _fill(path: Path, names: list[str], X: Array, table: Any) -> None:
