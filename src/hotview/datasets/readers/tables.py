@@ -5,13 +5,15 @@ from __future__ import annotations
 import reprlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from hotview._lazy import LazyRows
 from hotview._messages import ParameterError
 from hotview._types import Array
-from hotview.datasets.readers.errors import did_you_mean, listed
+from hotview._validation import check_one_line
+from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
 
 #: float64 represents all whole numbers up to this one.
 LARGEST_INTEGER = 2**53
@@ -56,14 +58,30 @@ class TableFile(ABC):
 
     def __init__(self, path: Path, names: list[str], saved_index: list[str]) -> None:
         self.path, self.names, self.saved_index = path, names, saved_index
+        check_one_line(names, lambda j: f"the name of column {j + 1} of {path}")
 
-    @abstractmethod
     def read(self, names: list[str]) -> Array | LazyRows:
         """Read columns, in this order, as a 2-D array of numbers."""
+        with within_memory(self.path):
+            return self._read(names)
+
+    def read_text(self, names: list[str]) -> list[list[str | None]]:
+        """Read columns as text of one line, None where a cell is missing."""
+        with within_memory(self.path):
+            columns = [[clean_text(cell) for cell in cells] for cells in self._read_text(names)]
+        for name, cells in zip(names, columns, strict=True):
+            check_one_line(cells, partial(self._place, name))
+        return columns
+
+    def _place(self, name: str, row: int) -> str:
+        """Describe a cell, for an error."""
+        return f"column {name!r} of {self.path}, in row {row + 1},"
 
     @abstractmethod
-    def read_text(self, names: list[str]) -> list[list[str | None]]:
-        """Read columns as text, None where a cell is missing."""
+    def _read(self, names: list[str]) -> Array | LazyRows: ...
+
+    @abstractmethod
+    def _read_text(self, names: list[str]) -> Iterable[list[str | None]]: ...
 
     @abstractmethod
     def find_text(self) -> list[str]:
