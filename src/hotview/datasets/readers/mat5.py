@@ -18,7 +18,7 @@ from hotview._types import Array
 __all__ = ["DTYPES", "Variable", "list_variables"]
 
 #: MATLAB's numeric classes and their numpy types; 7.3 files store logical as uint8.
-DTYPES = {
+DTYPES: dict[str, np.dtype[Any]] = {
     "double": np.dtype(np.float64),
     "single": np.dtype(np.float32),
     "logical": np.dtype(np.bool_),
@@ -189,7 +189,7 @@ def _parse_header(elements: Iterator[Element], order: str) -> _Header:
 
 
 def _parse_numbers(element: Element, order: str, kind: int | None = None) -> Array:
-    stored = np.dtype(_TYPES[element[0] if kind is None else kind]).newbyteorder(order)
+    stored = np.dtype(order + _TYPES[element[0] if kind is None else kind])
     values = np.frombuffer(element[1], dtype=stored)
     return values.astype(stored.newbyteorder("="), copy=False)
 
@@ -224,7 +224,8 @@ def _parse_sparse(elements: Iterator[Element], shape: list[int], order: str) -> 
     n, values = int(pointers[-1]), _take(elements)
     # MATLAB calls the bytes of a logical matrix doubles.
     data = _parse_numbers(values, order, kind=2 if len(values[1]) == n else None)
-    return csc_array((data[:n], rows[:n], pointers), shape=tuple(shape))
+    n_rows, n_columns = shape
+    return csc_array((data[:n], rows[:n], pointers), shape=(n_rows, n_columns))
 
 
 def _list_4(file: BufferedIOBase, size: int) -> Iterator[tuple[str, Variable]]:
@@ -237,7 +238,7 @@ def _list_4(file: BufferedIOBase, size: int) -> Iterator[tuple[str, Variable]]:
         machine, stored, kind = code // 1000, _TYPES_4[code // 10 % 10], _CLASSES_4[code % 10]
         if min(n_rows, n_columns, n_name) < 0 or machine != (order == ">"):
             raise ValueError(f"No variable can begin at byte {at}.")
-        dtype = np.dtype(stored).newbyteorder(order)
+        dtype = np.dtype(order + stored)
         start = at + 20 + n_name
         n_bytes = n_rows * n_columns * dtype.itemsize * (2 if is_complex else 1)
         if start + n_bytes > size:
