@@ -7,7 +7,7 @@ import pytest
 
 from hotview.datasets import read_views
 from hotview.datasets.readers.parquet import ParquetTable
-from hotview.datasets.readers.tables import TableFile
+from hotview.datasets.readers.tables import TableFile, unescape_formula
 
 
 @pytest.fixture
@@ -82,3 +82,8 @@ def test_a_table_larger_than_memory_is_named(path, method):
 
     with pytest.raises(MemoryError, match=r"lab\.parquet to fit into memory"):
         getattr(Large(path, ["a"], []), method)(["a"])
+
+
+@pytest.mark.parametrize("cell", ("'-1.5", "'+3", "'t Hooft", "'", "''", "=x", "", None))
+def test_an_apostrophe_that_escapes_no_formula_is_kept(cell):
+    assert unescape_formula(cell) == cell

@@ -26,6 +26,7 @@ from hotview.datasets.readers.tables import (
     integer_error,
     refuse_duplicates,
     text_error,
+    unescape_formula,
 )
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -124,7 +125,7 @@ class TextTable(TableFile):
 
         table = self._convert(names, pa.string())
         self._check_rows(table.num_rows)
-        return (table.column(name).to_pylist() for name in names)
+        return ([unescape_formula(cell) for cell in table.column(n).to_pylist()] for n in names)
 
     def _place(self, name: str, row: int) -> str:
         n_left, start = row + self.has_header, 1
