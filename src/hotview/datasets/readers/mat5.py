@@ -189,7 +189,10 @@ def _parse_header(elements: Iterator[Element], order: str) -> _Header:
 
 
 def _parse_numbers(element: Element, order: str, kind: int | None = None) -> Array:
-    stored = np.dtype(order + _TYPES[element[0] if kind is None else kind])
+    code = _TYPES.get(element[0] if kind is None else kind)
+    if code is None:
+        raise ValueError(f"Expected numbers, but found an element of type {element[0]}.")
+    stored = np.dtype(order + code)
     values = np.frombuffer(element[1], dtype=stored)
     return values.astype(stored.newbyteorder("="), copy=False)
 
