@@ -21,6 +21,7 @@ from small_federation import (
 from hotview._files import file_lock
 from hotview.federated import Client, ClientData, Message, Privacy
 from hotview.federated import client as module
+from hotview.federated.client_state import read_client_state
 from hotview.federated.labels import split_linked
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.privacy import ReleaseRecord, total_epsilon
@@ -336,6 +337,116 @@ def test_two_messages_at_once_are_answered_one_after_the_other(tmp_path):
         assert not end.wait(0.5)
     assert end.wait(60)
     assert found[0].arrays.keys() == {"quantiles", "scores"}
+
+
+# questions of a malicious server
+
+
+EXTREMES = (2.0, 9.28)  # of one feature of one person, which nothing may tell apart
+ALONE = {"label_holder": None, "local_steps": 1, "hidden": (), "n_components": 2, "encoder_dim": 2}
+
+
+def secretive(folder, extreme, **more):
+    """An organization with privacy that has answered one round."""
+    X = np.random.default_rng(0).normal(size=(N_ROWS, 3))
+    X[7, 0] = extreme
+    own = ClientData.from_table("clinical", X)
+    client = Client(own, folder / str(extreme), privacy=Privacy(1.0), device="cpu")
+    begin(client, **{**ALONE, **more})
+    client.handle(Message("round", {"round": 1, "session": "one"}, {"references": near(0)}))
+    return client
+
+
+def near(where):
+    return np.full((2, 8, 2), where, np.float32)
+
+
+def question(**arrays):
+    curvatures = {k.removeprefix("gradient."): 0.0 for k in arrays if k.startswith("gradient.")}
+    facts = {"round": 2, "update_round": 1, "session": "one", "curvatures": curvatures}
+    return Message("round", facts, {"references": near(0), **arrays})
+
+
+@pytest.mark.parametrize(
+    "ask",
+    (
+        lambda x: question(**{"gradient.quantiles": np.full((4, 8), x, np.float32)}),
+        lambda x: question(references=near(x), weights=np.full(2, 0.25, np.float32)),
+        lambda x: question(references=near(1), weights=np.full(2, x, np.float32)),
+    ),
+)
+def test_no_refusal_depends_on_rows_and_every_answer_is_counted(tmp_path, ask):
+    clients = [secretive(tmp_path, extreme) for extreme in EXTREMES]
+    states = [client.state_path.read_bytes() for client in clients]
+    for scale in (*10.0 ** np.arange(-2, 36, 2), *10.0 ** np.arange(36.5, 38.5, 0.02)):
+        told = []
+        for client, state in zip(clients, states, strict=True):
+            client.state_path.write_bytes(state)
+            try:
+                answer = client.handle(ask(scale)).arrays["quantiles"]
+                assert np.isfinite(answer).all()
+                told.append("answered")
+            except ValueError as error:
+                told.append(str(error))
+            n = read_client_state(client.state_path)[0].releases[-1].n_releases
+            assert n == 1 + (told[-1] == "answered")
+        assert told[0] == told[1], scale
+
+
+@pytest.mark.parametrize("seed", (None, 5))
+def test_a_release_that_fails_is_counted_and_repeated_with_the_same_noise(
+    tmp_path, monkeypatch, seed
+):
+    privacy = Privacy(50.0, seed=seed)
+    client = one(tmp_path, privacy=privacy)
+    begin(client)
+    G = np.zeros((2, 8, 3), np.float32)
+    message = Message("round", {"round": 1, "session": "one"}, {"references": G})
+    made = []
+
+    def fail(trainer, *arguments):
+        made.append(make_update(trainer, *arguments))
+        raise KeyboardInterrupt
+
+    make_update = LocalTrainer.make_update
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalTrainer, "make_update", fail)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                client.handle(message)
+            assert read_client_state(client.state_path)[0].releases[-1].n_releases == 1
+    other = changed(message, {"references": G + 1})
+    with pytest.raises(ValueError, match="round 1 is over"):
+        client.handle(other)
+    answer = one(tmp_path, privacy=privacy).handle(message)
+    for update in made:
+        np.testing.assert_array_equal(update.sent["quantiles"].numpy(), answer.arrays["quantiles"])
+    state = read_client_state(client.state_path)[0]
+    assert state.releases[-1].n_releases == 1
+    assert state.noise_seed == ""
+    assert client.handle(changed(message, round=2)).metadata["privacy"]["epsilon"] == (
+        pytest.approx(total_epsilon([replace(state.releases[-1], n_releases=2)], 1e-5))
+    )
+
+
+def test_clients_with_one_folder_count_together(tmp_path):
+    G = np.zeros((2, 8, 3), np.float32)
+    first, second = (one(tmp_path, privacy=Privacy(50.0)) for _ in range(2))
+    begin(first)
+    for round, client in ((1, first), (2, second), (3, first)):
+        message = Message("round", {"round": round, "session": "one"}, {"references": G})
+        client.handle(message)
+        with pytest.raises(ValueError, match=f"round {round} is over"):
+            (second if client is first else first).handle(changed(message, {"references": G + 1}))
+    assert read_client_state(first.state_path)[0].releases[-1].n_releases == 3
+
+
+def test_a_client_whose_state_was_deleted_does_not_go_on(tmp_path):
+    client = one(tmp_path)
+    begin(client)
+    client.state_path.unlink()
+    with pytest.raises(ValueError, match="to have begun, but there is no"):
+        client.handle(Message("round", {"round": 1, "session": "one"}))
 
 
 # nothing of any row

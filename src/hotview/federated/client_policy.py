@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
 from hotview.federated.client_data import ClientData
 from hotview.federated.client_state import ClientState
+from hotview.federated.local_trainer import MAX_VALUE
 from hotview.federated.messages import Message
 from hotview.federated.response_validation import check_classes
 from hotview.federated.settings import Settings
 
-__all__ = ["check_consent", "check_round", "check_start", "check_unchanged"]
+__all__ = [
+    "check_consent",
+    "check_round",
+    "check_server_update",
+    "check_start",
+    "check_unchanged",
+    "check_values",
+]
+
+_ROUNDING = 1e-3  # relative excess of sums of float32 numbers that rounding explains
+_MAX_INITIAL_REFERENCE = 10.0  # of normal variates with a variance of at most 1
+_MAX_ADAM_STEP = 8.0  # in learning rates; √(10 / (1 − 0.9² / 0.999)) for any gradients
+_N_WARM_UP_STEPS = 2000  # 200 with ten times the learning rate, in `ServerCoupling`
 
 
 def check_consent(data: ClientData, shares: Collection[str], settings: Settings) -> None:
@@ -113,7 +128,10 @@ def check_round(data: ClientData, round: int, state: ClientState) -> None:
     state : ClientState
         State of the training.
     """
-    last, n = state.update.round, Settings.from_json(state.settings).rounds
+    last, n = (
+        max(state.update.round, state.request_round),
+        Settings.from_json(state.settings).rounds,
+    )
     if round <= last:
         raise ValueError(f"round {round} is over: {data.name!r} has answered round {last}")
     if round > n + 1:  # the round after the last trains once more, and sends no quantiles
@@ -122,3 +140,73 @@ def check_round(data: ClientData, round: int, state: ClientState) -> None:
             f"{spent}round {round} is past the end of the training of {data.name!r}, {n} rounds. "
             "Begin a training of more rounds"
         )
+
+
+def check_values(message: Message) -> None:
+    """Refuse numbers that no client and no honest server sends.
+
+    Parameters
+    ----------
+    message : Message
+        A request.
+    """
+    for name, x in message.arrays.items():
+        if x.dtype == np.float32 and not (np.abs(x) <= MAX_VALUE).all():
+            raise ValueError(f"its {name} are not finite, or larger than {MAX_VALUE:g}")
+
+
+def check_server_update(message: Message, state: ClientState) -> None:
+    """Refuse gradients, curvatures, weights and references that no honest server computes.
+
+    The bounds follow from the settings and from what the client has sent. No row is used, so that
+    a refusal reveals nothing about rows.
+
+    Parameters
+    ----------
+    message : Message
+        The request of a round.
+    state : ClientState
+        State of the training.
+    """
+    s, arrays, sent = Settings.from_json(state.settings), message.arrays, state.update.sent
+    is_current = (message.metadata.get("update_round") or 0) == state.update.round > 0
+    curvatures = message.metadata.get("curvatures") or {}
+    bounds = _gradient_bounds(s, len(state.names))
+    for key in (key for key in arrays if key.startswith("gradient.")):
+        name, x = key.removeprefix("gradient."), arrays[key]
+        if name not in bounds or name not in curvatures or (is_current and name not in sent):
+            raise ValueError(f"it has a gradient of {name[:40]!r}, which this training has not")
+        if is_current and x.shape != sent[name].shape:
+            raise ValueError(f"its gradient of {name} has another shape than what was sent")
+        largest, curvature = bounds[name]
+        if np.abs(x).sum(dtype=np.float64) > largest or not 0 <= curvatures[name] <= curvature:
+            raise ValueError(f"its gradient of {name}, or its curvature, is larger than any can be")
+    weights, G = arrays.get("weights"), arrays.get("references")
+    if weights is not None and not (
+        G is not None
+        and (state.references is not None or not is_current)
+        and weights.shape == (len(G),)
+        and (weights >= 0).all()
+        and weights.sum() <= 1 + _ROUNDING
+    ):
+        raise ValueError("its weights are no row of a plan, or have no references")
+    shape = (s.n_references, s.quantiles, s.n_components)
+    n_steps = _N_WARM_UP_STEPS + s.rounds * s.local_steps
+    farthest = _MAX_INITIAL_REFERENCE + _MAX_ADAM_STEP * s.learning_rate * n_steps
+    if G is not None and (G.shape != shape or np.abs(G).max() > farthest):
+        raise ValueError("its references have another shape, or are farther than any can be")
+
+
+def _gradient_bounds(s: Settings, n_views: int) -> dict[str, tuple[float, float]]:
+    """Return the largest sum of absolute gradients, and the largest curvature, by their name."""
+    bounds = {}
+    if s.label_holder is not None and not s.share_labels:
+        # Of a mean over rows of h · cross-entropy, whose gradient is h (p − y) for each row.
+        bounds["scores"] = (2 * s.head_weight, s.head_weight / 4)
+    if s.coupling == "hot-pairwise":
+        # Of γ Σ_t (W_st + W_ts) (Q_s − Q_t)² / (Mq), where W sums to 1, and of γ α (Σ_t A_t − I)².
+        c, size = s.coupling_weight, s.n_projections * s.quantiles
+        bounds["quantiles"] = (8 * c * MAX_VALUE, c / size)
+        c, size = c * s.orthogonality_weight, s.n_components**2
+        bounds["moment"] = (2 * c * (n_views * MAX_VALUE + 1) * size, c * n_views)
+    return {k: ((1 + _ROUNDING) * g, (1 + _ROUNDING) * c) for k, (g, c) in bounds.items()}

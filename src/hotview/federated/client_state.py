@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from hotview._archive import FileFormat, read_archive, write_archive
 from hotview._types import Array, IntArray
+from hotview.federated.client_data import ClientData
+from hotview.federated.labels import linked_query
 from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.messages import Message
-from hotview.federated.privacy import ReleaseRecord
-from hotview.persistence.codec import decode, encode
+from hotview.federated.privacy import Privacy, ReleaseRecord
+from hotview.federated.settings import Settings
+from hotview.persistence.codec import decode, encode, require
 from hotview.training.checkpoint import load_optimizer_state, optimizer_state
 
 __all__ = ["ClientState", "read_client_state", "read_state", "write_client_state", "write_state"]
 
 T = TypeVar("T")
+Restore = Callable[[ClientData, Callable[["ClientState"], LocalTrainer]], LocalTrainer]
 _FORMAT = FileFormat(
-    "hotview federated state", 1, "a state", "Delete it, and begin the training anew."
+    "hotview federated state", 2, "a state", "Delete it, and begin the training anew."
 )
 
 
@@ -47,8 +55,12 @@ class ClientState:
         Terms of the loss by round.
     request_digest : str
         SHA-256 of the last request of a round.
+    request_round : int
+        The round of this request.
     response : Message or None
-        The response to it.
+        The response to it; None until it is computed.
+    noise_seed : str
+        Seed of the noise of this response until it is computed, as a decimal number.
     releases : list of ReleaseRecord
         Releases of projections with noise, in earlier trainings and, last, in this one.
     budget : list of float, or None
@@ -67,7 +79,9 @@ class ClientState:
     references: Array | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
     request_digest: str = ""
+    request_round: int = 0
     response: Message | None = None
+    noise_seed: str = ""
     releases: list[ReleaseRecord] = field(default_factory=list)
     budget: list[float] | None = None
     shared_codes: IntArray | None = None
@@ -117,7 +131,7 @@ def write_client_state(path: Path, state: ClientState, trainer: LocalTrainer) ->
     write_state(path, _FORMAT, content)
 
 
-def read_client_state(path: Path) -> tuple[ClientState, Callable[[LocalTrainer], None]]:
+def read_client_state(path: Path) -> tuple[ClientState, Restore]:
     """Read the file that `write_client_state` wrote.
 
     Parameters
@@ -128,21 +142,131 @@ def read_client_state(path: Path) -> tuple[ClientState, Callable[[LocalTrainer],
     Returns
     -------
     state : ClientState
-        State of the client.
+        State of the client; what depends on the client's data is not checked yet.
     restore : callable
-        Restores the state of a newly made trainer.
+        Takes the client's data and a function that makes a new trainer for the state. Checks that
+        the file fits both, and returns the trainer with the state of the file.
     """
     content = read_state(path, _FORMAT, _StateFile)
+    state = content.client
+    with _state_errors(path):
+        _check_record(state)
 
-    def restore(trainer: LocalTrainer) -> None:
-        trainer.network.load_state_dict(content.network)
-        load_optimizer_state(trainer.optimizer, content.optimizer)
-        for stream, state in zip(trainer.streams, content.streams, strict=True):
-            stream.state = state
-        trainer.random.bit_generator.state = content.random
-        trainer.network.eval()
+    def restore(
+        data: ClientData, make_trainer: Callable[[ClientState], LocalTrainer]
+    ) -> LocalTrainer:
+        with _state_errors(path):
+            _check_values(state, data)
+        trainer = make_trainer(state)
+        with _state_errors(path):
+            _check_update(state, trainer)
+            _load_trainer(content, trainer)
+        return trainer
 
-    return content.client, restore
+    return state, restore
+
+
+@contextmanager
+def _state_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        reason = f"its parts do not fit ({str(error).splitlines()[0][:200]})"
+        raise _FORMAT.error(path, reason) from error
+
+
+def _check_record(state: ClientState) -> None:
+    """Check what needs no data of the client: settings, rounds, losses, releases and budget."""
+    settings = Settings.from_json(state.settings)
+    n_asked, n_answered, is_answered = state.request_round, state.update.round, bool(state.response)
+    fits = n_answered <= n_asked <= settings.rounds + 1
+    require(fits and is_answered == (n_asked == n_answered > 0), "its rounds are impossible")
+    is_pending = n_asked > n_answered
+    fits = state.noise_seed.isdecimal() == is_pending and len(state.noise_seed) < 50
+    require(fits, "its seed of the noise is impossible")
+    numbers = [x for row in state.history for x in row.values()]
+    fits = len(state.history) <= settings.rounds
+    fits &= all(type(x) in (int, float) and math.isfinite(x) for x in numbers)
+    require(fits, "its losses are no finite numbers")
+    for record in state.releases:
+        fits = record.noise > 0 and record.n_rows > 0 and record.sample_size > 0
+        require(fits, f"its releases cannot be {record}")
+    if state.budget is not None:
+        require(len(state.budget) == 2, "its budget is not an epsilon and a delta")
+        Privacy(*state.budget)
+        fits = state.releases[-1].n_releases <= settings.rounds
+        require(fits, "it has more releases than its noise is calibrated for")
+
+
+def _check_values(state: ClientState, data: ClientData) -> None:
+    """Check what a trainer is made from, and what is compared with messages."""
+    s, n_classes = Settings.from_json(state.settings), len(state.classes)
+    fits = data.name in state.names and len(set(state.names)) == len(state.names)
+    fits &= all(isinstance(x, str | float | int) for x in state.classes)
+    require(fits and len(set(state.classes)) == n_classes, "its names or classes are impossible")
+    if (codes := state.shared_codes) is not None:
+        fits = codes.shape == data.linked.shape and codes.dtype == data.linked.dtype
+        require(fits and ((codes >= -1) & (codes < n_classes)).all(), "its codes are no classes")
+    if (G := state.references) is not None:
+        like = torch.empty(s.n_references, s.quantiles, s.n_components)
+        _check_like("references", torch.from_numpy(G), like)
+    if state.budget is not None:
+        record = state.releases[-1]
+        fits = (record.n_rows, record.sample_size) == (data.table.n_rows, s.batch_size)
+        require(fits, "its releases are of another table")
+
+
+def _check_update(state: ClientState, trainer: LocalTrainer) -> None:
+    """Compare the last update with one of a newly made trainer."""
+    update, data, expected = state.update, trainer.data, ClientUpdate()
+    if update.round > 0:
+        query = linked_query(update.round, trainer.settings, len(data.linked))
+        expected = trainer.make_update(update.round, query)
+    for name, n in (
+        ("rows", data.table.n_rows),
+        ("labeled", len(trainer.labeled_rows)),
+        ("linked", len(data.linked)),
+    ):
+        rows = torch.from_numpy(getattr(update, name))
+        _check_like(name, rows, torch.from_numpy(getattr(expected, name)))
+        require(bool(((rows >= 0) & (rows < n)).all()), f"its {name} are no rows")
+    _check_all_like("sent", update.sent, expected.sent)
+    if state.response is not None:
+        arrays = {name: torch.from_numpy(x) for name, x in state.response.arrays.items()}
+        _check_all_like("response", arrays, update.sent)
+        facts = (state.response.kind, state.response.metadata.get("round"))
+        same = all(torch.equal(x, update.sent[name]) for name, x in arrays.items())
+        require(same and facts == ("round", update.round), "its response is of another round")
+
+
+def _load_trainer(content: _StateFile, trainer: LocalTrainer) -> None:
+    """Load the state of a trainer after everything is checked."""
+    _check_all_like("network", content.network, trainer.network.state_dict())
+    for stream, state in zip(trainer.streams, content.streams, strict=True):
+        copy.copy(stream).state = state
+    bits = trainer.random.bit_generator
+    tried = type(bits)()
+    tried.state = content.random  # type: ignore[assignment]
+    fits = tried.state == content.random and content.random["has_uint32"] in (0, 1)
+    require(fits, "its random state is impossible")
+    load_optimizer_state(trainer.optimizer, content.optimizer)
+    trainer.network.load_state_dict(content.network)
+    for stream, state in zip(trainer.streams, content.streams, strict=True):
+        stream.state = state
+    bits.state = content.random
+    trainer.network.eval()
+
+
+def _check_all_like(name: str, found: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> None:
+    require(found.keys() == like.keys(), f"its {name} has other parts")
+    for key, x in found.items():
+        _check_like(f"{name}.{key}", x, like[key])
+
+
+def _check_like(name: str, x: Tensor, like: Tensor) -> None:
+    found, expected = ((str(t.dtype), tuple(t.shape)) for t in (x, like))
+    require(found == expected, f"its {name!r} is {found}, not {expected}")
+    require(bool(x.isfinite().all()), f"its {name!r} is not finite")
 
 
 def write_state(path: Path, format: FileFormat, content: Any) -> None:
