@@ -1,9 +1,16 @@
 import numpy as np
 import pytest
+import torch
 from small_federation import BOTH, CLASSES, N_LINKED, NAMES, client_data, settings
 
 from hotview.federated import Client, Message
-from hotview.federated.client_policy import check_consent, check_round, check_unchanged
+from hotview.federated.client_policy import (
+    check_consent,
+    check_round,
+    check_server_update,
+    check_unchanged,
+    check_values,
+)
 from hotview.federated.client_state import ClientState
 from hotview.federated.local_trainer import ClientUpdate
 from hotview.federated.response_validation import InvalidResponseError
@@ -56,22 +63,92 @@ def test_withdrawn_consent_stops_the_training(tmp_path):
         one(tmp_path, shares=()).handle(message)
 
 
-def test_updates_to_infinite_weights_are_refused(tmp_path):
-    client = one(tmp_path)
-    begin(client, settings=lambda: settings(coupling="none", local_steps=1))
-    scores = client.handle(Message("round", {"round": 1, "session": "one"})).arrays["scores"]
-    facts = {"round": 2, "update_round": 1, "session": "one", "curvatures": {"scores": 1e300}}
-    arrays = {"gradient.scores": np.ones_like(scores)}
-    with pytest.raises(ValueError, match="weights that are not finite"):
-        client.handle(Message("round", facts, arrays))
-    # Nothing of it is left: what makes sense is answered.
-    facts["curvatures"] = {"scores": 0.1}
-    assert np.isfinite(client.handle(Message("round", facts, arrays)).arrays["scores"]).all()
+def answered(**more):
+    """The state of a client, and the request that an honest server sends next."""
+    given = settings(**more)
+    sent = {
+        "quantiles": torch.zeros(4, 8),
+        "moment": torch.zeros(3, 3),
+        "scores": torch.zeros(5, 3),
+    }
+    state = ClientState(given.to_json(), CLASSES, list(NAMES), update=ClientUpdate(1, sent=sent))
+    state.references = np.zeros((2, 8, 3), np.float32)
+    return state
+
+
+def reply(curvatures=(), **arrays):
+    arrays = {k: np.asarray(x, np.float32) for k, x in arrays.items()}
+    return Message("round", {"update_round": 1, "curvatures": dict(curvatures)}, arrays)
+
+
+#: largest honest gradients and curvatures: one wrong row, far quantiles, moments of three views
+WRONG_ROW = np.r_[[[1.0, -1, 0]], np.zeros((4, 3))]
+PAIRWISE = {"coupling": "hot-pairwise", "orthogonality_weight": 0.5}
+LARGEST = (
+    ({}, "scores", WRONG_ROW, 0.25),
+    ({"head_weight": 3.0}, "scores", 3 * WRONG_ROW, 0.75),
+    (PAIRWISE, "quantiles", np.full((4, 8), 0.1 * 2 * 2e6 / 32), 0.1 / 32),
+    (PAIRWISE, "moment", 0.1 * 0.5 * 2 * np.full((3, 3), 3e6), 0.1 * 0.5 * 3),
+)
+
+
+@pytest.mark.parametrize(("more", "name", "gradient", "curvature"), LARGEST)
+def test_gradients_are_bounded_by_those_of_honest_servers(more, name, gradient, curvature):
+    state, key = answered(**more), f"gradient.{name}"
+    check_server_update(reply({name: curvature}, **{key: gradient}), state)
+    for wrong in (
+        reply({name: curvature}, **{key: 10 * gradient}),
+        reply({name: 1.01 * curvature}, **{key: gradient}),
+        reply({name: -curvature}, **{key: gradient}),
+        reply({name: float("nan")}, **{key: gradient}),
+    ):
+        with pytest.raises(
+            ValueError, match=f"its gradient of {name}, or its curvature, is larger"
+        ):
+            check_server_update(wrong, state)
+    with pytest.raises(ValueError, match="which this training has not"):
+        check_server_update(reply(**{key: gradient}), state)
+
+
+def test_gradients_that_an_honest_server_never_sends_are_refused():
+    for name in ("quantiles", "moment"):  # the references are enough
+        gradient = {f"gradient.{name}": np.zeros((4, 8))}
+        with pytest.raises(ValueError, match="which this training has not"):
+            check_server_update(reply({name: 0.0}, **gradient), answered())
+    shared = answered(share_labels=True)
+    with pytest.raises(ValueError, match="which this training has not"):
+        check_server_update(reply({"scores": 0.0}, **{"gradient.scores": WRONG_ROW}), shared)
+
+
+def test_references_and_weights_are_bounded():
+    G, state = np.full((2, 8, 3), 10.0), answered()
+    for weights in ([0.5, 0.5], [0.0, 1.0], [0.0, 0.0]):
+        check_server_update(reply(references=G, weights=weights), state)
+    for weights in ([0.6, 0.5], [-0.1, 0.2], [0.1], [0.1, 0.1, 0.1]):
+        with pytest.raises(ValueError, match="no row of a plan"):
+            check_server_update(reply(references=G, weights=weights), state)
+    with pytest.raises(ValueError, match="or have no references"):
+        check_server_update(reply(weights=[0.5, 0.5]), state)
+    for wrong in (10 * G, -10 * G, G[:1], G[:, :1]):
+        with pytest.raises(ValueError, match="farther than any can be"):
+            check_server_update(reply(references=wrong), state)
+    check_server_update(reply(references=10 * G), answered(learning_rate=0.03))
+    state.references = None
+    with pytest.raises(ValueError, match="or have no references"):
+        check_server_update(reply(references=G, weights=[0.5, 0.5]), state)
+
+
+def test_no_array_is_larger_than_what_clients_send():
+    for x in (1.1e6, -1.1e6, np.inf, np.nan):
+        for kind in ("round", "label_loss", "fusion", "finish"):
+            with pytest.raises(ValueError, match="its a are not finite, or larger than 1e"):
+                check_values(Message(kind, {}, {"a": np.array([0, x], np.float32)}))
+    check_values(Message("round", {}, {"a": np.array([1e6], np.float32), "codes": np.arange(3)}))
 
 
 def test_only_later_rounds_up_to_the_last_are_accepted():
     own = client_data()["clinical"]
-    state = ClientState(settings(rounds=3).to_json(), CLASSES, list(NAMES), update=ClientUpdate(2))
+    state = ClientState(settings(rounds=3).to_json(), CLASSES, list(NAMES), request_round=2)
     for round in (3, 4):  # the one after the last, too
         check_round(own, round, state)
     for round, why in ((-1, "is over"), (2, "is over"), (5, "is past the end"), (10**30, "past")):

@@ -78,7 +78,7 @@ def test_the_state_is_read_as_it_was_written(ended, tmp_path):
     np.testing.assert_array_equal(found.references, state.references)
     assert found.response.to_bytes() == state.response.to_bytes()
     other = LocalTrainer(settings(), client_data()[HOLDER], found.classes, 3, torch.device("cpu"))
-    restore(other)
+    assert restore(other.data, lambda state: other) is other
     for key, x in trainer.network.state_dict().items():
         assert torch.equal(other.network.state_dict()[key], x)
     assert [a.next_batch().tolist() for a in other.streams] == [

@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +18,7 @@ from hotview.federated.local_trainer import (
 )
 from hotview.federated.privacy import GaussianMechanism
 from hotview.ot import sliced_cost
+from hotview.training.checkpoint import optimizer_state
 
 CPU = torch.device("cpu")
 NOBODY = np.empty(0, dtype=np.int64)
@@ -296,3 +299,51 @@ def test_labels_that_are_held_out_do_not_teach_even_the_holder():
     changed = LocalTrainer(settings(), own, CLASSES, 3, CPU, None, told)
     assert torch.equal(one.soft_labels, changed.soft_labels)
     assert not np.array_equal(one.linked_codes, changed.linked_codes)  # which tell of views
+
+
+# steps that lead nowhere
+
+
+@pytest.mark.parametrize(
+    ("more", "gradient"),
+    (
+        ({"coupling": "hot-pairwise"}, 1e38),  # an infinite loss
+        ({"coupling": "hot-pairwise"}, 1e25),  # an infinite moment of Adam
+        ({"learning_rate": 1e30, "view_regularizer": "autoencoder"}, None),  # infinite latents
+        ({"learning_rate": 1e300, "view_regularizer": "autoencoder"}, None),  # infinite weights
+    ),
+)
+def test_steps_that_diverge_leave_weights_and_optimizer_as_they_were(more, gradient):
+    one = trainer(**more)
+    update = one.make_update(1, asked())
+    weights, G = torch.full((2,), 0.1), torch.ones(2, 8, 3)
+    good = ServerUpdate() if gradient else ServerUpdate(1, {}, {}, weights, G, G)
+    if gradient:
+        one.train(update, ServerUpdate(1, {"quantiles": torch.ones(4, 8)}, {"quantiles": 0.1}), 2)
+        bad = {"quantiles": torch.full((4, 8), gradient)}
+        bad = ServerUpdate(1, bad, {"quantiles": 0.0})
+    else:
+        bad = good
+    before = copy.deepcopy((one.network.state_dict(), optimizer_state(one.optimizer)))
+    order = one.streams[0].state
+    assert one.train(update, bad, 2) is None
+    after = (one.network.state_dict(), optimizer_state(one.optimizer))
+    for then, now in zip(before, after, strict=True):
+        assert then.keys() == now.keys()
+        assert all(torch.equal(now[name], x) for name, x in then.items())
+    assert not one.network.training
+    assert not np.array_equal(one.streams[0].state["remaining"], order["remaining"])
+    assert all(x.isfinite().all() for x in one.make_update(2, asked()).sent.values())
+    if gradient:
+        assert one.train(update, good, 3) is not None
+
+
+def test_updates_of_a_network_that_overflows_are_finite():
+    one = trainer(classes=CLASSES, mechanism=GaussianMechanism(2.0, 0.5, 16, 1))
+    with torch.no_grad():
+        for p in one.network.parameters():
+            p.mul_(1e30)
+    sent = one.make_update(1, asked(np.arange(4))).sent
+    assert sent.keys() == {"quantiles", "scores"}
+    assert all(x.isfinite().all() for x in sent.values())
+    assert sent["quantiles"].abs().max() < 100
