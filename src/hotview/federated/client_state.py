@@ -182,7 +182,8 @@ def _check_record(state: ClientState) -> None:
     fits = n_answered <= n_asked <= settings.rounds + 1
     require(fits and is_answered == (n_asked == n_answered > 0), "its rounds are impossible")
     is_pending = n_asked > n_answered
-    fits = state.noise_seed.isdecimal() == is_pending and len(state.noise_seed) < 50
+    fits = state.noise_seed.isdecimal() if is_pending else state.noise_seed == ""
+    fits &= len(state.noise_seed) < 50
     require(fits, "its seed of the noise is impossible")
     numbers = [x for row in state.history for x in row.values()]
     fits = len(state.history) <= settings.rounds
@@ -207,6 +208,8 @@ def _check_values(state: ClientState, data: ClientData) -> None:
     if (codes := state.shared_codes) is not None:
         fits = codes.shape == data.linked.shape and codes.dtype == data.linked.dtype
         require(fits and ((codes >= -1) & (codes < n_classes)).all(), "its codes are no classes")
+    has_references = s.coupling == "hot-reference" and state.update.round > 0
+    require((state.references is not None) == has_references, "it has no references, or too many")
     if (G := state.references) is not None:
         like = torch.empty(s.n_references, s.quantiles, s.n_components)
         _check_like("references", torch.from_numpy(G), like)
