@@ -22,7 +22,8 @@ from hotview.federated.local_trainer import LocalTrainer, ServerUpdate
 from hotview.federated.messages import Message
 from hotview.federated.partial_models import save_partial_model
 from hotview.federated.privacy import GaussianMechanism, Privacy, ReleaseRecord, total_epsilon
-from hotview.federated.response_validation import check_codes
+from hotview.federated.schema import check_request, check_training_request
+from hotview.federated.session import Session
 from hotview.federated.settings import Settings
 
 __all__ = ["Client"]
@@ -96,6 +97,7 @@ class Client:
         Message
             A response of the same kind.
         """
+        check_request(message, len(self.data.linked))
         handlers: dict[str, Callable[[Message], Message]] = {
             "hello": self._hello,
             "start": self._start,
@@ -134,7 +136,7 @@ class Client:
                 budget=self._budget,
             )
             if "codes" in message.arrays:
-                state.shared_codes = self._shared_codes(message, len(classes))
+                state.shared_codes = message.arrays["codes"]
             if self.privacy is not None:
                 state.releases.append(self._calibrate(self.privacy, settings, state.releases))
             self.trainer = self._make_trainer(state)
@@ -155,10 +157,6 @@ class Client:
 
     def _split_linked(self, settings: Settings) -> tuple[Array, Array]:
         return split_linked(len(self.data.linked), settings.fusion_fraction, settings.random_state)
-
-    def _shared_codes(self, message: Message, n_classes: int) -> Array:
-        codes = {"codes": message.arrays["codes"]}
-        return check_codes(codes, len(self.data.linked), n_classes)
 
     def _earlier_releases(self) -> list[ReleaseRecord]:
         """Return the releases of earlier trainings, which count toward the same budget."""
@@ -215,6 +213,8 @@ class Client:
             self.trainer, self.state = trainer, state
         if message.metadata.get("session") != self.state.session_id:
             raise ValueError(f"it is of another training than {self.data.name!r} began; begin anew")
+        session = Session(self.state.session_id, len(self.data.linked), self.state.classes)
+        check_training_request(message, self.trainer.settings, session, self.state.names)
         return self.trainer, self.state
 
     def _resume_label_holder(self, message: Message) -> LocalTrainer:
@@ -242,7 +242,7 @@ class Client:
             policy.check_round(self.data, round, state)
             server_update = _read_server_update(message, state)
             if "codes" in message.arrays and state.shared_codes is not None:
-                state.shared_codes = self._shared_codes(message, trainer.n_classes)
+                state.shared_codes = message.arrays["codes"]
                 trainer.set_shared_labels(state.shared_codes)
             if round > 1:
                 row = trainer.train(state.update, server_update, round)
@@ -308,18 +308,13 @@ class Client:
 
 def _read_server_update(message: Message, state: ClientState) -> ServerUpdate:
     arrays = {name: torch.from_numpy(x) for name, x in message.arrays.items()}
-    if not all(bool(x.isfinite().all()) for x in arrays.values()):
-        raise ValueError("its arrays are not finite")
     prefix = "gradient."
     gradients = {k.removeprefix(prefix): x for k, x in arrays.items() if k.startswith(prefix)}
-    update_round = int(message.metadata.get("update_round", 0))
-    for name, x in gradients.items() if update_round == state.update.round else ():
-        if x.shape != state.update.sent[name].shape:
-            raise ValueError(f"its gradient of {name} has another shape than what was sent")
+    update_round = message.metadata.get("update_round") or 0
     return ServerUpdate(
         update_round,
         gradients,
-        message.metadata.get("curvatures", {}),
+        message.metadata.get("curvatures") or {},
         arrays.get("weights"),
         None if state.references is None else torch.from_numpy(state.references),
         arrays.get("references"),

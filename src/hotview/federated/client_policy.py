@@ -8,7 +8,6 @@ from typing import Any
 from hotview.federated.client_data import ClientData
 from hotview.federated.client_state import ClientState
 from hotview.federated.messages import Message
-from hotview.federated.response_validation import check_classes
 from hotview.federated.settings import Settings
 
 __all__ = ["check_consent", "check_round", "check_start", "check_unchanged"]
@@ -43,7 +42,7 @@ def check_consent(data: ClientData, shares: Collection[str], settings: Settings)
 
 
 def check_start(data: ClientData, message: Message) -> tuple[list[Any], list[str]]:
-    """Refuse invalid classes and names, which are saved with the partial model.
+    """Refuse names without that of the client.
 
     Parameters
     ----------
@@ -59,18 +58,12 @@ def check_start(data: ClientData, message: Message) -> tuple[list[Any], list[str
     names : list of str
         Names of all clients.
     """
-    names = message.metadata.get("names")
-    if (
-        not isinstance(names, list)
-        or not all(isinstance(name, str) for name in names)
-        or len(set(names)) < len(names)
-        or data.name not in names
-    ):
+    names: list[str] = message.metadata["names"]
+    if data.name not in names:
         raise ValueError(
-            f"Expected distinct names of organizations, {data.name!r} among them, but something "
-            "else came"
+            f"Expected names of organizations with {data.name!r} among them, but it is not there"
         )
-    return check_classes(message.metadata.get("classes")), names
+    return message.metadata["classes"], names
 
 
 def check_unchanged(data: ClientData, budget: list[float] | None, state: ClientState) -> None:
