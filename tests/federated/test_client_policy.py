@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import torch
 from small_federation import BOTH, CLASSES, N_LINKED, NAMES, client_data, settings
 
 from hotview.federated import Client, Message
@@ -9,7 +8,6 @@ from hotview.federated.client_policy import (
     check_round,
     check_server_update,
     check_unchanged,
-    check_values,
 )
 from hotview.federated.client_state import ClientState
 from hotview.federated.local_trainer import ClientUpdate
@@ -64,16 +62,8 @@ def test_withdrawn_consent_stops_the_training(tmp_path):
 
 
 def answered(**more):
-    """The state of a client, and the request that an honest server sends next."""
-    given = settings(**more)
-    sent = {
-        "quantiles": torch.zeros(4, 8),
-        "moment": torch.zeros(3, 3),
-        "scores": torch.zeros(5, 3),
-    }
-    state = ClientState(given.to_json(), CLASSES, list(NAMES), update=ClientUpdate(1, sent=sent))
-    state.references = np.zeros((2, 8, 3), np.float32)
-    return state
+    """The state of a client between two rounds."""
+    return ClientState(settings(**more).to_json(), CLASSES, list(NAMES), update=ClientUpdate(1))
 
 
 def reply(curvatures=(), **arrays):
@@ -106,44 +96,19 @@ def test_gradients_are_bounded_by_those_of_honest_servers(more, name, gradient, 
             ValueError, match=f"its gradient of {name}, or its curvature, is larger"
         ):
             check_server_update(wrong, state)
-    with pytest.raises(ValueError, match="which this training has not"):
-        check_server_update(reply(**{key: gradient}), state)
-
-
-def test_gradients_that_an_honest_server_never_sends_are_refused():
-    for name in ("quantiles", "moment"):  # the references are enough
-        gradient = {f"gradient.{name}": np.zeros((4, 8))}
-        with pytest.raises(ValueError, match="which this training has not"):
-            check_server_update(reply({name: 0.0}, **gradient), answered())
-    shared = answered(share_labels=True)
-    with pytest.raises(ValueError, match="which this training has not"):
-        check_server_update(reply({"scores": 0.0}, **{"gradient.scores": WRONG_ROW}), shared)
 
 
 def test_references_and_weights_are_bounded():
     G, state = np.full((2, 8, 3), 10.0), answered()
     for weights in ([0.5, 0.5], [0.0, 1.0], [0.0, 0.0]):
         check_server_update(reply(references=G, weights=weights), state)
-    for weights in ([0.6, 0.5], [-0.1, 0.2], [0.1], [0.1, 0.1, 0.1]):
+    for weights in ([0.6, 0.5], [-0.1, 0.2]):
         with pytest.raises(ValueError, match="no row of a plan"):
             check_server_update(reply(references=G, weights=weights), state)
-    with pytest.raises(ValueError, match="or have no references"):
-        check_server_update(reply(weights=[0.5, 0.5]), state)
-    for wrong in (10 * G, -10 * G, G[:1], G[:, :1]):
+    for wrong in (10 * G, -10 * G):
         with pytest.raises(ValueError, match="farther than any can be"):
             check_server_update(reply(references=wrong), state)
     check_server_update(reply(references=10 * G), answered(learning_rate=0.03))
-    state.references = None
-    with pytest.raises(ValueError, match="or have no references"):
-        check_server_update(reply(references=G, weights=[0.5, 0.5]), state)
-
-
-def test_no_array_is_larger_than_what_clients_send():
-    for x in (1.1e6, -1.1e6, np.inf, np.nan):
-        for kind in ("round", "label_loss", "fusion", "finish"):
-            with pytest.raises(ValueError, match="its a are not finite, or larger than 1e"):
-                check_values(Message(kind, {}, {"a": np.array([0, x], np.float32)}))
-    check_values(Message("round", {}, {"a": np.array([1e6], np.float32), "codes": np.arange(3)}))
 
 
 def test_only_later_rounds_up_to_the_last_are_accepted():

@@ -23,7 +23,8 @@ from hotview.federated.local_trainer import LocalTrainer, ServerUpdate
 from hotview.federated.messages import Message
 from hotview.federated.partial_models import save_partial_model
 from hotview.federated.privacy import GaussianMechanism, Privacy, ReleaseRecord, total_epsilon
-from hotview.federated.response_validation import check_codes
+from hotview.federated.schema import check_request, check_training_request
+from hotview.federated.session import Session
 from hotview.federated.settings import Settings
 
 __all__ = ["Client"]
@@ -98,6 +99,7 @@ class Client:
         Message
             A response of the same kind.
         """
+        check_request(message, len(self.data.linked))
         handlers: dict[str, Callable[[Message], Message]] = {
             "hello": self._hello,
             "start": self._start,
@@ -106,7 +108,6 @@ class Client:
             "fusion": self._fit_fusion,
             "finish": self._finish,
         }
-        policy.check_values(message)
         if message.kind == "start":
             self.folder.mkdir(parents=True, exist_ok=True)
         # Two concurrent requests would both start from the same state: two releases for one.
@@ -139,7 +140,7 @@ class Client:
             budget=self._budget,
         )
         if "codes" in message.arrays:
-            state.shared_codes = self._shared_codes(message, len(classes))
+            state.shared_codes = message.arrays["codes"]
         if self.privacy is not None:
             state.releases.append(self._calibrate(self.privacy, settings, state.releases))
         self.trainer = self._make_trainer(state)
@@ -160,10 +161,6 @@ class Client:
 
     def _split_linked(self, settings: Settings) -> tuple[Array, Array]:
         return split_linked(len(self.data.linked), settings.fusion_fraction, settings.random_state)
-
-    def _shared_codes(self, message: Message, n_classes: int) -> Array:
-        codes = {"codes": message.arrays["codes"]}
-        return check_codes(codes, len(self.data.linked), n_classes)
 
     def _earlier_releases(self) -> list[ReleaseRecord]:
         """Return the releases of earlier trainings, which count toward the same budget."""
@@ -220,6 +217,8 @@ class Client:
             self.state, self._state_digest = state, digest
         if message.metadata.get("session") != self.state.session_id:
             raise ValueError(f"it is of another training than {self.data.name!r} began; begin anew")
+        session = Session(self.state.session_id, len(self.data.linked), self.state.classes)
+        check_training_request(message, self.trainer.settings, session, self.state.names)
         return self.trainer, self.state
 
     def _resume_label_holder(self, message: Message) -> LocalTrainer:
@@ -249,9 +248,6 @@ class Client:
         if not is_repeated:
             policy.check_round(self.data, round, state)
         policy.check_server_update(message, state)
-        codes = None
-        if "codes" in message.arrays and state.shared_codes is not None:
-            codes = self._shared_codes(message, trainer.n_classes)
         # From here on rows are used, and nothing is refused.
         if not is_repeated:
             state.request_digest, state.request_round, state.response = digest, round, None
@@ -259,9 +255,9 @@ class Client:
                 self._record_release(state)
         if trainer.mechanism is not None and state.noise_seed:
             trainer.mechanism.seed = int(state.noise_seed)
-        if codes is not None:
-            state.shared_codes = codes
-            trainer.set_shared_labels(codes)
+        if "codes" in message.arrays and state.shared_codes is not None:
+            state.shared_codes = message.arrays["codes"]
+            trainer.set_shared_labels(state.shared_codes)
         if round > 1:
             row = trainer.train(state.update, _read_server_update(message, state), round)
             if row is not None:
@@ -338,7 +334,7 @@ def _read_server_update(message: Message, state: ClientState) -> ServerUpdate:
     arrays = {name: torch.from_numpy(x) for name, x in message.arrays.items()}
     prefix = "gradient."
     return ServerUpdate(
-        int((message.metadata.get("update_round") or 0)),
+        message.metadata.get("update_round") or 0,
         {k.removeprefix(prefix): x for k, x in arrays.items() if k.startswith(prefix)},
         message.metadata.get("curvatures") or {},
         arrays.get("weights"),

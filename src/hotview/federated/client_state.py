@@ -20,6 +20,7 @@ from hotview.federated.labels import linked_query
 from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.messages import Message
 from hotview.federated.privacy import Privacy, ReleaseRecord
+from hotview.federated.session import check_classes, check_names
 from hotview.federated.settings import Settings
 from hotview.persistence.codec import decode, encode, require
 from hotview.training.checkpoint import load_optimizer_state, optimizer_state
@@ -202,9 +203,9 @@ def _check_record(state: ClientState) -> None:
 def _check_values(state: ClientState, data: ClientData) -> None:
     """Check what a trainer is made from, and what is compared with messages."""
     s, n_classes = Settings.from_json(state.settings), len(state.classes)
-    fits = data.name in state.names and len(set(state.names)) == len(state.names)
-    fits &= all(isinstance(x, str | float | int) for x in state.classes)
-    require(fits and len(set(state.classes)) == n_classes, "its names or classes are impossible")
+    check_classes(state.classes)
+    check_names(state.names)
+    require(data.name in state.names, f"its names do not include {data.name!r}")
     if (codes := state.shared_codes) is not None:
         fits = codes.shape == data.linked.shape and codes.dtype == data.linked.dtype
         require(fits and ((codes >= -1) & (codes < n_classes)).all(), "its codes are no classes")

@@ -19,6 +19,7 @@ from hotview.federated.client_data import ClientData
 from hotview.federated.labels import LinkedQuery
 from hotview.federated.privacy import GaussianMechanism
 from hotview.federated.quantiles import quantile_means, shared_directions
+from hotview.federated.session import MAX_VALUE
 from hotview.federated.settings import Settings
 from hotview.losses import reconstruction_error
 from hotview.losses.orthogonality import second_moment
@@ -32,10 +33,8 @@ from hotview.training.pca import principal_components
 from hotview.training.rows import ViewRows
 from hotview.training.trainer import make_optimizer, optimizer_step
 
-__all__ = ["MAX_VALUE", "ClientUpdate", "LocalTrainer", "QuadraticSurrogate", "ServerUpdate"]
+__all__ = ["ClientUpdate", "LocalTrainer", "QuadraticSurrogate", "ServerUpdate"]
 
-#: largest absolute latent or score of a training that has not diverged; variances are below 1
-MAX_VALUE = 1e6
 _N_NEIGHBORS = 10  # of the graph along which shared labels are propagated
 
 

@@ -14,6 +14,7 @@ from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
 from hotview.losses.orthogonality import orthogonality
 from hotview.ot import Plan
+from hotview.persistence.codec import require
 from hotview.training.checkpoint import load_optimizer_state, optimizer_state
 from hotview.training.trainer import optimizer_step
 
@@ -201,13 +202,26 @@ class ServerCoupling:
         return {name: x.clone() for name, x in tensors.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore a state.
+        """Restore a state, after a check of everything in it.
 
         Parameters
         ----------
         tensors : dict of str to Tensor
-            The output of `state`.
+            The output of `state` of a coupling with the same settings and names, after a round.
         """
+        expected = {"mean_cost": self.mean_cost}
+        if (G := self.references) is not None:
+            expected |= {"references": G, "0.step": torch.zeros(()), "0.exp_avg": G}
+            expected["0.exp_avg_sq"] = G
+        problem = f"its coupling holds {sorted(tensors)[:8]}, not {sorted(expected)}"
+        require(tensors.keys() == expected.keys(), problem)
+        for name, x in tensors.items():
+            fits = x.shape == expected[name].shape and x.dtype == torch.float32
+            require(fits, f"its {name} is {x.dtype} of {list(x.shape)}")
+            unknown = x.isnan() & (name == "mean_cost")
+            require(bool((x.isfinite() | unknown).all()), f"its {name} is not finite")
+            positive = name in ("mean_cost", "0.step", "0.exp_avg_sq")
+            require(not positive or not bool((x < 0).any()), f"its {name} is negative")
         tensors = {name: x.clone() for name, x in tensors.items()}
         self.mean_cost = tensors.pop("mean_cost")
         if self.reference_loss is not None:
