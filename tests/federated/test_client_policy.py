@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from hotview.federated.response_validation import InvalidResponseError
 from small_federation import BOTH, CLASSES, N_LINKED, NAMES, client_data, settings
 
 from hotview.federated import Client, Message
@@ -11,7 +12,6 @@ from hotview.federated.client_policy import (
 )
 from hotview.federated.client_state import ClientState
 from hotview.federated.local_trainer import ClientUpdate
-from hotview.federated.response_validation import InvalidResponseError
 
 STATE = "state.federated"
 

@@ -18,7 +18,7 @@ from hotview.federated.local_trainer import (
 )
 from hotview.federated.privacy import GaussianMechanism
 from hotview.ot import sliced_cost
-from hotview.training.checkpoint import optimizer_state
+from hotview.training.trainer_state import optimizer_state
 
 CPU = torch.device("cpu")
 NOBODY = np.empty(0, dtype=np.int64)

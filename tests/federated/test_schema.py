@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-
-from hotview.federated.messages import Failure, Message
 from hotview.federated.response_validation import (
     InvalidResponseError,
     check_classes,
@@ -11,6 +9,8 @@ from hotview.federated.response_validation import (
     check_response,
     check_update,
 )
+
+from hotview.federated.messages import Failure, Message
 from hotview.federated.server_state import Session
 from hotview.federated.settings import Settings
 

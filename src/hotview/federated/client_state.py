@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from hotview._archive import FileFormat, read_archive, write_archive
+from hotview._codec import decode, encode, require
 from hotview._types import Array, IntArray
 from hotview.federated.client_data import ClientData
 from hotview.federated.labels import linked_query
@@ -22,8 +23,10 @@ from hotview.federated.messages import Message
 from hotview.federated.privacy import Privacy, ReleaseRecord
 from hotview.federated.session import check_classes, check_names
 from hotview.federated.settings import Settings
-from hotview.persistence.codec import decode, encode, require
-from hotview.training.checkpoint import load_optimizer_state, optimizer_state
+from hotview.training.trainer_state import (
+    load_optimizer_state,
+    optimizer_state,
+)
 
 __all__ = ["ClientState", "read_client_state", "read_state", "write_client_state", "write_state"]
 
@@ -283,7 +286,7 @@ def write_state(path: Path, format: FileFormat, content: Any) -> None:
     format : FileFormat
         Its format.
     content : dataclass
-        Values whose annotations `hotview.persistence.codec` can encode.
+        Values whose annotations `hotview._codec` can encode.
     """
     tensors: dict[str, Tensor] = {}
     values = encode(type(content), content, tensors)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from hotview._codec import require
 from hotview.federated.local_trainer import ClientUpdate
 from hotview.federated.quantiles import quantile_costs, shared_directions
 from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
 from hotview.losses.orthogonality import orthogonality
 from hotview.ot import Plan
-from hotview.persistence.codec import require
-from hotview.training.checkpoint import load_optimizer_state, optimizer_state
 from hotview.training.trainer import optimizer_step
+from hotview.training.trainer_state import load_optimizer_state, optimizer_state
 
 __all__ = ["CouplingResult", "ServerCoupling"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 import types
 from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -42,7 +42,7 @@ def encode(kind: Any, value: Any, tensors: Tensors, at: str = "") -> Any:
     Examples
     --------
     >>> import torch
-    >>> from hotview.persistence.codec import decode, encode
+    >>> from hotview._codec import decode, encode
     >>> tensors = {}
     >>> encode(list[torch.Tensor | None], [torch.ones(2), None], tensors, "x"), list(tensors)
     ([None, None], ['x.0'])
@@ -90,7 +90,7 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
 
     Examples
     --------
-    >>> from hotview.persistence.codec import decode
+    >>> from hotview._codec import decode
     >>> decode(dict[str, int], {"n": "3"}, {}, "sizes")
     Traceback (most recent call last):
     ValueError: its 'sizes.n' cannot be '3'
@@ -125,7 +125,7 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
     accepted = (int, float) if kind is float else (kind,)  # JSON may hold a whole number for it
     require(type(data) in accepted, problem)
     require(kind is not int or 0 <= data < _MAX_INT, problem)
-    require(kind is not float or math.isfinite(data), problem)
+    require(kind is not float or abs(data) <= sys.float_info.max, problem)
     return data
 
 
@@ -158,7 +158,7 @@ def shorten(value: Any) -> str:
 
     Examples
     --------
-    >>> from hotview.persistence.codec import shorten
+    >>> from hotview._codec import shorten
     >>> len(shorten("x" * 1000))
     101
     """
