@@ -18,6 +18,7 @@ from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.privacy import ReleaseRecord
 
 STATE = "state.federated"
+FINISH = Message("finish", {"session": "one"})
 
 
 def fresh(folder, name, **more):
@@ -115,7 +116,7 @@ def test_a_damaged_file_is_refused(ended, tmp_path, what):
     path = tmp_path / "clinical" / STATE
     damage(path, what)
     with pytest.raises(ValueError, match=r"to be a state that hotview saved, but .* begin the tr"):
-        fresh(tmp_path, "clinical").handle(Message("finish"))
+        fresh(tmp_path, "clinical").handle(FINISH)
 
 
 def test_another_kind_of_file_is_refused(ended, tmp_path):
@@ -123,7 +124,7 @@ def test_another_kind_of_file_is_refused(ended, tmp_path):
     (tmp_path / "clinical").mkdir()
     shutil.copy(folder / "clinical" / "part.hotview", tmp_path / "clinical" / STATE)
     with pytest.raises(ValueError, match="to be a state that hotview saved"):
-        fresh(tmp_path, "clinical").handle(Message("finish"))
+        fresh(tmp_path, "clinical").handle(FINISH)
 
 
 def test_a_state_before_the_first_round_can_be_written(tmp_path):

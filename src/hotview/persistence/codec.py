@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 import types
 from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -125,7 +125,7 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
     accepted = (int, float) if kind is float else (kind,)  # JSON may hold a whole number for it
     require(type(data) in accepted, problem)
     require(kind is not int or 0 <= data < _MAX_INT, problem)
-    require(kind is not float or math.isfinite(data), problem)
+    require(kind is not float or abs(data) <= sys.float_info.max, problem)
     return data
 
 
