@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from hotview.federated.response_validation import InvalidResponseError
 from small_federation import BOTH, CLASSES, N_LINKED, NAMES, client_data, settings
 
 from hotview.federated import Client, Message
@@ -31,26 +30,30 @@ def begin(client, arrays=None, settings=settings, **told):
     (
         ({"names": ["genetic", "imaging"]}, "'clinical' among them"),
         ({"names": ["clinical", "clinical"]}, "distinct names"),
-        ({"names": ["clinical", 3]}, "distinct names"),
-        ({"names": None}, "distinct names"),
+        ({"names": ["clinical", 3]}, "its 'names.1' cannot be 3"),
+        ({"names": ["clinical", "two\nlines"]}, "names of organizations"),
+        ({"names": None}, "its 'names' cannot be None"),
         ({"classes": [["a"], ["b"]]}, "classes are not distinct"),
         ({"classes": ["a", "a"]}, "classes are not distinct"),
     ),
 )
 def test_names_and_classes_that_cannot_be_are_refused(tmp_path, told, problem):
-    with pytest.raises((ValueError, InvalidResponseError), match=problem):
+    with pytest.raises(ValueError, match=problem):
         begin(one(tmp_path), **told)
     assert not (tmp_path / "clinical" / STATE).exists()
 
 
 def test_shared_labels_that_cannot_be_are_refused(tmp_path):
+    shared = lambda: settings(share_labels=True, coupling="none")  # noqa: E731
     for codes in (np.full(N_LINKED, 3), np.zeros(1, np.int64), np.zeros(N_LINKED, np.float32)):
-        with pytest.raises(InvalidResponseError, match="no valid classes of the linked rows"):
-            begin(one(tmp_path), {"codes": codes})
-    client = one(tmp_path)
-    begin(client, {"codes": np.zeros(N_LINKED, np.int64)})
+        with pytest.raises(ValueError, match="its codes are"):
+            begin(one(tmp_path), {"codes": codes}, shared)
+    client, valid = one(tmp_path), {"codes": np.zeros(N_LINKED, np.int64)}
+    with pytest.raises(ValueError, match=r"it holds \['codes'\]"):
+        begin(client, valid)
+    begin(client, valid, shared)
     message = Message("round", {"round": 1, "session": "one"}, {"codes": np.full(N_LINKED, 3)})
-    with pytest.raises(InvalidResponseError, match="no valid classes of the linked rows"):
+    with pytest.raises(ValueError, match="its codes are not from -1 to 2"):
         client.handle(message)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -198,25 +197,25 @@ def _check_record(state: ClientState) -> None:
         require(fits, f"its releases cannot be {record}")
     if state.budget is not None:
         require(len(state.budget) == 2, "its budget is not an epsilon and a delta")
-        Privacy(*state.budget)
+        Privacy(state.budget[0], state.budget[1])
         fits = state.releases[-1].n_releases <= settings.rounds
         require(fits, "it has more releases than its noise is calibrated for")
 
 
 def _check_values(state: ClientState, data: ClientData) -> None:
     """Check what a trainer is made from, and what is compared with messages."""
-    s, n_classes = Settings.from_json(state.settings), len(state.classes)
+    s, codes, G = Settings.from_json(state.settings), state.shared_codes, state.references
     check_classes(state.classes)
     check_names(state.names)
     require(data.name in state.names, f"its names do not include {data.name!r}")
-    if (codes := state.shared_codes) is not None:
-        fits = codes.shape == data.linked.shape and codes.dtype == data.linked.dtype
-        require(fits and ((codes >= -1) & (codes < n_classes)).all(), "its codes are no classes")
+    if codes is not None:
+        check_tensors({"codes": torch.from_numpy(codes)}, {"codes": torch.from_numpy(data.linked)})
+        fits = codes.min(initial=-1) >= -1 and codes.max(initial=-1) < len(state.classes)
+        require(bool(fits), "its codes are no classes")
+    found = {} if G is None else {"references": torch.from_numpy(G)}
     has_references = s.coupling == "hot-reference" and state.update.round > 0
-    require((state.references is not None) == has_references, "it has no references, or too many")
-    if (G := state.references) is not None:
-        like = torch.empty(s.n_references, s.quantiles, s.n_components)
-        _check_like("references", torch.from_numpy(G), like)
+    like = torch.zeros(s.n_references, s.quantiles, s.n_components)
+    check_tensors(found, {"references": like} if has_references else {})
     if state.budget is not None:
         record = state.releases[-1]
         fits = (record.n_rows, record.sample_size) == (data.table.n_rows, s.batch_size)
@@ -224,56 +223,42 @@ def _check_values(state: ClientState, data: ClientData) -> None:
 
 
 def _check_update(state: ClientState, trainer: LocalTrainer) -> None:
-    """Compare the last update with one of a newly made trainer."""
+    """Compare the last update, and the response, with the update of a newly made trainer."""
     update, data, expected = state.update, trainer.data, ClientUpdate()
     if update.round > 0:
         query = linked_query(update.round, trainer.settings, len(data.linked))
         expected = trainer.make_update(update.round, query)
-    for name, n in (
-        ("rows", data.table.n_rows),
-        ("labeled", len(trainer.labeled_rows)),
-        ("linked", len(data.linked)),
-    ):
-        rows = torch.from_numpy(getattr(update, name))
-        _check_like(name, rows, torch.from_numpy(getattr(expected, name)))
-        require(bool(((rows >= 0) & (rows < n)).all()), f"its {name} are no rows")
-    _check_all_like("sent", update.sent, expected.sent)
-    if state.response is not None:
-        arrays = {name: torch.from_numpy(x) for name, x in state.response.arrays.items()}
-        _check_all_like("response", arrays, update.sent)
-        facts = (state.response.kind, state.response.metadata.get("round"))
-        same = all(torch.equal(x, update.sent[name]) for name, x in arrays.items())
-        require(same and facts == ("round", update.round), "its response is of another round")
+    sizes = {"rows": data.table.n_rows, "labeled": len(trainer.labeled_rows)}
+    sizes["linked"] = len(data.linked)
+    found, like = (
+        {name: torch.from_numpy(getattr(x, name)) for name in sizes} for x in (update, expected)
+    )
+    check_tensors(found, like)
+    for name, n in sizes.items():
+        fits = ((found[name] >= 0) & (found[name] < n)).all()
+        require(bool(fits), f"its {name} are no rows")
+    check_tensors(update.sent, expected.sent)
+    if (response := state.response) is not None:
+        arrays = {name: torch.from_numpy(x) for name, x in response.arrays.items()}
+        check_tensors(arrays, update.sent)
+        fits = (response.kind, response.metadata.get("round")) == ("round", update.round)
+        fits &= all(torch.equal(x, update.sent[name]) for name, x in arrays.items())
+        require(fits, "its response is of another round")
 
 
 def _load_trainer(content: _StateFile, trainer: LocalTrainer) -> None:
-    """Load the state of a trainer after everything is checked."""
-    _check_all_like("network", content.network, trainer.network.state_dict())
+    """Load the state of a newly made trainer, after everything is checked."""
+    bit_generator = trainer.random.bit_generator
+    check_tensors(content.network, trainer.network.state_dict())
+    check_random_state(bit_generator, content.random)
     for stream, state in zip(trainer.streams, content.streams, strict=True):
-        copy.copy(stream).state = state
-    bits = trainer.random.bit_generator
-    tried = type(bits)()
-    tried.state = content.random  # type: ignore[assignment]
-    fits = tried.state == content.random and content.random["has_uint32"] in (0, 1)
-    require(fits, "its random state is impossible")
+        stream.check(state)
     load_optimizer_state(trainer.optimizer, content.optimizer)
     trainer.network.load_state_dict(content.network)
+    bit_generator.state = content.random
     for stream, state in zip(trainer.streams, content.streams, strict=True):
         stream.state = state
-    bits.state = content.random
     trainer.network.eval()
-
-
-def _check_all_like(name: str, found: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> None:
-    require(found.keys() == like.keys(), f"its {name} has other parts")
-    for key, x in found.items():
-        _check_like(f"{name}.{key}", x, like[key])
-
-
-def _check_like(name: str, x: Tensor, like: Tensor) -> None:
-    found, expected = ((str(t.dtype), tuple(t.shape)) for t in (x, like))
-    require(found == expected, f"its {name!r} is {found}, not {expected}")
-    require(bool(x.isfinite().all()), f"its {name!r} is not finite")
 
 
 def write_state(path: Path, format: FileFormat, content: Any) -> None:

@@ -30,7 +30,7 @@ KINDS = ("hello", "start", "round", "label_loss", "fusion", "finish")
 _KEY, _VERSION = "hotview", 1
 _DTYPES = ("float32", "int64")
 _MAX_HEADER_BYTES, _MAX_BYTES = 2**20, 2**28
-_MAX_DEPTH, _MAX_TEXT, _MAX_LINE = 10, 1000, 500
+_MAX_DEPTH, _MAX_TEXT, _MAX_LINE = 10, 1000, 300
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -154,7 +154,7 @@ def to_line(text: str) -> str:
     Returns
     -------
     str
-        At most 500 printable characters.
+        At most 300 printable characters.
 
     Examples
     --------

@@ -113,6 +113,7 @@ def read_federation(model: Any) -> Any:
         note.plan.check(note.names, settings)
     if note.pool is not None:
         note.pool.check(note.names)
+    require(not model.trained_on_, "it describes rows, which the parts of a federation do not")
     note.classes = model.classes_.tolist() if isinstance(model, MultiViewClassifier) else []
     if note.joint_head is not None:
         note.joint_head.check(note.names, settings, len(note.classes))

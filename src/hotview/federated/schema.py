@@ -237,7 +237,7 @@ def check_response(
         found.pool.check(asked["names"])
     elif form == "head" and not response.arrays:
         shapes = {}  # there is no head where a class has no training row
-    _check_arrays(response, shapes, {}, n_classes, MAX_VALUE)
+    _check_arrays(response, shapes, {}, n_classes)
     if (Q := response.arrays.get("quantiles")) is not None:
         ascending = np.diff(Q, axis=1) >= -ROUNDING * np.abs(Q).max(initial=0)
         require(bool(ascending.all()), "its quantiles are not in order")
@@ -294,7 +294,6 @@ def _check_arrays(
     shapes: Shapes,
     optional: Shapes | None = None,
     n_classes: int = 0,
-    largest: float = np.inf,
 ) -> None:
     """Check names, shapes, types and values of all arrays; ``codes`` are of classes."""
     known, found = {**shapes, **(optional or {})}, message.arrays
@@ -305,6 +304,6 @@ def _check_arrays(
         problem = f"its {name} are {x.dtype} of shape {x.shape}, not {dtype} of {known[name]}"
         require(x.dtype == dtype and x.shape == known[name], problem)
         require(bool(np.isfinite(x).all()), f"its {name} are not finite")
-        low, high = (-1, n_classes - 1) if name == "codes" else (-largest, largest)
+        low, high = (-1, n_classes - 1) if name == "codes" else (-MAX_VALUE, MAX_VALUE)
         inside = x.size == 0 or (x.min() >= low and x.max() <= high)
-        require(inside, f"its {name} are as large as {float(np.abs(x).max(initial=0)):.3g}")
+        require(bool(inside), f"its {name} are not from {low:g} to {high:g}")

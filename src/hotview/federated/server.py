@@ -262,14 +262,11 @@ class Server:
         if self.settings.share_features:
             fusion = self._request_fusion(updates, is_last=True)
             head = {} if fusion is None else fusion.arrays
-        if head:
-            metadata["head"] = list(updates)  # the views of its features
-        messages = {}
-        for name in result.names:
-            arrays = self._references()
-            if name == self.settings.label_holder:
-                arrays |= head
-            messages[name] = Message("finish", metadata, arrays)
+        references = self._references()
+        messages = dict.fromkeys(result.names, Message("finish", metadata, references))
+        if head and (holder := self.settings.label_holder) is not None:
+            metadata = {**metadata, "head": list(updates)}  # the views of its features
+            messages[holder] = Message("finish", metadata, {**references, **head})
         for name, response in self._exchange(messages).items():
             try:
                 check_response(response, messages[name], name, self.settings, state.session)

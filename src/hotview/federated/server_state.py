@@ -219,6 +219,7 @@ def _check_updates(state: ServerState, settings: Settings, coupling: ServerCoupl
     G = coupling.references
     references = {} if G is None else {"references": G.numpy()}
     for update in state.updates.values():
+        require(update.kind == "round", f"it has an update of kind {shorten(update.kind)}")
         metadata = {**update.metadata, "round": state.round + 1, "session": session.id}
         arrays = {**update.arrays, **state.shared, **references}
         check_training_request(Message("round", metadata, arrays), settings, session, names)
