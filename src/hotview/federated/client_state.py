@@ -23,6 +23,8 @@ from hotview.federated.privacy import Privacy, ReleaseRecord
 from hotview.federated.session import check_classes, check_names
 from hotview.federated.settings import Settings
 from hotview.training.trainer_state import (
+    check_random_state,
+    check_tensors,
     load_optimizer_state,
     optimizer_state,
 )
@@ -32,7 +34,10 @@ __all__ = ["ClientState", "read_client_state", "read_state", "write_client_state
 T = TypeVar("T")
 Restore = Callable[[ClientData, Callable[["ClientState"], LocalTrainer]], LocalTrainer]
 _FORMAT = FileFormat(
-    "hotview federated state", 2, "a state", "Delete it, and begin the training anew."
+    "hotview federated state",
+    2,
+    "a state",
+    "Delete it, and with it the record of releases, and begin the training anew.",
 )
 
 
@@ -174,8 +179,8 @@ def _state_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        reason = f"its parts do not fit ({str(error).splitlines()[0][:200]})"
-        raise _FORMAT.error(path, reason) from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise _FORMAT.error(path, f"its parts do not fit ({reason})") from error
 
 
 def _check_record(state: ClientState) -> None:
