@@ -114,10 +114,7 @@ def check_round(data: ClientData, round: int, state: ClientState) -> None:
     state : ClientState
         State of the training.
     """
-    last, n = (
-        max(state.update.round, state.request_round),
-        Settings.from_json(state.settings).rounds,
-    )
+    last, n = state.request_round, Settings.from_json(state.settings).rounds
     if round <= last:
         raise ValueError(f"round {round} is over: {data.name!r} has answered round {last}")
     if round > n + 1:  # the round after the last trains once more, and sends no quantiles
@@ -131,8 +128,8 @@ def check_round(data: ClientData, round: int, state: ClientState) -> None:
 def check_server_update(message: Message, state: ClientState) -> None:
     """Refuse gradients, curvatures, weights and references that no honest server computes.
 
-    The bounds follow from the settings and from what the client has sent. No row is used, so that
-    a refusal reveals nothing about rows.
+    The bounds follow from the settings and the number of views. No row is used, so that a refusal
+    reveals nothing about rows.
 
     Parameters
     ----------
@@ -151,7 +148,8 @@ def check_server_update(message: Message, state: ClientState) -> None:
     if not ((weights >= 0).all() and weights.sum() <= 1 + _ROUNDING):
         raise ValueError("its weights are no row of a plan")
     n_steps = _N_WARM_UP_STEPS + s.rounds * s.local_steps
-    if np.abs(G).max() > _MAX_INITIAL_REFERENCE + _MAX_ADAM_STEP * s.learning_rate * n_steps:
+    farthest = _MAX_INITIAL_REFERENCE + _MAX_ADAM_STEP * s.learning_rate * n_steps
+    if not np.abs(G).max() <= farthest:
         raise ValueError("its references are farther than any can be")
 
 

@@ -240,8 +240,8 @@ def _check_update(state: ClientState, trainer: LocalTrainer) -> None:
     )
     check_tensors(found, like)
     for name, n in sizes.items():
-        fits = ((found[name] >= 0) & (found[name] < n)).all()
-        require(bool(fits), f"its {name} are no rows")
+        is_inside = (found[name] >= 0) & (found[name] < n)
+        require(bool(is_inside.all()), f"its {name} are no rows")
     check_tensors(update.sent, expected.sent)
     if (response := state.response) is not None:
         arrays = {name: torch.from_numpy(x) for name, x in response.arrays.items()}
