@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._codec import require, shorten
+from hotview._codec import decode, require, shorten
 from hotview.losses.hierarchical import HOTPairwise, HOTReference
 from hotview.losses.objective import Objective
 from hotview.training.trainer import Trainer, Training
@@ -46,7 +46,7 @@ class _TrainingState:
     generator: Tensor
     orders: list[_OrderState]
     random: dict[str, Any]
-    rows: list[dict[str, float]]
+    rows: list[Any]
     stopped: bool
     best_score: float | None
     n_worse: int
@@ -85,8 +85,9 @@ class _TrainingState:
         require(n == epoch or (self.stopped and 0 < n < epoch), f"it has {n} of {epoch} epochs")
         require(n > 0 or not self.stopped, "it has stopped before it began")
         for i, row in enumerate(self.rows, start=1):
-            is_valid = row.keys() >= _RECORDED and row["epoch"] == i
-            require(is_valid, f"epoch {i} cannot be {shorten(row)}")
+            recorded = decode(dict[str, float], row, {}, f"epoch {i}")
+            is_valid = recorded.keys() >= _RECORDED and recorded["epoch"] == i
+            require(is_valid, f"its epoch {i} cannot be {shorten(row)}")
         if self.has_best:
             check_tensors(self.best_network, training.network.state_dict())
             _check_objective(self.best_objective, training.objective, (len(sampler.data.views),))
@@ -96,8 +97,8 @@ class _TrainingState:
         for order, found in zip(training.sampler.orders, self.orders, strict=True):
             order.state = found.arrays
         training.sampler.random.bit_generator.state = self.random
-        training.rows = [{**row, "epoch": i} for i, row in enumerate(self.rows, start=1)]
-        training.stopped, training.n_worse = self.stopped, self.n_worse
+        training.rows, training.stopped = list(self.rows), self.stopped
+        training.n_worse = self.n_worse
         training.best_score = -float("inf") if self.best_score is None else self.best_score
         best = (self.best_network, self.best_objective) if self.has_best else ()
         training.best_state = [{k: x.to(device) for k, x in state.items()} for state in best]
@@ -271,8 +272,7 @@ def _check_objective(
         if name.endswith(".mean_cost"):
             expected.setdefault(name, torch.zeros(x.shape, dtype=torch.float32))
     if "coupling.mean_cost" in found and isinstance(coupling, HOTPairwise | HOTReference):
-        is_pairwise = isinstance(coupling, HOTPairwise)
-        K = shape[-1] if is_pairwise else coupling.references.shape[-3]
+        K = shape[-1] if isinstance(coupling, HOTPairwise) else coupling.references.shape[-3]
         expected["coupling.mean_cost"] = torch.zeros(*shape, K, dtype=torch.float32)
     check_tensors(found, expected)
 
