@@ -55,7 +55,7 @@ def _mutate_array(arrays, random):
         lambda: {},
         lambda: {f"gradient.{name}": x},
         lambda: {name: x, "quantiles": x},
-        lambda: {name: x.astype(np.int64)},
+        lambda: {name: np.zeros_like(x, np.int64)},
         lambda: {name: x[:-1]},
         lambda: {name: x.reshape(-1)},
         lambda: {name: x[..., None]},

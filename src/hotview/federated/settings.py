@@ -166,7 +166,7 @@ class Settings:
         numbers = [(name, value) for name, value in vars(self).items() if name != "hidden"]
         for name, value in (*numbers, *(("hidden", width) for width in self.hidden)):
             most = _MAXIMA.get(name, math.inf)
-            if isinstance(value, Real) and abs(value) > most:
+            if isinstance(value, Real) and abs(value) > most:  # type: ignore[operator]
                 raise ValueError(
                     f"Expected {name} to be at most {most}, but it is {shorten(value)}. Choose "
                     "less."
