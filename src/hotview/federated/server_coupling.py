@@ -221,7 +221,7 @@ class ServerCoupling:
             require(fits, f"its {name} is {x.dtype} of {list(x.shape)}")
             unknown = x.isnan() & (name == "mean_cost")
             require(bool((x.isfinite() | unknown).all()), f"its {name} is not finite")
-            positive = name in ("mean_cost", "0.step", "0.exp_avg_sq")
+            positive = name in ("0.step", "0.exp_avg_sq")
             require(not positive or not bool((x < 0).any()), f"its {name} is negative")
         tensors = {name: x.clone() for name, x in tensors.items()}
         self.mean_cost = tensors.pop("mean_cost")
