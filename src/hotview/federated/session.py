@@ -18,6 +18,7 @@ __all__ = [
     "SentPool",
     "Session",
     "SpentPrivacy",
+    "check_classes",
     "check_known",
     "check_names",
     "check_numbers",
@@ -49,14 +50,9 @@ class Session:
     classes: list[Any]
 
     def __post_init__(self) -> None:
-        n, classes = self.n_linked, self.classes
+        n = self.n_linked
         require(n <= _MAX_LINKED, f"it has {n} linked rows, more than {_MAX_LINKED}")
-        problem = f"it has {len(classes)} classes, more than {_MAX_CLASSES}"
-        require(len(classes) <= _MAX_CLASSES, problem)
-        texts = all(isinstance(x, str) for x in classes)
-        numbers = all(isinstance(x, float | int) and abs(x) < 2**63 for x in classes)
-        fits = (texts or numbers) and len(set(classes)) == len(classes)
-        require(fits, "its classes are not distinct texts or numbers")
+        check_classes(self.classes)
 
 
 @dataclass(frozen=True)
@@ -146,6 +142,16 @@ def check_known(names: Sequence[str], known: Sequence[str]) -> None:
     """Raise an error unless names are distinct and known."""
     fits = 0 < len(names) == len(set(names)) and set(names) <= set(known)
     require(fits, f"its names cannot be {shorten(list(names))}")
+
+
+def check_classes(classes: list[Any]) -> None:
+    """Raise an error unless classes are distinct, and all of them texts or all of them numbers."""
+    problem = f"it has {len(classes)} classes, more than {_MAX_CLASSES}"
+    require(len(classes) <= _MAX_CLASSES, problem)
+    texts = all(isinstance(x, str) for x in classes)
+    numbers = all(isinstance(x, float | int) and abs(x) < 2**63 for x in classes)
+    fits = (texts or numbers) and len(set(classes)) == len(classes)
+    require(fits, "its classes are not distinct texts or numbers")
 
 
 def check_numbers(
