@@ -100,7 +100,7 @@ def write_archive(
             f"Expected names, metadata and histories to take at most {_MAX_HEADER} bytes of a "
             f"file, but they take {n}. Shorten the longest."
         )
-    with atomic_write(path) as draft:
+    with atomic_write(path, private=True) as draft:  # rows can be inferred from what it holds
         try:
             save_file(own, draft, {_KEY: text})
         except SafetensorError as error:

@@ -3,7 +3,7 @@ import torch
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview._archive import read_archive
-from hotview.persistence.codec import decode
+from hotview._codec import decode
 from hotview.persistence.models import _MODEL
 from hotview.persistence.schema import (
     NOT_SAVED,

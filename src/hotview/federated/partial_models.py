@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from hotview._codec import require
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.inference import EnsembleMember, FusionRule
 from hotview.federated.client_state import ClientState
@@ -24,7 +25,6 @@ from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import as_regularizer
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.persistence import check_model_path, load_model, save_model
-from hotview.persistence.codec import require
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hotview._codec import decode, require, shorten
 from hotview.federated.labels import linked_query
 from hotview.federated.messages import Failure, Message
 from hotview.federated.session import (
@@ -23,7 +24,6 @@ from hotview.federated.session import (
     check_numbers,
 )
 from hotview.federated.settings import Settings
-from hotview.persistence.codec import decode, require, shorten
 
 __all__ = ["check_request", "check_response", "check_training_request", "read_metadata"]
 

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from hotview._archive import FileFormat
+from hotview._codec import decode, require, shorten
 from hotview._files import atomic_write
 from hotview._types import Array
 from hotview.federated.client_state import read_state, write_state
@@ -18,7 +19,6 @@ from hotview.federated.schema import check_training_request
 from hotview.federated.server_coupling import ServerCoupling
 from hotview.federated.session import SentPlan, SentPool, Session, SpentPrivacy
 from hotview.federated.settings import Settings
-from hotview.persistence.codec import decode, require, shorten
 from hotview.training.trainer import History
 
 __all__ = [

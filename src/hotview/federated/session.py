@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hotview._codec import require, shorten
 from hotview._validation.tables import can_be_saved
 from hotview.federated.settings import Settings
-from hotview.persistence.codec import require, shorten
 
 __all__ = [
     "MAX_VALUE",

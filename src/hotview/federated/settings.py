@@ -10,6 +10,7 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
+from hotview._codec import shorten
 from hotview._validation import (
     Check,
     check_choice,
@@ -20,7 +21,6 @@ from hotview._validation import (
     check_values,
     check_weight,
 )
-from hotview.persistence.codec import shorten
 
 __all__ = ["Settings"]
 
