@@ -178,7 +178,7 @@ RESULT = ("server", "result")
         *(tensor(NEXT, f) for f in (lambda x: x[:1], lambda x: x * torch.nan, torch.Tensor.double)),
         *(tensor("server.shared.codes", f) for f in (lambda x: x + 9, lambda x: x[:2])),
         *(tensor("server.result.W", f) for f in (lambda x: x[0], lambda x: -x, lambda x: x[:, :1])),
-        *(tensor("server.result.C", f) for f in (lambda x: x.double(), lambda x: x / 0)),
+        *(tensor("server.result.C", f) for f in (lambda x: x.bfloat16(), lambda x: x / 0)),
         *(
             tensor(f"coupling.{name}", f)
             for name in ("references", "0.exp_avg", "0.exp_avg_sq")

@@ -295,7 +295,8 @@ def _check_arrays(
     known, found = {**shapes, **(optional or {})}, message.arrays
     fits = shapes.keys() <= found.keys() <= known.keys()
     require(fits, f"it holds {sorted(found)[:8]}, and {sorted(shapes)} were asked for")
-    for name, x in found.items():
+    for name in (name for name in known if name in found):
+        x = found[name]
         dtype = "int64" if name == "codes" else "float32"
         problem = f"its {name} are {x.dtype} of shape {x.shape}, not {dtype} of {known[name]}"
         require(x.dtype == dtype and x.shape == known[name], problem)
