@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from small_federation import settings
 
-from hotview.federated.session import SentHead, SentPlan, SentPool, check_classes, check_names
+from hotview.federated.session import SentHead, SentPlan, SentPool, Session, check_names
 
 NAMES = ["a", "b", "c"]
 POOL = SentPool(["a", "b"], [1.0, 0.5, 0.2], [1.0, 2.0], 0.7)
@@ -60,13 +60,15 @@ def test_a_joint_head_has_weights_of_all_features(changes):
 
 def test_classes_are_different_texts_or_numbers():
     for classes in (["ill", "well"], [0, 1, 2], [False, True], [0.5], []):
-        assert check_classes(classes) == classes
+        assert Session("id", 4, classes).classes == classes
     wrong = (["a", "a"], [1, 1.0], ["a", None], [["a"], ["b"]], ["a", 1], [10**400], [{}])
     for classes in wrong:
         with pytest.raises(ValueError, match="not distinct texts or numbers"):
-            check_classes(classes)
-    with pytest.raises(ValueError, match="1001 classes, too many"):
-        check_classes(list(range(1001)))
+            Session("id", 4, classes)
+    with pytest.raises(ValueError, match="1001 classes, more than 1000"):
+        Session("id", 4, list(range(1001)))
+    with pytest.raises(ValueError, match="2000000000 linked rows, more than"):
+        Session("id", 2 * 10**9, [])
 
 
 def test_names_are_names_of_views():

@@ -127,7 +127,7 @@ def test_a_round_has_bounded_work_and_memory():
         Settings(local_steps=10_000, batch_size=2**14, hidden=(2**10, 2**10))
     with pytest.raises(ValueError, match="batch_size × the largest width"):
         Settings(batch_size=2**17, hidden=(2**10,), local_steps=1)
-    with pytest.raises(ValueError, match="batch_size × n_projections"):
+    with pytest.raises(ValueError, match="n_projections × n_references × batch_size"):
         Settings(batch_size=2**17, n_projections=2**10, local_steps=1)
     with pytest.raises(ValueError, match="at most 16 widths, not"):
         Settings(hidden=(8,) * 17)

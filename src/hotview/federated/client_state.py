@@ -303,6 +303,6 @@ def read_state(path: Path, format: FileFormat, kind: type[T]) -> T:
     archive = read_archive(path, format)
     try:
         content: T = decode(kind, archive.metadata.get("content"), archive.tensors)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # numpy has no bfloat16
         raise format.error(path, f"its parts do not fit ({error})") from error
     return content

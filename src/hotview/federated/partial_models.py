@@ -211,8 +211,10 @@ def _load_parts(paths: Sequence[Path]) -> tuple[dict[str, Any], Any]:
         parts[part.view_names_[0]] = part
         notes.append(note)
     facts = [(note.session, note.names, note.settings, note.classes) for note in notes]
-    if any(one != facts[0] for one in facts):
-        raise ValueError("Expected parts of one training, but these are of several.")
+    if others := [path for path, one in zip(paths, facts, strict=True) if one != facts[0]]:
+        raise ValueError(
+            f"Expected parts of one training, but {others[0]} is of another than {paths[0]}."
+        )
     if len(parts) < len(paths) or len(parts) < 2:
         raise ValueError(
             f"Expected parts of at least two different organizations, but these are of "

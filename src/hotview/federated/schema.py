@@ -19,7 +19,6 @@ from hotview.federated.session import (
     SentPool,
     Session,
     SpentPrivacy,
-    check_classes,
     check_known,
     check_names,
     check_numbers,
@@ -29,10 +28,6 @@ from hotview.federated.settings import Settings
 __all__ = ["check_request", "check_response", "check_training_request", "read_metadata"]
 
 Shapes = dict[str, tuple[int, ...]]
-
-_MAX_LINKED = 2**24
-
-
 _NAMES = list[str]
 #: annotations of the metadata by `_form`; what may be None may be missing
 _REQUESTS: Mapping[str, Mapping[str, Any]] = {
@@ -122,10 +117,11 @@ def check_request(message: Message, n_linked: int) -> None:
     require(form in _REQUESTS, f"it is of no known kind ({shorten(form)})")
     request = read_metadata(_REQUESTS[form], message.metadata)
     if form == "start":
+        check_names(request.names)
+        session = Session(request.session, n_linked, request.classes)
         shares_labels = Settings.from_json(request.settings).share_labels
         codes: Shapes = {"codes": (n_linked,)} if shares_labels else {}
-        check_names(request.names)
-        _check_arrays(message, {}, codes, len(check_classes(request.classes)))
+        _check_arrays(message, {}, codes, len(session.classes))
     elif form in ("hello", "classes"):
         _check_arrays(message, {})
 
@@ -224,9 +220,9 @@ def check_response(
         require(received == value, problem)
     shapes, n_classes = _response_shapes(request, settings, session), len(session.classes)
     if form == "hello":
-        require(found.n_linked <= _MAX_LINKED, f"it has {found.n_linked} linked rows, too many")
+        Session("", found.n_linked, [])
     elif form == "classes":
-        n_classes = len(check_classes(found.classes))
+        n_classes = len(Session("", session.n_linked, found.classes).classes)
     elif form == "round" and found.privacy is not None:
         spent = [found.privacy.epsilon, found.privacy.delta]
         check_numbers("privacy", [spent], (1, 2), 0, sys.float_info.max)
@@ -299,7 +295,8 @@ def _check_arrays(
     known, found = {**shapes, **(optional or {})}, message.arrays
     fits = shapes.keys() <= found.keys() <= known.keys()
     require(fits, f"it holds {sorted(found)[:8]}, and {sorted(shapes)} were asked for")
-    for name, x in found.items():
+    for name in (name for name in known if name in found):
+        x = found[name]
         dtype = "int64" if name == "codes" else "float32"
         problem = f"its {name} are {x.dtype} of shape {x.shape}, not {dtype} of {known[name]}"
         require(x.dtype == dtype and x.shape == known[name], problem)

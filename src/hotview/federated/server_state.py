@@ -17,7 +17,7 @@ from hotview.federated.client_state import read_state, write_state
 from hotview.federated.messages import Message, check_json
 from hotview.federated.schema import check_training_request
 from hotview.federated.server_coupling import ServerCoupling
-from hotview.federated.session import SentPlan, SentPool, Session, SpentPrivacy, check_classes
+from hotview.federated.session import SentPlan, SentPool, Session, SpentPrivacy
 from hotview.federated.settings import Settings
 from hotview.training.trainer import History
 
@@ -211,7 +211,7 @@ def _check_result(state: ServerState, settings: Settings) -> None:
 def _check_updates(state: ServerState, settings: Settings, coupling: ServerCoupling) -> None:
     """Raise an error if an update is none that a client accepts in the next round."""
     session, names = state.session, state.result.names
-    n_classes = len(check_classes(session.classes))
+    n_classes = len(session.classes)
     require((n_classes > 1) == (settings.label_holder is not None), "its classes do not fit")
     if state.pool is not None:
         decode(SentPool, state.pool, {}, "pool").check(names)

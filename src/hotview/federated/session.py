@@ -28,12 +28,12 @@ MAX_VALUE = 1e6  # latents have variances below 1, and scores are logarithms
 ROUNDING = 1e-5  # relative error of numbers that rounding explains
 _MAX_COST = 4 * MAX_VALUE**2  # between quantiles of this size
 _MAX_POWER = 100
-_MAX_NAMES, _MAX_CLASSES = 1000, 1000
+_MAX_NAMES, _MAX_CLASSES, _MAX_LINKED = 1000, 1000, 2**24
 
 
 @dataclass(frozen=True)
 class Session:
-    """Facts of a training that are fixed before its first round.
+    """Facts of a training that are fixed before its first round, checked.
 
     Parameters
     ----------
@@ -48,6 +48,11 @@ class Session:
     id: str
     n_linked: int
     classes: list[Any]
+
+    def __post_init__(self) -> None:
+        n = self.n_linked
+        require(n <= _MAX_LINKED, f"it has {n} linked rows, more than {_MAX_LINKED}")
+        check_classes(self.classes)
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class SentPlan:
         n, pairwise = len(self.names), settings.coupling == "hot-pairwise"
         shape = (n, n if pairwise else settings.n_references)
         check_numbers("plan", self.W, shape, 0, 1 + ROUNDING)
-        check_numbers("plan", self.C, shape, 0, _MAX_COST)
+        check_numbers("plan", self.C, shape, -_MAX_COST, _MAX_COST)
         require(all(sum(row) > 0 for row in self.W), "its plan has a row of zeros")
 
 
@@ -139,32 +144,14 @@ def check_known(names: Sequence[str], known: Sequence[str]) -> None:
     require(fits, f"its names cannot be {shorten(list(names))}")
 
 
-def check_classes(classes: list[Any]) -> list[Any]:
-    """Check a list of classes.
-
-    Parameters
-    ----------
-    classes : list
-        The received classes.
-
-    Returns
-    -------
-    list
-        The same classes.
-
-    Examples
-    --------
-    >>> from hotview.federated.session import check_classes
-    >>> check_classes(["ill", "ill"])
-    Traceback (most recent call last):
-    ValueError: its classes are not distinct texts or numbers
-    """
-    require(len(classes) <= _MAX_CLASSES, f"it has {len(classes)} classes, too many")
+def check_classes(classes: list[Any]) -> None:
+    """Raise an error unless classes are distinct, and all of them texts or all of them numbers."""
+    problem = f"it has {len(classes)} classes, more than {_MAX_CLASSES}"
+    require(len(classes) <= _MAX_CLASSES, problem)
     texts = all(isinstance(x, str) for x in classes)
     numbers = all(isinstance(x, float | int) and abs(x) < 2**63 for x in classes)
     fits = (texts or numbers) and len(set(classes)) == len(classes)
     require(fits, "its classes are not distinct texts or numbers")
-    return classes
 
 
 def check_numbers(

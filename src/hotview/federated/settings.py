@@ -198,9 +198,9 @@ class Settings:
             ("n_projections × n_components", M * d, _MAX_SIZE),
             ("n_references × quantiles × n_components", K * q * d, _MAX_SIZE),
             ("n_projections × n_references × quantiles", M * K * q, 4 * _MAX_SIZE),
+            ("n_projections × n_references × batch_size", M * K * n, 4 * _MAX_SIZE),
             ("hidden × the next width", max(n_weights), _MAX_SIZE),
             ("batch_size × the largest width", n * max(widths), 4 * _MAX_SIZE),
-            ("batch_size × n_projections", n * M, 4 * _MAX_SIZE),
             ("batch_size × quantiles", n * q, _MAX_SIZE),
             ("local_steps × batch_size × multiplications of a row", work, _MAX_WORK),
         ):
