@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hotview._codec import require
 from hotview.federated.local_trainer import ClientUpdate
 from hotview.federated.quantiles import quantile_costs, shared_directions
 from hotview.federated.settings import Settings
