@@ -329,3 +329,9 @@ def test_a_joined_model_has_the_plan_of_the_last_round(trained, tmp_path):
 def test_of_some_views_there_is_no_plan(trained, tmp_path):
     some = list(trained.parts.values())[:2]
     assert hv.load(join_partial_models(some, tmp_path / "some.hotview")).plan_ is None
+
+
+def test_joining_leaves_torchs_global_generator_alone(sharing, tmp_path):
+    before = torch.get_rng_state()
+    join_partial_models(list(sharing.parts.values()), tmp_path / "whole.hotview")
+    assert torch.equal(torch.get_rng_state(), before)

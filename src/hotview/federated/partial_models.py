@@ -23,7 +23,7 @@ from hotview.ingest.preprocessing import Preprocessing
 from hotview.losses import Planner
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import as_regularizer
-from hotview.nn.multiview import MultiViewNetwork
+from hotview.nn.multiview import MultiViewNetwork, make_linear
 from hotview.persistence import check_model_path, load_model, save_model
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.training.trainer import History
@@ -252,7 +252,8 @@ def _set_views(model: Any, shapes: Any, columns: Any, network: MultiViewNetwork)
     network = copy.deepcopy(network).cpu().eval()
     if len(network.view_heads) > 0 and network.joint_head is None:  # which a model file requires
         n = sum(U.in_features for U in network.maps)  # type: ignore[misc]
-        network.joint_head = torch.nn.Linear(int(n), network.view_heads[0].out_features)  # type: ignore[arg-type]
+        n_classes = int(network.view_heads[0].out_features)  # type: ignore[arg-type]
+        network.joint_head = make_linear(int(n), n_classes, torch.Generator())
         for p in network.joint_head.parameters():
             torch.nn.init.zeros_(p)
     model.networks_, model.network_ = [network], network
@@ -281,7 +282,7 @@ def _make_joint_head(saved: SentHead | None, names: Sequence[str]) -> torch.nn.L
     if saved is None or saved.names != list(names):
         return None
     weight = torch.tensor(saved.weight)
-    head = torch.nn.Linear(weight.shape[1], weight.shape[0])
+    head = make_linear(weight.shape[1], weight.shape[0], torch.Generator())
     head.load_state_dict({"weight": weight, "bias": torch.tensor(saved.bias)})
     return head
 
