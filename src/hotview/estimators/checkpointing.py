@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from hotview._files import check_output_path, output_lock
 from hotview._messages import ParameterError
@@ -113,7 +112,7 @@ def explained_overflow(checkpoint: Checkpoint | None) -> Iterator[None]:
     is_resumed = checkpoint is not None and len(checkpoint.trainers) > 0
     try:
         yield
-    except (ArithmeticError, torch.linalg.LinAlgError, ValueError) as error:
+    except (ArithmeticError, ValueError) as error:
         if checkpoint is None or not is_resumed or str(checkpoint.path) in str(error):
             raise
         raise ValueError(
