@@ -1,11 +1,12 @@
 # Two commands matter: `make demo` and `make test`. Both set up .venv by themselves.
 PYTHON ?= python3
+PYTHON_LOWEST ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SETUP := pyproject.toml constraints.txt src/hotview/__init__.py
 
-.PHONY: demo test test-federated test-distributed fuzz lint format bench bench-gpu bench-check bench-tables paper docs docs-serve wheel clean
+.PHONY: demo test test-lowest test-federated test-distributed fuzz lint format bench bench-gpu bench-check bench-tables paper docs docs-serve wheel clean
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/hotview demo --force
@@ -13,6 +14,11 @@ demo: $(VENV)/.demo-ready
 # As many processes as cores, each with one thread: together they are twice as fast on two cores.
 test: $(VENV)/.test-ready lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+# The lowest version of every dependency that pyproject.toml allows, on the lowest Python.
+test-lowest: .venv-lowest/.ready
+	PATH="$(CURDIR)/.venv-lowest/bin:$$PATH" OMP_NUM_THREADS=1 \
+	    .venv-lowest/bin/python -m pytest --numprocesses auto --dist loadfile
 
 # Flower itself: a SuperLink and three SuperNodes on loopback, with TLS and keys; some ten minutes.
 test-federated: $(VENV)/.test-ready
@@ -79,7 +85,7 @@ wheel: $(VENV)/.demo-ready
 	rm -rf .venv-wheel
 
 clean:
-	rm -rf $(VENV) .venv-wheel dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-wheel dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -94,4 +100,10 @@ $(VENV)/.test-ready: $(VENV)/.demo-ready
 
 $(VENV)/.bench-ready: $(VENV)/.demo-ready
 	$(PIP) --editable ".[bench]"
+	touch $@
+
+.venv-lowest/.ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON_LOWEST) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check \
+	    --constraint constraints-lowest.txt --editable ".[test]"
 	touch $@

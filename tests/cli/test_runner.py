@@ -108,6 +108,11 @@ def test_a_full_disk_is_reported():
     assert "No space is left on the disk for a.hotview;" in explain(OSError(*full, "a.hotview"))
 
 
+def test_out_of_memory_names_what_did_not_fit():
+    assert explain(MemoryError()).endswith("fewer rows.")
+    assert explain(MemoryError("a.npy does not fit")).endswith("fewer rows. (a.npy does not fit)")
+
+
 def test_values_can_be_wrong_usage():
     with pytest.raises(UsageError, match="bad"), as_usage():
         raise ValueError("bad")

@@ -1,7 +1,14 @@
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from hotview import MultiViewEncoder
+from hotview.datasets import make_views
 from hotview.estimators.randomness import Randomness
 
 CPU = torch.device("cpu")
@@ -61,3 +68,43 @@ def test_torchs_own_generator_is_put_back():
 def test_what_is_no_seed(bad):
     with pytest.raises(ValueError, match=r"random_state to be None.*Pass an int, as in random_st"):
         Randomness(bad)
+
+
+VIEWS = make_views(60, n_views=3, random_state=0).views
+BUILT_IN = [None] * 3
+WITH_DROPOUT = [nn.Sequential(nn.Linear(20, 6), nn.Dropout(0.5)) for _ in range(3)]
+
+
+def fit(encoder, seed):
+    encoders = None if encoder is None else {"view_0": encoder}
+    model = MultiViewEncoder(encoders=encoders, max_epochs=4, random_state=seed)
+    return np.hstack(list(model.fit(VIEWS).transform(VIEWS).values()))
+
+
+def global_state():
+    of_numpy = str(np.random.get_state())  # noqa: NPY002
+    return torch.get_rng_state().tolist(), of_numpy, torch.get_num_threads()
+
+
+@pytest.mark.parametrize("encoders", (BUILT_IN, WITH_DROPOUT), ids=("built-in", "dropout"))
+def test_fits_in_three_threads_are_those_of_one_and_leave_global_generators_alone(encoders):
+    serial = [fit(copy.deepcopy(encoder), seed) for seed, encoder in enumerate(encoders)]
+    before = global_state()
+    start = Barrier(3)
+
+    def fit_at_once(seed):
+        encoder = copy.deepcopy(encoders[seed])
+        start.wait()
+        return fit(encoder, seed)
+
+    with ThreadPoolExecutor(3) as threads:
+        parallel = list(threads.map(fit_at_once, range(3)))
+    np.testing.assert_array_equal(parallel, serial)
+    assert global_state() == before
+
+
+def test_a_fit_without_code_of_the_users_does_not_wait_for_the_global_generators():
+    with ThreadPoolExecutor(1) as threads, Randomness(0).in_modules(CPU):
+        before = global_state()
+        threads.submit(fit, None, 0).result(timeout=60)
+        assert global_state() == before

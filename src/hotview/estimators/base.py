@@ -34,6 +34,7 @@ from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.column_scaler import ColumnScaler, check_finite
 from hotview.training.rows import ViewRows
+from hotview.training.threads import existing_threads
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan, average_plans, match_columns
 
@@ -91,6 +92,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _inputs(self, *args: Any, **arguments: Any) -> FitInputs:
         """Validate what `fit` was passed."""
 
+    @existing_threads()
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
         start = time.perf_counter()
         given = self._parameters()

@@ -9,10 +9,12 @@ from typing import Any
 
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fit import fit_views
+from hotview.training.threads import existing_threads
 
 __all__ = ["fit_batched"]
 
 
+@existing_threads()
 def fit_batched(
     fits: Sequence[tuple[MultiViewEstimator, Mapping[str, Any]]],
     *,

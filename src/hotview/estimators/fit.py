@@ -141,12 +141,13 @@ def fit_views(
     process_group = process_group or ProcessGroup()
     ensembles = [EnsembleFit(each, process_group) for each in inputs]
     first = ensembles[0].members[0]
+    is_global = any(ensemble.members[0].uses_global_generators for ensemble in ensembles)
     # Inside, scikit-learn returns arrays, whatever output the user has configured.
     with (
         config_context(transform_output="default"),
         torch.inference_mode(False),  # the caller may be in inference mode
         torch.enable_grad(),
-        first.random.in_modules(first.device),
+        first.random.in_modules(first.device) if is_global else nullcontext(),
     ):
         for ensemble in ensembles:
             ensemble.prepare()
@@ -194,9 +195,7 @@ def make_trainer(
     if process_group.is_distributed:
         return DDPTrainer(trainings[0], *options, process_group)
     on_gpu = first.device.type == "cuda"
-    specs = (first.parameters["coupling"], first.parameters["view_regularizer"])
-    has_own_modules = None in [spec.name for spec in specs] or set(first.encoders) != {None}
-    if len(trainings) == 1 and (has_own_modules or not on_gpu):
+    if len(trainings) == 1 and (first.has_own_modules or not on_gpu):
         return SingleTrainer(trainings[0], *options)
     trainer = BatchedTrainer(trainings, *options)
     if on_gpu and schedule.is_fixed:

@@ -17,6 +17,7 @@ from hotview.nn.multiview import MultiViewNetwork, encode_float64
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.rows import ViewRows
+from hotview.training.threads import existing_threads
 
 __all__ = [
     "EnsembleMember",
@@ -159,6 +160,7 @@ class EnsembleMember:
         return fused.masked_fill(~present.any(1, keepdim=True), torch.nan)
 
 
+@existing_threads()
 def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, space: str) -> Array:
     """Features, or latents in the common space, of all rows of view s; NaN for absent ones.
 
@@ -184,6 +186,7 @@ def encode(network: MultiViewNetwork, s: int, X: Tensor, space: str) -> tuple[Te
     return out, find_absent(X)
 
 
+@existing_threads()
 def predict_ensemble(
     members: Sequence[EnsembleMember],
     views: Mapping[int, ViewRows],

@@ -114,6 +114,21 @@ class MemberFit:
         )
 
     @property
+    def has_own_modules(self) -> bool:
+        """Whether an encoder, the coupling or the view regularizer is a module of the user's."""
+        specs = self.parameters["coupling"], self.parameters["view_regularizer"]
+        return None in [spec.name for spec in specs] or set(self.encoders) != {None}
+
+    @property
+    def uses_global_generators(self) -> bool:
+        """Whether code of the user's may draw from torch's generators, or a checkpoint holds them.
+
+        Everything else draws from the generators of `random`.
+        """
+        p = self.parameters
+        return self.has_own_modules or bool(p["callbacks"]) or p["checkpoint"] is not None
+
+    @property
     def group(self) -> Hashable:
         """Parameters that must be equal in networks that are trained together."""
         own = {"random_state", "n_estimators", "coupling", "view_regularizer"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +14,10 @@ import torch
 __all__ = ["Randomness", "entropy_of", "member_states"]
 
 _MEMBERS = 3  # the first spawn key that `Randomness` does not use
+
+_lock = threading.RLock()  # of torch's global generators, which all threads share
+if hasattr(os, "register_at_fork"):  # the thread that holds it does not exist in a forked process
+    os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 class Randomness:
@@ -40,9 +46,12 @@ class Randomness:
 
     @contextmanager
     def in_modules(self, device: torch.device) -> Iterator[None]:
-        """Seed torch's global generators, which dropout uses, and restore them afterwards."""
+        """Seed torch's global generators, which dropout uses, and restore them afterwards.
+
+        One thread at a time: others wait.
+        """
         on_gpu = device.type == "cuda"
-        with torch.random.fork_rng([device] if on_gpu else []):
+        with _lock, torch.random.fork_rng([device] if on_gpu else []):
             # Not torch.manual_seed, which would change the generators of all other devices too.
             torch.default_generator.manual_seed(self.seed)
             if on_gpu:

@@ -11,7 +11,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
-from torch.nn.utils import skip_init
 
 __all__ = [
     "MultiViewNetwork",
@@ -217,12 +216,12 @@ def make_linear(
     n_in: int, n_out: int, generator: torch.Generator, *, bias: bool = True
 ) -> nn.Linear:
     """Make a linear layer with torch's default initialization, drawn from `generator`."""
-    # The plain constructor would draw from torch's global generator.
-    layer: nn.Linear = skip_init(nn.Linear, n_in, n_out, bias=bias, dtype=torch.float32)  # type: ignore[no-untyped-call]
+    # The plain constructor would draw from torch's global generator; `skip_init` imports sympy.
+    layer = nn.Linear(n_in, n_out, bias=bias, device="meta")
     bound = 1 / math.sqrt(n_in)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.uniform_(-bound, bound, generator=generator)
+    for name, parameter in list(layer.named_parameters()):
+        drawn = torch.empty(parameter.shape, dtype=torch.float32, device="cpu")
+        setattr(layer, name, nn.Parameter(drawn.uniform_(-bound, bound, generator=generator)))
     return layer
 
 

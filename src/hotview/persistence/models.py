@@ -23,6 +23,7 @@ from hotview.persistence.schema import (
     check_tensors,
 )
 from hotview.persistence.serialize import deserialize, network_widths, restore_parameters, serialize
+from hotview.training.threads import existing_threads
 
 __all__ = ["check_model_path", "load_model", "save_model"]
 
@@ -56,6 +57,7 @@ def check_model_path(path: str | Path) -> Path:
     return check_output_path(path, (".hotview",))
 
 
+@existing_threads()
 def save_model(estimator: MultiViewEstimator, path: str | Path) -> Path:
     """Save a fitted estimator, whole or not at all.
 
@@ -113,6 +115,7 @@ def save_model(estimator: MultiViewEstimator, path: str | Path) -> Path:
     return path
 
 
+@existing_threads()
 def load_model(
     path: str | Path,
     *,

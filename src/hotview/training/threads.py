@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-__all__ = ["one_thread", "suited_threads"]
+__all__ = ["existing_threads", "one_thread", "suited_threads"]
+
+_process = os.getpid()
 
 # Of fits in several threads at once, the first saves the settings and the last restores them.
 _lock = threading.Lock()
+if hasattr(os, "register_at_fork"):  # the thread that holds it does not exist in a forked process
+    os.register_at_fork(after_in_child=_lock._at_fork_reinit)  # type: ignore[attr-defined]
 _users, _before = 0, 1
 _limits: threadpool_limits | None = None
 _SMALL = 10**8  # multiplications of one pass over a batch
@@ -83,3 +88,23 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(_before if _users == 0 else mine)
             if _users == 0 and _limits is not None:
                 _limits.restore_original_limits()
+
+
+@contextmanager
+def existing_threads() -> Iterator[None]:
+    """Use one thread in a process that was forked off this one, and restore the setting afterwards.
+
+    The other threads of OpenMP exist in the first process only; an operation that is divided among
+    them never returns in a forked one.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.training.threads import existing_threads
+    >>> before = torch.get_num_threads()
+    >>> with existing_threads():
+    ...     torch.get_num_threads() == before
+    True
+    """
+    with nullcontext() if os.getpid() == _process else one_thread():
+        yield

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import os
+import sys
+import threading
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
@@ -25,6 +30,8 @@ __all__ = [
     "optimizer_step",
     "train_step",
 ]
+
+_import_lock = threading.Lock()
 
 
 @dataclass
@@ -191,11 +198,23 @@ def make_optimizer(
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
     if not parameters:
         return None
+    _import_compiler()
     on_gpu = parameters[0].device.type == "cuda"
     try:
         return torch.optim.Adam(parameters, lr=learning_rate, fused=True, capturable=on_gpu)
     except RuntimeError:  # a device that has no fused kernel
         return torch.optim.Adam(parameters, lr=learning_rate)
+
+
+def _import_compiler() -> None:
+    """Import torch's compiler, as its first optimizer does, without the settings that it leaves."""
+    with _import_lock:
+        if "torch._dynamo" not in sys.modules:
+            folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+            with warnings.catch_warnings():  # sympy adds a filter
+                importlib.import_module("torch._dynamo")
+            if folder is None:
+                os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
 
 
 def train_step(

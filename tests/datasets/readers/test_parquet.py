@@ -250,7 +250,7 @@ def read(path, content, **options):
 ONE_TENTH = decimal.Decimal("0.1")
 NUMERIC = {
     "float64": (pa.array([0.1, None, -np.inf]), [0.1, np.nan, -np.inf]),
-    "float16": (pa.array([0.5, None, 2], pa.float16()), [0.5, np.nan, 2]),
+    "float16": (pa.array([np.float16(0.5), None, np.float16(2)], pa.float16()), [0.5, np.nan, 2]),
     "int8": (pa.array([1, None, -3], pa.int8()), [1, np.nan, -3]),
     "int64": (pa.array([2**53, None, -(2**53)]), [2**53, np.nan, -(2**53)]),
     "uint64": (pa.array([1, 2, 3], pa.uint64()), [1, 2, 3]),
