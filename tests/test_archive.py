@@ -135,6 +135,13 @@ def test_other_versions_are_refused(path, version, remedy):
         read_archive(path, FORMAT)
 
 
+def test_expanded_and_transposed_tensors_are_written(tmp_path):
+    tensors = {"one": torch.ones(()).expand(1), "many": torch.arange(6.0).reshape(2, 3).T}
+    write_archive(tmp_path / "a.test", FORMAT, tensors, {})
+    found = read_archive(tmp_path / "a.test", FORMAT).tensors
+    assert all(torch.equal(found[name], x) for name, x in tensors.items())
+
+
 def test_nothing_is_written_that_could_not_be_read(tmp_path):
     with pytest.raises(ValueError, match="Expected names, metadata and histories to take at most"):
         write_archive(tmp_path / "a.test", FORMAT, TENSORS, {"text": "x" * 2**25})

@@ -92,7 +92,8 @@ def write_archive(
     'anna'
     """
     # Clones, because safetensors refuses tensors that share memory, as tied weights do.
-    own = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
+    layout = torch.contiguous_format
+    own = {k: tensors[k].detach().cpu().clone(memory_format=layout) for k in sorted(tensors)}
     stored = {**metadata, "format": format.format, "version": format.version}
     text = _to_json({**stored, "sha256": _digest(own, stored)})
     if (n := len(text.encode()) + sum(len(name) + 200 for name in own)) > _MAX_HEADER:
