@@ -141,11 +141,11 @@ def test_rows_without_any_view_are_nan_and_refused():
 
 def test_overflows_are_not_taken_for_rows_without_any_view():
     tables = make_tables()
-    tables[0][2] = np.nan
+    tables[0][2], tables[1][:] = np.nan, 1.0
     views = {s: as_rows(X) for s, X in enumerate(tables)}
     network = make_network()
     with torch.no_grad():
-        network.encoders[1].weight.mul_(1e38)
+        network.encoders[1].weight.fill_(3e38)
     member = EnsembleMember.of_heads(network, fuse())
     found = predict_ensemble([member], views, None, lambda log_p: log_p[0])
     rows = np.flatnonzero(np.isnan(found[:, 0]))

@@ -255,8 +255,8 @@ def _check_range(network: MultiViewNetwork, own: Sequence[bool], n_columns: Sequ
 
     Rows of up to a million standard deviations give outputs that float32 can hold: no element of
     W x + b exceeds the largest absolute row sum of W, times the largest element of x, plus the
-    largest of b. Networks with fewer than some 30 layers stay far below. Nothing is known of a
-    user's own encoder, which encodes rows of zeros instead.
+    largest of b. Encoders of fewer than some 30 layers stay below it as they are initialized, and
+    decoders predict nothing. Of a user's own encoder only its features of zeros are known.
     """
     features = []
     for encoder, is_own, n in zip(network.encoders, own, n_columns, strict=True):
@@ -264,7 +264,7 @@ def _check_range(network: MultiViewNetwork, own: Sequence[bool], n_columns: Sequ
             F = encoder(torch.zeros(2, n)) if is_own else None
         features.append(_output_size(encoder, _MAX_INPUT) if F is None else float(F.abs().max()))
     sizes = [*features]
-    for modules in (network.maps, network.decoders, network.view_heads):
+    for modules in (network.maps, network.view_heads):
         sizes += map(_output_size, modules, features)
     if network.joint_head is not None:
         sizes.append(_output_size(network.joint_head, max(features)))
