@@ -295,5 +295,7 @@ def test_layers_whose_weights_are_large_only_together_are_refused(load_changed):
         for name in ("encoders.1.0.weight", "encoders.1.2.weight", "maps.1.weight"):
             tensors[f"members.0.network.{name}"].mul_(1e15)
 
-    with pytest.raises(ValueError, match="weights are so large that outputs overflow"):
+    with pytest.raises(
+        ValueError, match="weights are so large, or not finite, that outputs overflow"
+    ):
         load_changed(change)

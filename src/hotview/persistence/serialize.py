@@ -269,7 +269,7 @@ def _check_range(network: MultiViewNetwork, own: Sequence[bool], n_columns: Sequ
     if network.joint_head is not None:
         sizes.append(_output_size(network.joint_head, max(features)))
     fits = all(size <= torch.finfo(torch.float32).max for size in sizes)
-    require(fits, "its weights are so large that outputs overflow")
+    require(fits, "its weights are so large, or not finite, that outputs overflow")
 
 
 def _output_size(perceptron: nn.Module, size: float) -> float:
