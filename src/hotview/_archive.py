@@ -96,7 +96,7 @@ def write_archive(
     own = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
     stored = {**metadata, "format": format.format, "version": format.version}
     text = _to_json({**stored, "sha256": _digest(own, stored)})
-    with atomic_write(path) as draft:
+    with atomic_write(path, private=True) as draft:  # rows can be inferred from what it holds
         try:
             save_file(own, draft, {_KEY: text})
         except SafetensorError as error:

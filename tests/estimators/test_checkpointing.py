@@ -235,6 +235,20 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_same_follows(tmp_path):
     )
 
 
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_a_checkpoint_belongs_to_one_fit_at_a_time(tmp_path):
+    model = encoder(2, checkpoint=tmp_path / "a.checkpoint")
+
+    def fit_again(epoch):
+        clone(model).set_params(callbacks=()).fit(DATA.views)
+
+    with pytest.raises(BlockingIOError, match=r"a\.checkpoint to be written by one process at a"):
+        clone(model).set_params(callbacks=[fit_again]).fit(DATA.views)
+    model.fit(DATA.views)
+    assert os.listdir(tmp_path) == ["a.checkpoint"]
+    assert (tmp_path / "a.checkpoint").stat().st_mode & 0o777 == 0o600
+
+
 def test_trainers_of_different_shape_are_resumed(tmp_path):
     def inputs(max_epochs):
         models = [encoder(max_epochs, batch_size=size) for size in (60, 30)]

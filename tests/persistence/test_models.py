@@ -189,9 +189,7 @@ def test_encoders_of_the_users_own_with_weights_that_are_not_finite_are_refused(
     archive = read_archive(path, _MODEL)
     archive.tensors["members.0.network.encoders.2.weight"][0, 0] = torch.nan
     write_archive(path, _MODEL, archive.tensors, archive.metadata)
-    with pytest.raises(
-        ValueError, match=r"m\.hotview .*weights are so large, or not finite, that outputs overf"
-    ):
+    with pytest.raises(ValueError, match=r"m\.hotview .*weights are so large, or not finite"):
         load_model(path, encoders={"view_2": torch.nn.Linear(20, 5)})
 
 

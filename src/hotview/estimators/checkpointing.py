@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hotview._files import check_output_path
+from hotview._files import check_output_path, output_lock
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation import ViewTable
@@ -27,6 +27,7 @@ __all__ = [
     "check_same_fit",
     "check_same_inputs",
     "explained_loss",
+    "lock_output",
     "open_checkpoint",
 ]
 
@@ -81,6 +82,16 @@ def begin_fit(
 def _draw_seed(random_state: Any) -> int:
     given = entropy_of(random_state)
     return given if given is not None else int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+
+
+@contextmanager
+def lock_output(path: str | Path | None, process_group: ProcessGroup) -> Iterator[None]:
+    """Reserve an output file on rank 0; all ranks raise an error if another fit has reserved it."""
+    with ExitStack() as stack:
+        if path is not None:
+            lock = output_lock(Path(path))
+            process_group.on_rank_zero(lambda: stack.enter_context(lock))
+        yield
 
 
 @contextmanager

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from hotview._archive import FileFormat, read_archive, write_archive
+from hotview._codec import decode, encode
 from hotview._types import Array, IntArray
 from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.messages import Message
 from hotview.federated.privacy import ReleaseRecord
-from hotview.persistence.codec import decode, encode
-from hotview.training.checkpoint import load_optimizer_state, optimizer_state
+from hotview.training.trainer_state import load_optimizer_state, optimizer_state
 
 __all__ = ["ClientState", "read_client_state", "read_state", "write_client_state", "write_state"]
 
@@ -155,7 +155,7 @@ def write_state(path: Path, format: FileFormat, content: Any) -> None:
     format : FileFormat
         Its format.
     content : dataclass
-        Values whose annotations `hotview.persistence.codec` can encode.
+        Values whose annotations `hotview._codec` can encode.
     """
     tensors: dict[str, Tensor] = {}
     values = encode(type(content), content, tensors)

@@ -14,8 +14,8 @@ from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
 from hotview.losses.orthogonality import orthogonality
 from hotview.ot import Plan
-from hotview.training.checkpoint import load_optimizer_state, optimizer_state
 from hotview.training.trainer import optimizer_step
+from hotview.training.trainer_state import load_optimizer_state, optimizer_state
 
 __all__ = ["CouplingResult", "ServerCoupling"]
 

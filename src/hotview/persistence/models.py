@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from hotview._archive import FileFormat, naming_memory_errors, read_archive, write_archive
+from hotview._codec import decode, encode
 from hotview._files import check_output_path
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.parameters import encoders_of, pick_device
-from hotview.persistence.codec import decode, encode
 from hotview.persistence.schema import (
     CLASSES,
     SPECIFICATIONS,

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hotview._codec import decode, require, shorten
 from hotview._types import Array
 from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
@@ -21,7 +22,6 @@ from hotview.estimators.inference import FusionRule
 from hotview.losses.coupling_specs import COUPLINGS
 from hotview.losses.specifications import REGULARIZERS, Specification
 from hotview.nn.multiview import Widths
-from hotview.persistence.codec import decode, require, shorten
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.column_scaler import ColumnScaler

@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 import hotview
+from hotview._codec import require
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.inference import EnsembleMember, HeadPredictors
 from hotview.estimators.parameters import check_parameters, encoders_of, hidden_of, pick_device
 from hotview.losses.specifications import Specification, as_regularizer
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
-from hotview.persistence.codec import require
 from hotview.persistence.schema import (
     CLASSES,
     NOT_SAVED,

@@ -42,7 +42,7 @@ def encode(kind: Any, value: Any, tensors: Tensors, at: str = "") -> Any:
     Examples
     --------
     >>> import torch
-    >>> from hotview.persistence.codec import decode, encode
+    >>> from hotview._codec import decode, encode
     >>> tensors = {}
     >>> encode(list[torch.Tensor | None], [torch.ones(2), None], tensors, "x"), list(tensors)
     ([None, None], ['x.0'])
@@ -90,7 +90,7 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
 
     Examples
     --------
-    >>> from hotview.persistence.codec import decode
+    >>> from hotview._codec import decode
     >>> decode(dict[str, int], {"n": "3"}, {}, "sizes")
     Traceback (most recent call last):
     ValueError: its 'sizes.n' cannot be '3'
@@ -162,7 +162,7 @@ def shorten(value: Any) -> str:
 
     Examples
     --------
-    >>> from hotview.persistence.codec import shorten
+    >>> from hotview._codec import shorten
     >>> len(shorten("x" * 1000))
     101
     """
