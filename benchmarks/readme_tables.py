@@ -298,6 +298,34 @@ def links(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+#: targets of the fuzzing campaign, by what the docs call them
+FUZZED = {
+    "models": "model files, half of them with a valid checksum",
+    "checkpoints": "checkpoints of fits, likewise",
+    "tables": "csv, tsv, parquet, npy, npz, mat, h5ad",
+    "client-messages": "messages of a hostile server to a client",
+    "server-messages": "responses of a hostile client to the server",
+    "federated-files": "states and partial models of a federated training",
+    "fit-inputs": "arrays, frames and labels given to `fit`",
+    "predict-inputs": "the same, given to `predict_proba`",
+    "killed-fits": "fits killed up to three times, and resumed",
+    "full-disks": "saves for which the disk is too small",
+}
+
+
+def fuzz(record: dict[str, Any]) -> str:
+    """Cases of the campaign by outcome."""
+    lines = ["| what | cases | refused | worked | problems |", "|---|--:|--:|--:|--:|"]
+    for name, title in FUZZED.items():
+        outcomes = record["targets"][name]["outcomes"]
+        n = sum(outcomes.values()) - outcomes.get("not written", 0)
+        refused = outcomes.get("refused", 0) + outcomes.get("not a message", 0)
+        problems = outcomes.get("problem", 0)
+        worked = n - refused - problems
+        lines.append(f"| {title} | {n:,} | {refused:,} | {worked:,} | {problems} |")
+    return "\n".join(lines)
+
+
 #: table → file, and what makes it
 TABLES = {
     "default": ("default/accuracy.jsonl", default),
@@ -312,6 +340,7 @@ TABLES = {
     "runs": ("paper/runs.jsonl", runs),
     "planted": ("planted_groups.json", planted),
     "planted-fresh": ("planted_groups_fresh.json", planted),
+    "fuzz": ("bench/fuzz.json", fuzz),
     **speed_tables.TABLES,
     **federated_tables.TABLES,
 }

@@ -15,7 +15,7 @@ from hotview.cli.main import app
 
 PACKAGE = Path(hotview.__file__).parent
 ORDER = (
-    ("_types", "_files", "_messages"),
+    ("_types", "_files", "_messages", "_codec"),
     ("_lazy",),
     ("_archive",),
     ("_validation",),

@@ -1,12 +1,19 @@
+import errno
 import os
 import stat
 import subprocess
 import sys
+import time
 from threading import Event, Thread
 
 import pytest
+import torch
 
-from hotview._files import atomic_write, check_output_path, file_lock
+from hotview._archive import FileFormat, write_archive
+from hotview._files import atomic_write, check_output_path, file_lock, output_lock
+from hotview.cli.output_files import write_table
+
+posix = pytest.mark.skipif(os.name != "posix", reason="permissions, locks and limits of POSIX")
 
 
 @pytest.mark.parametrize("name", ("a.png", "a.PNG"))
@@ -53,13 +60,215 @@ def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path):
     assert path.read_text() == "new"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
-def test_the_file_has_the_permissions_of_an_ordinary_one(tmp_path):
+def write(path, text="", **options):
+    with atomic_write(path, **options) as draft:
+        draft.write_text(text)
+    return path
+
+
+def mode_of(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@posix
+def test_a_new_file_has_the_permissions_of_an_ordinary_or_of_a_private_one(tmp_path):
     (tmp_path / "ordinary").write_text("")
-    with atomic_write(tmp_path / "atomic") as draft:
-        draft.write_text("")
-    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("ordinary", "atomic")]
-    assert modes[0] == modes[1]
+    assert mode_of(write(tmp_path / "new")) == mode_of(tmp_path / "ordinary")
+    assert mode_of(write(tmp_path / "private", private=True)) == 0o600
+
+
+@posix
+@pytest.mark.parametrize("private", (False, True))
+@pytest.mark.parametrize("mode", (0o400, 0o640, 0o666))
+def test_a_file_keeps_the_permissions_of_the_one_that_it_replaces(tmp_path, mode, private):
+    path = tmp_path / "a"
+    path.touch()
+    path.chmod(mode)
+    with atomic_write(path, private=private) as draft:
+        assert mode_of(draft) == 0o600
+        draft.write_text("new")
+    assert (mode_of(path), path.read_text()) == (mode, "new")
+
+
+@posix
+def test_the_umask_of_the_process_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "umask")
+    write(tmp_path / "a")
+
+
+def assert_files_are_named(folder, number):
+    def write_tensors():
+        write_archive(folder / "a.st", FileFormat("a", 1, "a", ""), {"x": torch.ones(10**5)}, {})
+
+    def write_columns():
+        write_table({"x": range(10**5)}, folder / "a.csv")
+
+    writes = {
+        "a.txt": lambda: write(folder / "a.txt", "x" * 10**6),
+        "a.st": write_tensors,
+        "a.csv": write_columns,
+    }
+    for name, write_much in writes.items():
+        with pytest.raises(OSError, match="so that nothing was written") as caught:
+            write_much()
+        assert (caught.value.errno, caught.value.filename) == (number, str(folder / name))
+    assert os.listdir(folder) == []
+
+
+@posix
+def test_a_write_that_exceeds_a_limit_names_the_file(tmp_path):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        assert_files_are_named(tmp_path, errno.EFBIG)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@posix
+def test_a_full_disk_is_reported_with_the_name_of_the_file(tmp_path):
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(tmp_path)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("only root can mount a small disk")
+    try:
+        assert_files_are_named(tmp_path, errno.ENOSPC)
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_errors_about_other_files_stay_as_they_are(tmp_path):
+    other = tmp_path / "other"
+    with pytest.raises(FileNotFoundError) as caught, atomic_write(tmp_path / "a"):
+        other.read_text()
+    assert caught.value.filename == str(other)
+
+
+def test_a_folder_in_the_place_of_the_file_is_named(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(OSError, match="nothing was written") as caught:
+        write(tmp_path / "a")
+    assert caught.value.filename == str(tmp_path / "a")
+    assert os.listdir(tmp_path) == ["a"]
+
+
+WRITE_AND_WAIT = """
+import sys
+from pathlib import Path
+from hotview._files import atomic_write
+with atomic_write(Path(sys.argv[1])) as draft:
+    draft.write_text("half")
+    print(draft, flush=True)
+    sys.stdin.read()
+"""
+
+
+def start(script, *arguments):
+    """Start a process that prints a line once it has a file; return it and the line."""
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline().strip()
+
+
+def make_old(path):
+    os.utime(path, (time.time() - 10**5,) * 2)
+
+
+@posix
+def test_the_draft_of_a_killed_process_is_deleted_and_that_of_a_living_one_is_not(tmp_path):
+    path = tmp_path / "a.txt"
+    process, draft = start(WRITE_AND_WAIT, path)
+    with process:
+        try:
+            make_old(draft)
+            write(path, "new")
+            assert os.path.exists(draft)
+        finally:
+            process.kill()
+    write(path, "new")
+    assert sorted(os.listdir(tmp_path)) == ["a.txt"]
+
+
+def test_recent_drafts_and_other_hidden_files_are_left_alone(tmp_path):
+    path, draft = tmp_path / "a.txt", tmp_path / ".a-01234567.draft.txt"
+    others = [tmp_path / f".{name}.txt" for name in ("a-01234567", "b-01234567.draft", "a-0.draft")]
+    for file in (draft, *others):
+        file.touch()
+    for file in others:
+        make_old(file)
+    write(path)
+    assert all(file.exists() for file in (draft, *others))
+    make_old(draft)
+    write(path)
+    assert not draft.exists()
+    assert all(file.exists() for file in others)
+
+
+RESERVE = """
+import sys
+from pathlib import Path
+from hotview._files import output_lock
+with output_lock(Path(sys.argv[1])):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@posix
+def test_an_output_is_reserved_for_one_process_until_it_ends(tmp_path):
+    path = tmp_path / "a.hotview"
+    process, _ = start(RESERVE, path)
+    with process:
+        try:
+            message = r"a\.hotview .*but another one is working on it"
+            with pytest.raises(BlockingIOError, match=message), output_lock(path):
+                pass
+            with output_lock(tmp_path / "b.hotview"):
+                pass
+        finally:
+            process.kill()
+    assert os.listdir(tmp_path) == [".a.hotview.lock"]
+    with output_lock(path):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+@posix
+def test_an_output_is_reserved_for_one_thread_at_a_time(tmp_path):
+    held, refused = [], []
+
+    def reserve():
+        for _ in range(200):
+            try:
+                with output_lock(tmp_path / "a"):
+                    held.append(1)
+                    assert len(held) == 1
+                    time.sleep(0)
+                    held.pop()
+            except BlockingIOError as error:
+                refused.append(error)
+
+    failures = []
+    threads = [Thread(target=run_and_keep_error, args=(reserve, failures)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (failures, os.listdir(tmp_path)) == ([], [])
+
+
+def run_and_keep_error(function, errors):
+    try:
+        function()
+    except BaseException as error:
+        errors.append(error)
+
+
+def test_without_a_folder_no_output_is_reserved(tmp_path):
+    with output_lock(tmp_path / "none" / "a"):
+        assert os.listdir(tmp_path) == []
 
 
 HOLD_LOCK = """

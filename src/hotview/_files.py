@@ -1,21 +1,27 @@
-"""Output paths, atomic writes and a lock between processes."""
+"""Output paths, atomic writes and locks between processes."""
 
 from __future__ import annotations
 
+import glob
 import os
-import tempfile
+import secrets
+import stat
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
+from typing import IO, Any
 
 fcntl: ModuleType | None
 try:
     import fcntl
-except ImportError:  # this system has no such locks, so `file_lock` does not wait
+except ImportError:  # this system has no such locks, so nothing is locked
     fcntl = None
 
-__all__ = ["atomic_write", "check_output_path", "file_lock"]
+__all__ = ["atomic_write", "check_output_path", "file_lock", "output_lock"]
+
+_OLD = 3600.0  # seconds after which a draft that no process has locked is deleted
 
 
 def check_output_path(path: str | Path, suffixes: tuple[str, ...]) -> Path:
@@ -55,16 +61,19 @@ def check_output_path(path: str | Path, suffixes: tuple[str, ...]) -> Path:
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path, *, private: bool = False) -> Iterator[Path]:
     """Write a file completely or not at all.
 
     The caller writes to a temporary file in the same folder, which replaces `path` when the block
-    ends, or is deleted if the block raises.
+    ends, or is deleted if the block raises. It is locked until then: what a killed process left is
+    not, and is deleted by a later write to the same path, an hour after its last change.
 
     Parameters
     ----------
     path : Path
-        Path of the output file.
+        Path of the output file. If it exists, the new file gets its permissions.
+    private : bool, default=False
+        Whether a new file can be read by its owner alone.
 
     Yields
     ------
@@ -82,18 +91,72 @@ def atomic_write(path: Path) -> Iterator[Path]:
     ...     (Path(folder) / "a.txt").read_text()
     'complete'
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    draft = Path(name)
+    draft = path.parent / f".{path.stem}-{secrets.token_hex(4)}.draft{path.suffix}"
+    _delete_old_drafts(path)
     try:
-        yield draft
-        umask = os.umask(0)
-        os.umask(umask)
-        draft.chmod(0o666 & ~umask)  # the permissions that open() would have given it
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+        is_open = mode is None and not private  # the system subtracts the umask by itself
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
+        with os.fdopen(os.open(draft, flags, 0o666 if is_open else 0o600), "wb") as file:
+            try:
+                if not _try_lock(file):
+                    file.close()  # Windows cannot rename an open file
+                yield draft
+                if mode is not None:
+                    draft.chmod(mode)
+                draft.replace(path)
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        if error.errno is None or str(error.filename or draft) != str(draft):
+            raise
+        reason = f"{os.strerror(error.errno)}, so that nothing was written"
+        raise OSError(error.errno, reason, str(path)) from error
+
+
+@contextmanager
+def output_lock(path: Path) -> Iterator[None]:
+    """Reserve an output file; raise an error if another process or thread has reserved it.
+
+    The lock is on a hidden file beside it, which is deleted at the end. The operating system
+    releases the lock of a killed process, so that a file that one left behind locks nothing.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the output file. Nothing is locked in a folder that cannot be written to.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hotview._files import output_lock
+    >>> with tempfile.TemporaryDirectory() as folder, output_lock(Path(folder) / "a.hotview"):
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['.a.hotview.lock']
+    """
+    lock = path.parent / f".{path.name}.lock"
+    if fcntl is None or not os.access(path.parent, os.W_OK):
+        yield
+        return
+    while True:
+        with lock.open("w") as file:
+            try:
+                is_locked = _try_lock(file)
+            except BlockingIOError:
+                raise BlockingIOError(
+                    f"Expected {path} to be written by one process at a time, but another one is "
+                    "working on it. Wait until it ends, or choose another name."
+                ) from None
+            if is_locked and os.fstat(file.fileno()).st_nlink == 0:
+                continue  # its last holder has just deleted it
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    lock.unlink(missing_ok=True)
+            return
 
 
 @contextmanager
@@ -121,3 +184,27 @@ def file_lock(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _try_lock(file: IO[Any]) -> bool:
+    """Lock an open file; return whether its file system can, raise if another process has it."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+def _delete_old_drafts(path: Path) -> None:
+    """Delete old drafts of a file that no living process has locked."""
+    pattern = f".{glob.escape(path.stem)}-????????.draft{glob.escape(path.suffix)}"
+    for draft in path.parent.glob(pattern):
+        with suppress(OSError):  # another process has locked or deleted it
+            if time.time() - draft.stat().st_mtime > _OLD:
+                with draft.open("rb+") as file:
+                    _try_lock(file)
+                draft.unlink()

@@ -282,3 +282,9 @@ def test_labels_of_the_wrong_shape_are_refused(y, message):
 def test_a_masked_target_is_refused():
     with pytest.raises(TypeError, match=r"y to be a plain array.*masked"):
         check_target(np.ma.array([0, 1, 1], mask=[False, True, False]), 3)
+
+
+@pytest.mark.parametrize("text", ("a\nb", "a\rb"))
+def test_a_column_name_of_two_lines_is_refused(text):
+    with pytest.raises(ValueError, match="the name of column 1 of view 'v' has a line break"):
+        check_tables({"v": pd.DataFrame(X, columns=["a", text])})

@@ -14,9 +14,11 @@ import pytest
 from typer.main import get_command
 
 import hotview as hv
+from hotview._archive import read_archive, write_archive
 from hotview.cli.federated_jobs import CountingChannel, SimulationJob, open_clients, read_app
 from hotview.cli.main import app as commands
 from hotview.federated import Server, Settings
+from hotview.persistence.models import _MODEL
 
 from .test_federated_jobs import NAMES, write_small_app
 
@@ -198,6 +200,39 @@ def test_parts_join_in_any_order_and_leave_some_out(hotview, app, tmp_path):
     assert "--force" in again.err
     assert hotview("federated", "join", *parts(app), "-o", out, "--force").code == 0
     assert hv.load(out).view_names_ == NAMES
+
+
+@pytest.mark.parametrize(
+    "changes",
+    (
+        {"plan": {}},
+        {"pool": {}},
+        {"names": 3},
+        {"joint_head": []},
+        {"preprocessing": {"views": []}},
+        {"trained_on": {"linked": None}},
+    ),
+)
+def test_a_part_that_somebody_changed_is_an_error_of_one_sentence(hotview, app, tmp_path, changes):
+    first, *others = parts(app)
+    archive, odd = read_archive(first, _MODEL), tmp_path / "odd.hotview"
+    facts = archive.metadata
+    for key, value in changes.items():
+        at = {"trained_on": facts, "preprocessing": facts["metadata"]}
+        at.get(key, facts["metadata"]["federated"])[key] = value
+    write_archive(odd, _MODEL, archive.tensors, facts)
+    for command in (("inspect", odd), ("inspect", odd, "--json")):
+        result = hotview(*command)
+        assert (result.code, result.out) == (1, "")
+        assert "odd.hotview" in result.err
+        assert len(result.err.splitlines()) == 1
+        assert "Traceback" not in result.err
+    joined = hotview("federated", "join", odd, *others, "-o", tmp_path / "joint.hotview")
+    assert joined.code == 1
+    assert "odd.hotview to be the part of one organization, but" in joined.err
+    assert len(joined.err.splitlines()) == 1
+    assert "Traceback" not in joined.err
+    assert not (tmp_path / "joint.hotview").exists()
 
 
 def test_what_is_no_part_is_not_joined(hotview, app, tmp_path):

@@ -158,6 +158,28 @@ def test_held_out_rows_are_evaluated_on_instead_of_training(hotview, files, tmp_
     assert not again["seen"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_a_second_fit_to_the_same_file_stops(hotview, files, tmp_path):
+    path, other, saved = (tmp_path / n for n in ("m.hotview", "n.hotview", "m.checkpoint"))
+    command = [sys.executable, "-m", "hotview", "fit", *map(str, files), "-o", str(path), *QUICK]
+    command += ["--max-epochs", "100000", "--checkpoint", str(saved), "--set", "checkpoint_every=1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_for(saved, process)
+            second = hotview("fit", *files, "-o", path, "--force", *QUICK)
+            assert second.code == 1
+            assert f"{path} to be written by one process at a time, but another" in second.err
+            third = hotview("fit", *files, "-o", other, "--checkpoint", saved, "--resume", *QUICK)
+            assert third.code == 1
+            assert f"{saved} to be written by one process at a time, but another" in third.err
+        finally:
+            process.kill()
+    assert not path.exists()
+    assert hotview("fit", *files, "-o", path, "--checkpoint", saved, *QUICK).code == 0
+    assert sorted(file.suffix for file in tmp_path.glob("[!.]*")) == [".checkpoint", ".hotview"]
+    assert not list(tmp_path.glob(".*.lock"))
+
+
 @pytest.mark.parametrize("is_there", (False, True))
 def test_ctrl_c_leaves_a_model_and_replaces_none(files, tmp_path, is_there):
     path = saved = tmp_path / "m.hotview"

@@ -92,6 +92,14 @@ def test_training_rows_are_recognized_by_id_in_other_files(model, files, tmp_pat
     assert "trained on these rows" in rows.notes[-1]
 
 
+@pytest.mark.parametrize("hashes", ("QUJDREVGR0g=", "?:?", 7, "QUJD:QUJD:QUJD"))
+def test_hashes_of_ids_that_are_not_salted_are_refused(model, files, hashes):
+    opened = open_model(model)
+    opened.estimator.metadata_["trained_ids"] = hashes
+    with pytest.raises(ValueError, match=r"\.hotview to hold the salted hashes of its ids"):
+        read_evaluation_rows(opened, [str(files[1])], str(files[3]), {})
+
+
 def test_training_rows_are_left_out_if_there_are_others(model, files, study, new_files, tmp_path):
     old, new = (path.read_text().splitlines() for path in (files[1], new_files[1]))
     (tmp_path / "scan.csv").write_text("\n".join([*old, *new[1:]]) + "\n")

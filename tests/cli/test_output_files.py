@@ -1,8 +1,11 @@
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hotview.cli.output_files import make_folder, write_table
+from hotview.datasets.readers.delimited import TextTable
 
 
 def test_tables_are_read_back(tmp_path):
@@ -10,6 +13,28 @@ def test_tables_are_read_back(tmp_path):
     assert pyarrow.csv.read_csv(write_table(columns, tmp_path / "a.csv")).to_pydict() == columns
     written = write_table(columns, tmp_path / "a.parquet")
     assert pyarrow.parquet.read_table(written).to_pydict() == columns
+
+
+def test_spreadsheets_run_nothing_of_a_csv_file(tmp_path):
+    ids = ["=1+1", "+x", "-x", "@SUM(A1)", "\tx", "-7", "+3.5e-2", "a=b", "'=x", "'t Hooft", None]
+    safe = ["'=1+1", "'+x", "'-x", "'@SUM(A1)", "'\tx", *ids[5:8], "''=x", *ids[9:]]
+    columns = {"=id": ids, "x": [-1.5] * len(ids), "n": [-1] * len(ids)}
+    write_table(columns, tmp_path / "a.csv")
+    options = pyarrow.csv.ConvertOptions(column_types={"'=id": "string"})
+    written = pyarrow.csv.read_csv(tmp_path / "a.csv", convert_options=options).to_pydict()
+    assert written == {"'=id": [*safe[:-1], ""], "x": columns["x"], "n": columns["n"]}
+    write_table(columns, tmp_path / "a.parquet")
+    assert pyarrow.parquet.read_table(tmp_path / "a.parquet").to_pydict() == columns
+
+
+TEXT = st.text(st.sampled_from("'=+-@＝ab1.5e"), min_size=1, max_size=6)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(TEXT, min_size=1, max_size=5))
+def test_ids_are_read_back_from_a_csv_file(tmp_path, ids):
+    path = write_table({"id": ids, "x": range(len(ids))}, tmp_path / "a.csv")
+    assert TextTable(path).read_text(["id"]) == [ids]
 
 
 def test_a_failed_write_leaves_nothing(tmp_path):

@@ -144,3 +144,18 @@ def test_a_model_from_python_takes_files_too(hotview, study, tmp_path):
     done = hotview("predict", tmp_path / "m.hotview", tmp_path / "b.csv", "-o", out, *more)
     assert done.code == 0, done.err
     assert pyarrow.csv.read_csv(out)["who"].to_pylist()[:2] == ["p0", "p1"]
+
+
+def test_predictions_of_ids_like_formulas_are_labels_of_the_same_ids(
+    hotview, model, new_files, tmp_path
+):
+    table = pyarrow.csv.read_csv(new_files[0])
+    ids = [f"=HYPERLINK({i})" for i in range(len(table))]
+    blood, out = tmp_path / "blood.csv", tmp_path / "p.csv"
+    pyarrow.csv.write_csv(table.set_column(0, "id", [ids]), blood)
+    assert hotview("predict", model, blood, "-o", out).code == 0
+    assert pyarrow.csv.read_csv(out)["id"].to_pylist() == [f"'{key}" for key in ids]
+    labels = ("--labels", out, "--label-column", "predicted")
+    result = hotview("evaluate", model, blood, *labels, "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["accuracy"] == 1

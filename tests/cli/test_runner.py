@@ -103,7 +103,14 @@ def test_parameters_become_flags(parameter, expected, capsys):
 
 
 def test_a_full_disk_is_reported():
-    assert "No space is left" in explain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    full = errno.ENOSPC, os.strerror(errno.ENOSPC)
+    assert "No space is left on the disk;" in explain(OSError(*full))
+    assert "No space is left on the disk for a.hotview;" in explain(OSError(*full, "a.hotview"))
+
+
+def test_out_of_memory_names_what_did_not_fit():
+    assert explain(MemoryError()).endswith("fewer rows.")
+    assert explain(MemoryError("a.npy does not fit")).endswith("fewer rows. (a.npy does not fit)")
 
 
 def test_values_can_be_wrong_usage():

@@ -3,13 +3,16 @@
 import inspect
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.io
+from anndata import AnnData
 
 from hotview.datasets import read_views
 from hotview.datasets.files import FORMATS, list_files
@@ -46,6 +49,51 @@ def test_every_format_gives_the_same_numbers(folder, ending, kind):
     assert list(views) == ["one"]
     assert views["one"].dtype == np.float64
     np.testing.assert_array_equal(views["one"], X)
+
+
+def promise_npy(path):
+    with open(path, "wb") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**7)}
+        np.lib.format.write_array_header_1_0(file, header)
+
+
+def promise_npz(path):
+    promise_npy(path)
+    content = path.read_bytes()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("A.npy", content)
+
+
+def promise_mat(path):
+    with h5py.File(path, "w", userblock_size=512) as file:
+        A = file.create_dataset("A", (10**6, 10**7), np.float64, chunks=(1000, 1000))
+        A.attrs["MATLAB_class"] = np.bytes_("double")
+
+
+def promise_h5ad(path):
+    AnnData(np.eye(2)).write_h5ad(path)
+    with h5py.File(path, "r+") as file:
+        attributes = dict(file["X"].attrs)
+        del file["X"]
+        X = file.create_dataset("X", (10**6, 10**7), np.float64, chunks=(1000, 1000))
+        X.attrs.update(attributes)
+
+
+PROMISES = {".npy": promise_npy, ".npz": promise_npz, ".mat": promise_mat, ".h5ad": promise_h5ad}
+
+
+@pytest.mark.parametrize("ending", PROMISES)
+def test_a_small_file_that_announces_terabytes_is_named(tmp_path, ending):
+    path = tmp_path / f"one{ending}"
+    PROMISES[ending](path)
+    with pytest.raises(MemoryError, match=rf"one\{ending} to fit into memory.*TiB"):
+        read_views(path)
+
+
+def test_the_name_of_a_view_in_a_file_is_in_one_line(tmp_path):
+    np.savez(tmp_path / "a.npz", **{"one\ntwo": X})
+    with pytest.raises(ValueError, match=r"name of a view in .*a\.npz has a line break"):
+        read_views(tmp_path / "a.npz")
 
 
 def test_a_dict_names_views_of_many_formats_in_its_order(folder):

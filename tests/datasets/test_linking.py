@@ -49,3 +49,9 @@ def test_an_id_that_comes_twice_is_refused(link):
 def test_a_missing_id_is_refused(missing):
     with pytest.raises(ValueError, match=r"view 'a'.*1 have none, the first being row 2"):
         link_rows({"a": ["x", missing], "b": ["x"]})
+
+
+@pytest.mark.parametrize("function", (link_rows, align_rows))
+def test_an_id_of_two_lines_is_refused(function):
+    with pytest.raises(ValueError, match="the id of row 2 of view 'blood' has a line break"):
+        function({"blood": ["anna", "bert\ncarl,1"], "scan": ["anna"]})

@@ -72,6 +72,8 @@ def main(folder, seed):
                 break
             counts[kind]["killed"] += 1
             counts[kind]["writing"] += len(list(folder.glob(f".{kind}-*"))) > 0
+        for draft in folder.glob(f".{kind}-*"):
+            os.utime(draft, (0, 0))  # so old that the next save deletes it
         fit_and_kill(kind, folder, float("inf"), writing=False)
     print(json.dumps(counts))
 

@@ -350,3 +350,8 @@ def test_switches_and_text_with_gaps_keep_their_kind():
     labels, known = read_labels("y", pl.Series(["a", None, "b"]), 3, -1)
     assert labels.tolist() == ["a", "b"]
     assert known.tolist() == [True, False, True]
+
+
+def test_a_class_of_two_lines_is_refused():
+    with pytest.raises(ValueError, match=r"a class has a line break: 'ill\\n7,well'"):
+        encode(["ill", "well", "ill\n7,well"])

@@ -21,6 +21,7 @@ from small_federation import (
 from hotview._files import file_lock
 from hotview.federated import Client, ClientData, Message, Privacy
 from hotview.federated import client as module
+from hotview.federated.client_state import read_client_state
 from hotview.federated.labels import split_linked
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.privacy import ReleaseRecord, total_epsilon
@@ -96,7 +97,8 @@ def test_an_older_round_is_refused(tmp_path, recorded):
     client = one(tmp_path)
     bring(client, recorded, until=2)
     rounds = [m for m, _ in recorded.to("clinical") if m.kind == "round"]
-    for message in (rounds[0], changed(rounds[1], about=0)):
+    plain = {"references": rounds[1].arrays["references"]}
+    for message in (rounds[0], changed(rounds[1], update_round=0, curvatures={}, arrays=plain)):
         with pytest.raises(ValueError, match="is over: 'clinical' has answered round 2"):
             client.handle(message)
     # That is no harm: what comes next is answered as if nothing had been.
@@ -110,9 +112,10 @@ def test_a_message_of_another_training_is_refused(tmp_path, recorded, kind):
     client = one(tmp_path)
     bring(client, recorded, until=1)
     message = [m for m, _ in recorded.to("clinical") if m.kind == kind][-1]
-    for facts in ({"session": "another"}, {"session": None}):
-        with pytest.raises(ValueError, match="of another training than 'clinical' began"):
-            client.handle(changed(message, **facts))
+    with pytest.raises(ValueError, match="of another training than 'clinical' began"):
+        client.handle(changed(message, session="another"))
+    with pytest.raises(ValueError, match="its 'session' cannot be None"):
+        client.handle(changed(message, session=None))
 
 
 def test_who_has_not_begun_says_so(tmp_path, recorded):
@@ -158,7 +161,7 @@ def test_gradients_of_the_wrong_shape_are_refused_and_leave_no_trace(tmp_path, r
     messages = [(m, a) for m, a in recorded.to("clinical") if m.kind == "round"]
     message, truth = messages[1]
     wrong = {**message.arrays, "gradient.scores": np.zeros((4, 7), np.float32)}
-    with pytest.raises(ValueError, match="another shape"):
+    with pytest.raises(ValueError, match=r"gradient.scores are float32 of shape \(4, 7\), not"):
         client.handle(changed(message, wrong))
     assert client.handle(message).to_bytes() == truth
 
@@ -214,7 +217,7 @@ def begin(client, **more):
 def first_report(folder, privacy=None):
     client = one(folder, privacy=privacy)
     begin(client)
-    facts = {"round": 1, "session": "one", "is_last": False}
+    facts = {"round": 1, "session": "one"}
     G = np.zeros((2, 8, 3), np.float32)
     return client.handle(Message("round", facts, {"references": G})).arrays["quantiles"]
 
@@ -250,14 +253,14 @@ def test_no_more_is_released_than_there_is_noise_for(spending):
     assert clients["clinical"].handle(last).arrays == {}  # after the last round nothing is
     for client in (clients["clinical"], one(folder, privacy=Privacy(50.0))):
         with pytest.raises(ValueError, match="privacy budget is spent: round 5 is past the end"):
-            client.handle(changed(last, round=5, about=4))
+            client.handle(changed(last, round=5))
     assert (folder / "clinical" / "state.federated").read_bytes() == state
     # Nobody else goes on either: noise is chosen for as many rounds as all agreed on.
     other = [m for m, _ in channel.to("imaging") if m.kind == "round"][-1]
     with pytest.raises(
         ValueError, match=r"^round 5 is past the end of the training of 'imaging', 3"
     ):
-        clients["imaging"].handle(changed(other, round=5, about=4))
+        clients["imaging"].handle(changed(other, round=5))
 
 
 def test_privacy_stays_what_it_was_at_the_beginning(spending):
@@ -336,6 +339,124 @@ def test_two_messages_at_once_are_answered_one_after_the_other(tmp_path):
         assert not end.wait(0.5)
     assert end.wait(60)
     assert found[0].arrays.keys() == {"quantiles", "scores"}
+
+
+# questions of a malicious server
+
+
+ALONE = {"label_holder": None, "hidden": (), "encoder_dim": 2, "n_components": 2}
+ALONE |= {"quantiles": N_ROWS}
+SCALES = 10.0 ** np.r_[38.4:37:-0.1, 37:-3:-2]
+
+
+def secretive(folder, extreme):
+    """An organization with privacy, in which one feature of one person is extreme."""
+    X = np.random.default_rng(0).normal(size=(N_ROWS, 3))
+    X[7, 0] = extreme
+    own = ClientData.from_table("clinical", X)
+    client = Client(own, folder / str(extreme), privacy=Privacy(1.0), device="cpu")
+    begin(client, **ALONE)
+    client.handle(Message("round", {"round": 1, "session": "one"}, {"references": near(0)}))
+    return client
+
+
+def near(where):
+    return np.full((2, N_ROWS, 2), where, np.float32)
+
+
+def question(**arrays):
+    curvatures = {k.removeprefix("gradient."): 0.0 for k in arrays if k.startswith("gradient.")}
+    facts = {"round": 2, "update_round": 1, "session": "one", "curvatures": curvatures}
+    return Message("round", facts, {"references": near(0), **arrays})
+
+
+def of_the_largest(x):
+    gradient = np.zeros((4, N_ROWS), np.float32)
+    gradient[:, -1] = x
+    return gradient
+
+
+@pytest.mark.parametrize(
+    "ask",
+    (
+        lambda x: question(**{"gradient.quantiles": of_the_largest(x)}),
+        lambda x: question(references=near(x), weights=np.full(2, 0.25, np.float32)),
+        lambda x: question(references=near(1), weights=np.full(2, x, np.float32)),
+    ),
+    ids=("gradients", "references", "weights"),
+)
+def test_no_refusal_depends_on_rows_and_every_answer_is_counted(tmp_path, ask):
+    refusals = []
+    for extreme in (2.0, 9.28):
+        client, told = secretive(tmp_path, extreme), []
+        for x in SCALES:
+            try:
+                answer = client.handle(ask(x))
+            except Exception as error:
+                told.append((x, repr(error)))
+                continue
+            assert np.isfinite(answer.arrays["quantiles"]).all()
+            break
+        n_answered = 1 + (len(told) < len(SCALES))
+        assert read_client_state(client.state_path)[0].releases[-1].n_releases == n_answered
+        refusals.append(told)
+    assert refusals[0] == refusals[1]
+
+
+@pytest.mark.parametrize("seed", (None, 5))
+def test_a_release_that_fails_is_counted_and_repeated_with_the_same_noise(
+    tmp_path, monkeypatch, seed
+):
+    privacy = Privacy(50.0, seed=seed)
+    client = one(tmp_path, privacy=privacy)
+    begin(client)
+    G = np.zeros((2, 8, 3), np.float32)
+    message = Message("round", {"round": 1, "session": "one"}, {"references": G})
+    made = []
+
+    def fail(trainer, *arguments):
+        made.append(make_update(trainer, *arguments))
+        raise KeyboardInterrupt
+
+    make_update = LocalTrainer.make_update
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalTrainer, "make_update", fail)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                client.handle(message)
+            assert read_client_state(client.state_path)[0].releases[-1].n_releases == 1
+    other = changed(message, {"references": G + 1})
+    with pytest.raises(ValueError, match="round 1 is over"):
+        client.handle(other)
+    answer = one(tmp_path, privacy=privacy).handle(message)
+    for update in made:
+        np.testing.assert_array_equal(update.sent["quantiles"].numpy(), answer.arrays["quantiles"])
+    state = read_client_state(client.state_path)[0]
+    assert state.releases[-1].n_releases == 1
+    assert state.noise_seed == ""
+    assert client.handle(changed(message, round=2)).metadata["privacy"]["epsilon"] == (
+        pytest.approx(total_epsilon([replace(state.releases[-1], n_releases=2)], 1e-5))
+    )
+
+
+def test_clients_with_one_folder_count_together(tmp_path):
+    G = np.zeros((2, 8, 3), np.float32)
+    first, second = (one(tmp_path, privacy=Privacy(50.0)) for _ in range(2))
+    begin(first)
+    for round, client in ((1, first), (2, second), (3, first)):
+        message = Message("round", {"round": round, "session": "one"}, {"references": G})
+        client.handle(message)
+        with pytest.raises(ValueError, match=f"round {round} is over"):
+            (second if client is first else first).handle(changed(message, {"references": G + 1}))
+    assert read_client_state(first.state_path)[0].releases[-1].n_releases == 3
+
+
+def test_a_client_whose_state_was_deleted_does_not_go_on(tmp_path):
+    client = one(tmp_path)
+    begin(client)
+    client.state_path.unlink()
+    with pytest.raises(ValueError, match="to have begun, but there is no"):
+        client.handle(Message("round", {"round": 1, "session": "one"}))
 
 
 # nothing of any row
@@ -494,14 +615,16 @@ def test_a_table_that_has_changed_is_noticed(tmp_path):
         linked_ids=[f"patient-{i}" for i in range(N_LINKED)],
     )
     with pytest.raises(ValueError, match="but it has changed"):
-        Client(other, tmp_path / "clinical").handle(Message("round", {"round": 1}))
+        Client(other, tmp_path / "clinical").handle(
+            Message("round", {"round": 1, "session": "one"})
+        )
 
 
 @pytest.mark.parametrize(
     ("spoil", "problem"),
     (
         (lambda x: x * np.nan, "not finite"),
-        (lambda x: x[:1], "another shape"),
+        (lambda x: x[:1], "float32 of shape"),
     ),
 )
 def test_gradients_that_cannot_be_are_refused(tmp_path, recorded, spoil, problem):

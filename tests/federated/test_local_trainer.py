@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +18,7 @@ from hotview.federated.local_trainer import (
 )
 from hotview.federated.privacy import GaussianMechanism
 from hotview.ot import sliced_cost
+from hotview.training.trainer_state import optimizer_state
 
 CPU = torch.device("cpu")
 NOBODY = np.empty(0, dtype=np.int64)
@@ -296,3 +299,56 @@ def test_labels_that_are_held_out_do_not_teach_even_the_holder():
     changed = LocalTrainer(settings(), own, CLASSES, 3, CPU, None, told)
     assert torch.equal(one.soft_labels, changed.soft_labels)
     assert not np.array_equal(one.linked_codes, changed.linked_codes)  # which tell of views
+
+
+# steps that lead nowhere
+
+
+@pytest.mark.parametrize(
+    ("gradient", "learning_rate"),
+    (
+        (1e38, 0.003),  # an infinite loss
+        (1e25, 0.003),  # an infinite moment of Adam
+        (1.0, 1e30),  # infinite latents in the second step
+        (1.0, 1e300),  # infinite weights after the first
+    ),
+)
+@pytest.mark.parametrize("coupling", ("hot-pairwise", "hot-reference"))
+def test_steps_that_diverge_leave_weights_and_optimizer_as_they_were(
+    gradient, learning_rate, coupling
+):
+    one = trainer(coupling=coupling)
+    update = one.make_update(1, asked())
+
+    def train(gradient, round):
+        sent = ({"quantiles": torch.full((4, 8), gradient)}, {"quantiles": 0.1})
+        G = torch.ones(2, 8, 3)
+        toward = (torch.ones(2), G, G) if coupling == "hot-reference" else ()
+        return one.train(update, ServerUpdate(1, *sent, *toward), round)
+
+    assert train(1.0, 2) is not None
+    before = copy.deepcopy((one.network.state_dict(), optimizer_state(one.optimizer)))
+    order = one.streams[0].state
+    for group in one.optimizer.param_groups:
+        group["lr"] = learning_rate
+    assert train(gradient, 3) is None
+    after = (one.network.state_dict(), optimizer_state(one.optimizer))
+    for then, now in zip(before, after, strict=True):
+        assert then.keys() == now.keys()
+        assert all(torch.equal(now[name], x) for name, x in then.items())
+    assert not one.network.training
+    assert not np.array_equal(one.streams[0].state["remaining"], order["remaining"])
+    for group in one.optimizer.param_groups:
+        group["lr"] = 0.003
+    assert train(1.0, 4) is not None
+
+
+def test_updates_of_a_network_that_overflows_are_finite():
+    one = trainer(classes=CLASSES, mechanism=GaussianMechanism(2.0, 0.5, 16, 1))
+    with torch.no_grad():
+        for p in one.network.parameters():
+            p.mul_(1e30)
+    sent = one.make_update(1, asked(np.arange(4))).sent
+    assert sent.keys() == {"quantiles", "scores"}
+    assert all(x.isfinite().all() for x in sent.values())
+    assert sent["quantiles"].abs().max() < 100

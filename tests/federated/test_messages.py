@@ -10,11 +10,19 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import save
 
 from hotview.federated import messages
-from hotview.federated.messages import KINDS, Failure, InProcessChannel, Message
+from hotview.federated.messages import (
+    KINDS,
+    Failure,
+    InProcessChannel,
+    Message,
+    check_json,
+    to_line,
+)
 
+LINE = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")))
 FACTS = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e300, 1e300) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e300, 1e300) | LINE,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(LINE, inner, max_size=3),
     max_leaves=8,
 )
 ARRAYS = hnp.arrays(
@@ -33,9 +41,7 @@ def packed(told, arrays=None, **more):
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    st.sampled_from(KINDS), st.dictionaries(st.text(), FACTS), st.dictionaries(st.text(), ARRAYS)
-)
+@given(st.sampled_from(KINDS), st.dictionaries(LINE, FACTS), st.dictionaries(LINE, ARRAYS))
 def test_a_message_comes_as_it_was_sent(kind, facts, arrays):
     arrays.pop("__metadata__", None)  # which is a word of the format's own
     came = Message.from_bytes(Message(kind, facts, arrays).to_bytes())
@@ -126,6 +132,26 @@ def test_another_version_is_told():
 def test_facts_of_another_form_are_refused(told):
     with pytest.raises(ValueError, match=r"it is (no message|of no known kind)"):
         Message.from_bytes(packed(told))
+
+
+@pytest.mark.parametrize("text", ("\ud800", "two\nlines", "\x1b[31m", "\u2028", "x" * 1001))
+def test_texts_that_are_no_line_are_refused(text):
+    for metadata in ({"name": text}, {text: 1}, {"a": [{"b": text}]}):
+        with pytest.raises(ValueError, match="it holds a text that is no line"):
+            Message.from_bytes(Message("hello", metadata).to_bytes())
+    if "\ud800" not in text:
+        with pytest.raises(ValueError, match="it holds a text that is no line"):
+            Message.from_bytes(Message("round", {}, {text: np.zeros(1, np.float32)}).to_bytes())
+    check_json(["ä" * 1000, "a\u00a0b"])
+    assert to_line(f"a {text}").isprintable()
+    assert len(Failure(text).reason) <= 300
+
+
+def test_values_that_are_nested_deeply_are_refused():
+    nested = [[[[[[[[1]]]]]]]]
+    Message.from_bytes(Message("hello", {"x": nested}).to_bytes())
+    with pytest.raises(ValueError, match="more than 10 lists inside each other"):
+        Message.from_bytes(Message("hello", {"x": [nested]}).to_bytes())
 
 
 class Explode:

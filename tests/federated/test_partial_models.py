@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -5,9 +7,11 @@ from scipy.special import log_softmax, softmax
 from small_federation import CLASSES, HOLDER, NAMES, client_data, organizations, settings, train
 
 import hotview as hv
+from hotview._archive import read_archive, write_archive
 from hotview.federated import ClientData, Message, join_partial_models
-from hotview.federated.partial_models import save_partial_model
+from hotview.federated.partial_models import read_federation, save_partial_model
 from hotview.persistence import save_model
+from hotview.persistence.models import _MODEL
 
 
 class Trained:
@@ -156,7 +160,7 @@ def test_of_somebody_who_was_absent_in_the_end_nothing_is_presumed(sharing, tmp_
     facts = {
         **finish.metadata,
         "head": present,
-        "pool": {**finish.metadata["pool"], "names": present},
+        "pool": {"names": present, "complete": [1.0] * 3, "partial": [1.0] * 2, "power": 1.0},
     }
     head = {"weight": finish.arrays["weight"][:, :8], "bias": finish.arrays["bias"]}
     paths = []
@@ -186,7 +190,7 @@ def test_joining_changes_no_part(trained, tmp_path):
 
 
 def test_parts_of_different_trainings_are_refused(trained, sharing, tmp_path):
-    with pytest.raises(ValueError, match="parts of one training, but these are of several"):
+    with pytest.raises(ValueError, match=r"parts of one training, but .* is of another"):
         join_partial_models(
             [trained.parts["clinical"], sharing.parts["genetic"]], tmp_path / "a.hotview"
         )
@@ -197,6 +201,89 @@ def test_parts_of_different_trainings_are_refused(trained, sharing, tmp_path):
 def test_fewer_than_two_organizations_are_refused(trained, tmp_path, names):
     with pytest.raises(ValueError, match="at least two different organizations"):
         join_partial_models([trained.parts[name] for name in names], tmp_path / "a.hotview")
+
+
+def resealed(path, out, **changes):
+    """A copy of a part, changed here and there, with a checksum that fits."""
+    archive = read_archive(path, _MODEL)
+    metadata = json.loads(json.dumps(archive.metadata))
+    for where, value in changes.items():
+        *parents, key = where.split("__")
+        at = metadata
+        for parent in parents:
+            at = at[parent]
+        at[key] = value
+    write_archive(out, _MODEL, archive.tensors, metadata)
+    return out
+
+
+NOTE = "metadata__federated"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    (
+        {f"{NOTE}__plan": {}},
+        {f"{NOTE}__plan__names": ["clinical", "stranger", "imaging"]},
+        {f"{NOTE}__plan__W": [[0.0, 0.0]] * 3},
+        {f"{NOTE}__plan__C": [[1e300, 1.0]] * 3},
+        {f"{NOTE}__pool": {}},
+        {f"{NOTE}__pool__power": 10**30},
+        {f"{NOTE}__pool__partial": [1.0]},
+        {f"{NOTE}__joint_head": {"names": ["clinical"], "weight": [[1.0]], "bias": [1.0]}},
+        {f"{NOTE}__joint_head": 3},
+        {f"{NOTE}__names": ["clinical", "clinical"]},
+        {f"{NOTE}__names": ["genetic", "imaging"]},
+        {f"{NOTE}__names": "clinical"},
+        {f"{NOTE}__names": ["clinical", "a\x1b[2J"]},
+        {f"{NOTE}__session": ["a"]},
+        {f"{NOTE}__settings": {"rounds": 10**9}},
+        {f"{NOTE}__settings": None},
+        {f"{NOTE}__more": 1},
+        {NOTE: []},
+        {NOTE: 3},
+        {"metadata__preprocessing": {}},
+        {"metadata__preprocessing": 3},
+        {"metadata__preprocessing": {"views": 3}},
+        {"trained_on": {"linked": []}},
+    ),
+)
+def test_a_part_with_anything_else_in_it_is_refused_by_name(trained, tmp_path, changes):
+    part = resealed(trained.parts["clinical"], tmp_path / "odd.hotview", **changes)
+    with pytest.raises(ValueError, match=r"odd\.hotview to be the part of one organization, but "):
+        join_partial_models([part, trained.parts["genetic"]], tmp_path / "a.hotview")
+    assert not (tmp_path / "a.hotview").exists()
+    if not any(key.startswith("metadata__pre") for key in changes):
+        with pytest.raises(ValueError, match=r"^(it|Expected|unexpected)"):
+            read_federation(hv.load(part))
+
+
+def test_parts_that_contradict_each_other_are_refused(trained, tmp_path):
+    for changes in (
+        {f"{NOTE}__names": ["clinical", "genetic", "imaging", "lab"]},
+        {f"{NOTE}__settings": settings(rounds=7).to_json()},
+        {"classes": {"dtype": "<U7", "labels": ["a", "b", "c"]}},
+    ):
+        part = resealed(trained.parts["clinical"], tmp_path / "odd.hotview", **changes)
+        with pytest.raises(ValueError, match=r"parts of one training, but .* is of another"):
+            join_partial_models([part, trained.parts["genetic"]], tmp_path / "a.hotview")
+
+
+def test_a_finish_that_cannot_be_leaves_the_part_as_it_was(trained):
+    client = trained.clients["clinical"]
+    finish, before = trained.channel.to("clinical")[-1][0], client.model_path.read_bytes()
+    for changes in ({"plan": {}}, {"pool": {}}, {"recipe": {}}, {"trained_on": []}, {"plan": 3}):
+        message = Message("finish", {**finish.metadata, **changes}, finish.arrays)
+        with pytest.raises(ValueError, match=r"it lacks|unexpected|cannot be"):
+            client.handle(message)
+    assert client.model_path.read_bytes() == before
+
+
+def test_a_model_of_no_federation_has_no_description(trained, tmp_path):
+    Xs = {name: np.asarray(own.table.data) for name, own in client_data().items()}
+    assert read_federation(hv.MultiViewEncoder(max_epochs=1, random_state=0).fit(Xs)) is None
+    joint = hv.load(join_partial_models(list(trained.parts.values()), tmp_path / "a.hotview"))
+    assert read_federation(joint).joined == list(NAMES)
 
 
 def test_what_is_no_part_is_refused(trained, tmp_path):

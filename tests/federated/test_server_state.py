@@ -1,98 +1,210 @@
 """Checkpoint and result of the server."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from hotview._archive import read_archive, write_archive
 from hotview.federated import FederatedResult, Message, Settings
+from hotview.federated.local_trainer import ClientUpdate
+from hotview.federated.server_coupling import ServerCoupling
 from hotview.federated.server_state import (
+    _FORMAT,
     ServerState,
-    Session,
     read_server_state,
     write_outcome,
     write_server_state,
 )
+from hotview.federated.session import Session
 
-W = np.full((2, 3), 1 / 6, dtype=np.float32)
-CODES = np.array([1, -1, 0])
-
-
-def state():
-    row = {"epoch": 1, "loss": 0.5}
-    result = FederatedResult(["x", "y"], [row], W, 2 * W, ["x", "y"], [{"round": 1}], {"x": {}})
-    server_update = Message("round", {"update_round": 1}, {"weights": W[0]})
-    return ServerState(
-        Session("f", 4, ["a", 2]), result, 1, {"x": server_update}, {"power": 1.0}, {"codes": CODES}
-    )
-
-
-def test_a_checkpoint_is_read_as_it_was_written(tmp_path):
-    path = tmp_path / "c.federated"
-    write_server_state(path, state(), Settings(), {"mean_cost": torch.ones(2)})
-    found, center = read_server_state(path, Settings(), ["y", "x"])
-    assert found.session == state().session
-    assert list(found.result.history) == list(state().result.history)
-    np.testing.assert_array_equal(found.result.W, W)
-    np.testing.assert_array_equal(found.result.C, 2 * W)
-    assert found.result.names == ["x", "y"]  # in the order of then
-    assert (found.round, found.result.dropped, found.result.privacy) == (
-        1,
-        [{"round": 1}],
-        {"x": {}},
-    )
-    np.testing.assert_array_equal(found.updates["x"].arrays["weights"], W[0])
-    assert found.updates["x"].metadata == {"update_round": 1}
-    assert found.pool == {"power": 1.0}
-    np.testing.assert_array_equal(found.shared["codes"], CODES)
-    assert center.keys() == {"mean_cost"}
+NAMES = ["st", "st.mary", "st.mary.weights"]  # whose arrays have similar names
+SETTINGS = Settings(
+    rounds=3,
+    quantiles=4,
+    n_components=2,
+    n_projections=3,
+    n_references=2,
+    local_steps=1,
+    label_holder="st",
+    share_labels=True,
+)
 
 
-def test_names_with_dots_keep_their_updates_apart(tmp_path):
-    path, given = tmp_path / "c.federated", state()
-    given.updates = {
-        name: Message("round", {}, {"weights": np.full(3, i, np.float32)})
-        for i, name in enumerate(("st", "st.mary", "st.mary.weights"))
+def trained(settings=SETTINGS):
+    """State of a server after a round, and its coupling."""
+    random = torch.Generator().manual_seed(0)
+    coupling = ServerCoupling(settings, NAMES)
+    updates = {
+        name: ClientUpdate(
+            1,
+            sent={
+                "quantiles": torch.randn(3, 4, generator=random).sort(1).values,
+                "moment": torch.eye(2),
+            },
+        )
+        for name in NAMES
     }
-    write_server_state(path, given, Settings(), {})
-    found = read_server_state(path, Settings(), ["x", "y"])[0].updates
-    assert {k: m.to_bytes() for k, m in found.items()} == {
-        k: m.to_bytes() for k, m in given.updates.items()
-    }
-
-
-def test_without_a_coupling_there_is_no_plan(tmp_path):
-    path = tmp_path / "c.federated"
-    one = state()
-    one.result.W = one.result.C = None
-    write_server_state(path, one, Settings(), {})
-    assert read_server_state(path, Settings(), ["x", "y"])[0].result.W is None
+    n = len(NAMES)
+    pool = {"names": NAMES, "complete": [1.0] * (n + 1), "partial": [1.0] * n, "power": 0.5}
+    row = {"epoch": 1, "loss": 0.5, "present": n, "bytes": 100}
+    dropped = [{"round": 1, "name": "st", "reason": "late"}]
+    result = FederatedResult(NAMES, [row], None, None, [], dropped, {"st": {"epsilon": 1.0}})
+    result.privacy["st"]["delta"] = 1e-5
+    codes = {"codes": np.array([1, -1, 0, 0])} if settings.share_labels else {}
+    classes = ["a", "b"] if settings.label_holder else []
+    state = ServerState(Session("f", 4, classes), result, 1, {}, pool, codes)
+    weights, gradients, curvatures = {}, {}, {}
+    if settings.coupling != "none":
+        coupled = coupling.update(updates)
+        result.W, result.C = coupled.plan.W.numpy(), coupled.plan.C.numpy()
+        result.present, curvatures = NAMES, coupled.curvatures
+        weights, gradients = coupled.weights, coupled.gradients
+    for name in NAMES:
+        arrays = {f"gradient.{k}": x.numpy() for k, x in gradients.get(name, {}).items()}
+        if name in weights:
+            arrays["weights"] = weights[name].numpy()
+        metadata = {"curvatures": curvatures, "update_round": 1}
+        state.updates[name] = Message("round", metadata, arrays)
+    return state, coupling
 
 
 @pytest.mark.parametrize(
-    ("settings", "names", "problem"),
+    "more",
     (
-        (Settings(quantiles=8), ["x", "y"], "quantiles was 64 then and is 8 now"),
-        (Settings(rounds=99), ["x", "y"], "rounds was 20 then and is 99 now"),
-        (Settings(), ["x", "z"], "organizations was"),
+        {},
+        {"coupling": "hot-pairwise"},
+        {"coupling": "none", "label_holder": None, "share_labels": False},
     ),
 )
-def test_another_training_is_refused(tmp_path, settings, names, problem):
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path, more):
+    path, settings = tmp_path / "c.federated", replace(SETTINGS, **more)
+    state, coupling = trained(settings)
+    write_server_state(path, state, settings, coupling)
+    found, restored = read_server_state(path, settings, NAMES[::-1])
+    assert found.session == state.session
+    for name in ("names", "rows", "present", "dropped", "privacy", "finished"):
+        assert getattr(found.result, name) == getattr(state.result, name)
+    np.testing.assert_array_equal(found.result.W, state.result.W)
+    np.testing.assert_array_equal(found.result.C, state.result.C)
+    assert (found.round, found.pool) == (1, state.pool)
+    assert {k: m.to_bytes() for k, m in found.updates.items()} == {
+        k: m.to_bytes() for k, m in state.updates.items()
+    }
+    assert found.shared.keys() == state.shared.keys()
+    for name, x in coupling.state().items():
+        torch.testing.assert_close(restored.state()[name], x, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "names", "problem"),
+    (
+        ({"quantiles": 8}, NAMES, "quantiles was 4 then and is 8 now"),
+        ({"rounds": 99}, NAMES, "rounds was 3 then and is 99 now"),
+        ({}, ["st", "z"], "organizations was"),
+    ),
+)
+def test_another_training_is_refused(tmp_path, changes, names, problem):
     path = tmp_path / "c.federated"
-    write_server_state(path, state(), Settings(), {})
+    state, coupling = trained()
+    write_server_state(path, state, SETTINGS, coupling)
     with pytest.raises(ValueError, match=problem):
-        read_server_state(path, settings, names)
+        read_server_state(path, replace(SETTINGS, **changes), names)
 
 
 def test_a_damaged_file_is_refused(tmp_path):
     path = tmp_path / "c.federated"
-    write_server_state(path, state(), Settings(), {"mean_cost": torch.ones(2)})
+    state, coupling = trained()
+    write_server_state(path, state, SETTINGS, coupling)
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(bytes(data))
     with pytest.raises(ValueError, match="checksum is wrong"):
-        read_server_state(path, Settings(), ["x", "y"])
+        read_server_state(path, SETTINGS, NAMES)
+
+
+def at(*path):
+    """A change of one value of the metadata."""
+
+    def change(value):
+        def apply(content, tensors):
+            for key in path[:-1]:
+                content = content[key]
+            content[path[-1]] = value
+
+        return apply
+
+    return change
+
+
+def tensor(name, change):
+    def apply(content, tensors):
+        tensors[name] = change(tensors[name])
+
+    return apply
+
+
+NEXT = "server.updates.st.mary.arrays.weights"
+RESULT = ("server", "result")
+
+
+@pytest.mark.parametrize(
+    "change",
+    (
+        *(at("server", "round")(x) for x in (0, -1, 2, 4, 10**9, 1.0, None, True)),
+        *(at(*RESULT, "rows")(x) for x in ([], [{}], [3], [{"epoch": 1}], {"a": 1})),
+        *(at(*RESULT, "rows", 0, "loss")(x) for x in ("x", None, float("inf"), [], 10**400)),
+        *(at(*RESULT, "dropped")(x) for x in ([{}], [3], [{"round": 1, "name": "st"}])),
+        at(*RESULT, "dropped", 0, "reason")("two\nlines"),
+        *(at(*RESULT, "privacy")(x) for x in ({"st": {}}, {"z": {"epsilon": 1.0, "delta": 0.1}})),
+        *(at(*RESULT, "present")(x) for x in ([], ["z"], ["st", "st", "st"])),
+        at(*RESULT, "finished")(["z"]),
+        *(
+            at("server", "session", "classes")(x)
+            for x in ([], ["a", "a"], [[]], ["a"], ["\n", "a"])
+        ),
+        *(at("server", "session", "n_linked")(x) for x in (3, 2 * 10**9, 10**12, "4")),
+        *(at("server", "pool")(x) for x in ({}, 3, {"names": []})),
+        at("server", "pool", "power")(1e9),
+        *(at("server", "updates")(x) for x in ({}, {"st": {}})),
+        at("server", "updates", "st", "kind")("finish"),
+        *(
+            at("server", "updates", "st", "metadata")(x)
+            for x in ({"more": 1}, {"update_round": -1})
+        ),
+        at("server", "updates", "st", "metadata")({"curvatures": {"scores": 1.0}}),
+        *(tensor(NEXT, f) for f in (lambda x: x[:1], lambda x: x * torch.nan, torch.Tensor.double)),
+        *(tensor("server.shared.codes", f) for f in (lambda x: x + 9, lambda x: x[:2])),
+        *(tensor("server.result.W", f) for f in (lambda x: x[0], lambda x: -x, lambda x: x[:, :1])),
+        *(tensor("server.result.C", f) for f in (lambda x: x.bfloat16(), lambda x: x / 0)),
+        *(
+            tensor(f"coupling.{name}", f)
+            for name in ("references", "0.exp_avg", "0.exp_avg_sq")
+            for f in (lambda x: x[:1], lambda x: x * torch.inf, lambda x: x.double())
+        ),
+        *(tensor("coupling.0.exp_avg_sq", f) for f in (lambda x: -x - 1, lambda x: x[0, 0, :1])),
+        *(
+            tensor("coupling.0.step", f)
+            for f in (lambda x: -x, lambda x: x.expand(2), torch.Tensor.int)
+        ),
+        *(tensor("coupling.mean_cost", f) for f in (lambda x: x[:, :1], lambda x: x / 0)),
+        lambda content, tensors: tensors.pop("coupling.references"),
+        lambda content, tensors: tensors.pop("coupling.0.exp_avg"),
+        lambda content, tensors: tensors.update({"coupling.1.step": torch.zeros(())}),
+    ),
+)
+def test_a_changed_checkpoint_is_refused_by_name(tmp_path, change):
+    """With a checksum that fits, as whoever can write the file can write it."""
+    path = tmp_path / "c.federated"
+    state, coupling = trained()
+    write_server_state(path, state, SETTINGS, coupling)
+    archive = read_archive(path, _FORMAT)
+    change(archive.metadata["content"], archive.tensors)
+    write_archive(path, _FORMAT, archive.tensors, archive.metadata)
+    with pytest.raises(ValueError, match=r"Expected .*c\.federated to be a checkpoint"):
+        read_server_state(path, SETTINGS, NAMES)
 
 
 def test_the_result_is_written_as_json(tmp_path):

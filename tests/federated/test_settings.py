@@ -90,17 +90,49 @@ def test_what_makes_no_sense_is_refused(name, value):
 @pytest.mark.parametrize(
     "given",
     (
-        {"quantiles": 10**9},
-        {"n_projections": 10**9, "quantiles": 1},
-        {"n_projections": 10**6, "quantiles": 1, "n_components": 17},
-        {"n_references": 10**9},
-        {"hidden": (10**9,)},
-        {"hidden": (2**13, 2**13)},
+        {"quantiles": 2**14, "n_projections": 2**11, "batch_size": 1},
+        {"n_projections": 2**14, "quantiles": 1, "n_components": 2**11},
+        {"n_references": 1000, "n_components": 2**10},
+        {"batch_size": 2**16, "quantiles": 2**9},
     ),
 )
 def test_what_nobody_could_send_or_hold_is_refused(given):
     with pytest.raises(ValueError, match="to be at most 16777216, but it is"):
         Settings(**given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    (
+        ("local_steps", 10**9),
+        ("hidden", (838860,)),
+        ("hidden", (8, 2**13)),
+        *((name, 10**400) for name in ("rounds", "learning_rate", "reg", "head_weight")),
+        *((name, -(10**400)) for name in ("rounds", "learning_rate", "cost_decay")),
+        *((name, 1e7) for name in ("coupling_weight", "regularizer_weight", "reg")),
+        *((name, 10**7) for name in ("quantiles", "n_projections", "n_references", "n_components")),
+        *((name, 10**7) for name in ("encoder_dim", "batch_size", "linked_batch", "min_clients")),
+        ("sinkhorn_max_iter", 10**7),
+        ("random_state", 2**63),
+        ("learning_rate", 1e3),
+    ),
+)
+def test_every_number_has_an_upper_bound(name, value):
+    with pytest.raises(ValueError, match=rf"Expected {name} to be at most \d+, but it is .*\. Ch"):
+        Settings.from_json({name: list(value) if isinstance(value, tuple) else value})
+
+
+def test_a_round_has_bounded_work_and_memory():
+    with pytest.raises(ValueError, match="local_steps × batch_size × multiplications of a row"):
+        Settings(local_steps=10_000, batch_size=2**14, hidden=(2**10, 2**10))
+    with pytest.raises(ValueError, match="batch_size × the largest width"):
+        Settings(batch_size=2**17, hidden=(2**10,), local_steps=1)
+    with pytest.raises(ValueError, match="n_projections × n_references × batch_size"):
+        Settings(batch_size=2**17, n_projections=2**10, local_steps=1)
+    with pytest.raises(ValueError, match="at most 16 widths, not"):
+        Settings(hidden=(8,) * 17)
+    # Long trainings of large networks are possible all the same.
+    Settings(rounds=1000, local_steps=1000, batch_size=4096, hidden=(1024, 512), encoder_dim=128)
 
 
 def test_unknown_settings_are_refused():

@@ -31,6 +31,31 @@ def test_preprocessing_survives_json():
     assert Preprocessing.from_json(json.loads(json.dumps(PREPROCESSING.to_json()))) == PREPROCESSING
 
 
+@pytest.mark.parametrize(
+    "changes",
+    (
+        {"views": 3},
+        {"views": [["blood"]]},
+        {"views": [["blood", {"columns": None, "n_columns": "3"}]]},
+        {"views": [["blood", {"columns": [[3, None]], "n_columns": 1}]]},
+        {"views": [["blood", {"columns": [["iron", "FM"]], "n_columns": 2}]]},
+        {"id_column": []},
+        {"label_column": 3},
+        {"drop": "note"},
+        {"drop": [1]},
+        {"text": {"unknown": 1}},
+        {"text": 3},
+        {"more": 1},
+    ),
+)
+def test_what_is_no_preprocessing_is_a_value_error(changes):
+    with pytest.raises(ValueError, match="its preprocessing is not valid"):
+        Preprocessing.from_json({**PREPROCESSING.to_json(), **changes})
+    for values in (3, None, [], {}):
+        with pytest.raises(ValueError, match="its preprocessing is not valid"):
+            Preprocessing.from_json(values)
+
+
 def test_new_files_are_read_as_those_of_the_fit(folder):
     rows = read_rows(PREPROCESSING, ["blood.csv"], {})
     np.testing.assert_array_equal(rows["blood"].X, [[1, 1, 0], [2, 0, 1]])

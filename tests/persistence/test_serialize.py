@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import hotview as hv
-from hotview.persistence.codec import decode, encode
+from hotview._codec import decode, encode
 from hotview.persistence.models import load_model
 from hotview.persistence.schema import CLASSES, SavedModel
 from hotview.persistence.serialize import (

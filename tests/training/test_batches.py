@@ -457,6 +457,30 @@ def test_a_state_of_other_numbers_is_refused(wrong):
             order.state = {**order.state, name: wrong}
 
 
+@pytest.mark.parametrize(
+    ("n", "size", "window"), ((103, 10, 20), (50, 50, 50), (7, 3, 2), (0, 5, 1))
+)
+def test_all_its_states_are_accepted_and_numbers_that_come_twice_are_not(
+    monkeypatch, n, size, window
+):
+    monkeypatch.setattr(batches, "_BLOCKS", 4)
+    order = ShuffledIndices(n, size, random_numbers(), window)
+    for _ in range(40):
+        state = order.state
+        order.check(state)
+        for name, numbers in state.items():
+            if len(numbers) > 0:
+                with pytest.raises(ValueError, match=f"invalid {name} numbers"):
+                    order.check({**state, name: np.append(numbers, numbers[0])})
+        if len(state["remaining"]) > 0:
+            first = state["remaining"][:1]
+            with pytest.raises(ValueError, match="remaining numbers twice"):
+                order.check({**state, "deferred": first})
+            with pytest.raises(ValueError, match="remaining numbers twice"):
+                order.check({**state, "blocks": first // order.block})
+        order.next_batch()
+
+
 def test_many_numbers_are_never_all_in_memory(monkeypatch):
     monkeypatch.setattr(batches, "_AT_ONCE", 1000)
     monkeypatch.setattr(batches, "_WINDOW", 256)

@@ -1,7 +1,9 @@
 import copy
 import runpy
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -187,15 +189,23 @@ def test_fewer_epochs_than_were_made_are_refused(tmp_path):
         train(make_trainer(1), Schedule(2, view_names=NAMES), checkpoint)
 
 
-def test_what_was_left_half_written_is_cleared_away(tmp_path):
+def test_a_reader_disturbs_no_writer(tmp_path):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
     train(make_trainer(1), Schedule(1, view_names=NAMES), checkpoint)
-    draft, other = tmp_path / ".a-12345678.checkpoint", tmp_path / ".a-2-12345678.checkpoint"
-    draft.write_bytes(b"half")
-    other.write_bytes(b"of another")
-    read_checkpoint(checkpoint.path)
-    assert not draft.exists()
-    assert other.exists()
+    ended = Event()
+
+    def read():
+        while not ended.is_set():
+            assert len(read_checkpoint(checkpoint.path).trainers) == 1
+
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        try:
+            for _ in range(50):
+                checkpoint.write()
+        finally:
+            ended.set()
+        reading.result()
 
 
 def change_team(tensors, facts):
@@ -203,7 +213,7 @@ def change_team(tensors, facts):
 
 
 def change_streams(tensors, facts):
-    tensors["0.0.order.0.remaining"] = torch.tensor([1000])
+    tensors["0.trainings.0.orders.0.remaining"] = torch.tensor([1000])
 
 
 def change_random(tensors, facts):
@@ -214,16 +224,40 @@ def lose_weights(tensors, facts):
     del tensors["0.network.maps.0.weight"]
 
 
-@pytest.mark.parametrize("change", (change_team, change_streams, change_random, lose_weights))
+def shorten_moments(tensors, facts):  # past whose end the optimizer would write
+    for name in tensors:
+        if "exp_avg" in name:
+            tensors[name] = torch.zeros(1)
+
+
+def change_fact(name, value):
+    return lambda tensors, facts: facts["trainers"][0].update({name: value})
+
+
+def change_file(name, value):
+    return lambda tensors, facts: facts.update({name: value})
+
+
+@pytest.mark.parametrize(
+    "change",
+    (
+        *(change_team, change_streams, change_random, lose_weights, shorten_moments),
+        *(change_fact("epoch", value) for value in (float("inf"), -5, 10**9, None)),
+        *(change_fact("step", value) for value in (10**9, -1)),
+        change_fact("n_kept", 10**8),
+        *(change_file("seconds", value) for value in ([], -1.0, float("inf"), 10**400, None)),
+        *(change_file("trainers", value) for value in ([], [1], {}, [{}] * 100)),
+    ),
+)
 def test_a_checkpoint_whose_parts_do_not_fit_is_refused(tmp_path, change):
     checkpoint = Checkpoint(tmp_path / "a.checkpoint", {})
     train(make_trainer(1), Schedule(1, view_names=NAMES), checkpoint)
     archive = read_archive(checkpoint.path, _CHECKPOINT)
     change(archive.tensors, archive.metadata)
     write_archive(checkpoint.path, _CHECKPOINT, archive.tensors, archive.metadata)
-    checkpoint = read_checkpoint(checkpoint.path)
-    with pytest.raises(ValueError, match=r"a checkpoint that hotview saved, but its parts do not"):
-        train(make_trainer(1), Schedule(2, view_names=NAMES), checkpoint)
+    message = rf"Expected {checkpoint.path} to be a checkpoint that hotview saved, but"
+    with pytest.raises(ValueError, match=message):
+        train(make_trainer(1), Schedule(2, view_names=NAMES), read_checkpoint(checkpoint.path))
 
 
 def test_replicas_that_take_turns_do_not_go_on_together(tmp_path):
@@ -235,5 +269,5 @@ def test_replicas_that_take_turns_do_not_go_on_together(tmp_path):
 
 def test_another_file_is_refused(tmp_path):
     write_archive(tmp_path / "a.checkpoint", _CHECKPOINT, {}, {"trainers": 3})
-    with pytest.raises(ValueError, match="does not describe any training"):
+    with pytest.raises(ValueError, match="a checkpoint that hotview saved, but its 'seconds'"):
         read_checkpoint(tmp_path / "a.checkpoint")

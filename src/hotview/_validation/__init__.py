@@ -3,7 +3,7 @@
 Every error states what was expected, what was passed (and in which view), and what to do.
 """
 
-from hotview._validation.containers import check_target
+from hotview._validation.containers import check_one_line, check_target
 from hotview._validation.parameters import (
     Check,
     check_choice,
@@ -29,6 +29,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_known_tables",
+    "check_one_line",
     "check_positive",
     "check_share",
     "check_switch",

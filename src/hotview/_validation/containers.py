@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -292,3 +294,35 @@ def check_target(y: ArrayLike, n_rows: int, *, what: str = "y") -> Array:
             f"{len(labels)}. Pass the labels of exactly these rows, in the same order."
         )
     return labels
+
+
+def check_one_line(texts: Iterable[object], describe: Callable[[int], str]) -> None:
+    r"""Raise if one of several ids, names or classes has a line break.
+
+    Parameters
+    ----------
+    texts : iterable
+        The ids, names or classes; those that are not text pass.
+    describe : callable
+        Called with the position of a text, says what it is, for the error.
+
+    Examples
+    --------
+    >>> from hotview._validation import check_one_line
+    >>> check_one_line(["ill", "well\n7,ill"], lambda i: f"label {i}")
+    Traceback (most recent call last):
+    ...
+    ValueError: Expected text of one line, but label 1 has a line break: 'well\n7,ill'. ...
+    """
+    for i, text in enumerate(texts):
+        if isinstance(text, str) and ("\n" in text or "\r" in text):
+            raise line_break_error(describe(i), text)
+
+
+def line_break_error(what: str, text: str) -> ValueError:
+    """Return the error for an id, a name or a cell of several lines."""
+    return ValueError(
+        f"Expected text of one line, but {what} has a line break: {reprlib.repr(text)}. In a text "
+        "table, a quotation mark without its partner makes one cell of several rows: remove it. "
+        "Replace other line breaks by spaces."
+    )

@@ -18,6 +18,7 @@ from hotview._validation.containers import (
     StoredRows,
     as_array,
     as_numbers,
+    check_one_line,
     column_names,
     container_of,
     matrix_of,
@@ -213,6 +214,7 @@ def _check_table(name: str, view: Any) -> ViewTable:
         return ViewTable(matrix, tuple(view.var_names), view.obs_names, container)
     names = column_names(view)
     columns = tuple(names) if names and all(isinstance(column, str) for column in names) else None
+    check_one_line(columns or (), lambda j: f"the name of column {j} of view {name!r}")
     index = view.index if container == "pandas" else None
     device = view.device if container == "torch" else None
     return ViewTable(matrix, columns, index, container, device)

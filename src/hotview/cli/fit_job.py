@@ -25,6 +25,7 @@ from hotview.cli.runner import (
 )
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
+from hotview.estimators.checkpointing import lock_output
 from hotview.estimators.diagnostics import was_interrupted
 from hotview.estimators.parameters import check_parameters, pick_processes
 from hotview.evaluation import assess
@@ -96,7 +97,8 @@ def run_fit(job: FitJob) -> int:
         0, or 130 if Ctrl-C ended the training, whose model is saved nevertheless.
     """
     process_group = pick_processes({"device": "auto", **job.parameters})
-    with process_group.report_errors():
+    out = None if job.dry_run else job.out
+    with process_group.report_errors(), lock_output(out, process_group):
         return _fit(job, process_group)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -55,34 +56,37 @@ def describe_model(estimator: Any) -> dict[str, Any]:
     return facts
 
 
-def federation_lines(metadata: Mapping[str, Any]) -> list[str]:
+def federation_lines(path: Path, estimator: Any) -> list[str]:
     """Describe the federation that trained a model; no lines if none did.
 
     Parameters
     ----------
-    metadata : dict
-        Metadata of the model.
+    path : Path
+        The model file, for errors.
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The model.
 
     Returns
     -------
     list of str
         Sentences.
-
-    Examples
-    --------
-    >>> federation_lines({"federated": {"names": ["clinical", "genetic"], "plan": None}})
-    ['Trained by a federation of clinical, genetic; this is the part of one of them.']
-    >>> federation_lines({})
-    []
     """
-    if (federation := metadata.get("federated")) is None:
+    if estimator.metadata_.get("federated") is None:
         return []
-    joined, plan = federation.get("joined"), federation.get("plan")
+    from hotview.federated.partial_models import read_federation
+
+    try:
+        federation = read_federation(estimator)
+    except ValueError as error:
+        raise ValueError(
+            f"Expected {path} to describe the federation that trained it, but {error}"
+        ) from error
+    joined, plan = federation.joined, federation.plan
     part = "this is the part of one of them" if joined is None else f"joined: {', '.join(joined)}"
-    lines = [f"Trained by a federation of {', '.join(federation['names'])}; {part}."]
+    lines = [f"Trained by a federation of {', '.join(federation.names)}; {part}."]
     if plan is not None:
         lines.append("Plan W, rows adding up to 1:")
-        for name, row in zip(plan["names"], plan["W"], strict=True):
+        for name, row in zip(plan.names, plan.W, strict=True):
             lines.append(f"  {name}: {', '.join(f'{w / sum(row):.2f}' for w in row)}")
     return lines
 
@@ -131,15 +135,16 @@ def inspect(model: options.Model, json: options.Json = False, debug: options.Deb
     from hotview.cli.models import open_model
 
     opened = open_model(model, device="cpu")
+    federation = federation_lines(model, opened.estimator)
     facts = {"file": str(model), "bytes": model.stat().st_size}
     facts |= describe_model(opened.estimator)
     if json:
         print_json(facts)
     else:
-        _print(facts, opened.estimator)
+        _print(facts, opened.estimator, federation)
 
 
-def _print(facts: dict[str, Any], estimator: Any) -> None:
+def _print(facts: dict[str, Any], estimator: Any, federation: list[str]) -> None:
     from hotview.report.tables import matrix_table
 
     console = make_console()
@@ -152,7 +157,7 @@ def _print(facts: dict[str, Any], estimator: Any) -> None:
         for name, n in facts["views"].items()
     ]
     print_table(console, ("view", "columns", *headings), rows)
-    for line in (*_lines(facts), *federation_lines(facts["metadata"]), *result_lines(estimator)):
+    for line in (*_lines(facts), *federation, *result_lines(estimator)):
         typer.echo(line)
     if (plan := estimator.plan_) is not None:
         names = estimator.view_names_

@@ -285,7 +285,13 @@ def _find_seen(model: OpenModel, given: ModelInput) -> Array:
     """Return which rows were trained on with a label, by id, or by file if there are no ids."""
     hashes = model.estimator.metadata_.get("trained_ids")
     if given.aligned.has_ids and hashes is not None:
-        return find_ids(given.aligned.ids, hashes)
+        try:
+            return find_ids(given.aligned.ids, hashes)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"Expected {model.path} to hold the salted hashes of its ids, but they are not "
+                "valid. Fit the model again."
+            ) from error
     return np.full(len(given.aligned.ids), model.are_training_files(given))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from hotview._files import atomic_write
 from hotview.cli.runner import check_new_file
+from hotview.datasets.readers.tables import escape_formulas
 
 __all__ = ["make_folder", "write_table"]
 
@@ -48,7 +49,9 @@ def make_folder(folder: Path, names: Sequence[str], *, force: bool) -> list[Path
 
 
 def write_table(columns: Mapping[str, Any], path: Path) -> Path:
-    """Write columns as csv or parquet, completely or not at all.
+    """Write columns as csv, in which spreadsheets run nothing, or as parquet.
+
+    The file is written completely or not at all.
 
     Parameters
     ----------
@@ -65,10 +68,9 @@ def write_table(columns: Mapping[str, Any], path: Path) -> Path:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
+    is_text = path.suffix.lower() != ".parquet"
+    columns = escape_formulas(columns) if is_text else columns
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
     with atomic_write(path) as draft:
-        if path.suffix.lower() == ".parquet":
-            parquet.write_table(table, draft)
-        else:
-            csv.write_csv(table, draft)
+        (csv.write_csv if is_text else parquet.write_table)(table, draft)
     return path

@@ -110,6 +110,9 @@ def predict(
     The table has the id, the most probable class, its probability, the probabilities of all
     classes, the disagreement of the networks, and the number of views that have the id. Views may
     be missing.
+
+    In csv files, text that begins with = + - or @ gets an apostrophe, so that spreadsheets do not
+    run it; hotview reads it without.
     """
     from hotview.cli.models import open_model
     from hotview.cli.output_files import write_table
@@ -154,7 +157,11 @@ def transform(
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Encode the rows of every view, in the order of its file, with their ids."""
+    """Encode the rows of every view, in the order of its file, with their ids.
+
+    In csv files, text that begins with = + - or @ gets an apostrophe, so that spreadsheets do not
+    run it; hotview reads it without.
+    """
     from hotview._validation import check_choice
 
     with as_usage():

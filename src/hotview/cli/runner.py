@@ -112,9 +112,12 @@ def explain(error: Exception) -> str:
     "Text in 'sex'. Leave it out with --drop sex."
     """
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return "No space is left on the disk; nothing was written. Free some, or write elsewhere."
+        place = f" for {error.filename}" if error.filename else ""
+        problem = f"No space is left on the disk{place}; nothing was written."
+        return f"{problem} Free some, or write elsewhere."
     if isinstance(error, MemoryError):
-        return "Out of memory. Give files as npy, which are not read whole, or fewer rows."
+        cause = f" ({error})" if str(error) else ""
+        return f"Out of memory. Give files as npy, which are not read whole, or fewer rows.{cause}"
     if error.args and isinstance(error.args[0], Message):
         return with_flags(error.args[0])
     return str(error) or type(error).__name__

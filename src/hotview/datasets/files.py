@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from hotview._messages import ParameterError
+from hotview._validation import check_one_line
 from hotview.datasets.readers.arrays import (
     as_view,
     read_h5ad,
@@ -19,7 +20,7 @@ from hotview.datasets.readers.arrays import (
     read_npz,
 )
 from hotview.datasets.readers.delimited import TextTable
-from hotview.datasets.readers.errors import did_you_mean, listed
+from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
 from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.parquet import ParquetTable
 from hotview.datasets.readers.tables import TableFile, select
@@ -252,7 +253,9 @@ def _refuse_unknown(names: Iterable[str], known: list[str], message: str) -> Non
 
 def read_file(file: File, options: Options) -> _Named:
     """Read the views of one file, under the user's name if it has one."""
-    pairs = FORMATS[file.ending](file, options)
+    with within_memory(file.path):
+        pairs = FORMATS[file.ending](file, options)
+    check_one_line((name for name, _ in pairs), lambda i: f"the name of a view in {file.path}")
     if not pairs:
         raise ValueError(f"{file.path} holds no views.")
     if not file.named_by_user:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hotview._types import Array, IntArray
+from hotview._validation import check_one_line
 from hotview.datasets.readers.errors import listed
 
 __all__ = ["LinkedRows", "align_rows", "link_rows"]
@@ -106,6 +107,7 @@ def _rows_by_id(view: str, ids: Sequence[object] | Array) -> dict[object, int]:
             f"Expected every row of view {view!r} to have an id, but {len(missing)} have none, the "
             f"first being row {missing[0] + 1}. Give it one, or remove the row."
         )
+    check_one_line(values, lambda i: f"the id of row {i + 1} of view {view!r}")
     rows = {value: i for i, value in enumerate(values)}
     if len(rows) < len(values):
         twice = [str(value) for value, n in Counter(values).items() if n > 1]

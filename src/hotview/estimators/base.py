@@ -16,7 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
-from hotview.estimators.checkpointing import begin_fit, check_same_inputs, explained_loss
+from hotview.estimators.checkpointing import (
+    begin_fit,
+    check_same_inputs,
+    explained_loss,
+    explained_overflow,
+    lock_output,
+)
 from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.fit import EnsembleFit, fit_views
 from hotview.estimators.inference import encode_rows
@@ -91,13 +97,19 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         start = time.perf_counter()
         given = self._parameters()
         process_group = pick_processes(given)
-        with process_group.report_errors(), explained_loss(given["checkpoint"]):
+        path = given["checkpoint"]
+        with (
+            process_group.report_errors(),
+            explained_loss(path),
+            lock_output(path, process_group),
+        ):
             checkpoint, parameters = begin_fit(given, resume=resume, process_group=process_group)
             if checkpoint is not None:
                 start -= checkpoint.seconds
             inputs = self._inputs(**arguments, parameters=parameters)
             check_same_inputs(inputs, checkpoint, process_group)
-            (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
+            with explained_overflow(checkpoint):
+                (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
             self._set_fitted(fit, start)
 
     def _parameters(self) -> dict[str, Any]:

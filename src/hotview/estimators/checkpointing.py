@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hotview._files import check_output_path
+from hotview._files import check_output_path, output_lock
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation import ViewTable
@@ -27,6 +27,8 @@ __all__ = [
     "check_same_fit",
     "check_same_inputs",
     "explained_loss",
+    "explained_overflow",
+    "lock_output",
     "open_checkpoint",
 ]
 
@@ -84,6 +86,16 @@ def _draw_seed(random_state: Any) -> int:
 
 
 @contextmanager
+def lock_output(path: str | Path | None, process_group: ProcessGroup) -> Iterator[None]:
+    """Reserve an output file on rank 0; all ranks raise an error if another fit has reserved it."""
+    with ExitStack() as stack:
+        if path is not None:
+            lock = output_lock(Path(path))
+            process_group.on_rank_zero(lambda: stack.enter_context(lock))
+        yield
+
+
+@contextmanager
 def explained_loss(path: Any) -> Iterator[None]:
     """Add to the error of a lost process what the checkpoint of the fit holds, if it has one."""
     try:
@@ -91,6 +103,21 @@ def explained_loss(path: Any) -> Iterator[None]:
     except ProcessLostError as error:
         raise ProcessLostError(
             f"{error} {_what_is_left(path)}", is_reporter=error.is_reporter
+        ) from error
+
+
+@contextmanager
+def explained_overflow(checkpoint: Checkpoint | None) -> Iterator[None]:
+    """Name the checkpoint that a fit was resumed from, if the fit cannot go on from there."""
+    is_resumed = checkpoint is not None and len(checkpoint.trainers) > 0
+    try:
+        yield
+    except (ArithmeticError, ValueError) as error:
+        if checkpoint is None or not is_resumed or str(checkpoint.path) in str(error):
+            raise
+        raise ValueError(
+            f"Expected the fit to go on from {checkpoint.path}, but it failed: {error} Delete the "
+            "file to begin anew."
         ) from error
 
 

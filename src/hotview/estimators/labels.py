@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 
 from hotview._types import Array, IntArray
-from hotview._validation import ViewTable, check_aligned_tables, check_target
+from hotview._validation import ViewTable, check_aligned_tables, check_one_line, check_target
 
 __all__ = [
     "Labels",
@@ -91,6 +91,7 @@ def encode_labels(
         what = f"unaligned_y[{name!r}]"
         known[name] = read_labels(what, labels, unaligned[name].n_rows, marker)
     classes = _find_classes([labels for labels, _ in known.values() if len(labels) > 0])
+    check_one_line(classes.tolist(), lambda i: "a class")
     codes: dict[Any, IntArray] = {}
     for view, (labels, is_known) in known.items():
         codes[view] = np.full(len(is_known), -1, dtype=np.int64)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,14 +52,12 @@ def write_app(folder: str | Path, names: Sequence[str], settings: Settings | Non
     if not folder.parent.is_dir():
         raise FileNotFoundError(f"the folder {folder.parent} does not exist; make it first.")
     files = render_app(names, settings)
-    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    draft = folder.parent / f".{folder.name}-{secrets.token_hex(4)}"
+    draft.mkdir()
     try:
         for path, text in files.items():
             (draft / path).parent.mkdir(exist_ok=True)
             (draft / path).write_text(text, encoding="utf-8")
-        umask = os.umask(0)
-        os.umask(umask)
-        draft.chmod(0o777 & ~umask)  # the permissions that mkdir gives
         if folder.exists():
             folder.rmdir()
         draft.rename(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from hotview.federated.local_trainer import LocalTrainer, ServerUpdate
 from hotview.federated.messages import Message
 from hotview.federated.partial_models import save_partial_model
 from hotview.federated.privacy import GaussianMechanism, Privacy, ReleaseRecord, total_epsilon
-from hotview.federated.response_validation import check_codes
+from hotview.federated.schema import check_request, check_training_request
+from hotview.federated.session import Session
 from hotview.federated.settings import Settings
 
 __all__ = ["Client"]
@@ -72,6 +74,7 @@ class Client:
             raise ValueError(f"Expected shares of 'features' and 'labels', not {min(unknown)!r}.")
         self.trainer: LocalTrainer | None = None
         self.state: ClientState | None = None
+        self._state_digest = ""  # of the file that `trainer` and `state` are of
 
     @property
     def state_path(self) -> Path:
@@ -96,6 +99,7 @@ class Client:
         Message
             A response of the same kind.
         """
+        check_request(message, len(self.data.linked))
         handlers: dict[str, Callable[[Message], Message]] = {
             "hello": self._hello,
             "start": self._start,
@@ -104,12 +108,16 @@ class Client:
             "fusion": self._fit_fusion,
             "finish": self._finish,
         }
-        try:
-            return handlers[message.kind](message)
-        except BaseException:
-            # The state in memory may be that of an unfinished round; the file has the last one.
-            self.trainer = self.state = None
-            raise
+        if message.kind == "start":
+            self.folder.mkdir(parents=True, exist_ok=True)
+        # Two concurrent requests would both start from the same state: two releases for one.
+        with file_lock(self.folder / ".lock"):
+            try:
+                return handlers[message.kind](message)
+            except BaseException:
+                # The state in memory may be that of an unfinished round; the file is not.
+                self.trainer = self.state = None
+                raise
 
     def _hello(self, message: Message) -> Message:
         data = self.data
@@ -121,24 +129,22 @@ class Client:
         policy.check_consent(self.data, self.shares, settings)
         if "classes" not in message.metadata:  # the server first queries the label holder
             return self._classes(settings)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with file_lock(self.folder / ".lock"):
-            classes, names = policy.check_start(self.data, message)
-            state = ClientState(
-                settings.to_json(),
-                classes,
-                names,
-                session_id=str(message.metadata["session"]),
-                table_fingerprint=self.data.fingerprint,
-                releases=self._earlier_releases(),
-                budget=self._budget,
-            )
-            if "codes" in message.arrays:
-                state.shared_codes = self._shared_codes(message, len(classes))
-            if self.privacy is not None:
-                state.releases.append(self._calibrate(self.privacy, settings, state.releases))
-            self.trainer = self._make_trainer(state)
-            self._save(state)
+        classes, names = policy.check_start(self.data, message)
+        state = ClientState(
+            settings.to_json(),
+            classes,
+            names,
+            session_id=str(message.metadata["session"]),
+            table_fingerprint=self.data.fingerprint,
+            releases=self._earlier_releases(),
+            budget=self._budget,
+        )
+        if "codes" in message.arrays:
+            state.shared_codes = message.arrays["codes"]
+        if self.privacy is not None:
+            state.releases.append(self._calibrate(self.privacy, settings, state.releases))
+        self.trainer = self._make_trainer(state)
+        self._save(state)
         return Message("start", {"name": self.data.name})
 
     def _classes(self, settings: Settings) -> Message:
@@ -155,10 +161,6 @@ class Client:
 
     def _split_linked(self, settings: Settings) -> tuple[Array, Array]:
         return split_linked(len(self.data.linked), settings.fusion_fraction, settings.random_state)
-
-    def _shared_codes(self, message: Message, n_classes: int) -> Array:
-        codes = {"codes": message.arrays["codes"]}
-        return check_codes(codes, len(self.data.linked), n_classes)
 
     def _earlier_releases(self) -> list[ReleaseRecord]:
         """Return the releases of earlier trainings, which count toward the same budget."""
@@ -201,20 +203,22 @@ class Client:
 
     def _resume(self, message: Message) -> tuple[LocalTrainer, ClientState]:
         """Return trainer and state of the training that a message belongs to."""
-        if self.trainer is None or self.state is None:
-            if not self.state_path.is_file():
-                raise ValueError(
-                    f"Expected {self.data.name!r} to have begun, but there is no "
-                    f"{self.state_path}. Begin the training anew."
-                )
+        if not self.state_path.is_file():
+            raise ValueError(
+                f"Expected {self.data.name!r} to have begun, but there is no {self.state_path}. "
+                "Begin the training anew."
+            )
+        digest = self._digest_state()  # another process may have written the file
+        if self.trainer is None or self.state is None or digest != self._state_digest:
             state, restore = read_client_state(self.state_path)
             policy.check_unchanged(self.data, self._budget, state)
             policy.check_consent(self.data, self.shares, Settings.from_json(state.settings))
-            trainer = self._make_trainer(state)
-            restore(trainer)
-            self.trainer, self.state = trainer, state
+            self.trainer = restore(self.data, self._make_trainer)
+            self.state, self._state_digest = state, digest
         if message.metadata.get("session") != self.state.session_id:
             raise ValueError(f"it is of another training than {self.data.name!r} began; begin anew")
+        session = Session(self.state.session_id, len(self.data.linked), self.state.classes)
+        check_training_request(message, self.trainer.settings, session, self.state.names)
         return self.trainer, self.state
 
     def _resume_label_holder(self, message: Message) -> LocalTrainer:
@@ -229,38 +233,58 @@ class Client:
     def _save(self, state: ClientState) -> None:
         assert self.trainer is not None
         write_client_state(self.state_path, state, self.trainer)
-        self.state = state
+        self.state, self._state_digest = state, self._digest_state()
+
+    def _digest_state(self) -> str:
+        return hashlib.sha256(self.state_path.read_bytes()).hexdigest()
 
     def _run_round(self, message: Message) -> Message:
-        # Two concurrent requests would both start from the same state: two releases for one.
-        with file_lock(self.folder / ".lock"):
-            trainer, state = self._resume(message)
-            round = int(message.metadata["round"])
-            digest = hashlib.sha256(message.to_bytes()).hexdigest()
-            if digest == state.request_digest and state.response is not None:
-                return state.response  # it was lost on the way
+        trainer, state = self._resume(message)
+        round = int(message.metadata["round"])
+        digest = hashlib.sha256(message.to_bytes()).hexdigest()
+        is_repeated = digest == state.request_digest
+        if is_repeated and state.response is not None:
+            return state.response  # it was lost on the way
+        if not is_repeated:
             policy.check_round(self.data, round, state)
-            server_update = _read_server_update(message, state)
-            if "codes" in message.arrays and state.shared_codes is not None:
-                state.shared_codes = self._shared_codes(message, trainer.n_classes)
-                trainer.set_shared_labels(state.shared_codes)
-            if round > 1:
-                row = trainer.train(state.update, server_update, round)
-                if not all(bool(p.isfinite().all()) for p in trainer.network.parameters()):
-                    raise ValueError("its gradients lead to weights that are not finite")
+        policy.check_server_update(message, state)
+        # From here on rows are used, and nothing is refused.
+        if not is_repeated:
+            state.request_digest, state.request_round, state.response = digest, round, None
+            if trainer.mechanism is not None and round <= trainer.settings.rounds:
+                self._record_release(state)
+        if trainer.mechanism is not None and state.noise_seed:
+            trainer.mechanism.seed = int(state.noise_seed)
+        if "codes" in message.arrays and state.shared_codes is not None:
+            state.shared_codes = message.arrays["codes"]
+            trainer.set_shared_labels(state.shared_codes)
+        if round > 1:
+            row = trainer.train(state.update, _read_server_update(message, state), round)
+            if row is not None:
                 state.history.append({"epoch": round - 1, "loss": sum(row.values()), **row})
-            query = linked_query(round, trainer.settings, len(self.data.linked))
-            state.update = trainer.make_update(round, query)
-            state.references = message.arrays.get("references")
-            arrays: dict[str, Array] = {k: x.numpy() for k, x in state.update.sent.items()}
-            metadata: dict[str, Any] = {"name": self.data.name, "round": round}
-            if self.privacy is not None and "quantiles" in arrays:
-                state.count_release()
-                epsilon = total_epsilon(state.releases, self.privacy.delta)
-                metadata["privacy"] = {"epsilon": epsilon, "delta": self.privacy.delta}
-            state.response, state.request_digest = Message("round", metadata, arrays), digest
-            self._save(state)
-            return state.response
+        query = linked_query(round, trainer.settings, len(self.data.linked))
+        state.update = trainer.make_update(round, query)
+        state.references, state.noise_seed = message.arrays.get("references"), ""
+        arrays: dict[str, Array] = {k: x.numpy() for k, x in state.update.sent.items()}
+        metadata: dict[str, Any] = {"name": self.data.name, "round": round}
+        if self.privacy is not None and "quantiles" in arrays:
+            epsilon = total_epsilon(state.releases, self.privacy.delta)
+            metadata["privacy"] = {"epsilon": epsilon, "delta": self.privacy.delta}
+        state.response = Message("round", metadata, arrays)
+        self._save(state)
+        return state.response
+
+    def _record_release(self, state: ClientState) -> None:
+        """Count a release before it is computed, whatever becomes of it.
+
+        The file also gets the seed of the noise: a repeated request, after a crash, gives the same
+        numbers again, and is no other release.
+        """
+        assert self.privacy is not None
+        seed = self.privacy.seed
+        state.noise_seed = str(secrets.randbits(128) if seed is None else seed)
+        state.count_release()
+        self._save(state)
 
     def _label_loss(self, message: Message) -> Message:
         """Return the gradients of all views' scores, at the label holder."""
@@ -308,18 +332,11 @@ class Client:
 
 def _read_server_update(message: Message, state: ClientState) -> ServerUpdate:
     arrays = {name: torch.from_numpy(x) for name, x in message.arrays.items()}
-    if not all(bool(x.isfinite().all()) for x in arrays.values()):
-        raise ValueError("its arrays are not finite")
     prefix = "gradient."
-    gradients = {k.removeprefix(prefix): x for k, x in arrays.items() if k.startswith(prefix)}
-    update_round = int(message.metadata.get("update_round", 0))
-    for name, x in gradients.items() if update_round == state.update.round else ():
-        if x.shape != state.update.sent[name].shape:
-            raise ValueError(f"its gradient of {name} has another shape than what was sent")
     return ServerUpdate(
-        update_round,
-        gradients,
-        message.metadata.get("curvatures", {}),
+        message.metadata.get("update_round") or 0,
+        {k.removeprefix(prefix): x for k, x in arrays.items() if k.startswith(prefix)},
+        message.metadata.get("curvatures") or {},
         arrays.get("weights"),
         None if state.references is None else torch.from_numpy(state.references),
         arrays.get("references"),

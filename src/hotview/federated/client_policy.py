@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
 from hotview.federated.client_data import ClientData
 from hotview.federated.client_state import ClientState
 from hotview.federated.messages import Message
-from hotview.federated.response_validation import check_classes
+from hotview.federated.session import MAX_VALUE
 from hotview.federated.settings import Settings
 
-__all__ = ["check_consent", "check_round", "check_start", "check_unchanged"]
+__all__ = ["check_consent", "check_round", "check_server_update", "check_start", "check_unchanged"]
+
+_ROUNDING = 1e-3  # relative excess of sums of float32 numbers that rounding explains
+_MAX_INITIAL_REFERENCE = 10.0  # of normal variates with a variance of at most 1
+_MAX_ADAM_STEP = 8.0  # in learning rates; √(10 / (1 − 0.9² / 0.999)) for any gradients
+_N_WARM_UP_STEPS = 2000  # 200 with ten times the learning rate, in `ServerCoupling`
 
 
 def check_consent(data: ClientData, shares: Collection[str], settings: Settings) -> None:
@@ -43,7 +50,7 @@ def check_consent(data: ClientData, shares: Collection[str], settings: Settings)
 
 
 def check_start(data: ClientData, message: Message) -> tuple[list[Any], list[str]]:
-    """Refuse invalid classes and names, which are saved with the partial model.
+    """Refuse names without that of the client.
 
     Parameters
     ----------
@@ -59,18 +66,12 @@ def check_start(data: ClientData, message: Message) -> tuple[list[Any], list[str
     names : list of str
         Names of all clients.
     """
-    names = message.metadata.get("names")
-    if (
-        not isinstance(names, list)
-        or not all(isinstance(name, str) for name in names)
-        or len(set(names)) < len(names)
-        or data.name not in names
-    ):
+    names: list[str] = message.metadata["names"]
+    if data.name not in names:
         raise ValueError(
-            f"Expected distinct names of organizations, {data.name!r} among them, but something "
-            "else came"
+            f"Expected names of organizations with {data.name!r} among them, but it is not there"
         )
-    return check_classes(message.metadata.get("classes")), names
+    return message.metadata["classes"], names
 
 
 def check_unchanged(data: ClientData, budget: list[float] | None, state: ClientState) -> None:
@@ -113,7 +114,7 @@ def check_round(data: ClientData, round: int, state: ClientState) -> None:
     state : ClientState
         State of the training.
     """
-    last, n = state.update.round, Settings.from_json(state.settings).rounds
+    last, n = state.request_round, Settings.from_json(state.settings).rounds
     if round <= last:
         raise ValueError(f"round {round} is over: {data.name!r} has answered round {last}")
     if round > n + 1:  # the round after the last trains once more, and sends no quantiles
@@ -122,3 +123,46 @@ def check_round(data: ClientData, round: int, state: ClientState) -> None:
             f"{spent}round {round} is past the end of the training of {data.name!r}, {n} rounds. "
             "Begin a training of more rounds"
         )
+
+
+def check_server_update(message: Message, state: ClientState) -> None:
+    """Refuse gradients, curvatures, weights and references that no honest server computes.
+
+    The bounds follow from the settings and the number of views. No row is used, so that a refusal
+    reveals nothing about rows.
+
+    Parameters
+    ----------
+    message : Message
+        The request of a round.
+    state : ClientState
+        State of the training.
+    """
+    s, arrays = Settings.from_json(state.settings), message.arrays
+    curvatures = message.metadata.get("curvatures") or {}
+    for name, (largest, curvature) in _gradient_bounds(s, len(state.names)).items():
+        total = np.abs(arrays.get(f"gradient.{name}", 0.0)).sum(dtype=np.float64)
+        if not (total <= largest and 0 <= curvatures.get(name, 0) <= curvature):
+            raise ValueError(f"its gradient of {name}, or its curvature, is larger than any can be")
+    weights, G = (arrays.get(name, np.zeros(1)) for name in ("weights", "references"))
+    if not ((weights >= 0).all() and weights.sum() <= 1 + _ROUNDING):
+        raise ValueError("its weights are no row of a plan")
+    n_steps = _N_WARM_UP_STEPS + s.rounds * s.local_steps
+    farthest = _MAX_INITIAL_REFERENCE + _MAX_ADAM_STEP * s.learning_rate * n_steps
+    if not np.abs(G).max() <= farthest:
+        raise ValueError("its references are farther than any can be")
+
+
+def _gradient_bounds(s: Settings, n_views: int) -> dict[str, tuple[float, float]]:
+    """Return the largest sum of absolute gradients, and the largest curvature, by their name."""
+    c, size = s.coupling_weight, s.n_projections * s.quantiles
+    a, d = c * s.orthogonality_weight, s.n_components
+    bounds = {
+        # Of a mean over rows of h · cross-entropy, whose gradient is h (p − y) for each row.
+        "scores": (2 * s.head_weight, s.head_weight / 4),
+        # Of γ Σ_t (W_st + W_ts) (Q_s − Q_t)² / (Mq), where W sums to 1.
+        "quantiles": (8 * c * MAX_VALUE, c / size),
+        # Of γ α (Σ_t A_t − I)².
+        "moment": (2 * a * (n_views * MAX_VALUE + 1) * d**2, a * n_views),
+    }
+    return {k: ((1 + _ROUNDING) * g, (1 + _ROUNDING) * c) for k, (g, c) in bounds.items()}

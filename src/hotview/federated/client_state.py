@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from hotview._archive import FileFormat, read_archive, write_archive
+from hotview._codec import decode, encode, require
 from hotview._types import Array, IntArray
+from hotview.federated.client_data import ClientData
+from hotview.federated.labels import linked_query
 from hotview.federated.local_trainer import ClientUpdate, LocalTrainer
 from hotview.federated.messages import Message
-from hotview.federated.privacy import ReleaseRecord
-from hotview.persistence.codec import decode, encode
-from hotview.training.checkpoint import load_optimizer_state, optimizer_state
+from hotview.federated.privacy import Privacy, ReleaseRecord
+from hotview.federated.session import check_classes, check_names
+from hotview.federated.settings import Settings
+from hotview.training.trainer_state import (
+    check_random_state,
+    check_tensors,
+    load_optimizer_state,
+    optimizer_state,
+)
 
 __all__ = ["ClientState", "read_client_state", "read_state", "write_client_state", "write_state"]
 
 T = TypeVar("T")
+Restore = Callable[[ClientData, Callable[["ClientState"], LocalTrainer]], LocalTrainer]
 _FORMAT = FileFormat(
-    "hotview federated state", 1, "a state", "Delete it, and begin the training anew."
+    "hotview federated state",
+    2,
+    "a state",
+    "Delete it, and with it the record of releases, and begin the training anew.",
 )
 
 
@@ -47,8 +63,12 @@ class ClientState:
         Terms of the loss by round.
     request_digest : str
         SHA-256 of the last request of a round.
+    request_round : int
+        The round of this request.
     response : Message or None
-        The response to it.
+        The response to it; None until it is computed.
+    noise_seed : str
+        Seed of the noise of this response until it is computed, as a decimal number.
     releases : list of ReleaseRecord
         Releases of projections with noise, in earlier trainings and, last, in this one.
     budget : list of float, or None
@@ -67,7 +87,9 @@ class ClientState:
     references: Array | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
     request_digest: str = ""
+    request_round: int = 0
     response: Message | None = None
+    noise_seed: str = ""
     releases: list[ReleaseRecord] = field(default_factory=list)
     budget: list[float] | None = None
     shared_codes: IntArray | None = None
@@ -117,7 +139,7 @@ def write_client_state(path: Path, state: ClientState, trainer: LocalTrainer) ->
     write_state(path, _FORMAT, content)
 
 
-def read_client_state(path: Path) -> tuple[ClientState, Callable[[LocalTrainer], None]]:
+def read_client_state(path: Path) -> tuple[ClientState, Restore]:
     """Read the file that `write_client_state` wrote.
 
     Parameters
@@ -128,21 +150,120 @@ def read_client_state(path: Path) -> tuple[ClientState, Callable[[LocalTrainer],
     Returns
     -------
     state : ClientState
-        State of the client.
+        State of the client; what depends on the client's data is not checked yet.
     restore : callable
-        Restores the state of a newly made trainer.
+        Takes the client's data and a function that makes a new trainer for the state. Checks that
+        the file fits both, and returns the trainer with the state of the file.
     """
     content = read_state(path, _FORMAT, _StateFile)
+    state = content.client
+    with _state_errors(path):
+        _check_record(state)
 
-    def restore(trainer: LocalTrainer) -> None:
-        trainer.network.load_state_dict(content.network)
-        load_optimizer_state(trainer.optimizer, content.optimizer)
-        for stream, state in zip(trainer.streams, content.streams, strict=True):
-            stream.state = state
-        trainer.random.bit_generator.state = content.random
-        trainer.network.eval()
+    def restore(
+        data: ClientData, make_trainer: Callable[[ClientState], LocalTrainer]
+    ) -> LocalTrainer:
+        with _state_errors(path):
+            _check_values(state, data)
+        trainer = make_trainer(state)
+        with _state_errors(path):
+            _check_update(state, trainer)
+            _load_trainer(content, trainer)
+        return trainer
 
-    return content.client, restore
+    return state, restore
+
+
+@contextmanager
+def _state_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise _FORMAT.error(path, f"its parts do not fit ({reason})") from error
+
+
+def _check_record(state: ClientState) -> None:
+    """Check what needs no data of the client: settings, rounds, losses, releases and budget."""
+    settings = Settings.from_json(state.settings)
+    n_asked, n_answered, is_answered = state.request_round, state.update.round, bool(state.response)
+    fits = n_answered <= n_asked <= settings.rounds + 1
+    require(fits and is_answered == (n_asked == n_answered > 0), "its rounds are impossible")
+    is_pending = n_asked > n_answered
+    fits = state.noise_seed.isdecimal() if is_pending else state.noise_seed == ""
+    fits &= len(state.noise_seed) < 50
+    require(fits, "its seed of the noise is impossible")
+    numbers = [x for row in state.history for x in row.values()]
+    fits = len(state.history) <= settings.rounds
+    fits &= all(type(x) in (int, float) and math.isfinite(x) for x in numbers)
+    require(fits, "its losses are no finite numbers")
+    for record in state.releases:
+        fits = record.noise > 0 and record.n_rows > 0 and record.sample_size > 0
+        require(fits, f"its releases cannot be {record}")
+    if state.budget is not None:
+        require(len(state.budget) == 2, "its budget is not an epsilon and a delta")
+        Privacy(state.budget[0], state.budget[1])
+        fits = state.releases[-1].n_releases <= settings.rounds
+        require(fits, "it has more releases than its noise is calibrated for")
+
+
+def _check_values(state: ClientState, data: ClientData) -> None:
+    """Check what a trainer is made from, and what is compared with messages."""
+    s, codes, G = Settings.from_json(state.settings), state.shared_codes, state.references
+    check_classes(state.classes)
+    check_names(state.names)
+    require(data.name in state.names, f"its names do not include {data.name!r}")
+    if codes is not None:
+        check_tensors({"codes": torch.from_numpy(codes)}, {"codes": torch.from_numpy(data.linked)})
+        fits = codes.min(initial=-1) >= -1 and codes.max(initial=-1) < len(state.classes)
+        require(bool(fits), "its codes are no classes")
+    found = {} if G is None else {"references": torch.from_numpy(G)}
+    has_references = s.coupling == "hot-reference" and state.update.round > 0
+    like = torch.zeros(s.n_references, s.quantiles, s.n_components)
+    check_tensors(found, {"references": like} if has_references else {})
+    if state.budget is not None:
+        record = state.releases[-1]
+        fits = (record.n_rows, record.sample_size) == (data.table.n_rows, s.batch_size)
+        require(fits, "its releases are of another table")
+
+
+def _check_update(state: ClientState, trainer: LocalTrainer) -> None:
+    """Compare the last update, and the response, with the update of a newly made trainer."""
+    update, data, expected = state.update, trainer.data, ClientUpdate()
+    if update.round > 0:
+        query = linked_query(update.round, trainer.settings, len(data.linked))
+        expected = trainer.make_update(update.round, query)
+    sizes = {"rows": data.table.n_rows, "labeled": len(trainer.labeled_rows)}
+    sizes["linked"] = len(data.linked)
+    found, like = (
+        {name: torch.from_numpy(getattr(x, name)) for name in sizes} for x in (update, expected)
+    )
+    check_tensors(found, like)
+    for name, n in sizes.items():
+        is_inside = (found[name] >= 0) & (found[name] < n)
+        require(bool(is_inside.all()), f"its {name} are no rows")
+    check_tensors(update.sent, expected.sent)
+    if (response := state.response) is not None:
+        arrays = {name: torch.from_numpy(x) for name, x in response.arrays.items()}
+        check_tensors(arrays, update.sent)
+        fits = (response.kind, response.metadata.get("round")) == ("round", update.round)
+        fits &= all(torch.equal(x, update.sent[name]) for name, x in arrays.items())
+        require(fits, "its response is of another round")
+
+
+def _load_trainer(content: _StateFile, trainer: LocalTrainer) -> None:
+    """Load the state of a newly made trainer, after everything is checked."""
+    bit_generator = trainer.random.bit_generator
+    check_tensors(content.network, trainer.network.state_dict())
+    check_random_state(bit_generator, content.random)
+    for stream, state in zip(trainer.streams, content.streams, strict=True):
+        stream.check(state)
+    load_optimizer_state(trainer.optimizer, content.optimizer)
+    trainer.network.load_state_dict(content.network)
+    bit_generator.state = content.random
+    for stream, state in zip(trainer.streams, content.streams, strict=True):
+        stream.state = state
+    trainer.network.eval()
 
 
 def write_state(path: Path, format: FileFormat, content: Any) -> None:
@@ -155,7 +276,7 @@ def write_state(path: Path, format: FileFormat, content: Any) -> None:
     format : FileFormat
         Its format.
     content : dataclass
-        Values whose annotations `hotview.persistence.codec` can encode.
+        Values whose annotations `hotview._codec` can encode.
     """
     tensors: dict[str, Tensor] = {}
     values = encode(type(content), content, tensors)
@@ -182,6 +303,6 @@ def read_state(path: Path, format: FileFormat, kind: type[T]) -> T:
     archive = read_archive(path, format)
     try:
         content: T = decode(kind, archive.metadata.get("content"), archive.tensors)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # numpy has no bfloat16
         raise format.error(path, f"its parts do not fit ({error})") from error
     return content

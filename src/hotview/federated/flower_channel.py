@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hotview.federated.messages import Failure, Message
+from hotview.federated.messages import Failure, Message, check_json, to_line
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")  # both are read when Flower is imported
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
@@ -29,7 +29,6 @@ _log = logging.getLogger(__name__)
 _RECORD = "hotview"
 _POLL_INTERVAL = 0.2  # seconds; Flower's own loop polls every three
 _NAME_TIMEOUT = 30.0
-_MAX_LOGGED = 300  # characters of remote text that are logged
 _MALFORMED = (AttributeError, DecodeError, KeyError, TypeError, ValueError)
 _DISCONNECTED = "gone: its node is not connected"
 _REASONS = {  # by Flower's error code
@@ -124,14 +123,14 @@ def read_reply(reply: Any, name: str) -> Message | Failure:
     if reply.has_error():
         code, text = reply.error.code, reply.error.reason
         text = re.sub(r"^<class '[\w.]+'>:<'(.*)'>$", r"\1", text or "", flags=re.DOTALL)
-        text = _sanitize(text or f"Flower's error {code}")
-        return Failure(_REASONS.get(code) or f"an error over there: {text}")
+        problem = text or f"Flower's error {code}"
+        return Failure(_REASONS.get(code) or f"an error over there: {problem}")
     try:
         sender, message = unpack(reply.content)
     except ValueError as error:
-        return Failure(f"garbage: {_sanitize(str(error))}")
+        return Failure(f"garbage: {error}")
     if sender != name:
-        return Failure(f"garbage: it calls itself {_sanitize(sender)!r}")
+        return Failure(f"garbage: it calls itself {to_line(sender)!r}")
     return message
 
 
@@ -179,13 +178,11 @@ def read_name(reply: Any) -> str:
     if reply is None or isinstance(reply, Exception) or reply.has_error():
         return ""
     name = (reply.content.config_records.get(_RECORD) or ConfigRecord()).get("name")
+    try:
+        check_json(name)
+    except ValueError:
+        return ""
     return name if isinstance(name, str) else ""
-
-
-def _sanitize(text: str) -> str:
-    """Return remote text as one short line without control characters, safe to log."""
-    line = " ".join(text.split())
-    return "".join(c if c.isprintable() else "?" for c in line)[:_MAX_LOGGED]
 
 
 class FlowerChannel:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from hotview.federated.client_data import ClientData
 from hotview.federated.labels import LinkedQuery
 from hotview.federated.privacy import GaussianMechanism
 from hotview.federated.quantiles import quantile_means, shared_directions
+from hotview.federated.session import MAX_VALUE
 from hotview.federated.settings import Settings
 from hotview.losses import reconstruction_error
 from hotview.losses.orthogonality import second_moment
@@ -28,6 +31,7 @@ from hotview.training.batches import ShuffledIndices
 from hotview.training.pca import principal_components
 from hotview.training.rows import ViewRows
 from hotview.training.trainer import make_optimizer, optimizer_step
+from hotview.training.trainer_state import optimizer_state
 
 __all__ = ["ClientUpdate", "LocalTrainer", "QuadraticSurrogate", "ServerUpdate"]
 
@@ -249,16 +253,18 @@ class LocalTrainer:
                 sent["held_out"] = self.score(query.held_out)
             if len(query.features) > 0:
                 sent["features"] = self.features(query.features)
-        sent = {name: x.cpu() for name, x in sent.items()}
+        sent = {name: x.nan_to_num().cpu() for name, x in sent.items()}
         return ClientUpdate(round, rows, labeled, query.scores, sent)
 
     def train(
         self, update: ClientUpdate, server_update: ServerUpdate, round: int
-    ) -> dict[str, float]:
-        """Take the local steps of a round.
+    ) -> dict[str, float] | None:
+        """Take the local steps of a round, or none where they lead to numbers that are not finite.
 
         The first step is on the rows of the last update, so that one step per round equals a step
-        of central training. The others are on new rows and, with references, new directions.
+        of central training. The others are on new rows and, with references, new directions. An
+        error would tell the server whether private rows make the steps diverge: instead, weights
+        and optimizer stay as they were.
 
         Parameters
         ----------
@@ -271,16 +277,21 @@ class LocalTrainer:
 
         Returns
         -------
-        dict of str to float
-            Mean terms of the loss.
+        dict of str to float, or None
+            Mean terms of the loss; None where weights stay as they were.
         """
+        assert self.optimizer is not None
+        before = copy.deepcopy((self.network.state_dict(), self.optimizer.state_dict()))
         self.network.train()
         is_current = server_update.round == update.round > 0
-        sums: dict[str, float] = {}
+        is_finite, sums = True, dict[str, float]()
         for step in range(self.settings.local_steps):
             is_first = step == 0 and is_current
             rows, labeled = (update.rows, update.labeled) if is_first else self._draw_batch()
             Z, terms = self._local_terms(rows, labeled)
+            if not bool((Z.detach().abs() <= MAX_VALUE).all()):
+                is_finite = False
+                continue
             if server_update.weights is not None:
                 Gs = server_update.references_before if is_first else server_update.references
                 theta = self.directions(*((update.round, 0) if is_first else (round, step + 1)))
@@ -291,11 +302,17 @@ class LocalTrainer:
             if is_current:
                 terms |= self._surrogate_terms(Z, update, server_update)
             losses = [term for term in terms.values() if term.requires_grad]
-            if losses and self.optimizer is not None:
+            if losses:
                 optimizer_step(self.optimizer, torch.stack(losses).sum())
             for name, term in terms.items():
                 sums[name] = sums.get(name, 0.0) + float(term.detach())
         self.network.eval()
+        trained = [*self.network.state_dict().values(), *optimizer_state(self.optimizer).values()]
+        is_finite &= all(map(math.isfinite, sums.values()))
+        if not is_finite or not all(bool(x.isfinite().all()) for x in trained):
+            self.network.load_state_dict(before[0])
+            self.optimizer.load_state_dict(before[1])
+            return None
         return {name: total / self.settings.local_steps for name, total in sums.items()}
 
     def _draw_batch(self) -> tuple[IntArray, IntArray]:

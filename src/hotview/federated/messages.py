@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,12 +15,23 @@ from safetensors.numpy import load, save
 
 from hotview._types import Array
 
-__all__ = ["KINDS", "Channel", "Failure", "InProcessChannel", "Message", "MessageHandler"]
+__all__ = [
+    "KINDS",
+    "Channel",
+    "Failure",
+    "InProcessChannel",
+    "Message",
+    "MessageHandler",
+    "check_json",
+    "to_line",
+]
 
 KINDS = ("hello", "start", "round", "label_loss", "fusion", "finish")
 _KEY, _VERSION = "hotview", 1
 _DTYPES = ("float32", "int64")
 _MAX_HEADER_BYTES, _MAX_BYTES = 2**20, 2**28
+_MAX_DEPTH, _MAX_TEXT, _MAX_LINE = 10, 1000, 300
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,7 @@ class Message:
             )
         if kind not in KINDS or not isinstance(metadata, dict):
             raise ValueError(f"it is of no known kind ({str(kind)[:40]!r})")
+        check_json([metadata, list(arrays)])
         wrong = {str(x.dtype) for x in arrays.values()} - set(_DTYPES)
         if wrong:
             raise ValueError(f"it holds arrays of {sorted(wrong)}")
@@ -99,6 +112,58 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError("not finite")
     return number
+
+
+def check_json(value: Any, depth: int = _MAX_DEPTH) -> None:
+    r"""Raise an error for values that are nested deeply, and texts that are no line.
+
+    Parameters
+    ----------
+    value : object
+        What JSON held.
+    depth : int, default=10
+        Maximum number of lists and objects inside each other.
+
+    Examples
+    --------
+    >>> from hotview.federated.messages import check_json
+    >>> check_json({"name": "clinical\n"})
+    Traceback (most recent call last):
+    ValueError: it holds a text that is no line of at most 1000 characters: 'clinical\n'
+    """
+    if isinstance(value, str) and (len(value) > _MAX_TEXT or _CONTROL.search(value)):
+        problem = f"it holds a text that is no line of at most {_MAX_TEXT} characters"
+        raise ValueError(f"{problem}: {value[:40]!r}")
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        if depth == 0:
+            raise ValueError(f"it holds more than {_MAX_DEPTH} lists inside each other")
+        for item in value:
+            check_json(item, depth - 1)
+
+
+def to_line(text: str) -> str:
+    r"""Return remote text as one short line that can be logged and saved.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        At most 300 printable characters.
+
+    Examples
+    --------
+    >>> from hotview.federated.messages import to_line
+    >>> to_line("late:\n \ud800")
+    'late: ?'
+    """
+    line = " ".join(text[: 10 * _MAX_LINE].split())
+    return "".join(c if c.isprintable() else "?" for c in line)[:_MAX_LINE]
 
 
 def _read_header(data: bytes) -> Mapping[str, Any]:
@@ -119,7 +184,7 @@ class Failure:
     Parameters
     ----------
     reason : str
-        The reason, for the log.
+        The reason, for the log; made a short line.
 
     Examples
     --------
@@ -129,6 +194,9 @@ class Failure:
     """
 
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", to_line(self.reason))
 
 
 class Channel(Protocol):

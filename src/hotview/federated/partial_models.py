@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from hotview._codec import require
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.inference import EnsembleMember, FusionRule
 from hotview.federated.client_state import ClientState
 from hotview.federated.local_trainer import LocalTrainer
-from hotview.federated.messages import Message
+from hotview.federated.messages import Message, check_json
+from hotview.federated.schema import read_metadata
+from hotview.federated.session import SentHead, SentPlan, SentPool, check_known, check_names
 from hotview.federated.settings import Settings
+from hotview.ingest.preprocessing import Preprocessing
 from hotview.losses import Planner
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import as_regularizer
@@ -25,9 +29,14 @@ from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan
 
-__all__ = ["join_partial_models", "save_partial_model"]
+__all__ = ["join_partial_models", "read_federation", "save_partial_model"]
 
 _NOTE = "federated"
+_ANNOTATIONS = {
+    **{"names": list[str], "session": str, "settings": dict[str, Any]},
+    **{"plan": SentPlan | None, "pool": SentPool | None, "joint_head": SentHead | None},
+    "joined": list[str] | None,
+}
 
 
 def save_partial_model(
@@ -78,6 +87,39 @@ def save_partial_model(
     save_model(model, path)
 
 
+def read_federation(model: Any) -> Any:
+    """Return the description of the federation that trained a model, checked.
+
+    Parameters
+    ----------
+    model : MultiViewClassifier or MultiViewEncoder
+        A partial model, or a joint one.
+
+    Returns
+    -------
+    SimpleNamespace or None
+        ``names``, ``session``, ``settings``, ``classes``, ``plan``, ``pool``, ``joint_head`` and
+        ``joined``; None if no federation trained the model.
+    """
+    if (values := model.metadata_.get(_NOTE)) is None:
+        return None
+    check_json(values)
+    note = read_metadata(_ANNOTATIONS, values)
+    note.settings = settings = Settings.from_json(note.settings)
+    check_names(note.names)
+    for names in (model.view_names_, note.joined or model.view_names_):
+        check_known(names, note.names)
+    if note.plan is not None:
+        note.plan.check(note.names, settings)
+    if note.pool is not None:
+        note.pool.check(note.names)
+    require(not model.trained_on_, "it describes rows, which the parts of a federation do not")
+    note.classes = model.classes_.tolist() if isinstance(model, MultiViewClassifier) else []
+    if note.joint_head is not None:
+        note.joint_head.check(note.names, settings, len(note.classes))
+    return note
+
+
 def join_partial_models(paths: Sequence[str | Path], out: str | Path) -> Path:
     """Join partial models to one model, which predicts from whichever views are present.
 
@@ -116,14 +158,11 @@ def join_partial_models(paths: Sequence[str | Path], out: str | Path) -> Path:
     ['view_0', 'view_1']
     """
     out = check_model_path(out)
-    parts = _load_parts([Path(path) for path in paths])
-    names = list(parts)
+    parts, note = _load_parts([Path(path) for path in paths])
+    names, settings, classes = list(parts), note.settings, note.classes
     first = parts[names[0]]
-    note = first.metadata_[_NOTE]
-    settings = Settings.from_json(note["settings"])
-    classes = first.classes_.tolist() if isinstance(first, MultiViewClassifier) else []
     model = _make_model(settings, classes, first.impute)
-    head = _find_joint_head(parts)
+    head = _make_joint_head(note.joint_head, names)
     networks = [part.network_ for part in parts.values()]
     network = MultiViewNetwork(
         [network.encoders[0] for network in networks],
@@ -137,37 +176,45 @@ def join_partial_models(paths: Sequence[str | Path], out: str | Path) -> Path:
     _set_views(model, shapes, columns, network)
     model.history_, model.histories_ = first.history_, first.histories_
     model.references_ = first.references_
-    plan = note["plan"]
-    if plan is not None and plan["names"] == names:  # it is over the same views
+    if note.plan is not None and note.plan.names == names:  # it is over the same views
         planner = Planner(settings.reg, True, settings.sinkhorn_max_iter)
         pairwise = settings.coupling == "hot-pairwise"
-        solved = planner.solve(torch.tensor(plan["C"]), pairwise=pairwise)
+        solved = planner.solve(torch.tensor(note.plan.C), pairwise=pairwise)
         model._set_plans([ViewPlan.of(solved)])
     if classes:
-        pool = _select_views(note["pool"], names)
+        pool = _select_views(note.pool, names)
         _set_fusion(model, classes, len(names), pool, joint=head is not None)
-    model.metadata_ = {_NOTE: {**note, "joint_head": None, "joined": names}}
+    saved = first.metadata_[_NOTE]
+    model.metadata_ = {_NOTE: {**saved, "joint_head": None, "joined": names}}
     recipes = [part.metadata_.get("preprocessing") for part in parts.values()]
     if all(recipe is not None for recipe in recipes):
         model.metadata_["preprocessing"] = _join_preprocessing(recipes)
     return save_model(model, out)
 
 
-def _load_parts(paths: Sequence[Path]) -> dict[str, Any]:
-    """Return partial models of one training by view, in the order of the training."""
+def _load_parts(paths: Sequence[Path]) -> tuple[dict[str, Any], Any]:
+    """Return partial models of one training by view, in its order, and its description."""
     parts: dict[str, Any] = {}
+    notes = []
     for path in paths:
         part = load_model(path, device="cpu")
-        if part.n_views_ != 1 or _NOTE not in part.metadata_:
+        try:
+            note = read_federation(part)
+            require(note is not None and part.n_views_ == 1, "it is another model")
+            if (recipe := part.metadata_.get("preprocessing")) is not None:
+                Preprocessing.from_json(recipe)
+        except ValueError as error:
             raise ValueError(
-                f"Expected {path} to be the part of one organization, but it is another model. "
-                "Give the files that `hotview federated` left with the organizations: "
-                "part.hotview."
-            )
+                f"Expected {path} to be the part of one organization, but {error}. Give the files "
+                "that `hotview federated` left with the organizations: part.hotview."
+            ) from error
         parts[part.view_names_[0]] = part
-    notes = [part.metadata_[_NOTE] for part in parts.values()]
-    if len({note["session"] for note in notes}) > 1:
-        raise ValueError("Expected parts of one training, but these are of several.")
+        notes.append(note)
+    facts = [(note.session, note.names, note.settings, note.classes) for note in notes]
+    if others := [path for path, one in zip(paths, facts, strict=True) if one != facts[0]]:
+        raise ValueError(
+            f"Expected parts of one training, but {others[0]} is of another than {paths[0]}."
+        )
     if len(parts) < len(paths) or len(parts) < 2:
         raise ValueError(
             f"Expected parts of at least two different organizations, but these are of "
@@ -175,7 +222,9 @@ def _load_parts(paths: Sequence[Path]) -> dict[str, Any]:
         )
     if len({part.impute for part in parts.values()}) > 1:
         raise ValueError("Expected all parts to treat missing cells alike: impute.")
-    return {name: parts[name] for name in notes[0]["names"] if name in parts}
+    heads = [note.joint_head for note in notes if note.joint_head is not None]
+    notes[0].joint_head = heads[0] if heads else None
+    return {name: parts[name] for name in notes[0].names if name in parts}, notes[0]
 
 
 def _make_model(settings: Settings, classes: Sequence[Any], impute: str | None) -> Any:
@@ -228,26 +277,24 @@ def _set_fusion(
     model.fusion = "average" if pool is None else "weighted"
 
 
-def _find_joint_head(parts: Mapping[str, Any]) -> torch.nn.Linear | None:
+def _make_joint_head(saved: SentHead | None, names: Sequence[str]) -> torch.nn.Linear | None:
     """Return the joint head of the label holder, if it was fitted on features of these views."""
-    heads = [part.metadata_[_NOTE]["joint_head"] for part in parts.values()]
-    saved = next((head for head in heads if head is not None), None)
-    if saved is None or saved["names"] != list(parts):
+    if saved is None or saved.names != list(names):
         return None
-    weight = torch.tensor(saved["weight"])
+    weight = torch.tensor(saved.weight)
     head = make_linear(weight.shape[1], weight.shape[0], torch.Generator())
-    head.load_state_dict({"weight": weight, "bias": torch.tensor(saved["bias"])})
+    head.load_state_dict({"weight": weight, "bias": torch.tensor(saved.bias)})
     return head
 
 
-def _select_views(pool: Mapping[str, Any] | None, names: Sequence[str]) -> LogOpinionPool | None:
+def _select_views(pool: SentPool | None, names: Sequence[str]) -> LogOpinionPool | None:
     """Return the fusion weights of some views; None if one of them has none."""
-    if pool is None or any(name not in pool["names"] for name in names):
+    if pool is None or any(name not in pool.names for name in names):
         return None
-    indices = [pool["names"].index(name) for name in names]
-    complete = [pool["complete"][s] for s in (*indices, len(pool["names"]))]
-    partial = [pool["partial"][s] for s in indices]
-    return LogOpinionPool(tuple(complete), tuple(partial), pool["power"])
+    indices = [pool.names.index(name) for name in names]
+    complete = [pool.complete[s] for s in (*indices, len(pool.names))]
+    partial = [pool.partial[s] for s in indices]
+    return LogOpinionPool(tuple(complete), tuple(partial), pool.power)
 
 
 def _join_preprocessing(recipes: Sequence[Any]) -> dict[str, Any]:

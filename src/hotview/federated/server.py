@@ -11,18 +11,17 @@ import numpy as np
 import torch
 
 from hotview._types import Array
-from hotview.federated import response_validation as validation
 from hotview.federated.local_trainer import ClientUpdate
-from hotview.federated.messages import Channel, Failure, Message
-from hotview.federated.response_validation import InvalidResponseError
+from hotview.federated.messages import Channel, Failure, Message, to_line
+from hotview.federated.schema import check_response
 from hotview.federated.server_coupling import CouplingResult, ServerCoupling
 from hotview.federated.server_state import (
     FederatedResult,
     ServerState,
-    Session,
     read_server_state,
     write_server_state,
 )
+from hotview.federated.session import Session, check_names
 from hotview.federated.settings import Settings
 from hotview.training.process_group import catch_interrupt
 from hotview.training.progress import ProgressBar
@@ -30,7 +29,7 @@ from hotview.training.progress import ProgressBar
 __all__ = ["Server", "start_session"]
 
 _N_TRIES = 3  # for responses that the training cannot do without
-_MAX_REASON = 500  # characters of a remote error that are logged and saved
+_MAX_DROPPED = 10_000  # that a checkpoint keeps
 _log = logging.getLogger(__name__)
 
 Exchange = Callable[[Mapping[str, Message]], Mapping[str, Message | Failure]]
@@ -84,6 +83,7 @@ class Server:
         self.channel, self.settings, self.timeout = channel, settings, timeout
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.verbose = verbose
+        check_names(channel.names)
         self.coupling = ServerCoupling(settings, channel.names)
         #: bytes of the largest message of this round, by client
         self.traffic: dict[str, int] = {}
@@ -101,9 +101,7 @@ class Server:
             session = start_session(self._exchange, names, self.settings)
             self.state = ServerState(session, FederatedResult(names))
         else:
-            self.state, tensors = read_server_state(self.checkpoint, self.settings, names)
-            self.coupling = ServerCoupling(self.settings, self.state.result.names)
-            self.coupling.restore(tensors)
+            self.state, self.coupling = read_server_state(self.checkpoint, self.settings, names)
             _log.info("goes on after round %d of %d", self.state.round, n)
         state = self.state
         with catch_interrupt() as interrupt, ProgressBar(n, shown=self.verbose) as bar:
@@ -111,8 +109,7 @@ class Server:
             while state.round < n and not interrupt.requested:
                 self._run_round()
                 if self.checkpoint is not None:
-                    tensors = self.coupling.state()
-                    write_server_state(self.checkpoint, state, self.settings, tensors)
+                    write_server_state(self.checkpoint, state, self.settings, self.coupling)
                 bar.step()
         if state.round < n:
             _log.warning("stopped after round %d of %d", state.round, n)
@@ -155,12 +152,12 @@ class Server:
             missing = {name: m for name, m in messages.items() if name not in updates}
             for name, response in self._exchange(missing).items():
                 try:
-                    valid = validation.check_update(response, name, round, settings, session)
-                except InvalidResponseError as error:
+                    valid = check_response(response, messages[name], name, settings, session)
+                except ValueError as error:
                     self._drop(name, round, str(error))
                     continue
                 if privacy := valid.metadata.get("privacy"):
-                    result.privacy[name] = {k: privacy[k] for k in ("epsilon", "delta")}
+                    result.privacy[name] = privacy
                 sent = {k: torch.from_numpy(x) for k, x in valid.arrays.items()}
                 updates[name] = ClientUpdate(round, sent=sent)
             if len(updates) >= settings.min_clients:
@@ -189,15 +186,12 @@ class Server:
             return None
         metadata = {"round": round, "session": self.state.session.id, "names": list(scores)}
         message = Message("label_loss", metadata, {f"scores.{n}": x for n, x in scores.items()})
-        shapes = {f"gradient.{name}": x.shape for name, x in scores.items()}
+        response = self._exchange({holder: message})[holder]
         try:
-            response = self._exchange({holder: message})[holder]
-            valid = validation.check_response(response, "label_loss", {"round": round}, shapes)
-            validation.check_label_loss(valid)
-        except InvalidResponseError as error:
+            return check_response(response, message, holder, self.settings, self.state.session)
+        except ValueError as error:
             self._drop(holder, round, f"as label holder, {error}")
             return None
-        return valid
 
     def _request_fusion(
         self, updates: Mapping[str, ClientUpdate], *, is_last: bool
@@ -218,10 +212,8 @@ class Server:
         for _ in range(_N_TRIES):  # no later round repeats the request
             response = self._exchange({holder: message})[holder]
             try:
-                return validation.check_fusion(
-                    response, names, self.settings, session, is_last=is_last
-                )
-            except InvalidResponseError as error:
+                return check_response(response, message, holder, settings, session)
+            except ValueError as error:
                 self._drop(holder, self.state.round, f"as label holder, {error}")
         return None
 
@@ -246,9 +238,10 @@ class Server:
         return Message("round", {"curvatures": curvatures, "update_round": update_round}, arrays)
 
     def _drop(self, name: str, round: int, reason: str) -> None:
-        reason = reason[:_MAX_REASON]
+        reason, dropped = to_line(reason), self.state.result.dropped
         _log.warning("round %d goes on without %r: %s", round, name, reason)
-        self.state.result.dropped.append({"round": round, "name": name, "reason": reason})
+        dropped.append({"round": round, "name": name, "reason": reason})
+        del dropped[:-_MAX_DROPPED]
 
     def _exchange(self, messages: Mapping[str, Message]) -> dict[str, Message | Failure]:
         responses = self.channel.exchange(messages, self.timeout)
@@ -269,19 +262,16 @@ class Server:
         if self.settings.share_features:
             fusion = self._request_fusion(updates, is_last=True)
             head = {} if fusion is None else fusion.arrays
-        if head:
-            metadata["head"] = list(updates)  # the views of its features
-        messages = {}
-        for name in result.names:
-            arrays = self._references()
-            if name == self.settings.label_holder:
-                arrays |= head
-            messages[name] = Message("finish", metadata, arrays)
+        references = self._references()
+        messages = dict.fromkeys(result.names, Message("finish", metadata, references))
+        if head and (holder := self.settings.label_holder) is not None:
+            metadata = {**metadata, "head": list(updates)}  # the views of its features
+            messages[holder] = Message("finish", metadata, {**references, **head})
         for name, response in self._exchange(messages).items():
             try:
-                validation.check_response(response, "finish", {"name": name}, {})
+                check_response(response, messages[name], name, self.settings, state.session)
                 result.finished.append(name)
-            except InvalidResponseError as error:
+            except ValueError as error:
                 self._drop(name, state.round + 1, str(error))
 
 
@@ -303,10 +293,11 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
         The session; an error names a client that cannot take part.
     """
     hellos: dict[str, Message] = {}
-    for name, response in exchange({name: Message("hello") for name in names}).items():
+    unknown, hello = Session("", 0, []), Message("hello")
+    for name, response in exchange(dict.fromkeys(names, hello)).items():
         try:
-            hellos[name] = validation.check_response(response, "hello", {"name": name}, {})
-        except InvalidResponseError as error:
+            hellos[name] = check_response(response, hello, name, settings, unknown)
+        except ValueError as error:
             raise ValueError(
                 f"Expected {name!r} to say hello, but {error}. All organizations must be there "
                 "when a training begins."
@@ -324,42 +315,34 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
     start = Message("start", {**metadata, "session": session.id}, codes)
     for name, response in exchange(dict.fromkeys(names, start)).items():
         try:
-            validation.check_response(response, "start", {"name": name}, {})
-        except InvalidResponseError as error:
+            check_response(response, start, name, settings, session)
+        except ValueError as error:
             raise ValueError(f"Expected {name!r} to begin, but {error}") from None
     return session
 
 
 def _count_linked(hellos: Mapping[str, Message]) -> int:
     """Return the number of linked ids, which must be the same at all clients."""
-    counts = {name: hello.metadata.get("n_linked") for name, hello in hellos.items()}
-    if len({str(hello.metadata.get("digest")) for hello in hellos.values()}) > 1:
+    counts = {name: hello.metadata["n_linked"] for name, hello in hellos.items()}
+    if len({(hello.metadata["digest"], counts[name]) for name, hello in hellos.items()}) > 1:
         raise ValueError(
             "Expected all organizations to have the same linked ids in the same order, but their "
             f"lists differ (numbers of ids: {counts}). Agree again."
         )
-    n_linked = next(iter(counts.values()))
-    differ = any(count != n_linked for count in counts.values())
-    if type(n_linked) is not int or n_linked < 0 or differ:
-        raise ValueError(f"Expected organizations to count their linked ids, but {counts} came.")
-    return n_linked
+    return int(next(iter(counts.values())))
 
 
 def _request_classes(
     exchange: Exchange, holder: str, settings: Settings, n_linked: int
 ) -> tuple[list[Any], dict[str, Array]]:
     """Return the classes and, where labels are shared, those of linked rows."""
-    response = exchange({holder: Message("start", {"settings": settings.to_json()})})[holder]
+    request = Message("start", {"settings": settings.to_json()})
+    response = exchange({holder: request})[holder]
     try:
-        if isinstance(response, Failure):
-            raise InvalidResponseError(response.reason)
-        classes = validation.check_classes(response.metadata.get("classes"))
-        if settings.share_labels:
-            validation.check_codes(response.arrays, n_linked, len(classes))
-        else:
-            validation.check_response(response, "start", {}, {})
-    except InvalidResponseError as error:
+        valid = check_response(response, request, holder, settings, Session("", n_linked, []))
+    except ValueError as error:
         raise ValueError(f"Expected {holder!r} to send the classes, but {error}") from None
+    classes: list[Any] = valid.metadata["classes"]
     if len(classes) < 2:
         raise ValueError(f"Expected {holder!r} to have two classes or more, not {classes!r}.")
-    return classes, response.arrays
+    return classes, valid.arrays

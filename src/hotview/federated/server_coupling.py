@@ -14,8 +14,8 @@ from hotview.federated.settings import Settings
 from hotview.losses import HOTReference, Planner
 from hotview.losses.orthogonality import orthogonality
 from hotview.ot import Plan
-from hotview.training.checkpoint import load_optimizer_state, optimizer_state
 from hotview.training.trainer import optimizer_step
+from hotview.training.trainer_state import check_tensors, load_optimizer_state, optimizer_state
 
 __all__ = ["CouplingResult", "ServerCoupling"]
 
@@ -201,16 +201,23 @@ class ServerCoupling:
         return {name: x.clone() for name, x in tensors.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore a state.
+        """Restore a state, after a check of everything in it.
 
         Parameters
         ----------
         tensors : dict of str to Tensor
-            The output of `state`.
+            The output of `state` of a coupling with the same settings and names.
         """
         tensors = {name: x.clone() for name, x in tensors.items()}
-        self.mean_cost = tensors.pop("mean_cost")
+        expected = {"mean_cost": self.mean_cost}
+        if self.references is not None:
+            expected["references"] = self.references
+        own = {name: tensors.pop(name) for name in expected if name in tensors}
+        # The costs of organizations that have never been present are unknown: NaN.
+        known = {k: x.masked_fill(x.isnan() & (k == "mean_cost"), 0) for k, x in own.items()}
+        check_tensors(known, expected)
+        load_optimizer_state(self.optimizer, tensors)
+        self.mean_cost = own["mean_cost"]
         if self.reference_loss is not None:
             with torch.no_grad():
-                self.reference_loss.references.copy_(tensors.pop("references"))
-        load_optimizer_state(self.optimizer, tensors)
+                self.reference_loss.references.copy_(own["references"])

@@ -10,17 +10,20 @@ from typing import Any
 from torch import Tensor
 
 from hotview._archive import FileFormat
+from hotview._codec import decode, require, shorten
 from hotview._files import atomic_write
 from hotview._types import Array
 from hotview.federated.client_state import read_state, write_state
-from hotview.federated.messages import Message
+from hotview.federated.messages import Message, check_json
+from hotview.federated.schema import check_training_request
+from hotview.federated.server_coupling import ServerCoupling
+from hotview.federated.session import SentPlan, SentPool, Session, SpentPrivacy
 from hotview.federated.settings import Settings
 from hotview.training.trainer import History
 
 __all__ = [
     "FederatedResult",
     "ServerState",
-    "Session",
     "read_server_state",
     "write_outcome",
     "write_server_state",
@@ -80,25 +83,6 @@ class FederatedResult:
         return {"names": self.present, "W": self.W.tolist(), "C": self.C.tolist()}
 
 
-@dataclass(frozen=True)
-class Session:
-    """Facts of a training that are fixed before its first round.
-
-    Parameters
-    ----------
-    id : str
-        Id of the training, which its messages carry.
-    n_linked : int
-        Number of linked rows.
-    classes : list
-        Classes of the labels; empty without a label holder.
-    """
-
-    id: str
-    n_linked: int
-    classes: list[Any]
-
-
 @dataclass
 class ServerState:
     """State of the server after a round, except that of its coupling.
@@ -128,6 +112,13 @@ class ServerState:
 
 
 @dataclass(frozen=True)
+class _Dropped:
+    round: int
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class _Checkpoint:
     """Content of a checkpoint."""
 
@@ -137,7 +128,7 @@ class _Checkpoint:
 
 
 def write_server_state(
-    path: Path, state: ServerState, settings: Settings, coupling: dict[str, Tensor]
+    path: Path, state: ServerState, settings: Settings, coupling: ServerCoupling
 ) -> None:
     """Write a checkpoint, completely or not at all.
 
@@ -149,16 +140,16 @@ def write_server_state(
         State of the server.
     settings : Settings
         Settings of the training.
-    coupling : dict of str to Tensor
-        State of the coupling.
+    coupling : ServerCoupling
+        The coupling.
     """
-    write_state(path, _FORMAT, _Checkpoint(settings.to_json(), state, coupling))
+    write_state(path, _FORMAT, _Checkpoint(settings.to_json(), state, coupling.state()))
 
 
 def read_server_state(
     path: Path, settings: Settings, names: list[str]
-) -> tuple[ServerState, dict[str, Tensor]]:
-    """Read the checkpoint that `write_server_state` wrote.
+) -> tuple[ServerState, ServerCoupling]:
+    """Read the checkpoint that `write_server_state` wrote; everything in it is checked.
 
     Parameters
     ----------
@@ -173,8 +164,8 @@ def read_server_state(
     -------
     state : ServerState
         State of the server.
-    coupling : dict of str to Tensor
-        State of the coupling.
+    coupling : ServerCoupling
+        The coupling, with its state.
     """
     checkpoint = read_state(path, _FORMAT, _Checkpoint)
     state = checkpoint.server
@@ -184,9 +175,54 @@ def read_server_state(
         key = differing[0]
         raise ValueError(
             f"Expected {path} to be of a training with the same settings, but {key} was "
-            f"{then.get(key)!r} then and is {now[key]!r} now. Delete the file to begin anew."
+            f"{shorten(then.get(key))} then and is {now[key]!r} now. Delete the file to begin anew."
         )
-    return state, checkpoint.coupling
+    coupling = ServerCoupling(settings, state.result.names)
+    try:
+        coupling.restore(checkpoint.coupling)
+        _check_result(state, settings)
+        _check_updates(state, settings, coupling)
+    except ValueError as error:
+        raise _FORMAT.error(path, f"its parts do not fit ({error})") from error
+    return state, coupling
+
+
+def _check_result(state: ServerState, settings: Settings) -> None:
+    """Raise an error if a result cannot be that of as many rounds."""
+    result, names = state.result, state.result.names
+    require(1 <= state.round <= settings.rounds, f"there is no round {state.round}")
+    required = {"epoch", "loss", "present", "bytes"}
+    for i, row in enumerate(result.rows):
+        decode(dict[str, float], row, {}, "history")
+        require(required <= row.keys() and row["epoch"] == i + 1, "its history has other rows")
+    require(len(result.rows) == state.round, "its history is not of all rounds")
+    decode(list[_Dropped], result.dropped, {}, "dropped")
+    decode(dict[str, SpentPrivacy], result.privacy, {}, "privacy")
+    check_json([result.dropped, result.privacy, state.session.classes])
+    require(set(result.privacy) | set(result.finished) <= set(names), "it has unknown names")
+    matrices = [x for x in (result.W, result.C) if x is not None]
+    require(len(matrices) == (0 if settings.coupling == "none" else 2), "its plan does not fit")
+    fits = all(x.dtype == "float32" and x.ndim == 2 for x in matrices)
+    require(fits, "its plan is not of float32")
+    if result.plan is not None:
+        SentPlan(**result.plan).check(names, settings)
+
+
+def _check_updates(state: ServerState, settings: Settings, coupling: ServerCoupling) -> None:
+    """Raise an error if an update is none that a client accepts in the next round."""
+    session, names = state.session, state.result.names
+    n_classes = len(session.classes)
+    require((n_classes > 1) == (settings.label_holder is not None), "its classes do not fit")
+    if state.pool is not None:
+        decode(SentPool, state.pool, {}, "pool").check(names)
+    require(state.updates.keys() == set(names), "its updates are not of all organizations")
+    G = coupling.references
+    references = {} if G is None else {"references": G.numpy()}
+    for update in state.updates.values():
+        require(update.kind == "round", f"it has an update of kind {shorten(update.kind)}")
+        metadata = {**update.metadata, "round": state.round + 1, "session": session.id}
+        arrays = {**update.arrays, **state.shared, **references}
+        check_training_request(Message("round", metadata, arrays), settings, session, names)
 
 
 def write_outcome(path: Path, result: FederatedResult) -> None:

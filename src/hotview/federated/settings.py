@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
+from hotview._codec import shorten
 from hotview._validation import (
     Check,
     check_choice,
@@ -22,15 +25,25 @@ from hotview._validation import (
 __all__ = ["Settings"]
 
 _MAX_SIZE = 2**24  # elements of an array that is sent or trained: 64 MiB; a message has 256
-_COUNTS = (
-    *("rounds", "local_steps", "quantiles", "n_components", "encoder_dim", "n_references"),
-    *("n_projections", "batch_size", "linked_batch", "sinkhorn_max_iter", "min_clients"),
+_MAX_WORK = 10**13  # multiplications of a client in a round, without those of its first layer
+_MAX_LAYERS = 16
+#: largest values, so that no server can make a client compute for days or run out of memory
+_COUNTS = {
+    **{"rounds": 10_000, "local_steps": 10_000, "sinkhorn_max_iter": 100_000},
+    **{"quantiles": 2**14, "n_projections": 2**14, "n_references": 1000, "min_clients": 1000},
+    **{"n_components": 2**12, "encoder_dim": 2**12, "hidden": 2**12},
+    **{"batch_size": 2**20, "linked_batch": 2**20},
+}
+_WEIGHTS = dict.fromkeys(
+    ("coupling_weight", "regularizer_weight", "orthogonality_weight", "head_weight"), 10**6
 )
-_WEIGHTS = ("coupling_weight", "regularizer_weight", "orthogonality_weight", "head_weight")
+_POSITIVE = {"learning_rate": 10, "reg": 10**6}
+_MAXIMA = {**_COUNTS, **_WEIGHTS, **_POSITIVE, "random_state": 2**63 - 1}
+_MAXIMA |= {"cost_decay": 1, "fusion_fraction": 1}
 _CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(_COUNTS, check_count),
     **dict.fromkeys(_WEIGHTS, check_weight),
-    **dict.fromkeys(("learning_rate", "reg"), check_positive),
+    **dict.fromkeys(_POSITIVE, check_positive),
     **dict.fromkeys(("share_features", "share_labels"), check_switch),
     **dict.fromkeys(("cost_decay", "fusion_fraction"), partial(check_share, below_one=True)),
     "coupling": partial(check_choice, choices=("hot-reference", "hot-pairwise", "none")),
@@ -42,6 +55,9 @@ _CHECKS: Mapping[str, Check] = {
 @dataclass(frozen=True)
 class Settings:
     """Parameters of a federated training; those that estimators have, too, mean the same.
+
+    All numbers have upper bounds, which each client checks by itself: generous ones, but such that
+    no server can make it compute for days or run out of memory.
 
     Parameters
     ----------
@@ -142,11 +158,20 @@ class Settings:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        check_values(vars(self), _CHECKS)
-        if not isinstance(self.hidden, tuple):
-            raise ValueError(f"Expected hidden to be a tuple, as in (128,), not {self.hidden!r}.")
-        for width in self.hidden:
-            check_count("hidden", width)
+        if not isinstance(self.hidden, tuple) or len(self.hidden) > _MAX_LAYERS:
+            raise ValueError(
+                f"Expected hidden to be a tuple, as in (128,), of at most {_MAX_LAYERS} widths, "
+                f"not {shorten(self.hidden)}."
+            )
+        numbers = [(name, value) for name, value in vars(self).items() if name != "hidden"]
+        for name, value in (*numbers, *(("hidden", width) for width in self.hidden)):
+            most = _MAXIMA.get(name, math.inf)
+            if isinstance(value, Real) and abs(value) > most:  # type: ignore[operator]
+                raise ValueError(
+                    f"Expected {name} to be at most {most}, but it is {shorten(value)}. Choose "
+                    "less."
+                )
+            check_values({name: value}, _CHECKS)
         if not isinstance(self.label_holder, str | None):
             raise ValueError(
                 f"Expected label_holder to be the name of an organization, or None, but it is "
@@ -159,17 +184,29 @@ class Settings:
             )
         if self.min_clients < 2:
             raise ValueError("Expected min_clients to be at least 2: one view couples to nothing.")
-        widths = pairwise((*self.hidden, self.encoder_dim, self.n_components))
-        M, q, d = self.n_projections, self.quantiles, self.n_components
-        for product, size in (
-            ("n_projections × quantiles", M * q),
-            ("n_projections × n_components", M * d),
-            ("n_references × quantiles × n_components", self.n_references * q * d),
-            ("hidden × the next width", max(a * b for a, b in widths)),
+        self._check_products()
+
+    def _check_products(self) -> None:
+        """Raise an error if arrays would be too large, or a round would take too long."""
+        K, M, q = self.n_references, self.n_projections, self.quantiles
+        d, n = self.n_components, self.batch_size
+        widths = (*self.hidden, self.encoder_dim, d)
+        n_weights = [a * b for a, b in pairwise(widths)]
+        work = self.local_steps * n * (sum(n_weights) + M * (d + K))
+        for product, size, most in (
+            ("n_projections × quantiles", M * q, _MAX_SIZE),
+            ("n_projections × n_components", M * d, _MAX_SIZE),
+            ("n_references × quantiles × n_components", K * q * d, _MAX_SIZE),
+            ("n_projections × n_references × quantiles", M * K * q, 4 * _MAX_SIZE),
+            ("n_projections × n_references × batch_size", M * K * n, 4 * _MAX_SIZE),
+            ("hidden × the next width", max(n_weights), _MAX_SIZE),
+            ("batch_size × the largest width", n * max(widths), 4 * _MAX_SIZE),
+            ("batch_size × quantiles", n * q, _MAX_SIZE),
+            ("local_steps × batch_size × multiplications of a row", work, _MAX_WORK),
         ):
-            if size > _MAX_SIZE:
+            if size > most:
                 raise ValueError(
-                    f"Expected {product} to be at most {_MAX_SIZE}, but it is {size}. Choose less."
+                    f"Expected {product} to be at most {most}, but it is {size}. Choose less."
                 )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -108,9 +109,11 @@ def _digest(key: object) -> bytes:
 
 
 def hash_ids(ids: Iterable[object]) -> str:
-    """Return the sorted hashes of ids as one text.
+    """Return a random salt and the sorted hashes of ids as one text.
 
-    The hashes show whether a known id is among them, but do not reveal ids that cannot be guessed.
+    The salt differs from model to model, so that neither tables of hashes computed in advance nor
+    another model tell who is in this one. Whoever has the text can still test ids one by one: it
+    does not hide ids that can be guessed, such as numbers of a few digits.
 
     Parameters
     ----------
@@ -120,15 +123,16 @@ def hash_ids(ids: Iterable[object]) -> str:
     Returns
     -------
     str
-        Base64.
+        Salt and hashes in Base64, separated by a colon.
 
     Examples
     --------
     >>> find_ids(["anna", "carl"], hash_ids(["carl", "bert"])).tolist()
     [False, True]
     """
-    hashes = sorted({_digest(key)[:_BYTES] for key in ids})
-    return base64.b64encode(b"".join(hashes)).decode()
+    salt = os.urandom(hashlib.blake2b.SALT_SIZE)
+    hashes = sorted({_salted_hash(key, salt) for key in ids})
+    return ":".join(base64.b64encode(part).decode() for part in (salt, b"".join(hashes)))
 
 
 def find_ids(ids: Sequence[object] | Array, hashes: str) -> Array:
@@ -146,6 +150,10 @@ def find_ids(ids: Sequence[object] | Array, hashes: str) -> Array:
     ndarray of bool
         One per id.
     """
-    raw = base64.b64decode(hashes)
+    salt, raw = (base64.b64decode(part, validate=True) for part in hashes.split(":"))
     known = {raw[i : i + _BYTES] for i in range(0, len(raw), _BYTES)}
-    return np.array([_digest(key)[:_BYTES] in known for key in ids], dtype=bool)
+    return np.array([_salted_hash(key, salt) in known for key in ids], dtype=bool)
+
+
+def _salted_hash(key: object, salt: bytes) -> bytes:
+    return hashlib.blake2b(str(key).encode(), digest_size=_BYTES, salt=salt).digest()

@@ -66,10 +66,21 @@ class Preprocessing:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Preprocessing:
-        """Return the preprocessing described by `to_json`."""
-        views = {name: ViewColumns.from_json(view) for name, view in values["views"]}
-        drop, text = tuple(values["drop"]), dict(values["text"])
-        return cls(views, values["id_column"], values["label_column"], drop, text)
+        """Return the preprocessing described by `to_json`; a ValueError for anything else."""
+        try:
+            views = {name: ViewColumns.from_json(view) for name, view in values["views"]}
+            drop, text = tuple(values["drop"]), dict(values["text"])
+            found = cls(views, values["id_column"], values["label_column"], drop, text)
+            columns = [column for view in views.values() for column in view.columns or ()]
+            given = [x for x in (found.id_column, found.label_column) if x is not None]
+            names = [*views, *drop, *given, *(column.name for column in columns)]
+            names += [category for column in columns for category in column.categories or ()]
+            is_same = found.options is not None and found.to_json() == values
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"its preprocessing is not valid ({type(error).__name__})") from error
+        if not is_same or not all(isinstance(name, str) for name in names):
+            raise ValueError("its preprocessing is not valid")
+        return found
 
 
 @dataclass(frozen=True)

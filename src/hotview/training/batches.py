@@ -295,13 +295,29 @@ class ShuffledIndices:
 
     @state.setter
     def state(self, state: Mapping[str, IntArray]) -> None:
+        self.check(state)
+        self.remaining, self.blocks = state["remaining"], state["blocks"]
+        self.deferred = state["deferred"]
+
+    def check(self, state: Mapping[str, IntArray]) -> None:
+        """Raise an error if it cannot be in a state between two batches.
+
+        Parameters
+        ----------
+        state : dict of str to ndarray of int64
+            State of a file. What is left of a pass must come once, in one of its parts.
+        """
         n_blocks = -(-self.n // self.block)
         for name, n in (("remaining", self.n), ("blocks", n_blocks), ("deferred", self.n)):
             numbers = state[name]
-            inside = (numbers >= 0) & (numbers < n)
-            if numbers.dtype != np.int64 or numbers.ndim != 1 or not inside.all():
+            is_valid = numbers.dtype == np.int64 and numbers.ndim == 1
+            is_valid = is_valid and bool(((numbers >= 0) & (numbers < n)).all())
+            if not is_valid or len(np.unique(numbers)) < len(numbers):
                 raise ValueError(f"the row order has invalid {name} numbers")
-            setattr(self, name, numbers)
+        remaining, blocks, deferred = state["remaining"], state["blocks"], state["deferred"]
+        is_twice = np.isin(remaining // self.block, blocks) | np.isin(remaining, deferred)
+        if is_twice.any() or (len(blocks) == 0 < len(deferred)):
+            raise ValueError("the row order has remaining numbers twice")
 
     def _open_window(self) -> None:
         if len(self.blocks) == 0:

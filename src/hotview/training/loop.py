@@ -126,7 +126,7 @@ def train(
 
     def restore() -> None:
         if checkpoint is not None:
-            checkpoint.restore(trainer, index, schedule.max_epochs)
+            checkpoint.restore(trainer, index, schedule.max_epochs, n_steps)
 
     process_group.on_rank_zero(restore)
     if process_group.is_distributed:

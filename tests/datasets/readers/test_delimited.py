@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hotview.datasets import read_views
+from hotview.datasets.readers.delimited import TextTable
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ SAME = {
     "spaces": "a, b\n1.5, 2\n -3e-7 ,4 \n",
     "blank lines": "\na,b\n\n1.5,2\n\n-3e-7,4\n\n",
     "plus and zeros": "a,b\n+1.50,02\n-3.0E-07,4.\n",
-    "a comma and a line end in a name": '"a, b\nc",d\n1.5,2\n-3e-7,4\n',
+    "a comma in a name": '"a, b c",d\n1.5,2\n-3e-7,4\n',
 }
 
 
@@ -115,6 +116,48 @@ def test_a_cell_of_megabytes_in_a_column_that_is_dropped(path):
 def test_text_and_line_ends_in_a_column_that_is_dropped(path):
     text = 'a,note\n1,"two\nlines, ""quoted"""\n2,caf\xe9\n'.encode("latin-1")
     np.testing.assert_array_equal(read(path, text, drop=["note"]), [[1], [2]])
+
+
+PEOPLE = ["id,age,state", *(f"p{i},{30 + i},{'ill' if i % 2 else 'well'}" for i in range(1, 41))]
+
+
+def swallow(column, first, last):
+    """Put a quotation mark before a cell and another one behind a cell of a later row."""
+    rows = [line.split(",") for line in PEOPLE]
+    rows[first][column] = '"' + rows[first][column]
+    rows[last][column] += '"'
+    return "\n".join(map(",".join, rows)) + "\n"
+
+
+@pytest.mark.parametrize(("column", "name"), ((0, "id"), (1, "age"), (2, "state")))
+@pytest.mark.parametrize("ending", (".csv", ".csv.gz"))
+def test_rows_that_stray_quotes_swallow_are_missed_in_every_column(tmp_path, column, name, ending):
+    path, text = tmp_path / f"lab{ending}", swallow(column, 10, 26).encode()
+    path.write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
+    message = rf"column '{name}' of .*lab\{ending}, in the row that begins in line 11, has a line "
+    kept = [n for n in ("id", "age", "state") if n != name]
+    with pytest.raises(ValueError, match=message):
+        TextTable(path).read_text([name])
+    with pytest.raises(ValueError, match=message):
+        TextTable(path).read_text(kept)
+
+
+def test_a_quote_that_is_never_closed_is_refused(path):
+    path.write_text("\n".join([*PEOPLE[:10], 'p10,40,"well', *PEOPLE[11:]]))
+    with pytest.raises(ValueError, match="in the row that begins in line 11"):
+        read_views(path, drop=["id", "state"])
+
+
+def test_the_line_is_counted_through_blank_lines_and_cells_of_several_lines(path):
+    path.write_text('\nid,note\n\n1,"two\nlines"\n\n"2\n3",x\n')
+    table = TextTable(path)
+    with pytest.raises(ValueError, match=r"'id' of .*lab\.csv, in the row that begins in line 7,"):
+        table.read_text(["id"])
+
+
+def test_a_name_of_two_lines_is_refused(path):
+    with pytest.raises(ValueError, match=r"the name of column 2 of .*lab\.csv has a line break"):
+        read(path, 'a,"b\nc"\n1,2\n')
 
 
 def test_columns_are_kept_in_the_order_asked_for(path):

@@ -1,6 +1,6 @@
 import pytest
 
-from hotview.datasets.readers.errors import did_you_mean, listed, reading
+from hotview.datasets.readers.errors import did_you_mean, listed, reading, within_memory
 
 
 def test_the_nearest_name_is_proposed_whatever_its_case():
@@ -31,3 +31,10 @@ def test_what_a_reader_raises_becomes_a_value_error_with_the_file_and_the_cause(
 def test_what_is_not_the_files_fault_is_passed_on(error):
     with pytest.raises(error), reading("a.mat", "a MAT-file"):
         raise error
+
+
+def test_an_error_about_memory_names_the_file_once():
+    with pytest.raises(MemoryError) as caught, within_memory("a.mat"), reading("a.mat", ""):
+        raise MemoryError
+    assert str(caught.value).count("a.mat") == 1
+    assert "(MemoryError)" in str(caught.value)

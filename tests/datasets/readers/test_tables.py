@@ -6,6 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hotview.datasets import read_views
+from hotview.datasets.readers.parquet import ParquetTable
+from hotview.datasets.readers.tables import TableFile, unescape_formula
 
 
 @pytest.fixture
@@ -50,3 +52,38 @@ def test_the_usual_range_index_of_pandas_is_no_column(path):
     pd = pytest.importorskip("pandas")
     pd.DataFrame({"a": [1.0, 2.0]}).to_parquet(path)
     np.testing.assert_array_equal(read_views(path)["lab"], [[1], [2]])
+
+
+def test_text_of_two_lines_is_refused_with_its_row(path):
+    pq.write_table(pa.table({"id": ["a", "b\nc"], "note": ["x", "y"]}), path)
+    table = ParquetTable(path)
+    assert table.read_text(["note"]) == [["x", "y"]]
+    with pytest.raises(ValueError, match=r"column 'id' of .*lab\.parquet, in row 2, has a line"):
+        table.read_text(["id"])
+
+
+def test_a_name_of_two_lines_is_refused(path):
+    with pytest.raises(
+        ValueError, match=r"the name of column 1 of .*lab\.parquet has a line break"
+    ):
+        read(path, {"a\nb": [1.0]})
+
+
+@pytest.mark.parametrize("method", ("read", "read_text"))
+def test_a_table_larger_than_memory_is_named(path, method):
+    class Large(TableFile):
+        def find_text(self):
+            return []
+
+        def _read(self, names):
+            return np.empty((10**9, 10**7))
+
+        _read_text = _read
+
+    with pytest.raises(MemoryError, match=r"lab\.parquet to fit into memory"):
+        getattr(Large(path, ["a"], []), method)(["a"])
+
+
+@pytest.mark.parametrize("cell", ("'-1.5", "'+3", "'t Hooft", "'", "''", "=x", "", None))
+def test_an_apostrophe_that_escapes_no_formula_is_kept(cell):
+    assert unescape_formula(cell) == cell

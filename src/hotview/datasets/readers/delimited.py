@@ -8,6 +8,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,16 @@ import numpy as np
 
 from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
+from hotview._validation.containers import line_break_error
 from hotview.datasets.readers.errors import listed, reading, unreadable
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     MISSING,
     TableFile,
-    clean_text,
     integer_error,
     refuse_duplicates,
     text_error,
+    unescape_formula,
 )
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -73,6 +76,7 @@ class TextTable(TableFile):
         default_delimiter: str = ",",
     ) -> None:
         self.has_header, self.decimal = header is not False, decimal
+        self._rows_are_checked = False
         self.delimiter = delimiter or default_delimiter
         cells, has_rows = _first_line(path, self.delimiter)
         # Bytes that are not UTF-8 become lone surrogates; UTF-16 without its mark has zeros.
@@ -96,17 +100,16 @@ class TextTable(TableFile):
             )
         if self.has_header:
             refuse_duplicates(path, cells)
-        if self.has_header and not has_rows:
-            raise ValueError(f"{path} has a line of column names but no rows.")
         names = cells if self.has_header else [f"column_{j}" for j in range(len(cells))]
         super().__init__(path, names, [name for name in names if not name.strip()])
+        if self.has_header and not has_rows:
+            raise ValueError(f"{path} has a line of column names but no rows.")
 
-    def read(self, names: list[str]) -> Array:
-        """Read columns as numbers."""
+    def _read(self, names: list[str]) -> Array:
         import pyarrow as pa
 
         table = self._convert(names, pa.float64())
-        self._refuse_blank_lines(table.num_rows)
+        self._check_rows(table.num_rows)
         X = np.empty((table.num_rows, len(names)))
         for j in range(len(names)):
             X[:, j] = table.column(j).to_numpy()
@@ -117,13 +120,24 @@ class TextTable(TableFile):
         self._refuse_long_integers({name: rows for name, rows in large.items() if len(rows)})
         return X
 
-    def read_text(self, names: list[str]) -> list[list[str | None]]:
-        """Read columns as text."""
+    def _read_text(self, names: list[str]) -> Iterator[list[str | None]]:
         import pyarrow as pa
 
         table = self._convert(names, pa.string())
-        self._refuse_blank_lines(table.num_rows)
-        return [[clean_text(cell) for cell in table.column(name).to_pylist()] for name in names]
+        self._check_rows(table.num_rows)
+        return ([unescape_formula(cell) for cell in table.column(n).to_pylist()] for n in names)
+
+    def _place(self, name: str, row: int) -> str:
+        n_left, start = row + self.has_header, 1
+        with _open(self.path) as stream, suppress(csv.Error):  # this cell is a long one
+            text = io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="")
+            lines = csv.reader(text, delimiter=self.delimiter)
+            for cells in lines:
+                n_left -= bool(cells)
+                if n_left < 0:
+                    break
+                start = lines.line_num + 1
+        return f"column {name!r} of {self.path}, in the row that begins in line {start},"
 
     def find_text(self) -> list[str]:
         """Return the columns with a cell that is neither a number nor missing, in one pass."""
@@ -158,6 +172,8 @@ class TextTable(TableFile):
 
         try:
             return self._read_arrow(self._conversion(names, dtype), threads=threads)
+        except MemoryError:
+            raise
         except (pa.ArrowException, OSError) as error:
             if threads:  # only the serial reader reports the row, and it accepts longer lines
                 return self._convert(names, dtype, threads=False)
@@ -206,6 +222,36 @@ class TextTable(TableFile):
     def _row(self, number: str) -> str:
         # pyarrow counts the header, but no blank lines.
         return f"row {int(number) - 1} below the names" if self.has_header else f"row {number}"
+
+    def _check_rows(self, n_rows: int) -> None:
+        """Refuse lines that are not rows as they should be, once per file."""
+        if not self._rows_are_checked:
+            self._refuse_blank_lines(n_rows)
+            self._refuse_swallowed_rows(n_rows)
+        self._rows_are_checked = True
+
+    def _refuse_swallowed_rows(self, n_rows: int) -> None:
+        """Refuse a cell, also of a column that is left out, that holds whole rows."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        from pyarrow.csv import open_csv
+
+        n_lines, has_quotes, first = 0, False, 0
+        with _open(self.path) as stream:
+            while block := stream.read(2**22):
+                n_lines, has_quotes = n_lines + block.count(b"\n"), has_quotes or b'"' in block
+        if not has_quotes or n_lines <= n_rows + self.has_header:
+            return
+        options = self._conversion(self.names, pa.binary())  # whatever its encoding
+        with _open(self.path) as stream:
+            for batch in open_csv(stream, **self._csv_options(options, threads=False)):
+                for name, cells in zip(self.names, batch.columns, strict=True):
+                    for row in pc.indices_nonzero(pc.match_substring(cells, "\n")).to_pylist():
+                        text = cells[row].as_py().decode(errors="replace")
+                        inside = {line.count(self.delimiter) for line in text.split("\n")[1:-1]}
+                        if inside == {len(self.names) - 1}:
+                            raise line_break_error(self._place(name, first + row), text)
+                first += batch.num_rows
 
     def _refuse_blank_lines(self, n_rows: int) -> None:
         """Refuse a blank line in a file of one column, where it may be a missing value."""

@@ -42,8 +42,32 @@ def unreadable(path: Path | str, kind: str, error: Exception) -> ValueError:
 
 
 @contextmanager
+def within_memory(path: Path | str) -> Iterator[None]:
+    """Name the file in an error about memory.
+
+    Examples
+    --------
+    >>> with within_memory("a.npy"):
+    ...     raise MemoryError("Unable to allocate 72.8 TiB")
+    Traceback (most recent call last):
+    ...
+    MemoryError: Expected a.npy to fit into memory, ... (Unable to allocate 72.8 TiB)
+    """
+    try:
+        yield
+    except MemoryError as error:
+        if str(path) in str(error):
+            raise
+        raise MemoryError(
+            f"Expected {path} to fit into memory, but it does not, or it is damaged and announces "
+            "more than it holds. Read fewer rows or columns; npy and parquet files can stay on "
+            f"disk. ({str(error) or type(error).__name__})"
+        ) from error
+
+
+@contextmanager
 def reading(path: Path | str, kind: str) -> Iterator[None]:
-    """Convert any error of a reader to a ValueError that names the file.
+    """Convert any error of a reader to a ValueError that names the file; see `within_memory`.
 
     Examples
     --------
@@ -54,7 +78,8 @@ def reading(path: Path | str, kind: str) -> Iterator[None]:
     ValueError: a.npy cannot be read as an npy file: ... (EOFError: No data left in file)
     """
     try:
-        yield
+        with within_memory(path):
+            yield
     except (MemoryError, PermissionError):
         raise  # not errors of the file
     # On a damaged file, readers raise anything from zlib.error to TypeError.

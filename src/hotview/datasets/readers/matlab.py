@@ -1,9 +1,8 @@
-"""MATLAB files: versions 4 to 7 read by scipy, version 7.3 (HDF5) by h5py."""
+"""MATLAB files: versions 4 to 7 read by `mat5`, version 7.3 (HDF5) by h5py."""
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,16 +13,11 @@ from scipy.sparse import csc_array, csr_array, issparse
 from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, reading
+from hotview.datasets.readers.hdf5 import open_hdf5
+from hotview.datasets.readers.mat5 import DTYPES, list_variables
 
 Matrix: TypeAlias = "Array | csr_array[Any] | LazyRows"
 
-# MATLAB's numeric classes and their numpy types; 7.3 files store logical as uint8.
-DTYPES = {
-    "double": np.dtype(np.float64),
-    "single": np.dtype(np.float32),
-    "logical": np.dtype(np.bool_),
-    **{f"{u}int{bits}": np.dtype(f"{u}int{bits}") for u in ("", "u") for bits in (8, 16, 32, 64)},
-}
 READABLE = {*DTYPES, "sparse", "cell"}
 
 
@@ -77,21 +71,20 @@ def read_mat(
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
     import h5py
-    from scipy.io import whosmat
 
     if h5py.is_hdf5(path):
-        with reading(path, "a MAT-file"), h5py.File(path, "r") as file:
+        with open_hdf5(path, "a MAT-file") as file:
             # "#refs#" and "#subsystem#" hold the insides of cells and objects.
             classes = {name: _hdf5_class(file[name]) for name in file if not name.startswith("#")}
         chosen = _choose(path, classes, names)
-        with reading(path, "a MAT-file"), h5py.File(path, "r") as file:
+        with open_hdf5(path, "a MAT-file") as file:
             values = {name: _hdf5_value(file, file[name]) for name in chosen}
     else:
-        with reading(path, "a MAT-file"):
-            classes = {name: str(kind) for name, _, kind in whosmat(path)}
-        chosen = _choose(path, classes, names)
-        with reading(path, "a MAT-file"):
-            values = _read_level5(path, chosen)
+        with reading(path, "a MAT-file"), path.open("rb") as stream:
+            variables = list_variables(stream)
+        chosen = _choose(path, {name: v.kind for name, v in variables.items()}, names)
+        with reading(path, "a MAT-file"), path.open("rb") as stream:
+            values = {name: variables[name].read(stream) for name in chosen}
     return {
         name: [_matrix(cell, path, f"{name}{{{i}}}") for i, cell in enumerate(value, start=1)]
         if isinstance(value, list)
@@ -140,28 +133,6 @@ def _matrix(value: Any, path: Path, name: str) -> Matrix:
         if sparse.format != "coo":
             sparse.check_format(full_check=True)
         return csr_array(sparse, dtype=np.float64)
-
-
-def _read_level5(path: Path, names: list[str]) -> dict[str, Any]:
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", MatReadWarning)
-        # mat_dtype undoes MATLAB's packing of small doubles into uint8, but also drops
-        # imaginary parts with only a warning: keep them, so that the error can name the variable.
-        warnings.simplefilter("error", np.exceptions.ComplexWarning)
-        try:
-            content = loadmat(path, mat_dtype=True, variable_names=names)
-        except np.exceptions.ComplexWarning:
-            content = loadmat(path, mat_dtype=False, variable_names=names)
-    return {name: _cells_to_list(content[name]) for name in names}
-
-
-def _cells_to_list(value: Any) -> Any:
-    if not isinstance(value, np.ndarray) or value.dtype.kind != "O":
-        return value
-    return [_cells_to_list(cell) for cell in value.ravel(order="F")]
 
 
 def _hdf5_class(item: Any) -> str:

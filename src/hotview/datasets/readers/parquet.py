@@ -20,7 +20,6 @@ from hotview.datasets.readers.errors import reading
 from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     TableFile,
-    clean_text,
     integer_error,
     refuse_duplicates,
     text_error,
@@ -207,8 +206,7 @@ class ParquetTable(TableFile):
         saved = [name for name in index if isinstance(name, str) and name in self._schema.names]
         super().__init__(path, self._schema.names, saved)
 
-    def read(self, names: list[str]) -> Array | LazyRows:
-        """Read columns as numbers, or prepare to."""
+    def _read(self, names: list[str]) -> Array | LazyRows:
         import pyarrow as pa
 
         types = [self._schema.field(name).type for name in names]
@@ -221,8 +219,7 @@ class ParquetTable(TableFile):
         _fill(self.path, names, X, table)
         return X
 
-    def read_text(self, names: list[str]) -> list[list[str | None]]:
-        """Read columns as text."""
+    def _read_text(self, names: list[str]) -> list[list[str | None]]:
         import pyarrow as pa
 
         table, columns = self._read_columns(names), []
@@ -232,8 +229,7 @@ class ParquetTable(TableFile):
                 columns.append([None if x is None else str(x) for x in column.to_pylist()])
                 continue
             with reading(self.path, "a parquet file"):
-                cells = column.cast(pa.string()).to_pylist()
-            columns.append([clean_text(cell) for cell in cells])
+                columns.append(column.cast(pa.string()).to_pylist())
         return columns
 
     def find_text(self) -> list[str]:
@@ -248,7 +244,10 @@ class ParquetTable(TableFile):
         import pyarrow.parquet as pq
 
         with reading(self.path, "a parquet file"), pq.ParquetFile(self.path) as file:
-            return file.read(columns=names)
+            table = file.read(columns=names)
+            if table.num_rows != self._n_rows:
+                raise EOFError(f"Expected {self._n_rows} rows, but there are {table.num_rows}.")
+            return table
 
 
 def _fill(path: Path, names: list[str], X: Array, table: Any) -> None:

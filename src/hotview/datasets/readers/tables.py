@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from hotview._lazy import LazyRows
 from hotview._messages import ParameterError
 from hotview._types import Array
-from hotview.datasets.readers.errors import did_you_mean, listed
+from hotview._validation import check_one_line
+from hotview.datasets.readers.errors import did_you_mean, listed, within_memory
 
 #: float64 represents all whole numbers up to this one.
 LARGEST_INTEGER = 2**53
@@ -25,6 +31,8 @@ MISSING = tuple(
         *("NULL", "Null", "null", "None", "none"),
     )
 )
+#: Text that spreadsheets would run as a formula, perhaps escaped; numbers are not.
+_FORMULA = re.compile(r"'*(?![-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\Z)[=+\-@\t\r\n＝＋－＠]")
 _NO_TEXT = {marker.strip() for marker in MISSING} - {"None", "none"}  # may be a category
 
 
@@ -39,6 +47,47 @@ def clean_text(cell: str | None) -> str | None:
     if cell is None or (trimmed := cell.strip()) in _NO_TEXT:
         return None
     return trimmed
+
+
+def escape_formulas(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Put an apostrophe before names and cells of text that spreadsheets would run as a formula.
+
+    Parameters
+    ----------
+    columns : dict of str to sequence
+        The columns of a table.
+
+    Returns
+    -------
+    dict of str to sequence
+        The same, but for text that begins with = + - @, a tab or a line end and is not a number.
+
+    Examples
+    --------
+    >>> escape_formulas({"id": ["=1+1", "-7", "anna"], "age": [31, -1, 58]})
+    {'id': ["'=1+1", '-7', 'anna'], 'age': [31, -1, 58]}
+    """
+    escaped: dict[str, Any] = {}
+    for name, values in columns.items():
+        array = np.asarray(values)
+        cells = [_escape(x) for x in array.tolist()] if array.dtype.kind in "OU" else values
+        escaped[_escape(name)] = cells
+    return escaped
+
+
+def _escape(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+
+
+def unescape_formula(cell: str | None) -> str | None:
+    """Return a cell of a text table without the apostrophe of `escape_formulas`.
+
+    Examples
+    --------
+    >>> unescape_formula("'=1+1"), unescape_formula("'t Hooft")
+    ('=1+1', "'t Hooft")
+    """
+    return cell[1:] if cell is not None and cell[:1] == "'" and _FORMULA.match(cell) else cell
 
 
 class TableFile(ABC):
@@ -56,14 +105,30 @@ class TableFile(ABC):
 
     def __init__(self, path: Path, names: list[str], saved_index: list[str]) -> None:
         self.path, self.names, self.saved_index = path, names, saved_index
+        check_one_line(names, lambda j: f"the name of column {j + 1} of {path}")
 
-    @abstractmethod
     def read(self, names: list[str]) -> Array | LazyRows:
         """Read columns, in this order, as a 2-D array of numbers."""
+        with within_memory(self.path):
+            return self._read(names)
+
+    def read_text(self, names: list[str]) -> list[list[str | None]]:
+        """Read columns as text of one line, None where a cell is missing."""
+        with within_memory(self.path):
+            columns = [[clean_text(cell) for cell in cells] for cells in self._read_text(names)]
+        for name, cells in zip(names, columns, strict=True):
+            check_one_line(cells, partial(self._place, name))
+        return columns
+
+    def _place(self, name: str, row: int) -> str:
+        """Describe a cell, for an error."""
+        return f"column {name!r} of {self.path}, in row {row + 1},"
 
     @abstractmethod
-    def read_text(self, names: list[str]) -> list[list[str | None]]:
-        """Read columns as text, None where a cell is missing."""
+    def _read(self, names: list[str]) -> Array | LazyRows: ...
+
+    @abstractmethod
+    def _read_text(self, names: list[str]) -> Iterable[list[str | None]]: ...
 
     @abstractmethod
     def find_text(self) -> list[str]:

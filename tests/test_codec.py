@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hotview.persistence.codec import decode, encode
+from hotview._codec import decode, encode
 
 
 @dataclass(frozen=True)

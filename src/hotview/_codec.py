@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 import types
 from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -42,7 +42,7 @@ def encode(kind: Any, value: Any, tensors: Tensors, at: str = "") -> Any:
     Examples
     --------
     >>> import torch
-    >>> from hotview.persistence.codec import decode, encode
+    >>> from hotview._codec import decode, encode
     >>> tensors = {}
     >>> encode(list[torch.Tensor | None], [torch.ones(2), None], tensors, "x"), list(tensors)
     ([None, None], ['x.0'])
@@ -90,7 +90,7 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
 
     Examples
     --------
-    >>> from hotview.persistence.codec import decode
+    >>> from hotview._codec import decode
     >>> decode(dict[str, int], {"n": "3"}, {}, "sizes")
     Traceback (most recent call last):
     ValueError: its 'sizes.n' cannot be '3'
@@ -98,17 +98,19 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
     optional, (kind, origin, args) = types.NoneType in get_args(kind), _resolve(kind)
     if kind is Any:
         return data
+    problem = f"its {at!r} cannot be {shorten(data)}"
     if kind is Tensor or origin is np.ndarray:
+        require(data is None, problem)
         if at not in tensors:
             require(optional, f"it lacks {at!r}")
             return None
         return tensors[at] if kind is Tensor else tensors[at].numpy()
     if args == (str, Tensor):
+        require(data is None, problem)
         start = f"{at}."
         return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
     if optional and data is None:
         return None
-    problem = f"its {at!r} cannot be {shorten(data)}"
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         names = [field.name for field in fields(kind)]
@@ -125,7 +127,9 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
     accepted = (int, float) if kind is float else (kind,)  # JSON may hold a whole number for it
     require(type(data) in accepted, problem)
     require(kind is not int or 0 <= data < _MAX_INT, problem)
-    require(kind is not float or math.isfinite(data), problem)
+    if kind is float:
+        require(abs(data) <= sys.float_info.max, problem)  # false of NaN
+        return float(data)
     return data
 
 
@@ -158,7 +162,7 @@ def shorten(value: Any) -> str:
 
     Examples
     --------
-    >>> from hotview.persistence.codec import shorten
+    >>> from hotview._codec import shorten
     >>> len(shorten("x" * 1000))
     101
     """

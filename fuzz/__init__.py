@@ -1,0 +1,1 @@
+"""A fuzzing campaign: damaged and hostile files, messages and inputs, by ``make fuzz``."""

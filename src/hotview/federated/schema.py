@@ -1,0 +1,306 @@
+"""Schema of the protocol: what every message holds, checked by the side that receives it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from hotview._codec import decode, require, shorten
+from hotview.federated.labels import linked_query
+from hotview.federated.messages import Failure, Message
+from hotview.federated.session import (
+    MAX_VALUE,
+    ROUNDING,
+    SentPlan,
+    SentPool,
+    Session,
+    SpentPrivacy,
+    check_known,
+    check_names,
+    check_numbers,
+)
+from hotview.federated.settings import Settings
+
+__all__ = ["check_request", "check_response", "check_training_request", "read_metadata"]
+
+Shapes = dict[str, tuple[int, ...]]
+_NAMES = list[str]
+#: annotations of the metadata by `_form`; what may be None may be missing
+_REQUESTS: Mapping[str, Mapping[str, Any]] = {
+    "hello": {},
+    "classes": {"settings": dict[str, Any]},
+    "start": {"settings": dict[str, Any], "classes": list[Any], "names": _NAMES, "session": str},
+    "round": {
+        **{"session": str, "round": int},
+        **{"update_round": int | None, "curvatures": dict[str, float] | None},
+    },
+    "label_loss": {"session": str, "round": int, "names": _NAMES},
+    "fusion": {"session": str, "names": _NAMES, "is_last": bool},
+    "head": {"session": str, "names": _NAMES, "is_last": bool},
+    "finish": {
+        **{"session": str, "plan": SentPlan | None},
+        **{"pool": SentPool | None, "head": _NAMES | None},
+    },
+}
+_RESPONSES: Mapping[str, Mapping[str, Any]] = {
+    "hello": {"name": str, "n_linked": int, "digest": str},
+    "classes": {"classes": list[Any]},
+    "start": {"name": str},
+    "round": {"name": str, "round": int, "privacy": SpentPrivacy | None},
+    "label_loss": {"round": int, "loss": float, "curvature": float},
+    "fusion": {"pool": SentPool},
+    "head": {},
+    "finish": {"name": str},
+}
+
+
+def _form(request: Message) -> str:
+    """Kind of a request; that of classes and that of a joint head have a form of their own."""
+    if request.kind == "start" and "classes" not in request.metadata:
+        return "classes"
+    is_head = request.kind == "fusion" and request.metadata.get("is_last") is True
+    return "head" if is_head else request.kind
+
+
+def read_metadata(annotations: Mapping[str, Any], values: Any) -> Any:
+    """Return metadata as an object whose attributes have the annotated types.
+
+    Parameters
+    ----------
+    annotations : dict of str to type
+        Types by name; what may be None may be missing, and there must be no other.
+    values : object
+        What JSON held.
+
+    Returns
+    -------
+    SimpleNamespace
+        The values.
+
+    Examples
+    --------
+    >>> from hotview.federated.schema import read_metadata
+    >>> read_metadata({"round": int}, {"round": "3"})
+    Traceback (most recent call last):
+    ValueError: its 'round' cannot be '3'
+    """
+    require(isinstance(values, dict), f"its metadata cannot be {shorten(values)}")
+    unknown = values.keys() - annotations.keys()
+    require(not unknown, f"unexpected {shorten(min(unknown, default=''))}")
+    types = annotations.items()
+    return SimpleNamespace(**{k: decode(kind, values.get(k), {}, k) for k, kind in types})
+
+
+def check_request(message: Message, n_linked: int) -> None:
+    """Check a request by itself, before the client reads its state.
+
+    Parameters
+    ----------
+    message : Message
+        The request of a server.
+    n_linked : int
+        Number of linked rows of the client.
+
+    Examples
+    --------
+    >>> from hotview.federated.messages import Message
+    >>> from hotview.federated.schema import check_request
+    >>> check_request(Message("label_loss", {"session": "a", "round": 1}), 0)
+    Traceback (most recent call last):
+    ValueError: its 'names' cannot be None
+    """
+    form = _form(message)
+    require(form in _REQUESTS, f"it is of no known kind ({shorten(form)})")
+    request = read_metadata(_REQUESTS[form], message.metadata)
+    if form == "start":
+        check_names(request.names)
+        session = Session(request.session, n_linked, request.classes)
+        shares_labels = Settings.from_json(request.settings).share_labels
+        codes: Shapes = {"codes": (n_linked,)} if shares_labels else {}
+        _check_arrays(message, {}, codes, len(session.classes))
+    elif form in ("hello", "classes"):
+        _check_arrays(message, {})
+
+
+def check_training_request(
+    message: Message, settings: Settings, session: Session, names: Sequence[str]
+) -> None:
+    """Check a request in a training: names, plan, weights and arrays.
+
+    Parameters
+    ----------
+    message : Message
+        The request.
+    settings : Settings
+        Settings of the training.
+    session : Session
+        The session.
+    names : sequence of str
+        Names of all clients.
+    """
+    s, n_classes = settings, len(session.classes)
+    form = _form(message)
+    request = read_metadata(_REQUESTS[form], message.metadata)
+    shapes: Shapes = {}
+    optional: Shapes = {}
+    if s.coupling == "hot-reference" and form in ("round", "finish"):
+        shapes["references"] = (s.n_references, s.quantiles, s.n_components)
+    if form in ("label_loss", "fusion", "head"):
+        check_known(request.names, names)
+    if form == "round":
+        optional = _reply_shapes(request.update_round or 0, s, session)
+        curvatures = request.curvatures or {}
+        gradients = {name for name in message.arrays if name.startswith("gradient.")}
+        fits = gradients == {f"gradient.{k}" for k in curvatures}
+        require(fits and min(curvatures.values(), default=0) >= 0, "its curvatures do not fit")
+    elif form == "label_loss":
+        require(1 <= request.round <= s.rounds, f"there is no round {request.round}")
+        n = len(linked_query(request.round, s, session.n_linked).scores)
+        shapes = {f"scores.{name}": (n, n_classes) for name in request.names}
+    elif form in ("fusion", "head"):
+        sent = _update_shapes(s.rounds + 1 if form == "head" else s.fusion_round, s, session)
+        keys = [key for key in ("held_out", "features") if key in sent]
+        shapes = {f"{key}.{name}": sent[key] for key in keys for name in request.names}
+    elif form == "finish":
+        if request.plan is not None:
+            request.plan.check(names, s)
+        if request.pool is not None:
+            request.pool.check(names)
+        if request.head is not None:
+            check_known(request.head, names)
+            shapes |= _head_shapes(request.head, s, n_classes)
+    _check_arrays(message, shapes, optional, n_classes)
+
+
+def check_response(
+    response: Message | Failure, request: Message, name: str, settings: Settings, session: Session
+) -> Message:
+    """Check the response to a request.
+
+    Parameters
+    ----------
+    response : Message or Failure
+        The response.
+    request : Message
+        The request.
+    name : str
+        Name of the client.
+    settings : Settings
+        Settings of the training.
+    session : Session
+        The session, as far as it is known.
+
+    Returns
+    -------
+    Message
+        The same response.
+
+    Examples
+    --------
+    >>> from hotview.federated import Message, Settings
+    >>> from hotview.federated.schema import check_response
+    >>> from hotview.federated.session import Session
+    >>> response, session = Message("finish", {"name": "b"}), Session("id", 0, [])
+    >>> check_response(response, Message("finish"), "a", Settings(), session)
+    Traceback (most recent call last):
+    ValueError: its name is 'b', and 'a' was asked for
+    """
+    if isinstance(response, Failure):
+        raise ValueError(response.reason)
+    form, kind, asked = _form(request), request.kind, request.metadata
+    require(response.kind == kind, f"its kind is {response.kind!r}, and {kind!r} was asked for")
+    found = read_metadata(_RESPONSES[form], response.metadata)
+    for key, value in (("name", name), ("round", asked.get("round"))):
+        received = getattr(found, key, value)
+        problem = f"its {key} is {shorten(received)}, and {value!r} was asked for"
+        require(received == value, problem)
+    shapes, n_classes = _response_shapes(request, settings, session), len(session.classes)
+    if form == "hello":
+        Session("", found.n_linked, [])
+    elif form == "classes":
+        n_classes = len(Session("", session.n_linked, found.classes).classes)
+    elif form == "round" and found.privacy is not None:
+        spent = [found.privacy.epsilon, found.privacy.delta]
+        check_numbers("privacy", [spent], (1, 2), 0, sys.float_info.max)
+    elif form == "label_loss":
+        check_numbers("loss or curvature", [[found.loss, found.curvature]], (1, 2), 0, MAX_VALUE)
+    elif form == "fusion":
+        require(found.pool.names == asked["names"], "it has no weights of the views")
+        found.pool.check(asked["names"])
+    elif form == "head" and not response.arrays:
+        shapes = {}  # there is no head where a class has no training row
+    _check_arrays(response, shapes, {}, n_classes)
+    if (Q := response.arrays.get("quantiles")) is not None:
+        ascending = np.diff(Q, axis=1) >= -ROUNDING * np.abs(Q).max(initial=0)
+        require(bool(ascending.all()), "its quantiles are not in order")
+    return response
+
+
+def _response_shapes(request: Message, settings: Settings, session: Session) -> Shapes:
+    form, asked = _form(request), request.metadata
+    if form == "round":
+        return _update_shapes(asked["round"], settings, session)
+    if form == "label_loss":
+        arrays = request.arrays.items()
+        return {key.replace("scores", "gradient", 1): x.shape for key, x in arrays}
+    if form == "head":
+        return _head_shapes(asked["names"], settings, len(session.classes))
+    shares_labels = settings.share_labels and form in ("classes", "fusion")
+    return {"codes": (session.n_linked,)} if shares_labels else {}
+
+
+def _reply_shapes(update_round: int, settings: Settings, session: Session) -> Shapes:
+    """Shapes of what the server may send in reply to an update, beside references."""
+    s = settings
+    sent = _update_shapes(update_round, s, session) if update_round > 0 else {}
+    names = ("quantiles", "moment", "scores") if s.coupling == "hot-pairwise" else ("scores",)
+    shapes = {f"gradient.{name}": sent[name] for name in names if name in sent}
+    if s.coupling == "hot-reference":
+        shapes["weights"] = (s.n_references,)
+    if s.share_labels:
+        shapes["codes"] = (session.n_linked,)
+    return shapes
+
+
+def _update_shapes(round: int, settings: Settings, session: Session) -> Shapes:
+    """Shapes of what a client sends in a round."""
+    s = settings
+    shapes: Shapes = {}
+    if s.coupling != "none" and round <= s.rounds:
+        shapes["quantiles"] = (s.n_projections, s.quantiles)
+    if s.coupling == "hot-pairwise" and round <= s.rounds:
+        shapes["moment"] = (s.n_components, s.n_components)
+    for array, rows in vars(linked_query(round, s, session.n_linked)).items():
+        if len(rows) > 0:
+            width = s.encoder_dim if array == "features" else len(session.classes)
+            shapes[array] = (len(rows), width)
+    return shapes
+
+
+def _head_shapes(names: Sequence[str], settings: Settings, n_classes: int) -> Shapes:
+    return {"weight": (n_classes, len(names) * settings.encoder_dim), "bias": (n_classes,)}
+
+
+def _check_arrays(
+    message: Message,
+    shapes: Shapes,
+    optional: Shapes | None = None,
+    n_classes: int = 0,
+) -> None:
+    """Check names, shapes, types and values of all arrays; ``codes`` are of classes."""
+    known, found = {**shapes, **(optional or {})}, message.arrays
+    fits = shapes.keys() <= found.keys() <= known.keys()
+    require(fits, f"it holds {sorted(found)[:8]}, and {sorted(shapes)} were asked for")
+    for name in (name for name in known if name in found):
+        x = found[name]
+        dtype = "int64" if name == "codes" else "float32"
+        problem = f"its {name} are {x.dtype} of shape {x.shape}, not {dtype} of {known[name]}"
+        require(x.dtype == dtype and x.shape == known[name], problem)
+        require(bool(np.isfinite(x).all()), f"its {name} are not finite")
+        low, high = (-1, n_classes - 1) if name == "codes" else (-MAX_VALUE, MAX_VALUE)
+        inside = x.size == 0 or (x.min() >= low and x.max() <= high)
+        require(bool(inside), f"its {name} are not from {low:g} to {high:g}")
