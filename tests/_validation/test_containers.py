@@ -117,7 +117,8 @@ def test_some_genes_on_disk(kind, on_disk):
     try:
         table = check_tables([some])["view_0"]
     except TypeError as error:
-        assert "fancy indexing" in str(error)
+        if "fancy indexing" not in str(error):
+            raise
         pytest.skip("this anndata cannot choose rows and columns of an array on disk")
     assert table.columns == ("CD8",)
     np.testing.assert_array_equal(table.rows(slice(None)), X[[4, 1], 1:])
