@@ -42,7 +42,13 @@ SAME_AS_README = "index.md"
 @pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 def test_python_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile("\n".join(python_blocks(PAGES[name])), name, "exec"), {"__name__": "__main__"})
+    code = compile("\n".join(python_blocks(PAGES[name])), name, "exec")
+    try:
+        exec(code, {"__name__": "__main__"})
+    except ImportError as error:
+        if "needs a newer torch" not in str(error):
+            raise
+        pytest.skip(str(error))
 
 
 def test_the_first_page_shows_code_that_runs():

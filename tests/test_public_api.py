@@ -159,7 +159,8 @@ import json, sys
 import sklearn, torch
 before = set(sys.modules)
 import hotview.ot, hotview.datasets
-print(json.dumps(sorted({m.split(".")[0] for m in set(sys.modules) - before})))
+new = {m.split(".")[0] for m in set(sys.modules) - before} - sys.stdlib_module_names
+print(json.dumps(sorted(new)))
 """
     # Nothing but ourselves on top of torch and scikit-learn.
     assert in_fresh_interpreter(code) == ["hotview"]
