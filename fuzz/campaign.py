@@ -131,7 +131,7 @@ def run_campaign(
     with tempfile.TemporaryDirectory() as folder:
         for name, target in targets.items():
             (Path(folder) / name).mkdir()
-            target.prepare(Path(folder) / name)
+            _prepare(target, Path(folder) / name)
         end = time.monotonic() + seconds
         chunks = _chunks(results, end, cases)
         running: list[_Worker] = []
@@ -152,6 +152,15 @@ def run_campaign(
                         running.append(_Worker(worker.name, worker.case, rest, run))
             report(results)
             time.sleep(0.01)
+
+
+def _prepare(target: Target, folder: Path) -> None:
+    """Make the originals in a process of its own: autograd cannot be used before a fork."""
+    process = _CONTEXT.Process(target=target.prepare, args=(folder,))
+    process.start()
+    process.join()
+    if process.exitcode != 0:
+        raise RuntimeError(f"the originals could not be made: exit status {process.exitcode}")
 
 
 def _chunks(

@@ -7,7 +7,7 @@ import resource
 import shutil
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,21 @@ def _transform(path: Path) -> dict[str, Any]:
     return features
 
 
-@dataclass
+def _fit_in_child(kind: str, checkpoint: Path, path: Path) -> int:
+    """Start a process that fits and saves a model; autograd cannot be used before a fork."""
+    if (child := os.fork()) > 0:
+        return child
+    status = 1
+    try:
+        _fit(kind, checkpoint).save(path)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+@dataclass(frozen=True)
 class KilledFits:
     """Fits killed at any moment: files stay whole, and the resumed fit has the same bits."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
 
     def prepare(self, folder: Path) -> None:
         """Save models of fits that nobody killed, and take their time."""
@@ -54,7 +64,7 @@ class KilledFits:
         for kind in ("classifier", "encoder"):
             start = time.monotonic()
             _fit(kind, folder / f"{kind}.checkpoint").save(folder / f"{kind}.hotview")
-            self.seconds[kind] = time.monotonic() - start
+            (folder / f"{kind}.seconds").write_text(str(time.monotonic() - start))
         hv.MultiViewEncoder(**SMALL, max_epochs=1).fit(DATA.views).save(folder / "former.hotview")
 
     def run(self, random: np.random.Generator, originals: Path, folder: Path) -> str:
@@ -63,17 +73,15 @@ class KilledFits:
         path, whole = folder / "model.hotview", _features(originals / f"{kind}.hotview")
         shutil.copy(originals / "former.hotview", path)
         former, n_killed = _features(path), 0
+        seconds = float((originals / f"{kind}.seconds").read_text())
         for _ in range(random.integers(1, 4)):
-            child = os.fork()
-            if child == 0:
-                _fit(kind, folder / "fit.checkpoint").save(path)
-                os._exit(0)
-            time.sleep(random.uniform(0, self.seconds[kind]))
+            child = _fit_in_child(kind, folder / "fit.checkpoint", path)
+            time.sleep(random.uniform(0, seconds))
             os.kill(child, signal.SIGKILL)
             n_killed += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) < 0
             if _features(path) not in (former, whole):
                 raise Problem("a killed process has left another model")
-        _fit(kind, folder / "fit.checkpoint").save(path)
+        os.waitpid(_fit_in_child(kind, folder / "fit.checkpoint", path), 0)
         if _features(path) != whole:
             raise Problem(f"after {n_killed} kills the model has other bits")
         return f"killed {n_killed} times"

@@ -280,5 +280,5 @@ def _outcome(call: Any, path: Path) -> str:
     try:
         call()
     except (ValueError, RuntimeError) as error:
-        return check_refusal(error, path)
+        return "refused" if "of another training" in str(error) else check_refusal(error, path)
     return "accepted"

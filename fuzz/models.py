@@ -110,9 +110,14 @@ class Models:
             model = hv.load(path, device="cpu")
         except ValueError as error:
             return check_refusal(error, path)
-        check_outputs(model)
         model.save(folder / "again.hotview")
-        check_outputs(hv.load(folder / "again.hotview", device="cpu"))
+        for one in (model, hv.load(folder / "again.hotview", device="cpu")):
+            try:
+                check_outputs(one)
+            except ValueError as error:
+                if not str(error).startswith("Expected view"):
+                    raise
+                return "refused the rows"  # whose views have other names or scales in the model
         return "accepted"
 
 

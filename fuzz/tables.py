@@ -73,10 +73,11 @@ class Tables:
         import anndata
         import pandas as pd
 
-        obs = pd.DataFrame(index=[f"p{i}" for i in range(_N_ROWS)])
-        anndata.AnnData(X.astype(np.float32), obs=obs).write_h5ad(folder / "cells.h5ad")
-        sparse = scipy.sparse.csr_matrix(np.where(X > 0, X, 0).astype(np.float32))
-        anndata.AnnData(sparse, obs=obs).write_h5ad(folder / "sparse.h5ad")
+        with pd.option_context("future.infer_string", False):  # which anndata does not write yet
+            obs = pd.DataFrame(index=[f"p{i}" for i in range(_N_ROWS)])
+            anndata.AnnData(X.astype(np.float32), obs=obs).write_h5ad(folder / "cells.h5ad")
+            sparse = scipy.sparse.csr_matrix(np.where(X > 0, X, 0).astype(np.float32))
+            anndata.AnnData(sparse, obs=obs).write_h5ad(folder / "sparse.h5ad")
 
     def run(self, random: np.random.Generator, originals: Path, folder: Path) -> str:
         """Read a changed file."""

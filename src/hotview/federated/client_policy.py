@@ -16,9 +16,6 @@ from hotview.federated.settings import Settings
 __all__ = ["check_consent", "check_round", "check_server_update", "check_start", "check_unchanged"]
 
 _ROUNDING = 1e-3  # relative excess of sums of float32 numbers that rounding explains
-_MAX_INITIAL_REFERENCE = 10.0  # of normal variates with a variance of at most 1
-_MAX_ADAM_STEP = 8.0  # in learning rates; √(10 / (1 − 0.9² / 0.999)) for any gradients
-_N_WARM_UP_STEPS = 2000  # 200 with ten times the learning rate, in `ServerCoupling`
 
 
 def check_consent(data: ClientData, shares: Collection[str], settings: Settings) -> None:
@@ -147,9 +144,7 @@ def check_server_update(message: Message, state: ClientState) -> None:
     weights, G = (arrays.get(name, np.zeros(1)) for name in ("weights", "references"))
     if not ((weights >= 0).all() and weights.sum() <= 1 + _ROUNDING):
         raise ValueError("its weights are no row of a plan")
-    n_steps = _N_WARM_UP_STEPS + s.rounds * s.local_steps
-    farthest = _MAX_INITIAL_REFERENCE + _MAX_ADAM_STEP * s.learning_rate * n_steps
-    if not np.abs(G).max() <= farthest:
+    if not np.abs(G).max() <= s.max_reference:
         raise ValueError("its references are farther than any can be")
 
 

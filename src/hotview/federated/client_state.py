@@ -221,6 +221,8 @@ def _check_values(state: ClientState, data: ClientData) -> None:
     has_references = s.coupling == "hot-reference" and state.update.round > 0
     like = torch.zeros(s.n_references, s.quantiles, s.n_components)
     check_tensors(found, {"references": like} if has_references else {})
+    fits = G is None or bool(abs(G).max() <= s.max_reference)
+    require(fits, "its references are farther than any can be")
     if state.budget is not None:
         record = state.releases[-1]
         fits = (record.n_rows, record.sample_size) == (data.table.n_rows, s.batch_size)

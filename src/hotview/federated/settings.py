@@ -27,6 +27,9 @@ __all__ = ["Settings"]
 _MAX_SIZE = 2**24  # elements of an array that is sent or trained: 64 MiB; a message has 256
 _MAX_WORK = 10**13  # multiplications of a client in a round, without those of its first layer
 _MAX_LAYERS = 16
+_MAX_INITIAL_REFERENCE = 10.0  # of normal variates with a variance of at most 1
+_MAX_ADAM_STEP = 8.0  # in learning rates; √(10 / (1 − 0.9² / 0.999)) for any gradients
+_N_WARM_UP_STEPS = 2000  # 200 with ten times the learning rate, in `ServerCoupling`
 #: largest values, so that no server can make a client compute for days or run out of memory
 _COUNTS = {
     **{"rounds": 10_000, "local_steps": 10_000, "sinkhorn_max_iter": 100_000},
@@ -213,6 +216,12 @@ class Settings:
     def fusion_round(self) -> int:
         """The round after which the fusion weights are fitted."""
         return (self.rounds + 1) // 2
+
+    @property
+    def max_reference(self) -> float:
+        """Largest absolute value that a number of a reference can reach, for any gradients."""
+        n_steps = _N_WARM_UP_STEPS + self.rounds * self.local_steps
+        return _MAX_INITIAL_REFERENCE + _MAX_ADAM_STEP * self.learning_rate * n_steps
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as values that JSON can represent."""
