@@ -17,6 +17,7 @@ import scipy.sparse
 from fuzz.campaign import Problem
 from fuzz.models import check_refusal
 from fuzz.mutators import mutate_bytes
+from hotview._messages import ParameterError
 from hotview.datasets import read_views
 from hotview.ingest.dataset import DatasetFiles, read_dataset
 
@@ -93,6 +94,8 @@ class Tables:
                 views: dict[str, Any] = dict(read_dataset(files).rows)
             else:
                 views = dict(read_views(path))
+        except ParameterError:  # none of the views has the column of labels
+            return "refused"
         except (ValueError, OSError, MemoryError) as error:
             return check_refusal(error, path)
         for X in views.values():

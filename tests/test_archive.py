@@ -105,6 +105,50 @@ def test_a_header_that_is_huge_is_not_read(path):
     tracemalloc.stop()
 
 
+def _write_header(path, header):
+    raw = header.encode()
+    path.write_bytes(struct.pack("<Q", len(raw)) + raw)
+
+
+@pytest.mark.parametrize(
+    "header",
+    (
+        json.dumps({"__metadata__": {"hotview": "[" + "[]," * 2**20 + "[]]"}}),
+        json.dumps({"__metadata__": {"hotview": '{"x": [' + "{}," * 2**20 + "{}]}"}}),
+        json.dumps({"__metadata__": {f"{i}\\": "\\" for i in range(2**19)}}),
+        json.dumps({"a": {"dtype": "F32", "shape": [0] * 2**21, "data_offsets": [0, 0]}}),
+        "{" + ",".join(f'"{i}":{{"dtype":"F32","shape":[0]}}' for i in range(2**17)) + "}",
+    ),
+    ids=("lists", "dicts", "keys", "shape", "tensors"),
+)
+def test_a_header_that_would_take_much_memory_is_not_parsed(path, header):
+    _write_header(path, header)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"its header has up to [0-9]+ values, more than 1048576"):
+        read_archive(path, FORMAT)
+    assert tracemalloc.get_traced_memory()[1] < 2 * len(header)
+    tracemalloc.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no such limits")
+def test_a_lack_of_memory_names_the_file(path):
+    write_archive(path, FORMAT, TENSORS, {"text": "x" * 2**24})
+    program = """
+import resource, sys
+from pathlib import Path
+from hotview._archive import FileFormat, read_archive
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 10 * 2**20, -1))
+try:
+    read_archive(Path(sys.argv[1]), FileFormat("test", 2, "a test", "Write it again."))
+except MemoryError as error:
+    print(error)
+"""
+    command = [sys.executable, "-c", program, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == f"{path} needs more memory than there is.\n", done.stderr
+
+
 @pytest.mark.parametrize(
     "text",
     ("[" * 100_000, "3", "null", "[1]", "{", '{"format": "test", "version": "2"}', "\ud7ff"),
@@ -135,10 +179,31 @@ def test_other_versions_are_refused(path, version, remedy):
         read_archive(path, FORMAT)
 
 
-def test_nothing_is_written_that_could_not_be_read(tmp_path):
-    with pytest.raises(ValueError, match="Expected names, metadata and histories to take at most"):
-        write_archive(tmp_path / "a.test", FORMAT, TENSORS, {"text": "x" * 2**25})
+def test_expanded_and_transposed_tensors_are_written(tmp_path):
+    tensors = {"one": torch.ones(()).expand(1), "many": torch.arange(6.0).reshape(2, 3).T}
+    write_archive(tmp_path / "a.test", FORMAT, tensors, {})
+    found = read_archive(tmp_path / "a.test", FORMAT).tensors
+    assert all(torch.equal(found[name], x) for name, x in tensors.items())
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    (("x" * 2**25, "has 33554[0-9]+ bytes"), ([[]] * 2**19, "has up to 10[0-9]+ values")),
+)
+def test_nothing_is_written_that_could_not_be_read(tmp_path, value, problem):
+    expected = rf"histories to fit into the header of .*a\.test, but its header {problem}"
+    with pytest.raises(ValueError, match=expected):
+        write_archive(tmp_path / "a.test", FORMAT, TENSORS, {"x": value})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_large_model_can_be_written(path):
+    names = [[f"chr{i}:{i}-{i}", None] for i in range(80_000)]  # genes and peaks
+    history = [{"epoch": i, "loss": 1 / 3, "seconds": 2 / 3} for i in range(10_000)]
+    ids = "0123456789a" * 10**6  # hashes of a million
+    metadata = {"columns": names, "again": names, "histories": [history] * 5, "ids": ids}
+    write_archive(path, FORMAT, TENSORS, metadata)
+    assert read_archive(path, FORMAT).metadata["columns"] == names
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")

@@ -19,10 +19,11 @@ from torch import Tensor
 
 from hotview._files import atomic_write
 
-__all__ = ["Archive", "FileFormat", "read_archive", "write_archive"]
+__all__ = ["Archive", "FileFormat", "naming_memory_errors", "read_archive", "write_archive"]
 
 _KEY = "hotview"  # a single one, because safetensors writes several in any order
-_MAX_HEADER = 2**25  # bytes; parsed JSON takes many times as much memory
+_MAX_HEADER = 2**25  # bytes
+_MAX_VALUES = 2**20  # of JSON in a header: one takes 2 bytes in a file, and 100 when it is parsed
 
 
 @dataclass(frozen=True)
@@ -92,14 +93,10 @@ def write_archive(
     'anna'
     """
     # Clones, because safetensors refuses tensors that share memory, as tied weights do.
-    own = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
+    layout = torch.contiguous_format
+    own = {k: tensors[k].detach().cpu().clone(memory_format=layout) for k in sorted(tensors)}
     stored = {**metadata, "format": format.format, "version": format.version}
     text = _to_json({**stored, "sha256": _digest(own, stored)})
-    if (n := len(text.encode()) + sum(len(name) + 200 for name in own)) > _MAX_HEADER:
-        raise ValueError(
-            f"Expected names, metadata and histories to take at most {_MAX_HEADER} bytes of a "
-            f"file, but they take {n}. Shorten the longest."
-        )
     with atomic_write(path, private=True) as draft:  # rows can be inferred from what it holds
         try:
             save_file(own, draft, {_KEY: text})
@@ -108,6 +105,11 @@ def write_archive(
             if code := re.search(r"\(os error (\d+)\)", str(error)):
                 raise OSError(int(code[1]), os.strerror(int(code[1]))) from error
             raise
+        if (problem := _header_problem(draft)) is not None:
+            raise ValueError(
+                f"Expected names, metadata and histories to fit into the header of {path}, but "
+                f"{problem}. Shorten the longest."
+            )
         with draft.open("rb") as file:  # must be on disk before it replaces another file
             os.fsync(file.fileno())
 
@@ -127,17 +129,34 @@ def read_archive(path: Path, format: FileFormat) -> Archive:
     Archive
         Tensors, in their own memory on the CPU, and metadata.
     """
-    _check_header_size(path, format)
-    with _format_errors(path, format), safe_open(path, framework="pt") as file:
-        metadata = json.loads((file.metadata() or {})[_KEY])
-    _check_version(path, format, metadata)
-    with _format_errors(path, format), safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        checksum = metadata.pop("sha256", None)
-        is_intact = checksum == _digest(tensors, metadata)
-    if not is_intact:
-        raise format.error(path, "its checksum is wrong: it was damaged or changed")
-    return Archive(tensors, metadata)
+    with naming_memory_errors(path):
+        if (problem := _header_problem(path)) is not None:
+            raise format.error(path, f"it cannot be read ({problem})")
+        with _format_errors(path, format), safe_open(path, framework="pt") as file:
+            metadata = json.loads((file.metadata() or {})[_KEY])
+        _check_version(path, format, metadata)
+        with _format_errors(path, format), safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+            checksum = metadata.pop("sha256", None)
+            is_intact = checksum == _digest(tensors, metadata)
+        if not is_intact:
+            raise format.error(path, "its checksum is wrong: it was damaged or changed")
+        return Archive(tensors, metadata)
+
+
+@contextmanager
+def naming_memory_errors(path: Path) -> Iterator[None]:
+    """Add the name of a file to errors about a lack of memory.
+
+    Parameters
+    ----------
+    path : Path
+        The file that is read.
+    """
+    try:
+        yield
+    except MemoryError as error:
+        raise MemoryError(f"{path} needs more memory than there is.") from error
 
 
 @contextmanager
@@ -145,22 +164,29 @@ def _format_errors(path: Path, format: FileFormat) -> Iterator[None]:
     """Turn whatever a damaged file raises into the error of the format."""
     try:
         yield
+    except MemoryError:
+        raise
     except Exception as error:
         reason = (str(error).splitlines() or [""])[0][:200]
         problem = f"it cannot be read ({type(error).__name__}: {reason})"
         raise format.error(path, problem) from error
 
 
-def _check_header_size(path: Path, format: FileFormat) -> None:
-    """Refuse a header that would take much memory, before anything parses it."""
+def _header_problem(path: Path) -> str | None:
+    """What makes a header expensive to parse, found at the speed of reading it."""
     size = path.stat().st_size
     with path.open("rb") as file:
         n = int.from_bytes(file.read(8), "little")
-    if size < 8 or not 0 < n <= size - 8:
-        raise format.error(path, "it cannot be read (it has another format, or is truncated)")
-    if n > _MAX_HEADER:
-        problem = f"it cannot be read (its header has {n} bytes, more than {_MAX_HEADER})"
-        raise format.error(path, problem)
+        if size < 8 or not 0 < n <= size - 8:
+            return "it has another format, or is truncated"
+        if n > _MAX_HEADER:
+            return f"its header has {n} bytes, more than {_MAX_HEADER}"
+        header = file.read(n)
+    # At least as many as there are values; quotes of the metadata, a text themselves, are escaped.
+    n_values = sum(map(header.count, (b",", b"[", b"{", b'"'))) - header.count(rb"\"")
+    if n_values > _MAX_VALUES:
+        return f"its header has up to {n_values} values, more than {_MAX_VALUES}"
+    return None
 
 
 def _check_version(path: Path, format: FileFormat, metadata: Any) -> None:

@@ -98,17 +98,19 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
     optional, (kind, origin, args) = types.NoneType in get_args(kind), _resolve(kind)
     if kind is Any:
         return data
+    problem = f"its {at!r} cannot be {shorten(data)}"
     if kind is Tensor or origin is np.ndarray:
+        require(data is None, problem)
         if at not in tensors:
             require(optional, f"it lacks {at!r}")
             return None
         return tensors[at] if kind is Tensor else tensors[at].numpy()
     if args == (str, Tensor):
+        require(data is None, problem)
         start = f"{at}."
         return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
     if optional and data is None:
         return None
-    problem = f"its {at!r} cannot be {shorten(data)}"
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         names = [field.name for field in fields(kind)]
@@ -125,7 +127,9 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
     accepted = (int, float) if kind is float else (kind,)  # JSON may hold a whole number for it
     require(type(data) in accepted, problem)
     require(kind is not int or 0 <= data < _MAX_INT, problem)
-    require(kind is not float or abs(data) <= sys.float_info.max, problem)
+    if kind is float:
+        require(abs(data) <= sys.float_info.max, problem)  # false of NaN
+        return float(data)
     return data
 
 

@@ -11,6 +11,7 @@ import torch
 from sklearn.base import clone
 
 import hotview as hv
+from hotview._archive import read_archive, write_archive
 from hotview._lazy import LazyRows
 from hotview.datasets import make_views
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
@@ -21,7 +22,7 @@ from hotview.estimators.checkpointing import (
     explained_loss,
 )
 from hotview.estimators.fit import fit_views
-from hotview.training.checkpoint import Checkpoint, read_checkpoint
+from hotview.training.checkpoint import _CHECKPOINT, Checkpoint, read_checkpoint
 from hotview.training.process_group import ProcessGroup, ProcessLostError
 
 DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
@@ -233,6 +234,17 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_same_follows(tmp_path):
     assert_same(
         encoder(6, checkpoint=path).fit(DATA.views, resume=True), encoder(6).fit(DATA.views)
     )
+
+
+def test_a_resumed_fit_that_diverges_names_its_checkpoint(tmp_path):
+    path = tmp_path / "a.checkpoint"
+    encoder(2, checkpoint=path).fit(DATA.views)
+    archive = read_archive(path, _CHECKPOINT)
+    for name in [name for name in archive.tensors if name.startswith("0.network.")]:
+        archive.tensors[name].fill_(9e8)
+    write_archive(path, _CHECKPOINT, archive.tensors, archive.metadata)
+    with pytest.raises(ValueError, match=r"a\.checkpoint, but it failed: .* to begin anew"):
+        encoder(3, checkpoint=path).fit(DATA.views, resume=True)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")

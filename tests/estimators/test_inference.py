@@ -9,8 +9,8 @@ from hotview.estimators.inference import (
     EnsembleMember,
     FusionRule,
     encode_rows,
-    no_view_error,
     predict_ensemble,
+    prediction_error,
 )
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.training.column_scaler import ColumnScaler
@@ -134,8 +134,28 @@ def test_rows_without_any_view_are_nan_and_refused():
         X[[2, 4]] = np.nan
     found = predict(tables, fuse())
     assert np.isnan(found).all(axis=1).tolist() == [False, False, True, False, True, False]
-    message = str(no_view_error(np.array([2, 4]), ["a", "b"]))
+    views = {s: as_rows(X) for s, X in enumerate(tables)}
+    message = str(prediction_error(np.array([2, 3, 4]), views, ["a", "b"]))
     assert "['a', 'b'], but 2 have none, the first being row 2" in message
+
+
+def test_overflows_are_not_taken_for_rows_without_any_view():
+    tables = make_tables()
+    tables[0][2], tables[1][:] = np.nan, 1.0
+    views = {s: as_rows(X) for s, X in enumerate(tables)}
+    network = make_network()
+    with torch.no_grad():
+        network.encoders[1].weight.fill_(3e38)
+    member = EnsembleMember.of_heads(network, fuse())
+    found = predict_ensemble([member], views, None, lambda log_p: log_p[0])
+    rows = np.flatnonzero(np.isnan(found[:, 0]))
+    assert len(rows) > 0
+    message = str(prediction_error(rows, views, ["a", "b"]))
+    assert "the weights of the model are so large, or not finite, that they overflow" in message
+    for space in ("features", "common"):
+        assert np.isfinite(encode_rows([network], 0, views[0], space)[[0, 1, 3, 4, 5]]).all()
+    with pytest.raises(ValueError, match="Expected finite outputs"):
+        encode_rows([network], 1, views[1], "common")
 
 
 def test_features_and_latents_of_rows():

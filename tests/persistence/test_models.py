@@ -10,9 +10,11 @@ import torch
 from safetensors.torch import save_file
 
 import hotview as hv
+from hotview._archive import read_archive, write_archive
 from hotview.datasets import load_handwritten, make_views, unalign
 from hotview.losses.specifications import Specification
 from hotview.persistence import load_model, save_model
+from hotview.persistence.models import _MODEL
 
 DATA = make_views(60, n_views=4, labeled=0.5, random_state=0)
 SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
@@ -178,6 +180,17 @@ def test_encoders_of_the_users_own_must_be_passed_again(tmp_path):
         load_model(path)
     loaded = load_model(path, encoders={"view_2": torch.nn.Linear(20, 5)})
     np.testing.assert_array_equal(loaded.predict(DATA.linked), model.predict(DATA.linked))
+
+
+def test_encoders_of_the_users_own_with_weights_that_are_not_finite_are_refused(tmp_path):
+    path = save_model(
+        classifier(encoders={"view_2": torch.nn.Linear(20, 5)}), tmp_path / "m.hotview"
+    )
+    archive = read_archive(path, _MODEL)
+    archive.tensors["members.0.network.encoders.2.weight"][0, 0] = torch.nan
+    write_archive(path, _MODEL, archive.tensors, archive.metadata)
+    with pytest.raises(ValueError, match=r"m\.hotview .*weights are so large, or not finite"):
+        load_model(path, encoders={"view_2": torch.nn.Linear(20, 5)})
 
 
 def test_saving_twice_gives_the_same_bytes(tmp_path):

@@ -28,12 +28,20 @@ WRONG = {
     "views": ([], {}, None, [["a", 1]], [{"name": 1, "n_columns": 20, "columns": None}]),
     "own_encoders": ("view_0", None, ["other"]),
     "batch_size": (0, -1, 1.5, "3", True, 10**30),
-    "trained_on": ([], "x"),
+    "trained_on": ([], "x", {"linked": 3}, {"versions": 3}),
     "fit_warnings": ("x", [1]),
     "metadata": ([], 3),
     "output": ("excel", 1),
     "columns": ([], None, [{"mean": None}]),
-    "pool": ({}, [], {"complete": [1.0], "partial": [1.0], "power": 1.0}),
+    "pool": (
+        {},
+        [],
+        {"complete": [1.0], "partial": [1.0], "power": 1.0},
+        {"complete": [1.0] * 4, "partial": [1.0] * 3, "power": 10**30},
+        {"complete": [1.0] * 4, "partial": [1.0] * 3, "power": -1e300},
+        {"complete": [1.0] * 3 + [1e30], "partial": [1.0] * 3, "power": 1.0},
+        {"complete": [1.0] * 4, "partial": [1.0, 1.0, -1.0], "power": 1.0},
+    ),
     "members": ([], {}, None, [None]),
     "other": (1, None),
     "classes": (
@@ -43,6 +51,14 @@ WRONG = {
         {"dtype": "i8,i8", "labels": [0, 1, 2, 3]},
         {"dtype": "<i8", "labels": ["a", 1, 2, 3]},
         {"dtype": "<i8", "labels": [0, 1, 2]},
+        {"dtype": "<i8", "labels": [0, 1, 2, 2]},
+        {"dtype": "<i8", "labels": [0, 2, 1, 3]},
+        {"dtype": "|i1", "labels": [0, 1, 2, 256]},
+        {"dtype": "|u1", "labels": [-1, 0, 1, 2]},
+        {"dtype": "<U3", "labels": ["abc", "abcd", "b", "c"]},
+        {"dtype": "<U3", "labels": ["a\0", "b", "c", "d"]},
+        {"dtype": "<f4", "labels": [0.1, 1.0, 2.0, 3.0]},
+        {"dtype": "|b1", "labels": [False, True, True, True]},
         {"dtype": "<i8", "labels": 4},
         {"dtype": "<f8", "labels": [0.0, 1.0, 2.0, float("nan")]},
         {"dtype": "<i8"},
@@ -89,9 +105,14 @@ def test_members_of_the_wrong_type_are_refused(load_changed, member, name, value
     (
         (("predictors", "knn", 0, "n_neighbors"), 0),
         (("predictors", "knn", 0, "feature_scale"), float("nan")),
+        (("predictors", "knn", 0, "feature_scale"), 0.0),
+        (("predictors", "knn", 0, "points"), []),
         (("predictors", "ridge"), None),
         (("rule", "n_classes"), [4, 4]),
         (("rule", "log_prior"), [0.0, 0.0, float("-inf"), 0.0]),
+        (("rule", "log_prior"), [0.0, 0.0, 0.0, 0.0]),
+        (("rule", "log_prior"), [1e300, 0.0, 0.0, 0.0]),
+        (("rule", "n_classes"), [4, 4, 5]),
         (("rule", "joint"), 1),
         (("plan", "n_iter"), -1),
         (("plan", "reg"), "0.1"),
@@ -158,6 +179,10 @@ def test_names_that_lead_elsewhere_are_refused(load_changed, name):
         ("class_weight", {"items": 3}),
         ("class_weight", {"items": [[[], 1.0]]}),
         ("class_weight", {}),
+        ("class_weight", "x"),
+        ("class_weight", {"items": [[0, -1.0]]}),
+        ("validation_fraction", "x"),
+        ("batch_size", 10**30),
         ("n_estimators", None),
         ("verbose", "loud"),
     ),
@@ -241,4 +266,34 @@ def test_a_view_needs_neighbors(load_changed):
             tensors[name] = tensors[name][:0]
 
     with pytest.raises(ValueError, match="there are no neighbors in view 1"):
+        load_changed(change)
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    (
+        ("members.0.network.encoders.1.0.weight", 1e33),
+        ("members.0.network.maps.1.weight", 1e33),
+        ("members.0.network.joint_head.bias", 1e39),
+        ("members.1.predictors.ridge.weights.0", 1e300),
+        ("members.1.predictors.knn.0.soft_labels", -1),
+        ("members.1.predictors.knn.0.soft_labels", 2),
+        ("columns.0.scale", 0),
+        ("columns.0.scale", -1),
+        ("columns.0.scale", 1e-310),
+        ("columns.0.mean", 1e307),
+        ("members.1.plan.W", -1),
+    ),
+)
+def test_numbers_that_no_fit_gives_are_refused(load_changed, name, factor):
+    with pytest.raises(ValueError, match=MISFIT + r".*(not finite|so large)"):
+        load_changed(lambda tensors, facts: tensors[name].mul_(factor))
+
+
+def test_layers_whose_weights_are_large_only_together_are_refused(load_changed):
+    def change(tensors, facts):
+        for name in ("encoders.1.0.weight", "encoders.1.2.weight", "maps.1.weight"):
+            tensors[f"members.0.network.{name}"].mul_(1e15)
+
+    with pytest.raises(ValueError, match="or not finite, that outputs overflow"):
         load_changed(change)

@@ -205,6 +205,26 @@ def test_a_state_of_another_optimizer_is_refused():
     load_optimizer_state(None, {})
 
 
+def test_moments_of_all_gradients_are_accepted_and_larger_ones_are_not():
+    weight = torch.nn.Linear(5, 1, bias=False)
+    optimizer = make_optimizer([weight], 0.01)
+    for i in range(80):  # the growth of the first gives the largest steps that there are
+        factors = (0.999 / 0.9) ** i, 1.0, 1e-25, float(i == 79), (-1) ** i * 1e15
+        weight.weight.grad = torch.tensor([factors])
+        optimizer.step()
+        load_optimizer_state(optimizer, optimizer_state(optimizer))
+    state = optimizer_state(optimizer)
+    with pytest.raises(ValueError, match=r"its '0\.exp_avg' is larger than its square allows"):
+        load_optimizer_state(optimizer, {**state, "0.exp_avg": 1.2 * state["0.exp_avg"]})
+
+
+def test_weights_that_no_training_gives_are_refused(saved):
+    for name in saved[1].tensors:
+        if name.endswith(("maps.0.weight", "references")):
+            huge = torch.full_like(saved[1].tensors[name], 1e30)
+            assert_refused(saved, lambda t, f, k=name, x=huge: t.update({k: x}), name)
+
+
 @pytest.mark.parametrize("value", (-1, 2**200, 1.5, "x", None, []))
 def test_impossible_random_states_are_refused(value):
     generator = np.random.PCG64(0)

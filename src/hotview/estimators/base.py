@@ -20,6 +20,7 @@ from hotview.estimators.checkpointing import (
     begin_fit,
     check_same_inputs,
     explained_loss,
+    explained_overflow,
     lock_output,
 )
 from hotview.estimators.diagnostics import describe_training
@@ -107,7 +108,8 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
                 start -= checkpoint.seconds
             inputs = self._inputs(**arguments, parameters=parameters)
             check_same_inputs(inputs, checkpoint, process_group)
-            (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
+            with explained_overflow(checkpoint):
+                (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
             self._set_fitted(fit, start)
 
     def _parameters(self) -> dict[str, Any]:

@@ -27,6 +27,7 @@ __all__ = [
     "check_same_fit",
     "check_same_inputs",
     "explained_loss",
+    "explained_overflow",
     "lock_output",
     "open_checkpoint",
 ]
@@ -102,6 +103,21 @@ def explained_loss(path: Any) -> Iterator[None]:
     except ProcessLostError as error:
         raise ProcessLostError(
             f"{error} {_what_is_left(path)}", is_reporter=error.is_reporter
+        ) from error
+
+
+@contextmanager
+def explained_overflow(checkpoint: Checkpoint | None) -> Iterator[None]:
+    """Name the checkpoint that a fit was resumed from, if the fit cannot go on from there."""
+    is_resumed = checkpoint is not None and len(checkpoint.trainers) > 0
+    try:
+        yield
+    except (ArithmeticError, ValueError) as error:
+        if checkpoint is None or not is_resumed or str(checkpoint.path) in str(error):
+            raise
+        raise ValueError(
+            f"Expected the fit to go on from {checkpoint.path}, but it failed: {error} Delete the "
+            "file to begin anew."
         ) from error
 
 

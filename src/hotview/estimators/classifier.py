@@ -17,7 +17,7 @@ from hotview._types import Array, Views
 from hotview._validation import ViewTable
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fit import EnsembleFit
-from hotview.estimators.inference import disagreement, log_mean, no_view_error, predict_ensemble
+from hotview.estimators.inference import disagreement, log_mean, predict_ensemble, prediction_error
 from hotview.estimators.inputs import FitInputs, check_tables_of_views, check_validation
 from hotview.estimators.labels import check_all_known, encode_labels, split_folds
 from hotview.estimators.randomness import member_states
@@ -328,7 +328,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         reduced = predict_ensemble(self._members, views, self._pool, reduce, progress)
         is_empty = np.isnan(reduced if reduced.ndim == 1 else reduced[:, 0])
         if is_empty.any():
-            raise no_view_error(np.flatnonzero(is_empty), self.view_names_)
+            raise prediction_error(np.flatnonzero(is_empty), views, self.view_names_)
         return reduced
 
     def predict(self, Xs: Views) -> Array:

@@ -29,6 +29,7 @@ __all__ = [
     "no_view_error",
     "predict_ensemble",
     "predict_out_of_fold",
+    "prediction_error",
 ]
 
 _CHUNK = {"cpu": 4096, "cuda": 65536}  # rows at a time: few for caches, many to fill a GPU
@@ -172,6 +173,8 @@ def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, sp
             parts = []
             for network in networks:
                 Z, absent = encode(network, s, Xs[s], space)
+                if not bool(Z.isfinite().all()):
+                    raise overflow_error()
                 # Absent rows are rare; without any, this pass over the output is saved.
                 parts.append(Z.masked_fill(absent.unsqueeze(1), torch.nan) if absent.any() else Z)
             output = _write(torch.cat(parts, dim=1).float(), output, n_done, rows.n_rows)
@@ -292,11 +295,28 @@ def find_absent(X: Tensor) -> Tensor:
     return torch.isnan(X[:, 0])
 
 
+def prediction_error(
+    rows: IntArray, views: Mapping[int, ViewRows], names: Sequence[str]
+) -> ValueError:
+    """The error about rows whose predictions are NaN: no view has them, or numbers overflow."""
+    absent = [find_absent(view.take(rows)).cpu().numpy() for view in views.values()]
+    rows = rows[np.logical_and.reduce(absent)]
+    return no_view_error(rows, names) if len(rows) > 0 else overflow_error()
+
+
 def no_view_error(rows: IntArray, names: Sequence[str]) -> ValueError:
     """The error about rows that no view has."""
     return ValueError(
         f"Expected every row to have at least one of the views {list(names)}, but {len(rows)} "
         f"have none, the first being row {rows[0]}. Leave these rows out."
+    )
+
+
+def overflow_error() -> ValueError:
+    """The error about outputs that are not finite."""
+    return ValueError(
+        "Expected finite outputs, but the weights of the model are so large, or not finite, that "
+        "they overflow. Check rows for extreme values; else load another model, or fit again."
     )
 
 

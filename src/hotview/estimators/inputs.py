@@ -16,7 +16,6 @@ from hotview._validation import (
     ViewTable,
     check_aligned_tables,
     check_known_tables,
-    check_share,
     check_tables,
 )
 from hotview.estimators.inference import no_view_error
@@ -339,9 +338,8 @@ def check_validation(
     Validation or None
         None where there are no such rows, or `fit` is to hold some out.
     """
-    if parameters["validation_fraction"] is not None:
-        check_share("validation_fraction", parameters["validation_fraction"])
-    elif validation is None and parameters["patience"] is not None:
+    held_out = parameters["validation_fraction"] is not None
+    if not held_out and validation is None and parameters["patience"] is not None:
         raise ValueError(
             "Expected rows to validate on, because patience is set, but there are none. "
             "Pass validation=(Xs, y) to fit, or set validation_fraction."

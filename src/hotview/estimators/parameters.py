@@ -20,6 +20,7 @@ from hotview._validation import (
     check_choice,
     check_count,
     check_positive,
+    check_share,
     check_switch,
     check_values,
     check_weight,
@@ -50,12 +51,13 @@ _CHECKS: Mapping[str, Check] = {
     "pseudo_labels": check_switch,
     "head_weight": check_weight,
     "learning_rate": check_positive,
+    "validation_fraction": check_share,
     "initialization": partial(check_choice, choices=("pca", "random")),
     "precision": partial(check_choice, choices=PRECISIONS),
     "fusion": partial(check_choice, choices=("weighted", "average")),
     "impute": partial(check_choice, choices=("mean",)),
 }
-_OPTIONAL = ("max_epochs", "steps_per_epoch", "patience", "impute")
+_OPTIONAL = ("max_epochs", "steps_per_epoch", "patience", "impute", "validation_fraction")
 _SPECIFICATIONS: Mapping[str, Callable[[Any], Any]] = {
     "coupling": as_coupling,
     "view_regularizer": as_regularizer,

@@ -10,7 +10,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from hotview._archive import FileFormat, read_archive, write_archive
+from hotview._archive import FileFormat, naming_memory_errors, read_archive, write_archive
 from hotview._codec import decode, encode
 from hotview._files import check_output_path
 from hotview.estimators.base import MultiViewEstimator
@@ -158,13 +158,13 @@ def load_model(
     if not path.is_file():
         raise FileNotFoundError(f"there is no model at {path}.")
     archive, place = read_archive(path, _MODEL), pick_device(device)
-    tensors = {
-        name: tensor.to(place) if ".predictors." in name else tensor
-        for name, tensor in archive.tensors.items()
-    }
     facts = {k: value for k, value in archive.metadata.items() if k not in ("format", "version")}
     own = {"coupling": coupling, "view_regularizer": view_regularizer}
     with _refusing_misfits(path):
+        tensors = {
+            name: tensor.to(place) if ".predictors." in name else tensor
+            for name, tensor in archive.tensors.items()
+        }
         check_model(model := decode(SavedModel, facts, tensors))
     _check_specifications(path, own, model.parameters)
     with _refusing_misfits(path):
@@ -181,7 +181,8 @@ def load_model(
 @contextmanager
 def _refusing_misfits(path: Path, remedy: str | None = None) -> Iterator[None]:
     try:
-        yield
+        with naming_memory_errors(path):
+            yield
     except _MISFITS as error:
         raise _MODEL.error(path, f"its parts do not fit ({_reason(error)})", remedy) from error
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._codec import require, shorten
+from hotview._codec import decode, require, shorten
 from hotview._types import Array
 from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
@@ -61,6 +61,31 @@ SPECIFICATIONS: Mapping[str, Mapping[str, type[Specification]]] = {
     "view_regularizer": REGULARIZERS,
 }
 
+#: what a fit says about its rows; federations say nothing
+_TRAINED_ON: Mapping[str, Any] = {
+    "linked": int,
+    "linked_labeled": int,
+    "unaligned": dict[str, int],
+    "unaligned_labeled": dict[str, int],
+    "seconds": float,
+    "versions": dict[str, str],
+    "device": str,
+    "precision": str,
+    "classes": list[list[Any]] | None,
+}
+_MAX_POOL = 1e6  # weight of a predictor; fits give about 1
+_MAX_POWER = 16  # of the number of predictors; fits give about 1
+_ROUNDING = 1e-4  # of probabilities in float32
+_TINY, _MAX = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
+#: smallest and largest numbers in tensors, by the ends of their names; others are of float32's size
+_RANGES = {
+    "mean": (-1e154, 1e154),  # its square is finite
+    "fill": (-1e154, 1e154),
+    "scale": (1e-162, 1e155),  # its square is more than 0
+    "soft_labels": (0.0, 1 + _ROUNDING),
+    "W": (0.0, _MAX),
+    **dict.fromkeys("Cfg", (-math.inf, math.inf)),
+}
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
 _MAX_CLASS_BYTES = 2**26
 
@@ -129,6 +154,10 @@ def check_model(model: SavedModel) -> None:
         fits = view.columns is None or len(view.columns) == view.n_columns
         require(fits and view.n_columns > 0, f"its columns of view {view.name!r} do not fit")
     require(set(model.own_encoders) <= set(names), "its own encoders are of unknown views")
+    for key, kind in _TRAINED_ON.items() if model.trained_on else ():
+        decode(kind, model.trained_on.get(key), {}, f"trained_on.{key}")
+    for _, n in model.trained_on.get("classes", ()):
+        decode(int, n, {}, "trained_on.classes")
     require(model.batch_size > 0, "its 'batch_size' cannot be 0")
     require(model.output in (None, *CONTAINERS), f"its 'output' cannot be {model.output!r}")
     require(model.estimator in CLASSES, f"its 'estimator' cannot be {shorten(model.estimator)}")
@@ -143,17 +172,26 @@ def check_model(model: SavedModel) -> None:
 def _check_parameters(estimator: type[MultiViewEstimator], parameters: dict[str, Any]) -> None:
     unknown = parameters.keys() - (estimator().get_params(deep=False).keys() - set(NOT_SAVED))
     require(not unknown, f"there are no such parameters: {shorten(sorted(unknown))}")
-    if isinstance(weights := parameters.get("class_weight"), dict):
-        is_valid = isinstance(weights.get("items"), list) and all(
-            isinstance(item, list)
-            and list(map(type, item)) in [[label, float] for label in (str, int, float, bool)]
-            for item in weights["items"]
-        )
-        require(is_valid, f"its 'class_weight' cannot be {shorten(weights)}")
-    for name, by_name in SPECIFICATIONS.items():
-        if isinstance(value := parameters.get(name), dict):
-            is_valid = _is_specification(value, by_name)
-            require(is_valid, f"its {name!r} cannot be {shorten(value)}")
+    for name, value in parameters.items():
+        if name in SPECIFICATIONS and isinstance(value, dict):
+            is_valid = _is_specification(value, SPECIFICATIONS[name])
+        elif name == "class_weight":
+            is_valid = value in (None, "balanced") or _is_class_weight(value)
+        else:  # the estimator checks the values; no number may be too large for an array
+            is_valid = name == "hidden" or value is None or isinstance(value, str | float)
+            is_valid = is_valid or (isinstance(value, int) and abs(value) < 2**63)
+        require(is_valid, f"its {name!r} cannot be {shorten(value)}")
+
+
+def _is_class_weight(value: Any) -> bool:
+    """Whether it holds pairs of a class and its weight."""
+    kinds = [[label, float] for label in (str, int, float, bool)]
+    return (
+        isinstance(value, dict)
+        and isinstance(items := value.get("items"), list)
+        and all(isinstance(item, list) and list(map(type, item)) in kinds for item in items)
+        and all(0 <= weight < math.inf for _, weight in items)
+    )
 
 
 def _is_specification(value: dict[str, Any], by_name: Mapping[str, type[Specification]]) -> bool:
@@ -168,34 +206,53 @@ def _is_specification(value: dict[str, Any], by_name: Mapping[str, type[Specific
 
 
 def _is_classes(classes: SavedClasses) -> bool:
-    if not _DTYPE.fullmatch(classes.dtype) or len(classes.labels) < 2:
+    """Whether they are sorted, different from each other, and what an array of the dtype holds."""
+    labels = classes.labels
+    if not _DTYPE.fullmatch(classes.dtype) or len(labels) < 2:
         return False
     dtype = np.dtype(classes.dtype)
     kinds: dict[str, Any] = {"b": bool, "f": float, "U": str}
     kind = kinds.get(dtype.kind, int)
-    return dtype.itemsize * len(classes.labels) <= _MAX_CLASS_BYTES and all(
-        type(label) is kind and (kind is not float or math.isfinite(label))
-        for label in classes.labels
-    )
+    if dtype.itemsize * len(labels) > _MAX_CLASS_BYTES or {*map(type, labels)} != {kind}:
+        return False
+    array = np.array(labels, dtype=dtype)
+    is_finite = kind is not float or bool(np.isfinite(array).all())
+    return is_finite and array.tolist() == labels == np.unique(array).tolist()
+
+
+def _check_pool(pool: LogOpinionPool, n_views: int) -> None:
+    sizes = (len(pool.complete), len(pool.partial))
+    require(sizes == (n_views + 1, n_views), "its pool is of other views than it has")
+    weights = (*pool.complete, *pool.partial)
+    fits = all(0 <= w <= _MAX_POOL for w in weights) and abs(pool.power) <= _MAX_POWER
+    require(fits, f"its pool cannot be {shorten(pool)}")
+
+
+def _check_rule(rule: FusionRule, n_views: int, n_classes: int) -> None:
+    sizes = (len(rule.n_classes), len(rule.log_prior))
+    fits = sizes == (n_views, n_classes) and all(n <= n_classes for n in rule.n_classes)
+    require(fits, "its fusion rule is of other views or classes than it has")
+    total = sum(math.exp(x) for x in rule.log_prior)
+    require(abs(total - 1) < 1e-6, "its prior probabilities do not add up to 1")
 
 
 def _check_members(model: SavedModel, n_views: int, n_classes: int) -> None:
-    if (pool := model.pool) is not None:
-        sizes = (len(pool.complete), len(pool.partial))
-        require(sizes == (n_views + 1, n_views), "its pool is of other views than it has")
+    if model.pool is not None:
+        _check_pool(model.pool, n_views)
     kinds = {(member.plan is None, member.rule is None) for member in model.members}
     require(len(kinds) == 1, "it has no members, or different ones")
     for member in model.members:
-        numbers = all(type(x) in (int, float) for row in member.history for x in row.values())
-        require(numbers, "its 'history' holds what is no number")
+        decode(list[dict[str, float]], member.history, {}, "history")
         rule = member.rule
-        sizes = (0, 0) if rule is None else (len(rule.n_classes), len(rule.log_prior))
-        expected = (n_views, n_classes) if n_classes > 0 else (0, 0)
-        require(sizes == expected, "its fusion rule is of other views or classes than it has")
+        require((rule is not None) == (n_classes > 0), "its fusion rule does not fit its estimator")
+        if rule is not None:
+            _check_rule(rule, n_views, n_classes)
         if (predictors := member.predictors) is not None:
             knn, ridge = predictors.knn, predictors.ridge
-            fits = len(knn) == n_views and all(one.n_neighbors > 0 for one in knn)
-            require(fits, "its predictors are of other views than it has")
+            fits = len(knn) == n_views and all(
+                one.n_neighbors > 0 and one.feature_scale >= _TINY for one in knn
+            )
+            require(fits, "its predictors do not fit its views")
             has_ridge = ridge is not None and len(ridge.weights) == n_views
             require(rule is not None and rule.joint == has_ridge, "its ridge does not fit")
 
@@ -240,8 +297,9 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
                 f"{name!r} should be {wanted or 'a number'} of {dtype}, but is "
                 f"{list(found.shape)} of {found.dtype}"
             )
-        may_be_infinite = ".plan." in name or name == "references"
-        require(may_be_infinite or bool(found.isfinite().all()), f"its {name!r} is not finite")
+        low, high = _RANGES.get(name.rpartition(".")[2], (-_MAX, _MAX))
+        fits = bool(((found >= low) & (found <= high)).all())
+        require(fits, f"its {name!r} is not finite, or not between {low:g} and {high:g}")
     unexpected = tensors.keys() - seen
     require(not unexpected, f"unexpected tensor {min(unexpected, default='')!r}")
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 import hotview
+from hotview._codec import require
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.inference import EnsembleMember, HeadPredictors
 from hotview.estimators.parameters import check_parameters, encoders_of, hidden_of, pick_device
 from hotview.losses.specifications import Specification, as_regularizer
-from hotview.nn.multiview import Widths, make_network
+from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.persistence.schema import (
     CLASSES,
     NOT_SAVED,
@@ -29,6 +31,8 @@ from hotview.semisupervised.predictors import ViewPredictors
 from hotview.training.trainer import History
 
 __all__ = ["check_plain", "deserialize", "network_widths", "restore_parameters", "serialize"]
+
+_MAX_INPUT = 1e6  # standard deviations of rows for which networks must not overflow
 
 
 def serialize(estimator: MultiViewEstimator) -> SavedModel:
@@ -226,10 +230,12 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
         own = encoders_of(estimator.encoders, names)
         network = make_network(widths, torch.Generator().manual_seed(0), own, names)
         network.load_state_dict(member.network)
-        networks.append(network.eval().to(device))
+        _check_range(network.eval(), [f is not None for f in own], widths.columns)
+        networks.append(network.to(device))
     estimator._set_networks(networks, [History(member.history) for member in model.members])
     estimator.batch_size_, estimator.references_ = model.batch_size, model.references
-    estimator.trained_on_, estimator.metadata_ = model.trained_on, model.metadata
+    estimator.trained_on_ = check_plain(model.trained_on, "trained_on_")
+    estimator.metadata_ = check_plain(model.metadata, "metadata_")
     estimator.fit_warnings_ = model.fit_warnings
     estimator._set_plans([member.plan for member in model.members if member.plan is not None])
     if model.output is not None:
@@ -242,3 +248,35 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
             if (rule := member.rule) is not None
         ]
         estimator._pool = model.pool
+
+
+def _check_range(network: MultiViewNetwork, own: Sequence[bool], n_columns: Sequence[int]) -> None:
+    """Raise an error if weights are so large that outputs could overflow.
+
+    Rows of up to a million standard deviations give outputs that float32 can hold: no element of
+    W x + b exceeds the largest absolute row sum of W, times the largest element of x, plus the
+    largest of b. Encoders of fewer than some 30 layers stay below it as they are initialized, and
+    decoders predict nothing. Of a user's own encoder only its features of zeros are known.
+    """
+    features = []
+    for encoder, is_own, n in zip(network.encoders, own, n_columns, strict=True):
+        with torch.no_grad():
+            F = encoder(torch.zeros(2, n)) if is_own else None
+        features.append(_output_size(encoder, _MAX_INPUT) if F is None else float(F.abs().max()))
+    sizes = [*features]
+    for modules in (network.maps, network.view_heads):
+        sizes += map(_output_size, modules, features)
+    if network.joint_head is not None:
+        sizes.append(_output_size(network.joint_head, max(features)))
+    fits = all(size <= torch.finfo(torch.float32).max for size in sizes)
+    require(fits, "its weights are so large, or not finite, that outputs overflow")
+
+
+def _output_size(perceptron: nn.Module, size: float) -> float:
+    """A bound on all activations for inputs of this size, where it does not decrease."""
+    for layer in perceptron.modules():
+        if isinstance(layer, nn.Linear):
+            norm = torch.linalg.matrix_norm(layer.weight.detach(), math.inf)
+            bias = 0.0 if layer.bias is None else float(layer.bias.detach().abs().max())
+            size = max(float(norm), 1.0) * size + bias
+    return size

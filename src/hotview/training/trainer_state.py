@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hotview._codec import decode, require, shorten
 from hotview.losses.hierarchical import HOTPairwise, HOTReference
@@ -24,6 +24,8 @@ __all__ = [
 ]
 
 _RECORDED = {"epoch", "loss", "seconds"}  # in every row of a history
+_GROWTH = 1e9  # of weights, relative to their largest at the start, or to 1
+_LARGEST_STEP = 8.0  # of Adam, in learning rates; no gradients give more with its usual decays
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class _TrainingState:
             is_valid = recorded.keys() >= _RECORDED and recorded["epoch"] == i
             require(is_valid, f"its epoch {i} cannot be {shorten(row)}")
         if self.has_best:
-            check_tensors(self.best_network, training.network.state_dict())
+            _check_weights(self.best_network, training.network, training.network.state_dict())
             _check_objective(self.best_objective, training.objective, (len(sampler.data.views),))
 
     def load_into(self, training: Training, device: torch.device) -> None:
@@ -141,7 +143,7 @@ class TrainerState:
         trainings, device = trainer.trainings, _device(trainer)
         n_views, members = len(trainings[0].sampler.data.views), (len(trainings),)
         is_batched = trainer.network is not trainings[0].network
-        check_tensors(self.network, trainer.network.state_dict())
+        _check_weights(self.network, trainer.network, trainer.network.state_dict())
         shape = (*members, n_views) if is_batched else (n_views,)
         _check_objective(self.objective, trainer.objective, shape)
         _check_optimizer(trainer.optimizer, self.optimizer)
@@ -211,7 +213,13 @@ def _check_optimizer(
         expected[f"{i}.exp_avg"] = expected[f"{i}.exp_avg_sq"] = parameters[i]
     check_tensors(tensors, expected)
     for name, x in tensors.items():
-        require(name.endswith(".exp_avg") or bool((x >= 0).all()), f"its {name!r} is negative")
+        if name.endswith(".exp_avg"):
+            limit = _LARGEST_STEP * tensors[f"{name}_sq"].sqrt() + 1e-15  # squares may underflow
+            require(
+                bool((x.abs() <= limit).all()), f"its {name!r} is larger than its square allows"
+            )
+        else:
+            require(bool((x >= 0).all()), f"its {name!r} is negative")
 
 
 def check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
@@ -274,7 +282,18 @@ def _check_objective(
     if "coupling.mean_cost" in found and isinstance(coupling, HOTPairwise | HOTReference):
         K = shape[-1] if isinstance(coupling, HOTPairwise) else coupling.references.shape[-3]
         expected["coupling.mean_cost"] = torch.zeros(*shape, K, dtype=torch.float32)
+    _check_weights(found, objective, expected)
+
+
+def _check_weights(
+    found: Mapping[str, Tensor], module: nn.Module, expected: Mapping[str, Tensor]
+) -> None:
+    """Raise an error if a module with an expected state cannot be in a state."""
     check_tensors(found, expected)
+    for name, p in module.named_parameters():
+        largest = max(1.0, p.detach().abs().max().item()) if p.numel() > 0 else 1.0
+        is_valid = bool((found[name].abs() <= _GROWTH * largest).all())
+        require(is_valid, f"its {name!r} has values that no training gives")
 
 
 def _device(trainer: Trainer) -> torch.device:

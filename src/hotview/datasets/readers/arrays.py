@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, issparse
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, reading
+from hotview.datasets.readers.hdf5 import open_hdf5
 from hotview.datasets.readers.matlab import Matrix, read_mat
 from hotview.datasets.readers.tables import LARGEST_INTEGER
 
@@ -229,10 +230,8 @@ def read_h5ad(path: Path) -> Matrix:
     ndarray or csr_array
         The view, cells in rows; sparse if it is stored so.
     """
-    import h5py
-
     read_elem = _element_reader(path)
-    with reading(path, "an h5ad file"), h5py.File(path, "r") as file:
+    with open_hdf5(path, "an h5ad file") as file:
         value = read_elem(file["X"])
     return as_view(value, f"{path}: X")
 
@@ -252,14 +251,12 @@ def read_h5mu(path: Path, *, variables: Sequence[str] | None) -> list[tuple[str,
     list of (str, ndarray or csr_array)
         Names and views, cells in rows; sparse where it is stored so.
     """
-    import h5py
-
     read_elem = _element_reader(path)
-    with reading(path, "an h5mu file"), h5py.File(path, "r") as file:
+    with open_hdf5(path, "an h5mu file") as file:
         # HDF5 sorts by name; MuData keeps the order of its modalities in an attribute.
         known = [str(name) for name in file["mod"].attrs.get("mod-order", list(file["mod"]))]
     names = choose(path, known, variables)
-    with reading(path, "an h5mu file"), h5py.File(path, "r") as file:
+    with open_hdf5(path, "an h5mu file") as file:
         values = {name: read_elem(file["mod"][name]["X"]) for name in names}
     return [(name, as_view(values[name], f"{path}: modality {name!r}")) for name in names]
 
@@ -277,9 +274,7 @@ def read_obs_names(path: Path) -> dict[str, list[str]]:
     dict of str to list of str
         Names by modality; an AnnData file has one, called ``""``.
     """
-    import h5py
-
-    with reading(path, "an h5ad or h5mu file"), h5py.File(path, "r") as file:
+    with open_hdf5(path, "an h5ad or h5mu file") as file:
         parts = dict(file["mod"].items()) if "mod" in file else {"": file}
         tables = {name: part["obs"] for name, part in parts.items()}
         return {n: obs[obs.attrs["_index"]].asstr()[:].tolist() for n, obs in tables.items()}

@@ -13,6 +13,7 @@ from scipy.sparse import csc_array, csr_array, issparse
 from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview.datasets.readers.errors import did_you_mean, reading
+from hotview.datasets.readers.hdf5 import open_hdf5
 from hotview.datasets.readers.mat5 import DTYPES, list_variables
 
 Matrix: TypeAlias = "Array | csr_array[Any] | LazyRows"
@@ -72,11 +73,11 @@ def read_mat(
     import h5py
 
     if h5py.is_hdf5(path):
-        with reading(path, "a MAT-file"), h5py.File(path, "r") as file:
+        with open_hdf5(path, "a MAT-file") as file:
             # "#refs#" and "#subsystem#" hold the insides of cells and objects.
             classes = {name: _hdf5_class(file[name]) for name in file if not name.startswith("#")}
         chosen = _choose(path, classes, names)
-        with reading(path, "a MAT-file"), h5py.File(path, "r") as file:
+        with open_hdf5(path, "a MAT-file") as file:
             values = {name: _hdf5_value(file, file[name]) for name in chosen}
     else:
         with reading(path, "a MAT-file"), path.open("rb") as stream:
