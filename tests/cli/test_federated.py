@@ -229,7 +229,7 @@ def test_a_part_that_somebody_changed_is_an_error_of_one_sentence(hotview, app, 
         assert "Traceback" not in result.err
     joined = hotview("federated", "join", odd, *others, "-o", tmp_path / "joint.hotview")
     assert joined.code == 1
-    assert "odd.hotview to be the part of one organization, but" in joined.err
+    assert "odd.hotview to be" in joined.err
     assert len(joined.err.splitlines()) == 1
     assert "Traceback" not in joined.err
     assert not (tmp_path / "joint.hotview").exists()

@@ -245,7 +245,6 @@ NOTE = "metadata__federated"
         {"metadata__preprocessing": {}},
         {"metadata__preprocessing": 3},
         {"metadata__preprocessing": {"views": 3}},
-        {"trained_on": {"linked": []}},
     ),
 )
 def test_a_part_with_anything_else_in_it_is_refused_by_name(trained, tmp_path, changes):
@@ -257,6 +256,16 @@ def test_a_part_with_anything_else_in_it_is_refused_by_name(trained, tmp_path, c
     if not any(key.startswith("metadata__pre") for key in changes):
         with pytest.raises(ValueError, match=r"^(it|Expected|unexpected)"):
             read_federation(hv.load(part))
+
+
+def test_a_part_describes_no_rows(trained, tmp_path):
+    part = hv.load(trained.parts["clinical"])
+    part.trained_on_ = {"linked": []}
+    with pytest.raises(ValueError, match="it describes rows"):
+        read_federation(part)
+    odd = resealed(trained.parts["clinical"], tmp_path / "odd.hotview", trained_on={"linked": []})
+    with pytest.raises(ValueError, match=r"Expected .*odd\.hotview to be"):
+        join_partial_models([odd, trained.parts["genetic"]], tmp_path / "a.hotview")
 
 
 def test_parts_that_contradict_each_other_are_refused(trained, tmp_path):
