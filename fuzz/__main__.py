@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Annotated
@@ -42,10 +43,9 @@ def main(
     targets = {name: TARGETS[name] for name in target or TARGETS}
     if case is not None:
         [(name, only)] = targets.items()
-        originals = keep / f"{name}-originals"
-        originals.mkdir(parents=True, exist_ok=True)
-        only.prepare(originals)
-        print(run_case(name, only, originals, seed, case, keep))
+        with tempfile.TemporaryDirectory() as originals:
+            only.prepare(Path(originals))
+            print(run_case(name, only, Path(originals), seed, case, keep))
         return
     print(f"seed {seed}", flush=True)
     shown = [time.monotonic()]
