@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -313,12 +314,12 @@ FUZZED = {
 }
 
 
-def fuzz(record: dict[str, Any]) -> str:
-    """Cases of the campaign by outcome."""
+def fuzz(record: list[dict[str, Any]]) -> str:
+    """Cases of all runs of the campaign by outcome."""
     lines = ["| what | cases | refused | worked | problems |", "|---|--:|--:|--:|--:|"]
     for name, title in FUZZED.items():
-        outcomes = record["targets"][name]["outcomes"]
-        n = sum(outcomes.values()) - outcomes.get("not written", 0)
+        outcomes = sum((Counter(run["targets"][name]["outcomes"]) for run in record), Counter())
+        n = outcomes.total() - outcomes.get("not written", 0)
         refused = outcomes.get("refused", 0) + outcomes.get("not a message", 0)
         problems = outcomes.get("problem", 0)
         worked = n - refused - problems

@@ -13,6 +13,7 @@ from typing import Annotated
 import torch
 import typer
 
+import hotview
 from fuzz.campaign import TargetResult, run_campaign, run_case
 from fuzz.targets import TARGETS
 
@@ -35,10 +36,13 @@ def main(
     workers: Annotated[int, typer.Option(help="Processes.")] = os.cpu_count() or 1,
     case: Annotated[int | None, typer.Option(help="Run only this case, of one target.")] = None,
     keep: Annotated[Path, typer.Option(help="Folder of cases with problems.")] = Path("fuzz-cases"),
-    out: Annotated[Path | None, typer.Option(help="Write the counts as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="JSON file that the counts are added to.")
+    ] = None,
 ) -> None:
     """Run the campaign, and exit with status 1 if a case has found a problem."""
     torch.set_num_threads(1)  # threads do not survive a fork
+    torch.optim.Adam([torch.zeros(1)])  # imports more, once for all workers
     seed = int(time.time()) if seed is None else seed
     targets = {name: TARGETS[name] for name in target or TARGETS}
     if case is not None:
@@ -77,9 +81,10 @@ def main(
     if n_problems:
         print(f"again: make fuzz ARGS='--target NAME --seed {seed} --case NUMBER'; files in {keep}")
     if out is not None:
+        runs = json.loads(out.read_text()) if out.exists() else []
         by_target = {name: result.to_json() for name, result in results.items()}
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps({"seed": seed, "targets": by_target}, indent=2) + "\n")
+        runs.append({"seed": seed, "hotview": hotview.__version__, "targets": by_target})
+        out.write_text(json.dumps(runs, indent=2) + "\n")
     raise typer.Exit(min(1, n_problems))
 
 

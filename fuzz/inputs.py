@@ -146,7 +146,7 @@ def _check_probabilities(P: np.ndarray[Any, Any], n_classes: int) -> None:
 
 @dataclass(frozen=True)
 class FitInputs:
-    """Inputs of `fit`: refused by a ValueError or TypeError, or the model predicts."""
+    """Inputs of `fit`: refused, or training diverges and says so, or the model predicts."""
 
     def prepare(self, folder: Path) -> None:
         """Need nothing."""
@@ -169,7 +169,7 @@ class FitInputs:
                 with _Untouched(Xs):
                     encoder = hv.MultiViewEncoder(**parameters).fit(Xs)
                     Z = encoder.transform(Xs)
-            except (TypeError, ValueError):
+            except (FloatingPointError, TypeError, ValueError):
                 return "refused"
             found = [np.asarray(X) for X in (Z.values() if isinstance(Z, dict) else Z)]
             finite = (np.isfinite(X[~np.isnan(X).all(1)]).all() for X in found if X.ndim == 2)
@@ -184,7 +184,7 @@ class FitInputs:
                 P = model.predict_proba(
                     DATA.linked if isinstance(Xs, dict) else list(DATA.linked.values())
                 )
-        except (TypeError, ValueError):
+        except (FloatingPointError, TypeError, ValueError):
             return "refused"
         _check_probabilities(P, len(model.classes_))
         return "accepted"
