@@ -92,13 +92,13 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _inputs(self, *args: Any, **arguments: Any) -> FitInputs:
         """Validate what `fit` was passed."""
 
-    @existing_threads()
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
         start = time.perf_counter()
         given = self._parameters()
         process_group = pick_processes(given)
         path = given["checkpoint"]
         with (
+            existing_threads(),
             process_group.report_errors(),
             explained_loss(path),
             lock_output(path, process_group),

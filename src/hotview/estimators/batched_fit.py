@@ -14,7 +14,6 @@ from hotview.training.threads import existing_threads
 __all__ = ["fit_batched"]
 
 
-@existing_threads()
 def fit_batched(
     fits: Sequence[tuple[MultiViewEstimator, Mapping[str, Any]]],
     *,
@@ -58,7 +57,8 @@ def fit_batched(
             "Expected estimators with devices=None, because these fits are trained together in "
             "this process, but some start others. Set devices=None, or fit them one by one."
         )
-    inputs = [estimator._inputs(**arguments) for estimator, arguments in fits]
-    fitted = fit_views(inputs, null=null, training=training)
+    with existing_threads():
+        inputs = [estimator._inputs(**arguments) for estimator, arguments in fits]
+        fitted = fit_views(inputs, null=null, training=training)
     for (estimator, _), fit in zip(fits, fitted, strict=True):
         estimator._set_fitted(fit, start)
