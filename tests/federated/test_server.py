@@ -7,6 +7,7 @@ import pytest
 import torch
 from message_mutations import mutated
 
+from hotview._files import output_lock
 from hotview.datasets import make_views
 from hotview.federated import (
     Client,
@@ -623,3 +624,11 @@ def test_who_is_not_there_is_named():
 
     with pytest.raises(ValueError, match="'x' to say hello, but no answer in time"):
         start_session(without, ["x", "y"], Settings())
+
+
+def test_two_servers_cannot_share_a_checkpoint(tmp_path):
+    path = tmp_path / "server.checkpoint"
+    server = Server(InProcessChannel(organizations(tmp_path)), settings(), checkpoint=path)
+    with output_lock(path), pytest.raises(BlockingIOError, match=r"server\.checkpoint"):
+        server.run()
+    assert server.run().finished == list(NAMES)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from hotview._files import output_lock
 from hotview._types import Array
 from hotview.federated.local_trainer import ClientUpdate
 from hotview.federated.messages import Channel, Failure, Message, to_line
@@ -96,6 +98,11 @@ class Server:
         FederatedResult
             The result; the partial models are with the clients.
         """
+        path = self.checkpoint
+        with nullcontext() if path is None else output_lock(path):
+            return self._run()
+
+    def _run(self) -> FederatedResult:
         n, names = self.settings.rounds, list(self.channel.names)
         if self.checkpoint is None or not self.checkpoint.exists():
             session = start_session(self._exchange, names, self.settings)
