@@ -3,14 +3,8 @@ import pytest
 from small_federation import BOTH, CLASSES, N_LINKED, NAMES, client_data, settings
 
 from hotview.federated import Client, Message
-from hotview.federated.client_policy import (
-    check_consent,
-    check_round,
-    check_server_update,
-    check_unchanged,
-)
+from hotview.federated.client_policy import check_consent, check_round, check_unchanged
 from hotview.federated.client_state import ClientState
-from hotview.federated.local_trainer import ClientUpdate
 
 STATE = "state.federated"
 
@@ -31,10 +25,13 @@ def begin(client, arrays=None, settings=settings, **told):
         ({"names": ["genetic", "imaging"]}, "'clinical' among them"),
         ({"names": ["clinical", "clinical"]}, "distinct names"),
         ({"names": ["clinical", 3]}, "its 'names.1' cannot be 3"),
-        ({"names": ["clinical", "two\nlines"]}, "names of organizations"),
+        ({"names": ["clinical", "two\nlines"]}, "a text that is no line"),
+        ({"names": ["clinical", "../b"]}, "names of organizations"),
         ({"names": None}, "its 'names' cannot be None"),
         ({"classes": [["a"], ["b"]]}, "classes are not distinct"),
         ({"classes": ["a", "a"]}, "classes are not distinct"),
+        ({"classes": ["\ud800", "a"]}, "a text that is no line"),
+        ({"session": "\ud800"}, "a text that is no line"),
     ),
 )
 def test_names_and_classes_that_cannot_be_are_refused(tmp_path, told, problem):
@@ -62,56 +59,6 @@ def test_withdrawn_consent_stops_the_training(tmp_path):
     message = Message("round", {"round": 1, "session": "one"})
     with pytest.raises(ValueError, match="asked to send features"):
         one(tmp_path, shares=()).handle(message)
-
-
-def answered(**more):
-    """The state of a client between two rounds."""
-    return ClientState(settings(**more).to_json(), CLASSES, list(NAMES), update=ClientUpdate(1))
-
-
-def reply(curvatures=(), **arrays):
-    arrays = {k: np.asarray(x, np.float32) for k, x in arrays.items()}
-    return Message("round", {"update_round": 1, "curvatures": dict(curvatures)}, arrays)
-
-
-#: largest honest gradients and curvatures: one wrong row, far quantiles, moments of three views
-WRONG_ROW = np.r_[[[1.0, -1, 0]], np.zeros((4, 3))]
-PAIRWISE = {"coupling": "hot-pairwise", "orthogonality_weight": 0.5}
-LARGEST = (
-    ({}, "scores", WRONG_ROW, 0.25),
-    ({"head_weight": 3.0}, "scores", 3 * WRONG_ROW, 0.75),
-    (PAIRWISE, "quantiles", np.full((4, 8), 0.1 * 2 * 2e6 / 32), 0.1 / 32),
-    (PAIRWISE, "moment", 0.1 * 0.5 * 2 * np.full((3, 3), 3e6), 0.1 * 0.5 * 3),
-)
-
-
-@pytest.mark.parametrize(("more", "name", "gradient", "curvature"), LARGEST)
-def test_gradients_are_bounded_by_those_of_honest_servers(more, name, gradient, curvature):
-    state, key = answered(**more), f"gradient.{name}"
-    check_server_update(reply({name: curvature}, **{key: gradient}), state)
-    for wrong in (
-        reply({name: curvature}, **{key: 10 * gradient}),
-        reply({name: 1.01 * curvature}, **{key: gradient}),
-        reply({name: -curvature}, **{key: gradient}),
-        reply({name: float("nan")}, **{key: gradient}),
-    ):
-        with pytest.raises(
-            ValueError, match=f"its gradient of {name}, or its curvature, is larger"
-        ):
-            check_server_update(wrong, state)
-
-
-def test_references_and_weights_are_bounded():
-    G, state = np.full((2, 8, 3), 10.0), answered()
-    for weights in ([0.5, 0.5], [0.0, 1.0], [0.0, 0.0]):
-        check_server_update(reply(references=G, weights=weights), state)
-    for weights in ([0.6, 0.5], [-0.1, 0.2]):
-        with pytest.raises(ValueError, match="no row of a plan"):
-            check_server_update(reply(references=G, weights=weights), state)
-    for wrong in (10 * G, -10 * G):
-        with pytest.raises(ValueError, match="farther than any can be"):
-            check_server_update(reply(references=wrong), state)
-    check_server_update(reply(references=10 * G), answered(learning_rate=0.03))
 
 
 def test_only_later_rounds_up_to_the_last_are_accepted():

@@ -8,7 +8,12 @@ from message_mutations import mutated
 from small_federation import CLASSES, HOLDER, N_LINKED, NAMES, organizations, settings, train
 
 from hotview.federated import Failure, Message, Settings
-from hotview.federated.schema import check_request, check_response, check_training_request
+from hotview.federated.schema import (
+    check_request,
+    check_response,
+    check_server_update,
+    check_training_request,
+)
 from hotview.federated.session import Session
 
 SESSION, NOBODY = Session("id", N_LINKED, CLASSES), Session("id", 0, [])
@@ -255,3 +260,56 @@ def test_gradients_are_of_what_was_sent():
     weights = {**references, "weights": np.zeros(3, np.float32)}
     with pytest.raises(ValueError, match="its weights are float32 of shape"):
         check_training_request(Message("round", metadata, weights), given, SESSION, NAMES)
+
+
+def reply(curvatures=(), **arrays):
+    arrays = {k: np.asarray(x, np.float32) for k, x in arrays.items()}
+    return Message("round", {"update_round": 1, "curvatures": dict(curvatures)}, arrays)
+
+
+#: largest honest gradients and curvatures: one wrong row, far quantiles, moments of three views
+WRONG_ROW = np.r_[[[1.0, -1, 0]], np.zeros((4, 3))]
+PAIRWISE = {"coupling": "hot-pairwise", "orthogonality_weight": 0.5}
+LARGEST = (
+    ({}, "scores", WRONG_ROW, 0.25),
+    ({"head_weight": 3.0}, "scores", 3 * WRONG_ROW, 0.75),
+    (PAIRWISE, "quantiles", np.full((4, 8), 0.1 * 2 * 2e6 / 32), 0.1 / 32),
+    (PAIRWISE, "moment", 0.1 * 0.5 * 2 * np.full((3, 3), 3e6), 0.1 * 0.5 * 3),
+)
+
+
+@pytest.mark.parametrize(("more", "name", "gradient", "curvature"), LARGEST)
+def test_gradients_are_bounded_by_those_of_honest_servers(more, name, gradient, curvature):
+    given, key = settings(**more), f"gradient.{name}"
+    check_server_update(reply({name: curvature}, **{key: gradient}), given, 3)
+    for wrong in (
+        reply({name: curvature}, **{key: 10 * gradient}),
+        reply({name: 1.01 * curvature}, **{key: gradient}),
+        reply({name: -curvature}, **{key: gradient}),
+        reply({name: float("nan")}, **{key: gradient}),
+    ):
+        with pytest.raises(
+            ValueError, match=f"its gradient of {name}, or its curvature, is larger"
+        ):
+            check_server_update(wrong, given, 3)
+
+
+def test_references_and_weights_are_bounded():
+    G, given = np.full((2, 8, 3), 10.0), settings()
+    for weights in ([0.5, 0.5], [0.0, 1.0], [0.0, 0.0]):
+        check_server_update(reply(references=G, weights=weights), given, 3)
+    for weights in ([0.6, 0.5], [-0.1, 0.2]):
+        with pytest.raises(ValueError, match="no row of a plan"):
+            check_server_update(reply(references=G, weights=weights), given, 3)
+    for wrong in (10 * G, -10 * G):
+        with pytest.raises(ValueError, match="farther than any can be"):
+            check_server_update(reply(references=wrong), given, 3)
+    check_server_update(reply(references=10 * G), settings(learning_rate=0.03), 3)
+
+
+def test_gradients_of_a_round_are_bounded(plain):
+    given, session, pairs = plain
+    message = next(request for _, request, _ in pairs if "gradient.scores" in request.arrays)
+    arrays = {**message.arrays, "gradient.scores": message.arrays["gradient.scores"] + 1e5}
+    with pytest.raises(ValueError, match="its gradient of scores"):
+        check_training_request(replace(message, arrays=arrays), given, session, NAMES)

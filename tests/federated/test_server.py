@@ -325,6 +325,28 @@ def test_no_member_can_stop_a_server_that_keeps_a_checkpoint(tmp_path, changes):
     assert read_server_state(path, settings(rounds=2), list(NAMES))[0].round == 2
 
 
+@pytest.mark.parametrize("fault", ("gradient", "curvature"))
+def test_a_label_holder_with_gradients_that_clients_refuse_is_dropped(tmp_path, fault):
+    def spoil(request, response):
+        if request.kind != "label_loss" or request.metadata["round"] != 1:
+            return response
+        metadata, arrays = dict(response.metadata), dict(response.arrays)
+        if fault == "curvature":
+            metadata["curvature"] = 1e5
+        else:  # of one view
+            arrays["gradient.lab"] = arrays["gradient.lab"] + np.float32(1e5)
+        return Message("label_loss", metadata, arrays)
+
+    clients = organizations(tmp_path)
+    clients["genetic"] = Spoiling(clients["genetic"], spoil)
+    result, _ = run(clients, settings(rounds=2), checkpoint=tmp_path / "c.federated")
+    [dropped] = result.dropped
+    assert (dropped["round"], dropped["name"]) == (1, "genetic")
+    assert dropped["reason"].startswith("as label holder, its gradient of scores")
+    assert result.history["present"] == [4, 4]
+    assert result.finished == list(NAMES)
+
+
 def test_errors_over_there_are_saved_whatever_they_say(tmp_path):
     def spoil(request, response):
         if request.kind == "round":
@@ -611,9 +633,10 @@ def test_who_answers_something_else_has_not_begun():
 
 
 def test_classes_that_cannot_be_are_refused():
-    ask, _ = exchange(classes=("a", "a"))
-    with pytest.raises(ValueError, match="'y' to send the classes, but its classes are not dist"):
-        start_session(ask, ["x", "y"], Settings(label_holder="y"))
+    for classes in (("a", "a"), ("b", "a")):
+        ask, _ = exchange(classes=classes)
+        with pytest.raises(ValueError, match="'y' to send the classes, but its classes are not d"):
+            start_session(ask, ["x", "y"], Settings(label_holder="y"))
 
 
 def test_who_is_not_there_is_named():

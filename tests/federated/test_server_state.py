@@ -176,6 +176,8 @@ RESULT = ("server", "result")
         ),
         at("server", "updates", "st", "metadata")({"curvatures": {"scores": 1.0}}),
         *(tensor(NEXT, f) for f in (lambda x: x[:1], lambda x: x * torch.nan, torch.Tensor.double)),
+        *(tensor(NEXT, f) for f in (lambda x: x + 9, lambda x: -x)),
+        tensor("coupling.references", lambda x: x + 1e5),
         *(tensor("server.shared.codes", f) for f in (lambda x: x + 9, lambda x: x[:2])),
         *(tensor("server.result.W", f) for f in (lambda x: x[0], lambda x: -x, lambda x: x[:, :1])),
         *(tensor("server.result.C", f) for f in (lambda x: x.bfloat16(), lambda x: x / 0)),
@@ -205,6 +207,24 @@ def test_a_changed_checkpoint_is_refused_by_name(tmp_path, change):
     write_archive(path, _FORMAT, archive.tensors, archive.metadata)
     with pytest.raises(ValueError, match=r"Expected .*c\.federated to be a checkpoint"):
         read_server_state(path, SETTINGS, NAMES)
+
+
+@pytest.mark.parametrize(
+    "change",
+    (
+        tensor("server.updates.st.arrays.gradient.quantiles", lambda x: x + 9e5),
+        at("server", "updates", "st", "metadata", "curvatures", "moment")(1e5),
+    ),
+)
+def test_stored_gradients_are_those_that_clients_accept(tmp_path, change):
+    path, settings = tmp_path / "c.federated", replace(SETTINGS, coupling="hot-pairwise")
+    state, coupling = trained(settings)
+    write_server_state(path, state, settings, coupling)
+    archive = read_archive(path, _FORMAT)
+    change(archive.metadata["content"], archive.tensors)
+    write_archive(path, _FORMAT, archive.tensors, archive.metadata)
+    with pytest.raises(ValueError, match=r"its gradient of (quantiles|moment), or its curvature"):
+        read_server_state(path, settings, NAMES)
 
 
 def test_the_result_is_written_as_json(tmp_path):

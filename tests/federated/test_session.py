@@ -16,6 +16,9 @@ HEAD = SentHead(["a", "c"], [[0.5] * 8] * 3, [0.0, 1.0, -1.0])
     (
         {"power": float("nan")},
         {"power": 10**30},
+        {"power": 17.0},
+        {"power": -17.0},
+        {"partial": [1.0, -0.1]},
         {"partial": [1.0]},
         {"complete": [1.0, 2.0]},
         {"complete": [1.0, 2.0, 1e7]},
@@ -26,7 +29,7 @@ HEAD = SentHead(["a", "c"], [[0.5] * 8] * 3, [0.0, 1.0, -1.0])
 )
 def test_a_pool_has_weights_of_known_views(changes):
     POOL.check(NAMES)
-    with pytest.raises(ValueError, match=r"its (pool is|names cannot)"):
+    with pytest.raises(ValueError, match=r"its (pool|names) (is|cannot)"):
         replace(POOL, **changes).check(NAMES)
 
 
@@ -59,12 +62,19 @@ def test_a_joint_head_has_weights_of_all_features(changes):
 
 
 def test_classes_are_different_texts_or_numbers():
-    for classes in (["ill", "well"], [0, 1, 2], [False, True], [0.5], []):
+    for classes in (["ill", "well"], [0, 1, 2], [False, True], [-0.5, 2.5], []):
         assert Session("id", 4, classes).classes == classes
-    wrong = (["a", "a"], [1, 1.0], ["a", None], [["a"], ["b"]], ["a", 1], [10**400], [{}])
-    for classes in wrong:
+    wrong = (["a", "a"], [1, 1.0], ["a", None], [["a"], ["b"]], ["a", 1], [1, 10**400], [{}, 1])
+    unsorted = (["b", "a"], [2, 1], [True, False], [1.5, 0.5])
+    nan, infinite = [0.0, float("nan")], [0.0, float("inf")]
+    for classes in (*wrong, *unsorted, nan, infinite, [1, 2.5], [False, 2], [2**62, 2**62 + 0.5]):
         with pytest.raises(ValueError, match="not distinct texts or numbers"):
             Session("id", 4, classes)
+    with pytest.raises(ValueError, match="two classes or more"):
+        Session("id", 4, ["a"])
+    for text in ("a\0", "\ud800", "x" * 10**6):
+        with pytest.raises(ValueError, match="a text that is no line"):
+            Session("id", 4, ["a", text])
     with pytest.raises(ValueError, match="1001 classes, more than 1000"):
         Session("id", 4, list(range(1001)))
     with pytest.raises(ValueError, match="2000000000 linked rows, more than"):

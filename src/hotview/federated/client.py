@@ -247,7 +247,6 @@ class Client:
             return state.response  # it was lost on the way
         if not is_repeated:
             policy.check_round(self.data, round, state)
-        policy.check_server_update(message, state)
         # From here on rows are used, and nothing is refused.
         if not is_repeated:
             state.request_digest, state.request_round, state.response = digest, round, None

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import numpy as np
-
 from hotview.federated.client_data import ClientData
 from hotview.federated.client_state import ClientState
 from hotview.federated.messages import Message
-from hotview.federated.session import MAX_VALUE
 from hotview.federated.settings import Settings
 
-__all__ = ["check_consent", "check_round", "check_server_update", "check_start", "check_unchanged"]
-
-_ROUNDING = 1e-3  # relative excess of sums of float32 numbers that rounding explains
+__all__ = ["check_consent", "check_round", "check_start", "check_unchanged"]
 
 
 def check_consent(data: ClientData, shares: Collection[str], settings: Settings) -> None:
@@ -120,44 +115,3 @@ def check_round(data: ClientData, round: int, state: ClientState) -> None:
             f"{spent}round {round} is past the end of the training of {data.name!r}, {n} rounds. "
             "Begin a training of more rounds"
         )
-
-
-def check_server_update(message: Message, state: ClientState) -> None:
-    """Refuse gradients, curvatures, weights and references that no honest server computes.
-
-    The bounds follow from the settings and the number of views. No row is used, so that a refusal
-    reveals nothing about rows.
-
-    Parameters
-    ----------
-    message : Message
-        The request of a round.
-    state : ClientState
-        State of the training.
-    """
-    s, arrays = Settings.from_json(state.settings), message.arrays
-    curvatures = message.metadata.get("curvatures") or {}
-    for name, (largest, curvature) in _gradient_bounds(s, len(state.names)).items():
-        total = np.abs(arrays.get(f"gradient.{name}", 0.0)).sum(dtype=np.float64)
-        if not (total <= largest and 0 <= curvatures.get(name, 0) <= curvature):
-            raise ValueError(f"its gradient of {name}, or its curvature, is larger than any can be")
-    weights, G = (arrays.get(name, np.zeros(1)) for name in ("weights", "references"))
-    if not ((weights >= 0).all() and weights.sum() <= 1 + _ROUNDING):
-        raise ValueError("its weights are no row of a plan")
-    if not np.abs(G).max() <= s.max_reference:
-        raise ValueError("its references are farther than any can be")
-
-
-def _gradient_bounds(s: Settings, n_views: int) -> dict[str, tuple[float, float]]:
-    """Return the largest sum of absolute gradients, and the largest curvature, by their name."""
-    c, size = s.coupling_weight, s.n_projections * s.quantiles
-    a, d = c * s.orthogonality_weight, s.n_components
-    bounds = {
-        # Of a mean over rows of h · cross-entropy, whose gradient is h (p − y) for each row.
-        "scores": (2 * s.head_weight, s.head_weight / 4),
-        # Of γ Σ_t (W_st + W_ts) (Q_s − Q_t)² / (Mq), where W sums to 1.
-        "quantiles": (8 * c * MAX_VALUE, c / size),
-        # Of γ α (Σ_t A_t − I)².
-        "moment": (2 * a * (n_views * MAX_VALUE + 1) * d**2, a * n_views),
-    }
-    return {k: ((1 + _ROUNDING) * g, (1 + _ROUNDING) * c) for k, (g, c) in bounds.items()}

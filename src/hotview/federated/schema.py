@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from hotview._codec import decode, require, shorten
+from hotview._types import Array
 from hotview.federated.labels import linked_query
-from hotview.federated.messages import Failure, Message
+from hotview.federated.messages import Failure, Message, check_json
 from hotview.federated.session import (
     MAX_VALUE,
     ROUNDING,
@@ -25,9 +26,16 @@ from hotview.federated.session import (
 )
 from hotview.federated.settings import Settings
 
-__all__ = ["check_request", "check_response", "check_training_request", "read_metadata"]
+__all__ = [
+    "check_request",
+    "check_response",
+    "check_server_update",
+    "check_training_request",
+    "read_metadata",
+]
 
 Shapes = dict[str, tuple[int, ...]]
+_SUM_ROUNDING = 1e-3  # relative excess of sums of float32 numbers that rounding explains
 _NAMES = list[str]
 #: annotations of the metadata by `_form`; what may be None may be missing
 _REQUESTS: Mapping[str, Mapping[str, Any]] = {
@@ -113,6 +121,7 @@ def check_request(message: Message, n_linked: int) -> None:
     Traceback (most recent call last):
     ValueError: its 'names' cannot be None
     """
+    check_json(message.metadata)
     form = _form(message)
     require(form in _REQUESTS, f"it is of no known kind ({shorten(form)})")
     request = read_metadata(_REQUESTS[form], message.metadata)
@@ -174,6 +183,53 @@ def check_training_request(
             check_known(request.head, names)
             shapes |= _head_shapes(request.head, s, n_classes)
     _check_arrays(message, shapes, optional, n_classes)
+    if form == "round":
+        check_server_update(message, s, len(names))
+
+
+def check_server_update(message: Message, settings: Settings, n_views: int) -> None:
+    """Refuse gradients, curvatures, weights and references that no honest server computes.
+
+    The bounds follow from the settings and the number of views. No row is used, so that a refusal
+    reveals nothing about rows.
+
+    Parameters
+    ----------
+    message : Message
+        The request of a round.
+    settings : Settings
+        Settings of the training.
+    n_views : int
+        Number of clients.
+    """
+    s, arrays = settings, message.arrays
+    curvatures = message.metadata.get("curvatures") or {}
+    for name in ("scores", "quantiles", "moment"):
+        gradient = arrays.get(f"gradient.{name}", np.zeros(1))
+        _check_gradient(name, gradient, curvatures.get(name, 0), s, n_views)
+    weights, G = (arrays.get(name, np.zeros(1)) for name in ("weights", "references"))
+    fits = bool((weights >= 0).all()) and float(weights.sum()) <= 1 + _SUM_ROUNDING
+    require(fits, "its weights are no row of a plan")
+    require(float(np.abs(G).max()) <= s.max_reference, "its references are farther than any can be")
+
+
+def _check_gradient(
+    name: str, gradient: Array, curvature: float, settings: Settings, n_views: int
+) -> None:
+    """Raise an error if the absolute values of a gradient sum to more than any honest one's."""
+    s, size = settings, settings.n_projections * settings.quantiles
+    c, a, d = s.coupling_weight, s.coupling_weight * s.orthogonality_weight, s.n_components
+    largest, largest_curvature = {
+        # Of a mean over rows of h · cross-entropy, whose gradient is h (p − y) for each row.
+        "scores": (2 * s.head_weight, s.head_weight / 4),
+        # Of γ Σ_t (W_st + W_ts) (Q_s − Q_t)² / (Mq), where W sums to 1.
+        "quantiles": (8 * c * MAX_VALUE, c / size),
+        # Of γ α (Σ_t A_t − I)².
+        "moment": (2 * a * (n_views * MAX_VALUE + 1) * d**2, a * n_views),
+    }[name]
+    fits = np.abs(gradient).sum(dtype=np.float64) <= (1 + _SUM_ROUNDING) * largest
+    fits = fits and 0 <= curvature <= (1 + _SUM_ROUNDING) * largest_curvature
+    require(bool(fits), f"its gradient of {name}, or its curvature, is larger than any can be")
 
 
 def check_response(
@@ -234,6 +290,8 @@ def check_response(
     elif form == "head" and not response.arrays:
         shapes = {}  # there is no head where a class has no training row
     _check_arrays(response, shapes, {}, n_classes)
+    for gradient in response.arrays.values() if form == "label_loss" else ():
+        _check_gradient("scores", gradient, found.curvature, settings, 1)
     if (Q := response.arrays.get("quantiles")) is not None:
         ascending = np.diff(Q, axis=1) >= -ROUNDING * np.abs(Q).max(initial=0)
         require(bool(ascending.all()), "its quantiles are not in order")

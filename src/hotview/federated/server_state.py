@@ -198,7 +198,7 @@ def _check_result(state: ServerState, settings: Settings) -> None:
     require(len(result.rows) == state.round, "its history is not of all rounds")
     decode(list[_Dropped], result.dropped, {}, "dropped")
     decode(dict[str, SpentPrivacy], result.privacy, {}, "privacy")
-    check_json([result.dropped, result.privacy, state.session.classes])
+    check_json([result.dropped, result.privacy])
     require(set(result.privacy) | set(result.finished) <= set(names), "it has unknown names")
     matrices = [x for x in (result.W, result.C) if x is not None]
     require(len(matrices) == (0 if settings.coupling == "none" else 2), "its plan does not fit")

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hotview._codec import require, shorten
 from hotview._validation.tables import can_be_saved
+from hotview.federated.messages import check_json
 from hotview.federated.settings import Settings
+from hotview.semisupervised.fusion import LogOpinionPool
 
 __all__ = [
     "MAX_VALUE",
@@ -27,7 +31,6 @@ __all__ = [
 MAX_VALUE = 1e6  # latents have variances below 1, and scores are logarithms
 ROUNDING = 1e-5  # relative error of numbers that rounding explains
 _MAX_COST = 4 * MAX_VALUE**2  # between quantiles of this size
-_MAX_POWER = 100
 _MAX_NAMES, _MAX_CLASSES, _MAX_LINKED = 1000, 1000, 2**24
 
 
@@ -85,10 +88,8 @@ class SentPool:
     def check(self, names: Sequence[str]) -> None:
         """Raise an error unless these are weights of some of these names."""
         check_known(self.names, names)
-        n = len(self.names)
-        check_numbers("pool", [self.complete], (1, n + 1), -MAX_VALUE, MAX_VALUE)
-        check_numbers("pool", [self.partial], (1, n), -MAX_VALUE, MAX_VALUE)
-        check_numbers("pool", [[self.power]], (1, 1), -_MAX_POWER, _MAX_POWER)
+        pool = LogOpinionPool(tuple(self.complete), tuple(self.partial), self.power)
+        pool.check(len(self.names))
 
 
 @dataclass(frozen=True)
@@ -145,13 +146,16 @@ def check_known(names: Sequence[str], known: Sequence[str]) -> None:
 
 
 def check_classes(classes: list[Any]) -> None:
-    """Raise an error unless classes are distinct, and all of them texts or all of them numbers."""
+    """Raise an error unless there are none, or classes of one type that a model can have."""
     problem = f"it has {len(classes)} classes, more than {_MAX_CLASSES}"
     require(len(classes) <= _MAX_CLASSES, problem)
-    texts = all(isinstance(x, str) for x in classes)
-    numbers = all(isinstance(x, float | int) and abs(x) < 2**63 for x in classes)
-    fits = (texts or numbers) and len(set(classes)) == len(classes)
-    require(fits, "its classes are not distinct texts or numbers")
+    require(len(classes) != 1, f"two classes or more are needed, not {shorten(classes)}")
+    check_json(classes)
+    kinds = {*map(type, classes)}
+    fits = len(kinds) <= 1 and kinds <= {str, int, float, bool}
+    fits = fits and (str in kinds or all(abs(x) < 2**63 for x in classes))
+    fits = fits and np.unique(classes).tolist() == classes  # numpy cuts off NULs at the end
+    require(fits, "its classes are not distinct texts or numbers of one type, sorted")
 
 
 def check_numbers(

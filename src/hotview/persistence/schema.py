@@ -73,8 +73,6 @@ _TRAINED_ON: Mapping[str, Any] = {
     "precision": str,
     "classes": list[list[Any]] | None,
 }
-_MAX_POOL = 1e6  # weight of a predictor; fits give about 1
-_MAX_POWER = 16  # of the number of predictors; fits give about 1
 _ROUNDING = 1e-4  # of probabilities in float32
 _TINY, _MAX = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 #: smallest and largest numbers in tensors, by the ends of their names; others are of float32's size
@@ -220,14 +218,6 @@ def _is_classes(classes: SavedClasses) -> bool:
     return is_finite and array.tolist() == labels == np.unique(array).tolist()
 
 
-def _check_pool(pool: LogOpinionPool, n_views: int) -> None:
-    sizes = (len(pool.complete), len(pool.partial))
-    require(sizes == (n_views + 1, n_views), "its pool is of other views than it has")
-    weights = (*pool.complete, *pool.partial)
-    fits = all(0 <= w <= _MAX_POOL for w in weights) and abs(pool.power) <= _MAX_POWER
-    require(fits, f"its pool cannot be {shorten(pool)}")
-
-
 def _check_rule(rule: FusionRule, n_views: int, n_classes: int) -> None:
     sizes = (len(rule.n_classes), len(rule.log_prior))
     fits = sizes == (n_views, n_classes) and all(n <= n_classes for n in rule.n_classes)
@@ -238,7 +228,7 @@ def _check_rule(rule: FusionRule, n_views: int, n_classes: int) -> None:
 
 def _check_members(model: SavedModel, n_views: int, n_classes: int) -> None:
     if model.pool is not None:
-        _check_pool(model.pool, n_views)
+        model.pool.check(n_views)
     kinds = {(member.plan is None, member.rule is None) for member in model.members}
     require(len(kinds) == 1, "it has no members, or different ones")
     for member in model.members:

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from torch import Tensor, tensor
 
+from hotview._codec import require, shorten
 from hotview._types import Array, IntArray
 
 __all__ = ["LogOpinionPool", "OutOfFold", "fit_pool"]
@@ -19,6 +20,8 @@ _TOTAL = 1.5  # sum of the equal weights of complete rows
 _JOINT = 0.3  # equal weight of the joint predictor, relative to a view's
 _SINGLE = 3.0  # equal weight of a view in partial rows, if there were only one view
 _POWER, _POWER_SHRINKAGE = 0.7, 4.0
+_MAX_WEIGHT = 1e6  # of a predictor; fits give about 1
+_MAX_POWER = 16  # fits give about 1
 _N_SUBSETS = 8  # random subsets of the views of a row, from which partial weights are fitted
 
 
@@ -58,6 +61,20 @@ class LogOpinionPool:
     complete: tuple[float, ...]
     partial: tuple[float, ...]
     power: float
+
+    def check(self, n_views: int) -> None:
+        """Raise an error unless these are weights that predict, of as many views.
+
+        Parameters
+        ----------
+        n_views : int
+            Number of views.
+        """
+        sizes = (len(self.complete), len(self.partial))
+        require(sizes == (n_views + 1, n_views), "its pool is of other views than it has")
+        weights = (*self.complete, *self.partial)
+        fits = all(0 <= w <= _MAX_WEIGHT for w in weights) and abs(self.power) <= _MAX_POWER
+        require(fits, f"its pool cannot be {shorten(self)}")
 
     def combine(self, log_probs: Tensor, present: Tensor) -> Tensor:
         """Pooled log-probabilities, (n_rows, n_classes).
