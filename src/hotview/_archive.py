@@ -135,7 +135,7 @@ def read_archive(path: Path, format: FileFormat) -> Archive:
         with _format_errors(path, format), safe_open(path, framework="pt") as file:
             text = (file.metadata() or {})[_KEY]
             # Counted again, because escapes in the header can hide them.
-            if (n := sum(map(text.count, ",[{:"))) > _MAX_VALUES:
+            if (n := sum(map(text.count, ",[{"))) > _MAX_VALUES:
                 raise ValueError(f"its metadata have up to {n} values, more than {_MAX_VALUES}")
             metadata = json.loads(text)
         _check_version(path, format, metadata)
