@@ -151,6 +151,7 @@ SWALLOWED = {
     "an empty cell": {2: '2,4,"n2', 3: ',NA,n3"'},
     "a separator of lines within a line": {2: '2,4,"n2', 3: '3,6,n\u20283"'},
     "a quoted cell": {2: '2,4,"n2', 3: '3,6,"n3"'},
+    "rows between cells of two lines": {2: '2,4,"two\nlines""', 6: '6,12,""two\nlines"'},
     "never closed": {9: '8,16,"n8\n9,18,n9\n\n'},
 }
 
@@ -165,6 +166,18 @@ def test_rows_that_stray_quotes_swallow_in_a_column_that_is_left_out(path, rows,
         ValueError, match=rf"column 'c' of .*in the row that begins in line {start},"
     ):
         read(path, text, drop=["c"])
+
+
+MIDDLE = {
+    "a quotation mark at the end of a line": 'note,a\n"x,0\n",1\ny,2\n',
+    "a cell of two lines before": 'a,note,b\n0,"two\nlines"",x\n1,",x\n2,y,x\n',
+}
+
+
+@pytest.mark.parametrize("text", MIDDLE.values(), ids=MIDDLE)
+def test_one_row_that_stray_quotes_swallow_in_a_column_before_others(path, text):
+    with pytest.raises(ValueError, match=r"column 'note' of .*in the row that begins in line 2,"):
+        read(path, text, columns=["a"])
 
 
 @pytest.mark.parametrize("end", ("\n", "\r", "\r\n"), ids=["LF", "CR", "CRLF"])

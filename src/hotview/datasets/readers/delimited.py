@@ -266,25 +266,27 @@ class TextTable(TableFile):
                 first += batch.num_rows
 
     def _holds_rows(self, text: str, j: int, holds_numbers: Callable[[int], bool]) -> bool:
-        """Return whether the lines of a cell of column j may be the rows of a table.
+        """Return whether lines of a cell of column j may be rows of the table.
 
-        If so, the first line holds the end of a row, from column j on, and the last line the
-        beginning of another, up to column j; text in a column of numbers tells that they do not.
+        Either one is a whole row, or one holds the end of a row, from column j on, and the last
+        one the beginning of another, up to column j.
         """
-        lines = [x.split(self.delimiter) for x in re.split(r"\r\n?|\n", text.rstrip("\r\n"))]
-        if len(lines) == 1:
-            return False
-        if {len(line) for line in lines[1:-1]} == {len(self.names)}:
+
+        def fits(cells: list[str], start: int = 0) -> bool:
+            return not any(
+                (x := cell.strip(' "')) not in MISSING
+                and not _is_number(x.replace(self.decimal, "."))
+                and holds_numbers(i)
+                for i, cell in enumerate(cells, start)
+            )
+
+        n = len(self.names)
+        lines = [line.split(self.delimiter) for line in re.split(r"\r\n?|\n", text)]
+        *before, last = lines
+        if any(len(line) == n and line != [""] and fits(line) for line in lines[1:]):
             return True
-        if len(lines[0]) < len(self.names) - j or len(lines[-1]) <= j:
-            return False
-        row = [*lines[-1][:j], *lines[0][: len(self.names) - j]]
-        return not any(
-            (x := cell.strip(' "')) not in MISSING
-            and not _is_number(x.replace(self.decimal, "."))
-            and holds_numbers(i)
-            for i, cell in enumerate(row)
-        )
+        begins = len(last) > j and fits(last[:j])
+        return begins and any(len(x) >= n - j and fits(x[: n - j], j) for x in before)
 
     def _refuse_blank_lines(self, n_rows: int) -> None:
         """Refuse a blank line in a file of one column, where it may be a missing value."""

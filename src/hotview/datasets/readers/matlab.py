@@ -121,7 +121,8 @@ def _not_numeric(path: Path, name: str, kind: str) -> ValueError:
 def _refuse_large_shapes(path: Path, values: dict[str, Any]) -> None:
     """Raise if sparse matrices are far larger than a file of this size can fill."""
     cells = [cell for v in values.values() for cell in (v if isinstance(v, list) else [v])]
-    size = sum(max(cell.shape) for cell in cells if issparse(cell))
+    sparse: list[Any] = [cell for cell in cells if issparse(cell)]
+    size = sum(max(cell.shape) for cell in sparse)
     limit = max(_SPARSE_AT_LEAST, _SPARSE_PER_BYTE * path.stat().st_size)
     if size > limit:
         raise ValueError(
