@@ -224,3 +224,12 @@ except OSError as error:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.strip() == f"errno {errno.EFBIG}", done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_escapes_do_not_hide_the_number_of_values(tmp_path):
+    hidden = "[" + "[]\\u002c" * (2**20 + 1) + "[]]"
+    header = ('{"__metadata__":{"hotview":"' + hidden.replace("[", "\\u005b") + '"}}').encode()
+    path = tmp_path / "a.test"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(ValueError, match=r"a\.test .* metadata have up to \d+ values"):
+        read_archive(path, FORMAT)

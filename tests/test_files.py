@@ -315,3 +315,21 @@ def test_processes_wait_for_the_lock_and_a_killed_one_releases_it(tmp_path):
 def test_without_a_folder_nothing_is_locked(tmp_path):
     with file_lock(tmp_path / "none" / ".lock"):
         assert os.listdir(tmp_path) == []
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
+    (tmp_path / "victim").write_text("kept")
+    (tmp_path / ".a.hotview.lock").symlink_to(tmp_path / "victim")
+    problem = r"lock .* delete it.*\.a\.hotview\.lock"
+    with pytest.raises(OSError, match=problem), output_lock(tmp_path / "a.hotview"):
+        pass
+    assert (tmp_path / "victim").read_text() == "kept"
+
+
+def test_special_bits_of_a_mode_are_not_kept(tmp_path):
+    path = tmp_path / "a.txt"
+    path.touch()
+    path.chmod(0o4755)
+    with atomic_write(path) as draft:
+        draft.write_text("new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755

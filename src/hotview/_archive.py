@@ -133,7 +133,11 @@ def read_archive(path: Path, format: FileFormat) -> Archive:
         if (problem := _header_problem(path)) is not None:
             raise format.error(path, f"it cannot be read ({problem})")
         with _format_errors(path, format), safe_open(path, framework="pt") as file:
-            metadata = json.loads((file.metadata() or {})[_KEY])
+            text = (file.metadata() or {})[_KEY]
+            # Counted again, because escapes in the header can hide them.
+            if (n := sum(map(text.count, ",[{"))) > _MAX_VALUES:
+                raise ValueError(f"its metadata have up to {n} values, more than {_MAX_VALUES}")
+            metadata = json.loads(text)
         _check_version(path, format, metadata)
         with _format_errors(path, format), safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
@@ -194,7 +198,7 @@ def _check_version(path: Path, format: FileFormat, metadata: Any) -> None:
         raise format.error(path, "it has another format", f"Give the path of {format.name}.")
     version = metadata.get("version")
     if type(version) is not int or version < 1:
-        raise format.error(path, f"its format is {version!r}")
+        raise format.error(path, f"its format is {version!r:.100}")
     if version != format.version:
         problem = f"its format is {version}, and this hotview reads format {format.version}"
         raise format.error(path, problem, "Update hotview." if version > format.version else None)

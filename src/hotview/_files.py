@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import secrets
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -57,6 +56,8 @@ def check_output_path(path: str | Path, suffixes: tuple[str, ...]) -> Path:
         raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(f"the folder {path.parent} cannot be written to; choose another.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(f"{path} cannot be written to; choose another, or change its mode.")
     return path
 
 
@@ -94,7 +95,7 @@ def atomic_write(path: Path, *, private: bool = False) -> Iterator[Path]:
     draft = path.parent / f".{path.stem}-{secrets.token_hex(4)}.draft{path.suffix}"
     _delete_old_drafts(path)
     try:
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+        mode = path.stat().st_mode & 0o777 if path.exists() else None
         is_open = mode is None and not private  # the system subtracts the umask by itself
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
         with os.fdopen(os.open(draft, flags, 0o666 if is_open else 0o600), "wb") as file:
@@ -120,7 +121,8 @@ def output_lock(path: Path) -> Iterator[None]:
     """Reserve an output file; raise an error if another process or thread has reserved it.
 
     The lock is on a hidden file beside it, which is deleted at the end. The operating system
-    releases the lock of a killed process, so that a file that one left behind locks nothing.
+    releases the lock of a killed process, once those that were forked off it have ended, too, so
+    that a file that one left behind locks nothing.
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ def output_lock(path: Path) -> Iterator[None]:
         yield
         return
     while True:
-        with lock.open("w") as file:
+        with _open_lock(lock) as file:
             try:
                 is_locked = _try_lock(file)
             except BlockingIOError:
@@ -181,9 +183,22 @@ def file_lock(path: Path) -> Iterator[None]:
     if fcntl is None or not path.parent.is_dir():
         yield
         return
-    with path.open("w") as file:
+    with _open_lock(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _open_lock(path: Path) -> IO[Any]:
+    """Open a lock file, which is created; a link that somebody put in its place is not followed."""
+    try:
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "rb+")
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"the lock of an output cannot be opened ({os.strerror(error.errno or 0)}); if no "
+            "other process is working, delete it",
+            str(path),
+        ) from error
 
 
 def _try_lock(file: IO[Any]) -> bool:

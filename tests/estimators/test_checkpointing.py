@@ -438,3 +438,15 @@ def test_of_rows_that_must_be_unpacked_the_number_is_compared():
         ValueError, match="rank 1 has other unaligned rows of view 'view_0'; unaligned"
     ):
         check_same_everywhere(packed(9), Second(packed(8)))
+
+
+def test_a_checkpoint_without_its_fingerprint_is_refused(tmp_path):
+    path = tmp_path / "a.checkpoint"
+    data = make_views(30, n_views=2, random_state=0)
+    small = {"hidden": (4,), "encoder_dim": 3, "n_components": 2, "random_state": 0}
+    model = hv.MultiViewEncoder(max_epochs=1, checkpoint=path, **small).fit(data.views)
+    archive = read_archive(path, _CHECKPOINT)
+    del archive.metadata["fingerprint"]
+    write_archive(path, _CHECKPOINT, archive.tensors, archive.metadata)
+    with pytest.raises(ValueError, match=r"a\.checkpoint to be of a fit with the same data"):
+        model.set_params(max_epochs=2).fit(data.views, resume=True)

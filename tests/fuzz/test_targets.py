@@ -13,8 +13,8 @@ def test_the_first_cases_of_every_target_find_nothing(name, tmp_path, monkeypatc
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # workers are forked
     try:
-        results = run_campaign({name: TARGETS[name]}, seed=0, keep=tmp_path / "keep", cases=4)
+        results = run_campaign({name: TARGETS[name]}, seed=0, keep=tmp_path / "keep", cases=2)
     finally:
         torch.set_num_threads(threads)
     assert results[name].problems == []
-    assert results[name].cases == 4
+    assert results[name].cases == 2

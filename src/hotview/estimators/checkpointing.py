@@ -159,7 +159,8 @@ def open_checkpoint(parameters: Mapping[str, Any], *, resume: bool) -> Checkpoin
     seed = entropy_of(parameters["random_state"])
     if resume and path.exists():
         found = read_checkpoint(path)
-        found.facts["seed"] = _seed(found) if seed is None else seed
+        then = _seed(found)
+        found.facts["seed"] = then if seed is None else seed
         return found
     return Checkpoint(path, {"seed": _draw_seed(seed)})
 
@@ -201,7 +202,9 @@ def check_same_fit(checkpoint: Checkpoint | None, inputs: FitInputs) -> None:
     if checkpoint is None:
         return
     now = _fingerprint(inputs)
-    then = checkpoint.facts.setdefault("fingerprint", now)
+    if not checkpoint.trainers:  # it is new
+        checkpoint.facts.setdefault("fingerprint", now)
+    then = checkpoint.facts.get("fingerprint")
     if then == now:
         return
     known = then if isinstance(then, dict) else {}
