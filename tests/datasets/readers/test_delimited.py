@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hotview.datasets import read_views
 from hotview.datasets.readers.delimited import TextTable
+from hotview.datasets.readers.tables import escape_formulas
 
 
 @pytest.fixture
@@ -140,6 +141,74 @@ def test_rows_that_stray_quotes_swallow_are_missed_in_every_column(tmp_path, col
         TextTable(path).read_text([name])
     with pytest.raises(ValueError, match=message):
         TextTable(path).read_text(kept)
+
+
+ROWS = [f"{i},{i * 2},n{i}" for i in range(10)]
+SWALLOWED = {
+    "one row": {2: '2,4,"n2', 3: '3,6,n3"'},
+    "a row with a further cell": {2: '2,4,"n2', 4: "4,8,n,4", 6: '6,12,n6"'},
+    "an empty cell in quotes": {2: '2,4,"n2', 3: '"",6,n3"'},
+    "an empty cell": {2: '2,4,"n2', 3: ',NA,n3"'},
+    "a separator of lines within a line": {2: '2,4,"n2', 3: '3,6,n\u20283"'},
+    "a quoted cell": {2: '2,4,"n2', 3: '3,6,"n3"'},
+    "rows between cells of two lines": {2: '2,4,"two\nlines""', 6: '6,12,""two\nlines"'},
+    "never closed": {9: '8,16,"n8\n9,18,n9\n\n'},
+}
+
+
+@pytest.mark.parametrize("end", ("\n", "\r", "\r\n"), ids=["LF", "CR", "CRLF"])
+@pytest.mark.parametrize("rows", SWALLOWED.values(), ids=SWALLOWED)
+def test_rows_that_stray_quotes_swallow_in_a_column_that_is_left_out(path, rows, end):
+    lines = ["a,b,c", *(rows.get(i, row) for i, row in enumerate(ROWS))]
+    text = "\n".join(lines).replace("\n", end) + end
+    start = 2 + min(rows)
+    with pytest.raises(
+        ValueError, match=rf"column 'c' of .*in the row that begins in line {start},"
+    ):
+        read(path, text, drop=["c"])
+
+
+MIDDLE = {
+    "a quotation mark at the end of a line": 'note,a\n"x,0\n",1\ny,2\n',
+    "a cell of two lines before": 'a,note,b\n0,"two\nlines"",x\n1,",x\n2,y,x\n',
+}
+
+
+@pytest.mark.parametrize("text", MIDDLE.values(), ids=MIDDLE)
+def test_one_row_that_stray_quotes_swallow_in_a_column_before_others(path, text):
+    with pytest.raises(ValueError, match=r"column 'note' of .*in the row that begins in line 2,"):
+        read(path, text, columns=["a"])
+
+
+@pytest.mark.parametrize("end", ("\n", "\r", "\r\n"), ids=["LF", "CR", "CRLF"])
+@pytest.mark.parametrize(
+    "note",
+    ("two\nlines", "one, two\nthree", "first\nthen, later", "one, 2\n\nthree, four, 5", "one\n"),
+)
+@pytest.mark.parametrize("place", (0, 1, 2))
+def test_notes_of_several_lines_are_told_from_rows_by_columns_of_numbers(path, note, end, place):
+    rows = [["a", "b"], ["1", "2"], ["3", "4"]]
+    for row, cell in zip(rows, ("note", f'"{note}"', "x"), strict=True):
+        row.insert(place, cell)
+    text = "\n".join(map(",".join, rows)).replace("\n", end) + end
+    np.testing.assert_array_equal(read(path, text, drop=["note"]), [[1, 2], [3, 4]])
+
+
+def test_a_note_that_may_be_a_row_is_refused(path):
+    text = 'id,note,a\np1,"two\nlines, or a row",1\np2,x,2\n'
+    with pytest.raises(ValueError, match=r"column 'note' of .*in the row that begins in line 2"):
+        read(path, text.replace("two", "two, 3"), columns=["a"])
+    np.testing.assert_array_equal(read(path, text, columns=["a"]), [[1], [2]])
+
+
+def test_names_like_formulas_survive_a_round_trip(path):
+    columns = {"=a": [1.0, 2.0], "'=a": [3.0, 4.0], "@id": ["=x", "y"], "b": [5.0, 6.0]}
+    pyarrow.csv.write_csv(pyarrow.table(escape_formulas(columns)), path)
+    table = TextTable(path)
+    assert table.names == list(columns)
+    assert table.find_text() == ["@id"]
+    assert table.read_text(["@id"]) == [["=x", "y"]]
+    np.testing.assert_array_equal(table.read(["'=a", "=a"]), [[3, 1], [4, 2]])
 
 
 def test_a_quote_that_is_never_closed_is_refused(path):

@@ -66,6 +66,15 @@ def test_what_scipy_writes_is_read_back(compress):
     assert_equal(content["count"], VARIABLES["count"])
 
 
+@pytest.mark.parametrize("dtype", ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f8"))
+def test_sparse_matrices_of_every_type_are_read_as_by_scipy(dtype):
+    low = 0 if dtype == "?" or dtype[0] == "u" else -1
+    dense = np.array([[low, 0], [0, 5], [200 if dtype == "u1" else 100, 0]]).astype(dtype)
+    content = write(A=scipy.sparse.csc_array(dense))
+    assert_equal(read(content)["A"], scipy.io.loadmat(io.BytesIO(content))["A"])
+    np.testing.assert_array_equal(read(content)["A"].toarray(), dense)
+
+
 def test_version_4_is_read_as_doubles():
     sparse = scipy.sparse.csc_array(np.array([[0, 2.5], [0, 0], [1, 0]]))
     content = read(write(format="4", A=X, i=np.arange(6, dtype="i4").reshape(2, 3), s=sparse))

@@ -284,3 +284,37 @@ def test_indices_that_point_outside_of_a_sparse_matrix_are_an_error_not_a_crash(
         file["S"][part][1] = value
     with pytest.raises(ValueError, match=r"a file\.mat cannot be read"):
         read_mat(path)
+
+
+@pytest.mark.parametrize("format", ("4", "5", "7.3"))
+@pytest.mark.parametrize("in_cells", (False, True), ids=["one", "cells"])
+def test_sparse_matrices_far_larger_than_their_file_are_refused(path, format, in_cells):
+    n_rows = 4 * 10**6 if in_cells else 10**8
+    one = scipy.sparse.csc_array(([1.0], ([5], [0])), shape=(n_rows, 1))
+    variables = {"A": cells([[one] * 3]) if in_cells else one}
+    if in_cells and format == "4":  # which has no cell arrays
+        variables = dict.fromkeys("ABC", one)
+    if format == "7.3":
+        write73(path, **variables)
+    else:
+        scipy.io.savemat(path, variables, format=format)
+    with pytest.raises(ValueError, match=r"a file\.mat has sparse matrices of 1.*000 rows"):
+        read_mat(path)
+
+
+@BOTH
+def test_a_sparse_matrix_may_have_many_empty_rows(path, write):
+    write(path, A=scipy.sparse.csc_array(([1.0], ([5], [0])), shape=(10**6, 1)))
+    got = read_mat(path)["A"]
+    assert got.shape == (10**6, 1)
+    assert got.sum() == got[5, 0] == 1
+
+
+@pytest.mark.parametrize("kind", ("double", "cell"))
+def test_an_empty_matrix_with_a_shape_that_is_not_empty_is_refused(path, kind):
+    write73(path, A=np.zeros((0, 3)))
+    with h5py.File(path, "r+") as file:
+        file["A"][:] = [10**5, 10**5]
+        file["A"].attrs["MATLAB_class"] = np.bytes_(kind)
+    with pytest.raises(ValueError, match=r"a file\.mat cannot be read.*\(100000, 100000\)"):
+        read_mat(path)

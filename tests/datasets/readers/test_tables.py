@@ -7,7 +7,7 @@ import pytest
 
 from hotview.datasets import read_views
 from hotview.datasets.readers.parquet import ParquetTable
-from hotview.datasets.readers.tables import TableFile, unescape_formula
+from hotview.datasets.readers.tables import TableFile, escape_formulas, unescape_formula
 
 
 @pytest.fixture
@@ -87,3 +87,22 @@ def test_a_table_larger_than_memory_is_named(path, method):
 @pytest.mark.parametrize("cell", ("'-1.5", "'+3", "'t Hooft", "'", "''", "=x", "", None))
 def test_an_apostrophe_that_escapes_no_formula_is_kept(cell):
     assert unescape_formula(cell) == cell
+
+
+@pytest.mark.parametrize("sign", "=+-@＝")
+@pytest.mark.parametrize(
+    "before", ("", " ", "\xa0", "\ufeff", "\u200b", "\x0b", "\x00", " \u2060 ")
+)
+def test_formulas_behind_characters_that_do_not_show_are_escaped(before, sign):
+    cell = f"{before}{sign}A1"
+    assert escape_formulas({cell: [cell]}) == {f"'{cell}": [f"'{cell}"]}
+    assert unescape_formula(f"'{cell}") == cell
+
+
+@pytest.mark.parametrize("cell", (" -7", "-7", "+1.5e-3", "-.5", "-5.", "a=1", " a"))
+def test_numbers_and_other_text_are_not_escaped(cell):
+    assert escape_formulas({cell: [cell]}) == {cell: [cell]}
+
+
+def test_digits_of_other_scripts_are_no_number():
+    assert escape_formulas({"x": ["-\u0663"]}) == {"x": ["'-\u0663"]}

@@ -8,8 +8,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +99,11 @@ class TextTable(TableFile):
                 header=True,
                 no_header=Parameter("header", False),
             )
+        names = [f"column_{j}" for j in range(len(cells))]
         if self.has_header:
-            refuse_duplicates(path, cells)
-        names = cells if self.has_header else [f"column_{j}" for j in range(len(cells))]
+            names = [unescape_formula(cell) or "" for cell in cells]
+            refuse_duplicates(path, names)
+        self._stored = dict(zip(names, cells if self.has_header else names, strict=True))
         super().__init__(path, names, [name for name in names if not name.strip()])
         if self.has_header and not has_rows:
             raise ValueError(f"{path} has a line of column names but no rows.")
@@ -150,7 +153,11 @@ class TextTable(TableFile):
             with _open(self.path) as stream:
                 for block in open_csv(stream, **self._csv_options(options, threads=False)):
                     numeric = [name for name in self.names if name not in text]
-                    text |= {n for n in numeric if not _is_numeric(block.column(n), self.decimal)}
+                    text |= {
+                        name
+                        for name in numeric
+                        if not _is_numeric(block.column(self._stored[name]), self.decimal)
+                    }
         except (pa.ArrowException, OSError) as error:
             raise self._explain(error) from error
         return [name for name in self.names if name in text]
@@ -159,9 +166,10 @@ class TextTable(TableFile):
         # All columns get one type: pyarrow would guess it from the first rows.
         from pyarrow.csv import ConvertOptions
 
+        stored = [self._stored[name] for name in names]
         return ConvertOptions(
-            include_columns=names,
-            column_types=dict.fromkeys(names, dtype),
+            include_columns=stored,
+            column_types=dict.fromkeys(stored, dtype),
             null_values=MISSING,
             decimal_point=self.decimal,
             **options,
@@ -171,7 +179,8 @@ class TextTable(TableFile):
         import pyarrow as pa
 
         try:
-            return self._read_arrow(self._conversion(names, dtype), threads=threads)
+            table = self._read_arrow(self._conversion(names, dtype), threads=threads)
+            return table.rename_columns(names)
         except MemoryError:
             raise
         except (pa.ArrowException, OSError) as error:
@@ -239,19 +248,45 @@ class TextTable(TableFile):
         n_lines, has_quotes, first = 0, False, 0
         with _open(self.path) as stream:
             while block := stream.read(2**22):
-                n_lines, has_quotes = n_lines + block.count(b"\n"), has_quotes or b'"' in block
+                ends = block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+                n_lines, has_quotes = n_lines + ends, has_quotes or b'"' in block
         if not has_quotes or n_lines <= n_rows + self.has_header:
             return
-        options = self._conversion(self.names, pa.binary())  # whatever its encoding
+        # Whatever its encoding.
+        options = self._conversion(self.names, pa.binary(), strings_can_be_null=True)
         with _open(self.path) as stream:
             for batch in open_csv(stream, **self._csv_options(options, threads=False)):
-                for name, cells in zip(self.names, batch.columns, strict=True):
-                    for row in pc.indices_nonzero(pc.match_substring(cells, "\n")).to_pylist():
+                holds_numbers = cache(partial(_holds_numbers, batch, self.decimal))
+                for j, cells in enumerate(batch.columns):
+                    found = pc.match_substring_regex(cells, "[\r\n]")
+                    for row in pc.indices_nonzero(found).to_pylist():
                         text = cells[row].as_py().decode(errors="replace")
-                        inside = {line.count(self.delimiter) for line in text.split("\n")[1:-1]}
-                        if inside == {len(self.names) - 1}:
-                            raise line_break_error(self._place(name, first + row), text)
+                        if self._holds_rows(text, j, holds_numbers):
+                            raise line_break_error(self._place(self.names[j], first + row), text)
                 first += batch.num_rows
+
+    def _holds_rows(self, text: str, j: int, holds_numbers: Callable[[int], bool]) -> bool:
+        """Return whether lines of a cell of column j may be rows of the table.
+
+        Either one is a whole row, or one holds the end of a row, from column j on, and the last
+        one the beginning of another, up to column j.
+        """
+
+        def fits(cells: list[str], start: int = 0) -> bool:
+            return not any(
+                (x := cell.strip(' "')) not in MISSING
+                and not _is_number(x.replace(self.decimal, "."))
+                and holds_numbers(i)
+                for i, cell in enumerate(cells, start)
+            )
+
+        n = len(self.names)
+        lines = [line.split(self.delimiter) for line in re.split(r"\r\n?|\n", text)]
+        *before, last = lines
+        if any(len(line) == n and line != [""] and fits(line) for line in lines[1:]):
+            return True
+        begins = len(last) > j and fits(last[:j])
+        return begins and any(len(x) >= n - j and fits(x[: n - j], j) for x in before)
 
     def _refuse_blank_lines(self, n_rows: int) -> None:
         """Refuse a blank line in a file of one column, where it may be a missing value."""
@@ -316,12 +351,18 @@ def _is_number(cell: str) -> bool:
     return True
 
 
+def _holds_numbers(batch: Any, decimal: str, column: int) -> bool:
+    cells = batch.column(column)
+    return cells.null_count < len(cells) and _is_numeric(cells, decimal)
+
+
 def _is_numeric(cells: Any, decimal: str) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
-        pc.replace_substring(pc.utf8_trim_whitespace(cells), decimal, ".").cast(pa.float64())
+        trimmed = pc.utf8_trim_whitespace(cells.cast(pa.string()))
+        pc.replace_substring(trimmed, decimal, ".").cast(pa.float64())
     except pa.ArrowInvalid:
         return False
     return True

@@ -43,18 +43,26 @@ def _check_heaps(path: Path) -> None:
     if path.stat().st_size == 0:
         return  # which cannot be mapped
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        start = data.find(_HEAP)
+        heaps, start = [], data.find(_HEAP)
         while start >= 0:
-            end = min(start + _read_size(data, start), len(data))
-            position = start + _HEADER
-            while position + _HEADER <= end:
+            heaps.append((min(start + _read_size(data, start), len(data)), start))
+            start = data.find(_HEAP, start + 1)
+        # Heaps that overlap lead to the same objects. The last end comes first, so that what
+        # follows an object that was seen has been checked far enough.
+        seen: set[int] = set()
+        lowest = len(data)
+        for end, start in sorted(heaps, reverse=True):
+            if end <= lowest:
+                seen.clear()
+            lowest, position = min(lowest, start), start + _HEADER
+            while position + _HEADER <= end and position not in seen:
+                seen.add(position)
                 n = _read_size(data, position)
                 is_free = data[position : position + 2] == b"\0\0"  # its size includes the header
                 step = n if is_free else _HEADER + (n + 7) // 8 * 8
                 if step < _HEADER:
                     raise ValueError(f"a text at byte {position} has no size")
                 position += step
-            start = data.find(_HEAP, start + 1)
 
 
 def _read_size(data: mmap.mmap, at: int) -> int:

@@ -25,7 +25,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     **{f"{u}int{bits}": np.dtype(f"{u}int{bits}") for u in ("", "u") for bits in (8, 16, 32, 64)},
 }
 
-_MATRIX, _COMPRESSED = 14, 15
+_BYTE, _DOUBLE, _MATRIX, _COMPRESSED = 2, 9, 14, 15
 _TYPES = dict(zip((1, 2, 3, 4, 5, 6, 7, 9, 12, 13), "bBhHiIfdqQ", strict=True))
 _NUMERIC = [f"{u}int{bits}" for bits in (8, 16, 32, 64) for u in ("", "u")]
 _CLASSES = dict(enumerate(("cell", "struct", "object", "char", "sparse", "double", "single"), 1))
@@ -226,7 +226,8 @@ def _parse_sparse(elements: Iterator[Element], shape: list[int], order: str) -> 
     rows, pointers = (_parse_numbers(_take(elements), order) for _ in range(2))
     n, values = int(pointers[-1]), _take(elements)
     # MATLAB calls the bytes of a logical matrix doubles.
-    data = _parse_numbers(values, order, kind=2 if len(values[1]) == n else None)
+    is_logical = values[0] == _DOUBLE and len(values[1]) == n
+    data = _parse_numbers(values, order, kind=_BYTE if is_logical else None)
     n_rows, n_columns = shape
     return csc_array((data[:n], rows[:n], pointers), shape=(n_rows, n_columns))
 

@@ -18,6 +18,9 @@ from hotview.datasets.readers.mat5 import DTYPES, list_variables
 
 Matrix: TypeAlias = "Array | csr_array[Any] | LazyRows"
 
+#: Rows or columns of the sparse matrices of a file, per byte of it and in any case.
+_SPARSE_PER_BYTE, _SPARSE_AT_LEAST = 8, 10**7
+
 READABLE = {*DTYPES, "sparse", "cell"}
 
 
@@ -85,6 +88,7 @@ def read_mat(
         chosen = _choose(path, {name: v.kind for name, v in variables.items()}, names)
         with reading(path, "a MAT-file"), path.open("rb") as stream:
             values = {name: variables[name].read(stream) for name in chosen}
+    _refuse_large_shapes(path, values)
     return {
         name: [_matrix(cell, path, f"{name}{{{i}}}") for i, cell in enumerate(value, start=1)]
         if isinstance(value, list)
@@ -112,6 +116,20 @@ def _not_numeric(path: Path, name: str, kind: str) -> ValueError:
         f"{path}: variable {name!r} is {kind}, not a real matrix or a cell array of them. "
         f"Name the variables to read, without this one."
     )
+
+
+def _refuse_large_shapes(path: Path, values: dict[str, Any]) -> None:
+    """Raise if sparse matrices are far larger than a file of this size can fill."""
+    cells = [cell for v in values.values() for cell in (v if isinstance(v, list) else [v])]
+    sparse: list[Any] = [cell for cell in cells if issparse(cell)]
+    size = sum(max(cell.shape) for cell in sparse)
+    limit = max(_SPARSE_AT_LEAST, _SPARSE_PER_BYTE * path.stat().st_size)
+    if size > limit:
+        raise ValueError(
+            f"{path} has sparse matrices of {size:,} rows or columns, more than the {limit:,} that "
+            "are read from a file of its size: it is damaged, or nearly all of them are empty. "
+            "Remove empty rows and columns."
+        )
 
 
 def _matrix(value: Any, path: Path, name: str) -> Matrix:
@@ -150,6 +168,8 @@ def _hdf5_value(file: Any, item: Any) -> Any:
     if item.attrs.get("MATLAB_empty", 0):
         # The data of an empty matrix is its shape.
         shape = tuple(int(size) for size in item[()])
+        if 0 not in shape:
+            raise ValueError(f"An empty matrix has the shape {shape}.")
         return [] if kind == "cell" else np.zeros(shape, DTYPES.get(kind, np.float64))
     if kind == "cell":
         # HDF5 lists the axes in reverse, so C order here is MATLAB's column order.

@@ -31,8 +31,12 @@ MISSING = tuple(
         *("NULL", "Null", "null", "None", "none"),
     )
 )
-#: Text that spreadsheets would run as a formula, perhaps escaped; numbers are not.
-_FORMULA = re.compile(r"'*(?![-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\Z)[=+\-@\t\r\n＝＋－＠]")
+#: Text that spreadsheets would run as a formula, perhaps escaped or behind characters that do not
+#: show; numbers are not.
+_FORMULA = re.compile(
+    r"'*([\t\r\n]|[\s\x00-\x20\u200b-\u200f\u2060\ufeff]*"
+    r"(?![-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\Z)[=+\-@＝＋－＠])"
+)
 _NO_TEXT = {marker.strip() for marker in MISSING} - {"None", "none"}  # may be a category
 
 
@@ -60,7 +64,8 @@ def escape_formulas(columns: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict of str to sequence
-        The same, but for text that begins with = + - @, a tab or a line end and is not a number.
+        The same, but for text that is not a number and begins with a tab, a line end or, behind
+        spaces and characters that do not show, with = + - @.
 
     Examples
     --------
