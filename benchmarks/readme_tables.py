@@ -301,7 +301,7 @@ def links(record: dict[str, Any]) -> str:
 
 #: targets of the fuzzing campaign, by what the docs call them
 FUZZED = {
-    "models": "model files, half of them with a valid checksum",
+    "models": "model files, most of them with a valid checksum",
     "checkpoints": "checkpoints of fits, likewise",
     "tables": "csv, tsv, parquet, npy, npz, mat, h5ad",
     "client-messages": "messages of a hostile server to a client",
@@ -341,7 +341,7 @@ TABLES = {
     "runs": ("paper/runs.jsonl", runs),
     "planted": ("planted_groups.json", planted),
     "planted-fresh": ("planted_groups_fresh.json", planted),
-    "fuzz": ("bench/fuzz.json", fuzz),
+    "fuzz": ("fuzz.json", fuzz),
     **speed_tables.TABLES,
     **federated_tables.TABLES,
 }

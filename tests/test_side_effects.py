@@ -11,6 +11,8 @@ import hotview as hv
 from hotview.datasets import make_views
 
 hv.MultiViewClassifier, hv.load
+if torch.__version__ < "2.5":
+    import sympy  # adds a filter of warnings; this torch imports it for layers without memory
 os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)  # of the process that has started this one
 views = make_views(60, n_views=3, random_state=0).views
 torch.set_num_threads(2)

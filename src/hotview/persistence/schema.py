@@ -213,6 +213,11 @@ def _is_classes(classes: SavedClasses) -> bool:
     kind = kinds.get(dtype.kind, int)
     if dtype.itemsize * len(labels) > _MAX_CLASS_BYTES or {*map(type, labels)} != {kind}:
         return False
+    if (
+        dtype.kind in "iu"
+        and not np.iinfo(dtype).min <= min(labels) <= max(labels) <= np.iinfo(dtype).max
+    ):
+        return False
     array = np.array(labels, dtype=dtype)
     is_finite = kind is not float or bool(np.isfinite(array).all())
     return is_finite and array.tolist() == labels == np.unique(array).tolist()

@@ -54,7 +54,8 @@ def test_numeric_variables_are_read_as_by_scipy(path):
     with path.open("rb") as file:
         for name, variable in list_variables(file).items():
             ours = variable.read(file)
-            if not isinstance(ours, str) and not any(isinstance(cell, str) for cell in ours):
+            cells = ours if isinstance(ours, list) else [ours]
+            if not any(isinstance(cell, str) for cell in cells):
                 assert_equal(ours, scipy.io.loadmat(path, mat_dtype=True)[name])
 
 
