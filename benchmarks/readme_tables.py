@@ -318,7 +318,10 @@ def fuzz(record: list[dict[str, Any]]) -> str:
     """Cases of all runs of the campaign by outcome."""
     lines = ["| what | cases | refused | worked | problems |", "|---|--:|--:|--:|--:|"]
     for name, title in FUZZED.items():
-        outcomes = sum((Counter(run["targets"][name]["outcomes"]) for run in record), Counter())
+        outcomes = sum(
+            (Counter(run["targets"][name]["outcomes"]) for run in record if name in run["targets"]),
+            Counter(),
+        )
         n = outcomes.total() - outcomes.get("not written", 0)
         refused = outcomes.get("refused", 0) + outcomes.get("not a message", 0)
         problems = outcomes.get("problem", 0)
