@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anndata
 import h5py
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.io
@@ -70,9 +72,6 @@ class Tables:
             file["A"] = X.T
 
     def _write_h5(self, folder: Path, X: np.ndarray[Any, Any]) -> None:
-        import anndata
-        import pandas as pd
-
         with pd.option_context("future.infer_string", False):  # which anndata does not write yet
             obs = pd.DataFrame(index=[f"p{i}" for i in range(_N_ROWS)])
             anndata.AnnData(X.astype(np.float32), obs=obs).write_h5ad(folder / "cells.h5ad")
