@@ -135,7 +135,7 @@ class MemberFit:
         shared = {name: repr(value) for name, value in self.parameters.items() if name not in own}
         for spec in (self.parameters["coupling"], self.parameters["view_regularizer"]):
             if spec.name is None:  # a user's own module may not take leading dimensions
-                return id(self)
+                return self
             settings = {k: v for k, v in spec.get_params().items() if k not in _PER_MEMBER}
             shared[spec.parameter] = repr((spec.name, settings))
         is_exact = math.isinf(self.parameters["coupling"].orthogonality_weight)
