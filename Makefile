@@ -42,14 +42,14 @@ format: $(VENV)/.test-ready
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# How fast, on this machine's CPU: an hour and a half, and 20 GB of disk for tables larger than memory.
+# How fast, on this machine's CPU: two and a half hours, and 20 GB of disk for tables larger than memory.
 BENCHMARKS := start_up ot_core paper_training against_cca_zoo against_gromov_wasserstein \
-    predict_rows precision growth larger_than_memory distributed
+    predict_rows precision growth larger_than_memory distributed sizes
 bench: $(VENV)/.bench-ready
 	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py; done
 
 # The same on an NVIDIA GPU, from the source tree: PYTHON has torch, POT and nothing of ours.
-BENCHMARKS_ON_GPU := ot_core paper_training predict_rows precision growth
+BENCHMARKS_ON_GPU := ot_core paper_training predict_rows precision growth sizes
 bench-gpu:
 	set -e; for name in $(BENCHMARKS_ON_GPU); do \
 	    PYTHONPATH=src:.:$$PYTHONPATH $(PYTHON) benchmarks/$$name.py --device cuda; done

@@ -36,9 +36,10 @@ BENCHMARKS = {
         "growth",
         "precision",
         "predict_rows",
+        "sizes",
         "start_up",
     ),
-    "cuda": ("ot_core", "paper_training", "growth", "precision", "predict_rows"),
+    "cuda": ("ot_core", "paper_training", "growth", "precision", "predict_rows", "sizes"),
 }
 
 

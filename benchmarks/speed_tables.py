@@ -265,8 +265,52 @@ def ranks(record: Record) -> str:
     return table([*header, "against one process, two threads"], rows)
 
 
+#: cases of `sizes`, by what the docs call them
+SIZES = {
+    "cells": "10,000 cells, sparse views of 20,000 and 60,000 columns",
+    "rows-100000": "100,000 rows, 4 views of 64 columns",
+    "rows-1000000": "1,000,000 rows, 4 views of 64 columns",
+    "digits": "digits, 6 views, 1,200 rows",
+}
+
+
+def sizes(record: Record) -> str:
+    """Seconds, accuracy and memory of every method on every size, a group of columns a device."""
+    parts = [record[device] for device in DEVICES if device in record]
+    header = ["data", "method"]
+    for device in (device for device in DEVICES if device in record):
+        where = f"{record[device]['machine']['cores']} cores" if device == "cpu" else "GPU machine"
+        header += [f"seconds, {where}", "accuracy, %", "memory, MB"]
+    rows = []
+    for case, title in SIZES.items():
+        methods = dict.fromkeys(m for part in parts for m in part["cases"].get(case, {}))
+        for method in methods:
+            found = [part["cases"].get(case, {}).get(method) for part in parts]
+            name = f"**{method}**" if method == "hotview" else method
+            rows.append([title, name, *(cell for one in found for cell in _size_cells(one))])
+            firsts = [(one or {}).get("first_seconds") for one in found]
+            if any(firsts):
+                cells = (cell for x in firsts for cell in (_seconds(x) if x else "", "", ""))
+                rows.append([title, f"{method}, the first fit of a process", *cells])
+    return table(header, rows)
+
+
+def _size_cells(found: Record | None) -> list[str]:
+    if found is None:
+        return ["", "", ""]
+    if "not_finished" in found:
+        return [found["not_finished"], "", ""]
+    accuracy = f"{100 * found['accuracy']:.1f}" if "accuracy" in found else ""
+    return [_seconds(found["seconds"]), accuracy, f"{found['megabytes']:,.0f}"]
+
+
+def _seconds(x: float) -> str:
+    return f"{x:,.0f}" if x >= 100 else f"{x:.1f}" if x >= 1 else f"{x:.2f}"
+
+
 #: table → record, and what makes it
 TABLES = {
+    "sizes": ("bench/sizes.json", sizes),
     "ranks": ("bench/distributed.json", ranks),
     "targets": ("bench/ot_core.json", targets),
     "sliced-gpu": ("bench/ot_core.json", sliced_gpu),
