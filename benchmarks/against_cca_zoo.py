@@ -144,7 +144,7 @@ def train_ours(case: Case, device: str, seed: int) -> Callable[[list[Any]], list
         encoder_dim=N_FEATURES,
         n_components=N_COMPONENTS,
         initialization="random",
-        standardize=False,
+        preprocessing="none",
         max_epochs=case.epochs,
         batch_size=BATCH_SIZE,
         learning_rate=LEARNING_RATE,

@@ -146,7 +146,7 @@ def watched_draws(begin: Callable[[], object], *, once: bool) -> Iterator[list[f
 def measure_reading(paths: list[Path]) -> dict[str, Any]:
     """Seconds to read all files from the disk, and one from memory, and to look at its rows."""
     from hotview._validation import check_tables
-    from hotview.training.column_scaler import scan_tables
+    from hotview.training.table_scan import scan_tables
 
     found = {}
     if forget(paths):
@@ -154,7 +154,7 @@ def measure_reading(paths: list[Path]) -> dict[str, Any]:
     (table,) = check_tables([np.load(paths[0], mmap_mode="r")]).values()
 
     def scan() -> None:
-        scan_tables("view", [table], standardize=True, impute=None)
+        scan_tables("view", [table], preprocessing="standardize", impute=None)
 
     # One file surely stays in memory: what is measured is not the disk.
     first = paths[:1]

@@ -56,7 +56,7 @@ def run_trial(scene: str, coupling: str, trial: int, n_rows: int = 600) -> dict:
         spec,
         n_components=4,
         initialization="random" if scene == RANDOM else "pca",
-        standardize=False,
+        preprocessing="none",
         device="cpu",
         random_state=trial,
     ).fit(views)

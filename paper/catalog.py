@@ -50,7 +50,7 @@ _DIRECTIONS = ((3, "iid"), (10, "orthogonal"), (50, "orthogonal"))
 
 #: What lets planted groups be found (see examples/planted_groups.py): columns in one unit, and as
 #: many dimensions as a group has factors.
-_FOR_GROUPS = (("n_components", 4), ("standardize", False))
+_FOR_GROUPS = (("n_components", 4), ("preprocessing", "none"))
 
 
 @dataclass(frozen=True)

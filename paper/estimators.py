@@ -46,12 +46,13 @@ def parameters_of(cell: Cell) -> dict[str, Any]:
     >>> from paper.estimators import parameters_of
     >>> from paper.cells import Cell
     >>> parameters_of(Cell("handwritten", "unsupervised", "SW (9)", "robust"))
-    {'coupling': 'sw-reference', 'view_regularizer': 'none'}
+    {'coupling': 'sw-reference', 'view_regularizer': 'none', 'preprocessing': 'standardize'}
     """
     own: dict[str, Any] = {}
     if cell.method != DEFAULT:
         model = TRAINED[cell.method]
         own = {"coupling": model.coupling, "view_regularizer": model.view_regularizer}
+        own["preprocessing"] = "standardize"  # the paper's encoders get all columns
         own |= PLAIN if cell.task == "semi-supervised" else {}
     settings = dict(SETTINGS) if cell.settings == "paper" else {}
     if settings and cell.task == "semi-supervised":

@@ -64,6 +64,24 @@ def test_probabilities_are_the_estimators(tmp_path, parameters):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_counts_are_reduced_as_by_the_estimator(tmp_path):
+    random = np.random.default_rng(0)
+    views = {
+        "words": random.poisson(0.2, size=(40, 300)).astype(np.float64),
+        "age": random.normal(size=(40, 3)),
+    }
+    options = {**SMALL, "n_estimators": 2, "device": "cpu", "impute": "mean"}
+    model = hv.MultiViewClassifier(**options).fit(views, np.arange(40) % 2)
+    path = to_onnx(model, tmp_path / "m.onnx")
+    views["words"][0] = np.nan
+    views["words"][1, 5:9] = np.nan
+    (found,) = run(path, views)
+    np.testing.assert_allclose(found, model.predict_proba(views), atol=1e-4)
+    views["words"][3, 7] = -1
+    (found,) = run(path, views)
+    np.testing.assert_array_equal(np.isnan(found).any(axis=1), np.arange(40) == 3)
+
+
 def test_one_view_predicts_alone(tmp_path):
     model = classifier(n_estimators=1)
     path = to_onnx(model, tmp_path / "m.onnx", view="view_1")

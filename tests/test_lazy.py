@@ -5,8 +5,8 @@ import pytest
 
 from hotview._lazy import LazyRows
 from hotview._validation import check_tables
-from hotview.training import column_scaler
-from hotview.training.column_scaler import scan_tables
+from hotview.training import table_scan
+from hotview.training.table_scan import scan_tables
 
 X = np.random.default_rng(0).normal(size=(10, 3))
 EDGES = np.array([0, 3, 3, 7, 10])  # nothing is in the second block
@@ -114,17 +114,17 @@ def test_a_table_fills_the_rows_it_returns():
 
 
 def test_a_process_fills_only_its_own_rows(monkeypatch):
-    monkeypatch.setattr(column_scaler, "_CHUNK", 6)  # two rows at a time
+    monkeypatch.setattr(table_scan, "_CHUNK", 6)  # two rows at a time
     rows = Counted(np.arange(0, 11, 2))
-    scanner = column_scaler._Scanner("a")
-    scanner.scan(check_tables([rows])["view_0"], column_scaler.shard_of_rank(10, 1, 2))
+    scanner = table_scan._Scanner("a")
+    scanner.scan(check_tables([rows])["view_0"], table_scan.shard_of_rank(10, 1, 2))
     assert rows.filled == [2, 3, 4]  # rows 5 to 9
 
 
 def test_means_are_those_of_the_array_to_the_last_bit(monkeypatch):
     for name, value in (("_LARGE", 1), ("_CHUNK", 15), ("_CACHED", 6)):
-        monkeypatch.setattr(column_scaler, name, value)  # two rows at a time of an array, else five
-    how = {"standardize": True, "impute": None}
+        monkeypatch.setattr(table_scan, name, value)  # two rows at a time of an array, else five
+    how = {"preprocessing": "standardize", "impute": None}
     found, expected = (
         scan_tables("a", list(check_tables([one]).values()), **how).scaler for one in (Counted(), X)
     )

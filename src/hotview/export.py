@@ -27,7 +27,8 @@ from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.knn import KNNPredictor, PCABasis
 from hotview.semisupervised.predictors import ViewPredictors
-from hotview.training.column_scaler import EXTREME, ColumnScaler
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.table_scan import EXTREME
 
 __all__ = ["to_onnx"]
 
@@ -200,27 +201,32 @@ def _quiet() -> Iterator[None]:
 
 
 class _Reader(nn.Module):
-    """Raw rows to standardized ones, NaN where absent, and which rows are invalid."""
+    """Raw rows to preprocessed ones, NaN where absent, and which rows are invalid."""
 
     mean: Tensor
     scale: Tensor
     fill: Tensor | None
+    components: Tensor | None
 
     def __init__(self, columns: ColumnScaler) -> None:
         super().__init__()
-        for name in ("mean", "scale", "fill"):
+        self.is_counts = columns.is_counts
+        for name in ("mean", "scale", "fill", "components"):
             values = getattr(columns, name)
             self.register_buffer(name, None if values is None else torch.from_numpy(values.copy()))
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
         missing = X.isnan()
         absent = missing.all(1, keepdim=True)
+        if self.is_counts:  # as in `root_shares`; of negative numbers, the root is NaN
+            total = X.nan_to_num(0.0).sum(1, keepdim=True)
+            X = (X / total.where(total > 0, torch.ones_like(total))).sqrt().float().double()
         if self.fill is not None:
             X = torch.where(missing & ~absent, self.fill, X)
         size = ((X - self.mean) / self.scale).abs()
         wrong = ~(size <= EXTREME).all(1, keepdim=True) & ~absent
-        standard = (X.masked_fill(wrong, 0.0) - self.mean) / self.scale
-        return standard.float(), wrong
+        standard = ((X.masked_fill(wrong, 0.0) - self.mean) / self.scale).float()
+        return standard if self.components is None else standard @ self.components, wrong
 
 
 class _Encoding(nn.Module):

@@ -387,7 +387,7 @@ def test_standardizing_makes_units_and_origins_irrelevant(kind):
     others = {name: 1000 * X.astype(np.float64) + 1e6 for name, X in VIEWS.items()}
     expected, model = fit(small(kind)), fit(small(kind), others)
     np.testing.assert_allclose(model.history_["loss"], expected.history_["loss"], rtol=1e-4)
-    raw = fit(small(kind, standardize=False), others)
+    raw = fit(small(kind, preprocessing="none"), others)
     assert not np.allclose(raw.history_["loss"], expected.history_["loss"], rtol=0.1)
 
 

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import sparse
 from sklearn.base import clone, is_classifier
+from sklearn.decomposition import PCA
 from sklearn.metrics import accuracy_score
 
 from hotview import MultiViewClassifier
@@ -301,7 +303,7 @@ def test_gaps_of_every_kind_are_the_same_gap():
 
 def test_rows_without_a_label_are_not_classified():
     """With nothing else to learn from them, they might as well not be there."""
-    settings = {"standardize": False, "initialization": "random", "batch_size": 1000}
+    settings = {"preprocessing": "none", "initialization": "random", "batch_size": 1000}
     with_gaps = small(**settings).fit(LINKED, hide(Y))
     without = small(**settings).fit({name: X[::2] for name, X in LINKED.items()}, Y[::2])
     assert with_gaps.history_["loss"] == pytest.approx(without.history_["loss"], rel=1e-5)
@@ -827,7 +829,93 @@ def test_a_short_training_of_small_tables_has_as_many_steps_as_a_long_one_of_lar
         steps: len(small(max_epochs=None, steps_per_epoch=steps).fit(LINKED, Y).history_)
         for steps in (None, 5, 30)
     }
-    assert lengths == {None: 120, 5: 24, 30: 10}
+    assert lengths == {None: 80, 5: 16, 30: 10}
+
+
+def test_epochs_of_a_training_without_given_length_are_short_in_long_tables():
+    X = np.random.default_rng(0).normal(size=(1000, 2))
+    inputs = small(max_epochs=None, batch_size=4, hidden=())._inputs([X, -X], np.arange(1000) % 2)
+    (member,) = fit_views([inputs])[0].members
+    assert member.training.sampler.n_steps == 250
+    schedule = member.schedule()
+    assert (schedule.max_epochs, schedule.steps_per_epoch) == (10, 60)
+
+
+WIDE = {
+    "words": np.random.default_rng(0).poisson(0.2, size=(40, 300)),  # one column is constant
+    "genes": np.random.default_rng(1).normal(size=(40, 280)),
+    "age": np.random.default_rng(2).normal(size=(40, 3)),
+}
+
+
+def fit_wide(views=WIDE, **parameters):
+    return voting(n_estimators=2, **parameters).fit(views, np.arange(40) % 2)
+
+
+def test_wide_views_are_reduced_and_counts_are_recognized():
+    model = fit_wide()
+    assert model.preprocessing_ == {
+        "words": "square roots of the shares of counts in their row; 300 columns reduced to 40 "
+        "components",
+        "genes": "standardized; 280 columns reduced to 40 components",
+        "age": "standardized",
+    }
+    assert model.n_features_per_view_ == {"words": 300, "genes": 280, "age": 3}
+    assert model.network_.encoders[0][0].in_features == 40
+    stored = {name: sparse.csr_array(X) for name, X in WIDE.items()}
+    P = model.predict_proba(WIDE)
+    np.testing.assert_allclose(model.predict_proba(stored), P, atol=1e-4)
+    np.testing.assert_allclose(fit_wide(stored).predict_proba(WIDE), P, atol=0.02)
+    # The number of words of a row does not matter.
+    np.testing.assert_allclose(model.predict_proba({**WIDE, "words": 3 * WIDE["words"]}), P)
+
+
+def test_the_reduction_can_be_switched_off():
+    model = fit_wide(preprocessing={"words": "pca", "genes": "standardize"})
+    assert list(model.preprocessing_.values()) == [
+        "standardized; 300 columns reduced to 40 components",
+        "standardized",
+        "standardized",
+    ]
+    assert set(fit_wide(preprocessing="none").preprocessing_.values()) == {"as given"}
+    with pytest.raises(ValueError, match=r"preprocessing to name views.*also names \['word'\]"):
+        fit_wide(preprocessing={"word": "pca"})
+
+
+def test_an_encoder_of_the_users_own_gets_all_columns():
+    model = fit_wide(encoders={"genes": torch.nn.Linear(280, 4)})
+    assert model.preprocessing_["genes"] == "standardized"
+
+
+def test_where_counts_were_negative_numbers_are_refused():
+    with pytest.raises(ValueError, match=r"'words' to hold finite.*negative numbers in 1 entry.*2"):
+        fit_wide().predict(
+            {
+                **WIDE,
+                "words": np.where(np.eye(40, 300) * np.arange(40)[:, None] == 2, -1, WIDE["words"]),
+            }
+        )
+
+
+def test_one_negative_number_among_counts_makes_them_ordinary_columns():
+    X = WIDE["words"].copy()
+    X = np.vstack([X] * 30)  # 1,200 rows, of which some are looked at first
+    X[1] = -1
+    views = {"words": X, "age": np.random.default_rng(0).normal(size=(1200, 3))}
+    model = voting(n_estimators=1, max_epochs=1).fit(views, np.arange(1200) % 2)
+    assert model.preprocessing_["words"] == "standardized; 300 columns reduced to 64 components"
+
+
+def test_components_are_weighted_not_standardized():
+    random = np.random.default_rng(0)
+    y = np.arange(600) % 3
+    X = np.eye(3)[y] @ random.normal(size=(3, 50)) * 3 + random.normal(size=(600, 50))
+    views = {name: PCA(30).fit_transform(X + random.normal(size=X.shape)) for name in "ab"}
+    few = np.where(np.arange(600) < 15, y, -1)
+    model = voting(n_estimators=2).fit(views, few)
+    assert set(model.preprocessing_.values()) == {"components, weighted by their variance"}
+    plain = voting(n_estimators=2, preprocessing="standardize").fit(views, few)
+    assert model.score(views, y) > plain.score(views, y) + 0.05
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_constant_columns_are_mentioned_once(kind):
     other = {name: X.copy() for name, X in views.items()}
     other["view_0"][:, 1] = 9.0  # two more than in training: no division by 0
     assert np.isfinite(model.transform(other)["view_0"]).all()
-    small(kind, standardize=False).fit(views, Y)  # where nothing becomes 0
+    small(kind, preprocessing="none").fit(views, Y)  # where nothing becomes 0
 
 
 # few views

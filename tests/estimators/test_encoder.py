@@ -111,7 +111,7 @@ def test_only_complete_rows_are_paired():
     views["view_2"][[7, 8]] = np.nan
     whole = np.setdiff1d(np.arange(40), [3, 7, 8])
     complete = {name: X[whole] for name, X in views.items()}
-    settings = {"standardize": False, "initialization": "random", "batch_size": 37}
+    settings = {"preprocessing": "none", "initialization": "random", "batch_size": 37}
     with pytest.warns(UserWarning, match="3 linked rows lack a view; coupling='lscca'"):
         found = small("lscca", **settings).fit(views, paired=True)
     expected = small("lscca", **settings).fit(complete, paired=True)
@@ -196,7 +196,7 @@ def test_one_reference_makes_the_plan_irrelevant():
 
 # truth
 
-PLANTED = {"n_components": 4, "standardize": False, "device": "cpu"}
+PLANTED = {"n_components": 4, "preprocessing": "none", "device": "cpu"}
 TWO_GROUPS = (HOTPairwiseSpec(n_groups=2), HOTReferenceSpec(n_references=2))
 
 

@@ -204,6 +204,26 @@ def test_ctrl_c_in_the_middle_of_an_epoch_stops_after_the_step(kind):
     assert len(model.history_) == 1
 
 
+def test_ctrl_c_while_predictors_are_fitted_leaves_a_classifier():
+    class Late(nn.Linear):
+        def forward(self, X):
+            calls.append(self.training)
+            # The rows whose labels were held out are fewer than all that are encoded before.
+            if True in calls and len(X) == len(y) // 2 and None not in calls:
+                calls.append(None)
+                signal.raise_signal(signal.SIGINT)
+            return super().forward(X)
+
+    calls, y = [], np.arange(len(VIEWS["view_0"])) % 2
+    encoders = {name: Late(X.shape[1], 4) for name, X in VIEWS.items()}
+    model = small(MultiViewClassifier, encoders=encoders, pseudo_labels=True, fusion="weighted")
+    model.set_params(n_estimators=2)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model.fit(VIEWS, y)
+    assert None in calls
+    assert set(model.predict(VIEWS)) <= {0, 1}
+
+
 # encoders of one's own
 
 
@@ -473,8 +493,8 @@ def test_gaps_can_be_filled(kind):
     filled = {name: X.copy() for name, X in views.items()}
     for row, column in ((4, 2), (9, 0)):
         filled["view_1"][row, column] = np.nanmean(views["view_1"][:, column])
-    model = fit(small(kind, impute="mean", standardize=False), views)
-    expected = fit(small(kind, standardize=False), filled)
+    model = fit(small(kind, impute="mean", preprocessing="none"), views)
+    expected = fit(small(kind, preprocessing="none"), filled)
     np.testing.assert_allclose(model.history_["loss"], expected.history_["loss"], rtol=1e-5)
     with pytest.raises(ValueError, match="infinity"):
         fit(small(kind, impute="mean"), with_entries("view_1", (4, 2, INF)))
@@ -585,7 +605,7 @@ BAD_PARAMETERS = {
     "unknown reduction": (coupled(reduction="total"), "'mean', 'sum'"),
     "unknown initialization": ({"initialization": "zero"}, "'pca', 'random'"),
     "unknown impute": ({"impute": "median"}, "impute to be one of 'mean'"),
-    "standardize not a bool": ({"standardize": "no"}, "standardize to be True or False.*'no'"),
+    "unknown preprocessing": ({"preprocessing": "no"}, "preprocessing to be one of.*'no'"),
     "unknown verbose": ({"verbose": "loud"}, "verbose to be True, False or 'auto'"),
     "coupling weight": (coupled(weight=-0.1), "coupling__weight.*at least 0.*-0.1"),
     "no coupling weight": (coupled(weight=None), "coupling__weight.*at least 0.*None"),

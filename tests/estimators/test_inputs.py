@@ -22,8 +22,12 @@ def make_view_tables(linked, unaligned=None):
     return ViewTables(list(named or others), named, others)
 
 
+def how(tables, preprocessing="standardize", impute=None):
+    return {"preprocessing": dict.fromkeys(tables.names, preprocessing), "impute": impute}
+
+
 def gather(tables, labels=None):
-    shared = scan_views(tables, standardize=False, impute=None, device=CPU)
+    shared = scan_views(tables, **how(tables, "none"), device=CPU)
     return shared.training_rows(labels)
 
 
@@ -48,13 +52,20 @@ def test_linked_tables_come_first():
 
 def test_every_view_is_scanned_over_all_its_tables():
     tables = make_view_tables({"a": table(0, 2), "b": table(3, 4)}, {"a": table(4)})
-    scans = scan_views(tables, standardize=True, impute=None, device=CPU).scans
+    scans = scan_views(tables, **how(tables), device=CPU).scans
     np.testing.assert_allclose(scans["a"].scaler.mean, [2, 2.5])
     np.testing.assert_allclose(scans["a"].scaler.scale, np.sqrt(8 / 3))
     np.testing.assert_allclose(scans["b"].scaler.mean, [3.5, 4])
     assert scans["a"].scaler.fill is None
     np.testing.assert_array_equal(
-        scan_views(tables, standardize=True, impute="mean", device=CPU).views[0].scaler.fill,
+        scan_views(
+            tables,
+            preprocessing=dict.fromkeys(tables.names, "standardize"),
+            impute="mean",
+            device=CPU,
+        )
+        .views[0]
+        .scaler.fill,
         [2, 2.5],
     )
 
@@ -115,7 +126,12 @@ def test_a_linked_row_that_no_view_has_is_refused():
 def test_a_view_needs_two_rows_that_hold_something():
     tables = make_view_tables({"a": table(1, None, None), "b": table(3, 4, 5)})
     with pytest.raises(ValueError, match="'a' to have at least 2 rows with values, but it has 1"):
-        scan_views(tables, standardize=True, impute=None, device=CPU)
+        scan_views(
+            tables,
+            preprocessing=dict.fromkeys(tables.names, "standardize"),
+            impute=None,
+            device=CPU,
+        )
 
 
 def test_without_linked_rows_every_view_learns_from_its_own_labels():

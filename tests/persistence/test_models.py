@@ -51,7 +51,7 @@ def classifier(**parameters):
             "class_weight": {0: 1.0, 1: 2.0, 2: 1.0, 3: 1.0},
             "coupling": hv.HOTReferenceSpec(n_references=2),
         },
-        {"hidden": dict.fromkeys(DATA.views, (8,)), "standardize": False},
+        {"hidden": dict.fromkeys(DATA.views, (8,)), "preprocessing": "none"},
         {"n_estimators": 3},
         {"n_estimators": 2, "coupling": "none"},
         {"coupling": hv.HOTReferenceSpec(orthogonality_weight=float("inf"))},
@@ -231,7 +231,7 @@ def test_other_formats_are_refused(tmp_path):
     for version, remedy in remedies.items():
         metadata = {"format": "hotview model", "version": version}
         save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(metadata)})
-        problem = rf"its format is {version}, and this hotview reads format 5\. {remedy}"
+        problem = rf"its format is {version}, and this hotview reads format 6\. {remedy}"
         with pytest.raises(ValueError, match=problem):
             load_model(path)
 

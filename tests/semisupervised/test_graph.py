@@ -11,6 +11,7 @@ from hotview.semisupervised.graph import (
     ArrayRows,
     build_graph,
     choose_nodes,
+    encode_nodes,
     make_coordinates,
     nearest_neighbors,
     refine_graph,
@@ -125,17 +126,27 @@ def test_fewer_rows_have_fewer_neighbors():
 # features
 
 
-def test_features_are_added_to_the_components():
+def test_features_of_nodes_are_scaled_to_a_root_mean_square_of_1(few_nodes):
     X, graph, encoder = make_rows(), make_graph(), nn.Linear(5, 4)
-    refined = refine_graph(graph, encoder)
+    features, scale = encode_nodes(graph, encoder)
     with torch.no_grad():
-        F = encoder(torch.from_numpy(X)).numpy()
-    assert refined.feature_scale == pytest.approx(np.sqrt(F.var(axis=0).sum()), rel=1e-5)
-    np.testing.assert_array_equal(refined.points[:, :5], graph.points)
-    np.testing.assert_allclose(
-        refined.points[:, 5:], F / refined.feature_scale, rtol=1e-5, atol=1e-6
-    )
-    near = NearestNeighbors(n_neighbors=K).fit(refined.points).kneighbors(return_distance=False)
+        F = encoder(torch.from_numpy(X[graph.nodes])).numpy()
+    assert scale == pytest.approx(np.sqrt(F.var(axis=0).sum()), rel=1e-5)
+    np.testing.assert_allclose(features, F / scale, rtol=1e-5, atol=1e-6)
+
+
+def test_constant_features_are_not_scaled():
+    features, scale = encode_nodes(make_graph(), lambda X: torch.ones(len(X), 4))
+    assert scale == 1.0
+    assert (features == 1).all()
+
+
+def test_features_are_added_to_the_components():
+    graph = make_graph()
+    features = 3 * np.random.default_rng(1).normal(size=(70, 4)).astype(np.float32)
+    refined = refine_graph(graph, features)
+    points = np.hstack([graph.points, features])
+    near = NearestNeighbors(n_neighbors=K).fit(points).kneighbors(return_distance=False)
     expected = normalized_adjacency(near).toarray()
     np.testing.assert_allclose(refined.adjacency.toarray(), expected)
     assert (refined.adjacency != graph.adjacency).nnz > 0
@@ -144,9 +155,17 @@ def test_features_are_added_to_the_components():
 
 def test_constant_features_leave_neighbors_as_they_are():
     graph = make_graph()
-    refined = refine_graph(graph, lambda X: torch.ones(len(X), 4))
-    assert refined.feature_scale == 1.0
+    refined = refine_graph(graph, np.ones((70, 4), dtype=np.float32))
     np.testing.assert_allclose(refined.adjacency.toarray(), graph.adjacency.toarray())
+
+
+def test_rows_that_are_equal_are_neighbors_of_each_other_and_not_of_themselves():
+    X = np.repeat(make_rows(4), 10, axis=0)
+    adjacency = make_graph(X).adjacency
+    assert adjacency.diagonal().max() == 0
+    assert (np.diff(adjacency.indptr) >= K).all()
+    rows, columns = adjacency.nonzero()
+    np.testing.assert_array_equal(rows // 10, columns // 10)
 
 
 # nodes of a large view

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 from hotview.semisupervised import predictors
 from hotview.semisupervised.graph import build_graph
 from hotview.semisupervised.predictors import RidgePredictor, fit_predictors, fit_ridge
-from hotview.semisupervised.pseudo_labels import ViewLabels
+from hotview.semisupervised.pseudo_labels import ViewLabels, propagate_labels
 
 N_CLASSES = 3
 
@@ -205,7 +205,8 @@ def fit_views(n_labeled=12, columns=(4, 3), seed=0, codes=None):
     aligned = np.repeat(np.arange(60)[:, None], len(columns), axis=1)
     labels = ViewLabels([codes] * len(columns), aligned, np.ones(N_CLASSES))
     rows = {s: torch.as_tensor(X, dtype=torch.float32) for s, X in enumerate(Xs)}
-    return fit_predictors(graphs, labels, random), rows, y
+    probabilities = propagate_labels(graphs, labels, random)
+    return fit_predictors(graphs, probabilities, labels), rows, y
 
 
 def no_features(rows):

@@ -241,10 +241,15 @@ def test_predictors_have_the_points_and_probabilities_of_the_nodes():
     tables, targets = make_tables(gap=8.0)
     labels = label(targets, NINE)
     graphs = make_graphs(tables, labels)
-    knn = fit_predictors(graphs, labels, np.random.default_rng(0)).knn[0]
+    probabilities = run(tables, labels, graphs)
+    features = [(graph.points[:, :1] ** 2, 2.0) for graph in graphs]
+    featured = fit_predictors(graphs, probabilities, labels, features).knn[0]
+    expected = np.hstack([graphs[0].points, features[0][0]])
+    np.testing.assert_allclose(featured.points, expected, rtol=1e-5)
+    assert (featured.n_neighbors, featured.feature_scale) == (K, 2.0)
+    knn = fit_predictors(graphs, probabilities, labels).knn[0]
     np.testing.assert_allclose(knn.points, graphs[0].points, rtol=1e-5)
-    np.testing.assert_allclose(knn.soft_labels, run(tables, labels, graphs)[0], rtol=1e-5)
-    assert (knn.n_neighbors, knn.feature_scale) == (K, graphs[0].feature_scale)
+    np.testing.assert_allclose(knn.soft_labels, probabilities[0], rtol=1e-5)
     X = torch.from_numpy(tables[0])
     predicted = knn.predict_log_proba(X, X[:, :0]).argmax(1).numpy()
     assert np.mean(predicted == targets[0]) > 0.9

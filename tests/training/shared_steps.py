@@ -18,9 +18,9 @@ import hotview as hv
 from hotview._validation import check_tables
 from hotview.datasets import make_views
 from hotview.estimators.fit import EnsembleFit
-from hotview.training.column_scaler import scan_tables
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
+from hotview.training.table_scan import scan_tables
 
 N_STEPS = 50
 LOOSE = make_views([50, 70, 60, 45], n_views=4, random_state=0)
@@ -104,7 +104,7 @@ def scan(group=None):
     tables[1][2] = np.nan
     tables[1][4, 1] = np.nan
     views = list(check_tables(tables).values())
-    found = scan_tables("x", views, standardize=True, impute="mean", process_group=group)
+    found = scan_tables("x", views, preprocessing="standardize", impute="mean", process_group=group)
     columns = found.scaler
     return np.stack([columns.mean, columns.scale, columns.fill]), found.present
 
@@ -115,7 +115,11 @@ def refuse(group=None):
     X[8, 1] = np.inf
     try:
         scan_tables(
-            "x", [check_tables([X])["view_0"]], standardize=True, impute=None, process_group=group
+            "x",
+            [check_tables([X])["view_0"]],
+            preprocessing="standardize",
+            impute=None,
+            process_group=group,
         )
     except ValueError as error:
         return str(error)

@@ -23,9 +23,9 @@ class CountingTable(ViewTable):
     def asked(self):
         return []
 
-    def rows(self, rows):
+    def rows(self, rows, **options):
         self.asked.append(len(rows))
-        return super().rows(rows)
+        return super().rows(rows, **options)
 
 
 def random_numbers(seed=0):
@@ -314,9 +314,9 @@ class ReadTable(ViewTable):
     def read(self):
         return set()
 
-    def rows(self, rows):
+    def rows(self, rows, **options):
         self.read.update(np.arange(self.n_rows)[rows].tolist())
-        return super().rows(rows)
+        return super().rows(rows, **options)
 
 
 @pytest.mark.parametrize("windows", (False, True))

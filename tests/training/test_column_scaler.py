@@ -1,321 +1,188 @@
-import tracemalloc
-
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.preprocessing import StandardScaler
 
-from hotview._validation import ViewTable
 from hotview.training import column_scaler
-from hotview.training.column_scaler import ColumnScaler, check_finite, chunks, scan_tables
-
-CHUNKS = (1, 7, 40, 2**21)  # entries together: down to one row at a time
-
-
-def make_rows(n=30, D=4, seed=0):
-    random = np.random.default_rng(seed)
-    return random.normal(size=(n, D)) * [1, 10, 0.1, 3] + [0, 5, -2, 100]
-
-
-def scan(*tables, standardize=True, impute=None):
-    return scan_tables(
-        "age", [ViewTable(X) for X in tables], standardize=standardize, impute=impute
-    )
-
-
-@pytest.mark.parametrize("chunk", CHUNKS)
-def test_statistics_are_those_of_the_whole_table_whatever_the_chunks(chunk, monkeypatch):
-    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
-    X = make_rows()
-    expected = StandardScaler().fit(X)
-    found = scan(X[:12], X[12:13], X[13:])
-    np.testing.assert_allclose(found.scaler.mean, expected.mean_)
-    np.testing.assert_allclose(found.scaler.scale, expected.scale_)
-    np.testing.assert_allclose(found.scaler.transform(X), expected.transform(X), atol=1e-6)
-    assert found.present == [None, None, None]  # all
-    assert found.scaler.fill is None
-    assert len(found.constant) == 0
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    n=st.integers(2, 40),
-    D=st.integers(1, 5),
-    cut=st.integers(0, 39),
-    offset=st.floats(-1e6, 1e6),
-    scale=st.floats(0.01, 100),
-    seed=st.integers(0, 1000),
+from hotview.training.column_scaler import (
+    ColumnScaler,
+    component_weights,
+    fit_components,
+    looks_like_components,
+    looks_like_counts,
+    root_shares,
+    singular_vectors,
 )
-def test_any_table_against_scikit_learn(n, D, cut, offset, scale, seed):
-    X = np.random.default_rng(seed).normal(size=(n, D)) * scale + offset
-    tables = [part for part in (X[:cut], X[cut:]) if len(part) > 0]
-    expected = StandardScaler().fit_transform(X)
-    np.testing.assert_allclose(scan(*tables).scaler.transform(X), expected, rtol=1e-4, atol=1e-4)
+
+CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("standardize", (True, False))
-def test_standardizing_can_be_left_out(standardize):
-    X = make_rows()
-    applied = scan(X, standardize=standardize).scaler.transform(X)
-    assert applied.dtype == torch.float32
-    assert applied.is_contiguous()
-    expected = StandardScaler().fit_transform(X) if standardize else X
-    np.testing.assert_allclose(applied, expected, rtol=1e-5, atol=1e-6)
+def make_counts(n=60, d=300, seed=0):
+    random = np.random.default_rng(seed)
+    rates = random.gamma(0.3, size=(3, d))
+    return random.poisson(rates[np.arange(n) % 3]).astype(np.float64)
 
 
-@pytest.mark.parametrize("dtype", ("f2", "f4", "f8", ">f4", "i4", "u1", "?"))
-def test_every_kind_of_number(dtype):
-    X = np.random.default_rng(0).integers(0, 2, size=(20, 3)) * (1 if dtype == "?" else 100)
-    view = X.astype(dtype)
-    expected = StandardScaler().fit_transform(X.astype(float))
-    np.testing.assert_allclose(scan(view).scaler.transform(view), expected, rtol=1e-5, atol=1e-6)
+def make_correlated(n=300, d=40, seed=0):
+    random = np.random.default_rng(seed)
+    factors = random.normal(size=(n, 12)) * np.linspace(4, 1, 12)
+    return factors @ random.normal(size=(12, d)) + random.normal(size=(n, d))
 
 
-def test_large_tables_are_looked_at_in_smaller_parts(monkeypatch):
-    monkeypatch.setattr(column_scaler, "_CHUNK", 400)
-    monkeypatch.setattr(column_scaler, "_CACHED", 40)
-    X = make_rows(801)  # 3,204 entries: eight chunks and a little
-    assert [len(part) for _, part in chunks(ViewTable(X[:800]))] == [100] * 8
-    assert [len(part) for _, part in chunks(ViewTable(X))] == [*[10] * 80, 1]
-    whole = scan(X)
-    np.testing.assert_allclose(whole.scaler.mean, X.mean(0), rtol=1e-12)
-    np.testing.assert_allclose(whole.scaler.scale, X.std(0), rtol=1e-12)
+# counts
 
 
-@pytest.mark.parametrize("order", ("C", "F"))
-@pytest.mark.parametrize("dtype", ("f4", "f8"))
-def test_what_is_scanned_and_applied_is_not_changed(order, dtype):
-    X = np.array(make_rows(), dtype=dtype, order=order)
-    X.flags.writeable = False
-    found = scan(X)
-    np.testing.assert_allclose(found.scaler.mean, make_rows().mean(0), rtol=1e-6)
-    applied = found.scaler.transform(X)
-    assert applied.is_contiguous()
-    np.testing.assert_allclose(applied, StandardScaler().fit_transform(X), rtol=1e-4, atol=1e-4)
+def test_shares_of_a_row_add_up_to_1_and_do_not_depend_on_its_total():
+    X = make_counts()
+    roots = root_shares(X)
+    assert roots.dtype == np.float32
+    np.testing.assert_allclose((roots.astype(np.float64) ** 2).sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(root_shares(7 * X), roots, rtol=1e-6)
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-def test_sparse_is_dense(chunk, monkeypatch):
-    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
-    X = make_rows() * (np.random.default_rng(1).random((30, 4)) < 0.3)
-    S = ViewTable(sparse.csr_array(X))
-    found, expected = scan(S.data), scan(X)
-    np.testing.assert_allclose(found.scaler.mean, expected.scaler.mean)
-    np.testing.assert_allclose(found.scaler.scale, expected.scaler.scale)
-    rows = np.array([4, 1, 29])
-    np.testing.assert_array_equal(
-        found.scaler.transform(S.rows(rows)), expected.scaler.transform(X[rows])
+def test_sparse_counts_give_the_shares_of_dense_ones_and_are_not_changed():
+    X = make_counts()
+    X[3] = 0
+    stored = sparse.csr_array(X)
+    roots = root_shares(stored)
+    np.testing.assert_allclose(roots.toarray(), root_shares(X), rtol=1e-6)
+    np.testing.assert_array_equal(stored.toarray(), X)
+
+
+def test_missing_counts_stay_missing():
+    X = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]])
+    expected = [[0.5, np.nan, np.sqrt(0.75)], [np.nan] * 3]
+    np.testing.assert_allclose(root_shares(X), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
+@pytest.mark.parametrize(
+    ("X", "expected"),
+    (
+        (np.eye(4), True),
+        (np.eye(4) * 1000, True),
+        (-np.eye(4), False),
+        (np.eye(4) / 2, False),
+        (np.ones((4, 4)), False),  # no zeros
+        (np.zeros((4, 4)), False),  # nothing else
+        (np.diag([1.0, np.nan, 1.0, 1.0]), False),
+    ),
+)
+def test_counts_are_whole_numbers_most_of_them_0(kind, X, expected):
+    assert looks_like_counts(kind(X)) is expected
+
+
+# components
+
+
+@pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array))
+def test_singular_vectors_are_those_of_centered_and_scaled_columns(kind):
+    X = make_correlated()
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    U, values, Vt = np.linalg.svd((X - mean) / scale, full_matrices=False)
+    V, Y = singular_vectors(kind(X), mean, scale, 8, np.random.default_rng(0), CPU)
+    np.testing.assert_allclose(np.abs(np.diag(Vt[:8] @ V)), 1, atol=1e-4)
+    np.testing.assert_allclose(np.abs(Y), np.abs(U[:, :8] * values[:8]), atol=2e-3)
+
+
+def test_there_are_no_more_vectors_than_rows_or_columns():
+    X = make_correlated(5, 40)
+    V, Y = singular_vectors(X, X.mean(0), np.ones(40), 64, np.random.default_rng(0), CPU)
+    assert (V.shape, Y.shape) == ((40, 5), (5, 5))
+
+
+def test_weights_follow_the_unit_of_the_components():
+    variance = np.array([50, 20, 9, 5, 1.3, 1.2, 1.1, 1.05, 1.0])
+    weights = component_weights(variance)
+    np.testing.assert_allclose((weights**2 * variance).mean(), 1)
+    np.testing.assert_allclose(component_weights(variance * 9), weights / 3)
+
+
+def test_components_at_the_noise_floor_get_little_weight():
+    noise = np.ones(20) + np.linspace(0.02, 0, 20)
+    variance = np.concatenate([[50.0, 20.0, 9.0], noise])
+    standard = component_weights(variance) * np.sqrt(variance)  # standardized columns have 1
+    assert standard[3:].max() < 0.25 * standard[2]
+    steep = 0.7 ** np.arange(20.0)  # no floor: all of it is signal
+    np.testing.assert_allclose(
+        component_weights(steep) * steep**0.25 / steep[0] ** 0.25,
+        1.0 * (component_weights(steep)[0]),
     )
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64))
-@pytest.mark.parametrize("offset", (0.0, 1e4, 1e6, -1e7))
-def test_digits_are_kept_far_from_zero(dtype, offset):
-    X = (make_rows()[:, :1] + offset).astype(dtype)
-    expected = StandardScaler().fit_transform(X.astype(np.float64))
-    np.testing.assert_allclose(scan(X).scaler.transform(X), expected, rtol=0, atol=1e-4)
+def test_equal_variances_are_standardized_and_constant_columns_left():
+    np.testing.assert_allclose(component_weights(np.array([4.0, 4.0, 4.0])), 0.5)
+    np.testing.assert_allclose(component_weights(np.array([4.0, 0.0])), [0.5, 1.0])
+    np.testing.assert_array_equal(component_weights(np.zeros(3)), 1.0)
 
 
-@pytest.mark.parametrize("impute", (None, "mean"))
-def test_the_callers_arrays_are_not_changed(impute):
-    for dtype in ("f4", "f8"):
-        X = make_rows().astype(dtype)
-        if impute:
-            X[3, 1] = np.nan
-        before = X.copy()
-        applied = scan(X, impute=impute).scaler.transform(X)
-        applied += 1
-        np.testing.assert_array_equal(X, before)
-        untouched = scan(X, standardize=False, impute=impute).scaler.transform(X)
-        assert not np.shares_memory(untouched.numpy(), X)
+def test_principal_components_are_recognized():
+    X = make_correlated()
+    assert looks_like_components(PCA(10).fit_transform(X))
+    assert looks_like_components(TruncatedSVD(10).fit_transform(X + 2))
+    assert looks_like_components(PCA(10).fit_transform(X)[:200])  # some of their rows
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-@pytest.mark.parametrize("impute", (None, "mean"))
-def test_infinity_is_refused_with_its_place(chunk, impute, monkeypatch):
-    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
-    X = make_rows()
-    X[7, 2] = X[9, 0] = np.inf
-    X[20, 1] = -np.inf
-    with pytest.raises(
-        ValueError,
-        match=r"'age' to hold finite.*infinity in 3 entries, the first in row 7, column 2\..*cap",
+@pytest.mark.parametrize("seed", range(3))
+def test_ordinary_columns_are_no_components(seed):
+    random = np.random.default_rng(seed)
+    X, scores = make_correlated(seed=seed), PCA(12).fit_transform(make_correlated(seed=seed))
+    for table in (
+        X,
+        X * np.sort(random.gamma(1.0, size=40))[::-1],
+        random.normal(size=(300, 20)),
+        scores[:, ::-1],  # of rising variance
+        np.abs(scores),
+        scores[:, :5],  # too few to tell
+        np.where(random.random(scores.shape) < 0.01, np.nan, scores),
     ):
-        scan(X, impute=impute)
-    with pytest.raises(ValueError, match=r"infinity in 3 entries, the first in row 7, column 2"):
-        check_finite("age", ViewTable(X), impute)
+        assert not looks_like_components(table)
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-def test_nan_is_refused_with_its_place_and_the_remedy(chunk, monkeypatch):
-    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
-    X = make_rows()
-    X[3] = np.nan  # an absent row, not an error
-    X[7, 2] = X[7, 3] = X[9, 0] = np.nan
-    text = r"'age'.*NaN in 3 entries, the first in row 7, column 2\. impute='mean' fills.*absent"
-    with pytest.raises(ValueError, match=text):
-        scan(X)
-    with pytest.raises(ValueError, match=text):
-        check_finite("age", ViewTable(X), None)
+# reduction
 
 
-def test_one_entry_is_one_entry():
-    X = make_rows()
-    X[0, 1] = np.nan
-    with pytest.raises(ValueError, match=r"NaN in 1 entry, the first in row 0, column 1"):
-        scan(X)
+@pytest.mark.parametrize("kind", ("counts", "standardize"))
+def test_sparse_rows_are_reduced_as_dense_ones(kind):
+    X = make_counts()
+    Y = root_shares(X) if kind == "counts" else X
+    scaler = ColumnScaler(Y.mean(0, dtype=float), Y.std(0, dtype=float) + 0.1, None, kind)
+    fitted = fit_components(scaler, sparse.csr_array(X), CPU)
+    dense = fitted.transform(X)
+    assert dense.dtype == torch.float32
+    assert dense.shape == (60, fitted.n_outputs)
+    assert fitted.n_outputs == 60  # no more than rows
+    torch.testing.assert_close(fitted.transform(sparse.csr_array(X)), dense, rtol=1e-4, atol=1e-4)
+    assert float(dense.var(0, correction=0).mean()) == pytest.approx(1, rel=1e-3)
 
 
-def test_nan_is_counted_over_all_tables_and_placed_in_the_first_that_has_it():
-    X, Y = make_rows(5), make_rows(6)
-    X[4, 0] = Y[1, 1] = Y[2, 2] = np.nan
-    with pytest.raises(ValueError, match=r"NaN in 3 entries, the first in row 4, column 0"):
-        scan(X, Y)
+def test_distances_between_reduced_rows_are_those_between_standardized_rows():
+    X = make_correlated(200, 300)
+    scaler = ColumnScaler(X.mean(axis=0), X.std(axis=0), None)
+    Y = fit_components(scaler, X, CPU).transform(X).numpy()
+    expected = PCA(64).fit_transform(StandardScaler().fit_transform(X))
+    ratio = np.linalg.norm(Y[:100] - Y[100:], axis=1) / np.linalg.norm(
+        expected[:100] - expected[100:], axis=1
+    )
+    np.testing.assert_allclose(ratio, ratio.mean(), rtol=0.01)
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-@pytest.mark.parametrize("dtype", ("f4", "f8"))
-def test_imputing_fills_with_the_mean_of_what_is_known(chunk, dtype, monkeypatch):
-    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
-    X = make_rows().astype(dtype)
-    holes = np.random.default_rng(3).random(X.shape) < 0.3
-    holes[:, 0] = False
-    X[holes] = np.nan
-    found = scan(X, impute="mean")
-    np.testing.assert_allclose(found.scaler.fill, np.nanmean(X, axis=0, dtype=np.float64))
-    np.testing.assert_allclose(found.scaler.scale, np.nanstd(X.astype(float), axis=0))
-    applied = found.scaler.transform(X).numpy()
-    expected = StandardScaler().fit(X.astype(float)).transform(X.astype(float))
-    np.testing.assert_allclose(applied[~holes], expected[~holes], atol=1e-5)
-    np.testing.assert_allclose(applied[holes], 0, atol=1e-6)  # the mean, standardized
-    raw = scan(X, standardize=False, impute="mean").scaler.transform(X).numpy()
-    means = np.broadcast_to(np.nanmean(X, axis=0), X.shape)
-    np.testing.assert_allclose(raw[holes], means[holes], rtol=1e-5)
+def test_what_is_done_is_said_in_words():
+    X = make_counts()
+    scaler = ColumnScaler(np.zeros(300), np.ones(300), None, "counts")
+    assert scaler.description == "square roots of the shares of counts in their row"
+    reduced = fit_components(scaler, X, CPU).description
+    assert reduced.endswith("in their row; 300 columns reduced to 60 components")
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-@pytest.mark.parametrize("impute", (None, "mean"))
-def test_a_row_that_is_nan_throughout_is_absent(chunk, impute, monkeypatch):
-    monkeypatch.setattr(column_scaler, "_CHUNK", chunk)
-    X = make_rows()
-    absent = [0, 5, 6, 29]
-    holey = X.copy()
-    holey[absent] = np.nan
-    found = scan(holey, holey[:1], X[:2], impute=impute)
-    kept = [i for i in range(30) if i not in absent]
-    first, second, third = found.present
-    assert (first.tolist(), second.tolist(), third) == (kept, [], None)
-    expected = StandardScaler().fit(np.concatenate([X[kept], X[:2]]))
-    np.testing.assert_allclose(found.scaler.mean, expected.mean_)
-    np.testing.assert_allclose(found.scaler.scale, expected.scale_)
-    assert check_finite("age", ViewTable(holey), impute).tolist() == kept
-    # Where it is taken all the same, it stays recognizable instead of becoming the mean.
-    assert torch.isnan(found.scaler.transform(holey[:1])).all()
-
-
-@pytest.mark.parametrize("value", (0.0, 0.1, 7.0, -1e9, 1e-30))
-@pytest.mark.parametrize("dtype", ("f4", "f8"))
-def test_constant_columns_are_found_and_become_0(value, dtype):
-    X = make_rows(500).astype(dtype)
-    X[:, 1] = X[:, 3] = value
-    found = scan(X)
-    assert found.constant.tolist() == [1, 3]
-    applied = found.scaler.transform(X)
-    assert applied[:, [1, 3]].abs().max() <= 1e-6
-    np.testing.assert_allclose(applied[:, [0, 2]].std(0, correction=0), 1, rtol=1e-4)
-
-
-@pytest.mark.parametrize("size", (1e-12, 1e12))
-def test_a_column_of_another_size_is_not_constant(size):
-    X = make_rows()[:, :1] * size
-    found = scan(X)
-    assert len(found.constant) == 0
-    np.testing.assert_allclose(found.scaler.transform(X).std(0, correction=0), 1, rtol=1e-5)
-
-
-def test_a_column_without_any_value_cannot_be_filled():
-    X = make_rows()
-    X[:, 2] = np.nan
-    with pytest.raises(ValueError, match=r"'age' to hold a value.*column 2 is NaN.*Drop"):
-        scan(X, impute="mean")
-
-
-@pytest.mark.parametrize("n", (0, 1))
-def test_at_least_two_rows_with_values(n):
-    X = np.full((3, 2), np.nan)
-    X[:n] = 1.0
-    with pytest.raises(ValueError, match=rf"'age' to have at least 2 rows with values.*has {n}"):
-        scan(X)
-
-
-@pytest.mark.parametrize("standardize", (True, False))
-def test_numbers_that_cannot_be_squared_are_too_large(standardize):
-    X = make_rows()
-    X[:, 2] *= 1e200
-    with pytest.raises(ValueError, match=r"'age' to hold numbers of ordinary.*column 2.*Rescale"):
-        scan(X, standardize=standardize)
-
-
-@pytest.mark.parametrize("spread", (0, 1))
-def test_numbers_that_float32_does_not_hold_are_too_large_unless_standardized(spread):
-    X = make_rows()
-    X[:, 2] = 1e39 * (-1.0) ** (spread * np.arange(30))
-    with pytest.raises(ValueError, match=r"'age' to hold numbers of ordinary.*column 2.*Rescale"):
-        scan(X, standardize=False)
-    if spread:
-        expected = StandardScaler().fit_transform(X)
-        np.testing.assert_allclose(scan(X).scaler.transform(X), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_chunks_cover_a_table_in_order(monkeypatch):
-    monkeypatch.setattr(column_scaler, "_CHUNK", 9)
-    X = make_rows(11)
-    found = list(chunks(ViewTable(X)))
-    assert [start for start, _ in found] == [0, 2, 4, 6, 8, 10]
-    np.testing.assert_array_equal(np.concatenate([part for _, part in found]), X)
-
-
-def test_a_table_is_looked_at_without_a_copy_of_it(monkeypatch):
-    monkeypatch.setattr(column_scaler, "_CHUNK", 2**14)
-    X = np.ones((400_000, 10), dtype=np.float32)  # 16 MB
-    X[::2] = 2
-    tracemalloc.start()
-    scan(X)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    # The numbers of the rows that are present take 8 bytes each, twice while they are put together.
-    assert peak < 400_000 * 16 + 3e6
-
-
-def test_columns_can_be_made_by_hand():
-    by_hand = ColumnScaler(np.array([1.0, 2.0]), np.array([2.0, 4.0]), np.array([1.0, 6.0]))
-    X = np.array([[3.0, np.nan], [np.nan, np.nan], [np.nan, 2.0]])
-    expected = [[1.0, 1.0], [np.nan, np.nan], [0.0, 0.0]]
-    np.testing.assert_array_equal(by_hand.transform(X), expected)
-
-
-@pytest.mark.parametrize("dtype", ("f4", "f8"))
-def test_extreme_values_are_counted_as_they_are_found_one_by_one(dtype):
-    known = scan(make_rows()).scaler
-    X = make_rows(seed=1).astype(dtype)
-    assert check_finite("age", ViewTable(X), None, known).tolist() == [*range(30)]
-    X[3, 2], X[8, 0], X[11, 0] = 1e25, -1e25, 1e10  # the last is merely large
-    message = r"extreme values in 2 entries, the first in row 3, column 2"
-    with pytest.raises(ValueError, match=message):
-        check_finite("age", ViewTable(X), None, known)
-    assert check_finite("age", ViewTable(X), None).tolist() == [
-        *range(30)
-    ]  # for who knows no better
-
-
-def test_what_is_extreme_in_one_column_may_be_ordinary_in_another():
-    X = make_rows()
-    X[:, 1] *= 1e25
-    known = scan(X).scaler
-    assert check_finite("age", ViewTable(X), None, known).tolist() == [*range(30)]
-    X[4, 0] = 1e25
-    with pytest.raises(ValueError, match="extreme values in 1 entry, the first in row 4, column 0"):
-        check_finite("age", ViewTable(X), None, known)
+def test_a_row_is_reduced_alone_as_among_others(monkeypatch):
+    X = make_correlated(50, 300)
+    scaler = fit_components(ColumnScaler(X.mean(axis=0), X.std(axis=0), None), X, CPU)
+    whole = scaler.transform(X)
+    alone = torch.cat([scaler.transform(row[None]) for row in X])
+    torch.testing.assert_close(alone, whole, rtol=0, atol=1e-6)
+    monkeypatch.setattr(column_scaler, "_N_ENTRIES", 900)  # three rows at a time
+    torch.testing.assert_close(scaler.transform(X), whole, rtol=0, atol=1e-6)
+    assert scaler.transform(X[:0]).shape == (0, 50)

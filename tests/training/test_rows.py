@@ -10,8 +10,9 @@ from scipy import sparse
 
 import hotview as hv
 from hotview._validation import ViewTable
-from hotview.training.column_scaler import ColumnScaler, scan_tables
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
+from hotview.training.table_scan import scan_tables
 
 CPU = torch.device("cpu")
 PARQUET = Path(__file__).parent / "parquet_fits.py"
@@ -72,7 +73,7 @@ def test_what_was_scanned_is_what_is_taken():
     X, Y = random.normal(size=(9, 3)) * 5 + 2, random.normal(size=(7, 3))
     X[[0, 4]] = Y[6] = np.nan
     tables = [ViewTable(X), ViewTable(Y)]
-    scan = scan_tables("a", tables, standardize=True, impute=None)
+    scan = scan_tables("a", tables, preprocessing="standardize", impute=None)
     rows = ViewRows(tables, scan.scaler, CPU, scan.present)
     whole = np.concatenate([np.delete(X, [0, 4], 0), Y[:6]])
     expected = (whole - whole.mean(0)) / whole.std(0)

@@ -74,16 +74,15 @@ class ViewTable:
         self.is_array = isinstance(self.data, np.ndarray)
         self.is_lazy = isinstance(self.data, LazyRows)
 
-    def rows(self, rows: Array | slice) -> Array:
-        """Return some rows as a dense array."""
+    def rows(self, rows: Array | slice, *, dense: bool = True) -> Any:
+        """Return some rows as an array; with ``dense=False``, sparse ones stay sparse."""
         data = self.data.load(rows) if self.is_lazy else self.data
         is_array = isinstance(data, np.ndarray) and not isinstance(rows, slice)
         if is_array and data.flags.c_contiguous and data.flags.aligned:
             taken: Array = data.take(rows, axis=0)  # faster, but copies any other array completely
             return taken
         part = data[rows]
-        dense: Array = part.toarray() if hasattr(part, "toarray") else part
-        return dense
+        return part.toarray() if dense and hasattr(part, "toarray") else part
 
 
 def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> dict[str, ViewTable]:

@@ -147,8 +147,8 @@ def parse_settings(specs: list[str] | tuple[str, ...]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> parse_settings(["hidden=64,32", "standardize=false", "fusion=average"])
-    {'hidden': (64, 32), 'standardize': False, 'fusion': 'average'}
+    >>> parse_settings(["hidden=64,32", "preprocessing=none", "fusion=average"])
+    {'hidden': (64, 32), 'preprocessing': 'none', 'fusion': 'average'}
     """
     settings: dict[str, Any] = {}
     for spec in specs:

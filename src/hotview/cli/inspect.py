@@ -34,6 +34,7 @@ def describe_model(estimator: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "estimator": type(estimator).__name__,
         "views": dict(estimator.n_features_per_view_),
+        "preprocessing": estimator.preprocessing_,
         "networks": len(estimator.networks_),
         "parameters_of_networks": sum(p.numel() for p in parameters),
         "epochs": len(history),
@@ -115,10 +116,15 @@ def result_lines(estimator: Any, scores: Any = None) -> list[str]:
     list of str
         Sentences.
     """
+    from hotview.training.column_scaler import KINDS
+
     seconds = estimator.trained_on_.get("seconds")
     n_epochs, n_networks = len(estimator.history_), len(estimator.networks_)
     time = "" if seconds is None else f"; {seconds:.0f} s in total"
     lines = [f"Networks: {n_networks}; epochs: {n_epochs}{time}."]
+    for name, text in estimator.preprocessing_.items():
+        if text not in (KINDS["standardize"], KINDS["none"]):
+            lines.append(f"View {name!r}: {text}.")
     if estimator.view_labels_ is not None:
         lines.append(describe_groups(estimator))
     if scores is not None:

@@ -32,8 +32,9 @@ from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.training.column_scaler import ColumnScaler, check_finite
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
+from hotview.training.table_scan import check_finite
 from hotview.training.threads import existing_threads
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan, average_plans, match_columns
@@ -133,6 +134,12 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         self.metadata_ = {}
         seconds = time.perf_counter() - start
         self.trained_on_ = describe_training(fit.inputs, seconds, self._device)
+
+    @property
+    def preprocessing_(self) -> dict[str, str]:
+        """What was done to the columns of every view, in words."""
+        check_is_fitted(self)
+        return {name: columns.description for name, columns in self._columns.items()}
 
     def _set_views(self, shapes: dict[str, tuple[int, tuple[str, ...] | None]]) -> None:
         self.view_names_, self.n_views_, self._shapes = list(shapes), len(shapes), shapes

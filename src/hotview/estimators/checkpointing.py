@@ -18,8 +18,8 @@ from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import encoders_of, pick_device
 from hotview.estimators.randomness import entropy_of
 from hotview.training.checkpoint import Checkpoint, read_checkpoint
-from hotview.training.column_scaler import chunks
 from hotview.training.process_group import ProcessGroup, ProcessLostError
+from hotview.training.table_scan import chunks
 
 __all__ = [
     "begin_fit",

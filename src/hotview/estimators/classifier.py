@@ -67,7 +67,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ``"manifold"`` and ``"diffusion"`` use.
     max_epochs : int or None, default=None
         Maximum number of epochs; an epoch is one pass over the largest view. None takes 10, or as
-        many more as make 120 steps.
+        many more as make 80 steps; in long tables, epochs are then cut to 60 steps.
     steps_per_epoch : int or None, default=None
         Number of steps of an epoch; None takes one pass over the largest view.
     batch_size : int, default=200
@@ -75,8 +75,14 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         with fewer rows are repeated, and a smaller table gives a smaller batch, `batch_size_`.
     learning_rate : float, default=0.003
         Learning rate of Adam.
-    standardize : bool, default=True
-        Whether columns are scaled to mean 0 and variance 1 over the training rows.
+    preprocessing : {"auto", "pca", "standardize", "none"} or dict of these by view, default="auto"
+        What is done to the columns of a view before all else. ``"standardize"`` scales them to mean
+        0 and variance 1 over the training rows, ``"none"`` leaves them as they are. ``"pca"`` also
+        reduces a view of more than 256 columns to 64 principal components. ``"auto"`` recognizes
+        besides: counts in such a view, whose entries become square roots of shares of their row
+        (Hellinger), and views that are principal components already, whose components are weighted
+        by their variance instead of standardized. `preprocessing_` says what was done. A view with
+        an encoder of the user's own is not reduced.
     impute : {None, "mean"}, default=None
         Treatment of NaN in a row that has other values in the view: None raises an error,
         ``"mean"`` fills in the column's training mean. A row that is NaN throughout a view is
@@ -113,8 +119,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     pseudo_labels : bool, default=True
         Whether labels are propagated over the neighbor graph of every view to train its head, and
         once more over the learned features. New rows are then predicted by their nearest neighbors
-        in every view and by a ridge regression on the columns of all views; otherwise by the heads
-        of the network alone.
+        in every view, by components and features, and by a ridge regression on the columns of all
+        views; otherwise by the heads of the network alone.
     fusion : {"weighted", "average"}, default="weighted"
         How the predictions of the views become one, by a log-opinion pool. ``"weighted"``: every
         ensemble member leaves out the labels of some linked rows, and weights are estimated from
@@ -141,7 +147,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         The classes, sorted.
     plan_, view_labels_, references_, history_, network_, networks_, histories_, plans_ : object
         As for :class:`MultiViewEncoder`; the history also has the validation score.
-    view_names_, n_views_, n_features_per_view_, batch_size_, fit_warnings_, metadata_ : object
+    view_names_, n_views_, n_features_per_view_, preprocessing_, batch_size_ : object
+        As for :class:`MultiViewEncoder`.
+    fit_warnings_, metadata_ : object
         As for :class:`MultiViewEncoder`.
     trained_on_ : dict of str to object
         As for :class:`MultiViewEncoder`, and the number of labels of every class.

@@ -18,9 +18,9 @@ from hotview import __version__
 from hotview._types import Array
 from hotview.estimators.inputs import FitInputs
 from hotview.training.batches import TrainingRows
-from hotview.training.column_scaler import TableScan
 from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
+from hotview.training.table_scan import TableScan
 from hotview.training.view_plan import ViewPlan
 
 __all__ = [
@@ -99,8 +99,12 @@ def input_warnings(
             "individuals and trains on the others only. Use coupling='hot-reference' to learn "
             "from all rows."
         )
-    constant = {name: scan.constant for name, scan in scans.items() if len(scan.constant) > 0}
-    if constant and inputs.parameters["standardize"]:
+    constant = {
+        name: scan.constant
+        for name, scan in scans.items()
+        if len(scan.constant) > 0 and scan.scaler.kind != "none" and scan.scaler.components is None
+    }
+    if constant:
         listed = "; ".join(f"{name!r}: {_shorten(columns)}" for name, columns in constant.items())
         yield (
             f"Columns with a single value are not informative; they are kept and become 0 "

@@ -58,8 +58,14 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         with fewer rows are repeated, and a smaller table gives a smaller batch, `batch_size_`.
     learning_rate : float, default=0.001
         Learning rate of Adam.
-    standardize : bool, default=True
-        Whether columns are scaled to mean 0 and variance 1 over the training rows.
+    preprocessing : {"auto", "pca", "standardize", "none"} or dict of these by view, default="auto"
+        What is done to the columns of a view before all else. ``"standardize"`` scales them to mean
+        0 and variance 1 over the training rows, ``"none"`` leaves them as they are. ``"pca"`` also
+        reduces a view of more than 256 columns to 64 principal components. ``"auto"`` recognizes
+        besides: counts in such a view, whose entries become square roots of shares of their row
+        (Hellinger), and views that are principal components already, whose components are weighted
+        by their variance instead of standardized. `preprocessing_` says what was done. A view with
+        an encoder of the user's own is not reduced.
     impute : {None, "mean"}, default=None
         Treatment of NaN in a row that has other values in the view: None raises an error,
         ``"mean"`` fills in the column's training mean. A row that is NaN throughout a view is
@@ -114,6 +120,8 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         `plan_` is the mean.
     view_names_, n_views_, n_features_per_view_ : list of str, int, dict of str to int
         Names and number of the views, and their numbers of columns.
+    preprocessing_ : dict of str to str
+        What was done to the columns of every view, in words.
     batch_size_ : int
         Number of rows of the largest view in a step.
     trained_on_ : dict of str to object

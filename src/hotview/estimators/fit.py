@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
+import numpy as np
 import torch
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
@@ -20,13 +21,15 @@ from hotview.estimators.diagnostics import (
 )
 from hotview.estimators.inputs import FitInputs, SharedInputs, compute_graphs, scan_views
 from hotview.estimators.member_fit import MemberFit
+from hotview.estimators.parameters import preprocessing_of
 from hotview.losses import DGCCA
+from hotview.semisupervised.graph import ViewGraph, refine_graph
 from hotview.training.batched import BatchedTrainer
 from hotview.training.batches import TrainingRows
 from hotview.training.checkpoint import Checkpoint
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
-from hotview.training.process_group import ProcessGroup
+from hotview.training.process_group import ProcessGroup, catch_interrupt
 from hotview.training.threads import suited_threads
 from hotview.training.trainer import SingleTrainer, Trainer
 
@@ -63,7 +66,7 @@ class EnsembleFit:
         first, parameters = self.members[0], self.inputs.parameters
         scanned = scan_views(
             self.inputs.tables,
-            standardize=parameters["standardize"],
+            preprocessing=preprocessing_of(parameters, first.encoders, first.names),
             impute=parameters["impute"],
             device=first.device,
             process_group=self.process_group,
@@ -87,7 +90,23 @@ class EnsembleFit:
             if member.plan is not None and first.plan is not None:
                 # The null depends on the tables alone: the first member's serves for all.
                 member.plan = replace(member.plan, null=first.plan.null)
+        with catch_interrupt() as interrupt:  # Ctrl-C must not lose the trained networks
+            graphs = self._refine_graphs()
+            for r, member in enumerate(self.members):
+                member.fit_classifier(graphs, self.members[r - 1] if r > 0 else None)
+        for member in self.members:
+            member.interrupted = member.interrupted or interrupt.requested
         self._warn()
+
+    def _refine_graphs(self) -> list[ViewGraph]:
+        """The graph of every view on components and the mean features of all members."""
+        if self.inputs.labels is None or not self.members[0].propagates:
+            return []
+        graphs = []
+        for s, graph in enumerate(self.shared.graphs):
+            features = [member.features[s][0] for member in self.members]
+            graphs.append(refine_graph(graph, np.mean(features, axis=0)))
+        return graphs
 
     def _warn(self) -> None:
         """Warn about the training, and about the plan and the latents of the first member."""
@@ -97,7 +116,7 @@ class EnsembleFit:
         first, parameters = self.members[0], self.inputs.parameters
         if first.plan is None:  # without a coupling nothing shapes the common space
             return
-        n_columns = [n for n, _ in self.inputs.tables.shapes.values()]
+        n_columns = [view.n_columns for view in self.shared.views]
         expected = math.sqrt(parameters["n_components"] * first.latent_variance)
         remedies = ["lower the coupling's weight"]
         if not isinstance(first.training.objective.coupling, DGCCA):

@@ -29,10 +29,10 @@ from hotview.semisupervised.graph import (
 )
 from hotview.semisupervised.pseudo_labels import ViewLabels
 from hotview.training.batches import TrainingRows
-from hotview.training.column_scaler import TableScan, check_finite, n_present, scan_tables
 from hotview.training.pca import principal_components
 from hotview.training.process_group import ProcessGroup
 from hotview.training.rows import ViewRows
+from hotview.training.table_scan import TableScan, check_finite, n_present, scan_tables
 
 __all__ = [
     "FitInputs",
@@ -229,16 +229,16 @@ class SharedInputs:
 def scan_views(
     tables: ViewTables,
     *,
-    standardize: bool,
+    preprocessing: Mapping[str, str],
     impute: str | None,
     device: torch.device,
     process_group: ProcessGroup | None = None,
 ) -> SharedInputs:
-    """Read the rows of every view once, and number those that are present."""
+    """Read the rows of every view once, reduce wide ones, and number those that are present."""
     scans, views = {}, []
-    options: dict[str, Any] = {"standardize": standardize, "impute": impute}
+    options: dict[str, Any] = {"impute": impute, "device": device, "process_group": process_group}
     for name, parts in tables.by_view.items():
-        scan = scan_tables(name, parts, **options, process_group=process_group)
+        scan = scan_tables(name, parts, preprocessing=preprocessing[name], **options)
         place = (scan.scaler, device, scan.present)
         views.append(ViewRows(parts, *place, often=True, process_group=process_group))
         scans[name] = scan

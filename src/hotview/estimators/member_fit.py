@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,7 +29,7 @@ from hotview.losses.sliced import ReferenceCoupling
 from hotview.losses.specifications import CouplingSizes
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.fusion import OutOfFold
-from hotview.semisupervised.graph import ViewGraph, refine_graph
+from hotview.semisupervised.graph import ViewGraph, encode_nodes
 from hotview.semisupervised.predictors import fit_predictors
 from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, propagate_labels
 from hotview.training.batches import Sampler, TrainingRows
@@ -44,12 +44,13 @@ __all__ = ["MemberFit"]
 
 #: settings of specifications in which networks that are trained together may differ
 _PER_MEMBER = ("weight", "orthogonality_weight")
-_MIN_EPOCHS, _MIN_STEPS = 10, 120  # of a training whose length is not given
+_MIN_EPOCHS = 10  # of a training whose length is not given
+_MIN_STEPS, _MAX_STEPS = 80, 600  # of the same
 _N_LATENTS = 1000  # rows of every view by which collapse is detected
 
 
 class MemberFit:
-    """The fit of one ensemble member: `prepare`, training, `finish`.
+    """The fit of one ensemble member: `prepare`, training, `finish`, `fit_classifier`.
 
     With the parameter `pseudo_labels`, labels are propagated on neighbor graphs to train the heads
     of the views, and neighbors and a ridge regression predict new rows. Otherwise labels train all
@@ -81,7 +82,8 @@ class MemberFit:
     """
 
     shared: SharedInputs
-    graphs: list[ViewGraph]
+    probabilities: list[Array]
+    features: list[tuple[Array, float]]
     training: Training
     latent_variance: float
     plan: ViewPlan | None
@@ -144,16 +146,17 @@ class MemberFit:
     def schedule(self, *, verbose: bool = True) -> Schedule:
         """Length of the training, and what is called after every epoch.
 
-        Without `max_epochs`, there are at least 10 epochs, and enough for 120 steps.
+        Without `max_epochs`, there are at least 10 epochs, and enough for 80 steps; in long
+        tables, epochs are shortened so that there are no more than 600.
         """
         p = self.parameters
-        max_epochs = p["max_epochs"]
+        max_epochs, n_steps = p["max_epochs"], p["steps_per_epoch"]
         if max_epochs is None:
-            n_steps = p["steps_per_epoch"] or self.training.sampler.n_steps
+            n_steps = n_steps or min(self.training.sampler.n_steps, _MAX_STEPS // _MIN_EPOCHS)
             max_epochs = max(_MIN_EPOCHS, math.ceil(_MIN_STEPS / n_steps))
         return Schedule(
             max_epochs,
-            p["steps_per_epoch"],
+            n_steps,
             p.get("patience"),
             tuple(p["callbacks"] or ()),
             self.names,
@@ -163,11 +166,12 @@ class MemberFit:
 
     def prepare(self, shared: SharedInputs) -> None:
         """Compute soft labels, and make the network, the objective and the sampler."""
-        p, self.shared, self.graphs = self.parameters, shared, shared.graphs
+        p, self.shared = self.parameters, shared
         rows, labels = self._label_rows(self.labels)
         if self.labels is not None and self.propagates:
-            probabilities = propagate_labels(self.graphs, labels, self.random.numpy)
-            soft_labels = list(map(make_soft_labels, self.graphs, probabilities, labels.codes))
+            graphs = shared.graphs
+            self.probabilities = propagate_labels(graphs, labels, self.random.numpy)
+            soft_labels = list(map(make_soft_labels, graphs, self.probabilities, labels.codes))
             rows = replace(rows, soft_labels=soft_labels)
         sampler = Sampler(
             rows,
@@ -192,7 +196,7 @@ class MemberFit:
     def _network(self) -> MultiViewNetwork:
         p = self.parameters
         widths = Widths(
-            [n_columns for n_columns, _ in self.inputs.tables.shapes.values()],
+            [view.n_columns for view in self.shared.views],
             hidden_of(p["hidden"], self.names),
             p["encoder_dim"],
             p["n_components"],
@@ -234,7 +238,7 @@ class MemberFit:
             start_references(network, coupling, rows, self.random)
 
     def finish(self, *, null: bool) -> None:
-        """Compute the plan, fit the predictors, and predict rows whose labels were held out.
+        """Compute the plan and the features of the graphs' nodes.
 
         Parameters
         ----------
@@ -246,11 +250,8 @@ class MemberFit:
             self.plan = self._plan(null=null)
             rows = [self.random.numpy.permutation(view.n_rows)[:_N_LATENTS] for view in views]
             self.latents = embed_rows(network, views, rows)
-            if self.labels is not None:
-                if self.propagates:
-                    self.graphs = list(map(refine_graph, self.graphs, network.encoders))
-                self.member = self._fit_member(self.labels)
-                self._predict_out_of_fold(self.member)
+            if self.labels is not None and self.propagates:
+                self.features = list(map(encode_nodes, self.shared.graphs, network.encoders))
         self.interrupted = self.training.interrupted or interrupt.requested
 
     def _plan(self, *, null: bool) -> ViewPlan | None:
@@ -268,28 +269,54 @@ class MemberFit:
         n_components = self.parameters["n_components"]
         return replace(plan, null=draw_null(rows.views, n_components, planner, *generators))
 
-    def _fit_member(self, given: Labels) -> EnsembleMember:
+    def fit_classifier(self, graphs: Sequence[ViewGraph], previous: MemberFit | None) -> None:
+        """Predict rows whose labels were held out; then fit the classifier to all labels.
+
+        Parameters
+        ----------
+        graphs : sequence of ViewGraph
+            The refined graph of every view; none without pseudo-labels.
+        previous : MemberFit or None
+            A finished member; labels that are equal are not propagated again.
+        """
+        given, held_out = self.inputs.labels, self.held_out
+        if self.labels is None or given is None:
+            return
+        if len(held_out) > 0 or not self.propagates:
+            self.member = self._classifier(self.labels)
+        if len(held_out) > 0 and self.member is not None:
+            target = given.linked[held_out]
+            views = self._rows_of(Validation(self.inputs.tables.linked, target, held_out))
+            self.out_of_fold = OutOfFold(*predict_out_of_fold(self.member, views), target)
+            linked = self.labels.linked.copy()
+            linked[held_out] = target
+            self.labels = replace(self.labels, linked=linked)
+        if not self.propagates:  # heads cannot be refit without training
+            return
+        if previous is not None and previous.has_labels_of(self):
+            self.probabilities = previous.probabilities
+        else:
+            _, labels = self._label_rows(self.labels)
+            self.probabilities = propagate_labels(graphs, labels, self.random.numpy)
+        self.member = self._classifier(self.labels)
+
+    def has_labels_of(self, other: MemberFit) -> bool:
+        """Whether another member has the same labels, with the same weights of classes."""
+        assert self.labels is not None
+        assert other.labels is not None
+        return np.array_equal(self.labels.linked, other.labels.linked) and np.array_equal(
+            self.class_weight, other.class_weight
+        )
+
+    def _classifier(self, given: Labels) -> EnsembleMember:
         """A classifier of the trained network, with predictors that are fitted to some labels."""
         rows, labels = self._label_rows(given)
         network, rule = self.training.network, self._fusion_rule(rows)
         if not self.propagates:
             return EnsembleMember.of_heads(network, rule)
-        predictors = fit_predictors(self.graphs, labels, self.random.numpy)
+        graphs = self.shared.graphs
+        predictors = fit_predictors(graphs, self.probabilities, labels, self.features)
         return EnsembleMember(network, rule, predictors)
-
-    def _predict_out_of_fold(self, member: EnsembleMember) -> None:
-        """Predict the rows that were held out; then refit predictors on all labels."""
-        labels, rows = self.labels, self.held_out
-        if len(rows) == 0 or labels is None or self.inputs.labels is None:
-            return
-        target = self.inputs.labels.linked[rows]
-        views = self._rows_of(Validation(self.inputs.tables.linked, target, rows))
-        self.out_of_fold = OutOfFold(*predict_out_of_fold(member, views), target)
-        if self.propagates:  # heads cannot be refit without training
-            linked = labels.linked.copy()
-            linked[rows] = target
-            all_labels = replace(labels, linked=linked)
-            self.member = self._fit_member(all_labels)
 
     def _fusion_rule(self, rows: TrainingRows) -> FusionRule:
         """Which predictors count, by the labels that they are trained on."""

@@ -39,6 +39,7 @@ __all__ = [
     "hidden_of",
     "pick_device",
     "pick_processes",
+    "preprocessing_of",
 ]
 
 _COUNTS = (
@@ -47,7 +48,6 @@ _COUNTS = (
 )
 _CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(_COUNTS, check_count),
-    "standardize": check_switch,
     "pseudo_labels": check_switch,
     "head_weight": check_weight,
     "learning_rate": check_positive,
@@ -57,6 +57,7 @@ _CHECKS: Mapping[str, Check] = {
     "fusion": partial(check_choice, choices=("weighted", "average")),
     "impute": partial(check_choice, choices=("mean",)),
 }
+_PREPROCESSING = ("auto", "pca", "standardize", "none")
 _OPTIONAL = ("max_epochs", "steps_per_epoch", "patience", "impute", "validation_fraction")
 _SPECIFICATIONS: Mapping[str, Callable[[Any], Any]] = {
     "coupling": as_coupling,
@@ -81,7 +82,7 @@ class Parameters:
     steps_per_epoch: int | None = None
     batch_size: int = 400
     learning_rate: float = 0.001
-    standardize: bool = True
+    preprocessing: Any = "auto"
     impute: str | None = None
     n_estimators: int = 1
     device: Any = "auto"
@@ -146,6 +147,9 @@ def _check_types(parameters: Mapping[str, Any]) -> None:
             "Expected callbacks to be a list of functions that take an Epoch, but it is "
             f"{callbacks!r}. Pass callbacks=[function]."
         )
+    kinds = parameters["preprocessing"]
+    for kind in kinds.values() if isinstance(kinds, Mapping) else [kinds]:
+        check_choice("preprocessing", kind, _PREPROCESSING)
     if not isinstance(path, str | os.PathLike | None):
         raise TypeError(
             f"Expected checkpoint to be the path of a file, or None, but it is {path!r}. "
@@ -215,6 +219,21 @@ def hidden_of(hidden: Any, names: Sequence[str]) -> list[tuple[int, ...]]:
                 "hidden=() for a linear encoder."
             )
     return [tuple(by_view[name]) for name in names]
+
+
+def preprocessing_of(
+    parameters: Mapping[str, Any], encoders: Sequence[nn.Module | None], names: Sequence[str]
+) -> dict[str, str]:
+    """What is done to the columns of every view; encoders of the user's own get all of them."""
+    given = parameters["preprocessing"]
+    if isinstance(given, Mapping):
+        _check_view_names("preprocessing", given, names, every=False)
+    by_view = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    kinds = {name: by_view.get(name, "auto") for name in names}
+    for name, encoder in zip(names, encoders, strict=True):
+        if encoder is not None and kinds[name] in ("auto", "pca"):
+            kinds[name] = "standardize"
+    return kinds
 
 
 def encoders_of(encoders: Any, names: Sequence[str]) -> list[nn.Module | None]:

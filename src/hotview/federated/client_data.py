@@ -11,7 +11,8 @@ import numpy as np
 
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable, check_choice, check_tables
-from hotview.training.column_scaler import ColumnScaler, scan_tables
+from hotview.training.column_scaler import ColumnScaler
+from hotview.training.table_scan import scan_tables
 
 __all__ = ["ClientData", "hash_ids"]
 
@@ -105,7 +106,7 @@ class ClientData:
         if impute is not None:
             check_choice("impute", impute, ("mean",))
         table = check_tables({name: X})[name]
-        scan = scan_tables(name, [table], standardize=True, impute=impute)
+        scan = scan_tables(name, [table], preprocessing="standardize", impute=impute)
         if scan.present[0] is not None:
             raise ValueError(
                 f"Expected every row of view {name!r} to have values, but "

@@ -24,7 +24,7 @@ from hotview.losses.specifications import REGULARIZERS, Specification
 from hotview.nn.multiview import Widths
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
-from hotview.training.column_scaler import ColumnScaler
+from hotview.training.column_scaler import KINDS, ColumnScaler
 from hotview.training.view_plan import ViewPlan
 
 __all__ = [
@@ -151,6 +151,12 @@ def check_model(model: SavedModel) -> None:
         require(can_be_saved(view.name), f"a view cannot be called {shorten(view.name)}")
         fits = view.columns is None or len(view.columns) == view.n_columns
         require(fits and view.n_columns > 0, f"its columns of view {view.name!r} do not fit")
+    require(len(model.columns) == len(names), "its columns are of other views than it has")
+    for columns in model.columns:
+        require(columns.kind in KINDS, f"its columns cannot be {shorten(columns.kind)}")
+        reduced = columns.components
+        fits = reduced is None or (reduced.ndim == 2 and reduced.shape[1] > 0)
+        require(fits, "its components are not a matrix")
     require(set(model.own_encoders) <= set(names), "its own encoders are of unknown views")
     for key, kind in _TRAINED_ON.items() if model.trained_on else ():
         decode(kind, model.trained_on.get(key), {}, f"trained_on.{key}")
@@ -176,7 +182,11 @@ def _check_parameters(estimator: type[MultiViewEstimator], parameters: dict[str,
         elif name == "class_weight":
             is_valid = value in (None, "balanced") or _is_class_weight(value)
         else:  # the estimator checks the values; no number may be too large for an array
-            is_valid = name == "hidden" or value is None or isinstance(value, str | float)
+            is_valid = (
+                name in ("hidden", "preprocessing")
+                or value is None
+                or isinstance(value, str | float)
+            )
             is_valid = is_valid or (isinstance(value, int) and abs(value) < 2**63)
         require(is_valid, f"its {name!r} cannot be {shorten(value)}")
 
@@ -279,7 +289,7 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
     for name, shape, dtype in _expected_tensors(model, tensors, widths):
         seen.add(name)
         if (found := tensors.get(name)) is None:
-            optional = name.endswith((".fill", ".mask")) or name == "references"
+            optional = name.endswith((".fill", ".mask", ".components")) or name == "references"
             require(optional, f"it lacks {name!r}")
             continue
         fits = found.ndim == len(shape) and all(
@@ -322,9 +332,10 @@ def _expected_tensors(
 ) -> Iterator[tuple[str, Shape, str]]:
     """Names, shapes and dtypes (``"float"`` for any float) of all tensors but the networks'."""
     S, n_members = len(model.views), len(model.members)
-    for s, n_columns in enumerate(widths.columns):
+    for s, view in enumerate(model.views):
         for part in ("mean", "scale", "fill"):
-            yield f"columns.{s}.{part}", (n_columns,), "float64"
+            yield f"columns.{s}.{part}", (view.n_columns,), "float64"
+        yield f"columns.{s}.components", (view.n_columns, widths.columns[s]), "float32"
     each = (n_members,) if n_members > 1 and model.members[0].plan is not None else ()
     yield "references", (*each, "references", "points", widths.n_components), "float32"
     for r, member in enumerate(model.members):

@@ -28,6 +28,7 @@ from hotview.persistence.schema import (
     SavedView,
 )
 from hotview.semisupervised.predictors import ViewPredictors
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.trainer import History
 
 __all__ = ["check_plain", "deserialize", "network_widths", "restore_parameters", "serialize"]
@@ -204,7 +205,10 @@ def network_widths(estimator: Any, model: SavedModel) -> Widths:
         For views without encoders of the user's own.
     """
     return Widths(
-        [view.n_columns for view in model.views],
+        [
+            view.n_columns if columns.components is None else columns.n_outputs
+            for view, columns in zip(model.views, model.columns, strict=True)
+        ],
         hidden_of(estimator.hidden, estimator.view_names_),
         estimator.encoder_dim,
         estimator.n_components,
@@ -230,7 +234,7 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
         own = encoders_of(estimator.encoders, names)
         network = make_network(widths, torch.Generator().manual_seed(0), own, names)
         network.load_state_dict(member.network)
-        _check_range(network.eval(), [f is not None for f in own], widths.columns)
+        _check_range(network.eval(), [f is not None for f in own], model.columns)
         networks.append(network.to(device))
     estimator._set_networks(networks, [History(member.history) for member in model.members])
     estimator.batch_size_, estimator.references_ = model.batch_size, model.references
@@ -250,7 +254,9 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
         estimator._pool = model.pool
 
 
-def _check_range(network: MultiViewNetwork, own: Sequence[bool], n_columns: Sequence[int]) -> None:
+def _check_range(
+    network: MultiViewNetwork, own: Sequence[bool], scalers: Sequence[ColumnScaler]
+) -> None:
     """Raise an error if weights are so large that outputs could overflow.
 
     Rows of up to a million standard deviations give outputs that float32 can hold: no element of
@@ -259,10 +265,13 @@ def _check_range(network: MultiViewNetwork, own: Sequence[bool], n_columns: Sequ
     decoders predict nothing. Of a user's own encoder only its features of zeros are known.
     """
     features = []
-    for encoder, is_own, n in zip(network.encoders, own, n_columns, strict=True):
+    for encoder, is_own, scaler in zip(network.encoders, own, scalers, strict=True):
+        size = _MAX_INPUT
+        if scaler.components is not None:
+            size *= max(float(np.abs(scaler.components).sum(axis=0).max()), 1.0)
         with torch.no_grad():
-            F = encoder(torch.zeros(2, n)) if is_own else None
-        features.append(_output_size(encoder, _MAX_INPUT) if F is None else float(F.abs().max()))
+            F = encoder(torch.zeros(2, scaler.n_outputs)) if is_own else None
+        features.append(_output_size(encoder, size) if F is None else float(F.abs().max()))
     sizes = [*features]
     for modules in (network.maps, network.view_heads):
         sizes += map(_output_size, modules, features)

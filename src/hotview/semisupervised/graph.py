@@ -1,4 +1,4 @@
-"""Neighbor graph of one view: its construction, its refinement and values on its rows."""
+"""Neighbor graph of one view: its construction, and values and features of its rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from scipy import sparse
 from sklearn.decomposition import PCA
-from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from hotview._types import Array, IntArray
@@ -23,6 +22,7 @@ __all__ = [
     "RowSource",
     "ViewGraph",
     "build_graph",
+    "encode_nodes",
     "make_coordinates",
     "nearest_neighbors",
     "refine_graph",
@@ -73,16 +73,14 @@ class ViewGraph:
         Its principal components.
     nodes : ndarray of int64
         Rows that are nodes of the graph.
-    points : ndarray of shape (n_nodes, n_components + encoder_dim)
-        Principal components of the nodes and, after `refine_graph`, their features.
+    points : ndarray of shape (n_nodes, n_components)
+        Principal components of the nodes.
     adjacency : csr_array, shape (n_nodes, n_nodes)
         From `normalized_adjacency`.
     n_neighbors : int
         Number of neighbors of every node.
     nearest : ndarray of int, shape (n_others, n_neighbors)
         Nodes nearest to every other row, by number among the nodes.
-    feature_scale : float, default=1.0
-        Divisor of the features.
     """
 
     rows: RowSource
@@ -92,7 +90,6 @@ class ViewGraph:
     adjacency: sparse.csr_array
     n_neighbors: int
     nearest: IntArray
-    feature_scale: float = 1.0
 
     def extend(self, values: Array) -> Array:
         """Values of all rows, in float32: those of the nodes, and means over the nearest nodes.
@@ -171,12 +168,12 @@ def build_graph(
     for start in range(0, len(others), _CHUNK):
         Y = basis.project(rows.take(others[start : start + _CHUNK])).double()
         nearest[start : start + _CHUNK] = find_nearest(on_device, Y, k, scorer).cpu().numpy()
-    adjacency = normalized_adjacency(neighbors_among(points, n_neighbors))
+    adjacency = normalized_adjacency(neighbors_among(on_device, n_neighbors))
     return ViewGraph(rows, basis, nodes, points, adjacency, n_neighbors, nearest)
 
 
-def refine_graph(graph: ViewGraph, encode: Callable[[Tensor], Tensor]) -> ViewGraph:
-    """Rebuild a graph from principal components and learned features.
+def encode_nodes(graph: ViewGraph, encode: Callable[[Tensor], Tensor]) -> tuple[Array, float]:
+    """Features of the nodes of a graph, divided by their root mean square, and that divisor.
 
     Parameters
     ----------
@@ -187,16 +184,37 @@ def refine_graph(graph: ViewGraph, encode: Callable[[Tensor], Tensor]) -> ViewGr
 
     Returns
     -------
-    ViewGraph
-        The same nodes with new neighbors.
+    features : ndarray of float32, shape (n_nodes, encoder_dim)
+        The scaled features.
+    scale : float
+        Their divisor.
     """
     with torch.no_grad():
         F = torch.cat([encode(graph.rows.take(part)).float() for part in _chunks(graph.nodes)])
     features = F.cpu().numpy()
     scale = root_mean_square(features)
-    points = np.hstack([graph.points, features / np.float32(scale)])
-    adjacency = normalized_adjacency(neighbors_among(points, graph.n_neighbors))
-    return replace(graph, points=points, adjacency=adjacency, feature_scale=scale)
+    return features / np.float32(scale), scale
+
+
+def refine_graph(graph: ViewGraph, features: Array) -> ViewGraph:
+    """Rebuild a graph from principal components and learned features.
+
+    Parameters
+    ----------
+    graph : ViewGraph
+        From `build_graph`.
+    features : ndarray of shape (n_nodes, n_features)
+        Features of the nodes, as from `encode_nodes`.
+
+    Returns
+    -------
+    ViewGraph
+        The same nodes and principal components, with new neighbors.
+    """
+    points = np.hstack([graph.points, features]).astype(np.float32)
+    on_device = torch.from_numpy(points).to(graph.rows.device)
+    neighbors = neighbors_among(on_device, graph.n_neighbors)
+    return replace(graph, adjacency=normalized_adjacency(neighbors))
 
 
 def make_coordinates(graph: ViewGraph, n: int) -> Tensor:
@@ -238,13 +256,18 @@ def nearest_neighbors(rows: RowSource, pca: PCA, n_neighbors: int) -> IntArray:
         Row numbers.
     """
     parts = (rows.take(part).cpu().numpy() for part in _chunks(np.arange(rows.n_rows)))
-    return neighbors_among(np.concatenate([pca.transform(X) for X in parts]), n_neighbors)
+    Y = np.concatenate([pca.transform(X) for X in parts]).astype(np.float32)
+    return neighbors_among(torch.from_numpy(Y).to(rows.device), n_neighbors)
 
 
-def neighbors_among(Y: Array, n_neighbors: int) -> IntArray:
+def neighbors_among(Y: Tensor, n_neighbors: int) -> IntArray:
     """Nearest neighbors of every row of Y among its other rows; fewer where there are fewer."""
-    search = NearestNeighbors(n_neighbors=min(n_neighbors, len(Y) - 1)).fit(Y)
-    neighbors: IntArray = search.kneighbors(return_distance=False)
+    n, k = len(Y), min(n_neighbors, len(Y) - 1)
+    nearest = find_nearest(Y, Y.double(), k + 1)
+    # One of them is the row itself, unless more than k others are equal to it: then any may go.
+    surplus = nearest == torch.arange(n, device=Y.device).unsqueeze(1)
+    surplus[~surplus.any(1), -1] = True
+    neighbors: IntArray = nearest[~surplus].view(n, k).cpu().numpy()
     return neighbors
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from hotview._types import Array, IntArray
 from hotview.semisupervised.graph import ViewGraph
 from hotview.semisupervised.knn import KNNPredictor
-from hotview.semisupervised.pseudo_labels import ViewLabels, propagate_labels
+from hotview.semisupervised.pseudo_labels import ViewLabels
 
 __all__ = ["RidgePredictor", "ViewPredictors", "fit_predictors", "fit_ridge"]
 
@@ -91,18 +91,23 @@ class ViewPredictors:
 
 
 def fit_predictors(
-    graphs: Sequence[ViewGraph], labels: ViewLabels, random: np.random.Generator
+    graphs: Sequence[ViewGraph],
+    probabilities: Sequence[Array],
+    labels: ViewLabels,
+    features: Sequence[tuple[Array, float]] = (),
 ) -> ViewPredictors:
-    """Propagate labels along the graphs of all views, and fit predictors of new rows to them.
+    """Fit predictors of new rows: nearest neighbors in every view, and a ridge regression on all.
 
     Parameters
     ----------
     graphs : sequence of ViewGraph
         The graph of every view.
+    probabilities : sequence of ndarray of shape (n_nodes, n_classes)
+        Class probabilities of its nodes, from `propagate_labels`.
     labels : ViewLabels
-        The labels.
-    random : numpy Generator
-        For label transfer between views.
+        The labels, to which the ridge regression is fitted.
+    features : sequence of (ndarray, float), default=()
+        From `encode_nodes` for every view; none where neighbors are found by components alone.
 
     Returns
     -------
@@ -115,14 +120,15 @@ def fit_predictors(
     >>> from sklearn.decomposition import PCA
     >>> from hotview.semisupervised.graph import build_graph
     >>> from hotview.semisupervised.predictors import fit_predictors
-    >>> from hotview.semisupervised.pseudo_labels import ViewLabels
+    >>> from hotview.semisupervised.pseudo_labels import ViewLabels, propagate_labels
     >>> random = np.random.default_rng(0)
     >>> y = np.arange(60) % 2
     >>> Xs = [random.normal(size=(60, n)) + 3 * y[:, None] for n in (2, 3)]
     >>> graphs = [build_graph(X, PCA().fit(X), 5, random) for X in Xs]
     >>> codes = np.where(np.arange(60) < 6, y, -1)  # six labels
     >>> links = np.repeat(np.arange(60)[:, None], 2, axis=1)  # row i is one individual
-    >>> model = fit_predictors(graphs, ViewLabels([codes, codes], links, np.ones(2)), random)
+    >>> labels = ViewLabels([codes, codes], links, np.ones(2))
+    >>> model = fit_predictors(graphs, propagate_labels(graphs, labels, random), labels)
     >>> rows = {s: torch.as_tensor(X, dtype=torch.float32) for s, X in enumerate(Xs)}
     >>> none = {s: torch.empty(60, 0) for s in rows}  # no features of a network
     >>> log_probs = model.predict_log_proba(rows, none)  # by two views, and jointly
@@ -130,12 +136,11 @@ def fit_predictors(
     array([ True,  True,  True])
     """
     knn = []
-    for graph, probabilities in zip(graphs, propagate_labels(graphs, labels, random), strict=True):
+    for s, (graph, p) in enumerate(zip(graphs, probabilities, strict=True)):
+        F, scale = features[s] if features else (np.empty((len(p), 0), np.float32), 1.0)
         as_float32 = partial(torch.as_tensor, dtype=torch.float32, device=graph.rows.device)
-        points, soft_labels = as_float32(graph.points), as_float32(probabilities)
-        knn.append(
-            KNNPredictor(graph.basis, graph.feature_scale, points, soft_labels, graph.n_neighbors)
-        )
+        points = as_float32(np.hstack([graph.points, F]))
+        knn.append(KNNPredictor(graph.basis, scale, points, as_float32(p), graph.n_neighbors))
     target = labels.target
     labeled = np.flatnonzero(target >= 0)
     if len(np.unique(target[labeled])) < len(labels.class_weight):

@@ -1,29 +1,49 @@
-"""Column statistics of a view from one pass over its tables, and standardization by them."""
+"""Preprocessing of the rows of a view: imputation, standardization, reduction of wide views."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
-from hotview._types import Array, IntArray
-from hotview._validation import ViewTable
-from hotview.training.process_group import ProcessGroup, shard_of_rank
+from hotview._types import Array
 
-__all__ = ["ColumnScaler", "TableScan", "check_finite", "scan_tables"]
+__all__ = [
+    "ColumnScaler",
+    "component_weights",
+    "fit_components",
+    "looks_like_components",
+    "looks_like_counts",
+    "root_shares",
+    "singular_vectors",
+]
 
-_CHUNK = 2**21  # entries of a chunk
-_CACHED = 2**17  # entries of a chunk of a large table, which stay in the processor's cache
-_LARGE = 8  # chunks of a large table
-EXTREME = 1e18  # its square is still finite in float32
+#: what is done to the columns of a view, in words
+KINDS = {
+    "none": "as given",
+    "standardize": "standardized",
+    "components": "components, weighted by their variance",
+    "counts": "square roots of the shares of counts in their row",
+}
+WIDE = 256  # columns beyond which a view is reduced
+N_COMPONENTS = 64  # to which it is reduced
+_MIN_COMPONENTS, _MAX_COMPONENTS = 8, 1024  # columns that may be recognized as components
+_MIN_RATIO = 3.0  # of the largest to the smallest variance of components
+_FULL = 0.3  # share of its variance above the noise floor from which a component counts fully
+_LEAST = 0.2  # factor of a component at the noise floor
+_N_ENTRIES = 2**22  # of dense rows that are reduced together
+_N_ITERATIONS = 4  # of the range finder: enough for singular values that fall slowly
+_N_EXTRA = 10  # directions beyond those that are asked for
 
 
 @dataclass(frozen=True)
 class ColumnScaler:
-    """Imputes and standardizes the rows of one view.
+    """Imputes, standardizes and, in a wide view, reduces the rows of one view.
 
     Parameters
     ----------
@@ -33,14 +53,62 @@ class ColumnScaler:
         Divisor of every column; 1 for constant columns.
     fill : ndarray of float64 or None
         Values that replace NaN; None where NaN is an error.
+    kind : {"none", "standardize", "components", "counts"}, default="standardize"
+        What the mean and the scale are for; of counts, `root_shares` are taken before all else.
+    components : ndarray of float32, shape (n_columns, n_components), or None, default=None
+        Linear map of the standardized columns; None where these are not reduced.
     """
 
     mean: Array
     scale: Array
     fill: Array | None
+    kind: str = "standardize"
+    components: Array | None = None
 
-    def transform(self, X: Array) -> Tensor:
-        """Impute, standardize and convert to float32; `X` itself is not changed."""
+    @property
+    def is_counts(self) -> bool:
+        """Whether the rows are counts."""
+        return self.kind == "counts"
+
+    @property
+    def description(self) -> str:
+        """What is done to the columns, in words."""
+        text = KINDS[self.kind]
+        if self.components is None:
+            return text
+        return f"{text}; {len(self.mean):,} columns reduced to {self.n_outputs} components"
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of columns after the reduction."""
+        return len(self.mean) if self.components is None else self.components.shape[1]
+
+    def transform(self, X: Any) -> Tensor:
+        """Preprocess dense or sparse rows to float32; `X` itself is not changed."""
+        if self.is_counts:
+            X = root_shares(X)
+        if self.components is None:
+            return self._standardize(X.toarray() if _is_sparse(X) else X)
+        if not _is_sparse(X):
+            return self._reduce(X, torch.from_numpy(self.components).double())
+        map_, offset = self._sparse_map
+        return torch.from_numpy(X.astype(np.float32, copy=False) @ map_ - offset)
+
+    def _reduce(self, X: Array, components: Tensor) -> Tensor:
+        """Components of dense rows, in float64 so that they do not depend on the other rows."""
+        size = max(1, _N_ENTRIES // X.shape[1])
+        parts = (X[start : start + size] for start in range(0, len(X), size))
+        reduced = [(self._standardize(part).double() @ components).float() for part in parts]
+        return torch.cat(reduced) if reduced else torch.empty(0, self.n_outputs)
+
+    @cached_property
+    def _sparse_map(self) -> tuple[Array, Array]:
+        """Linear map of columns that are not standardized, and what is subtracted from it."""
+        assert self.components is not None
+        map_ = self.components / self.scale[:, None]
+        return map_.astype(np.float32), (self.mean @ map_).astype(np.float32)
+
+    def _standardize(self, X: Array) -> Tensor:
         exact = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
         if self.fill is not None and np.isnan(exact).any():
             # A row that is NaN throughout is absent, and stays NaN.
@@ -53,260 +121,265 @@ class ColumnScaler:
         standardized.sub_(torch.from_numpy(rounding)).div_(torch.from_numpy(scale))
         return standardized.to(torch.float32).contiguous()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The pickled state, without what is cached."""
+        return {name: value for name, value in self.__dict__.items() if name != "_sparse_map"}
 
-@dataclass(frozen=True)
-class TableScan:
-    """Result of one pass over a view's tables.
+
+def fit_components(scaler: ColumnScaler, X: Any, device: torch.device) -> ColumnScaler:
+    """Add the leading components of standardized columns, with a mean variance of 1.
 
     Parameters
     ----------
     scaler : ColumnScaler
-        How to standardize.
-    present : list of ndarray of int64 or None
-        The rows of each table that hold a value; others are NaN throughout. None: all do.
-    constant : ndarray of int64
-        Columns with a single value.
-    """
-
-    scaler: ColumnScaler
-    present: list[IntArray | None]
-    constant: IntArray
-
-
-def scan_tables(
-    name: str,
-    tables: Sequence[ViewTable],
-    *,
-    standardize: bool,
-    impute: str | None,
-    process_group: ProcessGroup | None = None,
-) -> TableScan:
-    """Compute means, scales and absent rows of a view, and validate that its values are finite.
-
-    Parameters
-    ----------
-    name : str
-        Name of the view, for errors.
-    tables : sequence of ViewTable
-        Its rows, in one or more tables with the same columns.
-    standardize : bool
-        Whether columns are to have mean 0 and variance 1.
-    impute : {None, "mean"}
-        What to do with NaN in a row that is not NaN throughout.
-    process_group : ProcessGroup or None, default=None
-        The processes that scan together, each its own rows; None is this one alone.
+        Statistics of the columns.
+    X : ndarray or scipy CSR array
+        Some rows, as they were given.
+    device : torch.device
+        Where to compute.
 
     Returns
     -------
-    TableScan
-        Scaler, present rows and constant columns.
+    ColumnScaler
+        The scaler with components. They do not depend on any random state.
     """
-    group, scanner = process_group or ProcessGroup(), _Scanner(name)
-    shards = [shard_of_rank(table.n_rows, group.rank, group.world_size) for table in tables]
-    absent = [scanner.scan(table, rows) for table, rows in zip(tables, shards, strict=True)]
-    if group.is_distributed:
-        scanner.combine_ranks(group, tables[0].n_columns)
-        absent = [np.concatenate(group.all_gather_arrays(rows)) for rows in absent]
-    present = [
-        np.delete(np.arange(table.n_rows), rows) if len(rows) > 0 else None
-        for table, rows in zip(tables, absent, strict=True)
-    ]
-    scanner.raise_if_not_finite(impute)
-    n_rows = sum(map(n_present, tables, present))
-    if n_rows < 2:
-        raise ValueError(
-            f"Expected view {name!r} to have at least 2 rows with values, but it has {n_rows}. "
-            "Leave the view out, or give it more rows."
-        )
-    moments = scanner.moments
-    _check_moments(name, moments, standardize)
-    scaler = ColumnScaler(
-        moments.mean if standardize else np.zeros_like(moments.mean),
-        np.where(moments.constant | (not standardize), 1.0, np.sqrt(moments.variance)),
-        moments.mean if impute == "mean" else None,
-    )
-    return TableScan(scaler, present, np.flatnonzero(moments.constant))
+    mean, scale = scaler.mean, scaler.scale
+    X = root_shares(X) if scaler.is_counts else X
+    if not _is_sparse(X):
+        X, mean, scale = scaler._standardize(X).numpy(), np.zeros_like(mean), np.ones_like(scale)
+    vectors, Y = singular_vectors(X, mean, scale, N_COMPONENTS, np.random.default_rng(0), device)
+    weights = np.ones(Y.shape[1])
+    if scaler.is_counts:
+        weights = component_weights(Y.var(axis=0))
+    size = np.sqrt(max((Y * weights).var(axis=0).mean(), np.finfo(np.float32).tiny))
+    return replace(scaler, components=(vectors * weights / size).astype(np.float32))
 
 
-def n_present(table: ViewTable, rows: IntArray | None) -> int:
-    """Return the number of rows of a table that hold a value."""
-    return table.n_rows if rows is None else len(rows)
+def component_weights(variance: Array) -> Array:
+    r"""Weights of components of a view: less for large ones, and little for those that are noise.
+
+    .. math:: w_j = \operatorname{clip}\big((1 - f / v_j) / 0.3,\, 0.2,\, 1\big) / v_j^{1/4}
+
+    The noise floor f continues the tail of the sorted variances v by as much as it falls over its
+    last third: it is close below a flat tail, which is noise, and far below a steep one.
+
+    Parameters
+    ----------
+    variance : ndarray of shape (n_components,)
+        Variances of the components.
+
+    Returns
+    -------
+    ndarray of shape (n_components,)
+        Factors of the components, which then have a mean variance of 1; 1 for constant ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.training.column_scaler import component_weights
+    >>> component_weights(np.array([90, 40, 20, 10, 1.2, 1.1, 1.05, 1.02, 1.0])).round(2)
+    array([0.2 , 0.24, 0.28, 0.34, 0.46, 0.34, 0.27, 0.22, 0.18])
+    """
+    weights = np.ones(len(variance))
+    some = variance > 1e-12 * variance.max(initial=0.0)
+    v = variance[some]
+    if len(v) == 0:
+        return weights
+    tail = np.sort(v)
+    has_tail = len(v) >= _MIN_COMPONENTS and tail[-1] >= _MIN_RATIO * tail[0]
+    floor = tail[0] ** 2 / tail[len(v) // 3] if has_tail else 0.0
+    raw = np.clip((1 - floor / v) / _FULL, _LEAST, 1.0) / v**0.25
+    weights[some] = raw / np.sqrt((raw**2 * v).mean())
+    return weights
 
 
-def check_finite(
-    name: str, table: ViewTable, impute: str | None, scaler: ColumnScaler | None = None
-) -> IntArray:
-    """Raise an error for values that are not finite; return the rows that hold a value."""
-    rows = np.arange(table.n_rows)
-    if table.is_array and 0 < table.data.size <= _CHUNK and _is_ordinary(table.data, scaler):
-        return rows
-    scanner = _Scanner(name, computes_moments=False, scaler=scaler)
-    absent = scanner.scan(table, slice(0, table.n_rows))
-    scanner.raise_if_not_finite(impute)
-    return np.delete(rows, absent)
+def looks_like_components(X: Array) -> bool:
+    """Whether columns look like principal components: orthogonal, of falling variance, signed.
 
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Some rows.
 
-def _is_ordinary(X: Array, scaler: ColumnScaler | None) -> bool:
-    """Return whether all entries are finite and, once standardized, none is extreme."""
-    limit = np.finfo(np.float64).max if scaler is None else EXTREME
-    # The extrema of all columns together are several times faster, and nearly always enough.
-    for axis in (None, 0):
-        ends = np.reshape([X.min(axis), X.max(axis)], (2, -1)).astype(np.float64)
-        with np.errstate(all="ignore"):
-            sizes = np.abs(ends if scaler is None else (ends - scaler.mean) / scaler.scale)
-        if (sizes <= limit).all():
+    Returns
+    -------
+    bool
+        False where a number is missing, and for fewer than 8 or more than 1,024 columns.
+    """
+    n, d = X.shape
+    if not _MIN_COMPONENTS <= d <= _MAX_COMPONENTS:
+        return False
+    X = np.asarray(X, dtype=np.float64)
+    if not np.isfinite(X).all():
+        return False
+    if not ((X.min(axis=0) < 0) & (X.max(axis=0) > 0))[1:].all():
+        return False  # counts, shares, topics; the first component without centering has one sign
+    variance = X.var(axis=0)
+    if variance.max() < _MIN_RATIO * variance.min() or variance.min() <= 1e-12 * variance.max():
+        return False
+    place = np.argsort(np.argsort(-variance))
+    if np.corrcoef(place, np.arange(d))[0, 1] < max(0.6, 2.2 / np.sqrt(d - 1)):
+        return False
+    apart = ~np.eye(d, dtype=bool)
+    for Z in (X - X.mean(axis=0), X):  # components of centered rows, or of rows as they are
+        Z = Z / np.sqrt((Z * Z).mean(axis=0))
+        C, E = Z.T @ Z / n, (Z * Z).T @ (Z * Z) / n**2
+        correlation, error = np.sqrt((C[apart] ** 2).mean()), np.sqrt(E[apart].mean())
+        # With few rows, ordinary columns may be as little correlated, but no less than by chance.
+        if correlation < (0.03 + 1.5 * error if n >= 4 * d else 0.85 * error):
             return True
     return False
 
 
-def chunks(table: ViewTable, within: slice | None = None) -> Iterator[tuple[int, Array]]:
-    """Yield the rows of a table, or those of a slice, in chunks, with the number of the first."""
-    within = within or slice(0, table.n_rows)
-    # Files and sparse tables are slow to read in small pieces.
-    is_array = table.is_array or table.is_lazy
-    is_large = is_array and table.n_rows * table.n_columns > _LARGE * _CHUNK
-    step = max(1, (min(_CACHED, _CHUNK) if is_large else _CHUNK) // table.n_columns)
-    for start in range(within.start, within.stop, step):
-        yield start, table.rows(slice(start, min(start + step, within.stop)))
+def looks_like_counts(X: Any) -> bool:
+    """Whether rows hold counts: whole numbers from 0 on, at least half of them 0.
 
+    Parameters
+    ----------
+    X : ndarray or scipy sparse array
+        Some rows.
 
-class _RunningMoments:
-    """Means and variances of columns over chunks of rows; NaN is left out.
+    Returns
+    -------
+    bool
+        False where a number is missing.
 
-    Chunks are merged as in Chan, Golub and LeVeque (1983). (scikit-learn's ``partial_fit`` gives
-    NaN where a chunk holds no value of a column.)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.training.column_scaler import looks_like_counts
+    >>> looks_like_counts(np.array([[0, 2, 0], [1, 0, 0]])), looks_like_counts(np.eye(3) / 2)
+    (True, False)
     """
-
-    def __init__(self) -> None:
-        self.n, self.mean, self.squares = np.zeros(()), np.zeros(()), np.zeros(())
-
-    def add(self, X: Array, mean: Array | None = None) -> None:
-        """Add float64 rows; if they hold no NaN, their mean is given, and they are overwritten."""
-        if mean is None:
-            known = ~np.isnan(X)
-            n = known.sum(0)
-            mean = np.where(known, X, 0).sum(0) / np.maximum(n, 1)
-            deviation = np.where(known, X - mean, 0)
-        else:
-            n, deviation = np.full(X.shape[1], len(X)), np.subtract(X, mean, out=X)
-        rounding = np.square(deviation.sum(0)) / np.maximum(n, 1)
-        self.merge(n, mean, np.square(deviation, out=deviation).sum(0) - rounding)
-
-    def merge(self, n: Array, mean: Array, squares: Array) -> None:
-        """Add rows, given their number, mean and sum of squared deviations in every column."""
-        delta = mean - self.mean
-        weight = n / np.maximum(self.n + n, 1)
-        self.squares = self.squares + squares + np.square(delta) * self.n * weight
-        self.mean = self.mean + delta * weight
-        self.n = self.n + n
-
-    @property
-    def variance(self) -> Array:
-        """Variance of every column."""
-        variance: Array = self.squares / np.maximum(self.n, 1)
-        return variance
-
-    @property
-    def constant(self) -> Array:
-        """Which columns vary by no more than rounding, as scikit-learn decides it."""
-        eps = np.finfo(np.float64).eps
-        bound = self.n * eps * self.variance + np.square(self.n * self.mean * eps)
-        constant: Array = self.variance <= bound
-        return constant
+    values: Array = X.data if _is_sparse(X) else X
+    n = np.count_nonzero(values)
+    return bool(
+        2 * n <= np.prod(X.shape) and n > 0 and (values >= 0).all() and (values % 1 == 0).all()
+    )
 
 
-class _Scanner:
-    """Moments of a view's columns, and counts of values that are not finite."""
+def root_shares(X: Any) -> Any:
+    r"""Square root of the share of every entry in the sum of its row, in float32.
 
-    def __init__(
-        self, name: str, *, computes_moments: bool = True, scaler: ColumnScaler | None = None
-    ) -> None:
-        self.name, self.computes_moments, self.scaler = name, computes_moments, scaler
-        self.moments = _RunningMoments()
-        self.counts = {"NaN": 0, "infinity": 0, "extreme values": 0}
-        self.first: dict[str, tuple[int, int]] = {}
+    .. math:: \sqrt{x_{ij} / \sum_j x_{ij}}
 
-    def scan(self, table: ViewTable, rows: slice) -> IntArray:
-        """Scan some rows of a table; return those that are NaN throughout."""
-        with np.errstate(all="ignore"):  # overflows show in the moments, or count as extreme
-            absent = [self._scan_chunk(start, X) for start, X in chunks(table, rows)]
-        return np.concatenate([np.empty(0, dtype=np.int64), *absent])
+    Distances between such rows are Hellinger distances. They do not depend on how much was counted
+    in a row, and the variance of a count is that of any other.
 
-    def _scan_chunk(self, start: int, X: Array) -> IntArray:
-        none = np.empty(0, dtype=np.int64)
-        if not self.computes_moments and _is_ordinary(X, self.scaler):
-            return none
-        exact = X.astype(np.float64, order="C")
-        if self.computes_moments:
-            mean = exact.mean(0)
-            if np.isfinite(mean).all():  # then all entries are
-                if self.counts["infinity"] == 0:  # else there will be an error
-                    self.moments.add(exact, mean)
-                return none
-        missing = np.isnan(exact)
-        absent = np.asarray(missing.all(axis=1))
-        self._count("NaN", missing & ~absent[:, None], start)
-        self._count("infinity", np.isinf(exact), start)
-        if self.scaler is not None:
-            size = np.abs((exact - self.scaler.mean) / self.scaler.scale)
-            self._count("extreme values", (size > EXTREME) & ~np.isinf(exact), start)
-        if self.computes_moments and self.counts["infinity"] == 0 and not absent.all():
-            self.moments.add(exact[~absent])
-        return np.flatnonzero(absent) + start
+    Parameters
+    ----------
+    X : ndarray or scipy CSR array
+        Counts; NaN stays NaN and counts as 0 in the sum.
 
-    def _count(self, what: str, where: Array, start: int) -> None:
-        n = int(where.sum())
-        if n > 0 and what not in self.first:
-            i, j = np.argwhere(where)[0]
-            self.first[what] = int(i) + start, int(j)
-        self.counts[what] += n
+    Returns
+    -------
+    ndarray or scipy CSR array of float32
+        A new array; rows without counts are 0.
 
-    def combine_ranks(self, process_group: ProcessGroup, n_columns: int) -> None:
-        """Merge the moments and counts of all ranks."""
-        own = (self.moments.n, self.moments.mean, self.moments.squares)
-        flat = np.concatenate([np.broadcast_to(x, n_columns) for x in own])
-        self.moments = _RunningMoments()
-        for moments in process_group.all_gather_arrays(flat.astype(np.float64)):
-            self.moments.merge(*moments.reshape(3, n_columns))
-        for what, n in self.counts.items():
-            counts = process_group.all_gather_arrays(np.array([n, *self.first.get(what, (0, 0))]))
-            self.counts[what] = sum(int(count[0]) for count in counts)
-            places = [(int(i), int(j)) for count, i, j in counts if count > 0]
-            if places:
-                self.first[what] = places[0]
-
-    def raise_if_not_finite(self, impute: str | None) -> None:
-        """Raise an error for values that are not finite, with the first place and a remedy."""
-        remedies = {
-            "infinity": "Remove these entries or cap them.",
-            "extreme values": "They are beyond anything at fit; remove these entries or cap them.",
-        }
-        if impute is None:
-            remedies["NaN"] = (
-                "impute='mean' fills NaN from the training means; a row that is NaN throughout "
-                "the view counts as absent."
-            )
-        for what, remedy in remedies.items():
-            if n := self.counts[what]:
-                i, j = self.first[what]
-                raise ValueError(
-                    f"Expected view {self.name!r} to hold finite numbers, but it contains {what} "
-                    f"in {n} {'entry' if n == 1 else 'entries'}, the first in row {i}, column {j}. "
-                    f"{remedy}"
-                )
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.training.column_scaler import root_shares
+    >>> root_shares(np.array([[9, 16, 0], [0, 0, 0]]))
+    array([[0.6, 0.8, 0. ],
+           [0. , 0. , 0. ]], dtype=float32)
+    """
+    if _is_sparse(X):
+        of_rows = np.repeat(np.asarray(X.sum(axis=1)).ravel(), np.diff(X.indptr))
+        roots = np.sqrt(np.where(X.data == 0, 0, X.data / of_rows)).astype(np.float32)
+        return sparse.csr_array((roots, X.indices, X.indptr), shape=X.shape)
+    total = np.nansum(X, axis=1, keepdims=True, dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # negative numbers: the caller raises an error
+        return np.sqrt(X / np.where(total > 0, total, 1.0)).astype(np.float32)
 
 
-def _check_moments(name: str, moments: _RunningMoments, standardize: bool) -> None:
-    empty = np.flatnonzero(moments.n == 0)
-    if len(empty) > 0:
-        raise ValueError(
-            f"Expected every column of view {name!r} to hold a value somewhere, but column "
-            f"{empty[0]} is NaN in all rows, so that there is no mean to fill in. Drop the column."
+def singular_vectors(
+    X: Any, mean: Array, scale: Array, n: int, random: np.random.Generator, device: torch.device
+) -> tuple[Array, Array]:
+    """Leading right singular vectors of centered and scaled columns, and the rows' coordinates.
+
+    Randomized subspace iteration (Halko, Martinsson and Tropp, 2011); the mean is subtracted from
+    products, so that sparse rows stay sparse.
+
+    Parameters
+    ----------
+    X : ndarray or scipy CSR array of float32, shape (n_rows, n_columns)
+        The rows, finite.
+    mean, scale : ndarray of shape (n_columns,)
+        Subtracted from every column, and its divisor.
+    n : int
+        Number of vectors; fewer where there are fewer rows or columns.
+    random : numpy Generator
+        Source of the first directions.
+    device : torch.device
+        Where to compute; a GPU holds the rows as a dense matrix.
+
+    Returns
+    -------
+    vectors : ndarray of float64, shape (n_columns, n)
+        Orthonormal, those of the largest singular values first.
+    coordinates : ndarray of float64, shape (n_rows, n)
+        The centered and scaled rows times the vectors.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from hotview.training.column_scaler import singular_vectors
+    >>> X = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> random = np.random.default_rng(0)
+    >>> V, Y = singular_vectors(X, np.zeros(2), np.ones(2), 1, random, torch.device("cpu"))
+    >>> np.abs(V).round(3).ravel(), np.abs(Y).round(3).ravel()
+    (array([1., 0.]), array([3., 3., 0., 0.]))
+    """
+    product = _CenteredRows(X, mean, scale, device)
+    n = min(n, *X.shape)
+    n_directions = min(n + _N_EXTRA, *X.shape)
+    start = random.normal(size=(X.shape[1], n_directions))
+    Q = torch.as_tensor(start, dtype=torch.float32, device=device)
+    for _ in range(_N_ITERATIONS):
+        Q = torch.linalg.qr(product.times(Q)).Q
+        Q = torch.linalg.qr(product.transposed_times(Q)).Q
+    U, values, Wt = torch.linalg.svd(product.times(Q).double(), full_matrices=False)
+    vectors = Q.double() @ Wt[:n].T
+    return vectors.cpu().numpy(), (U[:, :n] * values[:n]).cpu().numpy()
+
+
+class _CenteredRows:
+    """Products of centered and scaled rows with matrices, without forming the rows."""
+
+    def __init__(self, X: Any, mean: Array, scale: Array, device: torch.device) -> None:
+        self.X: Any = X.astype(np.float32, copy=False)
+        if device.type != "cpu":
+            self.X = _to_dense(self.X, device)
+        elif not _is_sparse(X):
+            self.X = torch.from_numpy(self.X)
+        self.mean, self.scale = (
+            torch.as_tensor(values, dtype=torch.float32, device=device) for values in (mean, scale)
         )
-    typical = np.hypot(moments.mean, np.sqrt(moments.variance))  # root of the mean square
-    too_large = np.flatnonzero(~(typical < (np.inf if standardize else EXTREME)))
-    if len(too_large) > 0:
-        raise ValueError(
-            f"Expected view {name!r} to hold numbers of ordinary size, but column {too_large[0]} "
-            "is too large to compute with. Rescale it."
-        )
+
+    def times(self, Q: Tensor) -> Tensor:
+        Q = Q / self.scale.unsqueeze(1)
+        return self._multiply(self.X, Q) - self.mean @ Q
+
+    def transposed_times(self, Y: Tensor) -> Tensor:
+        product = self._multiply(self.X.T, Y) - torch.outer(self.mean, Y.sum(0))
+        return product / self.scale.unsqueeze(1)
+
+    def _multiply(self, X: Any, Q: Tensor) -> Tensor:
+        return torch.as_tensor(X @ Q.numpy()) if _is_sparse(X) else X @ Q
+
+
+def _to_dense(X: Any, device: torch.device) -> Tensor:
+    """The rows as a dense matrix on a device, to which only their nonzero entries are copied."""
+    if not _is_sparse(X):
+        return torch.from_numpy(X).to(device)
+    dense = torch.zeros(X.shape, dtype=torch.float32, device=device)
+    counts = torch.as_tensor(np.diff(X.indptr), device=device)
+    rows = torch.repeat_interleave(torch.arange(X.shape[0], device=device), counts)
+    columns = torch.as_tensor(X.indices, device=device).long()
+    values = torch.from_numpy(X.data).to(device)
+    return dense.index_put_((rows, columns), values, accumulate=True)
+
+
+def _is_sparse(X: Any) -> bool:
+    return bool(sparse.issparse(X))

@@ -11,14 +11,16 @@ from torch import Tensor
 from hotview._types import IntArray
 from hotview._validation import ViewTable
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.training.column_scaler import ColumnScaler, n_present
+from hotview.training.column_scaler import ColumnScaler
 from hotview.training.process_group import ProcessGroup, RowsByRank, RowShard
+from hotview.training.table_scan import n_present
 
 __all__ = ["ViewRows", "embed_rows"]
 
 _CHUNK = 4096  # rows standardized together
 _MEMORY_FRACTION = 0.25  # of an accelerator's free memory that one view may take
 _SMALL = 2**26  # bytes of a view that is standardized only once, on the CPU
+_REDUCED = 2**30  # the same of a view that is reduced
 
 
 class ViewRows:
@@ -59,7 +61,7 @@ class ViewRows:
         # Where no row is left out, row numbers are those of the table, and no list is needed.
         self.present = present or [None] * len(self.tables)
         self.starts = np.cumsum([0, *map(n_present, self.tables, self.present)])
-        self.n_rows, self.n_columns = int(self.starts[-1]), self.tables[0].n_columns
+        self.n_rows, self.n_columns = int(self.starts[-1]), scaler.n_outputs
         #: all rows, standardized, where memory suffices
         self.ready: Tensor | None = None
         n_bytes = 4 * self.n_rows * self.n_columns
@@ -67,7 +69,8 @@ class ViewRows:
             free, _ = torch.cuda.mem_get_info(device)
             is_kept = n_bytes <= _MEMORY_FRACTION * free
         else:
-            is_kept = device.type == "cpu" and often and n_bytes <= _SMALL
+            limit = _SMALL if scaler.components is None else _REDUCED
+            is_kept = device.type == "cpu" and often and n_bytes <= limit
         if is_kept:  # filled in place: a list of parts would take twice the memory
             X = torch.empty(self.n_rows, self.n_columns, dtype=torch.float32, device=device)
             for start in range(0, self.n_rows, _CHUNK):
@@ -105,7 +108,8 @@ class ViewRows:
         if self.ready is not None:
             return self.ready[start:stop]
         if len(self.tables) == 1 and self.present[0] is None:
-            return self.scaler.transform(self.tables[0].rows(slice(start, stop))).to(self.device)
+            rows = self.tables[0].rows(slice(start, stop), dense=False)
+            return self.scaler.transform(rows).to(self.device)
         return self.take(np.arange(start, min(stop, self.n_rows)))
 
     def _gather(self, rows: IntArray) -> Tensor:
@@ -122,9 +126,8 @@ class ViewRows:
     def _load(self, i: int, rows: IntArray) -> Tensor:
         """Return rows of table i, standardized."""
         present = self.present[i]
-        return self.scaler.transform(
-            self.tables[i].rows(rows if present is None else present[rows])
-        )
+        chosen = rows if present is None else present[rows]
+        return self.scaler.transform(self.tables[i].rows(chosen, dense=False))
 
 
 def embed_rows(

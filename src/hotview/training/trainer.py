@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import copy
-import importlib
-import os
-import sys
-import threading
-import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from inspect import unwrap
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
@@ -21,6 +17,7 @@ from hotview.training.batches import Sampler
 from hotview.training.precision import in_precision
 
 __all__ = [
+    "Adam",
     "History",
     "RunningMeans",
     "SingleTrainer",
@@ -30,8 +27,6 @@ __all__ = [
     "optimizer_step",
     "train_step",
 ]
-
-_import_lock = threading.Lock()
 
 
 @dataclass
@@ -191,6 +186,19 @@ class SingleTrainer(Trainer):
         )
 
 
+class Adam(torch.optim.Adam):
+    """Adam without the decorators that import torch's compiler, which is not used.
+
+    The import would take a second or more, and leave settings in the process.
+    """
+
+    add_param_group = unwrap(torch.optim.Adam.add_param_group)
+    zero_grad = unwrap(torch.optim.Adam.zero_grad)
+    state_dict = unwrap(torch.optim.Adam.state_dict)
+    load_state_dict = unwrap(torch.optim.Adam.load_state_dict)
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
+
 def make_optimizer(
     modules: Sequence[torch.nn.Module], learning_rate: float
 ) -> torch.optim.Optimizer | None:
@@ -198,23 +206,11 @@ def make_optimizer(
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
     if not parameters:
         return None
-    _import_compiler()
     on_gpu = parameters[0].device.type == "cuda"
     try:
-        return torch.optim.Adam(parameters, lr=learning_rate, fused=True, capturable=on_gpu)
+        return Adam(parameters, lr=learning_rate, fused=True, capturable=on_gpu)
     except RuntimeError:  # a device that has no fused kernel
-        return torch.optim.Adam(parameters, lr=learning_rate)
-
-
-def _import_compiler() -> None:
-    """Import torch's compiler, as its first optimizer does, without the settings that it leaves."""
-    with _import_lock:
-        if "torch._dynamo" not in sys.modules:
-            folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-            with warnings.catch_warnings():  # sympy adds a filter
-                importlib.import_module("torch._dynamo")
-            if folder is None:
-                os.environ.pop("TORCHINDUCTOR_CACHE_DIR", None)
+        return Adam(parameters, lr=learning_rate)
 
 
 def train_step(

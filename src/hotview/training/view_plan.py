@@ -75,7 +75,7 @@ class ViewPlan:
     >>> from hotview import MultiViewEncoder
     >>> from hotview.datasets import make_views
     >>> views = make_views(200, n_views=4, random_state=0).views
-    >>> plan = MultiViewEncoder(max_epochs=2, standardize=False, random_state=0).fit(views).plan_
+    >>> plan = MultiViewEncoder(max_epochs=2, preprocessing="none", random_state=0).fit(views).plan_
     >>> plan.W.shape, plan.null.p_value
     ((4, 3), 0.05)
     """
@@ -286,7 +286,7 @@ class PermutationNull:
     >>> from hotview import MultiViewEncoder
     >>> from hotview.datasets import make_views
     >>> views = make_views(300, n_views=4, n_groups=2, random_state=0).views
-    >>> encoder = MultiViewEncoder(max_epochs=1, standardize=False, random_state=0).fit(views)
+    >>> encoder = MultiViewEncoder(max_epochs=1, preprocessing="none", random_state=0).fit(views)
     >>> encoder.plan_.null.p_value
     0.05
     """

@@ -17,7 +17,7 @@ def test_groups_found_are_counted(summaries, read):
         if entry["cell"]["method"] == "HOT (11)" and entry["cell"].get("overrides"):
             entry["Ws"] = [PAIRS.tolist()] * 4 + [PAIRS[[0, 2, 1, 3, 4, 5]].tolist()]
     text = synthetic_part(read(summaries)).text
-    how = "the paper's settings, n_components = 4, standardize = False"
+    how = "the paper's settings, n_components = 4, preprocessing = none"
     assert f"| HOT (11) | {how} | 87 % | 20 % | 4 of 5 trials |" in text
 
 
