@@ -263,9 +263,7 @@ def parts(text: str) -> str:
             cells.append(_difference(_values(methods[BEFORE]), _values(methods[method])))
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     added = [
-        _difference(
-            _values(found[name, 0.05]["with manifold"]), _values(found[name, 0.05][BEFORE])
-        )
+        _difference(_values(found[name, 0.05]["with manifold"]), _values(found[name, 0.05][BEFORE]))
         for name in DATASETS
     ]
     lines.append('| *what `view_regularizer="manifold"` would add* | ' + " | ".join(added) + " |")
