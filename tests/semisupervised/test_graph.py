@@ -183,7 +183,7 @@ def test_other_rows_get_the_mean_of_the_nearest_nodes(few_nodes):
     X, graph = make_rows(), make_graph()
     values = np.random.default_rng(0).random((30, 2))
     extended = graph.extend(values)
-    assert extended.dtype == np.float32
+    assert extended.dtype == torch.float32
     np.testing.assert_allclose(extended[graph.nodes], values, rtol=1e-6)
     others = np.setdiff1d(np.arange(70), graph.nodes)
     near = NearestNeighbors(n_neighbors=K).fit(X[graph.nodes]).kneighbors(X[others])[1]

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelSpreading
@@ -134,6 +135,14 @@ def test_whole_numbers_spread_like_fractions():
     found = propagate(S, Y)
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, propagate(S, Y.astype(float)))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_propagates_like_the_cpu_and_the_same_twice():
+    S, Y = normalized_adjacency(find_neighbors(make_rows()[0])), make_seeds(60)
+    found = propagate(S, Y, device=torch.device("cuda"))
+    np.testing.assert_allclose(found, propagate(S, Y), rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(found, propagate(S, Y, device=torch.device("cuda")))
 
 
 def test_a_solver_that_stops_early_would_be_noticed(monkeypatch):

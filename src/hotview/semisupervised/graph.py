@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 N_COMPONENTS = 20  # principal components by which neighbors are found
-_MAX_NODES = 10_000  # rows of a view in its graph
+_MAX_NODES = 10_000  # rows of a view in its graph; their numbers fit into int16
 _CHUNK = 4096  # rows at a time
 _ROUNDING = 1e-6  # relative differences of features up to this size count as rounding
 
@@ -79,7 +79,7 @@ class ViewGraph:
         From `normalized_adjacency`.
     n_neighbors : int
         Number of neighbors of every node.
-    nearest : ndarray of int, shape (n_others, n_neighbors)
+    nearest : Tensor of int16, shape (n_others, n_neighbors)
         Nodes nearest to every other row, by number among the nodes.
     """
 
@@ -89,10 +89,10 @@ class ViewGraph:
     points: Array
     adjacency: sparse.csr_array
     n_neighbors: int
-    nearest: IntArray
+    nearest: Tensor
 
-    def extend(self, values: Array) -> Array:
-        """Values of all rows, in float32: those of the nodes, and means over the nearest nodes.
+    def extend(self, values: Array) -> Tensor:
+        """Values of all rows: those of the nodes, and means over the nearest nodes.
 
         Parameters
         ----------
@@ -101,15 +101,17 @@ class ViewGraph:
 
         Returns
         -------
-        ndarray of float32, shape (n_rows, n)
-            Values of all rows.
+        Tensor of float32, shape (n_rows, n)
+            Values of all rows, on their device.
         """
-        extended = np.empty((self.rows.n_rows, values.shape[1]), dtype=np.float32)
-        extended[self.nodes] = values
+        V = torch.as_tensor(values, device=self.rows.device)
+        extended = V.new_empty(self.rows.n_rows, V.shape[1], dtype=torch.float32)
+        extended[self.nodes] = V.float()
+        others = torch.from_numpy(rows_without(self.nodes, self.rows.n_rows)).to(V.device)
         # In parts, because all neighbors at once would take much memory.
-        parts = np.array_split(self.nearest, 1 + len(self.nearest) // 4096)
-        others = np.setdiff1d(np.arange(self.rows.n_rows), self.nodes)
-        extended[others] = np.concatenate([values[part].mean(axis=1) for part in parts])
+        for start in range(0, len(others), _CHUNK):
+            near = self.nearest[start : start + _CHUNK].long()
+            extended[others[start : start + _CHUNK]] = V[near].mean(1).float()
         return extended
 
 
@@ -159,15 +161,14 @@ def build_graph(
     points = np.concatenate(
         [basis.project(rows.take(part)).cpu().numpy() for part in _chunks(nodes)]
     )
-    others = np.setdiff1d(np.arange(rows.n_rows), nodes)
-    # In the smallest dtype: there may be millions of these rows.
+    others = rows_without(nodes, rows.n_rows)
     k = min(n_neighbors, len(points))
-    nearest = np.empty((len(others), k), dtype=np.min_scalar_type(len(points)))
+    nearest = torch.empty(len(others), k, dtype=torch.int16, device=rows.device)
     on_device = torch.as_tensor(points, device=rows.device)
     scorer = Scorer.from_points(on_device) if len(others) > 0 else None
     for start in range(0, len(others), _CHUNK):
         Y = basis.project(rows.take(others[start : start + _CHUNK])).double()
-        nearest[start : start + _CHUNK] = find_nearest(on_device, Y, k, scorer).cpu().numpy()
+        nearest[start : start + _CHUNK] = find_nearest(on_device, Y, k, scorer)
     adjacency = normalized_adjacency(neighbors_among(on_device, n_neighbors))
     return ViewGraph(rows, basis, nodes, points, adjacency, n_neighbors, nearest)
 
@@ -233,7 +234,7 @@ def make_coordinates(graph: ViewGraph, n: int) -> Tensor:
         Rows that are not nodes get the mean of the nearest nodes.
     """
     coordinates = diffusion_coordinates(graph.adjacency, n).astype(np.float32)
-    return torch.from_numpy(graph.extend(coordinates)).to(graph.rows.device)
+    return graph.extend(coordinates)
 
 
 def nearest_neighbors(rows: RowSource, pca: PCA, n_neighbors: int) -> IntArray:
@@ -283,11 +284,19 @@ def choose_nodes(n_rows: int, first: IntArray, random: np.random.Generator) -> I
     """
     if n_rows <= _MAX_NODES:
         return np.arange(n_rows)
-    rest = np.setdiff1d(np.arange(n_rows), first)
+    rest = rows_without(first, n_rows)
     _, at = np.unique(first, return_index=True)
     order = np.concatenate([first[np.sort(at)], random.permutation(rest)])
     chosen: IntArray = np.sort(order[:_MAX_NODES])
     return chosen
+
+
+def rows_without(rows: IntArray, n_rows: int) -> IntArray:
+    """Numbers of all other rows, sorted."""
+    is_other = np.ones(n_rows, dtype=bool)
+    is_other[rows] = False
+    others: IntArray = np.flatnonzero(is_other)
+    return others
 
 
 def root_mean_square(Y: Array) -> float:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import torch
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
+from torch import Tensor
 
 from hotview._types import Array, IntArray
 
@@ -12,6 +16,7 @@ __all__ = ["diffusion_coordinates", "normalize_by_class_mass", "normalized_adjac
 
 _DAMPING = 0.95  # share of a row's mass that its neighbors receive
 _TOLERANCE, _MAX_ITER = 1e-6, 500
+_TINY = float(np.finfo(np.float64).tiny)
 _DIFFUSION_DAMPING = 0.99  # closer to 1 than for labels: distant rows count as well
 _COORDINATE_SIZE = 2.0  # root mean square; penalized classifiers see features of size 1
 _DENSE_FACTOR = 8  # up to this many rows per coordinate, all eigenvectors are computed at once
@@ -51,7 +56,12 @@ def normalized_adjacency(neighbors: IntArray) -> sparse.csr_array:
     return sparse.csr_array(half @ A @ half)
 
 
-def propagate(S: sparse.csr_array, seeds: Array, damping: float = _DAMPING) -> Array:
+def propagate(
+    S: sparse.csr_array,
+    seeds: Array,
+    damping: float = _DAMPING,
+    device: torch.device | None = None,
+) -> Array:
     r"""Propagate seeds along a graph until convergence.
 
     .. math:: F = (I - α S)^{-1} Y = Y + α S Y + α^2 S^2 Y + …
@@ -64,6 +74,8 @@ def propagate(S: sparse.csr_array, seeds: Array, damping: float = _DAMPING) -> A
         Y: the initial mass of every row; columns do not mix.
     damping : float, default=0.95
         α: the share of a seed that remains after one step.
+    device : torch.device or None, default=None
+        Device of the computation; None is the CPU.
 
     Returns
     -------
@@ -79,21 +91,38 @@ def propagate(S: sparse.csr_array, seeds: Array, damping: float = _DAMPING) -> A
     array([1.333, 0.667, 0.   , 0.   ])
     """
     # Conjugate gradients for all columns side by side: I − αS is positive definite.
-    F = np.array(seeds, dtype=np.float64)
-    R = damping * (S @ F)
-    P, rr = R.copy(), (R * R).sum(axis=0)
-    enough = _TOLERANCE**2 * np.maximum((F * F).sum(axis=0), np.finfo(np.float64).tiny)
+    F = torch.tensor(seeds, dtype=torch.float64, device=device)
+    multiply = _multiplier(S, F.device)
+    R = damping * multiply(F)
+    P, rr = R.clone(), (R * R).sum(0)
+    enough = _TOLERANCE**2 * (F * F).sum(0).clamp_min(_TINY)
     for _ in range(_MAX_ITER):
-        if (rr <= enough).all():
+        if bool((rr <= enough).all()):
             break
-        Q = P - damping * (S @ P)
-        step = _divide(rr, (P * Q).sum(axis=0))
+        Q = P - damping * multiply(P)
+        # A column that has converged stays as it is: its residual may be 0.
+        step = rr / (P * Q).sum(0).clamp_min(_TINY)
         F += step * P
         R -= step * Q
-        new = (R * R).sum(axis=0)
-        P = R + _divide(new, rr) * P
+        new = (R * R).sum(0)
+        P = R + new / rr.clamp_min(_TINY) * P
         rr = new
-    return F
+    return np.asarray(F.cpu().numpy())
+
+
+def _multiplier(S: sparse.csr_array, device: torch.device) -> Callable[[Tensor], Tensor]:
+    """Product of a sparse matrix and dense columns on a device, the same in every run."""
+    if device.type == "cpu":
+        return lambda P: torch.from_numpy(S @ P.numpy())
+    values, columns, ends = (
+        torch.from_numpy(a).to(device) for a in (S.data, S.indices.astype(np.int64), S.indptr)
+    )
+
+    def multiply(P: Tensor) -> Tensor:
+        # In a fixed order, unlike the additions of a sparse product on a GPU.
+        return torch.segment_reduce(values[:, None] * P[columns], "sum", offsets=ends.long())
+
+    return multiply
 
 
 def normalize_by_class_mass(F: Array, mass: Array) -> Array:

@@ -86,8 +86,8 @@ def propagate_labels(
     for graph, c in zip(graphs, codes, strict=True):
         seeds = np.zeros((len(c), len(labels.class_weight)))
         seeds[c >= 0, c[c >= 0]] = 1.0
-        weighted = propagate(graph.adjacency, seeds) * labels.class_weight
-        probabilities.append(normalize_by_class_mass(weighted, seeds.sum(axis=0)))
+        F = propagate(graph.adjacency, seeds, device=graph.rows.device)
+        probabilities.append(normalize_by_class_mass(F * labels.class_weight, seeds.sum(axis=0)))
     sources = labels.sources if len(labels.aligned) > 0 else []
     for t in set(range(len(graphs))) - set(sources) if sources else ():
         received = _transfer(graphs, probabilities, sources, t, labels.aligned, random)
@@ -113,9 +113,10 @@ def make_soft_labels(graph: ViewGraph, probabilities: Array, codes: IntArray) ->
         On the view's device.
     """
     soft_labels = graph.extend(probabilities)
-    labeled = codes >= 0
-    soft_labels[labeled] = np.eye(probabilities.shape[1], dtype=np.float32)[codes[labeled]]
-    return torch.from_numpy(soft_labels).to(graph.rows.device)
+    labeled = np.flatnonzero(codes >= 0)
+    one_hot = np.eye(probabilities.shape[1], dtype=np.float32)[codes[labeled]]
+    soft_labels[labeled] = torch.from_numpy(one_hot).to(soft_labels.device)
+    return soft_labels
 
 
 def _transfer(
