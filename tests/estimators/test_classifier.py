@@ -888,7 +888,7 @@ def test_an_encoder_of_the_users_own_gets_all_columns():
 
 
 def test_where_counts_were_negative_numbers_are_refused():
-    with pytest.raises(ValueError, match=r"'words' to hold finite.*negative numbers in 1 entry.*2"):
+    with pytest.raises(ValueError, match=r"'words' to hold counts.*negative numbers in 1 entry.*2"):
         fit_wide().predict(
             {
                 **WIDE,
@@ -913,9 +913,25 @@ def test_components_are_weighted_not_standardized():
     views = {name: PCA(30).fit_transform(X + random.normal(size=X.shape)) for name in "ab"}
     few = np.where(np.arange(600) < 15, y, -1)
     model = voting(n_estimators=2).fit(views, few)
-    assert set(model.preprocessing_.values()) == {"components, weighted by their variance"}
+    assert set(model.preprocessing_.values()) == {"components, standardized in part"}
     plain = voting(n_estimators=2, preprocessing="standardize").fit(views, few)
     assert model.score(views, y) > plain.score(views, y) + 0.05
+
+
+def test_kinds_of_columns_that_are_not_recognized_can_be_said(capsys):
+    views = {"words": WIDE["words"][:, :20], "age": np.random.default_rng(0).normal(size=(40, 9))}
+    kinds = {"words": "counts", "age": "components"}
+    model = voting(n_estimators=1, max_epochs=1, preprocessing=kinds, verbose=True)
+    model.fit(views, np.arange(40) % 2)
+    assert model.preprocessing_ == {
+        "words": "square roots of the shares of counts in their row",
+        "age": "components, standardized in part",
+    }
+    assert "age: components, standardized in part" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="'words' to hold counts, but it contains negative"):
+        model.fit({**views, "words": -views["words"]}, np.arange(40) % 2)
+    with pytest.raises(ValueError, match=r"preprocessing\['age'\] to be one of"):
+        model.set_params(preprocessing={"age": "pcs"}).fit(views, np.arange(40) % 2)
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def test_other_formats_are_refused(tmp_path):
     save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps({"format": "other"})})
     with pytest.raises(ValueError, match="but it has another format"):
         load_model(path)
-    remedies = {99: "Update hotview", 1: "Save the model again", 4: "Save the model again"}
+    remedies = {99: "Update hotview", 1: "Fit the model again", 4: "Fit the model again"}
     for version, remedy in remedies.items():
         metadata = {"format": "hotview model", "version": version}
         save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(metadata)})

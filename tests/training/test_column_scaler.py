@@ -51,6 +51,48 @@ def test_sparse_counts_give_the_shares_of_dense_ones_and_are_not_changed():
     np.testing.assert_array_equal(stored.toarray(), X)
 
 
+def test_entries_of_sparse_counts_that_are_stored_twice_or_as_0():
+    twice = sparse.csr_array(([1.0, 1.0, 2.0, 0.0], [0, 0, 1, 1], [0, 3, 4]), shape=(2, 2))
+    np.testing.assert_allclose(root_shares(twice).toarray(), [[0.5**0.5, 0.5**0.5], [0, 0]])
+    assert twice.nnz == 4
+
+
+@pytest.mark.parametrize("kind", ("counts", "standardize"))
+def test_what_is_missing_from_sparse_rows_is_filled_as_in_dense_ones(kind):
+    X = make_counts()
+    X[2, 5], X[3, [1, 7]], X[9] = np.nan, np.nan, np.nan
+    roots = root_shares(X) if kind == "counts" else X
+    mean, scale = np.nanmean(roots, axis=0), np.nanstd(roots, axis=0) + 0.1
+    scaler = ColumnScaler(mean, scale, mean, kind)
+    known = np.delete(X, 9, axis=0)  # absent rows do not determine components
+    scaler = fit_components(scaler, sparse.csr_array(known), CPU)
+    of_dense = fit_components(ColumnScaler(mean, scale, mean, kind), known, CPU)
+    found, expected = scaler.transform(sparse.csr_array(X)), scaler.transform(X)
+    assert np.flatnonzero(found.isnan().any(1)).tolist() == [9]
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    gram = expected.nan_to_num() @ expected.nan_to_num().T
+    other = of_dense.transform(X).nan_to_num()
+    np.testing.assert_allclose(other @ other.T, gram, atol=0.02 * float(gram.abs().max()))
+
+
+def test_sparse_columns_far_from_0_keep_their_digits():
+    random = np.random.default_rng(0)
+    X = make_counts()
+    X[:, 0] = 1e8 + random.normal(size=len(X))
+    scaler = ColumnScaler(X.mean(axis=0), X.std(axis=0) + 1e-3, None)
+    scaler = fit_components(scaler, sparse.csr_array(X), CPU)
+    np.testing.assert_allclose(
+        scaler.transform(sparse.csr_array(X)), scaler.transform(X), atol=1e-4
+    )
+
+
+def test_a_constant_view_has_components_of_ordinary_size():
+    X = np.ones((5, 300))
+    scaler = fit_components(ColumnScaler(np.ones(300), np.ones(300), None), X, CPU)
+    assert float(scaler.transform(X + 1).abs().max()) < 100
+    np.testing.assert_array_equal(scaler.transform(X), 0)
+
+
 def test_missing_counts_stay_missing():
     X = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, np.nan]])
     expected = [[0.5, np.nan, np.sqrt(0.75)], [np.nan] * 3]
@@ -61,13 +103,16 @@ def test_missing_counts_stay_missing():
 @pytest.mark.parametrize(
     ("X", "expected"),
     (
-        (np.eye(4), True),
-        (np.eye(4) * 1000, True),
-        (-np.eye(4), False),
-        (np.eye(4) / 2, False),
-        (np.ones((4, 4)), False),  # no zeros
-        (np.zeros((4, 4)), False),  # nothing else
-        (np.diag([1.0, np.nan, 1.0, 1.0]), False),
+        (np.eye(8), True),
+        (np.eye(8) * 1000, True),
+        (np.diag([1.0, np.nan, 1, 1, 1, 1, 1, 1]), True),
+        (np.vstack([np.eye(8), np.full((3, 8), np.nan)]), True),  # absent rows
+        (-np.eye(8), False),
+        (np.eye(8) / 2, False),
+        (np.ones((8, 8)), False),  # no zeros
+        (np.zeros((8, 8)), False),  # nothing else
+        (np.full((8, 8), np.nan), False),
+        (np.hstack([np.eye(8), np.full((8, 1), 40.0)]), False),  # ages beside categories
     ),
 )
 def test_counts_are_whole_numbers_most_of_them_0(kind, X, expected):
@@ -136,7 +181,7 @@ def test_ordinary_columns_are_no_components(seed):
         scores[:, ::-1],  # of rising variance
         np.abs(scores),
         scores[:, :5],  # too few to tell
-        np.where(random.random(scores.shape) < 0.01, np.nan, scores),
+        random.normal(size=(300, 10)) * np.geomspace(1000, 0.1, 10),  # units of measurement
     ):
         assert not looks_like_components(table)
 

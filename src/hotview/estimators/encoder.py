@@ -58,14 +58,16 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         with fewer rows are repeated, and a smaller table gives a smaller batch, `batch_size_`.
     learning_rate : float, default=0.001
         Learning rate of Adam.
-    preprocessing : {"auto", "pca", "standardize", "none"} or dict of these by view, default="auto"
+    preprocessing : str or dict of str by view, default="auto"
         What is done to the columns of a view before all else. ``"standardize"`` scales them to mean
         0 and variance 1 over the training rows, ``"none"`` leaves them as they are. ``"pca"`` also
-        reduces a view of more than 256 columns to 64 principal components. ``"auto"`` recognizes
-        besides: counts in such a view, whose entries become square roots of shares of their row
-        (Hellinger), and views that are principal components already, whose components are weighted
-        by their variance instead of standardized. `preprocessing_` says what was done. A view with
-        an encoder of the user's own is not reduced.
+        reduces a view of more than 256 columns to 64 principal components. ``"counts"`` does, too,
+        after the square root of the share of every entry in its row (Hellinger): how much was
+        counted in a row is lost. ``"components"`` is for views that are principal components
+        already, in which standardized noise would count as much as all else: small variances
+        are raised in part. ``"auto"`` recognizes counts in wide views, and components; else it is
+        ``"pca"``. `preprocessing_` says what was done. A view with an encoder of the user's own is
+        not reduced.
     impute : {None, "mean"}, default=None
         Treatment of NaN in a row that has other values in the view: None raises an error,
         ``"mean"`` fills in the column's training mean. A row that is NaN throughout a view is

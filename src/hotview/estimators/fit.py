@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -30,6 +31,7 @@ from hotview.training.checkpoint import Checkpoint
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
 from hotview.training.process_group import ProcessGroup, catch_interrupt
+from hotview.training.progress import wants_progress
 from hotview.training.threads import suited_threads
 from hotview.training.trainer import SingleTrainer, Trainer
 
@@ -71,6 +73,10 @@ class EnsembleFit:
             device=first.device,
             process_group=self.process_group,
         )
+        if self.process_group.is_rank_zero and wants_progress(parameters["verbose"]):
+            for name, scan in scanned.scans.items():
+                if scan.scaler.kind != "standardize" or scan.scaler.components is not None:
+                    print(f"{name}: {scan.scaler.description}", file=sys.stderr)
         rows = scanned.training_rows(first.labels)
         _check_alignment(self.inputs, rows)
         for text in input_warnings(self.inputs, scanned.scans, rows):

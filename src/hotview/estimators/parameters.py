@@ -57,7 +57,7 @@ _CHECKS: Mapping[str, Check] = {
     "fusion": partial(check_choice, choices=("weighted", "average")),
     "impute": partial(check_choice, choices=("mean",)),
 }
-_PREPROCESSING = ("auto", "pca", "standardize", "none")
+_PREPROCESSING = ("auto", "pca", "counts", "components", "standardize", "none")
 _OPTIONAL = ("max_epochs", "steps_per_epoch", "patience", "impute", "validation_fraction")
 _SPECIFICATIONS: Mapping[str, Callable[[Any], Any]] = {
     "coupling": as_coupling,
@@ -148,8 +148,9 @@ def _check_types(parameters: Mapping[str, Any]) -> None:
             f"{callbacks!r}. Pass callbacks=[function]."
         )
     kinds = parameters["preprocessing"]
-    for kind in kinds.values() if isinstance(kinds, Mapping) else [kinds]:
-        check_choice("preprocessing", kind, _PREPROCESSING)
+    for name, kind in kinds.items() if isinstance(kinds, Mapping) else [(None, kinds)]:
+        what = "preprocessing" if name is None else f"preprocessing[{name!r}]"
+        check_choice(what, kind, _PREPROCESSING)
     if not isinstance(path, str | os.PathLike | None):
         raise TypeError(
             f"Expected checkpoint to be the path of a file, or None, but it is {path!r}. "
@@ -231,7 +232,7 @@ def preprocessing_of(
     by_view = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
     kinds = {name: by_view.get(name, "auto") for name in names}
     for name, encoder in zip(names, encoders, strict=True):
-        if encoder is not None and kinds[name] in ("auto", "pca"):
+        if encoder is not None and kinds[name] in ("auto", "pca", "counts"):
             kinds[name] = "standardize"
     return kinds
 

@@ -27,13 +27,15 @@ __all__ = [
 KINDS = {
     "none": "as given",
     "standardize": "standardized",
-    "components": "components, weighted by their variance",
+    "components": "components, standardized in part",
     "counts": "square roots of the shares of counts in their row",
 }
 WIDE = 256  # columns beyond which a view is reduced
 N_COMPONENTS = 64  # to which it is reduced
 _MIN_COMPONENTS, _MAX_COMPONENTS = 8, 1024  # columns that may be recognized as components
-_MIN_RATIO = 3.0  # of the largest to the smallest variance of components
+_MIN_RATIO, _MAX_RATIO = 3.0, 1e4  # of the largest to the smallest variance of components
+_MAX_SHARE = 0.2  # of a column in all counts
+_MAX_MEAN = 100  # of a sparse column, in standard deviations, for products in float32
 _FULL = 0.3  # share of its variance above the noise floor from which a component counts fully
 _LEAST = 0.2  # factor of a component at the noise floor
 _N_ENTRIES = 2**22  # of dense rows that are reduced together
@@ -92,7 +94,24 @@ class ColumnScaler:
         if not _is_sparse(X):
             return self._reduce(X, torch.from_numpy(self.components).double())
         map_, offset = self._sparse_map
-        return torch.from_numpy(X.astype(np.float32, copy=False) @ map_ - offset)
+        X = self.fill_sparse(X).astype(map_.dtype, copy=False)
+        return torch.from_numpy((X @ map_ - offset).astype(np.float32, copy=False))
+
+    def fill_sparse(self, X: Any) -> Any:
+        """Sparse rows with NaN replaced; a row that is NaN throughout stays so."""
+        missing = np.isnan(X.data)
+        if self.fill is None or not missing.any():
+            return X
+        n_missing = np.diff(np.concatenate([[0], missing.cumsum()])[X.indptr])
+        is_absent = np.repeat(n_missing == X.shape[1], np.diff(X.indptr))
+        values = np.where(missing & ~is_absent, self.fill[X.indices].astype(X.dtype), X.data)
+        return sparse.csr_array((values, X.indices, X.indptr), shape=X.shape)
+
+    @property
+    def sparse_dtype(self) -> type[np.floating]:
+        """Precision of products of sparse rows, from which large means are subtracted."""
+        far = (np.abs(self.mean) > _MAX_MEAN * self.scale).any()
+        return np.float64 if far else np.float32
 
     def _reduce(self, X: Array, components: Tensor) -> Tensor:
         """Components of dense rows, in float64 so that they do not depend on the other rows."""
@@ -106,7 +125,8 @@ class ColumnScaler:
         """Linear map of columns that are not standardized, and what is subtracted from it."""
         assert self.components is not None
         map_ = self.components / self.scale[:, None]
-        return map_.astype(np.float32), (self.mean @ map_).astype(np.float32)
+        dtype = self.sparse_dtype
+        return map_.astype(dtype), (self.mean @ map_).astype(dtype)
 
     def _standardize(self, X: Array) -> Tensor:
         exact = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
@@ -145,13 +165,15 @@ def fit_components(scaler: ColumnScaler, X: Any, device: torch.device) -> Column
     """
     mean, scale = scaler.mean, scaler.scale
     X = root_shares(X) if scaler.is_counts else X
-    if not _is_sparse(X):
+    if _is_sparse(X):
+        X = scaler.fill_sparse(X).astype(scaler.sparse_dtype, copy=False)
+    else:
         X, mean, scale = scaler._standardize(X).numpy(), np.zeros_like(mean), np.ones_like(scale)
     vectors, Y = singular_vectors(X, mean, scale, N_COMPONENTS, np.random.default_rng(0), device)
     weights = np.ones(Y.shape[1])
     if scaler.is_counts:
         weights = component_weights(Y.var(axis=0))
-    size = np.sqrt(max((Y * weights).var(axis=0).mean(), np.finfo(np.float32).tiny))
+    size = np.sqrt((Y * weights).var(axis=0).mean()) or 1.0  # of a constant view
     return replace(scaler, components=(vectors * weights / size).astype(np.float32))
 
 
@@ -196,26 +218,28 @@ def component_weights(variance: Array) -> Array:
 def looks_like_components(X: Array) -> bool:
     """Whether columns look like principal components: orthogonal, of falling variance, signed.
 
+    Variances that differ by more than a factor of 10,000 are those of units of measurement.
+
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_columns)
-        Some rows.
+        Some rows; NaN counts as the mean of its column.
 
     Returns
     -------
     bool
-        False where a number is missing, and for fewer than 8 or more than 1,024 columns.
+        False for fewer than 8 or more than 1,024 columns.
     """
     n, d = X.shape
     if not _MIN_COMPONENTS <= d <= _MAX_COMPONENTS:
         return False
     X = np.asarray(X, dtype=np.float64)
-    if not np.isfinite(X).all():
-        return False
+    if np.isnan(X).any():
+        X = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
     if not ((X.min(axis=0) < 0) & (X.max(axis=0) > 0))[1:].all():
         return False  # counts, shares, topics; the first component without centering has one sign
     variance = X.var(axis=0)
-    if variance.max() < _MIN_RATIO * variance.min() or variance.min() <= 1e-12 * variance.max():
+    if not _MIN_RATIO * variance.min() <= variance.max() <= _MAX_RATIO * variance.min():
         return False
     place = np.argsort(np.argsort(-variance))
     if np.corrcoef(place, np.arange(d))[0, 1] < max(0.6, 2.2 / np.sqrt(d - 1)):
@@ -232,30 +256,37 @@ def looks_like_components(X: Array) -> bool:
 
 
 def looks_like_counts(X: Any) -> bool:
-    """Whether rows hold counts: whole numbers from 0 on, at least half of them 0.
+    """Whether rows hold counts: whole numbers from 0 on, half of them 0, in no column most.
 
     Parameters
     ----------
-    X : ndarray or scipy sparse array
-        Some rows.
+    X : ndarray or scipy CSR array
+        Some rows; NaN is left out.
 
     Returns
     -------
     bool
-        False where a number is missing.
+        False where one column has more than a fifth of all counts: a number of another kind, or the
+        number of a row, would drown the others.
 
     Examples
     --------
     >>> import numpy as np
     >>> from hotview.training.column_scaler import looks_like_counts
-    >>> looks_like_counts(np.array([[0, 2, 0], [1, 0, 0]])), looks_like_counts(np.eye(3) / 2)
+    >>> looks_like_counts(np.eye(8)), looks_like_counts(np.eye(8) / 2)
     (True, False)
     """
     values: Array = X.data if _is_sparse(X) else X
-    n = np.count_nonzero(values)
-    return bool(
-        2 * n <= np.prod(X.shape) and n > 0 and (values >= 0).all() and (values % 1 == 0).all()
-    )
+    known = ~np.isnan(values)
+    n, n_missing = np.count_nonzero(values), int((~known).sum())
+    if not 0 < 2 * (n - n_missing) <= np.prod(X.shape) - n_missing:
+        return False
+    if not ((values >= 0) & (values % 1 == 0))[known].all():
+        return False
+    if _is_sparse(X):
+        X = sparse.csr_array((np.nan_to_num(values), X.indices, X.indptr), shape=X.shape)
+    total = np.asarray(X.sum(axis=0) if _is_sparse(X) else np.nansum(X, axis=0), dtype=np.float64)
+    return bool(total.max() <= _MAX_SHARE * total.sum())
 
 
 def root_shares(X: Any) -> Any:
@@ -285,8 +316,14 @@ def root_shares(X: Any) -> Any:
            [0. , 0. , 0. ]], dtype=float32)
     """
     if _is_sparse(X):
-        of_rows = np.repeat(np.asarray(X.sum(axis=1)).ravel(), np.diff(X.indptr))
-        roots = np.sqrt(np.where(X.data == 0, 0, X.data / of_rows)).astype(np.float32)
+        if not X.has_canonical_format:  # roots are of sums, not of their parts
+            X = X.copy()
+            X.sum_duplicates()
+        known = sparse.csr_array((np.nan_to_num(X.data), X.indices, X.indptr), shape=X.shape)
+        total = np.asarray(known.sum(axis=1), dtype=np.float64).ravel()
+        of_entries = np.repeat(np.where(total > 0, total, 1.0), np.diff(X.indptr))
+        with np.errstate(invalid="ignore"):  # as below
+            roots = np.sqrt(X.data / of_entries).astype(np.float32)
         return sparse.csr_array((roots, X.indices, X.indptr), shape=X.shape)
     total = np.nansum(X, axis=1, keepdims=True, dtype=np.float64)
     with np.errstate(invalid="ignore"):  # negative numbers: the caller raises an error
@@ -303,8 +340,8 @@ def singular_vectors(
 
     Parameters
     ----------
-    X : ndarray or scipy CSR array of float32, shape (n_rows, n_columns)
-        The rows, finite.
+    X : ndarray or scipy CSR array, shape (n_rows, n_columns)
+        The rows, finite, in the precision in which to compute.
     mean, scale : ndarray of shape (n_columns,)
         Subtracted from every column, and its divisor.
     n : int
@@ -335,7 +372,7 @@ def singular_vectors(
     n = min(n, *X.shape)
     n_directions = min(n + _N_EXTRA, *X.shape)
     start = random.normal(size=(X.shape[1], n_directions))
-    Q = torch.as_tensor(start, dtype=torch.float32, device=device)
+    Q = torch.as_tensor(start.astype(X.dtype), device=device)
     for _ in range(_N_ITERATIONS):
         Q = torch.linalg.qr(product.times(Q)).Q
         Q = torch.linalg.qr(product.transposed_times(Q)).Q
@@ -348,13 +385,13 @@ class _CenteredRows:
     """Products of centered and scaled rows with matrices, without forming the rows."""
 
     def __init__(self, X: Any, mean: Array, scale: Array, device: torch.device) -> None:
-        self.X: Any = X.astype(np.float32, copy=False)
+        self.X: Any = X
         if device.type != "cpu":
             self.X = _to_dense(self.X, device)
         elif not _is_sparse(X):
             self.X = torch.from_numpy(self.X)
         self.mean, self.scale = (
-            torch.as_tensor(values, dtype=torch.float32, device=device) for values in (mean, scale)
+            torch.as_tensor(values.astype(X.dtype), device=device) for values in (mean, scale)
         )
 
     def times(self, Q: Tensor) -> Tensor:
@@ -373,11 +410,11 @@ def _to_dense(X: Any, device: torch.device) -> Tensor:
     """The rows as a dense matrix on a device, to which only their nonzero entries are copied."""
     if not _is_sparse(X):
         return torch.from_numpy(X).to(device)
-    dense = torch.zeros(X.shape, dtype=torch.float32, device=device)
+    values = torch.from_numpy(X.data).to(device)
+    dense = torch.zeros(X.shape, dtype=values.dtype, device=device)
     counts = torch.as_tensor(np.diff(X.indptr), device=device)
     rows = torch.repeat_interleave(torch.arange(X.shape[0], device=device), counts)
     columns = torch.as_tensor(X.indices, device=device).long()
-    values = torch.from_numpy(X.data).to(device)
     return dense.index_put_((rows, columns), values, accumulate=True)
 
 

@@ -35,6 +35,7 @@ _CACHED = 2**17  # entries of a chunk of a large table, which stay in the proces
 _LARGE = 8  # chunks of a large table
 EXTREME = 1e18  # its square is still finite in float32
 _NEGATIVE = "negative numbers"
+_REDUCING = ("auto", "pca", "counts")  # kinds of preprocessing that reduce wide views
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def scan_tables(
         Name of the view, for errors.
     tables : sequence of ViewTable
         Its rows, in one or more tables with the same columns.
-    preprocessing : {"auto", "pca", "standardize", "none"}
+    preprocessing : {"auto", "pca", "counts", "components", "standardize", "none"}
         What is done to the columns; see `MultiViewClassifier`.
     impute : {None, "mean"}
         What to do with NaN in a row that is not NaN throughout.
@@ -89,15 +90,18 @@ def scan_tables(
     """
     group = process_group or ProcessGroup()
     is_wide = tables[0].n_columns > WIDE
-    may_be_counts = is_wide and preprocessing == "auto"
-    is_counts = may_be_counts and looks_like_counts(_sample(tables, group, limit=_N_LOOK))
+    is_counts = preprocessing == "counts" or (
+        is_wide
+        and preprocessing == "auto"
+        and looks_like_counts(_sample(tables, group, limit=_N_LOOK))
+    )
     scanner = _Scanner(name, is_counts=is_counts)
     shards = [shard_of_rank(table.n_rows, group.rank, group.world_size) for table in tables]
     absent = [scanner.scan(table, rows) for table, rows in zip(tables, shards, strict=True)]
     if group.is_distributed:
         scanner.combine_ranks(group, tables[0].n_columns)
         absent = [np.concatenate(group.all_gather_arrays(rows)) for rows in absent]
-    if scanner.counts[_NEGATIVE] > 0:  # these are not counts after all
+    if scanner.counts[_NEGATIVE] > 0 and preprocessing == "auto":  # these are not counts after all
         options: dict[str, Any] = {"impute": impute, "device": device}
         return scan_tables(name, tables, preprocessing="pca", **options, process_group=group)
     present = [
@@ -113,10 +117,10 @@ def scan_tables(
         )
     _check_moments(name, scanner.moments, preprocessing != "none")
     sample: Any = np.empty((0, 0))
-    if preprocessing in ("auto", "pca"):
+    if preprocessing == "auto" or (is_wide and preprocessing in _REDUCING):
         sample = _sample(tables, group, present)
     scaler = _make_scaler(scanner, sample, preprocessing, impute)
-    if is_wide and preprocessing in ("auto", "pca"):
+    if is_wide and preprocessing in _REDUCING:
         scaler = fit_components(scaler, sample, device or torch.device("cpu"))
     return TableScan(scaler, present, np.flatnonzero(scanner.moments.constant))
 
@@ -131,7 +135,9 @@ def _make_scaler(
         mean, scale = np.zeros_like(mean), np.ones_like(scale)
     elif scanner.is_counts:  # common words and genes vary most, but do not tell most
         kind, scale = "counts", np.sqrt(scale)
-    elif preprocessing == "auto" and not sparse.issparse(sample) and looks_like_components(sample):
+    elif preprocessing == "components" or (
+        preprocessing == "auto" and not sparse.issparse(sample) and looks_like_components(sample)
+    ):
         kind, scale = "components", 1 / component_weights(moments.variance)
     fill = moments.mean if impute == "mean" else None
     return ColumnScaler(mean, np.where(moments.constant, 1.0, scale), fill, kind)
@@ -355,7 +361,7 @@ class _Scanner:
         remedies = {
             "infinity": "Remove these entries or cap them.",
             "extreme values": "They are beyond anything at fit; remove these entries or cap them.",
-            _NEGATIVE: "At fit the view held counts; pass counts, or fit with preprocessing='pca'.",
+            _NEGATIVE: "Pass counts from 0 on, as at fit, or fit with preprocessing='pca'.",
         }
         if impute is None:
             remedies["NaN"] = (
@@ -365,8 +371,9 @@ class _Scanner:
         for what, remedy in remedies.items():
             if n := self.counts[what]:
                 i, j = self.first[what]
+                expected = "counts" if what == _NEGATIVE else "finite numbers"
                 raise ValueError(
-                    f"Expected view {self.name!r} to hold finite numbers, but it contains {what} "
+                    f"Expected view {self.name!r} to hold {expected}, but it contains {what} "
                     f"in {n} {'entry' if n == 1 else 'entries'}, the first in row {i}, column {j}. "
                     f"{remedy}"
                 )
