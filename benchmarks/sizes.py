@@ -234,23 +234,20 @@ def measure_alone(case: str, method: str, arguments: argparse.Namespace) -> dict
     return found
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What every method takes in every case, in turns."""
-    cases: dict[str, Any] = {}
-    for case in arguments.cases:
-        turns: dict[str, list[dict[str, Any]]] = {}
-        for repetition in range(arguments.repetitions):
-            for method in arguments.methods:
-                if method == "svd" and case != "cells":
-                    continue
-                earlier = turns.setdefault(METHODS[method][0], [])
-                if any("not_finished" in one for one in earlier):
-                    continue
-                earlier.append(measure_alone(case, method, arguments))
-                print(f"{case}, {METHODS[method][0]}, {repetition + 1}: {tell(earlier[-1])}")
-                sys.stdout.flush()
-        cases[case] = {name: best(found) for name, found in turns.items()}
-    return cases
+def run(case: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """What every method takes in one case, in turns."""
+    turns: dict[str, list[dict[str, Any]]] = {}
+    for repetition in range(arguments.repetitions):
+        for method in arguments.methods:
+            if method == "svd" and case != "cells":
+                continue
+            earlier = turns.setdefault(METHODS[method][0], [])
+            if any("not_finished" in one for one in earlier):
+                continue
+            earlier.append(measure_alone(case, method, arguments))
+            print(f"{case}, {METHODS[method][0]}, {repetition + 1}: {tell(earlier[-1])}")
+            sys.stdout.flush()
+    return {name: best(found) for name, found in turns.items()}
 
 
 def best(turns: list[dict[str, Any]]) -> dict[str, Any]:
@@ -333,21 +330,21 @@ def main() -> None:
         parser.error("Expected another --out for data of another scale.")
     if arguments.quick:
         arguments.cases = ["digits"]
-    fresh = run(arguments)
-    merged = {**kept_cases(arguments.out, arguments.device), **fresh}
-    cases = {case: merged[case] for case in CASES if case in merged}
-    ratios = judge(cases, arguments.device)
-    targets = {name: 0.9 if name == GROWTH else 1.0 for name in ratios}
+    for case in arguments.cases:
+        merged = {**kept_cases(arguments.out, arguments.device), case: run(case, arguments)}
+        cases = {name: merged[name] for name in CASES if name in merged}
+        ratios = judge(cases, arguments.device)
+        targets = {name: 0.9 if name == GROWTH else 1.0 for name in ratios}
+        write_part(
+            arguments.out,
+            arguments.device,
+            *PACKAGES,
+            ratios=ratios,
+            targets=targets,
+            cases=cases,
+        )
     for name, ratio in ratios.items():
         print(f"{name}: {ratio:.2f}")
-    write_part(
-        arguments.out,
-        arguments.device,
-        *PACKAGES,
-        ratios=ratios,
-        targets=targets,
-        cases=cases,
-    )
 
 
 if __name__ == "__main__":
