@@ -168,6 +168,20 @@ def test_missing_cells_raise_with_the_flag_that_imputes_them(hotview, files, stu
     assert hotview("fit", *mine, "-o", tmp_path / "m.hotview", *QUICK, "--impute", "mean").code == 0
 
 
+def test_views_that_no_label_reaches_are_refused_with_flags(hotview, files, study, tmp_path):
+    for name in ("blood", "scan"):
+        lines = (study / "views" / f"{name}.csv").read_text().splitlines()
+        strangers = [lines[0], *lines[1:41]] if name == "blood" else [lines[0], *lines[41:]]
+        (tmp_path / f"{name}.csv").write_text("\n".join(strangers) + "\n")
+    views = [tmp_path / "blood.csv", tmp_path / "scan.csv"]
+    out = tmp_path / "m.hotview"
+    result = hotview("fit", *views, *files[2:], "-o", out, *QUICK)
+    assert result.code == 1
+    assert "but 'scan' has neither. Link a few rows (--id-column), or label some" in result.err
+    assert "(--label-column)" in result.err
+    assert not out.exists()
+
+
 def test_views_may_be_some_arrays_of_a_file(hotview, study, tmp_path):
     rng = np.random.default_rng(0)
     arrays = {"a": rng.normal(size=(30, 3)), "b": rng.normal(size=(30, 2)), "note": np.arange(3)}

@@ -332,23 +332,6 @@ def test_labels_of_unaligned_rows_alone_suffice():
     assert classifier.score(LINKED, Y) > 0.8
 
 
-def test_without_linked_rows_a_view_that_has_no_labels_predicts_class_frequencies():
-    strangers = {name: np.full_like(X, np.nan) for name, X in LINKED.items()}
-    for rows, X in zip(np.array_split(np.arange(len(Y)), 3), strangers.items(), strict=True):
-        X[1][rows] = LINKED[X[0]][rows]
-    target = DATA.target["view_0"]
-    with pytest.warns(UserWarning, match=r"fewer classes than others: 'view_1' \(0 of 3\)"):
-        classifier = small().fit(
-            strangers, np.full(len(Y), np.nan), unaligned=UNALIGNED, unaligned_y={"view_0": target}
-        )
-    found = classifier.predict_proba({"view_1": UNALIGNED["view_1"]})
-    counts = np.bincount(target) + 1
-    np.testing.assert_allclose(found, np.tile(counts / counts.sum(), (50, 1)))
-    both = classifier.predict_proba({name: LINKED[name] for name in ("view_0", "view_1")})
-    alone = classifier.predict_proba({"view_0": LINKED["view_0"]})
-    np.testing.assert_allclose(both, alone)
-
-
 def test_labels_of_unaligned_rows_may_have_gaps_and_add_classes():
     target = DATA.target["view_2"].astype(float)
     target[::3] = np.nan

@@ -8,6 +8,8 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 from torch import nn
 
@@ -19,6 +21,7 @@ from hotview import (
     MultiViewEncoder,
 )
 from hotview.datasets import make_views
+from hotview.estimators.fit import EnsembleFit
 from hotview.training.loop import Epoch
 
 BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
@@ -680,3 +683,69 @@ def test_the_least_that_can_be_trained_on(kind):
     model.fit(views, [0, 1])
     assert np.isfinite(model.history_["loss"]).all()
     assert model.transform(views)["a"].shape == (2, 4)
+
+
+# views without labels
+
+NEITHER = "labels, because classes cannot be identified without, but {} neither. Link a few rows"
+
+
+def prepare(views, y=None, **arguments):
+    """Validate and prepare a fit, up to its training."""
+    EnsembleFit(small(MultiViewClassifier)._inputs(views, y, **arguments)).prepare()
+
+
+def keep(present):
+    """The linked rows, NaN throughout the views that they lack."""
+    kept = {name: X[: len(present)].copy() for name, X in VIEWS.items()}
+    for X, rows in zip(kept.values(), np.transpose(present), strict=True):
+        X[~rows] = np.nan
+    return kept
+
+
+def reached(present, labeled):
+    """Views that a label reaches, by walking from view to view over rows that both have."""
+    found, n = set(labeled), -1
+    while n < (n := len(found)):
+        found |= {t for s in found for t in range(3) if (present[:, s] & present[:, t]).any()}
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:Views have labels of fewer classes:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* classes have no linked row with a label:UserWarning")
+@settings(max_examples=60, deadline=None)
+@given(
+    present=st.lists(st.integers(1, 7), min_size=1, max_size=4),
+    labels=st.lists(st.booleans(), min_size=4, max_size=4),
+    own=st.sets(st.integers(0, 2)),
+)
+def test_views_that_no_label_reaches_are_refused_and_no_others(present, labels, own):
+    masks = np.array([[bool(mask >> s & 1) for s in range(3)] for mask in present])
+    n = len(masks)
+    y = np.where(labels[:n], np.arange(n) % 2, np.nan)
+    labeled = {s for s in range(3) if (masks[:, s] & (y >= 0)).any()} | own
+    more = {"unaligned": VIEWS, "unaligned_y": {f"view_{s}": Y for s in own}}
+    if len(own) == 0 and len(set(y[y >= 0])) < 2:
+        return  # there is nothing to learn at all
+    lost = [f"view_{s}" for s in range(3) if s not in reached(masks, labeled)]
+    if not lost:
+        prepare(keep(masks), y, **more)
+        return
+    names = " and ".join(map(repr, lost)) + (" has" if len(lost) == 1 else " have")
+    with pytest.raises(ValueError, match=NEITHER.format(names)):
+        prepare(keep(masks), y, **more)
+
+
+def test_without_linked_rows_every_view_needs_labels():
+    prepare(None, unaligned=VIEWS, unaligned_y=dict.fromkeys(VIEWS, Y))
+    with pytest.raises(ValueError, match=r"'view_1' has neither.*\(Xs\).*\(unaligned_y\)"):
+        prepare(None, unaligned=VIEWS, unaligned_y={"view_0": Y, "view_2": Y})
+
+
+@pytest.mark.filterwarnings("ignore:Views have labels of fewer classes:UserWarning")
+def test_a_label_that_the_first_member_leaves_out_is_a_label():
+    present = np.eye(3, dtype=bool)[[0, 1] * 10 + [2]]  # nobody is in two views
+    more = {"view_2": VIEWS["view_2"]}
+    for seed in range(20):  # the one label of view_2 is in some fold
+        model = MultiViewClassifier(**{**SMALL, "n_estimators": 3, "random_state": seed})
+        EnsembleFit(model._inputs(keep(present), Y[:21], unaligned=more)).prepare()

@@ -10,9 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from scipy.sparse.csgraph import connected_components
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
+from hotview._messages import ParameterError
 from hotview.estimators.diagnostics import (
     FitWarnings,
     collapse_warning,
@@ -79,6 +81,7 @@ class EnsembleFit:
                     print(f"{name}: {scan.scaler.description}", file=sys.stderr)
         rows = scanned.training_rows(first.labels)
         _check_alignment(self.inputs, rows)
+        _check_links(self.inputs, scanned, rows)
         for text in input_warnings(self.inputs, scanned.scans, rows):
             self.warnings.add(text)
         class_weight, random = first.class_weight, first.random.numpy
@@ -243,4 +246,25 @@ def _check_alignment(inputs: FitInputs, rows: TrainingRows) -> None:
             )
             + "Pass paired=True to MultiViewEncoder if row i is the same individual in every "
             "view, leave unaligned rows out, or use coupling='hot-reference'."
+        )
+
+
+def _check_links(inputs: FitInputs, shared: SharedInputs, rows: TrainingRows) -> None:
+    """Raise an error for views without labels that no linked row connects to a view with labels."""
+    if inputs.labels is None or len(rows.aligned) > 0:
+        return
+    present = (shared.linked_numbers() >= 0).astype(np.int64)
+    _, parts = connected_components(present.T @ present)
+    known = shared.training_rows(inputs.labels).classes_known
+    reached = {part for part, classes in zip(parts, known, strict=True) if classes}
+    lost = [
+        name for name, part in zip(inputs.tables.names, parts, strict=True) if part not in reached
+    ]
+    if lost:
+        listed = " and ".join(map(repr, lost))
+        raise ParameterError(
+            "Expected every view to have labels, or linked rows that connect it to a view with "
+            f"labels, because classes cannot be identified without, but {listed} "
+            f"{'has' if len(lost) == 1 else 'have'} neither. ",
+            "Link a few rows ({Xs}), or label some ({unaligned_y}).",
         )

@@ -171,7 +171,7 @@ class SharedInputs:
         A linked row that is NaN throughout a view is absent from it: it counts as an unaligned row
         of the views that have it, and keeps its label there.
         """
-        numbers = self._linked_numbers()
+        numbers = self.linked_numbers()
         complete = (numbers >= 0).all(axis=1)
         all_complete = bool(complete.all())  # then nothing is copied: there may be many rows
         nowhere = np.flatnonzero((numbers < 0).all(axis=1))
@@ -197,7 +197,7 @@ class SharedInputs:
             **extra,
         )
 
-    def _linked_numbers(self) -> IntArray:
+    def linked_numbers(self) -> IntArray:
         """Number of every linked row among the rows of every view, −1 where it is absent."""
         n = self.tables.n_linked
         names = self.tables.names if self.tables.linked else []
