@@ -20,6 +20,7 @@ _TABLES = (
     ("torch", "Tensor"),
     ("anndata", "AnnData"),
 )
+PANDAS_NA = ("NAType", "NaTType")  # classes of pandas' missing values
 
 
 def container_of(view: Any) -> str:
@@ -259,7 +260,7 @@ def as_array(what: str, values: Any) -> Array:
         ) from error
 
 
-def check_target(y: ArrayLike, n_rows: int, *, what: str = "y") -> Array:
+def check_target(y: ArrayLike, n_rows: int, *, what: str = "y", entry: str = "label") -> Array:
     """Convert labels to a 1-D array with one entry per row.
 
     Parameters
@@ -270,6 +271,8 @@ def check_target(y: ArrayLike, n_rows: int, *, what: str = "y") -> Array:
         Expected number of labels.
     what : str, default="y"
         Name of the labels, for the error.
+    entry : str, default="label"
+        What one of them is, for the error.
 
     Returns
     -------
@@ -285,15 +288,42 @@ def check_target(y: ArrayLike, n_rows: int, *, what: str = "y") -> Array:
     labels = as_array(what, y)
     if labels.ndim != 1:
         raise ValueError(
-            f"Expected {what} to be 1-D, one label per row, but it has shape {labels.shape}. "
+            f"Expected {what} to be 1-D, one {entry} per row, but it has shape {labels.shape}. "
             "Pass a flat array: y.ravel() for a single column, y.argmax(axis=1) for one-hot rows."
         )
     if len(labels) != n_rows:
         raise ValueError(
-            f"Expected {what} to hold one label for each of the {n_rows} rows, but it holds "
-            f"{len(labels)}. Pass the labels of exactly these rows, in the same order."
+            f"Expected {what} to hold one {entry} for each of the {n_rows} rows, but it holds "
+            f"{len(labels)}. Pass the {entry}s of exactly these rows, in the same order."
         )
     return labels
+
+
+def keep_kinds(y: Any) -> Any:
+    """Return labels with gaps as objects, because numpy would turn gaps into text or floats."""
+    if hasattr(y, "isna") and getattr(y.dtype, "kind", "") != "f":  # pandas
+        return np.asarray(y.astype(object)) if y.isna().any() else y
+    if hasattr(y, "null_count"):  # polars, where it is a method, and pyarrow
+        n_gaps = y.null_count() if callable(y.null_count) else y.null_count
+        y = (y.to_list() if hasattr(y, "to_list") else y.to_pylist()) if n_gaps else y
+    if isinstance(y, list | tuple) and any(label is None or isinstance(label, str) for label in y):
+        labels = np.empty(len(y), dtype=object)
+        labels[:] = y
+        return labels
+    return y
+
+
+def is_known(labels: Array) -> Array:
+    """Return which labels are not None, NaN or pandas' NA."""
+    if labels.dtype.kind == "f":
+        return ~np.isnan(labels)
+    if labels.dtype.kind != "O":
+        return np.ones(len(labels), dtype=bool)
+    # None, NaN, and pandas' NA, whose comparisons are neither true nor false.
+    missing = [
+        label is None or type(label).__name__ in PANDAS_NA or label != label for label in labels
+    ]
+    return ~np.array(missing, dtype=bool)
 
 
 def check_one_line(texts: Iterable[object], describe: Callable[[int], str]) -> None:

@@ -121,7 +121,7 @@ def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> d
     return tables
 
 
-def check_aligned_tables(tables: Mapping[str, ViewTable], y: Any = None) -> int:
+def check_aligned_tables(tables: Mapping[str, ViewTable], y: Any = None, *, what: str = "y") -> int:
     """Check that tables are aligned and return their number of rows.
 
     Parameters
@@ -130,6 +130,8 @@ def check_aligned_tables(tables: Mapping[str, ViewTable], y: Any = None) -> int:
         The tables; row i must be the same individual in all of them.
     y : object, default=None
         Labels; the index of a pandas Series must match, too.
+    what : str, default="y"
+        Name of the labels, for the error.
 
     Returns
     -------
@@ -139,7 +141,7 @@ def check_aligned_tables(tables: Mapping[str, ViewTable], y: Any = None) -> int:
     check_aligned({name: table.n_rows for name, table in tables.items()})
     indices = {f"view {name!r}": table.index for name, table in tables.items()}
     if hasattr(y, "iloc"):
-        indices["y"] = y.index
+        indices[what] = y.index
     # A RangeIndex only counts the rows, it does not identify them.
     labeled = {
         owner: index

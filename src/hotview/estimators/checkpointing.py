@@ -261,6 +261,10 @@ def _describe(
         description["y"] = _hash(labels.linked)
         for name, y in labels.unaligned.items():
             description[f"unaligned_y of view {name!r}"] = _hash(y)
+    if labels is not None and labels.groups is not None:
+        description["groups"] = _hash(labels.groups.linked)
+        for name, groups in labels.groups.unaligned.items():
+            description[f"unaligned_groups of view {name!r}"] = _hash(groups)
     return description
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from hotview._types import Array, Views
 from hotview._validation import ViewTable
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fit import EnsembleFit
+from hotview.estimators.groups import encode_groups
 from hotview.estimators.inference import disagreement, log_mean, predict_ensemble, prediction_error
 from hotview.estimators.inputs import FitInputs, check_tables_of_views, check_validation
 from hotview.estimators.labels import check_all_known, encode_labels, split_folds
@@ -192,6 +193,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         *,
         unaligned: Views | None = None,
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+        groups: npt.ArrayLike | None = None,
+        unaligned_groups: Mapping[str, npt.ArrayLike] | None = None,
         validation: tuple[Views, npt.ArrayLike] | None = None,
         resume: bool = False,
     ) -> MultiViewClassifier:
@@ -211,6 +214,12 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         unaligned_y : dict of str to 1-D array-like, or None, default=None
             Classes of some views' unaligned rows, with gaps as in `y`, to train that view's
             predictor. With them `y` may hold no label at all.
+        groups : 1-D array-like or None, default=None
+            The group of every row of `Xs`, number or text, as one person seen several times: labels
+            that `fit` leaves out, for `fusion` or `validation_fraction`, are those of whole groups.
+            NaN or None marks a row of its own; None for all rows.
+        unaligned_groups : dict of str to 1-D array-like, or None, default=None
+            Groups of some views' unaligned rows, by the names of `groups`.
         validation : tuple of views and labels, or None, default=None
             Aligned rows whose accuracy is recorded after every epoch.
         resume : bool, default=False
@@ -225,8 +234,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         MultiViewClassifier
             The estimator itself.
         """
-        arguments = {"unaligned": unaligned, "unaligned_y": unaligned_y, "validation": validation}
-        self._fit(resume=resume, Xs=Xs, y=y, **arguments)
+        more: dict[str, Any] = {"unaligned": unaligned, "unaligned_y": unaligned_y}
+        more |= {"groups": groups, "unaligned_groups": unaligned_groups, "validation": validation}
+        self._fit(resume=resume, Xs=Xs, y=y, **more)
         return self
 
     def _inputs(
@@ -236,6 +246,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         *,
         unaligned: Views | None = None,
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+        groups: npt.ArrayLike | None = None,
+        unaligned_groups: Mapping[str, npt.ArrayLike] | None = None,
         validation: tuple[Views, npt.ArrayLike] | None = None,
         parameters: dict[str, Any] | None = None,
     ) -> FitInputs:
@@ -244,6 +256,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         y = np.empty(0) if Xs is None else y
         marker = self.unlabeled_marker
         labels = encode_labels(y, tables.n_linked, unaligned_y, tables.unaligned, marker)
+        found = encode_groups(groups, unaligned_groups, tables.linked, tables.unaligned)
+        labels = replace(labels, groups=found)
         checked = check_validation(validation, tables, labels.classes, parameters)
         states = member_states(parameters)
         held_out = []

@@ -13,6 +13,8 @@ from sklearn.utils.multiclass import type_of_target
 
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable, check_aligned_tables, check_one_line, check_target
+from hotview._validation.containers import PANDAS_NA, is_known, keep_kinds
+from hotview.estimators.groups import RowGroups, deal_folds, pick_units, take_groups
 
 __all__ = [
     "Labels",
@@ -25,8 +27,6 @@ __all__ = [
     "split_folds",
     "weigh_classes",
 ]
-
-_PANDAS_NA = ("NAType", "NaTType")
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,19 @@ class Labels:
         Class of every linked row, −1 where it has no label.
     unaligned : dict of str to ndarray of int64
         The same for the unaligned rows of some views.
+    groups : RowGroups or None, default=None
+        Groups of rows whose labels are held out together; None where every row is its own.
     """
 
     classes: Array
     linked: IntArray
     unaligned: dict[str, IntArray]
+    groups: RowGroups | None = None
+
+    @property
+    def linked_groups(self) -> IntArray | None:
+        """Group of every linked row, if rows have groups."""
+        return None if self.groups is None else self.groups.linked
 
 
 def encode_labels(
@@ -93,9 +101,9 @@ def encode_labels(
     classes = _find_classes([labels for labels, _ in known.values() if len(labels) > 0])
     check_one_line(classes.tolist(), lambda i: "a class")
     codes: dict[Any, IntArray] = {}
-    for view, (labels, is_known) in known.items():
-        codes[view] = np.full(len(is_known), -1, dtype=np.int64)
-        codes[view][is_known] = number_labels(labels, classes)
+    for view, (labels, is_labeled) in known.items():
+        codes[view] = np.full(len(is_labeled), -1, dtype=np.int64)
+        codes[view][is_labeled] = number_labels(labels, classes)
     return Labels(classes, codes.pop(None), codes)
 
 
@@ -126,8 +134,8 @@ def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Arr
             "unlabeled_marker for rows without one; without any label, use MultiViewEncoder. "
             "(requires y to be passed, but the target y is None)"
         )
-    raw = check_target(_keep_kinds(y), n_rows, what=what)
-    known = _is_known(raw)
+    raw = check_target(keep_kinds(y), n_rows, what=what)
+    known = is_known(raw)
     labels = raw[known]
     marked = _is_marked(labels, marker)
     if marked.any() and marker == -1 and set(labels.tolist()) == {-1, 1}:
@@ -183,56 +191,43 @@ def hold_out(
     target : ndarray of int64
         Their classes.
     """
-    known = np.flatnonzero(labels.linked >= 0)
-    n_held = round(share * len(known))
-    if not 0 < n_held < len(known):
+    units = pick_units(labels.linked, labels.linked_groups)
+    n_held = round(share * len(units))
+    if not 0 < n_held < len(units):
+        what = "linked rows" if labels.groups is None else "groups of linked rows"
         raise ValueError(
             f"Expected validation_fraction to leave labels on both sides, but {share} of "
-            f"{len(known)} linked rows with a label are {n_held}. Change it, or label more rows."
+            f"{len(units)} {what} with a label are {n_held}. Change it, or label more rows."
         )
-    counts = np.bincount(labels.linked[known])
-    even = counts[counts > 0].min() > 1 and min(n_held, len(known) - n_held) >= (counts > 0).sum()
-    _, held = train_test_split(
-        known,
+    counts = np.bincount(labels.linked[units])
+    even = counts[counts > 0].min() > 1 and min(n_held, len(units) - n_held) >= (counts > 0).sum()
+    _, drawn = train_test_split(
+        units,
         test_size=n_held,
         random_state=int(random.integers(2**31)),
-        stratify=labels.linked[known] if even else None,
+        stratify=labels.linked[units] if even else None,
     )
+    held = take_groups(drawn, labels.linked, labels.linked_groups)
     return hide(labels, held), held, labels.linked[held]
 
 
 def hide(labels: Labels, rows: IntArray) -> Labels:
-    """Labels without those of some linked rows."""
+    """Labels without those of some linked rows, and of unaligned rows of the same groups."""
     left = labels.linked.copy()
     left[rows] = -1
-    return replace(labels, linked=left)
+    if labels.groups is None:
+        return replace(labels, linked=left)
+    hidden, groups = labels.groups.linked[rows], labels.groups.unaligned
+    others = {
+        name: np.where(np.isin(groups[name], hidden), -1, codes)
+        for name, codes in labels.unaligned.items()
+    }
+    return replace(labels, linked=left, unaligned=others)
 
 
 def split_folds(labels: Labels, n_folds: int, random: np.random.Generator) -> list[IntArray]:
-    """Split labeled linked rows into folds of equal size, stratified by class.
-
-    Parameters
-    ----------
-    labels : Labels
-        All labels.
-    n_folds : int
-        Number of folds.
-    random : numpy Generator
-        Source of the order of rows.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Linked rows of every fold, none of a class with a single label. The numbers of rows of a
-        class differ by at most one between two folds.
-    """
-    rows: list[int] = []
-    for code in range(len(labels.classes)):
-        of_class = random.permutation(np.flatnonzero(labels.linked == code))
-        rows += of_class.tolist() if len(of_class) > 1 else []
-    size = len(rows) // n_folds
-    folds = [np.array(rows[fold::n_folds][:size], dtype=np.int64) for fold in range(n_folds)]
-    return [np.sort(fold) for fold in folds]
+    """Split labeled linked rows into folds, as `deal_folds` does."""
+    return deal_folds(labels.linked, labels.linked_groups, n_folds, random)
 
 
 def weigh_classes(class_weight: Any, labels: Labels) -> Array | None:
@@ -254,22 +249,8 @@ def weigh_classes(class_weight: Any, labels: Labels) -> Array | None:
     return weights
 
 
-def _keep_kinds(y: Any) -> Any:
-    """Labels with gaps as objects: numpy would turn gaps into text, and integers into floats."""
-    if hasattr(y, "isna") and getattr(y.dtype, "kind", "") != "f":  # pandas
-        return np.asarray(y.astype(object)) if y.isna().any() else y
-    if hasattr(y, "null_count"):  # polars, where it is a method, and pyarrow
-        n_gaps = y.null_count() if callable(y.null_count) else y.null_count
-        y = (y.to_list() if hasattr(y, "to_list") else y.to_pylist()) if n_gaps else y
-    if isinstance(y, list | tuple) and any(label is None or isinstance(label, str) for label in y):
-        labels = np.empty(len(y), dtype=object)
-        labels[:] = y
-        return labels
-    return y
-
-
 def _is_marked(labels: Array, marker: Any) -> Array:
-    if marker is None or type(marker).__name__ in _PANDAS_NA:
+    if marker is None or type(marker).__name__ in PANDAS_NA:
         return np.zeros(len(labels), dtype=bool)
     is_text = isinstance(marker, str)
     if labels.dtype.kind == "O":
@@ -277,18 +258,6 @@ def _is_marked(labels: Array, marker: Any) -> Array:
         return np.array(equal, dtype=bool)
     same_kind = is_text == (labels.dtype.kind in "US")
     return np.asarray(labels == marker) if same_kind else np.zeros(len(labels), dtype=bool)
-
-
-def _is_known(labels: Array) -> Array:
-    if labels.dtype.kind == "f":
-        return ~np.isnan(labels)
-    if labels.dtype.kind != "O":
-        return np.ones(len(labels), dtype=bool)
-    # None, NaN, and pandas' NA, whose comparisons are neither true nor false.
-    missing = [
-        label is None or type(label).__name__ in _PANDAS_NA or label != label for label in labels
-    ]
-    return ~np.array(missing, dtype=bool)
 
 
 def _check_kind(what: str, labels: Array) -> Array:

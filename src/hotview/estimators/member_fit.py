@@ -103,12 +103,14 @@ class MemberFit:
         self.n_classes = 0 if inputs.labels is None else len(inputs.labels.classes)
         self.held_out = inputs.held_out[number] if inputs.held_out else np.empty(0, np.int64)
         self.given_weight: Array | None = None
-        if self.labels is not None:
-            self.labels = hide(self.labels, self.held_out)
+        self.refit_labels = inputs.labels  # all but those of validation rows
+        if inputs.labels is not None:
+            self.labels = hide(inputs.labels, self.held_out)
             fraction = self.parameters["validation_fraction"]
             if fraction is not None and self.validation is None:
                 self.labels, rows, target = hold_out(self.labels, fraction, self.random.numpy)
                 self.validation = Validation(inputs.tables.linked, target, rows)
+                self.refit_labels = hide(inputs.labels, rows)
             self.given_weight = weigh_classes(self.parameters["class_weight"], self.labels)
         #: weights of the classes; equal ones where none are given
         self.class_weight: Array = (
@@ -279,7 +281,7 @@ class MemberFit:
         previous : MemberFit or None
             A finished member; labels that are equal are not propagated again.
         """
-        given, held_out = self.inputs.labels, self.held_out
+        given, held_out = self.refit_labels, self.held_out
         if self.labels is None or given is None:
             return
         if len(held_out) > 0 or not self.propagates:
@@ -288,9 +290,7 @@ class MemberFit:
             target = given.linked[held_out]
             views = self._rows_of(Validation(self.inputs.tables.linked, target, held_out))
             self.out_of_fold = OutOfFold(*predict_out_of_fold(self.member, views), target)
-            linked = self.labels.linked.copy()
-            linked[held_out] = target
-            self.labels = replace(self.labels, linked=linked)
+            self.labels = given
         if not self.propagates:  # heads cannot be refit without training
             return
         if previous is not None and previous.has_labels_of(self):
