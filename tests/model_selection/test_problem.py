@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit
 
 from hotview import MultiViewClassifier
 from hotview.model_selection.problem import read_problem
@@ -162,3 +162,50 @@ def test_bytes_are_those_of_the_numbers(make_problem):
     problem = read_problem(Recorder(), [X, sparse.csr_array(X)], [0, 1] * 3, [None, X[:2]], None)
     by_row = 6 * 8 + (6 + 7) * 4  # values; columns, and where rows begin
     assert problem.n_bytes == 6 * 6 * 8 + by_row + 2 * 6 * 8
+
+
+class GroupRecorder(Recorder):
+    def fit(self, Xs, y, *, groups=None, unaligned_groups=None, **more):
+        return super().fit(Xs, y, groups=groups, unaligned_groups=unaligned_groups, **more)
+
+
+def grouped_problem(seed, y=None):
+    """Linked and unaligned rows of twelve people, whose number is in the first column."""
+    random = np.random.default_rng(seed)
+    who = {name: random.integers(0, 12, n).astype(float) for name, n in (("", 30), ("a", 20))}
+    linked = {"a": who[""][:, None] * [1, 0], "b": who[""][:, None]}
+    y = random.choice([0, 1, -1], 30) if y is None else y
+    names = {name: [f"person {i:g}" for i in part] for name, part in who.items()}
+    more = {"unaligned": {"a": who["a"][:, None] * [1, 0]}, "unaligned_y": {"a": np.arange(20) % 2}}
+    more |= {"groups": names[""], "unaligned_groups": {"a": names["a"]}}
+    return read_problem(GroupRecorder(), linked, y, **more)
+
+
+def people_of(problem, rows):
+    return {x for _, Xs in problem.parts(rows) for x in Xs["a"][:, 0]}
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored by ShuffleSplit:UserWarning")
+@pytest.mark.parametrize("cv", (3, GroupKFold(3), ShuffleSplit(3, test_size=0.2, random_state=0)))
+def test_nobody_is_trained_and_tested_on(cv):
+    for seed in range(15):
+        for y in (None, np.full(30, -1)):  # then unaligned rows are split
+            problem = grouped_problem(seed, y)
+            for train, test in problem.folds(cv, None):
+                assert len(test) > 0
+                assert not people_of(problem, train) & people_of(problem, test)
+
+
+def test_groups_are_passed_to_estimators_that_take_them():
+    problem = grouped_problem(0)
+    (train, _), *_ = problem.folds(2, 0)
+    seen = problem.fit(GroupRecorder(), train).seen_
+    for rows, groups in (
+        (seen["Xs"]["a"], seen["groups"]),
+        (seen["unaligned"]["a"], seen["unaligned_groups"]["a"]),
+    ):
+        people = rows[:, 0]
+        assert len(people) == len(groups)
+        assert ((people[:, None] == people) == (groups[:, None] == groups)).all()
+    assert "groups" not in problem.fit(Recorder(), train).seen_

@@ -235,3 +235,62 @@ def test_numbering_and_back():
         "none": [],
         "y": [0],
     }
+
+
+# groups
+
+
+def draw_people(seed, n=40):
+    random = np.random.default_rng(seed)
+    people = random.integers(0, random.integers(5, 25), n)
+    return people, random.choice([0, 1, 2, -1], n, p=[0.4, 0.3, 0.1, 0.2])
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+@pytest.mark.parametrize("n_splits", (2, 3, 5))
+def test_nobody_is_on_both_sides(n_splits):
+    for seed in range(40):
+        people, y = draw_people(seed)
+        if len(set(people[y >= 0])) < n_splits:
+            continue
+        folds = list(RowKFold(n_splits, random_state=seed).split(None, y, people))
+        tested = np.concatenate([test for _, test in folds])
+        assert sorted(tested) == np.flatnonzero(y >= 0).tolist()
+        for train, test in folds:
+            assert not set(people[train]) & set(people[test])
+            others = ~np.isin(people, people[test])
+            assert train.tolist() == np.flatnonzero(others).tolist()
+
+
+def test_groups_that_are_too_few_for_stratified_folds_are_split():
+    y, people = np.arange(6), np.array(["p", "p", "q", "q", "r", "r"])
+    tests = [test.tolist() for _, test in RowKFold(3, random_state=0).split(None, y, people)]
+    assert sorted(tests) == [[0, 1], [2, 3], [4, 5]]
+    with pytest.raises(ValueError, match="4 groups of rows with a label, one for each fold, but"):
+        next(RowKFold(4).split(None, y, people))
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+def test_nobody_is_on_both_sides_in_any_view():
+    for seed in range(20):
+        people, y = draw_people(seed, n=60)
+        views = {"a": np.zeros((20, 1)), "b": np.zeros((30, 2)), "c": np.zeros((10, 1))}
+        who = {"a": people[:20], "b": people[20:50]}
+        labels = {"a": np.maximum(y[:20], 0), "b": np.maximum(y[20:50], 0)}
+        for train, test in RowKFold(2, random_state=seed).split(views, labels, who):
+            held = {*who["a"][test["a"]], *who["b"][test["b"]]}
+            assert not held & {*who["a"][train["a"]], *who["b"][train["b"]]}
+            assert train["c"].tolist() == list(range(10))  # rows without a group
+
+
+def test_scikit_learns_cross_validation_passes_groups_on():
+    from sklearn.dummy import DummyClassifier
+    from sklearn.model_selection import cross_validate as sklearn_cross_validate
+
+    y, people = np.arange(20) % 2, np.arange(20) // 4
+    found = sklearn_cross_validate(
+        DummyClassifier(), np.zeros((20, 1)), y, groups=people, cv=RowKFold(5), return_indices=True
+    )["indices"]["test"]
+    assert sorted(test.tolist() for test in found) == [
+        list(range(i, i + 4)) for i in range(0, 20, 4)
+    ]

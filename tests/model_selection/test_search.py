@@ -260,3 +260,31 @@ def test_unknown_parameters_are_named(make_views):
     views, y = make_views()
     with pytest.raises(ValueError, match="Invalid parameter 'n_parts'"):
         GridSearch(PCALogisticRegression(), {"n_parts": [1]}, cv=2).fit(views, y)
+
+
+@pytest.fixture
+def visits():
+    """Five visits of 24 people who look like nobody else, with a class by chance."""
+    random = np.random.default_rng(0)
+    person = random.permutation(np.repeat(np.arange(24), 5))
+    looks = {name: random.normal(size=(24, 30)) for name in ("a", "b")}
+    views = {name: X[person] + 0.1 * random.normal(size=(120, 30)) for name, X in looks.items()}
+    return views, random.permutation(np.arange(24) % 2)[person], person
+
+
+@BOTH
+def test_a_search_with_groups_is_not_rewarded_for_knowing_people(search, visits):
+    views, y, person = visits
+    search = search(cv=4, random_state=0)
+    assert search.fit(views, y).best_score_ > 0.9
+    assert search.fit(views, y, groups=person).best_score_ < 0.75
+
+
+def test_a_score_with_groups_is_not_that_of_knowing_people(visits, small):
+    views, y, person = visits
+    model, settings = PCALogisticRegression(n_components=25), {"cv": 4, "random_state": 0}
+    assert cross_validate(model, views, y, **settings).test_score.mean() > 0.9
+    scores = cross_validate(model, views, y, groups=person, **settings).test_score
+    assert scores.mean() < 0.75
+    short = small(n_estimators=2, max_epochs=1)
+    assert len(cross_validate(short, views, y, groups=person, **settings).test_score) == 4

@@ -116,6 +116,8 @@ class OptunaSearch(Search):
         *,
         unaligned: Views | None = None,
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+        groups: npt.ArrayLike | None = None,
+        unaligned_groups: Mapping[str, npt.ArrayLike] | None = None,
     ) -> OptunaSearch:
         """Run the trials.
 
@@ -129,6 +131,11 @@ class OptunaSearch(Search):
             More rows of some or all views.
         unaligned_y : dict of str to 1-D array-like, or None, default=None
             Labels of some views' unaligned rows.
+        groups : 1-D array-like or None, default=None
+            The group of every row of `Xs`, as one person seen several times. Rows of one group are
+            never both trained and tested on; an estimator whose `fit` takes groups gets them.
+        unaligned_groups : dict of str to 1-D array-like, or None, default=None
+            Groups of some views' unaligned rows, by the names of `groups`.
 
         Returns
         -------
@@ -137,7 +144,8 @@ class OptunaSearch(Search):
         """
         _check_space(self.space)
         n_trials = check_count("n_trials", self.n_trials)
-        problem = read_problem(self.estimator, Xs, y, unaligned, unaligned_y)
+        arguments = (unaligned, unaligned_y, groups, unaligned_groups)
+        problem = read_problem(self.estimator, Xs, y, *arguments)
         is_number = isinstance(self.cv, int | np.integer)
         # A splitter has a seed of its own; random_state is then the sampler's alone.
         folds = problem.folds(self.cv, self.random_state if is_number else None)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import has_fit_parameter
 
 from hotview._types import Array, IntArray, RandomState, View, Views
 from hotview._validation import (
@@ -21,8 +22,9 @@ from hotview._validation import (
     check_target,
 )
 from hotview._validation.tables import name_views
+from hotview.estimators.groups import encode_groups, flatten_groups
 from hotview.estimators.labels import encode_labels
-from hotview.model_selection.row_splits import Numbering, RowKFold, take_rows
+from hotview.model_selection.row_splits import Numbering, RowKFold, leave_groups_out, take_rows
 
 __all__ = ["Problem", "read_problem"]
 
@@ -52,6 +54,8 @@ class Problem:
         Their classes, and views where they are unaligned, for stratified folds.
     n_bytes : int
         Size of the views in memory.
+    groups : ndarray of int64 or None, default=None
+        Group of every row; rows of one group are never on both sides of a split.
     """
 
     Xs: Views
@@ -63,6 +67,7 @@ class Problem:
     dealt: IntArray
     strata: IntArray
     n_bytes: int
+    groups: IntArray | None = None
 
     def fit(self, estimator: Any, rows: IntArray) -> Any:
         """Fit an estimator to some rows."""
@@ -71,10 +76,13 @@ class Problem:
         Xs = self.Xs if len(linked) == len(self.y) else take_rows(self.Xs, linked)
         kept = {name: found for name, found in places.items() if len(found) > 0}
         labels = {name: y[kept[name]] for name, y in self.unaligned_y.items() if name in kept}
-        more = {"unaligned": self._take(kept), "unaligned_y": labels}
+        more: dict[str, Any] = {"unaligned": self._take(kept), "unaligned_y": labels}
+        if self.groups is not None and has_fit_parameter(estimator, "groups"):
+            own = {name: self.groups[self.numbering.starts[name] :][n] for name, n in kept.items()}
+            more |= {"groups": self.groups[linked], "unaligned_groups": own}
         with _whole_training():
             # Estimators that take no unaligned rows can be fitted to a problem without any.
-            given = {name: part for name, part in more.items() if part}
+            given = {name: part for name, part in more.items() if len(part) > 0}
             return estimator.fit(Xs, self.y[linked], **given)
 
     def _take(self, kept: Mapping[str, IntArray]) -> dict[str, View]:
@@ -91,12 +99,12 @@ class Problem:
                 yield len(found), take_rows(source, found)
 
     def folds(self, cv: Any, random_state: RandomState) -> list[tuple[IntArray, IntArray]]:
-        """Rows to train and to test on."""
+        """Rows to train and to test on; with groups, nobody is on both sides."""
         always = np.setdiff1d(self.numbering.rows, self.dealt)
-        return [
-            (np.union1d(self.dealt[train], always), np.sort(self.dealt[test]))
-            for train, test in _check_cv(cv, random_state).split(self.dealt, self.strata)
-        ]
+        groups = None if self.groups is None else self.groups[self.dealt]
+        folds = _check_cv(cv, random_state).split(self.dealt, self.strata, groups)
+        pairs = [(np.union1d(self.dealt[a], always), np.sort(self.dealt[b])) for a, b in folds]
+        return [(leave_groups_out(train, test, self.groups), test) for train, test in pairs]
 
 
 @contextmanager
@@ -121,6 +129,8 @@ def read_problem(
     y: npt.ArrayLike,
     unaligned: Views | None,
     unaligned_y: Mapping[str, npt.ArrayLike] | None,
+    groups: npt.ArrayLike | None = None,
+    unaligned_groups: Mapping[str, npt.ArrayLike] | None = None,
 ) -> Problem:
     """Validate the arguments of `fit`, and number their rows.
 
@@ -128,7 +138,7 @@ def read_problem(
     ----------
     estimator : object
         A classifier of views; its `unlabeled_marker`, if it has one, marks missing labels.
-    Xs, y, unaligned, unaligned_y : object
+    Xs, y, unaligned, unaligned_y, groups, unaligned_groups : object
         Arguments of its `fit`.
 
     Returns
@@ -162,6 +172,7 @@ def read_problem(
         dealt,
         (every + len(labels.classes) * block)[dealt],
         sum(_n_bytes(table) for table in (*linked.values(), *tables.values())),
+        flatten_groups(encode_groups(groups, unaligned_groups, linked, tables)),
     )
 
 

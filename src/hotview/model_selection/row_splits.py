@@ -7,16 +7,23 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    GroupKFold,
+    KFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
 from sklearn.utils import _safe_indexing
 
 from hotview._types import Array, IntArray, RandomState, Views
-from hotview._validation import check_count, check_tables
+from hotview._validation import ViewTable, check_count, check_tables
 from hotview._validation.containers import container_of
 from hotview._validation.tables import name_views
+from hotview.estimators.groups import encode_groups, flatten_groups
 from hotview.estimators.labels import read_labels
 
-__all__ = ["Numbering", "RowKFold", "take_rows"]
+__all__ = ["Numbering", "RowKFold", "leave_groups_out", "take_rows"]
 
 
 def take_rows(views: Views, rows: Any) -> Any:
@@ -74,6 +81,8 @@ def _take(name: str, view: Any, rows: Any) -> Any:
 
 class RowKFold(BaseCrossValidator):  # type: ignore[misc]
     """Split labeled rows into stratified folds; other rows are in every training set.
+
+    With groups, rows of one group are never on both sides.
 
     Parameters
     ----------
@@ -140,8 +149,9 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
         y : 1-D array-like, dict of str to 1-D array-like, or None, default=None
             Labels of the rows, some missing. A dict labels the unaligned rows of some views.
             Without labels, all rows are split.
-        groups : object, default=None
-            Not used; it is there for scikit-learn.
+        groups : 1-D array-like, dict of str to 1-D array-like, or None, default=None
+            Groups of the rows, as one person seen several times; a dict where y is one. Rows of one
+            group are never on both sides. NaN or None marks a row of its own.
 
         Yields
         ------
@@ -149,7 +159,7 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
             Row numbers; by view where y is a dict, with views that have no labels in `train` only.
         """
         if isinstance(y, Mapping):
-            yield from self._split_by_view(X, y)
+            yield from self._split_by_view(X, y, groups)
             return
         if y is None:
             if isinstance(X, Mapping | list | tuple):
@@ -159,13 +169,17 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
         else:
             n = len(y)
             labels, known = read_labels("y", y, n, self.unlabeled_marker)
-        for test in self._deal(np.flatnonzero(known), labels):
-            yield np.setdiff1d(np.arange(n), test), test
+        row_table = {"": ViewTable(np.empty((n, 0)))}
+        people = flatten_groups(encode_groups(groups, None, row_table, {}))
+        for test in self._deal(np.flatnonzero(known), labels, people):
+            yield leave_groups_out(np.setdiff1d(np.arange(n), test), test, people), test
 
     def _split_by_view(
-        self, views: Views, y: Mapping[str, Any]
+        self, views: Views, y: Mapping[str, Any], groups: Any
     ) -> Iterator[tuple[dict[str, IntArray], dict[str, IntArray]]]:
-        numbering = Numbering({name: table.n_rows for name, table in check_tables(views).items()})
+        tables = check_tables(views)
+        numbering = Numbering({name: table.n_rows for name, table in tables.items()})
+        people = flatten_groups(encode_groups(None, groups, {}, tables))
         if unknown := [name for name in y if name not in numbering.sizes]:
             raise ValueError(
                 f"Expected labels of some of the views {list(numbering.sizes)}, but there are "
@@ -177,29 +191,39 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
             found, known = read_labels(f"y[{name!r}]", labels, n, self.unlabeled_marker)
             rows.append(numbering.starts[name] + np.flatnonzero(known))
             strata.append([f"{label} in {name}" for label in found])
-        for test in self._deal(np.concatenate(rows), np.concatenate(strata)):
+        for test in self._deal(np.concatenate(rows), np.concatenate(strata), people):
+            train = leave_groups_out(np.setdiff1d(numbering.rows, test), test, people)
             held = numbering.locate(test)
-            train = {
-                name: np.setdiff1d(np.arange(n), held[name]) for name, n in numbering.sizes.items()
-            }
-            yield train, {name: held[name] for name in y}
+            yield numbering.locate(train), {name: held[name] for name in y}
 
-    def _deal(self, rows: IntArray, labels: Array) -> Iterator[IntArray]:
-        """Yield the sorted test rows of every fold."""
+    def _deal(self, rows: IntArray, labels: Array, groups: IntArray | None) -> Iterator[IntArray]:
+        """Yield the sorted test rows of every fold; `groups` are those of all rows."""
         n_splits = self.get_n_splits()
-        if len(rows) < n_splits:
+        own = None if groups is None else groups[rows]
+        n = len(rows) if own is None else len(np.unique(own))
+        if n < n_splits:
+            what = "rows" if own is None else "groups of rows"
             raise ValueError(
-                f"Expected at least {n_splits} rows with a label, one for each fold, but there are "
-                f"{len(rows)}. Label more rows, or lower n_splits."
+                f"Expected at least {n_splits} {what} with a label, one for each fold, but there "
+                f"are {n}. Label more rows, or lower n_splits."
             )
         most = np.unique(labels, return_counts=True)[1].max()
-        kind = StratifiedKFold if most >= n_splits else KFold
+        is_even = most >= n_splits
+        if own is None:
+            kind = StratifiedKFold if is_even else KFold
+        else:
+            kind = StratifiedGroupKFold if is_even else GroupKFold
         seed: Any = self.random_state
         if self.shuffle:
             seed = int(np.random.default_rng(self.random_state).integers(2**31))
         dealer = kind(n_splits, shuffle=self.shuffle, random_state=seed)
-        for _, test in dealer.split(rows, labels):
+        for _, test in dealer.split(rows, labels, own):
             yield np.sort(rows[test])
+
+
+def leave_groups_out(train: IntArray, test: IntArray, groups: IntArray | None) -> IntArray:
+    """Rows to train on without those of groups that are tested on; `groups` are of all rows."""
+    return train if groups is None else train[~np.isin(groups[train], groups[test])]
 
 
 class Numbering:

@@ -131,6 +131,8 @@ def cross_validate(
     *,
     unaligned: Views | None = None,
     unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+    groups: npt.ArrayLike | None = None,
+    unaligned_groups: Mapping[str, npt.ArrayLike] | None = None,
     cv: Any = 5,
     scoring: Any = None,
     n_jobs: int | None = None,
@@ -155,9 +157,14 @@ def cross_validate(
         More rows of some or all views.
     unaligned_y : dict of str to 1-D array-like, or None, default=None
         Labels of some views' unaligned rows.
+    groups : 1-D array-like or None, default=None
+        The group of every row of `Xs`, as one person seen several times. Rows of one group are
+        never both trained and tested on; an estimator whose `fit` takes groups gets them.
+    unaligned_groups : dict of str to 1-D array-like, or None, default=None
+        Groups of some views' unaligned rows, by the names of `groups`.
     cv : int or splitter, default=5
         Number of folds of :class:`RowKFold`, or one of scikit-learn's splitters, which gets the
-        labeled rows and their classes.
+        labeled rows, their classes and their groups.
     scoring : str, callable or None, default=None
         A name of scikit-learn's, a function of (estimator, Xs, y), or the estimator's own score.
     n_jobs : int or None, default=None
@@ -186,7 +193,7 @@ def cross_validate(
     >>> bool(scores.test_score.mean() > 0.5)
     True
     """
-    problem = read_problem(estimator, Xs, y, unaligned, unaligned_y)
+    problem = read_problem(estimator, Xs, y, unaligned, unaligned_y, groups, unaligned_groups)
     found = model_selection.cross_validate(
         OnRows(estimator),
         Rows(problem, problem.numbering.rows),
@@ -277,6 +284,8 @@ class GridSearch(Search):
         *,
         unaligned: Views | None = None,
         unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+        groups: npt.ArrayLike | None = None,
+        unaligned_groups: Mapping[str, npt.ArrayLike] | None = None,
     ) -> GridSearch:
         """Fit and score all combinations.
 
@@ -290,13 +299,19 @@ class GridSearch(Search):
             More rows of some or all views.
         unaligned_y : dict of str to 1-D array-like, or None, default=None
             Labels of some views' unaligned rows.
+        groups : 1-D array-like or None, default=None
+            The group of every row of `Xs`, as one person seen several times. Rows of one group are
+            never both trained and tested on; an estimator whose `fit` takes groups gets them.
+        unaligned_groups : dict of str to 1-D array-like, or None, default=None
+            Groups of some views' unaligned rows, by the names of `groups`.
 
         Returns
         -------
         GridSearch
             The search itself.
         """
-        problem = read_problem(self.estimator, Xs, y, unaligned, unaligned_y)
+        arguments = (unaligned, unaligned_y, groups, unaligned_groups)
+        problem = read_problem(self.estimator, Xs, y, *arguments)
         search = model_selection.GridSearchCV(
             OnRows(self.estimator),
             self.param_grid,
