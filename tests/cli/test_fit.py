@@ -201,7 +201,7 @@ def test_flags_have_the_names_of_parameters():
     assert {"coupling", "view_regularizer", "max_epochs", "random_state", "impute"} <= named
     own = {"views", "out", "labels", "label_column", "id_column", "ids", "drop", "categorical"}
     own |= {"hold_out", "linked_only", "dry_run", "header", "delimiter", "decimal", "resume"}
-    own |= {"variable", "settings", "force", "json", "debug"}
+    own |= {"variable", "settings", "force", "json", "debug", "group_column"}
     assert flags - named == own
 
 

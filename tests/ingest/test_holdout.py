@@ -52,6 +52,76 @@ def test_every_class_keeps_a_row_to_train_on(dataset):
     assert sorted(split.training.target.tolist()) == ["a", "b"]
 
 
+# groups
+
+
+@pytest.fixture
+def visits(folder):
+    """Write visits of 30 people, some of them in one view only, and read them."""
+
+    def read(seed=0, group_column="person", change=0.2):
+        random = np.random.default_rng(seed)
+        person = random.integers(0, 30, 200)
+        label = np.where(random.random(200) < change, random.integers(0, 3, 200), person % 3)
+        known = random.random(200) < 0.7
+        for name, start in (("blood", 0), ("scan", 40)):
+            who = [f"p{i}" if i else "" for i in person]
+            y = ["abc"[k] if is_known else "" for k, is_known in zip(label, known, strict=True)]
+            rows = "\n".join(f"v{i},{who[i]},{i},{y[i]}" for i in range(start, start + 160))
+            (folder / f"{name}.csv").write_text(f"id,person,{name}_x,y\n{rows}\n")
+        files = DatasetFiles(BOTH, label_column="y", id_column="id", group_column=group_column)
+        return read_dataset(files), person
+
+    return read
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("fraction", (0.1, 0.3, 0.9))
+def test_no_row_of_a_person_who_is_held_out_is_trained_on(visits, seed, fraction):
+    dataset, person = visits(seed)
+    split = split_holdout(dataset, fraction)
+    training = split.training
+
+    def people(ids):
+        return {person[int(key[1:])] for key in ids} - {0}  # who has no name in the files
+
+    held = people(split.ids)
+    assert len(held) > 0
+    assert not held & people(training.ids)
+    for name, ids in training.unaligned_ids.items():
+        assert not held & people(ids)
+        rows = [int(key[1:]) for key in ids]
+        np.testing.assert_array_equal(training.unaligned[name][:, 0], rows)
+        assert len(training.unaligned_groups[name]) == len(training.unaligned_target[name])
+    everybody = people(dataset.ids)
+    assert people(training.ids) == everybody - held
+    assert set(training.target) == set(dataset.target)  # every class is left
+    labeled = [k for k, y in zip(dataset.ids, dataset.target, strict=True) if y is not None]
+    assert {k for k in labeled if person[int(k[1:])] in held} <= set(split.ids)
+
+
+def test_a_fraction_of_the_people_of_every_class_is_held_out(visits):
+    dataset, _ = visits(change=0.0)
+    split = split_holdout(dataset, 0.3)
+    counts = {}
+    for part in (split.training, dataset):
+        groups = set(zip(part.groups, part.target, strict=True))
+        counts[part is dataset] = [
+            sum(g is not None and y == label for g, y in groups) for label in "abc"
+        ]
+    for kept, every in zip(counts[False], counts[True], strict=True):
+        assert abs(every - kept - 0.3 * every) <= 1.5
+
+
+def test_the_split_by_groups_depends_on_the_groups_alone(visits, folder):
+    dataset, _ = visits()
+    rows = (folder / "blood.csv").read_text().splitlines()
+    (folder / "blood.csv").write_text("\n".join([rows[0], *reversed(rows[1:])]) + "\n")
+    files = DatasetFiles(BOTH, label_column="y", id_column="id", group_column="person")
+    again = split_holdout(read_dataset(files), 0.25)
+    assert set(again.ids) == set(split_holdout(dataset, 0.25).ids)
+
+
 def test_linked_rows_can_be_kept_alone(dataset, folder):
     rows = (folder / "scan.csv").read_text()
     (folder / "scan.csv").write_text(f"{rows}zoe,1,a\n")

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,6 +28,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_a_column_of_groups_is_no_feature_and_survives_json():
+    grouped = replace(PREPROCESSING, group_column="person")
+    assert "person" in grouped.left_out
+    assert Preprocessing.from_json(json.loads(json.dumps(grouped.to_json()))) == grouped
+    assert "group_column" not in PREPROCESSING.to_json()  # as in models of earlier versions
+
+
 def test_preprocessing_survives_json():
     assert Preprocessing.from_json(json.loads(json.dumps(PREPROCESSING.to_json()))) == PREPROCESSING
 
@@ -41,6 +49,8 @@ def test_preprocessing_survives_json():
         {"views": [["blood", {"columns": [["iron", "FM"]], "n_columns": 2}]]},
         {"id_column": []},
         {"label_column": 3},
+        {"group_column": []},
+        {"group_column": None},
         {"drop": "note"},
         {"drop": [1]},
         {"text": {"unknown": 1}},

@@ -33,6 +33,9 @@ def fit(
     id_column: Annotated[
         str | None, option("Column of ids. Rows with the same id in all views are linked.")
     ] = None,
+    group_column: Annotated[
+        str | None, option("Column of persons, whose rows are held out together.")
+    ] = None,
     ids: options.IdFiles = None,
     unlabeled_marker: Annotated[
         str | None, option("Marker of rows without a label, besides empty cells, such as -1.")
@@ -127,6 +130,7 @@ def fit(
         categorical or (),
         text,
         unlabeled_marker,
+        group_column,
     )
     job = FitJob(files, parameters, out, hold_out, linked_only, dry_run, resume, force, json)
     raise typer.Exit(run_fit(job))

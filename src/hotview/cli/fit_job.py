@@ -210,14 +210,7 @@ def fit_dataset(
     if isinstance(estimator, MultiViewEncoder):
         estimator.fit(dataset.rows, paired=paired, resume=resume)
         return
-    has_links = len(dataset.ids) > 0
-    estimator.fit(
-        dataset.linked if has_links else None,
-        dataset.target if has_links else None,
-        unaligned=dataset.unaligned or None,
-        unaligned_y=dataset.unaligned_target or None,
-        resume=resume,
-    )
+    estimator.fit(**dataset.fit_arguments, resume=resume)
 
 
 def _is_restarted(process_group: ProcessGroup) -> bool:
@@ -275,6 +268,7 @@ def _metadata(job: FitJob, summary: dict[str, Any], dataset: TableDataset) -> di
         "hold_out": job.hold_out,
         "linked_only": job.linked_only,
         "trained_ids": hash_ids(dataset.labeled_ids),
+        "trained_groups": None if dataset.groups is None else hash_ids(dataset.labeled_groups),
     }
 
 

@@ -58,6 +58,7 @@ def describe_dataset(
         "linked_rows_with_label": sum(label is not None for label in dataset.target),
         "rows_held_out": 0 if split is None else len(split.ids),
         "labels": [[label, counts[label]] for label in labels],
+        "labeled_groups": len(dataset.labeled_groups),
         "notes": [with_flags(note) for note in dataset.notes],
         "preprocessing": dataset.preprocessing.to_json(),
     }
@@ -97,7 +98,7 @@ def print_dataset(summary: Mapping[str, Any], console: Console) -> None:
     headings = ("view", "file", "rows", "columns", "linked", "unlinked", "unlinked with label")
     rows = []
     for view in summary["views"]:
-        linked = max(view["rows"] - view["unaligned_rows"] - summary["rows_held_out"], 0)
+        linked = min(summary["linked_rows"], view["rows"] - view["unaligned_rows"])
         unlinked = (view["unaligned_rows"], view["unaligned_rows_with_label"])
         rows.append((view["name"], view["file"], view["rows"], view["columns"], linked, *unlinked))
     print_table(console, headings, rows, title="Input data", n_text=2)
@@ -115,6 +116,8 @@ def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"Held out to evaluate the model: {summary['rows_held_out']:,} more linked rows."
     if summary["labels"]:
         yield f"Labels: {', '.join(f'{label}: {n:,}' for label, n in summary['labels'])}."
+        if summary["labeled_groups"]:
+            yield f"These labels are of {summary['labeled_groups']:,} groups of rows."
     else:
         yield "No labels: a MultiViewEncoder is trained, which does not predict."
     views = summary["views"]

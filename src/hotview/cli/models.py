@@ -15,6 +15,7 @@ from hotview.cli.input_summary import check_cells
 from hotview.estimators import MultiViewClassifier
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
+from hotview.ingest.groups import find_groups, list_group_tables
 from hotview.ingest.holdout import find_ids, keep_linked, split_holdout
 from hotview.ingest.labels import LabelSource, find_labels, label_array, match_classes, merge_labels
 from hotview.ingest.preprocessing import (
@@ -248,12 +249,23 @@ def read_evaluation_rows(
         The rows.
     """
     given = model.read_input(specs, id_files)
+    labels = _find_labels_file(model, given, labels)
     aligned, target = given.aligned, _find_target(model, given, labels)
     rows = EvaluationRows(aligned.views, target, aligned.ids, False, given.notes)
     if target is None:
         return rows
     labeled = np.array([label is not None for label in target], dtype=bool)
-    seen = _find_seen(model, given) & labeled
+    seen = _find_seen(model, given)
+    if (hashes := model.estimator.metadata_.get("trained_groups")) is not None:
+        groups = _find_groups(model, given, labels, id_files)
+        if groups is None:
+            note = f"No table has the column {model.preprocessing.group_column!r} of the fit: "
+            note += "other rows of persons that the model was trained on are not recognized."
+            rows = replace(rows, notes=[*rows.notes, note])
+        else:
+            known = np.array([group is not None for group in groups], dtype=bool)
+            seen |= known & _match_hashes(model, groups, hashes)
+    seen &= labeled
     n_seen, n_new = int(seen.sum()), int((labeled & ~seen).sum())
     if n_seen == 0:
         return rows
@@ -266,15 +278,20 @@ def read_evaluation_rows(
     return replace(rows, notes=[*rows.notes, f"The model was trained on {note}"])
 
 
-def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Array | None:
-    """Return labels from a table, from the views, or from the fit for its own files."""
-    column = model.preprocessing.label_column
-    if column is None:
-        return None
+def _find_labels_file(model: OpenModel, given: ModelInput, labels: str | None) -> str | None:
+    """Return the given table of labels, or that of the fit for its own files."""
     if labels is None and model.are_training_files(given):
         stored = model.estimator.metadata_.get("labels")
         path = None if stored is None else model.find_unchanged(**stored)
-        labels = None if path is None else str(path)
+        return None if path is None else str(path)
+    return labels
+
+
+def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Array | None:
+    """Return labels from a table, or from the views."""
+    column = model.preprocessing.label_column
+    if column is None:
+        return None
     tables = [rows.view.table for rows in given.rows.values() if rows.view is not None]
     if labels is None and not any(t is not None and column in t.names for t in tables):
         return None
@@ -285,14 +302,36 @@ def _find_seen(model: OpenModel, given: ModelInput) -> Array:
     """Return which rows were trained on with a label, by id, or by file if there are no ids."""
     hashes = model.estimator.metadata_.get("trained_ids")
     if given.aligned.has_ids and hashes is not None:
-        try:
-            return find_ids(given.aligned.ids, hashes)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"Expected {model.path} to hold the salted hashes of its ids, but they are not "
-                "valid. Fit the model again."
-            ) from error
+        return _match_hashes(model, given.aligned.ids, hashes)
     return np.full(len(given.aligned.ids), model.are_training_files(given))
+
+
+def _match_hashes(model: OpenModel, keys: Sequence[object] | Array, hashes: Any) -> Array:
+    """Return which ids or groups are among the hashed ones of a model."""
+    try:
+        return find_ids(keys, hashes)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"Expected {model.path} to hold the salted hashes of its ids, but they are not "
+            "valid. Fit the model again."
+        ) from error
+
+
+def _find_groups(
+    model: OpenModel, given: ModelInput, labels: str | None, id_files: Mapping[str, str]
+) -> list[str | None] | None:
+    """Return the group of each aligned row; None if no table has the column of the fit."""
+    column, aligned = model.preprocessing.group_column, given.aligned
+    if column is None:
+        return None
+    views = [rows.view for rows in given.rows.values() if rows.view is not None]
+    ids = {name: rows.ids for name, rows in given.rows.items()}
+    tables = list_group_tables(views, ids, id_files, labels, model.preprocessing)
+    if (cells := find_groups(column, tables)) is None:
+        return None
+    by_row = {name: dict(enumerate(part, start=1)) for name, part in cells.by_view.items()}
+    by_key = cells.by_id if aligned.has_ids else merge_labels(by_row, what="group")
+    return [by_key.get(key) for key in aligned.ids.tolist()]
 
 
 def read_training_dataset(model: OpenModel) -> TableDataset | None:
@@ -329,6 +368,7 @@ def read_training_dataset(model: OpenModel) -> TableDataset | None:
         metadata["categorical"],
         preprocessing.text,
         metadata["unlabeled_marker"],
+        preprocessing.group_column,
     )
     dataset, fraction = read_dataset(files), metadata["hold_out"]
     if metadata["linked_only"]:

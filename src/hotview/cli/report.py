@@ -104,10 +104,5 @@ def _evaluation_arguments(
     if dataset is None or len(dataset.ids) == 0:
         note = "No baselines: the files of the fit were moved or changed, or have no linked rows."
         return arguments, [*rows.notes, note]
-    arguments["training"] = {
-        "Xs": dataset.linked,
-        "y": dataset.target,
-        "unaligned": dataset.unaligned or None,
-        "unaligned_y": dataset.unaligned_target or None,
-    }
+    arguments["training"] = dataset.fit_arguments
     return arguments, rows.notes

@@ -17,6 +17,7 @@ from hotview.datasets.linking import link_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import ViewColumns, choose_columns
+from hotview.ingest.groups import find_groups, list_group_tables
 from hotview.ingest.labels import Label, LabelCells, LabelSource, find_labels, label_array
 from hotview.ingest.preprocessing import Preprocessing, read_view
 from hotview.ingest.tables import OpenView, open_table, open_views, read_ids
@@ -51,6 +52,8 @@ class DatasetFiles:
         Format of the files: header, delimiter, decimal, variables.
     unlabeled_marker : str or None, default=None
         Cell that marks a row without a label, in addition to empty cells.
+    group_column : str or None, default=None
+        Column of groups, as one person seen several times, in any of the tables.
     """
 
     views: Sequence[str]
@@ -62,6 +65,7 @@ class DatasetFiles:
     categorical: Sequence[str] = ()
     text: Mapping[str, Any] = field(default_factory=dict)
     unlabeled_marker: str | None = None
+    group_column: str | None = None
 
     def check(self) -> None:
         """Raise if a column is missing that another setting needs."""
@@ -103,6 +107,10 @@ class TableDataset:
         The files.
     notes : list of str
         Notes for the user about how the files were read.
+    groups : ndarray or None, default=None
+        Groups of the linked rows, None for a row without one; None if no row has a group.
+    unaligned_groups : dict of str to ndarray
+        Groups of the unlinked rows of each view that has any; empty if no row has a group.
     """
 
     linked: dict[str, Matrix]
@@ -115,6 +123,8 @@ class TableDataset:
     preprocessing: Preprocessing
     opened: list[OpenView]
     notes: list[str]
+    groups: Array | None = None
+    unaligned_groups: dict[str, Array] = field(default_factory=dict)
 
     @property
     def has_labels(self) -> bool:
@@ -125,6 +135,29 @@ class TableDataset:
     def labeled_ids(self) -> list[object]:
         """Ids of the rows that have a label."""
         return [key for key, label in self._labels() if key is not None and label is not None]
+
+    @property
+    def labeled_groups(self) -> set[object]:
+        """Groups of the rows that have a label."""
+        if self.groups is None:
+            return set()
+        named = self.unaligned_target.items()
+        pairs = [(self.groups, self.target), *((self.unaligned_groups[n], y) for n, y in named)]
+        found = {g for groups, y in pairs for g, c in zip(groups, y, strict=True) if c is not None}
+        return found - {None}
+
+    @property
+    def fit_arguments(self) -> dict[str, Any]:
+        """Arguments of a classifier's `fit`."""
+        has_links = len(self.ids) > 0
+        return {
+            "Xs": self.linked if has_links else None,
+            "y": self.target if has_links else None,
+            "unaligned": self.unaligned or None,
+            "unaligned_y": self.unaligned_target or None,
+            "groups": self.groups if has_links else None,
+            "unaligned_groups": self.unaligned_groups or None,
+        }
 
     @property
     def label_counts(self) -> Counter[Label]:
@@ -160,7 +193,9 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
     files.check()
     columns: dict[str, ViewColumns] = {}
     drop, text = tuple(files.drop), dict(files.text)
-    preprocessing = Preprocessing(columns, files.id_column, files.label_column, drop, text)
+    preprocessing = Preprocessing(
+        columns, files.id_column, files.label_column, drop, text, files.group_column
+    )
     opened = open_views(files.views, preprocessing.options)
     _check_column_names(files, opened)
     ids = read_ids(opened, files.id_column, files.ids, preprocessing.options)
@@ -175,6 +210,7 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
         Xs[view.name], _ = read_view(view, columns[view.name], ids[view.name])
     labels = _read_labels(files, opened, ids, preprocessing.options)
     dataset = _link(Xs, ids, labels, preprocessing, opened)
+    dataset = _add_groups(files, dataset, ids)
     return replace(dataset, notes=_notes(files, dataset, ids, labels))
 
 
@@ -198,6 +234,33 @@ def _read_labels(
     table = None if files.labels is None else open_table(files.labels, options)
     source = LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
     return find_labels(source, opened, ids).as_classes()
+
+
+def _add_groups(
+    files: DatasetFiles, dataset: TableDataset, ids: Mapping[str, Sequence[str | None] | None]
+) -> TableDataset:
+    """Add the group of every row, from the views or from the tables of labels and ids."""
+    if files.group_column is None:
+        return dataset
+    arguments = (ids, files.ids, files.labels, dataset.preprocessing)
+    tables = list_group_tables(dataset.opened, *arguments)
+    cells = find_groups(files.group_column, tables)
+    if cells is None:
+        known = dict.fromkeys(name for _, table, _ in tables for name in table.names)
+        hint = did_you_mean(files.group_column, known)
+        text = f"No table has a column {files.group_column!r} of groups.{hint}"
+        raise ParameterError(text, " Correct {group_column}.")
+    own = {
+        name: cells.by_view.get(name, [None] * int(X.shape[0]))
+        if name not in dataset.unaligned_ids
+        else [cells.by_id.get(key) for key in dataset.unaligned_ids[name]]
+        for name, X in dataset.unaligned.items()
+    }
+    return replace(
+        dataset,
+        groups=label_array([cells.by_id.get(key) for key in dataset.ids]),
+        unaligned_groups={name: label_array(groups) for name, groups in own.items()},
+    )
 
 
 def _link(
@@ -249,6 +312,10 @@ def _notes(
     if files.id_column is not None and len(dataset.ids) == 0:
         first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
         notes.append(f"No id is in all views, so no rows are linked. First ids: {first}.")
+    if dataset.groups is not None:
+        groups = [dataset.groups, *dataset.unaligned_groups.values()]
+        if n := sum(group is None for part in groups for group in part):
+            notes.append(f"{n:,} rows have no group in {files.group_column!r}: each is its own.")
     if -1 in dataset.label_counts:
         remedy = "If it marks rows without a label, pass {unlabeled_marker}."
         notes.append(Message("-1 counts as a class. ", remedy, unlabeled_marker=-1))

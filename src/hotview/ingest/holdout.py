@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +16,12 @@ from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.dataset import TableDataset
+from hotview.ingest.labels import Label
 
 __all__ = ["HoldoutSplit", "find_ids", "hash_ids", "keep_linked", "split_holdout"]
 
+#: Attributes of a dataset about unlinked rows, by view.
+_UNALIGNED = ("unaligned", "unaligned_target", "unaligned_ids", "unaligned_groups")
 _BYTES = 8  # of a hash: two ids collide with probability 5e-20
 
 
@@ -58,16 +63,15 @@ def keep_linked(dataset: TableDataset) -> TableDataset:
     if len(dataset.ids) == 0:
         remedy = "Check {id_column}, or do without {linked_only}."
         raise ParameterError("Expected linked rows, but no rows are linked. ", remedy)
-    return replace(
-        dataset, unaligned={}, unaligned_target={}, unaligned_ids={}, rows=dataset.linked
-    )
+    none: dict[str, Any] = {name: {} for name in _UNALIGNED}
+    return replace(dataset, **none, rows=dataset.linked)
 
 
 def split_holdout(dataset: TableDataset, fraction: float) -> HoldoutSplit:
-    """Hold out a fraction of the linked rows of every class.
+    """Hold out a fraction of the linked rows of every class, or of the groups of such rows.
 
-    The split depends on the ids alone, so that the same files give the same split without a record
-    of it.
+    The split depends on the ids alone, or on the groups, so that the same files give the same split
+    without a record of it. No row of a group that is held out is trained on, linked or not.
 
     Parameters
     ----------
@@ -81,27 +85,66 @@ def split_holdout(dataset: TableDataset, fraction: float) -> HoldoutSplit:
     HoldoutSplit
         The held-out rows, and the dataset without them.
     """
-    chosen: list[int] = []
-    order = sorted(range(len(dataset.ids)), key=lambda i: _digest(dataset.ids[i]))
-    for label in dict.fromkeys(label for label in dataset.target if label is not None):
-        rows = [i for i in order if dataset.target[i] == label]
-        chosen += rows[: min(round(fraction * len(rows)), len(rows) - 1)]  # one is left to train on
+    chosen = _choose_groups(dataset, fraction)
     if not chosen:
         n = sum(label is not None for label in dataset.target)
         raise ValueError(
             f"Expected enough linked rows with a label to hold out {fraction:g} of, but there are "
             f"{n}. Hold out a larger fraction, or none and evaluate on other files."
         )
-    held = np.sort(np.array(chosen, dtype=np.int64))
-    kept = np.setdiff1d(np.arange(len(dataset.ids)), held)
+    is_out = np.array([key in chosen for key in _group_keys(dataset)], dtype=bool)
+    held = np.flatnonzero(is_out & np.array([label is not None for label in dataset.target]))
+    kept = np.flatnonzero(~is_out)
     training = replace(
         dataset,
         linked={name: X[kept] for name, X in dataset.linked.items()},
         target=dataset.target[kept],
         ids=dataset.ids[kept],
+        groups=None if dataset.groups is None else dataset.groups[kept],
+        **_leave_groups_out(dataset, chosen),
     )
     views = {name: X[held] for name, X in dataset.linked.items()}
     return HoldoutSplit(training, dataset.ids[held], views, dataset.target[held])
+
+
+def _group_keys(dataset: TableDataset) -> list[Hashable]:
+    """Group of every linked row; its id where rows have no groups, and a tuple where this one."""
+    if dataset.groups is None:
+        return list(dataset.ids)
+    pairs = zip(dataset.ids, dataset.groups, strict=True)
+    return [(key,) if group is None else group for key, group in pairs]
+
+
+def _choose_groups(dataset: TableDataset, fraction: float) -> set[Hashable]:
+    """Groups to hold out: a fraction of those of every class, of which one at least is left."""
+    pairs = zip(_group_keys(dataset), dataset.target, strict=True)
+    labeled = [(key, label) for key, label in pairs if label is not None]
+    counts = Counter(label for _, label in labeled)
+    rarest: dict[Hashable, Label] = {}  # class of every group: the rarest of its labels
+    for key, label in sorted(labeled, key=lambda pair: counts[pair[1]]):
+        rarest.setdefault(key, label)
+    order, chosen = sorted(rarest, key=_digest), set[Hashable]()
+    for label in counts:
+        keys = [key for key in order if rarest[key] == label]
+        chosen |= set(keys[: min(round(fraction * len(keys)), len(keys) - 1)])
+    left = {label for key, label in labeled if key not in chosen}
+    return chosen - {key for key, label in labeled if label not in left}
+
+
+def _leave_groups_out(dataset: TableDataset, chosen: Collection[Hashable]) -> dict[str, Any]:
+    """Unlinked rows of a dataset without those of some groups, as its attributes."""
+    parts: dict[str, dict[str, Any]] = {name: dict(getattr(dataset, name)) for name in _UNALIGNED}
+    for view, groups in dataset.unaligned_groups.items():
+        kept = np.flatnonzero([group is None or group not in chosen for group in groups])
+        for part in parts.values():
+            if view in part and len(kept) == 0:
+                del part[view]
+            elif view in part and len(kept) < len(groups):
+                part[view] = part[view][kept]
+    targets = parts["unaligned_target"]
+    for view in [name for name, y in targets.items() if all(label is None for label in y)]:
+        del targets[view]
+    return parts
 
 
 def _digest(key: object) -> bytes:

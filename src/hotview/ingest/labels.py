@@ -137,13 +137,17 @@ def _pair(
     return labels
 
 
-def merge_labels(parts: Mapping[str, Mapping[Any, str | None]]) -> dict[Any, str | None]:
+def merge_labels(
+    parts: Mapping[str, Mapping[Any, str | None]], *, what: str = "label"
+) -> dict[Any, str | None]:
     """Merge the labels of several tables, which must not contradict each other.
 
     Parameters
     ----------
     parts : dict of str to dict of id to label
         Labels of each table, by the table's name.
+    what : str, default="label"
+        What one of them is, for the error.
 
     Returns
     -------
@@ -165,7 +169,7 @@ def merge_labels(parts: Mapping[str, Mapping[Any, str | None]]) -> dict[Any, str
                 conflicts.append(str(key))
     if conflicts:
         raise ValueError(
-            f"Expected one label per row, but the tables of {listed(parts)} contradict each other "
+            f"Expected one {what} per row, but the tables of {listed(parts)} contradict each other "
             f"about {len(conflicts)}: {listed(conflicts)}. Correct them."
         )
     return labels

@@ -36,6 +36,8 @@ class Preprocessing:
         Columns that were left out.
     text : dict of str to object
         Format of text tables: header, delimiter, decimal.
+    group_column : str or None, default=None
+        Column of groups.
     """
 
     views: Mapping[str, ViewColumns]
@@ -43,11 +45,13 @@ class Preprocessing:
     label_column: str | None = None
     drop: tuple[str, ...] = ()
     text: Mapping[str, Any] = field(default_factory=dict)
+    group_column: str | None = None
 
     @property
     def left_out(self) -> set[str]:
         """Columns that are no features."""
-        return {*self.drop, *filter(None, (self.id_column, self.label_column))}
+        columns = (self.id_column, self.label_column, self.group_column)
+        return {*self.drop, *filter(None, columns)}
 
     @property
     def options(self) -> Options:
@@ -62,6 +66,7 @@ class Preprocessing:
             "label_column": self.label_column,
             "drop": list(self.drop),
             "text": dict(self.text),
+            **({} if self.group_column is None else {"group_column": self.group_column}),
         }
 
     @classmethod
@@ -70,9 +75,11 @@ class Preprocessing:
         try:
             views = {name: ViewColumns.from_json(view) for name, view in values["views"]}
             drop, text = tuple(values["drop"]), dict(values["text"])
-            found = cls(views, values["id_column"], values["label_column"], drop, text)
+            names_of = values["id_column"], values["label_column"]
+            found = cls(views, *names_of, drop, text, values.get("group_column"))
             columns = [column for view in views.values() for column in view.columns or ()]
-            given = [x for x in (found.id_column, found.label_column) if x is not None]
+            special = (found.id_column, found.label_column, found.group_column)
+            given = [x for x in special if x is not None]
             names = [*views, *drop, *given, *(column.name for column in columns)]
             names += [category for column in columns for category in column.categories or ()]
             is_same = found.options is not None and found.to_json() == values
