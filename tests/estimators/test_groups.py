@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotview import MultiViewClassifier
+from hotview import MultiViewClassifier, StackedViews
 from hotview._validation import check_tables
 from hotview.datasets import make_views
 from hotview.estimators.fit import EnsembleFit
@@ -176,6 +176,16 @@ def test_nobody_is_on_both_sides_of_a_validation(seed, share):
 
 
 # fits
+
+
+def test_one_table_may_have_groups():
+    X = np.hstack([DATA.linked["view_0"], DATA.linked["view_1"]])
+    n, person = DATA.linked["view_0"].shape[1], np.arange(len(X)) // 4
+    slices = {"view_0": slice(0, n), "view_1": slice(n, None)}
+    model = MultiViewClassifier(**SMALL, n_estimators=2, random_state=0)
+    found = StackedViews(model, slices).fit(X, DATA.linked_target, groups=person)
+    expected = model.fit(DATA.linked, DATA.linked_target, groups=person)
+    np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(DATA.linked))
 
 
 def fit_inputs(seed=0, **parameters):

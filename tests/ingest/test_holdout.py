@@ -113,6 +113,18 @@ def test_a_fraction_of_the_people_of_every_class_is_held_out(visits):
         assert abs(every - kept - 0.3 * every) <= 1.5
 
 
+@pytest.mark.parametrize("owner", range(10))
+def test_whoever_has_all_labels_of_a_class_is_trained_on(folder, owner):
+    visits = [(person, "a") for person in range(10)] + [(owner, "b")] * 11
+    rows = "\n".join(f"v{i},p{person},{i},{y}" for i, (person, y) in enumerate(visits))
+    for name in ("blood", "scan"):
+        (folder / f"{name}.csv").write_text(f"id,person,{name}_x,y\n{rows}\n")
+    files = DatasetFiles(BOTH, label_column="y", id_column="id", group_column="person")
+    split = split_holdout(read_dataset(files), 0.9)
+    assert set(split.training.target) == {"a", "b"}
+    assert set(split.target) == {"a"}
+
+
 def test_the_split_by_groups_depends_on_the_groups_alone(visits, folder):
     dataset, _ = visits()
     rows = (folder / "blood.csv").read_text().splitlines()

@@ -72,7 +72,7 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.estimator = estimator
         self.view_slices = view_slices
 
-    def fit(self, X: Any, y: Any = None) -> StackedViews:
+    def fit(self, X: Any, y: Any = None, *, groups: npt.ArrayLike | None = None) -> StackedViews:
         """Fit the estimator to the views that are the column groups of X.
 
         Parameters
@@ -81,6 +81,8 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
             One row per individual, NaN throughout the columns of a view that it lacks.
         y : 1-D array-like or None, default=None
             Classes, with gaps as :class:`MultiViewClassifier` reads them; an encoder uses none.
+        groups : 1-D array-like or None, default=None
+            Groups of the rows, as :class:`MultiViewClassifier` takes them; an encoder uses none.
 
         Returns
         -------
@@ -99,7 +101,8 @@ class StackedViews(TransformerMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.estimator_ = clone(estimator)
         views = self._split(X)
         if is_classifier(estimator):
-            self.estimator_.fit(views, y if y is None else column_or_1d(y, warn=True))
+            y = None if y is None else column_or_1d(y, warn=True)
+            self.estimator_.fit(views, y, groups=groups)
         else:
             self.estimator_.fit(views, paired=True)  # one row of X is one individual
         return self
