@@ -24,6 +24,7 @@ from hotview.estimators.labels import check_all_known, encode_labels, split_fold
 from hotview.estimators.randomness import member_states
 from hotview.losses.specifications import RegularizerSpec
 from hotview.semisupervised.fusion import LogOpinionPool, fit_pool
+from hotview.semisupervised.super_learner import SuperLearner, fit_super_learner
 
 __all__ = ["MultiViewClassifier"]
 
@@ -270,12 +271,17 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         assert fit.inputs.labels is not None
         self.classes_ = fit.inputs.labels.classes
         self._members = [fitted.member for fitted in fit.members if fitted.member is not None]
-        self._pool: LogOpinionPool | None = None
-        if self.fusion == "weighted":
-            folds = [fitted.out_of_fold for fitted in fit.members if fitted.out_of_fold]
-            # Folds need several members, whose random states are seeds; without, nothing is drawn.
-            seed = fit.inputs.random_states[0] if folds else 0
-            self._pool = fit_pool(folds, self.n_views_, np.random.default_rng(seed))
+        self._pool: LogOpinionPool | SuperLearner | None = None
+        folds: list[Any] = [member.out_of_fold for member in fit.members if member.out_of_fold]
+        # Folds need several members, whose random states are seeds; without, nothing is drawn.
+        random = np.random.default_rng(fit.inputs.random_states[0] if folds else 0)
+        if self.pseudo_labels:
+            labels = fit.shared.view_labels(fit.inputs.labels)
+            known = [n > 0 for n in labels.n_classes]
+            self._pool = fit_super_learner(folds, labels.log_prior, known, random)
+            self._folds = folds
+        elif self.fusion == "weighted":
+            self._pool = fit_pool(folds, self.n_views_, random)
 
     def predict_proba(self, Xs: Views) -> Array:
         """Probabilities of the classes, from whichever views are present.

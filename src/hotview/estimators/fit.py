@@ -15,6 +15,7 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
 from hotview._messages import ParameterError
+from hotview._types import Array
 from hotview.estimators.diagnostics import (
     FitWarnings,
     collapse_warning,
@@ -27,6 +28,7 @@ from hotview.estimators.member_fit import MemberFit
 from hotview.estimators.parameters import preprocessing_of
 from hotview.losses import DGCCA
 from hotview.semisupervised.graph import ViewGraph, refine_graph
+from hotview.semisupervised.pseudo_labels import calibrate
 from hotview.training.batched import BatchedTrainer
 from hotview.training.batches import TrainingRows
 from hotview.training.checkpoint import Checkpoint
@@ -59,6 +61,7 @@ class EnsembleFit:
     """
 
     shared: SharedInputs
+    node_weights: Array  # of propagation and ridge, by view
 
     def __init__(self, inputs: FitInputs, process_group: ProcessGroup | None = None) -> None:
         self.inputs, self.process_group = inputs, process_group or ProcessGroup()
@@ -84,10 +87,15 @@ class EnsembleFit:
         _check_links(self.inputs, scanned, rows)
         for text in input_warnings(self.inputs, scanned.scans, rows):
             self.warnings.add(text)
-        class_weight, random = first.class_weight, first.random.numpy
-        self.shared = compute_graphs(scanned, parameters, rows, class_weight, random)
+        given = scanned.view_labels(self.inputs.labels)
+        scanned = replace(scanned, log_prior=given.log_prior)
+        self.shared = compute_graphs(scanned, parameters, given, first.random.numpy)
+        self.node_weights = np.empty((0, 0))
+        if first.propagates and self.inputs.labels is not None:
+            scored = [member.score_nodes(self.shared) for member in self.members]
+            self.node_weights = calibrate(self.shared.graphs, scored, given.codes)
         for member in self.members:
-            member.prepare(self.shared)
+            member.prepare(self.shared, self.node_weights)
 
     def finish(self, *, null: bool) -> None:
         """Compute plans and predictors of all members, and warn about the result."""
@@ -102,7 +110,8 @@ class EnsembleFit:
         with catch_interrupt() as interrupt:  # Ctrl-C must not lose the trained networks
             graphs = self._refine_graphs()
             for r, member in enumerate(self.members):
-                member.fit_classifier(graphs, self.members[r - 1] if r > 0 else None)
+                previous = self.members[r - 1] if r > 0 else None
+                member.fit_classifier(graphs, self.node_weights, previous)
         for member in self.members:
             member.interrupted = member.interrupted or interrupt.requested
         self._warn()

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from hotview._types import Array, IntArray
 from hotview.nn.multiview import MultiViewNetwork, encode_float64
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
+from hotview.semisupervised.super_learner import SuperLearner
 from hotview.training.rows import ViewRows
 from hotview.training.threads import existing_threads
 
@@ -60,7 +60,7 @@ class FusionRule:
 
 @dataclass(frozen=True)
 class HeadPredictors:
-    """The heads of a network, with the interface of `ViewPredictors`.
+    """The heads of a network, in the place of `ViewPredictors`.
 
     Parameters
     ----------
@@ -72,10 +72,20 @@ class HeadPredictors:
 
     network: MultiViewNetwork
     joint: bool
-    exact_features: ClassVar[bool] = False
 
-    def predict_log_proba(self, Xs: Mapping[int, Tensor], features: Mapping[int, Tensor]) -> Tensor:
-        """Log-probabilities by every head; see `ViewPredictors.predict_log_proba`."""
+    def predict_log_proba(self, features: Mapping[int, Tensor]) -> Tensor:
+        """Log-probabilities by every head and, where all views are present, by the joint one.
+
+        Parameters
+        ----------
+        features : dict of int to Tensor of shape (n_rows, encoder_dim)
+            Features of the views that are present, by number of the view.
+
+        Returns
+        -------
+        Tensor of float64, shape (n_rows, n_views, n_classes) or (n_rows, n_views + 1, n_classes)
+            Up to a constant of every row and head; 0 for views that are absent.
+        """
         heads = self.network.view_heads
         by_view = {s: heads[s](F).double() for s, F in features.items()}
         absent = torch.zeros_like(next(iter(by_view.values())))
@@ -109,8 +119,47 @@ class EnsembleMember:
         """A member that predicts by the heads of its network."""
         return cls(network, rule, HeadPredictors(network, rule.joint))
 
+    def score(
+        self, Xs: Mapping[int, Tensor], own: Mapping[int, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
+        """Log-likelihoods of the classes by all predictors; see `ViewPredictors.score`.
+
+        Parameters
+        ----------
+        Xs : dict of int to Tensor of shape (n_rows, n_columns)
+            Rows of the views that are present, by number of the view; NaN in absent rows.
+        own : dict of int to Tensor of int64, or None, default=None
+            Points of the predictors that are the rows themselves.
+
+        Returns
+        -------
+        scores, joint : Tensor
+            The log-likelihoods.
+        counts, present : Tensor of bool, shape (n_rows, n_views)
+            Which views count, by the fusion rule, and which every row has.
+        """
+        assert isinstance(self.predictors, ViewPredictors)
+        network, present = self.network, self._present(Xs)
+        Xs = {s: X.nan_to_num() for s, X in Xs.items()}
+        features = {s: encode_float64(network.encoders[s], X) for s, X in Xs.items()}
+        heads = {s: network.view_heads[s](F.float()) for s, F in features.items()}
+        scores, joint = self.predictors.score(Xs, features, heads, own)
+        return scores, joint, self._counts(present), present
+
+    def _present(self, Xs: Mapping[int, Tensor]) -> Tensor:
+        """Which views every row has, (n_rows, n_views)."""
+        absent = {s: find_absent(X) for s, X in Xs.items()}
+        nowhere = torch.ones_like(next(iter(absent.values())))
+        n_views = len(self.network.encoders)
+        return torch.stack([~absent.get(s, nowhere) for s in range(n_views)], dim=1)
+
+    def _counts(self, present: Tensor) -> Tensor:
+        """Which of a row's views count: those whose labels have most classes."""
+        n_classes = present * torch.tensor(self.rule.n_classes, device=present.device)
+        return (n_classes == n_classes.amax(1, keepdim=True)) & (n_classes > 0)
+
     def predict_by_view(self, Xs: Mapping[int, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Predictions by every view of standardized rows of some views, and by all jointly.
+        """Predictions by the heads of every view of rows of some views, and by all jointly.
 
         Parameters
         ----------
@@ -126,28 +175,27 @@ class EnsembleMember:
         present : Tensor of bool, shape (n_rows, n_views)
             Which views every row has.
         """
-        encoders, exact = self.network.encoders, self.predictors.exact_features
-        absent = {s: find_absent(X) for s, X in Xs.items()}
-        Xs = {s: X.nan_to_num() for s, X in Xs.items()}
-        features = {
-            s: encode_float64(encoders[s], X) if exact else encoders[s](X) for s, X in Xs.items()
-        }
-        log_probs = self.predictors.predict_log_proba(Xs, features)
-        nowhere = torch.ones_like(next(iter(absent.values())))
-        n_views = len(encoders)
-        present = torch.stack([~absent.get(s, nowhere) for s in range(n_views)], dim=1)
-        n_classes = present * torch.tensor(self.rule.n_classes, device=present.device)
-        counts = (n_classes == n_classes.amax(1, keepdim=True)) & (n_classes > 0)
-        if log_probs.shape[1] > n_views:
+        assert isinstance(self.predictors, HeadPredictors)
+        present = self._present(Xs)
+        features = {s: self.network.encoders[s](X.nan_to_num()) for s, X in Xs.items()}
+        log_probs = self.predictors.predict_log_proba(features)
+        counts = self._counts(present)
+        if log_probs.shape[1] > present.shape[1]:
             complete = present.all(1, keepdim=True)
             counts = torch.cat([counts & ~(complete & self.rule.joint_only), complete], dim=1)
         return log_probs, counts, present
 
-    def predict_log_proba(self, Xs: Mapping[int, Tensor], pool: LogOpinionPool | None) -> Tensor:
+    def predict_log_proba(
+        self, Xs: Mapping[int, Tensor], pool: LogOpinionPool | SuperLearner | None
+    ) -> Tensor:
         """Log-probabilities of the classes, (n_rows, n_classes); NaN in rows without any view.
 
-        Without a pool, the probabilities of all predictors that count are averaged geometrically.
+        Without a pool, the probabilities of all heads that count are averaged geometrically.
         """
+        if isinstance(pool, SuperLearner):
+            scores, joint, counts, present = self.score(Xs)
+            fused = pool.combine(scores, joint, counts)
+            return self._fill(fused, counts, present)
         log_probs, counts, present = self.predict_by_view(Xs)
         if pool is None:
             mean = (log_probs * counts.unsqueeze(2)).sum(1) / counts.sum(1, keepdim=True).clamp_min(
@@ -156,6 +204,10 @@ class EnsembleMember:
             fused = mean.log_softmax(1)
         else:
             fused = pool.combine(log_probs, counts)
+        return self._fill(fused, counts, present)
+
+    def _fill(self, fused: Tensor, counts: Tensor, present: Tensor) -> Tensor:
+        """The prior in rows in which no predictor counts, and NaN in rows without any view."""
         prior = torch.tensor(self.rule.log_prior, dtype=torch.float64, device=fused.device)
         fused = torch.where(counts.any(1, keepdim=True), fused, prior)
         return fused.masked_fill(~present.any(1, keepdim=True), torch.nan)
@@ -193,7 +245,7 @@ def encode(network: MultiViewNetwork, s: int, X: Tensor, space: str) -> tuple[Te
 def predict_ensemble(
     members: Sequence[EnsembleMember],
     views: Mapping[int, ViewRows],
-    pool: LogOpinionPool | None,
+    pool: LogOpinionPool | SuperLearner | None,
     reduce: Callable[[Tensor], Tensor],
     progress: Callable[[int], object] | None = None,
 ) -> Array:
@@ -205,7 +257,7 @@ def predict_ensemble(
         The members.
     views : dict of int to ViewRows
         The views that are present, by number; the same number of rows in each.
-    pool : LogOpinionPool or None
+    pool : LogOpinionPool, SuperLearner or None
         Weights of the predictors; None averages them.
     reduce : callable
         Maps log-probabilities (n_members, n_rows, n_classes), which are NaN for rows without any
@@ -234,9 +286,9 @@ def predict_ensemble(
 
 
 def predict_out_of_fold(
-    member: EnsembleMember, views: Mapping[int, ViewRows]
+    member: EnsembleMember, Xs: Mapping[int, Tensor]
 ) -> tuple[Array, Array]:
-    """Predictions of rows by every view and, last, by all views jointly.
+    """Predictions of rows by the heads of every view and, last, by the joint head.
 
     Returns
     -------
@@ -246,9 +298,8 @@ def predict_out_of_fold(
         Which of them count.
     """
     with torch.inference_mode():
-        parts = [member.predict_by_view(Xs) for Xs in _chunks(views)]
-    log_probs = torch.cat([part[0].log_softmax(2) for part in parts]).cpu().numpy()
-    counts = torch.cat([part[1] for part in parts]).cpu().numpy()
+        log_probs, counts, _ = member.predict_by_view(Xs)
+    log_probs, counts = log_probs.log_softmax(2).cpu().numpy(), counts.cpu().numpy()
     n_missing = len(member.network.encoders) + 1 - counts.shape[1]  # there may be no joint one
     return (
         np.pad(log_probs, ((0, 0), (0, n_missing), (0, 0))),

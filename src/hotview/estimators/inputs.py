@@ -20,6 +20,7 @@ from hotview._validation import (
 )
 from hotview.estimators.inference import no_view_error
 from hotview.estimators.labels import Labels, number_labels, read_labels
+from hotview.semisupervised.class_prior import class_priors
 from hotview.semisupervised.graph import (
     N_COMPONENTS,
     ViewGraph,
@@ -42,7 +43,6 @@ __all__ = [
     "check_tables_of_views",
     "check_validation",
     "compute_graphs",
-    "make_view_labels",
     "scan_views",
 ]
 
@@ -155,6 +155,8 @@ class SharedInputs:
         Neighbor graph of every view, for pseudo-labels and ``view_regularizer="diffusion"``.
     coordinates : list of Tensor
         Diffusion coordinates of every row of every view, for ``view_regularizer="diffusion"``.
+    log_prior : ndarray of shape (n_views, n_classes) or None
+        Logarithms of the prior probabilities of the classes in every view, by all labels.
     """
 
     tables: ViewTables
@@ -164,6 +166,7 @@ class SharedInputs:
     neighbors: list[IntArray] = field(default_factory=list)
     graphs: list[ViewGraph] = field(default_factory=list)
     coordinates: list[Tensor] = field(default_factory=list)
+    log_prior: Array | None = None
 
     def training_rows(self, labels: Labels | None) -> TrainingRows:
         """Rows to train on: which are aligned, and which have a label.
@@ -210,6 +213,22 @@ class SharedInputs:
             numbers[rows, s] = np.arange(len(rows))
         return numbers
 
+    def view_labels(self, labels: Labels | None) -> ViewLabels:
+        """Labels of the rows of all views, as the semi-supervised methods take them."""
+        links = self.linked_numbers()
+        codes = [np.full(view.n_rows, -1, dtype=np.int64) for view in self.views]
+        if labels is None:
+            return ViewLabels(codes, links, np.empty((len(codes), 0)))
+        for s, name in enumerate(self.tables.names):
+            has = links[:, s] >= 0
+            codes[s][links[has, s]] = labels.linked[has]
+            rows, target = self._own_labels(labels, name, np.full(len(links), -1))
+            codes[s][rows] = target
+        log_prior = self.log_prior
+        if log_prior is None:
+            log_prior = np.log(class_priors(codes, len(labels.classes)))
+        return ViewLabels(codes, links, log_prior)
+
     def _own_labels(
         self, labels: Labels, name: str, incomplete: IntArray
     ) -> tuple[IntArray, IntArray]:
@@ -245,20 +264,10 @@ def scan_views(
     return SharedInputs(tables, scans, views)
 
 
-def make_view_labels(rows: TrainingRows, class_weight: Array) -> ViewLabels:
-    """Labels of the rows of all views, as the semi-supervised methods take them."""
-    codes = [np.full(view.n_rows, -1, dtype=np.int64) for view in rows.views]
-    for s in range(len(codes) if len(class_weight) > 0 else 0):
-        codes[s][rows.aligned[:, s]] = rows.target
-        codes[s][rows.view_labeled[s]] = rows.view_targets[s]
-    return ViewLabels(codes, rows.aligned, class_weight)
-
-
 def compute_graphs(
     shared: SharedInputs,
     parameters: Mapping[str, Any],
-    rows: TrainingRows,
-    class_weight: Array,
+    labels: ViewLabels,
     random: np.random.Generator,
 ) -> SharedInputs:
     """Add the components, neighbors, graphs and coordinates that the parameters require.
@@ -269,10 +278,8 @@ def compute_graphs(
         From `scan_views`.
     parameters : dict of str to object
         The estimator's parameters.
-    rows : TrainingRows
-        Those of the first member: labeled rows become nodes of the graphs before others.
-    class_weight : ndarray of shape (n_classes,)
-        Weight of each class.
+    labels : ViewLabels
+        All labels: labeled rows become nodes of the graphs before others.
     random : numpy Generator
         That of the first member.
     """
@@ -284,7 +291,6 @@ def compute_graphs(
         return shared
     n = max(n_features, parameters["n_components"], N_COMPONENTS * needs_graphs)
     components = principal_components(shared.views, n, random)
-    labels = make_view_labels(rows, class_weight)
     neighbors, graphs, coordinates = [], [], []
     for s, (view, pca) in enumerate(zip(shared.views, components, strict=True)):
         if regularizer.needs_neighbors:

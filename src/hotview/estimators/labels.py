@@ -51,6 +51,19 @@ class Labels:
     groups: RowGroups | None = None
 
     @property
+    def codes(self) -> IntArray:
+        """Class of every row, linked ones first, then view by view; −1 without a label."""
+        return np.concatenate([self.linked, *self.unaligned.values()])
+
+    @property
+    def group_numbers(self) -> IntArray | None:
+        """Group of every row, in the order of `codes`, if rows have groups."""
+        if self.groups is None:
+            return None
+        others = [self.groups.unaligned[name] for name in self.unaligned]
+        return np.concatenate([self.groups.linked, *others])
+
+    @property
     def linked_groups(self) -> IntArray | None:
         """Group of every linked row, if rows have groups."""
         return None if self.groups is None else self.groups.linked
@@ -212,22 +225,17 @@ def hold_out(
 
 
 def hide(labels: Labels, rows: IntArray) -> Labels:
-    """Labels without those of some linked rows, and of unaligned rows of the same groups."""
-    left = labels.linked.copy()
-    left[rows] = -1
-    if labels.groups is None:
-        return replace(labels, linked=left)
-    hidden, groups = labels.groups.linked[rows], labels.groups.unaligned
-    others = {
-        name: np.where(np.isin(groups[name], hidden), -1, codes)
-        for name, codes in labels.unaligned.items()
-    }
-    return replace(labels, linked=left, unaligned=others)
+    """Labels without those of some rows, by number in `Labels.codes`, and of the same groups."""
+    codes = labels.codes
+    codes[take_groups(rows, codes, labels.group_numbers)] = -1
+    ends = np.cumsum([len(labels.linked), *map(len, labels.unaligned.values())])[:-1]
+    linked, *others = np.split(codes, ends)
+    return replace(labels, linked=linked, unaligned=dict(zip(labels.unaligned, others, strict=True)))
 
 
 def split_folds(labels: Labels, n_folds: int, random: np.random.Generator) -> list[IntArray]:
-    """Split labeled linked rows into folds, as `deal_folds` does."""
-    return deal_folds(labels.linked, labels.linked_groups, n_folds, random)
+    """Split labeled rows, by number in `Labels.codes`, into folds, as `deal_folds` does."""
+    return deal_folds(labels.codes, labels.group_numbers, n_folds, random)
 
 
 def weigh_classes(class_weight: Any, labels: Labels) -> Array | None:

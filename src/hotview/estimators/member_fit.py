@@ -19,7 +19,7 @@ from hotview.estimators.inference import (
     predict_out_of_fold,
 )
 from hotview.estimators.initialization import start_at_principal_components, start_references
-from hotview.estimators.inputs import FitInputs, SharedInputs, Validation, make_view_labels
+from hotview.estimators.inputs import FitInputs, SharedInputs, Validation
 from hotview.estimators.labels import Labels, hide, hold_out, weigh_classes
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
@@ -31,7 +31,15 @@ from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.semisupervised.fusion import OutOfFold
 from hotview.semisupervised.graph import ViewGraph, encode_nodes
 from hotview.semisupervised.predictors import fit_predictors
-from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, propagate_labels
+from hotview.semisupervised.pseudo_labels import (
+    NodeLabels,
+    NodeScores,
+    ViewLabels,
+    label_nodes,
+    make_soft_labels,
+    score_nodes,
+)
+from hotview.semisupervised.super_learner import ScoresOutOfFold
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule
 from hotview.training.process_group import catch_interrupt
@@ -77,12 +85,13 @@ class MemberFit:
         Whether training was interrupted.
     member : EnsembleMember or None
         The fitted classifier; None without labels.
-    out_of_fold : OutOfFold or None
+    out_of_fold : ScoresOutOfFold, OutOfFold or None
         Its predictions of rows whose labels it was not trained on, if there are any.
     """
 
     shared: SharedInputs
-    probabilities: list[Array]
+    node_scores: list[NodeScores | None]
+    nodes: list[NodeLabels]
     features: list[tuple[Array, float]]
     training: Training
     latent_variance: float
@@ -90,7 +99,7 @@ class MemberFit:
     latents: list[Tensor]
     interrupted: bool
     member: EnsembleMember | None = None
-    out_of_fold: OutOfFold | None = None
+    out_of_fold: ScoresOutOfFold | OutOfFold | None = None
 
     def __init__(self, inputs: FitInputs, number: int) -> None:
         self.inputs, self.number, self.parameters = inputs, number, inputs.parameters
@@ -166,14 +175,31 @@ class MemberFit:
             None if p["checkpoint"] is None else p["checkpoint_every"],
         )
 
-    def prepare(self, shared: SharedInputs) -> None:
-        """Compute soft labels, and make the network, the objective and the sampler."""
+    def score_nodes(self, shared: SharedInputs) -> tuple[ViewLabels, list[NodeScores | None]]:
+        """The labels that this member is trained on, and what they say about all nodes."""
+        labels = shared.view_labels(self.labels)
+        self.node_scores = score_nodes(shared.graphs, labels)
+        return labels, self.node_scores
+
+    def prepare(self, shared: SharedInputs, node_weights: Array) -> None:
+        """Compute soft labels, and make the network, the objective and the sampler.
+
+        Parameters
+        ----------
+        shared : SharedInputs
+            What all members share.
+        node_weights : ndarray of shape (n_views, 2)
+            From `calibrate`.
+        """
         p, self.shared = self.parameters, shared
-        rows, labels = self._label_rows(self.labels)
+        rows = shared.training_rows(self.labels)
         if self.labels is not None and self.propagates:
-            graphs = shared.graphs
-            self.probabilities = propagate_labels(graphs, labels, self.random.numpy)
-            soft_labels = list(map(make_soft_labels, graphs, self.probabilities, labels.codes))
+            labels, graphs = shared.view_labels(self.labels), shared.graphs
+            self.nodes = label_nodes(
+                graphs, labels, self.node_scores, node_weights, self.random.numpy
+            )
+            posteriors = [nodes.posterior for nodes in self.nodes]
+            soft_labels = list(map(make_soft_labels, graphs, posteriors, labels.codes))
             rows = replace(rows, soft_labels=soft_labels)
         sampler = Sampler(
             rows,
@@ -190,11 +216,6 @@ class MemberFit:
         if self.labels is not None and self.validation is not None:
             self.training.score = self._validation_score(network, rows, self.validation)
 
-    def _label_rows(self, labels: Labels | None) -> tuple[TrainingRows, ViewLabels]:
-        """The rows to train on, and the labels of all rows of every view."""
-        rows = self.shared.training_rows(labels)
-        return rows, make_view_labels(rows, self.class_weight)
-
     def _network(self) -> MultiViewNetwork:
         p = self.parameters
         widths = Widths(
@@ -209,7 +230,9 @@ class MemberFit:
 
     def _objective(self, rows: TrainingRows, n_points: int) -> Objective:
         coupling, regularizer = self.parameters["coupling"], self.parameters["view_regularizer"]
-        n_components, weight = self.parameters["n_components"], self.given_weight
+        n_components = self.parameters["n_components"]
+        # With soft labels, class weights act through the prior probabilities.
+        weight = None if self.propagates else self.given_weight
         sizes = CouplingSizes(len(self.names), n_components, n_points, self.random.torch)
         return Objective(
             coupling.build(sizes),
@@ -271,51 +294,71 @@ class MemberFit:
         n_components = self.parameters["n_components"]
         return replace(plan, null=draw_null(rows.views, n_components, planner, *generators))
 
-    def fit_classifier(self, graphs: Sequence[ViewGraph], previous: MemberFit | None) -> None:
+    def fit_classifier(
+        self, graphs: Sequence[ViewGraph], node_weights: Array, previous: MemberFit | None
+    ) -> None:
         """Predict rows whose labels were held out; then fit the classifier to all labels.
 
         Parameters
         ----------
         graphs : sequence of ViewGraph
             The refined graph of every view; none without pseudo-labels.
+        node_weights : ndarray of shape (n_views, 2)
+            From `calibrate`.
         previous : MemberFit or None
             A finished member; labels that are equal are not propagated again.
         """
-        given, held_out = self.refit_labels, self.held_out
+        given = self.refit_labels
         if self.labels is None or given is None:
             return
-        if len(held_out) > 0 or not self.propagates:
+        if len(self.held_out) > 0 or not self.propagates:
             self.member = self._classifier(self.labels)
-        if len(held_out) > 0 and self.member is not None:
-            target = given.linked[held_out]
-            views = self._rows_of(Validation(self.inputs.tables.linked, target, held_out))
-            self.out_of_fold = OutOfFold(*predict_out_of_fold(self.member, views), target)
+        if len(self.held_out) > 0 and self.member is not None:
+            self.out_of_fold = self._predict_left_out(self.member)
             self.labels = given
         if not self.propagates:  # heads cannot be refit without training
             return
-        if previous is not None and previous.has_labels_of(self):
-            self.probabilities = previous.probabilities
+        if previous is not None and previous.labels is not None and previous.has_labels(given):
+            self.nodes = previous.nodes
         else:
-            _, labels = self._label_rows(self.labels)
-            self.probabilities = propagate_labels(graphs, labels, self.random.numpy)
-        self.member = self._classifier(self.labels)
+            labels = self.shared.view_labels(given)
+            scores = score_nodes(graphs, labels)
+            self.nodes = label_nodes(graphs, labels, scores, node_weights, self.random.numpy)
+        self.member = self._classifier(given)
 
-    def has_labels_of(self, other: MemberFit) -> bool:
-        """Whether another member has the same labels, with the same weights of classes."""
-        assert self.labels is not None
-        assert other.labels is not None
-        return np.array_equal(self.labels.linked, other.labels.linked) and np.array_equal(
-            self.class_weight, other.class_weight
-        )
+    def has_labels(self, labels: Labels) -> bool:
+        """Whether this member has the same labels."""
+        return self.labels is not None and np.array_equal(self.labels.codes, labels.codes)
+
+    def _predict_left_out(self, member: EnsembleMember) -> ScoresOutOfFold | OutOfFold:
+        """Scores of rows whose labels were held out."""
+        labels = self.shared.view_labels(self.labels)
+        rows, target = labels.left_out(self.shared.view_labels(self.refit_labels))
+        Xs = {}
+        for s, view in enumerate(self.shared.views):
+            X = view.take(np.maximum(rows[:, s], 0))
+            absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
+            Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
+        if not self.propagates:
+            return OutOfFold(*predict_out_of_fold(member, Xs), target)
+        own = {
+            s: torch.from_numpy(graph.node_numbers(rows[:, s])).to(self.device)
+            for s, graph in enumerate(self.shared.graphs)
+        }
+        with torch.inference_mode():
+            scores, joint, counts, _ = member.score(Xs, own)
+        joint = torch.zeros_like(scores[:, 0, 0]) if joint is None else joint
+        found = (x.cpu().numpy() for x in (scores, joint, counts))
+        return ScoresOutOfFold(*found, target)
 
     def _classifier(self, given: Labels) -> EnsembleMember:
         """A classifier of the trained network, with predictors that are fitted to some labels."""
-        rows, labels = self._label_rows(given)
-        network, rule = self.training.network, self._fusion_rule(rows)
+        network = self.training.network
+        rule = self._fusion_rule(self.shared.training_rows(given))
         if not self.propagates:
             return EnsembleMember.of_heads(network, rule)
-        graphs = self.shared.graphs
-        predictors = fit_predictors(graphs, self.probabilities, labels, self.features)
+        labels = self.shared.view_labels(given)
+        predictors = fit_predictors(self.shared.graphs, self.nodes, labels, self.features)
         return EnsembleMember(network, rule, predictors)
 
     def _fusion_rule(self, rows: TrainingRows) -> FusionRule:

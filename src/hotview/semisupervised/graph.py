@@ -91,6 +91,11 @@ class ViewGraph:
     n_neighbors: int
     nearest: Tensor
 
+    def node_numbers(self, rows: IntArray) -> IntArray:
+        """Numbers of rows among the nodes, −1 for rows that are none, and for −1."""
+        at = np.searchsorted(self.nodes, rows).clip(max=len(self.nodes) - 1)
+        return np.where(self.nodes[at] == rows, at, -1)
+
     def extend(self, values: Array) -> Tensor:
         """Values of all rows: those of the nodes, and means over the nearest nodes.
 

@@ -75,7 +75,9 @@ class KNNPredictor:
     soft_labels: Tensor
     n_neighbors: int
 
-    def predict_log_proba(self, X: Tensor, features: Tensor) -> Tensor:
+    def predict_log_proba(
+        self, X: Tensor, features: Tensor, own: Tensor | None = None
+    ) -> Tensor:
         """Logarithm of the mean soft label of the nearest neighbors.
 
         Parameters
@@ -84,6 +86,8 @@ class KNNPredictor:
             Standardized rows.
         features : Tensor of shape (n_rows, encoder_dim)
             Their features; no columns where there are none.
+        own : Tensor of int64, shape (n_rows,), or None, default=None
+            Number of the point that is the row itself, which is no neighbor; −1 for none.
 
         Returns
         -------
@@ -94,11 +98,21 @@ class KNNPredictor:
         Y = torch.cat(
             [self.basis.project(X.double()), features.double() / self.feature_scale], dim=1
         )
-        return (self.soft_labels[self.nearest(Y)].double().mean(1) + _FLOOR).log()
+        nearest = self.nearest(Y) if own is None else self._nearest_others(Y, own)
+        return (self.soft_labels[nearest].double().mean(1) + _FLOOR).log()
 
     def nearest(self, Y: Tensor) -> Tensor:
         """Numbers of the points nearest to each row, (n_rows, n_neighbors)."""
         return find_nearest(self.points, Y, self.n_neighbors, self._scorer)
+
+    def _nearest_others(self, Y: Tensor, own: Tensor) -> Tensor:
+        """Numbers of the nearest points but a row's own."""
+        k = min(self.n_neighbors, len(self.points) - 1)
+        nearest = find_nearest(self.points, Y, k + 1, self._scorer)
+        distance = (self.points[nearest].double() - Y.unsqueeze(1)).square().sum(2)
+        distance = distance.masked_fill(nearest == own.unsqueeze(1), torch.inf)
+        kept = distance.topk(k, dim=1, largest=False).indices
+        return nearest.gather(1, kept)
 
     @cached_property
     def _scorer(self) -> Scorer:

@@ -1,0 +1,76 @@
+"""Prior probabilities of the classes, from few labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hotview._types import Array, IntArray
+
+__all__ = ["class_priors", "shrink_shares"]
+
+
+def shrink_shares(counts: npt.ArrayLike, toward: Array | None = None) -> Array:
+    r"""Class probabilities by a James-Stein estimate: shares of labels, shrunk to expected ones.
+
+    .. math:: π_k = λ \frac{n_k}{n} + (1 - λ) π^0_k, \qquad λ = \max(0, 1 - (K - 1) / χ^2)
+
+    :math:`χ^2` is the statistic of the test of the expected shares: differences that chance would
+    give are not believed.
+
+    Parameters
+    ----------
+    counts : array-like of shape (n_classes,)
+        Number of labels of every class.
+    toward : ndarray of shape (n_classes,) or None, default=None
+        Expected shares, all positive; None for equal ones.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_classes,)
+        Positive probabilities; the expected ones without any label.
+
+    Examples
+    --------
+    >>> from hotview.semisupervised.class_prior import shrink_shares
+    >>> shrink_shares([5, 7]).round(2), shrink_shares([5, 95]).round(2)
+    (array([0.5, 0.5]), array([0.06, 0.94]))
+    """
+    n_k = np.asarray(counts, dtype=np.float64)
+    n, n_classes = n_k.sum(), len(n_k)
+    expected: Array = np.full(n_classes, 1 / n_classes) if toward is None else toward
+    chi2 = ((n_k - n * expected) ** 2 / max(n, 1) / expected).sum()
+    if chi2 <= n_classes - 1:
+        return expected
+    kept = 1 - (n_classes - 1) / chi2
+    return kept * n_k / n + (1 - kept) * expected
+
+
+def class_priors(codes: Sequence[IntArray], n_classes: int) -> Array:
+    """Prior probabilities of the classes in every view, by labels of all views.
+
+    Parameters
+    ----------
+    codes : sequence of ndarray of int64
+        Class of every row of every view, −1 where it is unknown.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_views, n_classes)
+        Shares of a view's labels, shrunk to those of all views, which are shrunk to equal ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.semisupervised.class_prior import class_priors
+    >>> class_priors([np.repeat([0, 1], [5, 95]), np.array([-1])], 2).round(2)
+    array([[0.06, 0.94],
+           [0.06, 0.94]])
+    """
+    counts = np.array([np.bincount(c[c >= 0], minlength=n_classes) for c in codes])
+    common = shrink_shares(counts.sum(axis=0) / np.maximum((counts.sum(axis=1) > 0).sum(), 1))
+    return np.array([shrink_shares(of_view, common) for of_view in counts])

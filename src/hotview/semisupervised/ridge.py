@@ -1,0 +1,125 @@
+"""Ridge regression of classes, on the columns of one view or of whichever views a row has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.special import log_softmax
+from torch import Tensor
+
+from hotview._types import Array
+
+__all__ = ["RidgePredictor", "fit_ridge"]
+
+_PENALTIES = 10.0 ** np.arange(-4, 2)  # relative to the mean squared length of a row
+_SHARPNESS = np.exp(np.linspace(-1, 4, 26))
+_MAX_LEVERAGE = 1 - 1e-9
+
+
+@dataclass(frozen=True)
+class RidgePredictor:
+    """Class scores that are linear in the standardized columns of some views.
+
+    Parameters
+    ----------
+    weights : list of Tensor of float64, shape (n_columns, n_classes)
+        Weights of every view's columns.
+    intercept : Tensor of float64, shape (n_classes,)
+        Intercepts of the classes.
+    """
+
+    weights: list[Tensor]
+    intercept: Tensor
+
+    def predict(self, Xs: Mapping[int, Tensor]) -> Tensor:
+        """Log-likelihoods of the classes, up to a constant of every row.
+
+        Parameters
+        ----------
+        Xs : dict of int to Tensor of shape (n_rows, n_columns)
+            Standardized rows of some views, by number of the view; 0 in absent rows.
+
+        Returns
+        -------
+        Tensor of float64, shape (n_rows, n_classes)
+            Logarithms of posterior over prior probabilities.
+        """
+        parts = [X.double() @ self.weights[s] for s, X in Xs.items()]
+        return torch.stack(parts).sum(0) + self.intercept
+
+    def to(self, device: torch.device | str) -> RidgePredictor:
+        """The same predictor on another device."""
+        return RidgePredictor([B.to(device) for B in self.weights], self.intercept.to(device))
+
+
+def fit_ridge(Xs: Sequence[Array], target: Array, prior: Array) -> RidgePredictor:
+    r"""Fit class probabilities by least squares, with equal weight of every view.
+
+    .. math:: \min_B \sum_i w_i \|q_i - \tfrac1K - x_i B\|^2 + λ \|B\|^2
+
+    The weights :math:`w_i` give every class a total weight of its prior probability. The penalty λ,
+    and a factor that turns scores into logits, maximize the leave-one-out likelihood, which follows
+    from the diagonal of the projection matrix. The logarithms of the prior are subtracted.
+
+    Parameters
+    ----------
+    Xs : sequence of ndarray of shape (n_rows, n_columns)
+        Standardized rows of every view; row i is the same individual in all of them, 0 in views
+        that it lacks.
+    target : ndarray of shape (n_rows, n_classes)
+        Their class probabilities; one-hot where the class is known.
+    prior : ndarray of shape (n_classes,)
+        Prior probabilities of the classes.
+
+    Returns
+    -------
+    RidgePredictor
+        Its scores, plus the logarithms of the prior, are logits of class probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from hotview.semisupervised.ridge import fit_ridge
+    >>> X, y = np.array([[-1.0], [-0.9], [0.9], [1.0]]), np.array([0, 0, 1, 1])
+    >>> ridge = fit_ridge([X, -X], np.eye(2)[y], np.full(2, 0.5))
+    >>> ridge.predict({0: torch.tensor(X)}).argmax(axis=1)  # of rows that have one view
+    tensor([0, 0, 1, 1])
+    """
+    n, n_classes = target.shape
+    # Divided by the root of their number, the columns of every view have a total weight of 1.
+    X = np.hstack([X.astype(np.float64) / np.sqrt(X.shape[1]) for X in Xs])
+    length = np.sqrt(max(float((X * X).sum()) / n, np.finfo(np.float64).tiny))
+    X = np.hstack([X / length, np.ones((n, 1))])
+    mass = target.sum(axis=0)
+    w = np.sqrt(target @ np.divide(prior, mass, out=np.zeros(n_classes), where=mass > 0))
+    w *= np.sqrt(n / (w * w).sum())
+    B = _fit_coefficients(X * w[:, None], (target - 1 / n_classes) * w[:, None], w, target)
+    parts = np.split(B[:-1] / length, np.cumsum([X.shape[1] for X in Xs])[:-1])
+    weights = [part / np.sqrt(X.shape[1]) for part, X in zip(parts, Xs, strict=True)]
+    return RidgePredictor(
+        [torch.as_tensor(B) for B in weights], torch.as_tensor(B[-1] - np.log(prior))
+    )
+
+
+def _fit_coefficients(X: Array, Y: Array, w: Array, target: Array) -> Array:
+    """Coefficients for the penalty and sharpness with the best leave-one-out likelihood."""
+    n, wide = len(X), X.shape[1] > len(X)
+    values, V = np.linalg.eigh(X @ X.T if wide else X.T @ X)
+    values = np.maximum(values, 0.0)
+    U = V if wide else X @ V  # else columns of U carry the singular values
+    UY = U.T @ Y
+    best, penalty, sharpness = np.inf, 0.0, 0.0
+    for lam in _PENALTIES * n:
+        shrink = values / (values + lam) if wide else 1 / (values + lam)
+        leverage = np.minimum(((U * U) * shrink).sum(axis=1), _MAX_LEVERAGE)
+        left_out = (Y - (Y - (U * shrink) @ UY) / (1 - leverage)[:, None]) / w[:, None]
+        for t in _SHARPNESS:
+            loss = -(target * log_softmax(t * left_out, axis=1)).sum(axis=1).mean()
+            if loss < best:
+                best, penalty, sharpness = loss, lam, t
+    solved = UY / (values + penalty)[:, None]
+    B: Array = X.T @ (U @ solved) if wide else V @ solved
+    return sharpness * B
