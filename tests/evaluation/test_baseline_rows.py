@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -11,6 +13,7 @@ from hotview.evaluation.baseline_rows import (
     ViewTransformer,
     are_present,
     read_matrices,
+    read_rows,
     stack_rows,
 )
 
@@ -25,10 +28,11 @@ def rows():
     a[3] = np.nan
     return BaselineRows(
         np.array(["x", "y", "z"]),
+        {"a": (2, None), "b": (3, None)},
         {"a": a, "b": B},
         np.array([0, -1, 0, 1]),
         {"a": A[:2] + 9, "b": B[:3] + 9},
-        {"a": np.array([2, -1])},
+        {"a": np.array([2, -1]), "b": np.full(3, -1)},
     )
 
 
@@ -41,7 +45,7 @@ def test_rows_of_a_view_are_those_that_it_has_linked_ones_first(rows):
 
 def test_a_view_with_labels_of_one_class_has_none_to_learn_from(rows):
     assert rows.labeled_views() == ["a", "b"]
-    only = BaselineRows(rows.classes, rows.linked, rows.codes, {}, {})
+    only = replace(rows, unaligned={}, unaligned_codes={})
     assert only.labeled_views() == ["b"]  # in a, both labels are of class 0
 
 
@@ -59,7 +63,7 @@ def test_labeled_rows_are_an_outer_join(rows):
 
 def test_views_are_selected_everywhere(rows):
     b = rows.select(["b"])
-    assert (list(b.linked), list(b.unaligned), b.unaligned_codes) == (["b"], ["b"], {})
+    assert (list(b.linked), list(b.unaligned), list(b.unaligned_codes)) == (["b"],) * 3
 
 
 def test_missing_cells_get_the_mean_and_absent_rows_zeros():
@@ -130,7 +134,7 @@ def test_only_large_sparse_tables_stay_sparse(monkeypatch):
     large = read_matrices(tables)
     assert sparse.issparse(large["a"])
     assert large["a"].dtype == large["b"].dtype == np.float64
-    block = read_matrices(tables, slice(1, 3))["a"]
+    block = read_matrices(tables, slice(1, 3), dense=True)["a"]
     np.testing.assert_array_equal(block, np.eye(4)[1:3])
 
 
@@ -139,3 +143,22 @@ def test_infinity_is_refused(convert):
     tables = check_tables({"a": convert([[1.0, np.inf]])})
     with pytest.raises(ValueError, match="view 'a' to hold finite numbers, or NaN"):
         read_matrices(tables)
+
+
+def test_a_sample_of_rows_keeps_labels_and_links():
+    X = np.arange(100.0)[:, None]
+    y = np.where(np.arange(100) % 20 == 0, np.arange(100) % 3, -1)
+    found = read_rows(
+        {"a": X, "b": -X}, y, {"b": X}, {"b": np.arange(100) % 2}, marker=-1, max_rows=10
+    )
+    np.testing.assert_array_equal(found.linked["a"], -found.linked["b"])
+    kept = found.linked["a"][:, 0]
+    assert len(np.unique(kept)) == len(found.codes) == 10
+    assert set(range(0, 100, 20)) < set(kept)  # all that have a label
+    np.testing.assert_array_equal(
+        found.classes[found.codes[kept % 20 == 0]], kept[kept % 20 == 0] % 3
+    )
+    assert (found.codes[kept % 20 != 0] == -1).all()
+    own = found.unaligned["b"][:, 0]
+    np.testing.assert_array_equal(found.classes[found.unaligned_codes["b"]], own % 2)
+    assert len(own) == 10

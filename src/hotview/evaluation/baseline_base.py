@@ -15,20 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, Views
 from hotview._validation import (
-    ViewTable,
     check_aligned_tables,
     check_count,
     check_known_tables,
-    check_tables,
     check_target,
 )
-from hotview.estimators.labels import encode_labels
 from hotview.evaluation.baseline_rows import (
     MAX_CELLS,
     BaselineRows,
     ViewTransformer,
     have_any,
     read_matrices,
+    read_rows,
 )
 
 __all__ = ["Baseline", "ConcatenatedBaseline", "UnalignedBaseline"]
@@ -63,7 +61,8 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         n = check_aligned_tables(tables)
         n_block = max(1, MAX_CELLS // sum(table.n_columns for table in tables.values()))
         blocks = [slice(start, start + n_block) for start in range(0, n, n_block)]
-        return np.vstack([self._predict_block(read_matrices(tables, block)) for block in blocks])
+        parts = (read_matrices(tables, block, dense=True) for block in blocks)
+        return np.vstack([self._predict_block(part) for part in parts])
 
     def predict(self, Xs: Views) -> Array:
         """Return the most probable class of each row.
@@ -99,30 +98,10 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         predicted = self.predict(Xs)
         return float(accuracy_score(check_target(y, len(predicted)), predicted))
 
-    def _check_rows(
-        self,
-        Xs: Views | None,
-        y: npt.ArrayLike | None,
-        unaligned: Views | None,
-        unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> BaselineRows:
-        """Return the checked arguments of `fit`."""
-        if Xs is None:
-            linked, more = {}, check_tables(unaligned or {})
-        else:
-            linked = check_tables(Xs, aligned=True)
-            known = (list(linked), _shapes(linked))
-            more = check_known_tables(unaligned, *known) if unaligned else {}
-        self._shapes = _shapes(linked or more)
-        n = check_aligned_tables(linked, y) if linked else 0
-        labels = encode_labels(y if linked else np.empty(0), n, unaligned_y, more, None)
-        tables, others = read_matrices(linked), read_matrices(more)
-        return BaselineRows(labels.classes, tables, labels.linked, others, labels.unaligned)
-
     def _fit_rows(self, rows: BaselineRows) -> Self:
         """Fit in the views that have labels, and carry these to the other views."""
         self._labeled_views = rows.labeled_views()
-        self._shares, self._of_others = rows.shares, None
+        self._shapes, self._shares, self._of_others = rows.shapes, rows.shares, None
         if self._labeled_views:
             self._fit_views(rows.select(self._labeled_views))
             self._of_others = self._fit_other_views(rows)
@@ -135,9 +114,7 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if not others:
             return None
         source = {name: rows.linked[name] for name in self._labeled_views}
-        target = {name: rows.linked[name] for name in others}
-        carried = (rows.codes < 0) & have_any(source) & have_any(target)
-        codes = rows.codes.copy()
+        carried, codes = (rows.codes < 0) & have_any(source), rows.codes.copy()
         if carried.any():
             P = self._probabilities({name: X[carried] for name, X in source.items()})
             codes[carried] = P.argmax(axis=1)
@@ -195,7 +172,7 @@ class UnalignedBaseline(Baseline):
         self
             The fitted classifier.
         """
-        return self._fit_rows(self._check_rows(Xs, y, unaligned, unaligned_y))
+        return self._fit_rows(read_rows(Xs, y, unaligned, unaligned_y))
 
 
 class ConcatenatedBaseline(Baseline):
@@ -218,7 +195,3 @@ class ConcatenatedBaseline(Baseline):
                 for name, known in self._transformers.items()
             ]
         )
-
-
-def _shapes(tables: Mapping[str, ViewTable]) -> dict[str, tuple[int, tuple[str, ...] | None]]:
-    return {name: (table.n_columns, table.columns) for name, table in tables.items()}

@@ -7,13 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from hotview._types import Array, IntArray
-from hotview._validation import ViewTable
+from hotview._types import Array, IntArray, Views
+from hotview._validation import (
+    ViewTable,
+    check_aligned_tables,
+    check_known_tables,
+    check_tables,
+)
+from hotview.estimators.labels import encode_labels
 
 __all__ = [
     "MAX_CELLS",
@@ -41,6 +48,8 @@ class BaselineRows:
     ----------
     classes : ndarray
         The classes, sorted.
+    shapes : dict of str to (int, tuple of str or None)
+        Number of columns of every view, and their names if they have any.
     linked : dict of str to ndarray or csr_array
         Rows of which row i is one individual in all views; empty if nobody is linked.
     codes : ndarray of int64
@@ -48,10 +57,11 @@ class BaselineRows:
     unaligned : dict of str to ndarray or csr_array
         Unlinked rows of some or all views.
     unaligned_codes : dict of str to ndarray of int64
-        Class codes of the unlinked rows, for the views that have labels of their own.
+        Their class codes.
     """
 
     classes: Array
+    shapes: dict[str, tuple[int, tuple[str, ...] | None]]
     linked: dict[str, Any]
     codes: IntArray
     unaligned: dict[str, Any]
@@ -106,8 +116,7 @@ class BaselineRows:
         if self.linked:
             yield self.linked, self.codes
         for name, X in self.unaligned.items():
-            none = np.full(X.shape[0], -1, dtype=np.int64)
-            yield {name: X}, self.unaligned_codes.get(name, none)
+            yield {name: X}, self.unaligned_codes[name]
 
 
 class ViewTransformer:
@@ -188,15 +197,76 @@ def are_present(X: Any) -> Array:
     return np.asarray(~np.isnan(X).all(axis=1))
 
 
-def read_matrices(tables: Mapping[str, ViewTable], rows: slice | None = None) -> dict[str, Any]:
+def read_rows(
+    Xs: Views | None,
+    y: npt.ArrayLike | None,
+    unaligned: Views | None = None,
+    unaligned_y: Mapping[str, npt.ArrayLike] | None = None,
+    *,
+    marker: Any = None,
+    max_rows: int | None = None,
+) -> BaselineRows:
+    """Validate and read the arguments of a classifier's `fit`.
+
+    Parameters
+    ----------
+    Xs, y, unaligned, unaligned_y
+        As for `MultiViewClassifier.fit`, for any number of views.
+    marker : object, default=None
+        Marker of rows without a label, beside NaN and None.
+    max_rows : int or None, default=None
+        Maximum number of rows of each table: of a larger one a random sample, in which rows with
+        a label have precedence.
+
+    Returns
+    -------
+    BaselineRows
+        The rows, with labels of at least two classes.
+    """
+    if Xs is None:
+        linked, more = {}, check_tables(unaligned or {})
+    else:
+        linked = check_tables(Xs, aligned=True)
+        more = check_known_tables(unaligned, list(linked), _shapes(linked)) if unaligned else {}
+    n = check_aligned_tables(linked, y) if linked else 0
+    labels = encode_labels(y if linked else np.empty(0), n, unaligned_y, more, marker)
+    chosen = _sample(labels.linked, max_rows)
+    others, other_codes = {}, {}
+    for name, table in more.items():
+        codes = labels.unaligned.get(name, np.full(table.n_rows, -1, dtype=np.int64))
+        rows = _sample(codes, max_rows)
+        others |= read_matrices({name: table}, rows)
+        other_codes[name] = codes[rows]
+    shapes, tables = _shapes(linked or more), read_matrices(linked, chosen)
+    return BaselineRows(labels.classes, shapes, tables, labels.linked[chosen], others, other_codes)
+
+
+def _shapes(tables: Mapping[str, ViewTable]) -> dict[str, tuple[int, tuple[str, ...] | None]]:
+    return {name: (table.n_columns, table.columns) for name, table in tables.items()}
+
+
+def _sample(codes: IntArray, max_rows: int | None) -> Any:
+    """Return all rows, or at random at most `max_rows`, first of those that have a label."""
+    if max_rows is None or len(codes) <= max_rows:
+        return slice(None)
+    order = np.random.default_rng(0).permutation(len(codes))
+    labeled_first = order[np.argsort(codes[order] < 0, kind="stable")]
+    return np.sort(labeled_first[:max_rows])
+
+
+def read_matrices(
+    tables: Mapping[str, ViewTable], rows: Any = slice(None), *, dense: bool = False
+) -> dict[str, Any]:
     """Return rows of tables as float64.
 
     Parameters
     ----------
     tables : dict of str to ViewTable
         The tables.
-    rows : slice or None, default=None
-        Rows to make dense; None for all, where a large sparse table stays sparse.
+    rows : slice or ndarray of int64, default=slice(None)
+        Which rows.
+    dense : bool, default=False
+        Whether to make rows of large sparse tables dense, too.
 
     Returns
     -------
@@ -205,8 +275,8 @@ def read_matrices(tables: Mapping[str, ViewTable], rows: slice | None = None) ->
     """
     found = {}
     for name, table in tables.items():
-        dense = rows is not None or table.n_rows * table.n_columns <= MAX_CELLS
-        X = table.rows(rows or slice(None), dense=dense).astype(np.float64, copy=False)
+        is_small = table.n_rows * table.n_columns <= MAX_CELLS
+        X = table.rows(rows, dense=dense or is_small).astype(np.float64, copy=False)
         if np.isinf(X.data if _is_sparse(X) else X).any():
             raise ValueError(
                 f"Expected view {name!r} to hold finite numbers, or NaN where they are missing, "

@@ -14,7 +14,13 @@ from hotview._types import Array, IntArray, Views
 from hotview._validation import check_count
 from hotview._validation.tables import check_aligned
 from hotview.evaluation.baseline_base import ConcatenatedBaseline, UnalignedBaseline
-from hotview.evaluation.baseline_rows import BaselineRows, are_present, stack_rows
+from hotview.evaluation.baseline_rows import (
+    BaselineRows,
+    are_present,
+    have_any,
+    read_rows,
+    stack_rows,
+)
 
 #: Inverse penalty C of logistic regression on components: as blocks of unit variance have small
 #: entries, scikit-learn's default of 1 is too strong a penalty.
@@ -217,7 +223,7 @@ class ConcatenatedLabelPropagation(_LabelPropagation):
         self
             The fitted classifier.
         """
-        rows = self._check_rows(Xs, y, paired)
+        rows = read_rows(Xs, y, paired)
         if more := rows.unaligned:
             if len(more) < len(rows.linked):
                 raise ValueError(
@@ -227,14 +233,15 @@ class ConcatenatedLabelPropagation(_LabelPropagation):
             check_aligned(sizes := {name: X.shape[0] for name, X in more.items()})
             linked = {name: stack_rows([X, more[name]]) for name, X in rows.linked.items()}
             codes = np.concatenate([rows.codes, np.full(max(sizes.values()), -1)])
-            rows = replace(rows, linked=linked, codes=codes, unaligned={})
+            rows = replace(rows, linked=linked, codes=codes, unaligned={}, unaligned_codes={})
         return self._fit_rows(rows)
 
     def _fit_views(self, rows: BaselineRows) -> None:
         self._fit_transformers(rows, self.n_components)
-        Z = self._concatenate(rows.linked)
-        n_classes = len(rows.classes)
-        self._propagated = _propagate_labels(Z, rows.codes, n_classes, self.n_neighbors)
+        Z, present = self._concatenate(rows.linked), have_any(rows.linked)
+        self._propagated = _propagate_labels(
+            Z[present], rows.codes[present], len(rows.classes), self.n_neighbors
+        )
 
     def _probabilities(self, views: dict[str, Array]) -> Array:
         return np.asarray(self._propagated.predict(self._concatenate(views)))
