@@ -210,14 +210,7 @@ def fit_dataset(
     if isinstance(estimator, MultiViewEncoder):
         estimator.fit(dataset.rows, paired=paired, resume=resume)
         return
-    has_links = len(dataset.ids) > 0
-    estimator.fit(
-        dataset.linked if has_links else None,
-        dataset.target if has_links else None,
-        unaligned=dataset.unaligned or None,
-        unaligned_y=dataset.unaligned_target or None,
-        resume=resume,
-    )
+    estimator.fit(**dataset.fit_arguments, resume=resume)
 
 
 def _is_restarted(process_group: ProcessGroup) -> bool:

@@ -231,7 +231,8 @@ def read_rows(
     n = check_aligned_tables(linked, y) if linked else 0
     labels = encode_labels(y if linked else np.empty(0), n, unaligned_y, more, marker)
     chosen = _sample(labels.linked, max_rows)
-    others, other_codes = {}, {}
+    others: dict[str, Any] = {}
+    other_codes: dict[str, IntArray] = {}
     for name, table in more.items():
         codes = labels.unaligned.get(name, np.full(table.n_rows, -1, dtype=np.int64))
         rows = _sample(codes, max_rows)

@@ -117,6 +117,17 @@ class TableDataset:
     notes: list[str]
 
     @property
+    def fit_arguments(self) -> dict[str, Any]:
+        """Arguments of a classifier's `fit` by name."""
+        has_links = len(self.ids) > 0
+        return {
+            "Xs": self.linked if has_links else None,
+            "y": self.target if has_links else None,
+            "unaligned": self.unaligned or None,
+            "unaligned_y": self.unaligned_target or None,
+        }
+
+    @property
     def has_labels(self) -> bool:
         """Whether any row has a label."""
         return bool(self.label_counts)
