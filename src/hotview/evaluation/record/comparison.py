@@ -25,7 +25,7 @@ __all__ = ["score_baselines"]
 
 _BASELINES: dict[str, type] = {
     "logistic regression": ConcatenatedLogisticRegression,
-    "PCA in each view, then logistic regression": PCALogisticRegression,
+    "logistic regression on principal components": PCALogisticRegression,
     "label propagation in each view": PerViewLabelPropagation,
 }
 _CONTROL = 'the same model with coupling="none"'

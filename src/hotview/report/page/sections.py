@@ -170,7 +170,8 @@ def error_section(record: Record, scores: Scores) -> Markup:
             column_title="predicted class",
         )
     errors = sorted((-X[i, j], i, j) for i, j in np.argwhere(X) if i != j)
-    scored = [(b, b.difference) for b in record.baselines or [] if b.difference is not None]
+    fits = [b for b in record.baselines or [] if b.name != MAJORITY]
+    scored = [(b, b.difference) for b in fits if b.difference is not None]
     if scored:
         baseline_chart = dot_plot(
             [make_dot(b.name, d, tooltip=f"{points(d.value)} points, {format_interval(d)}")
@@ -195,7 +196,7 @@ def error_section(record: Record, scores: Scores) -> Markup:
         calibration_chart=calibration_chart(scores.bins),
         overconfident=gap > 0,
         baseline_chart=baseline_chart or "",
-        has_fits=any(b.name != MAJORITY for b in record.baselines or []),
+        has_fits=bool(fits),
         is_sampled=max(sizes) > MAX_BASELINE_ROWS,
         max_rows=MAX_BASELINE_ROWS,
     )

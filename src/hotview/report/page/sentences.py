@@ -225,7 +225,7 @@ def _describe_majority(accuracy: float, d: Difference) -> str:
         return ""
     result = "no better" if d.value <= 0 else "not significantly better"
     return (
-        f"The model is {result} than always predicting the most frequent class: "
+        f"In accuracy, the model is {result} than always predicting the most frequent class: "
         f"{percent(accuracy + d.value)} against {percent(accuracy)} ({_describe_difference(d)})."
     )
 
