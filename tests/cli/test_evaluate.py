@@ -1,7 +1,12 @@
 import json
 
 import numpy as np
+import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
+
+import hotview as hv
+from hotview.datasets import make_views
+from hotview.evaluation import ConcatenatedLogisticRegression
 
 
 def test_numbers_are_scikit_learns(hotview, model, study, new_files, tmp_path):
@@ -68,3 +73,86 @@ def test_missing_labels_raise(hotview, model, new_files, tmp_path):
     result = hotview("evaluate", model, *new_files, "--labels", labels)
     assert result.code == 1
     assert "no row has one" in result.err
+
+
+def test_simple_methods_are_fitted_on_the_files_of_the_fit(hotview, model, study, new_files):
+    from hotview.cli.models import open_model, read_evaluation_rows, read_training_dataset
+
+    labels = study / "new-labels.csv"
+    result = hotview("evaluate", model, *new_files, "--labels", labels, "--json")
+    found = {b["name"]: b for b in json.loads(result.out)["baselines"]}
+    assert len(found) == 4
+    opened = open_model(model)
+    fitted = ConcatenatedLogisticRegression().fit(**read_training_dataset(opened).fit_arguments)
+    rows = read_evaluation_rows(opened, [str(f) for f in new_files], str(labels), {})
+    expected = fitted.score(rows.views, rows.target.astype(str))
+    assert found["logistic regression"]["accuracy"]["value"] == expected
+
+
+def test_simple_methods_are_printed_unless_not_wanted(hotview, model, study, new_files):
+    command = ("evaluate", model, *new_files, "--labels", study / "new-labels.csv")
+    out = hotview(*command).out
+    assert out.index("label propagation in each view") < out.index("Confusion matrix")
+    bare = hotview(*command, "--no-baselines")
+    assert "majority class" in bare.out
+    assert "label propagation" not in bare.out
+    assert "the files of the fit" not in bare.err
+
+
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory):
+    """A model of noise, and files of new rows that are as random."""
+    folder = tmp_path_factory.mktemp("noise")
+    rng = np.random.default_rng(0)
+    views = {name: rng.normal(size=(60, 3)) for name in ("a", "b")}
+    y = np.where(rng.random(60) < 0.8, "well", "ill")
+    model = hv.MultiViewClassifier(max_epochs=1, n_estimators=2, hidden=(4,), random_state=0)
+    model.fit(views, y).save(folder / "m.hotview")
+    for name in views:
+        np.save(folder / f"{name}.npy", rng.normal(size=(60, 3)))
+    labels = np.where(rng.random(60) < 0.8, "well", "ill")
+    (folder / "labels.csv").write_text("\n".join(["state", *labels]) + "\n")
+    return folder, float(np.mean(labels == "well"))
+
+
+def test_a_model_of_noise_is_no_better_than_the_majority_class(hotview, noise):
+    folder, share = noise
+    command = ("evaluate", folder / "m.hotview", folder / "a.npy", folder / "b.npy")
+    labels = ("--labels", folder / "labels.csv", "--label-column", "state")
+    result = hotview(*command, *labels, "--json")
+    assert result.code == 0, result.err
+    facts = json.loads(result.out)
+    assert facts["baselines"][0]["accuracy"]["value"] == share
+    sentence = "In accuracy, the model is no better than always predicting the most frequent class"
+    assert facts["comparison"][0].startswith(sentence)
+    assert "the files of the fit are not here" in result.err
+    assert sentence in hotview(*command, *labels).out
+
+
+def test_training_rows_are_compared_without_a_sentence(hotview, model, files):
+    result = hotview("evaluate", model, *files[:2], "--labels", files[3], "--json")
+    facts = json.loads(result.out)
+    assert facts["seen"]
+    assert facts["comparison"] == []
+    assert len(facts["baselines"]) == 4
+
+
+def test_nobody_linked_and_one_view_at_hand(hotview, tmp_path):
+    data = make_views(120, n_views=2, n_groups=1, labeled=1.0, random_state=0)
+    names = np.array(["ill", "well", "odd"])[np.asarray(data.linked_target) % 3]
+    for part, rows in {"train": slice(0, 80), "new": slice(80, 120)}.items():
+        (tmp_path / part).mkdir()
+        for name, X in data.linked.items():
+            lines = [",".join(["state", *(f"{name}{j}" for j in range(X.shape[1]))])]
+            cells = zip(names[rows], X[rows].astype(str), strict=True)
+            lines += [",".join([label, *row]) for label, row in cells]
+            (tmp_path / part / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    files = [tmp_path / "train" / f"{name}.csv" for name in data.linked]
+    model, quick = tmp_path / "m.hotview", ("--max-epochs", "1", "--n-estimators", "2")
+    fitted = hotview("fit", *files, "--label-column", "state", "-o", model, *quick)
+    assert fitted.code == 0, fitted.err
+    result = hotview("evaluate", model, tmp_path / "new" / "view_0.csv", "--json")
+    assert result.code == 0, result.err
+    found = json.loads(result.out)["baselines"]
+    assert [b["accuracy"]["n"] for b in found] == [40] * 4
+    assert found[1]["accuracy"]["value"] > found[0]["accuracy"]["value"]

@@ -9,6 +9,7 @@ from hotview.cli.models import (
     labeled_rows,
     open_model,
     read_evaluation_rows,
+    read_training,
     read_training_dataset,
 )
 from hotview.persistence import load_model
@@ -75,8 +76,13 @@ def test_new_rows_are_not_seen(model, study, new_files):
 def test_training_files_are_found_only_unchanged(model):
     opened = open_model(model)
     assert read_training_dataset(opened).linked["blood"].shape[0] == 40
+    training, notes = read_training(opened)
+    assert (len(training["y"]), len(training["unaligned"]["scan"]), notes) == (40, 30, [])
     opened.estimator.metadata_["views"][0]["sha256"] = "0" * 64
     assert read_training_dataset(opened) is None
+    training, (note,) = read_training(opened)
+    assert training is None
+    assert "Only the majority class is compared: the files of the fit are not here" in note
 
 
 def test_training_files_are_read_with_their_own_columns(model):

@@ -17,7 +17,6 @@ def test_a_model_alone_makes_a_page(hotview, model, tmp_path):
     assert "hotview fit" in text  # how to make it again
 
 
-@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
 def test_new_rows_evaluate_the_model_beside_baselines(hotview, model, study, new_files, tmp_path):
     page = tmp_path / "r.html"
     data = [word for path in new_files for word in ("--data", path)]

@@ -305,9 +305,9 @@ def without(views, name):
 @pytest.mark.parametrize(
     ("change", "message"),
     (
-        (lambda v: {**v, "d": v["a"]}, "'a', 'b', 'c'.*but got.*'d'.*one name everywhere"),
-        (lambda v: without(v, "b"), r"all of.*but got \['a', 'c'\]"),
-        (lambda v: list(v.values()), "but got.*'view_0'"),
+        (lambda v: {**v, "d": v["a"]}, r"among \['a', 'b', 'c'\], but got \['d'\]"),
+        (lambda v: list(v.values())[:2], "Expected 3 views, as at fit, but got 2"),
+        (lambda v: dict.fromkeys(v), "at least one of the views"),
         (lambda v: {**v, "b": v["b"][:, :7]}, "view 'b' to have 30 columns.*it has 7"),
         (lambda v: {**v, "b": v["b"][:7]}, "'b': 7"),
         (lambda v: {**v, "b": v["b"] + np.inf}, "view 'b' to hold finite"),
@@ -323,10 +323,10 @@ def test_prediction_refuses_what_is_not_as_in_fit(Baseline, change, message):
 @pytest.mark.parametrize(
     ("unaligned", "message"),
     (
-        ({"d": np.zeros((5, 3))}, r"some of.*but got \['d'\]"),
-        ([np.zeros((5, 3))], "but got.*'view_0'"),
+        ({"d": np.zeros((5, 3))}, r"among \['a', 'b', 'c'\], but got \['d'\]"),
+        ([np.zeros((5, 3))], "Expected 3 views, as at fit, but got 1"),
         ({"a": np.zeros((5, 4))}, "view 'a' to have 3 columns.*it has 4"),
-        ({"a": np.full((5, 3), np.nan)}, "view 'a' to hold finite"),
+        ({"a": np.full((5, 3), np.inf)}, "view 'a' to hold finite numbers, or NaN"),
     ),
 )
 def test_unaligned_rows_that_do_not_fit_are_refused(Baseline, unaligned, message):
@@ -356,7 +356,7 @@ def test_label_propagation_on_the_concatenation_takes_no_unaligned_rows():
 @pytest.mark.parametrize("Baseline", ALL)
 def test_labels_that_cannot_be_learned_are_refused(Baseline):
     views, y = make_blobs()
-    with pytest.raises(ValueError, match="at least two classes, but all its 60 entries are 'ant'"):
+    with pytest.raises(ValueError, match="at least two classes, but all are of one class, 'ant'"):
         Baseline().fit(views, np.full(60, "ant"))
     with pytest.raises(ValueError, match="each of the 60 rows, but it holds 59"):
         Baseline().fit(views, y[1:])

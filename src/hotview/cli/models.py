@@ -36,6 +36,7 @@ __all__ = [
     "labeled_rows",
     "open_model",
     "read_evaluation_rows",
+    "read_training",
     "read_training_dataset",
 ]
 
@@ -374,6 +375,15 @@ def read_training_dataset(model: OpenModel) -> TableDataset | None:
     if metadata["linked_only"]:
         dataset = keep_linked(dataset)
     return dataset if fraction is None else split_holdout(dataset, fraction).training
+
+
+def read_training(model: OpenModel) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return the arguments of a model's fit to train baselines with, or a note without them."""
+    dataset = read_training_dataset(model)
+    if dataset is not None:
+        return dataset.fit_arguments, []
+    note = "Only the majority class is compared: the files of the fit are not here, unchanged."
+    return None, [note]
 
 
 def labeled_rows(rows: EvaluationRows) -> EvaluationRows:

@@ -49,6 +49,9 @@ Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda
 RandomState = Annotated[
     int, typer.Option(min=0, max=2**63 - 1, help="Seed; the same seed gives the same model.")
 ]
+Baselines = Annotated[
+    bool, typer.Option(help="Fit simple methods on the rows of the fit, to compare.")
+]
 Force = Annotated[bool, flag("--force", "Replace existing files.")]
 Json = Annotated[bool, flag("--json", "Print the result as JSON, for scripts.")]
 Debug = Annotated[

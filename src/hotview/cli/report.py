@@ -39,9 +39,7 @@ def report(
     header: options.Header = None,
     delimiter: options.Delimiter = None,
     decimal: options.Decimal = None,
-    baselines: Annotated[
-        bool, typer.Option(help="Train baselines on the same rows, to compare.")
-    ] = True,
+    baselines: options.Baselines = True,
     umap: Annotated[
         bool, typer.Option(help="Embed the common space by UMAP too, if it is installed.")
     ] = True,
@@ -93,16 +91,12 @@ def _evaluation_arguments(
     baselines: bool,
 ) -> tuple[dict[str, Any], list[str]]:
     """Return evaluation rows and training rows as arguments of `make_record`, and notes."""
-    from hotview.cli.models import read_evaluation_rows, read_training_dataset
+    from hotview.cli.models import read_evaluation_rows, read_training
 
     rows = read_evaluation_rows(opened, specs, labels, id_files)
     arguments = {"views": rows.views, "y": rows.target, "seen": rows.seen}
     arguments["ids"] = rows.ids.tolist()
     if not baselines or rows.target is None:
         return arguments, rows.notes
-    dataset = read_training_dataset(opened)
-    if dataset is None or len(dataset.ids) == 0:
-        note = "No baselines: the files of the fit were moved or changed, or have no linked rows."
-        return arguments, [*rows.notes, note]
-    arguments["training"] = dataset.fit_arguments
-    return arguments, rows.notes
+    arguments["training"], notes = read_training(opened)
+    return arguments, [*rows.notes, *notes]

@@ -285,9 +285,7 @@ def predict_ensemble(
     return np.empty(0) if output is None else output
 
 
-def predict_out_of_fold(
-    member: EnsembleMember, Xs: Mapping[int, Tensor]
-) -> tuple[Array, Array]:
+def predict_out_of_fold(member: EnsembleMember, Xs: Mapping[int, Tensor]) -> tuple[Array, Array]:
     """Predictions of rows by the heads of every view and, last, by the joint head.
 
     Returns

@@ -230,7 +230,9 @@ def hide(labels: Labels, rows: IntArray) -> Labels:
     codes[take_groups(rows, codes, labels.group_numbers)] = -1
     ends = np.cumsum([len(labels.linked), *map(len, labels.unaligned.values())])[:-1]
     linked, *others = np.split(codes, ends)
-    return replace(labels, linked=linked, unaligned=dict(zip(labels.unaligned, others, strict=True)))
+    return replace(
+        labels, linked=linked, unaligned=dict(zip(labels.unaligned, others, strict=True))
+    )
 
 
 def split_folds(labels: Labels, n_folds: int, random: np.random.Generator) -> list[IntArray]:

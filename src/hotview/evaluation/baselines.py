@@ -1,153 +1,66 @@
 """Baselines: multi-view classifiers made of scikit-learn alone."""
 
-from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score
 from sklearn.neighbors import KNeighborsRegressor, NearestNeighbors
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
-from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, Views
-from hotview._validation import check_count, check_target, check_views
+from hotview._validation import check_count
+from hotview._validation.tables import check_aligned
+from hotview.evaluation.baseline_base import ConcatenatedBaseline, UnalignedBaseline
+from hotview.evaluation.baseline_rows import (
+    BaselineRows,
+    are_present,
+    have_any,
+    read_rows,
+    stack_rows,
+)
 
 #: Inverse penalty C of logistic regression on components: as blocks of unit variance have small
 #: entries, scikit-learn's default of 1 is too strong a penalty.
 _COMPONENTS_C = 10.0
 #: Maximum number of iterations; scikit-learn's default of 100 is too small for wide views.
 _LOGISTIC_ITER = 10_000
-#: PCA uses a truncated solver if a view has this many times as many rows and columns as components.
-_WIDE = 5
 #: Label spreading: α; it converges as αⁿ, long before the maximum number of iterations.
 _ALPHA, _MAX_ITER, _TOLERANCE = 0.95, 2000, 1e-10
 #: Added to the scores of each view before they are multiplied, so that no view can veto a class.
 _SCORE_FLOOR = 0.01
 
 
-class _Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Base of the baselines: input checks, classes, predictions and score."""
+class _Logistic(ConcatenatedBaseline):
+    """Base of logistic regression on the outer join of all labeled rows."""
 
-    classes_: Array
-    _columns: dict[str, int]
+    def _fit_logistic(self, rows: BaselineRows, C: float) -> None:
+        parts, codes = zip(*rows.labeled_parts(), strict=True)
+        Z = np.vstack([self._concatenate(part) for part in parts])
+        self._n_classes = len(rows.classes)
+        self._model = LogisticRegression(C=C, max_iter=_LOGISTIC_ITER)
+        self._model.fit(Z, np.concatenate(codes))
 
-    def predict_proba(self, Xs: Views) -> Array:
-        """Return the probability of each class, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        Xs : dict, list or tuple of 2-D array-likes
-            Aligned rows of the views seen in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            Rows that sum to 1.
-        """
-        check_is_fitted(self, "classes_")
-        views = _check_rows(Xs, self._columns, aligned=True)
-        return self._probabilities({name: views[name] for name in self._columns})
-
-    def predict(self, Xs: Views) -> Array:
-        """Return the most probable class of each row.
-
-        Parameters
-        ----------
-        Xs : dict, list or tuple of 2-D array-likes
-            Aligned rows of the views seen in `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Entries of ``classes_``.
-        """
-        best = self.predict_proba(Xs).argmax(axis=1)
-        return np.asarray(self.classes_[best])
-
-    def score(self, Xs: Views, y: npt.ArrayLike) -> float:
-        """Return the accuracy.
-
-        Parameters
-        ----------
-        Xs : dict, list or tuple of 2-D array-likes
-            Aligned rows of the views seen in `fit`.
-        y : 1-D array-like
-            Their true classes; classes that were not in `fit` count as errors.
-
-        Returns
-        -------
-        float
-            Proportion of correctly classified rows.
-        """
-        predicted = self.predict(Xs)
-        return float(accuracy_score(check_target(y, len(predicted)), predicted))
-
-    def _fit(self, Xs: Views, y: npt.ArrayLike, more: Views | None, *, aligned: bool) -> Self:
-        """Check the labeled rows and the optional unlabeled rows, and fit on both."""
-        linked = _check_rows(Xs, None, aligned=True)
-        labels = check_target(y, len(next(iter(linked.values()))))
-        classes, codes = np.unique(labels, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(
-                f"Expected y to hold at least two classes, but all its {len(labels)} entries are "
-                f"{classes.tolist()[0]!r}. Add labeled rows of another class."
-            )
-        columns = {name: X.shape[1] for name, X in linked.items()}
-        rest = {} if more is None else _check_rows(more, columns, aligned=aligned)
-        rows = {name: np.vstack([X, rest.get(name, X[:0])]) for name, X in linked.items()}
-        self._fit_rows(rows, codes.astype(np.int64, copy=False))
-        self.classes_, self._columns = classes, columns
-        return self
-
-    @abstractmethod
-    def _fit_rows(self, rows: dict[str, Array], codes: IntArray) -> None:
-        """Fit on all training rows, of which the first have the class codes `codes`."""
-
-    @abstractmethod
     def _probabilities(self, views: dict[str, Array]) -> Array:
-        """Return the probability of each class for checked views."""
+        known = self._model.predict_proba(self._concatenate(views))
+        P: Array = np.zeros((len(known), self._n_classes))
+        P[:, self._model.classes_] = known
+        return P
 
 
-class _UnalignedBaseline(_Baseline):
-    """Base of the baselines that use unlinked rows."""
-
-    def fit(self, Xs: Views, y: npt.ArrayLike, *, unaligned: Views | None = None) -> Self:
-        """Fit on linked, labeled rows and on unaligned, unlabeled rows.
-
-        Parameters
-        ----------
-        Xs : dict, list or tuple of 2-D array-likes
-            Aligned rows: row i is the same individual in every view.
-        y : 1-D array-like
-            Their classes: numbers or text, none missing.
-        unaligned : dict, list or tuple of 2-D array-likes, default=None
-            More rows of some or all of these views, any number per view.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-        """
-        return self._fit(Xs, y, unaligned, aligned=False)
-
-
-class ConcatenatedLogisticRegression(_UnalignedBaseline):
+class ConcatenatedLogisticRegression(_Logistic, UnalignedBaseline):
     """Logistic regression on the concatenated views of the labeled rows.
 
     Columns are standardized on all training rows of their view, linked and unaligned; the
-    regression (with scikit-learn's default penalty) is fitted on the linked rows only.
+    regression (with scikit-learn's default penalty) is fitted on all rows with a label. Missing
+    views and cells get the mean of the column.
 
     Attributes
     ----------
     classes_ : ndarray
-        The classes among the linked rows, sorted.
+        The classes that occur, sorted.
 
     Examples
     --------
@@ -161,24 +74,18 @@ class ConcatenatedLogisticRegression(_UnalignedBaseline):
     True
     """
 
-    def _fit_rows(self, rows: dict[str, Array], codes: IntArray) -> None:
-        self._scalers = {name: StandardScaler().fit(X) for name, X in rows.items()}
-        linked = self._concatenate({name: X[: len(codes)] for name, X in rows.items()})
-        self._model = LogisticRegression(max_iter=_LOGISTIC_ITER).fit(linked, codes)
-
-    def _concatenate(self, views: dict[str, Array]) -> Array:
-        return np.hstack([self._scalers[name].transform(X) for name, X in views.items()])
-
-    def _probabilities(self, views: dict[str, Array]) -> Array:
-        return np.asarray(self._model.predict_proba(self._concatenate(views)))
+    def _fit_views(self, rows: BaselineRows) -> None:
+        self._fit_transformers(rows)
+        self._fit_logistic(rows, C=1.0)
 
 
-class PCALogisticRegression(_UnalignedBaseline):
+class PCALogisticRegression(_Logistic, UnalignedBaseline):
     """Logistic regression on the concatenated principal components of each view.
 
     Each view is standardized, scaled to unit total variance (so that a view of 6 columns has the
     weight of one of 240) and projected on its principal directions, all estimated from all its
-    training rows, linked and unaligned. The regression (C = 10) is fitted on the linked rows only.
+    training rows, linked and unaligned. The regression (C = 10) is fitted on all rows with a label.
+    Missing views and cells get the mean of the column.
 
     Parameters
     ----------
@@ -188,7 +95,7 @@ class PCALogisticRegression(_UnalignedBaseline):
     Attributes
     ----------
     classes_ : ndarray
-        The classes among the linked rows, sorted.
+        The classes that occur, sorted.
 
     Examples
     --------
@@ -204,18 +111,12 @@ class PCALogisticRegression(_UnalignedBaseline):
     def __init__(self, n_components: int = 20) -> None:
         self.n_components = n_components
 
-    def _fit_rows(self, rows: dict[str, Array], codes: IntArray) -> None:
-        self._projectors = _fit_projectors(rows, self.n_components)
-        linked = {name: X[: len(codes)] for name, X in rows.items()}
-        model = LogisticRegression(C=_COMPONENTS_C, max_iter=_LOGISTIC_ITER)
-        self._model = model.fit(_concatenate_components(self._projectors, linked), codes)
-
-    def _probabilities(self, views: dict[str, Array]) -> Array:
-        components = _concatenate_components(self._projectors, views)
-        return np.asarray(self._model.predict_proba(components))
+    def _fit_views(self, rows: BaselineRows) -> None:
+        self._fit_transformers(rows, self.n_components)
+        self._fit_logistic(rows, C=_COMPONENTS_C)
 
 
-class _LabelPropagation(_Baseline):
+class _LabelPropagation(ConcatenatedBaseline):
     """Base of label propagation: the parameters."""
 
     def __init__(self, n_components: int = 20, n_neighbors: int = 10) -> None:
@@ -223,7 +124,7 @@ class _LabelPropagation(_Baseline):
         self.n_neighbors = n_neighbors
 
 
-class PerViewLabelPropagation(_LabelPropagation, _UnalignedBaseline):
+class PerViewLabelPropagation(_LabelPropagation, UnalignedBaseline):
     """Label propagation in each view separately; the scores of the views are multiplied.
 
     The probability of class k for a row x with parts x_s is::
@@ -233,7 +134,8 @@ class PerViewLabelPropagation(_LabelPropagation, _UnalignedBaseline):
     Each view is standardized and projected on its leading principal components, estimated from all
     its training rows. scikit-learn's `LabelSpreading` (α = 0.95) propagates the labels along the
     symmetrized k-nearest-neighbor graph, normalized by class mass; scores of a row sum to 1. A new
-    row gets the mean score of its nearest training rows; it is not in the graph.
+    row gets the mean score of its nearest training rows; it is not in the graph. A view without
+    labels, and a view that a row lacks, contribute nothing.
 
     Parameters
     ----------
@@ -245,7 +147,7 @@ class PerViewLabelPropagation(_LabelPropagation, _UnalignedBaseline):
     Attributes
     ----------
     classes_ : ndarray
-        The classes among the linked rows, sorted.
+        The classes that occur, sorted.
 
     Examples
     --------
@@ -258,17 +160,21 @@ class PerViewLabelPropagation(_LabelPropagation, _UnalignedBaseline):
     True
     """
 
-    def _fit_rows(self, rows: dict[str, Array], codes: IntArray) -> None:
-        self._projectors = _fit_projectors(rows, self.n_components)
-        self._propagated = {
-            name: _propagate_labels(self._projectors[name].transform(X), codes, self.n_neighbors)
-            for name, X in rows.items()
-        }
+    def _fit_views(self, rows: BaselineRows) -> None:
+        self._fit_transformers(rows, self.n_components)
+        self._propagated = {}
+        for name, transformer in self._transformers.items():
+            X, codes = rows.of_view(name)
+            Z, n_classes = transformer.transform(X), len(rows.classes)
+            self._propagated[name] = _propagate_labels(Z, codes, n_classes, self.n_neighbors)
 
     def _probabilities(self, views: dict[str, Array]) -> Array:
-        projected = {name: self._projectors[name].transform(X) for name, X in views.items()}
-        scores = np.array([self._propagated[name].predict(Z) for name, Z in projected.items()])
-        return np.asarray(softmax(np.log(scores + _SCORE_FLOOR).sum(axis=0), axis=1))
+        scores = []
+        for name, X in views.items():
+            known = self._propagated[name].predict(self._transformers[name].transform(X))
+            score = np.log(known + _SCORE_FLOOR)
+            scores.append(np.where(are_present(X)[:, None], score, 0.0))
+        return np.asarray(softmax(np.array(scores).sum(axis=0), axis=1))
 
 
 class ConcatenatedLabelPropagation(_LabelPropagation):
@@ -287,7 +193,7 @@ class ConcatenatedLabelPropagation(_LabelPropagation):
     Attributes
     ----------
     classes_ : ndarray
-        The classes among the linked rows, sorted.
+        The classes that occur, sorted.
 
     Examples
     --------
@@ -306,9 +212,9 @@ class ConcatenatedLabelPropagation(_LabelPropagation):
         Parameters
         ----------
         Xs : dict, list or tuple of 2-D array-likes
-            Aligned rows: row i is the same individual in every view.
+            Aligned rows: row i is the same individual in every view; NaN marks what is missing.
         y : 1-D array-like
-            Their classes: numbers or text, none missing.
+            Their classes: numbers or text; NaN or None marks a row without a label.
         paired : dict, list or tuple of 2-D array-likes, default=None
             More aligned rows of all these views, without labels.
 
@@ -317,75 +223,45 @@ class ConcatenatedLabelPropagation(_LabelPropagation):
         self
             The fitted classifier.
         """
-        return self._fit(Xs, y, paired, aligned=True)
+        rows = read_rows(Xs, y, paired)
+        if more := rows.unaligned:
+            if len(more) < len(rows.linked):
+                raise ValueError(
+                    f"Expected paired to hold all of the views {list(rows.linked)}, but got "
+                    f"{list(more)}. Pass the rows of every view."
+                )
+            check_aligned(sizes := {name: X.shape[0] for name, X in more.items()})
+            linked = {name: stack_rows([X, more[name]]) for name, X in rows.linked.items()}
+            codes = np.concatenate([rows.codes, np.full(max(sizes.values()), -1)])
+            rows = replace(rows, linked=linked, codes=codes, unaligned={}, unaligned_codes={})
+        return self._fit_rows(rows)
 
-    def _fit_rows(self, rows: dict[str, Array], codes: IntArray) -> None:
-        self._projectors = _fit_projectors(rows, self.n_components)
-        components = _concatenate_components(self._projectors, rows)
-        self._propagated = _propagate_labels(components, codes, self.n_neighbors)
+    def _fit_views(self, rows: BaselineRows) -> None:
+        self._fit_transformers(rows, self.n_components)
+        Z, present = self._concatenate(rows.linked), have_any(rows.linked)
+        self._propagated = _propagate_labels(
+            Z[present], rows.codes[present], len(rows.classes), self.n_neighbors
+        )
 
     def _probabilities(self, views: dict[str, Array]) -> Array:
-        components = _concatenate_components(self._projectors, views)
-        return np.asarray(self._propagated.predict(components))
+        return np.asarray(self._propagated.predict(self._concatenate(views)))
 
 
-def _fit_projectors(rows: dict[str, Array], n_components: int) -> dict[str, Pipeline]:
-    """Fit standardization and PCA of each view, with all components if there are fewer."""
-    projectors = {}
-    for name, X in rows.items():
-        n_kept = min(check_count("n_components", n_components), *X.shape)
-        # As accurate as the full decomposition, and ten times faster for wide views.
-        solver = "arpack" if 0 < _WIDE * n_kept < min(X.shape) else "full"
-        pca = PCA(n_kept, svd_solver=solver, random_state=0)
-        with np.errstate(invalid="ignore"):  # explained variance of a constant view is 0 / 0
-            projectors[name] = make_pipeline(StandardScaler(), pca).fit(X)
-    return projectors
-
-
-def _concatenate_components(projectors: dict[str, Pipeline], views: dict[str, Array]) -> Array:
-    """Return the principal components of all views, each scaled to unit total variance."""
-    return np.hstack(
-        [1.0 / np.sqrt(X.shape[1]) * projectors[name].transform(X) for name, X in views.items()]
-    )
-
-
-def _propagate_labels(Z: Array, codes: IntArray, n_neighbors: int) -> KNeighborsRegressor:
-    """Propagate the labels of the first rows along the nearest-neighbor graph.
+def _propagate_labels(
+    Z: Array, codes: IntArray, n_classes: int, n_neighbors: int
+) -> KNeighborsRegressor:
+    """Propagate the labels along the nearest-neighbor graph; rows without one have code −1.
 
     The result predicts the mean class scores of the nearest training rows.
     """
     n_nearest = min(check_count("n_neighbors", n_neighbors), len(Z) - 1)
     A = NearestNeighbors(n_neighbors=n_nearest).fit(Z).kneighbors_graph()  # without self-loops
     A = (A + A.T) / 2
-    labels = np.concatenate([codes, np.full(len(Z) - len(codes), -1)])
     model = LabelSpreading(kernel=lambda *_: A, alpha=_ALPHA, max_iter=_MAX_ITER, tol=_TOLERANCE)
-    scores = model.fit(Z, labels).label_distributions_
-    mass = scores / np.bincount(codes)  # each class starts with mass 1
+    scores = model.fit(Z, codes).label_distributions_
+    mass = scores / np.bincount(codes[codes >= 0])[model.classes_]  # each class starts with mass 1
     total = mass.sum(axis=1, keepdims=True)
     uniform = np.full_like(mass, 1.0 / mass.shape[1])  # for rows that no label reaches
-    share = np.divide(mass, total, out=uniform, where=total > 0)
+    share = np.zeros((len(Z), n_classes))
+    share[:, model.classes_] = np.divide(mass, total, out=uniform, where=total > 0)
     return KNeighborsRegressor(n_neighbors=n_nearest).fit(Z, share)
-
-
-def _check_rows(views: Views, columns: dict[str, int] | None, *, aligned: bool) -> dict[str, Array]:
-    """Check views against the `columns` in fit: all of them if rows are aligned, else a subset."""
-    arrays = check_views(views, aligned=aligned)
-    for name, X in arrays.items():
-        if not np.isfinite(X).all():
-            raise ValueError(
-                f"Expected view {name!r} to hold finite numbers, but some are missing or infinite. "
-                "Fill them in, for instance with sklearn.impute.SimpleImputer."
-            )
-    expected = {name: X.shape[1] for name, X in arrays.items()} if columns is None else columns
-    if not arrays.keys() <= expected.keys() or (aligned and len(arrays) < len(expected)):
-        raise ValueError(
-            f"Expected {'all' if aligned else 'some'} of the labeled rows' views in fit, "
-            f"{list(expected)}, but got {list(arrays)}. Call a view by one name everywhere."
-        )
-    for name, X in arrays.items():
-        if X.shape[1] != expected[name]:
-            raise ValueError(
-                f"Expected view {name!r} to have {expected[name]} columns like the labeled rows "
-                f"in fit, but it has {X.shape[1]}. Pass the same columns in the same order."
-            )
-    return {name: X.astype(np.float64, copy=False) for name, X in arrays.items()}

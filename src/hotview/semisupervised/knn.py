@@ -75,9 +75,7 @@ class KNNPredictor:
     soft_labels: Tensor
     n_neighbors: int
 
-    def predict_log_proba(
-        self, X: Tensor, features: Tensor, own: Tensor | None = None
-    ) -> Tensor:
+    def predict_log_proba(self, X: Tensor, features: Tensor, own: Tensor | None = None) -> Tensor:
         """Logarithm of the mean soft label of the nearest neighbors.
 
         Parameters

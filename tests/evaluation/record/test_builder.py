@@ -131,6 +131,7 @@ def test_progress_is_shown_where_wanted(classifier, test, train, capsys):
     X, y = test
     training = {"Xs": train[0], "y": train[1]}
     record = make_record(classifier, X, y, training=training, umap=False, verbose=True)
-    assert len(record.baselines) == 4
-    make_record(classifier, X, y, umap=False, verbose=False)
+    assert len(record.baselines) == 5
+    alone = make_record(classifier, X, y, umap=False, verbose=False)
+    assert alone.baselines == record.baselines[:1]
     assert capsys.readouterr().out == ""

@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.metrics import accuracy_score, confusion_matrix
 
-from hotview.evaluation import PerViewLabelPropagation, expected_calibration_error
+from hotview.evaluation import expected_calibration_error
 from hotview.evaluation.record import scores as scores_module
-from hotview.evaluation.record.scores import Predictions, score_baselines, score_rows
+from hotview.evaluation.record.scores import Predictions, encode_truth, score_rows
 
 
 def no_progress(things, _):
@@ -120,73 +119,8 @@ def test_sparse_views_are_indexed_by_rows(classifier, test):
     assert np.isnan(dense[:20]).all()
 
 
-CONTROL = 'the same model with coupling="none"'
-
-
-@pytest.fixture(scope="module")
-def baselines(classifier, train, test):
-    X, y = train
-    found = score_baselines(predict(classifier, *test), {"Xs": X, "y": y}, no_progress)
-    return {baseline.name: baseline for baseline in found}
-
-
-def test_simple_methods_are_fitted_on_the_same_rows(baselines, train, test):
-    truth = PerViewLabelPropagation().fit(*train).score(*test)
-    assert baselines["label propagation in each view"].accuracy.value == truth
-
-
-def test_the_control_has_the_models_parameters(baselines, classifier, train, test):
-    control = clone(classifier).set_params(coupling="none").fit(*train)
-    assert baselines[CONTROL].accuracy.value == control.score(*test)
-
-
-def test_differences_are_those_of_accuracies(baselines, classifier, test):
-    ours = classifier.score(*test)
-    assert len(baselines) == 4
-    for baseline in baselines.values():
-        assert baseline.difference.value == pytest.approx(ours - baseline.accuracy.value)
-        assert baseline.reason == ""
-
-
-def test_unlabeled_rows_count_as_unaligned(classifier, train, test):
-    X, y = train
-    hidden = np.where(np.arange(80) < 40, y, -1)
-    more = {name: view[40:60] for name, view in X.items()}
-    found = score_baselines(
-        predict(classifier, *test), {"Xs": X, "y": hidden, "unaligned": more}, no_progress
-    )
-    first = {name: view[:40] for name, view in X.items()}
-    rest = {name: np.vstack([view[40:], more[name]]) for name, view in X.items()}
-    truth = PerViewLabelPropagation().fit(first, y[:40], unaligned=rest).score(*test)
-    assert found[2].accuracy.value == truth
-
-
-def test_a_class_that_a_method_never_saw(classifier, train, test):
-    X, y = train
-    kept = np.flatnonzero(y != classifier.classes_[0])
-    some = {"Xs": {name: view[kept] for name, view in X.items()}, "y": y[kept]}
-    if len(np.unique(y[kept])) < 2:
-        pytest.skip("two classes only")
-    found = score_baselines(predict(classifier, *test), some, no_progress)[0]
-    assert found.accuracy.value <= np.mean(test[1] != classifier.classes_[0])
-
-
-def test_baselines_without_support_for_gaps_give_a_reason(classifier, train, test):
-    X, y = train
-    holes = {name: view.copy() for name, view in X.items()}
-    next(iter(holes.values()))[:5] = np.nan
-    found = {
-        r.name: r
-        for r in score_baselines(predict(classifier, *test), {"Xs": holes, "y": y}, no_progress)
-    }
-    assert found[CONTROL].accuracy is not None
-    assert "finite numbers" in found["label propagation in each view"].reason
-
-
-def test_without_complete_rows_there_is_no_comparison(classifier, train, test):
-    X, y = test
-    one = {"view_0": X["view_0"]}
-    found = score_baselines(
-        predict(classifier, one, y), {"Xs": train[0], "y": train[1]}, no_progress
-    )
-    assert {baseline.reason for baseline in found} == {"no labeled row has all views"}
+def test_labels_become_codes(classifier):
+    first, *_, last = classifier.classes_
+    found = encode_truth(classifier, [last, None, 99, first], 4)
+    assert found.tolist() == [len(classifier.classes_) - 1, -1, len(classifier.classes_), 0]
+    assert encode_truth(classifier, None, 2).tolist() == [-1, -1]

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from hotview.evaluation.metrics import Difference
 from hotview.report.page import write_report
 from hotview.report.page.page import page
 
@@ -142,12 +143,6 @@ def test_training_rows_are_reported_as_biased(record):
     assert "biased" not in page(record)
 
 
-def test_labels_that_baselines_do_not_use_are_mentioned(record):
-    told = {**record.trained_on, "unaligned_labeled": {"pix": 9}}
-    assert "do not use labels" in page(replace(record, trained_on=told))
-    assert "do not use labels" not in page(record)
-
-
 def test_missing_data_and_labels_are_mentioned(record):
     bare = page(replace(record, **CASES["no rows"]))
     assert "<code>--data</code> adds accuracies" in bare
@@ -177,3 +172,12 @@ def test_files_are_written_whole(record, tmp_path):
         write_report(record, tmp_path / "report.txt")
     with pytest.raises(FileNotFoundError, match="make it first"):
         write_report(record, tmp_path / "none" / "report.html")
+
+
+def test_a_better_baseline_is_next_to_the_accuracy(record):
+    better = replace(record.baselines[0], difference=Difference(-0.1, 0.02, -0.14, -0.06, 50))
+    worse = page(replace(record, baselines=[better]))
+    sentence = "Label propagation in each view is better: 70.0\N{NO-BREAK SPACE}% against"
+    assert sentence in worse.split("<main")[0]
+    assert sentence not in page(record)
+    assert sentence not in page(replace(record, baselines=[better], seen=True))

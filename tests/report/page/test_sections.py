@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hotview.evaluation.record.schema import BaselineScore, Setting
+from hotview.evaluation.record.schema import MAJORITY, BaselineScore, Setting
 from hotview.report.page.sections import (
     error_section,
     learning_section,
@@ -11,7 +11,6 @@ from hotview.report.page.sections import (
     provenance_section,
     view_section,
 )
-from hotview.report.page.sentences import percent
 
 
 def test_rows_of_the_plan_sum_to_one(record):
@@ -106,11 +105,11 @@ def test_baselines_with_their_differences(record):
     assert "not compared: it cannot do with gaps" in text
 
 
-def test_labels_that_baselines_do_not_use(record):
-    note = "Baselines do not use labels of rows that are in one view only"
+def test_large_tables_are_sampled_for_baselines(record):
+    note = "(of larger tables, on 50,000 rows)"
     assert note not in error_section(record, record.scores)
-    more = replace(record, trained_on={**record.trained_on, "unaligned_labeled": {"pix": 9}})
-    assert note in error_section(more, record.scores)
+    large = replace(record, trained_on={**record.trained_on, "linked": 50_001})
+    assert note in error_section(large, record.scores)
 
 
 def test_no_baseline_could_be_fitted(record):
@@ -118,15 +117,26 @@ def test_no_baseline_could_be_fitted(record):
     text = error_section(failed, record.scores).split("Comparison with baselines")[1]
     assert "<svg" not in text
     assert "not compared: no rows" in text
-    without = error_section(replace(record, baselines=None), record.scores)
-    assert "Baselines were not fitted" in without
 
 
-def test_the_comparison_uses_rows_with_all_views(record):
-    scored = next(b for b in record.baselines if b.difference is not None)
-    ours = percent(scored.accuracy.value + scored.difference.value)
-    expected = f"Of the {scored.accuracy.n:,} rows that have all views, the model predicts {ours}"
-    assert expected in error_section(record, record.scores)
+def test_the_majority_class_alone_or_nothing(record):
+    words = "Simple methods were not fitted: that needs the training rows."
+    assert words in error_section(replace(record, baselines=None), record.scores)
+    majority = replace(record.baselines[0], name=MAJORITY)
+    text = error_section(replace(record, baselines=[majority]), record.scores)
+    table = text.split("Comparison with baselines")[1]
+    assert words in table
+    assert "<svg" not in table
+    assert '<th scope="row">majority class</th><td>the model is better</td>' in table
+    assert words not in error_section(record, record.scores)
+
+
+def test_the_majority_class_is_not_drawn(record):
+    majority = replace(record.baselines[0], name=MAJORITY)
+    text = error_section(replace(record, baselines=[majority, *record.baselines]), record.scores)
+    drawing = text.split("Comparison with baselines")[1].split("</svg>")[0]
+    assert "label propagation" in drawing
+    assert MAJORITY not in drawing
 
 
 def test_curves_and_ranks(record):

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from hotview.evaluation.metrics import Difference
-from hotview.evaluation.record.schema import BaselineScore
+from hotview.evaluation.metrics import Difference, Proportion
+from hotview.evaluation.record.schema import MAJORITY, BaselineScore
 from hotview.report.page import sentences as s
 
 
@@ -110,6 +110,47 @@ def test_baselines():
     assert text(-0.2, -0.01) == "the model is worse"
     assert text(-0.1, 0.1) == "no significant difference"
     assert s.describe_baseline(BaselineScore("x", None, None, "gaps")) == "not compared: gaps"
+
+
+def compared(name, accuracy, value, low, high):
+    accuracy, difference = Proportion(accuracy, 0, 1, 200), Difference(value, 0.01, low, high, 200)
+    return BaselineScore(name, accuracy, difference)
+
+
+def test_a_better_baseline_is_reported_and_of_several_the_best():
+    scores = [
+        compared("x", 0.85, -0.002, -0.1, 0.1),
+        compared("logistic regression", 0.95, -0.102, -0.15, -0.05),
+        BaselineScore("y", None, None, "no rows"),
+    ]
+    (sentence,) = s.describe_comparison(scores)
+    assert plain(sentence) == (
+        "Logistic regression is better: 95.0 % against 84.8 % (difference −10.2 points, 95 % "
+        "interval −15.0 to −5.0 points). For rows like these, use it."
+    )
+
+
+def test_a_baseline_that_is_as_good_is_reported():
+    (sentence,) = s.describe_comparison([compared("x", 0.85, -0.002, -0.1, 0.1)])
+    assert plain(sentence).startswith("X is as good: 85.0 % against 84.8 % (difference −0.2")
+    assert s.describe_comparison([compared("x", 0.85, 0.002, -0.1, 0.1)]) == []
+    assert s.describe_comparison([]) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "result"),
+    ((-0.02, -0.1, "no better"), (0.0, -0.1, "no better"), (0.03, 0.0, "not significantly better")),
+)
+def test_a_model_that_is_not_better_than_the_majority_class(value, low, result):
+    (sentence,) = s.describe_comparison([compared(MAJORITY, 0.6, value, low, 0.1)])
+    assert plain(sentence).startswith(
+        f"In accuracy, the model is {result} than always predicting the most frequent class: "
+        f"{60 + 100 * value:.1f} % against 60.0 % (difference "
+    )
+
+
+def test_a_model_that_is_better_than_the_majority_class():
+    assert s.describe_comparison([compared(MAJORITY, 0.6, 0.1, 0.01, 0.2)]) == []
 
 
 def test_numbers_as_text():

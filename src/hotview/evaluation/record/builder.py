@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from hotview._types import Array, IntArray, Views
+from hotview._types import Array, Views
 from hotview._validation.tables import check_aligned
 from hotview.estimators import MultiViewClassifier
-from hotview.estimators.labels import number_labels, read_labels
+from hotview.evaluation.record.comparison import score_baselines
 from hotview.evaluation.record.embedding import ViewLatents, embed_views
 from hotview.evaluation.record.model_summary import (
     describe_settings,
@@ -22,7 +22,7 @@ from hotview.evaluation.record.model_summary import (
     summarize_ranks,
 )
 from hotview.evaluation.record.schema import Embedding, Record
-from hotview.evaluation.record.scores import Predictions, name_views, score_baselines, score_rows
+from hotview.evaluation.record.scores import Predictions, encode_truth, name_views, score_rows
 from hotview.losses.coupling_specs import as_coupling
 from hotview.training import progress
 
@@ -56,7 +56,8 @@ def make_record(
         Names of the rows. For an encoder, rows of different views with one id are one individual.
     training : dict or None, default=None
         Arguments of the classifier's `fit` by name: with them, baselines and the model without
-        coupling are fitted on the same rows and scored on `views`, `y`.
+        coupling are fitted on the same rows and scored on `views`, `y`. Without, the majority
+        class alone is compared.
     seen : bool, default=False
         Whether `views` are training rows: accuracies are then optimistically biased.
     umap : bool, default=True
@@ -103,7 +104,7 @@ def make_record(
         return _add_labeled_embedding(record, latents, y, ids, umap=umap)
     check_aligned({name: len(Z) for name, Z in latents.items()})
     given_views = name_views(views, record.views)
-    truth = _encode_truth(estimator, y, len(next(iter(latents.values()))))
+    truth = encode_truth(estimator, y, len(next(iter(latents.values()))))
     predictions = Predictions(estimator, {s: given_views[s] for s in latents}, present, truth)
     is_labeled = bool((truth >= 0).any())
     if training is not None and not is_labeled:
@@ -117,7 +118,7 @@ def make_record(
         n_labeled=int((truth >= 0).sum()),
         scores=score_rows(predictions, track) if is_labeled else None,
         embedding=_embed_predictions(record, latents, predictions, ids, umap=umap),
-        baselines=None if training is None else score_baselines(predictions, training, track),
+        baselines=score_baselines(predictions, training, track) if is_labeled else None,
     )
 
 
@@ -180,16 +181,6 @@ def _embed_predictions(
         for name, Z in latents.items()
     }
     return embed_views(rows, linked=True, umap=umap)
-
-
-def _encode_truth(estimator: Any, y: Any, n: int) -> IntArray:
-    """Return class codes: −1 where unknown, the number of classes for classes not in training."""
-    truth = np.full(n, -1, dtype=np.int64)
-    if y is not None:
-        labels, known = read_labels("y", y, n, estimator.unlabeled_marker)
-        codes = number_labels(labels, estimator.classes_)
-        truth[known] = np.where(codes < 0, len(estimator.classes_), codes)
-    return truth
 
 
 def _as_text(what: str, given: Any, view: str, n_rows: int, *, gap: str | None = None) -> list[str]:

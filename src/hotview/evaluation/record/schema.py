@@ -11,6 +11,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 from hotview.evaluation.metrics import Difference, Proportion
 
 __all__ = [
+    "MAJORITY",
+    "MAX_BASELINE_ROWS",
     "BaselineScore",
     "Bin",
     "Curve",
@@ -28,6 +30,10 @@ __all__ = [
 ]
 
 _FORMAT = 1
+#: Name of the baseline that always predicts the most frequent class of the training labels.
+MAJORITY = "majority class"
+#: Maximum number of rows of each table that a baseline is fitted on; of more, a random sample.
+MAX_BASELINE_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -230,7 +236,8 @@ class Record:
     embedding : Embedding or None, default=None
         The common space in two dimensions.
     baselines : list of BaselineScore or None, default=None
-        Baselines and the model without coupling; None without training rows.
+        The majority class and, with training rows, other baselines and the model without coupling;
+        None without scores.
 
     Examples
     --------

@@ -1,9 +1,8 @@
-"""Scores of a classifier on aligned rows with some views hidden, and scores of baselines."""
+"""Scores of a classifier on aligned rows with some views hidden."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -11,38 +10,23 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.metrics import confusion_matrix
 from sklearn.utils import _safe_indexing
 
 from hotview._types import Array, IntArray, View
-from hotview._validation import check_views
-from hotview.estimators.labels import read_labels
-from hotview.evaluation.baselines import (
-    ConcatenatedLogisticRegression,
-    PCALogisticRegression,
-    PerViewLabelPropagation,
-)
+from hotview.estimators.labels import number_labels, read_labels
 from hotview.evaluation.metrics import (
     accuracy_with_interval,
     compare_accuracies,
     expected_calibration_error,
 )
-from hotview.evaluation.record.schema import BaselineScore, Bin, Scores, SubsetScore, ViewScore
-from hotview.losses.coupling_specs import as_coupling
+from hotview.evaluation.record.schema import Bin, Scores, SubsetScore, ViewScore
 
-__all__ = ["Predictions", "name_views", "score_baselines", "score_rows"]
+__all__ = ["Predictions", "Track", "encode_truth", "name_views", "score_rows", "select_rows"]
 
 #: Maximum number of subsets of each size, and of predictions over all their rows.
 _SUBSETS, _PREDICTIONS = 10, 50_000
 _BINS = 10
-
-_BASELINES: dict[str, type] = {
-    "logistic regression on the linked rows": ConcatenatedLogisticRegression,
-    "PCA in each view, then logistic regression": PCALogisticRegression,
-    "label propagation in each view": PerViewLabelPropagation,
-}
-_CONTROL = 'the same model with coupling="none"'
 
 #: Iterates over items and shows progress under a description.
 Track = Callable[[Iterable[Any], str], Iterable[Any]]
@@ -79,7 +63,7 @@ class Predictions:
             P: Array = np.full((len(has), len(self.estimator.classes_)), math.nan)
             if has.any():
                 P[has] = self.estimator.predict_proba(
-                    {name: _select(self.views[name], has) for name in chosen}
+                    {name: select_rows(self.views[name], has) for name in chosen}
                 )
             self._cache[key] = P
         return self._cache[key]
@@ -99,7 +83,17 @@ class Predictions:
         return np.flatnonzero(kept)
 
 
-def _select(view: Any, kept: Array) -> Any:
+def encode_truth(estimator: Any, y: Any, n: int) -> IntArray:
+    """Return class codes: −1 where unknown, the number of classes for classes not in training."""
+    truth = np.full(n, -1, dtype=np.int64)
+    if y is not None:
+        labels, known = read_labels("y", y, n, estimator.unlabeled_marker)
+        codes = number_labels(labels, estimator.classes_)
+        truth[known] = np.where(codes < 0, len(estimator.classes_), codes)
+    return truth
+
+
+def select_rows(view: Any, kept: Array) -> Any:
     """Return the kept rows of a table of any kind; the table itself if all are kept."""
     if kept.all():
         return view
@@ -187,73 +181,7 @@ def _draw_subsets(
     return [tuple(names[s] for s in subset) for subset in sorted(drawn)]
 
 
-def score_baselines(
-    predictions: Predictions, training: Mapping[str, Any], track: Track
-) -> list[BaselineScore]:
-    """Fit baselines and the model without coupling on the model's rows, and compare accuracies.
-
-    Parameters
-    ----------
-    predictions : Predictions
-        The model's predictions for the rows to score on.
-    training : dict
-        Arguments of the model's `fit`: ``Xs``, ``y`` and optionally ``unaligned``,
-        ``unaligned_y``.
-    track : callable
-        Iterates over items and may show progress.
-
-    Returns
-    -------
-    list of BaselineScore
-        With a reason for each that could not be fitted or scored.
-    """
-    model, names = predictions.estimator, list(predictions.views)
-    baselines = [*_BASELINES, *([_CONTROL] if as_coupling(model.coupling).label != "none" else [])]
-    rows = predictions.labeled_rows(all_of=names)
-    if len(rows) == 0 or len(names) < model.n_views_:
-        return [BaselineScore(b, None, None, "no labeled row has all views") for b in baselines]
-    views = {name: X[rows] for name, X in check_views(predictions.views).items()}
-    ours, truth = predictions.correct(names, rows), predictions.truth[rows]
-    scores = []
-    for name in track(baselines, "fitting baselines"):
-        try:
-            if name == _CONTROL:
-                fitted = _fit_control(model, training)
-            else:
-                fitted = _fit_baseline(_BASELINES[name](), model, training)
-            best = fitted.predict_proba(views).argmax(axis=1)
-        except ValueError as error:  # baselines do not support all rows, e.g. missing values
-            scores.append(BaselineScore(name, None, None, str(error)))
-            continue
-        correct = np.searchsorted(model.classes_, fitted.classes_)[best] == truth
-        difference = compare_accuracies(ours, correct)
-        scores.append(BaselineScore(name, accuracy_with_interval(correct), difference))
-    return scores
-
-
 def name_views(views: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return the given views by name, without those that are None."""
     pairs = views.items() if isinstance(views, Mapping) else zip(names, views, strict=False)
     return {name: view for name, view in pairs if view is not None}
-
-
-def _fit_baseline(baseline: Any, model: Any, training: Mapping[str, Any]) -> Any:
-    """Fit on the labeled linked rows; all other rows are passed as unaligned."""
-    linked = check_views(name_views(training["Xs"], model.view_names_), aligned=True)
-    n = len(next(iter(linked.values())))
-    labels, known = read_labels("y", training["y"], n, model.unlabeled_marker)
-    unaligned = name_views(training.get("unaligned") or {}, model.view_names_)
-    more = check_views(unaligned) if unaligned else {}
-    others = {s: np.vstack([X[~known], more.get(s, X[:0])]) for s, X in linked.items()}
-    others = {s: X for s, X in others.items() if len(X) > 0}
-    return baseline.fit({s: X[known] for s, X in linked.items()}, labels, unaligned=others or None)
-
-
-def _fit_control(model: Any, training: Mapping[str, Any]) -> Any:
-    """Fit the model without coupling; with a fixed seed if its file stored none."""
-    control = clone(model).set_params(coupling="none", verbose=False, callbacks=None)
-    if control.random_state is None:
-        control.set_params(random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the model's own fit has warned already
-        return control.fit(**training)

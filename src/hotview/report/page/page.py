@@ -23,6 +23,7 @@ from hotview.report.page.sections import (
 from hotview.report.page.sentences import (
     count,
     describe_accuracy,
+    describe_comparison,
     describe_training,
     format_interval,
     percent,
@@ -94,6 +95,7 @@ def page(record: Record, *, title: str | None = None) -> str:
         record=record,
         title=title or f"Report on {count(len(record.views), 'view')}",
         summary=[s for s in (describe_training(record), describe_accuracy(record)) if s],
+        comparison=[] if record.seen else describe_comparison(record.baselines or []),
         tiles=_make_tiles(record),
         sections=_make_sections(record),
         style=Markup(f"{style_variables()}\n{_read_resource('style.css')}"),

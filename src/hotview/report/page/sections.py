@@ -11,7 +11,13 @@ import numpy as np
 from markupsafe import Markup
 
 from hotview.evaluation.metrics import Difference
-from hotview.evaluation.record.schema import NullSummary, Record, Scores
+from hotview.evaluation.record.schema import (
+    MAJORITY,
+    MAX_BASELINE_ROWS,
+    NullSummary,
+    Record,
+    Scores,
+)
 from hotview.report.chart_data import (
     Dot,
     accuracy_drops,
@@ -164,7 +170,8 @@ def error_section(record: Record, scores: Scores) -> Markup:
             column_title="predicted class",
         )
     errors = sorted((-X[i, j], i, j) for i, j in np.argwhere(X) if i != j)
-    scored = [(b, b.difference) for b in record.baselines or [] if b.difference is not None]
+    fits = [b for b in record.baselines or [] if b.name != MAJORITY]
+    scored = [(b, b.difference) for b in fits if b.difference is not None]
     if scored:
         baseline_chart = dot_plot(
             [make_dot(b.name, d, tooltip=f"{points(d.value)} points, {format_interval(d)}")
@@ -176,7 +183,8 @@ def error_section(record: Record, scores: Scores) -> Markup:
             label="Accuracy of the model minus that of each baseline, with 95 % intervals",
         )  # fmt: skip
     gap = sum(b.accuracy.n * (b.confidence - b.accuracy.value) for b in scores.bins)
-    labels = record.trained_on.get("unaligned_labeled")
+    sizes = [record.trained_on.get("linked", 0)]
+    sizes += [n for _, n in _pairs(record.trained_on.get("unaligned"))]
     return render(
         "errors.html",
         record=record,
@@ -188,8 +196,9 @@ def error_section(record: Record, scores: Scores) -> Markup:
         calibration_chart=calibration_chart(scores.bins),
         overconfident=gap > 0,
         baseline_chart=baseline_chart or "",
-        scored=[b for b, _ in scored],
-        more_labels=bool(labels and any(labels.values())),
+        has_fits=bool(fits),
+        is_sampled=max(sizes) > MAX_BASELINE_ROWS,
+        max_rows=MAX_BASELINE_ROWS,
     )
 
 

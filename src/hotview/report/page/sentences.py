@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from hotview.evaluation.metrics import Difference, Proportion
-from hotview.evaluation.record.schema import BaselineScore, PlanSummary, Record
+from hotview.evaluation.record.schema import MAJORITY, BaselineScore, PlanSummary, Record
 from hotview.report.tables import ABSENT, number, signed
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "count",
     "describe_accuracy",
     "describe_baseline",
+    "describe_comparison",
     "describe_drop",
     "describe_null",
     "describe_training",
@@ -194,3 +195,53 @@ def describe_baseline(baseline: BaselineScore) -> str:
     if difference.low <= 0 <= difference.high:
         return "no significant difference"
     return "the model is better" if difference.low > 0 else "the model is worse"
+
+
+def describe_comparison(baselines: Sequence[BaselineScore]) -> list[str]:
+    """Return sentences if the majority class, or the best of the other baselines, is as good.
+
+    Examples
+    --------
+    >>> from hotview.evaluation.metrics import Difference, Proportion
+    >>> from hotview.evaluation.record.schema import BaselineScore
+    >>> from hotview.report.page.sentences import describe_comparison
+    >>> worse = Difference(-0.1, 0.02, -0.14, -0.06, 99)
+    >>> score = BaselineScore("logistic regression", Proportion(0.95, 0.9, 0.98, 99), worse)
+    >>> describe_comparison([score])[0].partition(":")[0]
+    'Logistic regression is better'
+    """
+    scored = [(b.name, b.accuracy.value, b.difference) for b in baselines
+              if b.accuracy is not None and b.difference is not None]  # fmt: skip
+    sentences = [_describe_majority(x, d) for name, x, d in scored if name == MAJORITY]
+    others = [score for score in scored if score[0] != MAJORITY]
+    if others:
+        sentences.append(_describe_best(*min(others, key=lambda score: score[2].value)))
+    return [sentence for sentence in sentences if sentence]
+
+
+def _describe_majority(accuracy: float, d: Difference) -> str:
+    """Return that the model is not better than the majority class; nothing if it is."""
+    if d.low > 0:
+        return ""
+    result = "no better" if d.value <= 0 else "not significantly better"
+    return (
+        f"In accuracy, the model is {result} than always predicting the most frequent class: "
+        f"{percent(accuracy + d.value)} against {percent(accuracy)} ({_describe_difference(d)})."
+    )
+
+
+def _describe_best(name: str, accuracy: float, d: Difference) -> str:
+    """Return that a baseline is better or as good; nothing if the model is better."""
+    if d.value > 0:
+        return ""
+    result, advice = "as good", "It may be all that is needed."
+    if d.high < 0:
+        result, advice = "better", "For rows like these, use it."
+    return (
+        f"{name[0].upper()}{name[1:]} is {result}: {percent(accuracy)} against "
+        f"{percent(accuracy + d.value)} ({_describe_difference(d)}). {advice}"
+    )
+
+
+def _describe_difference(d: Difference) -> str:
+    return f"difference {signed(100 * d.value)} points, 95 % interval {format_interval(d)}"

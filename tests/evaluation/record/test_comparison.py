@@ -1,0 +1,210 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from hotview import MultiViewClassifier
+from hotview.datasets import make_views
+from hotview.evaluation import ConcatenatedLogisticRegression, PerViewLabelPropagation
+from hotview.evaluation.baseline_rows import are_present
+from hotview.evaluation.record import comparison
+from hotview.evaluation.record.comparison import score_baselines
+from hotview.evaluation.record.schema import MAJORITY
+from hotview.evaluation.record.scores import Predictions, encode_truth
+
+CONTROL = 'the same model with coupling="none"'
+LOGISTIC, PROPAGATION = "logistic regression", "label propagation in each view"
+
+
+def no_progress(things, _):
+    return things
+
+
+def predict(model, X, y):
+    return Predictions(
+        model, X, {s: are_present(V) for s, V in X.items()}, encode_truth(model, y, len(y))
+    )
+
+
+def compare(model, test, training=None, **settings):
+    found = score_baselines(predict(model, *test), training, no_progress, **settings)
+    return {baseline.name: baseline for baseline in found}
+
+
+@pytest.fixture(scope="module")
+def baselines(classifier, train, test):
+    return compare(classifier, test, dict(zip(("Xs", "y"), train, strict=True)))
+
+
+def test_the_majority_class_needs_no_training_rows(classifier, train, test):
+    found = compare(classifier, test)
+    values, counts = np.unique(train[1], return_counts=True)
+    expected = np.mean(test[1] == values[counts.argmax()])
+    assert list(found) == [MAJORITY]
+    assert found[MAJORITY].accuracy.value == expected
+    ours = classifier.score(*test)
+    assert found[MAJORITY].difference.value == pytest.approx(ours - expected)
+
+
+def test_a_model_that_recorded_no_labels_has_no_majority(classifier, test):
+    bare = clone(classifier)
+    bare.__dict__.update(classifier.__dict__, trained_on_={})
+    assert compare(bare, test) == {}
+
+
+def test_simple_methods_are_fitted_on_the_same_rows(baselines, train, test):
+    truth = PerViewLabelPropagation().fit(*train).score(*test)
+    assert baselines[PROPAGATION].accuracy.value == truth
+
+
+def test_the_control_has_the_models_parameters(baselines, classifier, train, test):
+    control = clone(classifier).set_params(coupling="none").fit(*train)
+    assert baselines[CONTROL].accuracy.value == control.score(*test)
+
+
+def test_the_control_can_be_left_out(classifier, train, test):
+    training = {"Xs": train[0], "y": train[1], "validation": test}
+    assert CONTROL not in compare(classifier, test, training, control=False)
+
+
+def test_differences_are_those_of_accuracies(baselines, classifier, test):
+    ours = classifier.score(*test)
+    assert len(baselines) == 5
+    for baseline in baselines.values():
+        assert baseline.difference.value == pytest.approx(ours - baseline.accuracy.value)
+        assert baseline.reason == ""
+
+
+def test_unlabeled_rows_count_as_unaligned(classifier, train, test):
+    X, y = train
+    hidden = np.where(np.arange(80) < 40, y, -1)
+    more = {name: view[40:60] for name, view in X.items()}
+    training = {"Xs": X, "y": hidden, "unaligned": more}
+    found = compare(classifier, test, training, control=False)
+    first = {name: view[:40] for name, view in X.items()}
+    rest = {name: np.vstack([view[40:], more[name]]) for name, view in X.items()}
+    truth = PerViewLabelPropagation().fit(first, y[:40], unaligned=rest).score(*test)
+    assert found[PROPAGATION].accuracy.value == truth
+
+
+def test_a_class_that_a_method_never_saw(classifier, train, test):
+    X, y = train
+    kept = np.flatnonzero(y != classifier.classes_[0])
+    some = {"Xs": {name: view[kept] for name, view in X.items()}, "y": y[kept]}
+    found = compare(classifier, test, some, control=False)
+    expected = ConcatenatedLogisticRegression().fit(**some).score(*test)
+    assert found[LOGISTIC].accuracy.value == expected > 0.3
+
+
+def test_errors_are_reasons(classifier, train, test, monkeypatch):
+    class Failing:
+        def _fit_rows(self, rows):
+            raise ValueError("no luck")
+
+    monkeypatch.setitem(comparison._BASELINES, LOGISTIC, Failing)
+    found = compare(classifier, test, {"Xs": train[0], "y": train[1]}, control=False)
+    assert (found[LOGISTIC].accuracy, found[LOGISTIC].reason) == (None, "no luck")
+    assert found[PROPAGATION].accuracy is not None
+
+
+def test_of_large_tables_a_sample_is_used(classifier, train, test, monkeypatch):
+    monkeypatch.setattr(comparison, "MAX_BASELINE_ROWS", 30)
+    taken = []
+
+    class Counting(ConcatenatedLogisticRegression):
+        def _fit_rows(self, rows):
+            taken.append(len(rows.codes))
+            return super()._fit_rows(rows)
+
+    monkeypatch.setitem(comparison._BASELINES, LOGISTIC, Counting)
+    compare(classifier, test, {"Xs": train[0], "y": train[1]}, control=False)
+    assert taken == [30]
+
+
+def test_one_view_at_hand_is_what_simple_methods_are_fitted_on(classifier, train, test):
+    one = {"view_0": test[0]["view_0"]}
+    found = compare(classifier, (one, test[1]), {"Xs": train[0], "y": train[1]}, control=False)
+    scaler = StandardScaler().fit(train[0]["view_0"])
+    alone = LogisticRegression().fit(scaler.transform(train[0]["view_0"]), train[1])
+    expected = alone.score(scaler.transform(one["view_0"]), test[1])
+    assert found[LOGISTIC].accuracy.value == expected
+
+
+N, NAMES = 120, ("view_0", "view_1", "view_2")
+
+
+@pytest.fixture(scope="module")
+def people():
+    """Rows of three views to train on and to test on, and their classes."""
+    data = make_views(2 * N, n_views=3, n_groups=1, labeled=1.0, random_state=0)
+    X, y = data.linked, data.linked_target
+    return (
+        ({s: V[:N].copy() for s, V in X.items()}, y[:N]),
+        ({s: V[N:].copy() for s, V in X.items()}, y[N:]),
+    )
+
+
+def part(X, rows):
+    return {name: V[rows] for name, V in X.items()}
+
+
+def missing_cells(X, y):
+    X = part(X, slice(None))
+    X["view_0"] = X["view_0"].copy()
+    X["view_0"][::3, 0] = np.nan
+    return {"Xs": X, "y": y}
+
+
+def partial_rows(X, y):
+    X = {name: V.copy() for name, V in X.items()}
+    X["view_0"][:50], X["view_1"][40:90] = np.nan, np.nan
+    return {"Xs": X, "y": y}
+
+
+def labels_of_one_view(X, y):
+    return {
+        "Xs": part(X, slice(60)), "y": np.full(60, -1),
+        "unaligned": part(X, slice(60, None)), "unaligned_y": {"view_0": y[60:]},
+    }  # fmt: skip
+
+
+def labels_of_unaligned_rows(X, y):
+    return {
+        "Xs": part(X, slice(20)), "y": y[:20], "unaligned": part(X, slice(20, None)),
+        "unaligned_y": {"view_0": y[20:], "view_1": np.where(y[20:] == 0, -1, y[20:])},
+    }  # fmt: skip
+
+
+def nobody_linked(X, y):
+    return {"Xs": None, "y": None, "unaligned": X, "unaligned_y": dict.fromkeys(X, y)}
+
+
+def sparse_views(X, y):
+    return {"Xs": {name: sparse.csr_array(V) for name, V in X.items()}, "y": y}
+
+
+DATA = (
+    missing_cells, partial_rows, labels_of_one_view, labels_of_unaligned_rows, nobody_linked,
+    sparse_views,
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("make", DATA)
+def test_whatever_the_model_accepts_is_compared(make, people):
+    (X, y), (test, truth) = people
+    training = make(X, y)
+    model = MultiViewClassifier(
+        max_epochs=1, n_estimators=2, hidden=(4,), impute="mean", random_state=0
+    ).fit(**training)
+    test = {name: V.copy() for name, V in test.items()}
+    test["view_0"][:30], test["view_1"][30:60, 1] = np.nan, np.nan
+    for names in (NAMES, ("view_1",)):
+        rows = {name: test[name] for name in names}
+        found = compare(model, (rows, truth), training)
+        assert len(found) == 5
+        assert all(baseline.accuracy.n == N for baseline in found.values()), found
+        others = [b.accuracy.value for name, b in found.items() if name not in (MAJORITY, CONTROL)]
+        assert min(others) > found[MAJORITY].accuracy.value, found

@@ -1,0 +1,196 @@
+"""What the baselines do with missing cells, rows, views, links and labels."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from hotview.evaluation import (
+    ConcatenatedLogisticRegression,
+    PCALogisticRegression,
+    PerViewLabelPropagation,
+    baseline_base,
+    baseline_rows,
+)
+
+ALL = (ConcatenatedLogisticRegression, PCALogisticRegression, PerViewLabelPropagation)
+WIDTHS = {"a": 3, "b": 5}
+
+
+def draw(n, seed, classes=3, noise=1.0):
+    """Aligned rows of two views, in which classes are blobs, and their classes."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % classes)
+    centers = {s: np.random.default_rng(D).normal(0, 4, (classes, D)) for s, D in WIDTHS.items()}
+    return {s: C[y] + noise * rng.normal(size=(n, C.shape[1])) for s, C in centers.items()}, y
+
+
+def hide(views, name, rows):
+    """The views, one of which lacks some rows."""
+    X = views[name].copy()
+    X[rows] = np.nan
+    return {**views, name: X}
+
+
+@pytest.fixture(scope="module")
+def train():
+    return draw(60, 0)
+
+
+@pytest.fixture(scope="module")
+def test():
+    return draw(80, 1)
+
+
+@pytest.mark.parametrize("Baseline", ALL)
+def test_rows_and_cells_may_be_missing_everywhere(Baseline, train, test):
+    Xs, y = train
+    holes = hide(hide(Xs, "a", slice(0, 20)), "b", (slice(20, 40), 2))
+    fitted = Baseline().fit(holes, y, unaligned={"a": np.full((3, 3), np.nan)})
+    partial = hide(hide(test[0], "b", slice(0, 30)), "a", (slice(30, 60), 0))
+    P = fitted.predict_proba(partial)
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    assert fitted.score(partial, test[1]) > 0.9
+
+
+def test_logistic_regression_is_that_of_the_outer_join(train, test):
+    Xs, y = train
+    partial = hide(Xs, "a", slice(0, 20))
+    own, own_y = draw(30, 2)
+    own_y = np.where(np.arange(30) < 20, own_y, np.nan)
+    fitted = ConcatenatedLogisticRegression().fit(
+        partial, y, unaligned={"b": own["b"]}, unaligned_y={"b": own_y}
+    )
+    scalers = {
+        "a": StandardScaler().fit(Xs["a"][20:]),
+        "b": StandardScaler().fit(np.vstack([Xs["b"], own["b"]])),
+    }
+
+    def join(views):
+        return np.hstack([np.nan_to_num(scalers[s].transform(X)) for s, X in views.items()])
+
+    labeled = {"a": np.full((20, 3), np.nan), "b": own["b"][:20]}
+    expected = LogisticRegression(max_iter=1000)
+    expected.fit(np.vstack([join(partial), join(labeled)]), np.concatenate([y, own_y[:20]]))
+    P = expected.predict_proba(join(test[0]))
+    np.testing.assert_allclose(fitted.predict_proba(test[0]), P, atol=1e-6)
+    only_b = {"a": np.full((80, 3), np.nan), "b": test[0]["b"]}
+    P = expected.predict_proba(join(only_b))
+    np.testing.assert_allclose(fitted.predict_proba({"b": test[0]["b"]}), P, atol=1e-6)
+
+
+@pytest.mark.parametrize("Baseline", ALL)
+def test_a_view_that_is_left_out_is_one_that_all_rows_lack(Baseline, train, test):
+    fitted = Baseline().fit(*train)
+    expected = fitted.predict_proba(hide(test[0], "a", slice(None)))
+    for views in ({"b": test[0]["b"]}, {"a": None, "b": test[0]["b"]}, [None, test[0]["b"]]):
+        np.testing.assert_array_equal(fitted.predict_proba(views), expected)
+
+
+def test_label_propagation_multiplies_the_views_that_a_row_has(train, test):
+    fitted = PerViewLabelPropagation().fit(*train)
+    alone = {s: PerViewLabelPropagation().fit({s: train[0][s]}, train[1]) for s in WIDTHS}
+    expected = {s: alone[s].predict_proba({s: test[0][s]}) for s in WIDTHS}
+    found = fitted.predict_proba(hide(test[0], "a", slice(0, 40)))
+    np.testing.assert_allclose(found[:40], expected["b"][:40])
+    product = expected["a"] * expected["b"]
+    product /= product.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found[40:], product[40:])
+
+
+@pytest.mark.parametrize("Baseline", ALL)
+def test_nobody_linked(Baseline, train, test):
+    others, other_y = draw(60, 3)
+    unaligned, labels = {"a": train[0]["a"], "b": others["b"]}, {"a": train[1], "b": other_y}
+    fitted = Baseline().fit(None, None, unaligned=unaligned, unaligned_y=labels)
+    assert fitted.score(*test) > 0.9
+    assert fitted.score({"b": test[0]["b"]}, test[1]) > 0.9
+
+
+@pytest.mark.parametrize("Baseline", ALL)
+def test_labels_of_one_view_are_carried_to_the_other_by_linked_rows(Baseline, train, test):
+    own, own_y = draw(50, 4)
+    unaligned = {"a": own["a"], "b": draw(70, 5)[0]["b"]}
+    y = np.full(60, np.nan)
+    y[0] = (train[1][0] + 1) % 3  # what is given is kept, even if it is wrong
+    fitted = Baseline().fit(train[0], y, unaligned=unaligned, unaligned_y={"a": own_y})
+    in_a = Baseline().fit(
+        None, None, unaligned={"a": np.vstack([train[0]["a"], own["a"]])},
+        unaligned_y={"a": np.concatenate([y, own_y])},
+    )  # fmt: skip
+    predicted = in_a.predict({"a": train[0]["a"]})
+    predicted[0] = y[0]
+    by_hand = Baseline().fit({"b": train[0]["b"]}, predicted, unaligned={"b": unaligned["b"]})
+    only_b = {"b": test[0]["b"]}
+    np.testing.assert_allclose(
+        fitted.predict_proba(only_b), by_hand.predict_proba(only_b), atol=1e-9
+    )
+    assert fitted.score(only_b, test[1]) > 0.9
+    only_a = fitted.predict_proba({"a": test[0]["a"]})
+    np.testing.assert_allclose(only_a, in_a.predict_proba({"a": test[0]["a"]}), atol=1e-9)
+    mixed = hide(test[0], "a", slice(0, 40))  # each row by a view with labels, if it has one
+    np.testing.assert_allclose(fitted.predict_proba(mixed)[40:], only_a[40:])
+
+
+@pytest.mark.parametrize("Baseline", ALL)
+def test_without_labels_and_links_a_view_predicts_the_shares(Baseline, train, test):
+    Xs, y = train
+    some = np.where((y == 0) | (np.arange(60) < 30), y, -1)
+    known = some >= 0
+    labels = [int(c) if c >= 0 else None for c in some]
+    fitted = Baseline().fit(None, None, unaligned=Xs, unaligned_y={"a": labels})
+    shares = np.bincount(some[known]) / known.sum()
+    np.testing.assert_allclose(fitted.predict_proba({"b": test[0]["b"]}), [shares] * 80)
+    assert set(fitted.predict({"b": test[0]["b"]})) == {0}
+    assert fitted.score({"a": test[0]["a"]}, test[1]) > 0.9
+
+
+@pytest.mark.parametrize("Baseline", ALL)
+def test_labels_of_one_class_per_view_predict_the_shares(Baseline, train):
+    Xs, y = draw(40, 0, classes=2)
+    views = {"a": Xs["a"][y == 0], "b": Xs["b"][y == 1][:10]}
+    labels = {"a": np.zeros(20), "b": np.ones(10)}
+    fitted = Baseline().fit(None, None, unaligned=views, unaligned_y=labels)
+    np.testing.assert_allclose(fitted.predict_proba(Xs), [[2 / 3, 1 / 3]] * 40)
+
+
+@pytest.mark.parametrize("Baseline", ALL)
+def test_a_class_with_labels_in_one_view_only(Baseline, train, test):
+    Xs, y = train
+    kept = y != 0
+    unaligned = {"a": Xs["a"], "b": Xs["b"][kept]}
+    fitted = Baseline().fit(None, None, unaligned=unaligned, unaligned_y={"a": y, "b": y[kept]})
+    assert fitted.score({"a": test[0]["a"]}, test[1]) > 0.9
+    others = test[1] != 0
+    assert fitted.score({"b": test[0]["b"][others]}, test[1][others]) > 0.9
+
+
+@pytest.mark.parametrize("Baseline", ALL)
+def test_linked_rows_without_a_label_count_as_unlabeled(Baseline, train, test):
+    Xs, y = train
+    gaps = np.where(np.arange(60) < 30, y.astype(float), np.nan)
+    first = {s: X[:30] for s, X in Xs.items()}
+    rest = {s: X[30:] for s, X in Xs.items()}
+    expected = Baseline().fit(first, y[:30], unaligned=rest).predict_proba(test[0])
+    np.testing.assert_allclose(Baseline().fit(Xs, gaps).predict_proba(test[0]), expected)
+
+
+@pytest.mark.parametrize("Baseline", ALL)
+def test_sparse_views_small_and_large(Baseline, train, test, monkeypatch):
+    Xs, y = train
+    thin = {**Xs, "b": sparse.csr_array(Xs["b"])}
+    expected = Baseline().fit(*train).predict_proba(test[0])
+    np.testing.assert_array_equal(Baseline().fit(thin, y).predict_proba(test[0]), expected)
+    monkeypatch.setattr(baseline_rows, "MAX_CELLS", 100)
+    monkeypatch.setattr(baseline_base, "MAX_CELLS", 100)  # in blocks of 12 rows
+    reduced = Baseline().fit(thin, y, unaligned={"b": Xs["b"][:5]})
+    assert reduced.score({**test[0], "b": sparse.coo_array(test[0]["b"])}, test[1]) > 0.9
+    assert Baseline().fit(*train).predict_proba(test[0]) == pytest.approx(expected)
+
+
+def test_labels_need_rows(train):
+    with pytest.raises(ValueError, match="the collection is empty"):
+        ConcatenatedLogisticRegression().fit(None, None)
+    with pytest.raises(ValueError, match="no row has a label"):
+        ConcatenatedLogisticRegression().fit(None, None, unaligned=train[0])
