@@ -30,7 +30,7 @@ SYNTHETIC = ("synthetic", "synthetic, nonlinear")  # in H alone
 LINKED = (20, 40)
 RATIO, N_UNEQUAL = 0.45, 5
 TRIES = 20
-TILT = 0.6  # class mixes of H: each class this times the one before, in B in reversed order
+TILT = 9.0  # class mixes of H: the first class to the last in A, reversed in B
 
 
 @dataclass
@@ -213,7 +213,7 @@ def two_populations(views: dict[str, Any], y: Any, setting: str, trial: int) -> 
     split = split_rows(len(y), random_state=trial)
     first, second = np.array_split(split.train, 2)
     classes = random.permutation(np.unique(y))
-    mix = TILT ** np.arange(len(classes))
+    mix = np.geomspace(1, 1 / TILT, len(classes))
     of_a = draw_mix(first, y, dict(zip(classes, mix, strict=True)), random)
     weights = dict(zip(classes, mix[::-1], strict=True))
     of_b, test = draw_mix(second, y, weights, random), draw_mix(split.test, y, weights, random)

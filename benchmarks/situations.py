@@ -70,7 +70,7 @@ def run_rivals(task: Task, situation: str, setting: str) -> list[dict[str, Any]]
 
 
 def run_hotview(task: Task, method: str, trial: int) -> list[dict[str, Any]]:
-    """hotview on one task."""
+    """Hotview on one task."""
     options = {"random_state": trial, "device": "cpu", "verbose": False, **METHODS[method]}
     began = time.perf_counter()
     try:

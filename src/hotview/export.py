@@ -27,6 +27,7 @@ from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.knn import KNNPredictor, PCABasis
 from hotview.semisupervised.predictors import ViewPredictors
+from hotview.semisupervised.super_learner import SuperLearner
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.table_scan import EXTREME
 
@@ -268,7 +269,7 @@ class _Prediction(nn.Module):
         members: Sequence[EnsembleMember],
         readers: Sequence[_Reader],
         numbers: Sequence[int],
-        pool: LogOpinionPool | None,
+        pool: LogOpinionPool | SuperLearner | None,
     ) -> None:
         super().__init__()
         self.networks = nn.ModuleList(member.network for member in members)
@@ -316,5 +317,7 @@ def _portable(member: EnsembleMember, network: MultiViewNetwork) -> EnsembleMemb
         )
         for k in predictors.knn
     ]
-    ridge = predictors.ridge and predictors.ridge.to("cpu")
-    return EnsembleMember(network, member.rule, ViewPredictors(knn, ridge))
+    ridge = [one.to("cpu") for one in predictors.ridge]
+    joint = predictors.joint and predictors.joint.to("cpu")
+    portable = ViewPredictors(knn, ridge, joint, predictors.log_prior.cpu())
+    return EnsembleMember(network, member.rule, portable)

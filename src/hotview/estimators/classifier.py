@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from hotview._types import Array, Views
@@ -20,11 +21,16 @@ from hotview.estimators.fit import EnsembleFit
 from hotview.estimators.groups import encode_groups
 from hotview.estimators.inference import disagreement, log_mean, predict_ensemble, prediction_error
 from hotview.estimators.inputs import FitInputs, check_tables_of_views, check_validation
-from hotview.estimators.labels import check_all_known, encode_labels, split_folds
+from hotview.estimators.labels import (
+    check_all_known,
+    encode_labels,
+    replace_prior,
+    split_folds,
+)
 from hotview.estimators.randomness import member_states
 from hotview.losses.specifications import RegularizerSpec
 from hotview.semisupervised.fusion import LogOpinionPool, fit_pool
-from hotview.semisupervised.super_learner import SuperLearner, fit_super_learner
+from hotview.semisupervised.super_learner import SuperLearner
 
 __all__ = ["MultiViewClassifier"]
 
@@ -135,7 +141,12 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         averaged. With 0, as in the paper, these heads are trained on features that are held fixed,
         and rows that have all views are predicted by the joint head alone.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as in scikit-learn.
+        Weights of the classes, as in scikit-learn. With `pseudo_labels`, they multiply the prior
+        probabilities; ``"balanced"`` makes these equal, for the best balanced accuracy.
+    class_prior : dict, "uniform" or None, default=None
+        Prior probabilities of the classes among rows to predict: a dict of all classes, or equal
+        ones. None takes the shares of the labels, those of a view that has labels of its own,
+        shrunk to equal shares where labels are few. It needs `pseudo_labels`.
     unlabeled_marker : object, default=-1
         Value in y that marks a row without a label, besides NaN and None; None for no other value.
     validation_fraction : float or None, default=None
@@ -182,6 +193,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     fusion: str = "weighted"
     head_weight: float = 1.0
     class_weight: Any = None
+    class_prior: Any = None
     unlabeled_marker: Any = -1
     validation_fraction: float | None = None
     patience: int | None = None
@@ -259,6 +271,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         labels = encode_labels(y, tables.n_linked, unaligned_y, tables.unaligned, marker)
         found = encode_groups(groups, unaligned_groups, tables.linked, tables.unaligned)
         labels = replace(labels, groups=found)
+        _check_prior(parameters, labels.classes)
         checked = check_validation(validation, tables, labels.classes, parameters)
         states = member_states(parameters)
         held_out = []
@@ -272,16 +285,21 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.classes_ = fit.inputs.labels.classes
         self._members = [fitted.member for fitted in fit.members if fitted.member is not None]
         self._pool: LogOpinionPool | SuperLearner | None = None
-        folds: list[Any] = [member.out_of_fold for member in fit.members if member.out_of_fold]
-        # Folds need several members, whose random states are seeds; without, nothing is drawn.
-        random = np.random.default_rng(fit.inputs.random_states[0] if folds else 0)
+        self.trained_on_["out_of_fold"] = fit.scores
         if self.pseudo_labels:
-            labels = fit.shared.view_labels(fit.inputs.labels)
-            known = [n > 0 for n in labels.n_classes]
-            self._pool = fit_super_learner(folds, labels.log_prior, known, random)
-            self._folds = folds
+            self._pool = fit.super_learner
         elif self.fusion == "weighted":
-            self._pool = fit_pool(folds, self.n_views_, random)
+            folds: list[Any] = [m.out_of_fold for m in fit.members if m.out_of_fold]
+            # Folds need several members, whose random states are seeds; else nothing is drawn.
+            seed = fit.inputs.random_states[0] if folds else 0
+            self._pool = fit_pool(folds, self.n_views_, np.random.default_rng(seed))
+
+    @property
+    def out_of_fold_(self) -> dict[str, dict[str, Any]]:
+        """Scores on labels that were left out, by view and for all views; empty without any."""
+        check_is_fitted(self)
+        scores: dict[str, dict[str, Any]] = self.trained_on_.get("out_of_fold", {})
+        return scores
 
     def predict_proba(self, Xs: Views) -> Array:
         """Probabilities of the classes, from whichever views are present.
@@ -401,3 +419,15 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         predicted = self.classes_[log_probs.argmax(axis=1)]
         truth = check_all_known(y, len(predicted), self.unlabeled_marker)
         return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
+
+
+def _check_prior(parameters: Mapping[str, Any], classes: Array) -> None:
+    """Raise an error for prior probabilities that cannot be used."""
+    class_prior = parameters["class_prior"]
+    if class_prior is not None and not parameters["pseudo_labels"]:
+        raise ValueError(
+            "Expected pseudo_labels=True beside class_prior, because the heads of a network alone "
+            "have no prior, but it is False. Leave class_prior out, or weigh the classes by "
+            "class_weight."
+        )
+    replace_prior(np.zeros((1, len(classes))), class_prior, None, classes)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,11 +25,18 @@ from hotview.estimators.diagnostics import (
     plan_warning,
 )
 from hotview.estimators.inputs import FitInputs, SharedInputs, compute_graphs, scan_views
+from hotview.estimators.labels import replace_prior
 from hotview.estimators.member_fit import MemberFit
+from hotview.estimators.out_of_fold import score_out_of_fold, score_warnings, shift_warnings
 from hotview.estimators.parameters import preprocessing_of
 from hotview.losses import DGCCA
 from hotview.semisupervised.graph import ViewGraph, refine_graph
-from hotview.semisupervised.pseudo_labels import calibrate
+from hotview.semisupervised.pseudo_labels import calibrate, shift_priors
+from hotview.semisupervised.super_learner import (
+    ScoresOutOfFold,
+    SuperLearner,
+    fit_super_learner,
+)
 from hotview.training.batched import BatchedTrainer
 from hotview.training.batches import TrainingRows
 from hotview.training.checkpoint import Checkpoint
@@ -58,14 +66,20 @@ class EnsembleFit:
         The fits of the members.
     warnings : FitWarnings
         The warnings of the fit.
+    super_learner : SuperLearner or None
+        Weights of the predictors; None without pseudo-labels.
+    scores : dict of str to dict
+        From `score_out_of_fold`; empty where no label is left out.
     """
 
     shared: SharedInputs
     node_weights: Array  # of propagation and ridge, by view
+    super_learner: SuperLearner | None = None
 
     def __init__(self, inputs: FitInputs, process_group: ProcessGroup | None = None) -> None:
         self.inputs, self.process_group = inputs, process_group or ProcessGroup()
         self.members = [MemberFit(inputs, r) for r in range(len(inputs.random_states))]
+        self.scores: dict[str, dict[str, Any]] = {}
         self.warnings = FitWarnings(shown=self.process_group.is_rank_zero)
 
     def prepare(self) -> None:
@@ -93,7 +107,14 @@ class EnsembleFit:
         self.node_weights = np.empty((0, 0))
         if first.propagates and self.inputs.labels is not None:
             scored = [member.score_nodes(self.shared) for member in self.members]
-            self.node_weights = calibrate(self.shared.graphs, scored, given.codes)
+            graphs, scores = self.shared.graphs, [found for _, found in scored]
+            self.node_weights = calibrate(graphs, scored, given.codes)
+            log_prior = shift_priors(graphs, given, scores, self.node_weights)
+            known = [n > 0 for n in given.n_classes]
+            prior = given.log_prior, log_prior
+            for text in shift_warnings(first.names, known, *prior, self.inputs.labels.classes):
+                self.warnings.add(text)
+            self.shared = replace(self.shared, log_prior=log_prior)
         for member in self.members:
             member.prepare(self.shared, self.node_weights)
 
@@ -112,9 +133,36 @@ class EnsembleFit:
             for r, member in enumerate(self.members):
                 previous = self.members[r - 1] if r > 0 else None
                 member.fit_classifier(graphs, self.node_weights, previous)
+            if first.propagates and self.inputs.labels is not None:
+                self._fit_super_learner()
         for member in self.members:
             member.interrupted = member.interrupted or interrupt.requested
         self._warn()
+
+    def _fit_super_learner(self) -> None:
+        """Weigh the predictors by labels that members left out, and score them by these."""
+        assert self.inputs.labels is not None
+        classes, names = self.inputs.labels.classes, self.inputs.tables.names
+        labels = self.shared.view_labels(self.inputs.labels)
+        known = [n > 0 for n in labels.n_classes]
+        folds = [m.out_of_fold for m in self.members if isinstance(m.out_of_fold, ScoresOutOfFold)]
+        # Folds need several members, whose random states are seeds; without, nothing is drawn.
+        random = np.random.default_rng(self.inputs.random_states[0] if folds else 0)
+        learner = fit_super_learner(folds, labels.log_prior, known, random)
+        labeled = ScoresOutOfFold.concatenate(folds) if folds else None
+        linked = [m.linked_scores for m in self.members if m.linked_scores is not None]
+        self.scores = score_out_of_fold(
+            learner,
+            labeled,
+            ScoresOutOfFold.concatenate(linked) if linked else None,
+            names,
+            known,
+        )
+        p = self.inputs.parameters
+        log_prior = replace_prior(labels.log_prior, p["class_prior"], p["class_weight"], classes)
+        self.super_learner = replace(learner, log_prior=tuple(map(tuple, log_prior.tolist())))
+        for text in score_warnings(self.scores):
+            self.warnings.add(text)
 
     def _refine_graphs(self) -> list[ViewGraph]:
         """The graph of every view on components and the mean features of all members."""

@@ -296,8 +296,8 @@ def predict_out_of_fold(member: EnsembleMember, Xs: Mapping[int, Tensor]) -> tup
         Which of them count.
     """
     with torch.inference_mode():
-        log_probs, counts, _ = member.predict_by_view(Xs)
-    log_probs, counts = log_probs.log_softmax(2).cpu().numpy(), counts.cpu().numpy()
+        found, present, _ = member.predict_by_view(Xs)
+    log_probs, counts = found.log_softmax(2).cpu().numpy(), present.cpu().numpy()
     n_missing = len(member.network.encoders) + 1 - counts.shape[1]  # there may be no joint one
     return (
         np.pad(log_probs, ((0, 0), (0, n_missing), (0, 0))),

@@ -24,9 +24,13 @@ __all__ = [
     "hold_out",
     "number_labels",
     "read_labels",
+    "replace_prior",
     "split_folds",
     "weigh_classes",
 ]
+
+_MIN_PRIOR = 1e-12  # of a class of weight 0
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -238,6 +242,52 @@ def hide(labels: Labels, rows: IntArray) -> Labels:
 def split_folds(labels: Labels, n_folds: int, random: np.random.Generator) -> list[IntArray]:
     """Split labeled rows, by number in `Labels.codes`, into folds, as `deal_folds` does."""
     return deal_folds(labels.codes, labels.group_numbers, n_folds, random)
+
+
+def replace_prior(log_prior: Array, class_prior: Any, class_weight: Any, classes: Array) -> Array:
+    """Prior probabilities by which rows are predicted, in the place of those of the labels.
+
+    Parameters
+    ----------
+    log_prior : ndarray of shape (n_views, n_classes)
+        Logarithms of the prior probabilities of the labels, by view.
+    class_prior : {None, "uniform"} or dict
+        The parameter of the estimator; None keeps those of the labels.
+    class_weight : {None, "balanced"} or dict
+        The parameter of the estimator: weights that multiply the prior; ``"balanced"`` makes it
+        uniform.
+    classes : ndarray
+        The classes, sorted.
+
+    Returns
+    -------
+    ndarray of shape (n_views, n_classes)
+        Logarithms of probabilities.
+    """
+    prior = np.exp(log_prior)
+    if class_prior == "uniform" or (class_prior is None and class_weight == "balanced"):
+        prior = np.ones_like(prior)
+    elif class_prior is not None:
+        prior = np.ones_like(prior) * _read_prior(class_prior, classes)
+    if isinstance(class_weight, Mapping):
+        prior = prior * [class_weight.get(label, 1.0) for label in classes.tolist()]
+    replaced: Array = np.log(np.maximum(prior, _MIN_PRIOR) / prior.sum(axis=1, keepdims=True))
+    return replaced
+
+
+def _read_prior(class_prior: Any, classes: Array) -> Array:
+    """Validate prior probabilities by class."""
+    names = classes.tolist()
+    fits = isinstance(class_prior, Mapping) and set(class_prior) == set(names)
+    values = [class_prior[name] for name in names] if fits else []
+    numbers = all(isinstance(p, int | float) and 0 < p <= 1 for p in values)
+    if not fits or not numbers or abs(sum(values) - 1) > _ROUNDING:
+        raise ValueError(
+            f"Expected class_prior to be None, 'uniform' or positive probabilities of the classes "
+            f"{names} that add up to 1, but it is {class_prior!r}. Pass a dict of class to "
+            "probability."
+        )
+    return np.array(values, dtype=np.float64)
 
 
 def weigh_classes(class_weight: Any, labels: Labels) -> Array | None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._types import Array
+from hotview._types import Array, IntArray
 from hotview.estimators.inference import (
     EnsembleMember,
     FusionRule,
@@ -87,6 +87,8 @@ class MemberFit:
         The fitted classifier; None without labels.
     out_of_fold : ScoresOutOfFold, OutOfFold or None
         Its predictions of rows whose labels it was not trained on, if there are any.
+    linked_scores : ScoresOutOfFold or None
+        Scores of linked rows without a label which did not teach views without labels.
     """
 
     shared: SharedInputs
@@ -100,6 +102,7 @@ class MemberFit:
     interrupted: bool
     member: EnsembleMember | None = None
     out_of_fold: ScoresOutOfFold | OutOfFold | None = None
+    linked_scores: ScoresOutOfFold | None = None
 
     def __init__(self, inputs: FitInputs, number: int) -> None:
         self.inputs, self.number, self.parameters = inputs, number, inputs.parameters
@@ -195,9 +198,7 @@ class MemberFit:
         rows = shared.training_rows(self.labels)
         if self.labels is not None and self.propagates:
             labels, graphs = shared.view_labels(self.labels), shared.graphs
-            self.nodes = label_nodes(
-                graphs, labels, self.node_scores, node_weights, self.random.numpy
-            )
+            self.nodes = self._label_nodes(graphs, labels, self.node_scores, node_weights)
             posteriors = [nodes.posterior for nodes in self.nodes]
             soft_labels = list(map(make_soft_labels, graphs, posteriors, labels.codes))
             rows = replace(rows, soft_labels=soft_labels)
@@ -314,8 +315,8 @@ class MemberFit:
         if len(self.held_out) > 0 or not self.propagates:
             self.member = self._classifier(self.labels)
         if len(self.held_out) > 0 and self.member is not None:
-            self.out_of_fold = self._predict_left_out(self.member)
-            self.labels = given
+            self._predict_left_out(self.member)
+        self.labels = given
         if not self.propagates:  # heads cannot be refit without training
             return
         if previous is not None and previous.labels is not None and previous.has_labels(given):
@@ -323,17 +324,49 @@ class MemberFit:
         else:
             labels = self.shared.view_labels(given)
             scores = score_nodes(graphs, labels)
-            self.nodes = label_nodes(graphs, labels, scores, node_weights, self.random.numpy)
+            self.nodes = self._label_nodes(graphs, labels, scores, node_weights)
         self.member = self._classifier(given)
+
+    def _label_nodes(
+        self,
+        graphs: Sequence[ViewGraph],
+        labels: ViewLabels,
+        scores: Sequence[NodeScores | None],
+        weights: Array,
+    ) -> list[NodeLabels]:
+        """Labels of all nodes; rows whose label is only left out teach no view."""
+        unlabeled = self.shared.view_labels(self.inputs.labels).target < 0
+        unlabeled[self._linked_fold(labels)] = False
+        return label_nodes(graphs, labels, scores, weights, unlabeled, self.random.numpy)
+
+    def _linked_fold(self, labels: ViewLabels) -> IntArray:
+        """Linked rows without a label that do not teach, to score the views that they teach."""
+        if not self.inputs.held_out or self.labels is self.refit_labels:
+            return np.empty(0, np.int64)
+        if min(labels.n_classes) > 0:
+            return np.empty(0, np.int64)
+        rows = np.flatnonzero(self.shared.view_labels(self.inputs.labels).target < 0)
+        return rows[self.number :: len(self.inputs.held_out)]
 
     def has_labels(self, labels: Labels) -> bool:
         """Whether this member has the same labels."""
         return self.labels is not None and np.array_equal(self.labels.codes, labels.codes)
 
-    def _predict_left_out(self, member: EnsembleMember) -> ScoresOutOfFold | OutOfFold:
-        """Scores of rows whose labels were held out."""
+    def _predict_left_out(self, member: EnsembleMember) -> None:
+        """Score rows whose labels were held out, and linked rows that did not teach."""
         labels = self.shared.view_labels(self.labels)
         rows, target = labels.left_out(self.shared.view_labels(self.refit_labels))
+        self.out_of_fold = self._score_rows(member, rows, target)
+        linked = labels.links[self._linked_fold(labels)]
+        if self.propagates and len(linked) > 0:
+            scores = self._score_rows(member, linked, np.full(len(linked), -1))
+            assert isinstance(scores, ScoresOutOfFold)
+            self.linked_scores = scores
+
+    def _score_rows(
+        self, member: EnsembleMember, rows: IntArray, target: IntArray
+    ) -> ScoresOutOfFold | OutOfFold:
+        """Scores of individuals, by the numbers of their rows in every view."""
         Xs = {}
         for s, view in enumerate(self.shared.views):
             X = view.take(np.maximum(rows[:, s], 0))
@@ -348,8 +381,9 @@ class MemberFit:
         with torch.inference_mode():
             scores, joint, counts, _ = member.score(Xs, own)
         joint = torch.zeros_like(scores[:, 0, 0]) if joint is None else joint
-        found = (x.cpu().numpy() for x in (scores, joint, counts))
-        return ScoresOutOfFold(*found, target)
+        return ScoresOutOfFold(
+            scores.cpu().numpy(), joint.cpu().numpy(), counts.cpu().numpy(), target
+        )
 
     def _classifier(self, given: Labels) -> EnsembleMember:
         """A classifier of the trained network, with predictors that are fitted to some labels."""
@@ -367,6 +401,9 @@ class MemberFit:
         n_known = [len(classes) for classes in rows.classes_known]
         if len(rows.transfer_rows) > 0:  # then labels are transferred to every view
             n_known = [max(n_known)] * len(n_known)
+        elif self.propagates:
+            for s, nodes in enumerate(self.nodes):
+                n_known[s] = max(n_known) if nodes.taught else n_known[s]
         targets = np.concatenate([labeled, *rows.view_targets])
         counts = np.bincount(targets, minlength=self.n_classes) + 1
         return FusionRule(

@@ -26,7 +26,7 @@ from hotview.losses.orthogonality import second_moment
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.ot import sliced_cost
 from hotview.semisupervised.graph import N_COMPONENTS, build_graph
-from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, propagate_labels
+from hotview.semisupervised.pseudo_labels import ViewLabels, make_soft_labels, score_nodes
 from hotview.training.batches import ShuffledIndices
 from hotview.training.pca import principal_components
 from hotview.training.rows import ViewRows
@@ -212,9 +212,13 @@ class LocalTrainer:
         # Also at the label holder: some rows are held out, for the fusion weights.
         known[self.data.linked] = shared_codes
         no_linked = np.empty((0, 1), dtype=np.int64)
-        labels = ViewLabels([known], no_linked, np.ones(self.n_classes))
+        labels = ViewLabels(
+            [known], no_linked, np.full((1, self.n_classes), -np.log(self.n_classes))
+        )
         graph = build_graph(self.view, self.pca, _N_NEIGHBORS, random, labels.node_order(0))
-        (propagated,) = propagate_labels([graph], labels, random)
+        (scores,) = score_nodes([graph], labels)
+        equal = np.full((len(graph.nodes), self.n_classes), 1 / self.n_classes)
+        propagated = equal if scores is None else scores.propagated
         self.soft_labels = make_soft_labels(graph, propagated, known)
 
     def make_update(self, round: int, query: LinkedQuery) -> ClientUpdate:

@@ -24,6 +24,7 @@ from hotview.losses.specifications import REGULARIZERS, Specification
 from hotview.nn.multiview import Widths
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
+from hotview.semisupervised.super_learner import SuperLearner
 from hotview.training.column_scaler import KINDS, ColumnScaler
 from hotview.training.view_plan import ViewPlan
 
@@ -134,6 +135,7 @@ class SavedModel:
     output: str | None
     classes: SavedClasses | None
     pool: LogOpinionPool | None
+    super_learner: SuperLearner | None
     members: list[SavedMember]
 
 
@@ -244,6 +246,8 @@ def _check_rule(rule: FusionRule, n_views: int, n_classes: int) -> None:
 def _check_members(model: SavedModel, n_views: int, n_classes: int) -> None:
     if model.pool is not None:
         model.pool.check(n_views)
+    if model.super_learner is not None:
+        model.super_learner.check(n_views, n_classes)
     kinds = {(member.plan is None, member.rule is None) for member in model.members}
     require(len(kinds) == 1, "it has no members, or different ones")
     for member in model.members:
@@ -253,13 +257,15 @@ def _check_members(model: SavedModel, n_views: int, n_classes: int) -> None:
         if rule is not None:
             _check_rule(rule, n_views, n_classes)
         if (predictors := member.predictors) is not None:
-            knn, ridge = predictors.knn, predictors.ridge
-            fits = len(knn) == n_views and all(
+            knn, joint = predictors.knn, predictors.joint
+            fits = len(knn) == len(predictors.ridge) == n_views and all(
                 one.n_neighbors > 0 and one.feature_scale >= _TINY for one in knn
             )
+            fits = fits and all(len(one.weights) == 1 for one in predictors.ridge)
+            fits = fits and (joint is None or len(joint.weights) == n_views)
             require(fits, "its predictors do not fit its views")
-            has_ridge = ridge is not None and len(ridge.weights) == n_views
-            require(rule is not None and rule.joint == has_ridge, "its ridge does not fit")
+        fits = (predictors is not None) == (model.super_learner is not None)
+        require(fits, "its super learner does not fit its predictors")
 
 
 #: sizes, or names of sizes that the file itself decides on, equal wherever they occur
@@ -347,7 +353,7 @@ def _expected_tensors(
                 yield f"{at}.plan.null.W", ("draws", S, S), "float"
                 yield f"{at}.plan.null.C", ("draws", S, S), "float"
         if member.predictors is not None and member.rule is not None:
-            joint = member.rule.joint
+            joint = member.predictors.joint is not None
             yield from _expected_predictors(tensors, widths, at, joint=joint)
 
 
@@ -372,7 +378,9 @@ def _expected_predictors(
         yield f"{knn}.points", (n, n_components + n_features), "float32"
         require(len(tensors[f"{knn}.points"]) > 0, f"there are no neighbors in view {s}")
         yield f"{knn}.soft_labels", (n, widths.n_classes), "float"
-        if joint:
-            yield f"{at}.predictors.ridge.weights.{s}", (n_columns, widths.n_classes), "float64"
-    if joint:
-        yield f"{at}.predictors.ridge.intercept", (widths.n_classes,), "float64"
+        ridges = [(f"ridge.{s}.weights.0", f"ridge.{s}.intercept")]
+        ridges += [(f"joint.weights.{s}", "joint.intercept")] if joint else []
+        for weights, intercept in ridges:
+            yield f"{at}.predictors.{weights}", (n_columns, widths.n_classes), "float64"
+            yield f"{at}.predictors.{intercept}", (widths.n_classes,), "float64"
+    yield f"{at}.predictors.log_prior", (len(widths.columns), widths.n_classes), "float64"

@@ -28,6 +28,7 @@ from hotview.persistence.schema import (
     SavedView,
 )
 from hotview.semisupervised.predictors import ViewPredictors
+from hotview.semisupervised.super_learner import SuperLearner
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.trainer import History
 
@@ -51,11 +52,15 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
     """
     names, n_members = estimator.view_names_, len(estimator.networks_)
     own = encoders_of(estimator.encoders, names)
-    classes, pool = None, None
+    classes, pool, super_learner = None, None, None
     absent: list[Any] = [None] * n_members
     rules, predictors = absent, absent
     if isinstance(estimator, MultiViewClassifier):
-        labels, pool = estimator.classes_, estimator._pool
+        labels = estimator.classes_
+        if isinstance(estimator._pool, SuperLearner):
+            super_learner = estimator._pool
+        else:
+            pool = estimator._pool
         classes = SavedClasses(labels.dtype.str, labels.tolist())
         rules = [member.rule for member in estimator._members]
         predictors = [
@@ -85,6 +90,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         output=getattr(estimator, "_sklearn_output_config", {}).get("transform"),
         classes=classes,
         pool=pool,
+        super_learner=super_learner,
         members=[SavedMember(*member) for member in members],
     )
 
@@ -251,7 +257,7 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
             for network, member in zip(networks, model.members, strict=True)
             if (rule := member.rule) is not None
         ]
-        estimator._pool = model.pool
+        estimator._pool = model.super_learner or model.pool
 
 
 def _check_range(

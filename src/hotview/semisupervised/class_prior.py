@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hotview._types import Array, IntArray
 
-__all__ = ["class_priors", "shrink_shares"]
+__all__ = ["class_priors", "shift_prior", "shrink_shares"]
 
 
 def shrink_shares(counts: npt.ArrayLike, toward: Array | None = None) -> Array:
@@ -45,7 +45,8 @@ def shrink_shares(counts: npt.ArrayLike, toward: Array | None = None) -> Array:
     if chi2 <= n_classes - 1:
         return expected
     kept = 1 - (n_classes - 1) / chi2
-    return kept * n_k / n + (1 - kept) * expected
+    shares: Array = kept * n_k / n + (1 - kept) * expected
+    return shares
 
 
 def class_priors(codes: Sequence[IntArray], n_classes: int) -> Array:
@@ -74,3 +75,40 @@ def class_priors(codes: Sequence[IntArray], n_classes: int) -> Array:
     counts = np.array([np.bincount(c[c >= 0], minlength=n_classes) for c in codes])
     common = shrink_shares(counts.sum(axis=0) / np.maximum((counts.sum(axis=1) > 0).sum(), 1))
     return np.array([shrink_shares(of_view, common) for of_view in counts])
+
+
+def shift_prior(posterior: Array, population: Array, prior: Array) -> Array:
+    r"""Prior probabilities of rows that may have another mix of classes than the labels.
+
+    .. math:: π'_k ∝ π_k \, \hat h_k / h_k
+
+    h are mean class probabilities in the population of the labels, :math:`\hat h` those of the
+    rows, shrunk to h like shares of as many labels. Comparing two means of predictions, the errors that
+    predictions have everywhere cancel; because predictions are soft, a shift is underestimated.
+
+    Parameters
+    ----------
+    posterior : ndarray of shape (n_rows, n_classes)
+        Class probabilities of the rows.
+    population : ndarray of shape (n_classes,)
+        h: mean class probabilities in the population of the labels.
+    prior : ndarray of shape (n_classes,)
+        π: prior probabilities of the labels.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_classes,)
+        π'; π itself where the difference may be chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.semisupervised.class_prior import shift_prior
+    >>> rows = np.array([[0.9, 0.1]] * 80 + [[0.1, 0.9]] * 20)
+    >>> shift_prior(rows, np.array([0.5, 0.5]), np.array([0.5, 0.5])).round(2)
+    array([0.73, 0.27])
+    """
+    shrunk = shrink_shares(posterior.sum(axis=0), population)
+    shifted: Array = prior * shrunk / population
+    shifted /= shifted.sum()
+    return shifted

@@ -11,9 +11,9 @@ import torch
 from sklearn.decomposition import PCA
 from torch import Tensor
 
-__all__ = ["KNNPredictor", "PCABasis", "Scorer", "find_nearest"]
+__all__ = ["FLOOR", "KNNPredictor", "PCABasis", "Scorer", "find_nearest"]
 
-_FLOOR = 0.01  # added to every class probability: all neighbors of a row may be wrong
+FLOOR = 0.01  # added to every class probability: all neighbors of a row may be wrong
 _N_SCORES = {"cpu": 2**21, "cuda": 2**27}  # computed at a time, by the size of caches and GPUs
 _BLOCK = 8  # scores of which the minimum is compared first
 _MIN_RATIO = 16  # up to this many points per neighbor, block minima save nothing
@@ -97,7 +97,7 @@ class KNNPredictor:
             [self.basis.project(X.double()), features.double() / self.feature_scale], dim=1
         )
         nearest = self.nearest(Y) if own is None else self._nearest_others(Y, own)
-        return (self.soft_labels[nearest].double().mean(1) + _FLOOR).log()
+        return (self.soft_labels[nearest].double().mean(1) + FLOOR).log()
 
     def nearest(self, Y: Tensor) -> Tensor:
         """Numbers of the points nearest to each row, (n_rows, n_neighbors)."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview.semisupervised.graph import ViewGraph
-from hotview.semisupervised.knn import KNNPredictor
+from hotview.semisupervised.knn import FLOOR, KNNPredictor
 from hotview.semisupervised.pseudo_labels import NodeLabels, ViewLabels
 from hotview.semisupervised.ridge import RidgePredictor, fit_ridge
 
@@ -72,12 +72,11 @@ class ViewPredictors:
         by_view = {}
         for s, X in Xs.items():
             knn = self.knn[s].predict_log_proba(X, features[s], None if own is None else own[s])
-            head = heads[s].double() - self.log_prior[s]
-            each = [x.log_softmax(1) for x in (knn, self.ridge[s].predict({0: X}), head)]
-            by_view[s] = torch.stack(each, dim=1)
+            head = (heads[s].double() - self.log_prior[s]).softmax(1) + FLOOR
+            by_view[s] = torch.stack([knn, self.ridge[s].predict({0: X}), head.log()], dim=1)
         absent = torch.zeros_like(next(iter(by_view.values())))
         scores = torch.stack([by_view.get(s, absent) for s in range(len(self.knn))], dim=1)
-        return scores, None if self.joint is None else self.joint.predict(Xs).log_softmax(1)
+        return scores, None if self.joint is None else self.joint.predict(Xs)
 
 
 def fit_predictors(
@@ -106,14 +105,12 @@ def fit_predictors(
     """
     knn, ridge = [], []
     for s, (graph, of_nodes) in enumerate(zip(graphs, nodes, strict=True)):
-        n_nodes, n_classes = of_nodes.votes.shape
-        F, scale = features[s] if features else (np.empty((n_nodes, 0), np.float32), 1.0)
+        empty = np.empty((len(of_nodes.votes), 0), np.float32)
+        F, scale = features[s] if features else (empty, 1.0)
         as_float32 = partial(torch.as_tensor, dtype=torch.float32, device=graph.rows.device)
         points, votes = as_float32(np.hstack([graph.points, F])), as_float32(of_nodes.votes)
         knn.append(KNNPredictor(graph.basis, scale, points, votes, graph.n_neighbors))
-        none = torch.zeros(graph.basis.directions.shape[0], n_classes, dtype=torch.float64)
-        fitted = of_nodes.ridge or RidgePredictor([none], none[0])
-        ridge.append(fitted.to(graph.rows.device))
+        ridge.append(of_nodes.ridge.to(graph.rows.device))
     log_prior = torch.as_tensor(labels.log_prior, device=graphs[0].rows.device)
     return ViewPredictors(knn, ridge, fit_joint(graphs, labels), log_prior)
 

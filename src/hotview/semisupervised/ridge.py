@@ -11,12 +11,14 @@ from scipy.special import log_softmax
 from torch import Tensor
 
 from hotview._types import Array
+from hotview.semisupervised.knn import FLOOR
 
 __all__ = ["RidgePredictor", "fit_ridge"]
 
 _PENALTIES = 10.0 ** np.arange(-4, 2)  # relative to the mean squared length of a row
 _SHARPNESS = np.exp(np.linspace(-1, 4, 26))
 _MAX_LEVERAGE = 1 - 1e-9
+_MIN_ROW_WEIGHT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -45,17 +47,21 @@ class RidgePredictor:
         Returns
         -------
         Tensor of float64, shape (n_rows, n_classes)
-            Logarithms of posterior over prior probabilities.
+            Logarithms of posterior over prior probabilities, none of them below that of 0.01: a
+            linear function has no bounds far from the rows that it was fitted to.
         """
         parts = [X.double() @ self.weights[s] for s, X in Xs.items()]
-        return torch.stack(parts).sum(0) + self.intercept
+        scores = torch.stack(parts).sum(0) + self.intercept
+        return (scores.softmax(1) + FLOOR).log()
 
     def to(self, device: torch.device | str) -> RidgePredictor:
         """The same predictor on another device."""
         return RidgePredictor([B.to(device) for B in self.weights], self.intercept.to(device))
 
 
-def fit_ridge(Xs: Sequence[Array], target: Array, prior: Array) -> RidgePredictor:
+def fit_ridge(
+    Xs: Sequence[Array], target: Array, prior: Array, row_weight: Array | None = None
+) -> RidgePredictor:
     r"""Fit class probabilities by least squares, with equal weight of every view.
 
     .. math:: \min_B \sum_i w_i \|q_i - \tfrac1K - x_i B\|^2 + λ \|B\|^2
@@ -73,6 +79,8 @@ def fit_ridge(Xs: Sequence[Array], target: Array, prior: Array) -> RidgePredicto
         Their class probabilities; one-hot where the class is known.
     prior : ndarray of shape (n_classes,)
         Prior probabilities of the classes.
+    row_weight : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows; None for equal ones.
 
     Returns
     -------
@@ -93,10 +101,14 @@ def fit_ridge(Xs: Sequence[Array], target: Array, prior: Array) -> RidgePredicto
     X = np.hstack([X.astype(np.float64) / np.sqrt(X.shape[1]) for X in Xs])
     length = np.sqrt(max(float((X * X).sum()) / n, np.finfo(np.float64).tiny))
     X = np.hstack([X / length, np.ones((n, 1))])
-    mass = target.sum(axis=0)
-    w = np.sqrt(target @ np.divide(prior, mass, out=np.zeros(n_classes), where=mass > 0))
+    row_weight = np.ones(n) if row_weight is None else np.maximum(row_weight, _MIN_ROW_WEIGHT)
+    mass = row_weight @ target
+    w = np.sqrt(
+        row_weight * (target @ np.divide(prior, mass, out=np.zeros(n_classes), where=mass > 0))
+    )
     w *= np.sqrt(n / (w * w).sum())
-    B = _fit_coefficients(X * w[:, None], (target - 1 / n_classes) * w[:, None], w, target)
+    Y = (target - 1 / n_classes) * w[:, None]
+    B = _fit_coefficients(X * w[:, None], Y, w, target * row_weight[:, None])
     parts = np.split(B[:-1] / length, np.cumsum([X.shape[1] for X in Xs])[:-1])
     weights = [part / np.sqrt(X.shape[1]) for part, X in zip(parts, Xs, strict=True)]
     return RidgePredictor(

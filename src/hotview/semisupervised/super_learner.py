@@ -41,10 +41,10 @@ class PriorWeights:
     """
 
     labeled: tuple[float, ...] = (1.0, 0.5, 0.5)
-    transferred: tuple[float, ...] = (1.0, 0.5, 0.5)
-    joint: float = 0.3
+    transferred: tuple[float, ...] = (0.75, 0.4, 0.4)
+    joint: float = 0.25
     power: float = 0.5
-    shrinkage: float = 0.5
+    shrinkage: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def fit_super_learner(
     # The joint predictor is one more: rows of one view do not ask it.
     by_view = np.concatenate([by_view, rows.joint[:, None]], axis=1)
     offset = _mean_prior(rows.present, log_prior)
-    whole = rows.present.all(axis=1)
+    whole: Array = np.all(rows.present, axis=1)
     present = np.c_[rows.present, rows.present.sum(axis=1) > 1]
     complete, _ = _fit_views(by_view, present, rows.target, offset, equal, 0.0, whole, prior)
     subsets, source = _partial_rows(present, whole, random)
