@@ -62,6 +62,7 @@ class Tables:
         return counts / counts.sum()
 
     def standardize(self, v: str, X: Any) -> Any:
+        """Rows of a view, standardized by its training rows."""
         mean, std = self.scale[v]
         return (X - mean) / std
 

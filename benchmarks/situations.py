@@ -1,4 +1,4 @@
-"""The default beside simple tools in eight situations: who has labels, who is linked, what is at hand.
+"""The default beside simple tools in eight situations of labels, links and views at hand.
 
     python benchmarks/situations.py --data PATH [--jobs 2] [--situations A C] [--datasets webkb]
         [--methods rivals default] [--trials 5] [--out results/default/situations.jsonl]

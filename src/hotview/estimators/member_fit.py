@@ -54,6 +54,7 @@ __all__ = ["MemberFit"]
 _PER_MEMBER = ("weight", "orthogonality_weight")
 _MIN_EPOCHS = 10  # of a training whose length is not given
 _MIN_STEPS, _MAX_STEPS = 80, 600  # of the same
+_MAX_LEFT_OUT = 1000  # rows that a member predicts to weigh its predictors
 _N_LATENTS = 1000  # rows of every view by which collapse is detected
 
 
@@ -356,6 +357,9 @@ class MemberFit:
         """Score rows whose labels were held out, and linked rows that did not teach."""
         labels = self.shared.view_labels(self.labels)
         rows, target = labels.left_out(self.shared.view_labels(self.refit_labels))
+        if len(rows) > _MAX_LEFT_OUT:
+            chosen = np.sort(self.random.numpy.choice(len(rows), _MAX_LEFT_OUT, replace=False))
+            rows, target = rows[chosen], target[chosen]
         self.out_of_fold = self._score_rows(member, rows, target)
         linked = labels.links[self._linked_fold(labels)]
         if self.propagates and len(linked) > 0:

@@ -83,8 +83,8 @@ def shift_prior(posterior: Array, population: Array, prior: Array) -> Array:
     .. math:: π'_k ∝ π_k \, \hat h_k / h_k
 
     h are mean class probabilities in the population of the labels, :math:`\hat h` those of the
-    rows, shrunk to h like shares of as many labels. Comparing two means of predictions, the errors that
-    predictions have everywhere cancel; because predictions are soft, a shift is underestimated.
+    rows, shrunk to h like shares of as many labels. Comparing two means of predictions, the errors
+    that these have everywhere cancel; because they are soft, a shift is underestimated.
 
     Parameters
     ----------

@@ -19,6 +19,7 @@ _PENALTIES = 10.0 ** np.arange(-4, 2)  # relative to the mean squared length of 
 _SHARPNESS = np.exp(np.linspace(-1, 4, 26))
 _MAX_LEVERAGE = 1 - 1e-9
 _MIN_ROW_WEIGHT = 1e-3
+_MAX_LEFT_OUT = 2000  # rows that choose the penalty
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,14 @@ def _fit_coefficients(X: Array, Y: Array, w: Array, target: Array) -> Array:
     values = np.maximum(values, 0.0)
     U = V if wide else X @ V  # else columns of U carry the singular values
     UY = U.T @ Y
+    some = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEFT_OUT)).astype(np.int64))
+    U_some, Y_some, w_some, target = U[some], Y[some], w[some, None], target[some]
     best, penalty, sharpness = np.inf, 0.0, 0.0
     for lam in _PENALTIES * n:
         shrink = values / (values + lam) if wide else 1 / (values + lam)
-        leverage = np.minimum(((U * U) * shrink).sum(axis=1), _MAX_LEVERAGE)
-        left_out = (Y - (Y - (U * shrink) @ UY) / (1 - leverage)[:, None]) / w[:, None]
+        leverage = np.minimum(((U_some * U_some) * shrink).sum(axis=1), _MAX_LEVERAGE)
+        error = (Y_some - (U_some * shrink) @ UY) / (1 - leverage)[:, None]
+        left_out = (Y_some - error) / w_some
         for t in _SHARPNESS:
             loss = -(target * log_softmax(t * left_out, axis=1)).sum(axis=1).mean()
             if loss < best:
