@@ -9,16 +9,45 @@ import numpy.typing as npt
 
 from hotview._types import Array, IntArray
 
-__all__ = ["class_priors", "shift_prior", "shrink_shares"]
+__all__ = ["class_priors", "share_evidence", "shift_prior", "shrink_shares"]
+
+
+def share_evidence(counts: npt.ArrayLike, expected: Array) -> float:
+    r"""How much shares of labels say beyond chance: a James-Stein factor from 0 to 1.
+
+    .. math:: λ = \max(0, 1 - (K - 1) / χ^2)
+
+    Parameters
+    ----------
+    counts : array-like of shape (n_classes,)
+        Number of labels of every class.
+    expected : ndarray of shape (n_classes,)
+        Expected shares, all positive; :math:`χ^2` is the statistic of their test.
+
+    Returns
+    -------
+    float
+        0 where chance would give such differences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.semisupervised.class_prior import share_evidence
+    >>> share_evidence([5, 7], np.array([0.5, 0.5])), share_evidence([5, 95], np.array([0.5, 0.5]))
+    (0.0, 0.987...)
+    """
+    n_k = np.asarray(counts, dtype=np.float64)
+    n = max(n_k.sum(), 1.0)
+    chi2 = ((n_k - n_k.sum() * expected) ** 2 / n / expected).sum()
+    return float(max(0.0, 1 - (len(n_k) - 1) / chi2)) if chi2 > 0 else 0.0
 
 
 def shrink_shares(counts: npt.ArrayLike, toward: Array | None = None) -> Array:
     r"""Class probabilities by a James-Stein estimate: shares of labels, shrunk to expected ones.
 
-    .. math:: π_k = λ \frac{n_k}{n} + (1 - λ) π^0_k, \qquad λ = \max(0, 1 - (K - 1) / χ^2)
+    .. math:: π_k = λ \frac{n_k}{n} + (1 - λ) π^0_k
 
-    :math:`χ^2` is the statistic of the test of the expected shares: differences that chance would
-    give are not believed.
+    λ is that of `share_evidence`: differences that chance would give are not believed.
 
     Parameters
     ----------
@@ -39,13 +68,10 @@ def shrink_shares(counts: npt.ArrayLike, toward: Array | None = None) -> Array:
     (array([0.5, 0.5]), array([0.06, 0.94]))
     """
     n_k = np.asarray(counts, dtype=np.float64)
-    n, n_classes = n_k.sum(), len(n_k)
+    n_classes = len(n_k)
     expected: Array = np.full(n_classes, 1 / n_classes) if toward is None else toward
-    chi2 = ((n_k - n * expected) ** 2 / max(n, 1) / expected).sum()
-    if chi2 <= n_classes - 1:
-        return expected
-    kept = 1 - (n_classes - 1) / chi2
-    shares: Array = kept * n_k / n + (1 - kept) * expected
+    kept = share_evidence(n_k, expected)
+    shares: Array = kept * n_k / max(n_k.sum(), 1.0) + (1 - kept) * expected
     return shares
 
 

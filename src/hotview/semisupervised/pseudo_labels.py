@@ -11,7 +11,7 @@ from scipy.special import entr, log_softmax, softmax
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.semisupervised.class_prior import shift_prior
+from hotview.semisupervised.class_prior import share_evidence, shift_prior
 from hotview.semisupervised.graph import ViewGraph
 from hotview.semisupervised.knn import FLOOR
 from hotview.semisupervised.label_transfer import (
@@ -425,10 +425,8 @@ def _transfer(
         ridge = RidgePredictor([torch.as_tensor(none)], torch.as_tensor(none[0]))
         return NodeScores(equal, ridge, np.zeros((len(equal), 2, len(log_prior))))
     local = _score_view(graph, labels, t, rows, q)
-    moved, agreement = _transport(graphs, labels, logits, t, random)
-    trust = min(1.0, agreement / _FULL_TRUST) * min(
-        1.0, 2 * _HALF_LINKS / (_HALF_LINKS + len(rows))
-    )
+    moved, trust = _transport(graphs, labels, logits, t, random)
+    trust *= min(1.0, 2 * _HALF_LINKS / (_HALF_LINKS + len(rows)))
     w = _TRANSPORT[0] + (_TRANSPORT[1] - _TRANSPORT[0]) * trust
     by_links = np.einsum("nmk,m->nk", local.scores, _BY_LINKS)
     pooled = w * (np.log(moved + FLOOR) - log_prior) + (1 - w) * by_links
@@ -450,7 +448,8 @@ def _transport(
 ) -> tuple[Array, float]:
     """Class probabilities of the nodes of view t by transport from all views with labels.
 
-    Also the agreement of the profiles of linked rows.
+    Also how far it can be trusted: the agreement of the profiles of linked rows, less where linked
+    rows have another mix of classes than the view that their labels come from.
     """
     target, links = graphs[t].adjacency, []
     for s, of_view in enumerate(logits):
@@ -468,7 +467,12 @@ def _transport(
     nodes = [pairs for _, _, pairs in links]
     weights = source_weights(P, Q, nodes, random=random)
     mixed: Array = np.tensordot(weights, np.stack(received), axes=1)
-    return mixed, float(weights @ list(map(profile_agreement, P, Q, nodes)))
+    trust = []
+    for i, (_, posterior, pairs) in enumerate(links):
+        agreement = min(1.0, profile_agreement(P[i], Q[i], pairs) / _FULL_TRUST)
+        shift = share_evidence(posterior[pairs[:, 0]].sum(axis=0), posterior.mean(axis=0))
+        trust.append(agreement * (1 - shift))
+    return mixed, float(weights @ trust)
 
 
 def _on_nodes(ridge: RidgePredictor, graph: ViewGraph) -> Array:
