@@ -42,36 +42,43 @@ def share_evidence(counts: npt.ArrayLike, expected: Array) -> float:
     return float(max(0.0, 1 - (len(n_k) - 1) / chi2)) if chi2 > 0 else 0.0
 
 
-def shrink_shares(counts: npt.ArrayLike, toward: Array | None = None) -> Array:
-    r"""Class probabilities by a James-Stein estimate: shares of labels, shrunk to expected ones.
+def shrink_shares(counts: npt.ArrayLike) -> Array:
+    r"""Class probabilities by few labels: their shares, shrunk to equal ones.
 
-    .. math:: π_k = λ \frac{n_k}{n} + (1 - λ) π^0_k
+    .. math:: π_k = λ \frac{n_k}{n} + \frac{1 - λ}{K}, \qquad λ = \frac{χ^2}{χ^2 + K - 1}
 
-    λ is that of `share_evidence`: differences that chance would give are not believed.
+    :math:`χ^2` is the statistic of the test of equal classes, whose mean is K − 1 where they are
+    equal. (The James-Stein factor of `share_evidence` would forget a majority that the labels show
+    weakly, and predict less well than always guessing it.)
 
     Parameters
     ----------
     counts : array-like of shape (n_classes,)
         Number of labels of every class.
-    toward : ndarray of shape (n_classes,) or None, default=None
-        Expected shares, all positive; None for equal ones.
 
     Returns
     -------
     ndarray of float64, shape (n_classes,)
-        Positive probabilities; the expected ones without any label.
+        Positive probabilities; equal ones without any label.
 
     Examples
     --------
     >>> from hotview.semisupervised.class_prior import shrink_shares
     >>> shrink_shares([5, 7]).round(2), shrink_shares([5, 95]).round(2)
-    (array([0.5, 0.5]), array([0.06, 0.94]))
+    (array([0.48, 0.52]), array([0.06, 0.94]))
     """
     n_k = np.asarray(counts, dtype=np.float64)
-    n_classes = len(n_k)
-    expected: Array = np.full(n_classes, 1 / n_classes) if toward is None else toward
-    kept = share_evidence(n_k, expected)
-    shares: Array = kept * n_k / max(n_k.sum(), 1.0) + (1 - kept) * expected
+    n, n_classes = max(n_k.sum(), 1.0), len(n_k)
+    chi2 = ((n_k - n_k.sum() / n_classes) ** 2).sum() * n_classes / n
+    kept = chi2 / (chi2 + n_classes - 1)
+    shares: Array = kept * n_k / n + (1 - kept) / n_classes
+    return shares
+
+
+def _move_shares(counts: Array, expected: Array) -> Array:
+    """Shares of labels, as far as they differ from expected ones beyond chance."""
+    kept = share_evidence(counts, expected)
+    shares: Array = kept * counts / max(counts.sum(), 1.0) + (1 - kept) * expected
     return shares
 
 
@@ -88,7 +95,8 @@ def class_priors(codes: Sequence[IntArray], n_classes: int) -> Array:
     Returns
     -------
     ndarray of float64, shape (n_views, n_classes)
-        Shares of a view's labels, shrunk to those of all views, which are shrunk to equal ones.
+        Those of all labels, shrunk to equal ones; in a view whose labels have other shares beyond
+        chance, moved to these.
 
     Examples
     --------
@@ -100,7 +108,7 @@ def class_priors(codes: Sequence[IntArray], n_classes: int) -> Array:
     """
     counts = np.array([np.bincount(c[c >= 0], minlength=n_classes) for c in codes])
     common = shrink_shares(counts.sum(axis=0) / np.maximum((counts.sum(axis=1) > 0).sum(), 1))
-    return np.array([shrink_shares(of_view, common) for of_view in counts])
+    return np.array([_move_shares(of_view, common) for of_view in counts])
 
 
 def shift_prior(posterior: Array, population: Array, prior: Array) -> Array:
@@ -134,7 +142,7 @@ def shift_prior(posterior: Array, population: Array, prior: Array) -> Array:
     >>> shift_prior(rows, np.array([0.5, 0.5]), np.array([0.5, 0.5])).round(2)
     array([0.73, 0.27])
     """
-    shrunk = shrink_shares(posterior.sum(axis=0), population)
+    shrunk = _move_shares(posterior.sum(axis=0), population)
     shifted: Array = prior * shrunk / population
     shifted /= shifted.sum()
     return shifted
