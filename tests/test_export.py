@@ -65,13 +65,14 @@ def test_probabilities_are_the_estimators(tmp_path, parameters):
 
 
 def test_counts_are_reduced_as_by_the_estimator(tmp_path):
-    random = np.random.default_rng(0)
+    random, y = np.random.default_rng(0), np.arange(40) % 2
+    rates = np.where(np.arange(300) < 40, 0.2 + 0.8 * y[:, None], 0.2)
     views = {
-        "words": random.poisson(0.2, size=(40, 300)).astype(np.float64),
-        "age": random.normal(size=(40, 3)),
+        "words": random.poisson(rates).astype(np.float64),
+        "age": random.normal(size=(40, 3)) + y[:, None],
     }
     options = {**SMALL, "n_estimators": 2, "device": "cpu", "impute": "mean"}
-    model = hv.MultiViewClassifier(**options).fit(views, np.arange(40) % 2)
+    model = hv.MultiViewClassifier(**options).fit(views, y)
     path = to_onnx(model, tmp_path / "m.onnx")
     views["words"][0] = np.nan
     views["words"][1, 5:9] = np.nan
