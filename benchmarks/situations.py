@@ -6,6 +6,9 @@
 PATH is a folder with the files that `situation_data.DATASETS` names; without it only Handwritten
 and synthetic tables are run. One line of the output is one method on one cell of one split (seeds
 0 to 4); lines that are there are not run again.
+
+With ``--cache FOLDER``, the scores of all predictors of the default, out of fold and of the test
+rows, are kept there: `situation_weights.py` compares prior weights by them without any fit.
 """
 
 from __future__ import annotations
@@ -25,9 +28,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from situation_data import DATASETS, SITUATIONS, SYNTHETIC, Task, draw, settings
 from situation_rivals import Tables, log_loss, predict, rivals_of
+from situation_scores import Recorded, keep_scores
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from hotview import MultiViewClassifier
 from hotview._files import atomic_write
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "situations.jsonl"
@@ -42,17 +45,25 @@ KEYS = ("situation", "setting", "dataset", "trial", "cell", "method")
 
 
 def run(
-    method: str, situation: str, setting: str, dataset: str, trial: int, data: Path | None
+    method: str,
+    situation: str,
+    setting: str,
+    dataset: str,
+    trial: int,
+    data: Path | None,
+    cache: Path | None,
 ) -> list[dict[str, Any]]:
     """One method, or all rivals, on all cells of one split."""
     warnings.simplefilter("ignore")
     where = {"situation": situation, "setting": setting, "dataset": dataset, "trial": trial}
     lines = []
-    for task in draw(situation, setting, dataset, trial, data):
+    for i, task in enumerate(draw(situation, setting, dataset, trial, data)):
         if method == "rivals":
             found = run_rivals(task, situation, setting)
         else:
-            found = run_hotview(task, method, trial)
+            name = "-".join(map(str, (*where.values(), i))).replace(" ", "_")
+            path = cache / f"{name}.npz" if cache and method == "default" else None
+            found = run_hotview(task, method, trial, path, where)
         lines += [{**where, **line} for line in found]
     return lines
 
@@ -69,15 +80,19 @@ def run_rivals(task: Task, situation: str, setting: str) -> list[dict[str, Any]]
     return lines
 
 
-def run_hotview(task: Task, method: str, trial: int) -> list[dict[str, Any]]:
+def run_hotview(
+    task: Task, method: str, trial: int, path: Path | None, where: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Hotview on one task."""
     options = {"random_state": trial, "device": "cpu", "verbose": False, **METHODS[method]}
     began = time.perf_counter()
     try:
-        model = MultiViewClassifier(**options).fit(**task.arguments())
+        model = Recorded(**options).fit(**task.arguments())
     except ValueError as error:  # labels of one class alone, say
         return [{"cell": cell, "method": method, "error": str(error)} for cell in task.tests]
     seconds = round(time.perf_counter() - began, 2)
+    if path is not None:
+        keep_scores(model, task, path, where)
     return [
         {
             "cell": cell,
@@ -134,6 +149,7 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="*", choices=DATASETS)
     parser.add_argument("--methods", nargs="*", default=["rivals", "default"])
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--cache", type=Path)
     arguments = parser.parse_args()
     arguments.datasets = arguments.datasets or (DATASETS if arguments.data else DATASETS[:1])
     keys = [name for name in KEYS if name != "cell"]
@@ -142,7 +158,7 @@ def main() -> None:
     print(f"{len(todo)} to run, on {arguments.jobs} cores", flush=True)
     began = time.perf_counter()
     found = Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")(
-        delayed(run)(*job, arguments.data) for job in todo
+        delayed(run)(*job, arguments.data, arguments.cache) for job in todo
     )
     for i, lines in enumerate(found, start=1):
         with arguments.out.open("a") as file:

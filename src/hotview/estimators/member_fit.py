@@ -335,10 +335,11 @@ class MemberFit:
         scores: Sequence[NodeScores | None],
         weights: Array,
     ) -> list[NodeLabels]:
-        """Labels of all nodes; rows whose label is only left out teach no view."""
-        unlabeled = self.shared.view_labels(self.inputs.labels).target < 0
-        unlabeled[self._linked_fold(labels)] = False
-        return label_nodes(graphs, labels, scores, weights, unlabeled, self.random.numpy)
+        """Labels of all nodes; rows that are left out teach no view."""
+        known = self.shared.view_labels(self.inputs.labels).target >= 0
+        left_out = known & (labels.target < 0)
+        left_out[self._linked_fold(labels)] = True
+        return label_nodes(graphs, labels, scores, weights, left_out, self.random.numpy)
 
     def _linked_fold(self, labels: ViewLabels) -> IntArray:
         """Linked rows without a label that do not teach, to score the views that they teach."""

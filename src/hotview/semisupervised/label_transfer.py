@@ -18,7 +18,7 @@ from hotview._types import Array, IntArray
 from hotview.ot import draw_directions, sliced_cost
 from hotview.semisupervised.propagation import normalize_by_class_mass, propagate
 
-__all__ = ["anchor_profiles", "source_weights", "transfer_scores"]
+__all__ = ["anchor_profiles", "profile_agreement", "source_weights", "transfer_scores"]
 
 _PROFILE_DAMPING, _REFINE_DAMPING = 0.99, 0.9
 _FLOOR = 0.01  # proximity, relative to the mean, below which rows count as equally far
@@ -127,7 +127,10 @@ def transfer_scores(
     expected = (np.bincount(sharp.argmax(axis=1), minlength=n_classes) + 1) / (n + n_classes)
     local = propagate(target, _at_rows(len(moved), rows, linked_scores))
     local = normalize_by_class_mass(local, np.maximum(linked_scores.sum(axis=0), _MIN_MASS))
-    trust, trust_in_links = _agreement(P, Q, linked), len(linked) / (len(linked) + _HALF_TRUST)
+    trust, trust_in_links = (
+        profile_agreement(P, Q, linked),
+        len(linked) / (len(linked) + _HALF_TRUST),
+    )
     # The uniform distribution is mixed in, so that neither rules out a class on its own.
     prior = (moved + 1 / n_classes) ** trust * (local + 1 / n_classes) ** (1 - trust)
     frequencies = (expected + moved.mean(axis=0)) / 2
@@ -173,7 +176,7 @@ def source_weights(
     array([1., 0.])
     """
     cost = np.array([_sliced_cost(P, Q, random) for P, Q in zip(sources, targets, strict=True)])
-    agreement = np.array(list(map(_agreement, sources, targets, linked)))
+    agreement = np.array(list(map(profile_agreement, sources, targets, linked)))
     n = np.array([len(pairs) for pairs in linked])
     weight = n / (n + _HALF_TRUST) * agreement * np.exp(-cost / max(cost.mean(), _TINY))
     return _normalize(weight[None]).ravel()
@@ -228,7 +231,7 @@ def _balance(scores: Array, frequencies: Array) -> Array:
     return _normalize((scores + _MIN_SCORE) * _relax(scores + _MIN_SCORE, frequencies))
 
 
-def _agreement(P: Array, Q: Array, linked: IntArray) -> float:
+def profile_agreement(P: Array, Q: Array, linked: IntArray) -> float:
     """Shared variance of the linked rows' profiles, without a row's proximity to itself."""
     if len(linked) < 3:  # the correlation of two points is always ±1
         return 1.0

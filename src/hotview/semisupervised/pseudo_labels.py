@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,7 +14,12 @@ from hotview._types import Array, IntArray
 from hotview.semisupervised.class_prior import shift_prior
 from hotview.semisupervised.graph import ViewGraph
 from hotview.semisupervised.knn import FLOOR
-from hotview.semisupervised.label_transfer import anchor_profiles, source_weights, transfer_scores
+from hotview.semisupervised.label_transfer import (
+    anchor_profiles,
+    profile_agreement,
+    source_weights,
+    transfer_scores,
+)
 from hotview.semisupervised.propagation import normalize_by_class_mass, propagate
 from hotview.semisupervised.ridge import RidgePredictor, fit_ridge
 from hotview.semisupervised.super_learner import fit_weights
@@ -36,8 +41,11 @@ _SHRINKAGE = 0.5  # of the logarithms of weights toward these
 _CHUNK = 4096  # rows at a time
 _DOUBT = 0.7  # power of the prior in a view without labels, whose classes may have another mix
 _MIN_MASS = 0.3  # of a class that has any
-_TRANSPORT = 0.25  # weight of transport beside propagation from linked rows
-_SHARPNESS = 3.0  # of the latter, whose probabilities are nearly equal
+_TRANSPORT = (0.25, 0.9)  # smallest and largest weight of transport beside linked rows
+_FULL_TRUST = 0.3  # agreement from which transport is trusted in full
+_HALF_LINKS = 20  # up to so many linked rows; with three times as many, it is trusted by half
+_BY_LINKS = (3.0, 0.5)  # weights of propagation and ridge from linked rows
+_N_DISTILLED = 1000  # nodes to which the ridge regression of a view without labels is fitted
 
 
 @dataclass(frozen=True)
@@ -259,7 +267,7 @@ def label_nodes(
     labels: ViewLabels,
     scores: Sequence[NodeScores | None],
     weights: Array,
-    unlabeled: Array,
+    left_out: Array,
     random: np.random.Generator,
 ) -> list[NodeLabels]:
     """Labels of the nodes of every view: calibrated, and taught by other views over linked rows.
@@ -274,9 +282,9 @@ def label_nodes(
         From `score_nodes`.
     weights : ndarray of shape (n_views, 2)
         From `calibrate`.
-    unlabeled : ndarray of bool, shape (n_linked,)
-        Linked rows without any label, which carry what one view knows to others. Rows whose label
-        is only left out are none of them: a new row would not know what other views know.
+    left_out : ndarray of bool, shape (n_linked,)
+        Linked rows that do not carry what one view knows to others, as other rows without a label
+        do: the scores of these rows must not know more than those of new rows.
     random : numpy Generator
         For label transfer.
 
@@ -286,6 +294,8 @@ def label_nodes(
         Equal probabilities in views that neither have nor receive labels.
     """
     logits = [_logits(own, w) for own, w in zip(scores, weights, strict=True)]
+    unlabeled = (labels.target < 0) & ~left_out
+    labels = replace(labels, links=np.where(left_out[:, None], -1, labels.links))
     found = []
     for t, (graph, own) in enumerate(zip(graphs, scores, strict=True)):
         rows, total = _linked_likelihoods(graphs, labels, logits, t, unlabeled)
@@ -333,20 +343,25 @@ def _score_view(
     labeled = np.flatnonzero(codes >= 0)
     of_nodes = codes[graph.nodes]
     known = np.flatnonzero(of_nodes >= 0)
-    # Probabilities count by how far they are from knowing nothing.
-    certainty = 1 - entr(q).sum(axis=1, keepdims=True) / np.log(len(log_prior))
+    certainty = _certainty(q)
     seeds = np.zeros((len(of_nodes), len(log_prior)))
-    seeds[rows] = certainty * q
+    seeds[rows] = certainty[:, None] * q
     seeds[known] = one_hot[of_nodes[known]]
     F = propagate(graph.adjacency, seeds, device=graph.rows.device)
     mass = seeds.sum(axis=0)
     propagated = normalize_by_class_mass(F, np.where(mass > 0, np.maximum(mass, _MIN_MASS), 0.0))
     X = graph.rows.take(np.concatenate([labeled, graph.nodes[rows]])).cpu().numpy()
     target, weight = np.vstack([one_hot[codes[labeled]], q]), np.ones(len(X))
-    weight[len(labeled) :] = certainty[:, 0]
+    weight[len(labeled) :] = certainty
     ridge = fit_ridge([X], target, np.exp(log_prior), weight)
     scores = np.stack([np.log(propagated + FLOOR), _on_nodes(ridge, graph)], axis=1)
     return NodeScores(propagated, ridge, scores)
+
+
+def _certainty(q: Array) -> Array:
+    """How far class probabilities are from knowing nothing, from 0 to 1."""
+    certainty: Array = 1 - entr(q).sum(axis=1) / np.log(q.shape[1])
+    return certainty
 
 
 def _logits(own: NodeScores | None, weights: Array) -> Array | None:
@@ -398,7 +413,11 @@ def _transfer(
     q: Array,
     random: np.random.Generator,
 ) -> NodeScores:
-    """Scores of the nodes of a view without labels: by transport, and by linked rows alone."""
+    """Scores of the nodes of a view without labels: by transport, and by linked rows alone.
+
+    Transport counts the more, the better the profiles of linked rows agree between the views, and
+    the fewer they are. The ridge regression is fitted to what both say about all nodes.
+    """
     graph, log_prior = graphs[t], labels.log_prior[t]
     if len(rows) == 0:
         equal = np.full((len(graph.nodes), len(log_prior)), 1 / len(log_prior))
@@ -406,14 +425,20 @@ def _transfer(
         ridge = RidgePredictor([torch.as_tensor(none)], torch.as_tensor(none[0]))
         return NodeScores(equal, ridge, np.zeros((len(equal), 2, len(log_prior))))
     local = _score_view(graph, labels, t, rows, q)
-    moved = _transport(graphs, labels, logits, t, random)
-    pooled = softmax(
-        _TRANSPORT * (np.log(moved + FLOOR) - log_prior)
-        + (1 - _TRANSPORT) * _SHARPNESS * np.log(local.propagated + FLOOR),
-        axis=1,
+    moved, agreement = _transport(graphs, labels, logits, t, random)
+    trust = min(1.0, agreement / _FULL_TRUST) * min(
+        1.0, 2 * _HALF_LINKS / (_HALF_LINKS + len(rows))
     )
-    scores = np.stack([np.log(pooled + FLOOR), local.scores[:, 1]], axis=1)
-    return NodeScores(pooled, local.ridge, scores)
+    w = _TRANSPORT[0] + (_TRANSPORT[1] - _TRANSPORT[0]) * trust
+    by_links = np.einsum("nmk,m->nk", local.scores, _BY_LINKS)
+    pooled = w * (np.log(moved + FLOOR) - log_prior) + (1 - w) * by_links
+    posterior = softmax(pooled + log_prior, axis=1)
+    some = np.sort(random.permutation(len(graph.nodes))[:_N_DISTILLED])
+    X = graph.rows.take(graph.nodes[some]).cpu().numpy()
+    ridge = fit_ridge([X], posterior[some], np.exp(log_prior), _certainty(posterior[some]))
+    votes = softmax(pooled, axis=1)
+    scores = np.stack([np.log(votes + FLOOR), _on_nodes(ridge, graph)], axis=1)
+    return NodeScores(votes, ridge, scores)
 
 
 def _transport(
@@ -422,8 +447,11 @@ def _transport(
     logits: Sequence[Array | None],
     t: int,
     random: np.random.Generator,
-) -> Array:
-    """Class probabilities of the nodes of view t by transport from all views with labels."""
+) -> tuple[Array, float]:
+    """Class probabilities of the nodes of view t by transport from all views with labels.
+
+    Also the agreement of the profiles of linked rows.
+    """
     target, links = graphs[t].adjacency, []
     for s, of_view in enumerate(logits):
         if of_view is not None:
@@ -435,14 +463,12 @@ def _transport(
         transfer_scores(graphs[s].adjacency, posterior, target, pairs, random=random)
         for s, posterior, pairs in links
     ]
-    weights = source_weights(
-        [anchor_profiles(graphs[s].adjacency, pairs[:, 0]) for s, _, pairs in links],
-        [anchor_profiles(target, pairs[:, 1]) for _, _, pairs in links],
-        [pairs for _, _, pairs in links],
-        random=random,
-    )
+    P = [anchor_profiles(graphs[s].adjacency, pairs[:, 0]) for s, _, pairs in links]
+    Q = [anchor_profiles(target, pairs[:, 1]) for _, _, pairs in links]
+    nodes = [pairs for _, _, pairs in links]
+    weights = source_weights(P, Q, nodes, random=random)
     mixed: Array = np.tensordot(weights, np.stack(received), axes=1)
-    return mixed
+    return mixed, float(weights @ list(map(profile_agreement, P, Q, nodes)))
 
 
 def _on_nodes(ridge: RidgePredictor, graph: ViewGraph) -> Array:
