@@ -36,8 +36,8 @@ def make_labels(y, n_labeled=12, log_prior=EQUAL, links=None, codes=None):
 def fit(labels, Xs, features=()):
     random = np.random.default_rng(0)
     graphs = [build_graph(X, PCA().fit(X), K, random) for X in Xs]
-    unlabeled = labels.target < 0
-    nodes = label_nodes(graphs, labels, score_nodes(graphs, labels), WEIGHTS, unlabeled, random)
+    nobody = np.zeros(len(labels.links), dtype=bool)
+    nodes = label_nodes(graphs, labels, score_nodes(graphs, labels), WEIGHTS, nobody, random)
     features = [(graph.points[:, :1] ** 2, 2.0) for graph in graphs] if features else ()
     return fit_predictors(graphs, nodes, labels, features), graphs, nodes
 

@@ -63,12 +63,12 @@ def make_graphs(tables, labels, k=K, seed=0):
     ]
 
 
-def run(tables, labels, graphs=None, seed=0, unlabeled=None, weights=(1.0, 0.5)):
+def run(tables, labels, graphs=None, seed=0, left_out=None, weights=(1.0, 0.5)):
     """Labels of the nodes of every view."""
     graphs = graphs or make_graphs(tables, labels)
-    unlabeled = labels.target < 0 if unlabeled is None else unlabeled
+    left_out = np.zeros(len(labels.links), dtype=bool) if left_out is None else left_out
     scores, weights = score_nodes(graphs, labels), np.array([weights] * len(graphs))
-    return label_nodes(graphs, labels, scores, weights, unlabeled, np.random.default_rng(seed))
+    return label_nodes(graphs, labels, scores, weights, left_out, np.random.default_rng(seed))
 
 
 def propagated(tables, labels, graphs=None):
@@ -223,8 +223,8 @@ def test_the_posterior_is_the_likelihood_times_the_prior_and_labels_are_certain(
     prior = np.array([0.6, 0.3, 0.1])
     labels = label(targets, [np.arange(30)] * 2, prior=prior)
     graphs = make_graphs(tables, labels)
-    nobody = np.zeros(20, dtype=bool)
-    found = run(tables, labels, graphs, unlabeled=nobody, weights=(0.8, 0.3))
+    everybody = np.ones(20, dtype=bool)
+    found = run(tables, labels, graphs, left_out=everybody, weights=(0.8, 0.3))
     for s, scores in enumerate(score_nodes(graphs, labels)):
         logits = 0.8 * scores.scores[:, 0] + 0.3 * scores.scores[:, 1] + np.log(prior)
         expected = softmax(logits, axis=1)
@@ -254,14 +254,14 @@ def test_rows_whose_label_is_only_left_out_teach_nobody():
     tables, targets = make_tables(sizes=(150, 150), gap=8.0)
     labels = label(targets, [np.arange(20, 150), NOTHING])
     graphs = make_graphs(tables, labels)
-    nobody = np.zeros(20, dtype=bool)
-    untaught = run(tables, labels, graphs, unlabeled=nobody)[1]
+    everybody = np.ones(20, dtype=bool)
+    untaught = run(tables, labels, graphs, left_out=everybody)[1]
     assert not untaught.taught
     np.testing.assert_allclose(untaught.votes, 1 / 3)
     np.testing.assert_allclose(untaught.posterior, 1 / 3)
     assert (untaught.ridge.weights[0] == 0).all()
     some = np.arange(20) < 10
-    taught = run(tables, labels, graphs, unlabeled=some)[1]
+    taught = run(tables, labels, graphs, left_out=some)[1]
     full = run(tables, labels, graphs)[1]
     assert taught.taught
     assert not np.allclose(taught.votes, full.votes, atol=1e-3)
@@ -329,7 +329,7 @@ def test_views_with_labels_teach_each_other():
     tables, targets = make_tables(sizes=(120, 120), n_linked=100, gap=3.0)
     labels = label(targets, [np.arange(100, 120), np.arange(100, 103)], n_linked=100)
     graphs = make_graphs(tables, labels)
-    alone = run(tables, labels, graphs, unlabeled=np.zeros(100, dtype=bool))[1]
+    alone = run(tables, labels, graphs, left_out=np.ones(100, dtype=bool))[1]
     taught = run(tables, labels, graphs)[1]
     assert taught.taught
     assert not alone.taught
@@ -449,3 +449,15 @@ def test_nothing_is_changed(monkeypatch, n_nodes):
     after = [*labels.codes, labels.links, labels.log_prior]
     for x, old in zip(after, before, strict=True):
         np.testing.assert_array_equal(x, old)
+
+
+def test_left_out_rows_are_no_links():
+    tables, targets = make_tables(sizes=(80, 80))
+    labels = label(targets, [np.arange(20, 80), NOTHING])
+    graphs = make_graphs(tables, labels)
+    some = np.arange(20) % 2 == 0
+    found = run(tables, labels, graphs, left_out=some)[1]
+    unlinked = ViewLabels(labels.codes, labels.links[~some], labels.log_prior)
+    expected = run(tables, unlinked, graphs)[1]
+    np.testing.assert_array_equal(found.votes, expected.votes)
+    np.testing.assert_array_equal(found.posterior, expected.posterior)
