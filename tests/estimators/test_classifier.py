@@ -13,13 +13,14 @@ from sklearn.metrics import accuracy_score, log_loss
 
 from hotview import MultiViewClassifier, load
 from hotview.datasets import load_handwritten, make_views
-from hotview.estimators import fit
+from hotview.estimators import fit, member_fit
 from hotview.estimators import inputs as inputs_module
 from hotview.estimators.fit import fit_views
 from hotview.losses.coupling_specs import COUPLINGS
 from hotview.losses.objective import VIEW_REGULARIZERS
 from hotview.semisupervised import graph, pseudo_labels
 from hotview.semisupervised.class_prior import class_priors
+from hotview.semisupervised.pseudo_labels import label_nodes
 from hotview.semisupervised.super_learner import fit_super_learner
 
 SMALL = {
@@ -583,8 +584,6 @@ def test_a_callback_may_leave_the_network_in_evaluation_mode():
 
 def test_ctrl_c_in_the_last_pass_does_not_lose_what_was_learned(monkeypatch):
     import signal
-
-    from hotview.estimators import member_fit
 
     draw = member_fit.draw_null
 
@@ -1202,6 +1201,23 @@ def test_a_view_without_labels_is_taught_over_rows_that_lack_a_third():
     assert model.score({"b": views["b"][new]}, y[new]) > 0.8
     assert model.score({name: X[new] for name, X in views.items()}, y[new]) > 0.9
     assert model.out_of_fold_["b"]["expected"]
+
+
+def test_linked_rows_whose_labels_are_left_out_do_not_teach(monkeypatch):
+    seen = []
+
+    def look(graphs, labels, scores, weights, left_out, random):
+        seen.append(left_out)
+        return label_nodes(graphs, labels, scores, weights, left_out, random)
+
+    monkeypatch.setattr(member_fit, "label_nodes", look)
+    arguments, _ = situation("complete")
+    inputs = voting()._inputs(**arguments)
+    fit_views([inputs])
+    for left_out, held_out in zip(seen, inputs.held_out, strict=False):
+        assert np.flatnonzero(left_out).tolist() == held_out.tolist()
+    assert len(seen) == 4  # of three members, and, by all labels, of all
+    assert not seen[-1].any()
 
 
 def test_rows_that_are_left_out_do_not_teach():

@@ -99,6 +99,24 @@ def test_a_view_without_labels_is_compared_with_what_others_expect():
     assert found["b"]["accuracy"] == pytest.approx(accuracy)
 
 
+def test_the_joint_predictor_does_not_tell_what_to_expect():
+    """It knows the view that is to be scored."""
+    rows = make_rows()
+    three = ScoresOutOfFold(
+        np.concatenate([rows.scores, rows.scores[:, :1]], axis=1),
+        rows.joint,
+        np.ones((40, 3), dtype=bool),
+        np.full(40, -1),
+    )
+    learner = SuperLearner(
+        ((1.0, 0.0, 0.0),) * 3, (0.5,) * 4, (1.0,) * 4, 0.5, (tuple(np.log(PRIOR).tolist()),) * 3
+    )
+    known = [True, True, False]
+    found = score_out_of_fold(learner, None, three, ["a", "b", "c"], known)["c"]
+    other = ScoresOutOfFold(three.scores, 9 * three.joint, three.present, three.target)
+    assert score_out_of_fold(learner, None, other, ["a", "b", "c"], known)["c"] == found
+
+
 # warnings
 
 

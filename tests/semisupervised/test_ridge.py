@@ -103,6 +103,16 @@ def test_class_probabilities_and_weights_of_rows(columns):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
 
 
+def test_rows_of_little_weight_hardly_choose_the_penalty():
+    Xs, y = make_views(40)
+    doubtful = np.arange(40) >= 20
+    target = one_hot(np.where(doubtful, (y + 1) % N_CLASSES, y))
+    row_weight = np.where(doubtful, 0.01, 1.0)
+    found = scores(Xs, fit_ridge(Xs, target, EQUAL, row_weight))
+    expected = slow_ridge(Xs, target, EQUAL, row_weight)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+
+
 def fix(monkeypatch, penalty):
     monkeypatch.setattr(ridge_module, "_PENALTIES", np.array([penalty]))
     monkeypatch.setattr(ridge_module, "_SHARPNESS", np.ones(1))
