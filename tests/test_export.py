@@ -64,14 +64,33 @@ def test_probabilities_are_the_estimators(tmp_path, parameters):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("coupling", ("none", "hot-reference"))
+@pytest.mark.parametrize("labels", ("partial rows", "of one view", "own"))
+def test_probabilities_wherever_the_labels_are(tmp_path, labels, coupling):
+    options = {**SMALL, "n_estimators": 2, "device": "cpu", "coupling": coupling}
+    model, y, own = hv.MultiViewClassifier(**options), DATA.linked_target, DATA.target
+    if labels == "partial rows":
+        model.fit(with_gaps(LINKED), y, unaligned=UNALIGNED)
+    else:
+        own = {"view_1": own["view_1"]} if labels == "of one view" else own
+        model.fit(LINKED, np.full(len(y), -1), unaligned=UNALIGNED, unaligned_y=own)
+    has_joint = model._members[0].predictors.joint is not None
+    assert has_joint == (labels == "partial rows")
+    path = to_onnx(model, tmp_path / "m.onnx")
+    for views in (LINKED, with_gaps(LINKED)):
+        (found,) = run(path, views)
+        np.testing.assert_allclose(found, model.predict_proba(views), atol=1e-5)
+
+
 def test_counts_are_reduced_as_by_the_estimator(tmp_path):
-    random = np.random.default_rng(0)
+    random, y = np.random.default_rng(0), np.arange(40) % 2
+    rates = np.where(np.arange(300) < 40, 0.2 + 0.8 * y[:, None], 0.2)
     views = {
-        "words": random.poisson(0.2, size=(40, 300)).astype(np.float64),
-        "age": random.normal(size=(40, 3)),
+        "words": random.poisson(rates).astype(np.float64),
+        "age": random.normal(size=(40, 3)) + y[:, None],
     }
     options = {**SMALL, "n_estimators": 2, "device": "cpu", "impute": "mean"}
-    model = hv.MultiViewClassifier(**options).fit(views, np.arange(40) % 2)
+    model = hv.MultiViewClassifier(**options).fit(views, y)
     path = to_onnx(model, tmp_path / "m.onnx")
     views["words"][0] = np.nan
     views["words"][1, 5:9] = np.nan

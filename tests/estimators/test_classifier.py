@@ -9,14 +9,19 @@ import torch
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.decomposition import PCA
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, log_loss
 
-from hotview import MultiViewClassifier
-from hotview.datasets import make_views
+from hotview import MultiViewClassifier, load
+from hotview.datasets import load_handwritten, make_views
+from hotview.estimators import fit, member_fit
+from hotview.estimators import inputs as inputs_module
 from hotview.estimators.fit import fit_views
 from hotview.losses.coupling_specs import COUPLINGS
 from hotview.losses.objective import VIEW_REGULARIZERS
 from hotview.semisupervised import graph, pseudo_labels
+from hotview.semisupervised.class_prior import class_priors
+from hotview.semisupervised.pseudo_labels import label_nodes
+from hotview.semisupervised.super_learner import fit_super_learner
 
 SMALL = {
     "coupling": "none",
@@ -580,8 +585,6 @@ def test_a_callback_may_leave_the_network_in_evaluation_mode():
 def test_ctrl_c_in_the_last_pass_does_not_lose_what_was_learned(monkeypatch):
     import signal
 
-    from hotview.estimators import member_fit
-
     draw = member_fit.draw_null
 
     def pressed(*arguments):
@@ -703,22 +706,30 @@ def test_the_callers_arrays_are_not_changed(parameters):
     np.testing.assert_array_equal(own["view_0"], DATA.target["view_0"])
 
 
-def test_labels_that_are_left_out_do_not_influence_who_left_them_out():
-    inputs = voting()._inputs(LINKED, Y, unaligned=UNALIGNED)
-    assert all(len(rows) == 13 for rows in inputs.held_out)
+@pytest.mark.parametrize("of_one_view", (False, True), ids=("linked", "of one view"))
+def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch, of_one_view):
+    # Two weights of every view, and the shares of the classes, are estimated from all labels.
+    monkeypatch.setattr(fit, "calibrate", lambda graphs, members, codes: np.ones((len(graphs), 2)))
+    monkeypatch.setattr(inputs_module, "class_priors", lambda codes, n: np.full((3, n), 1 / n))
+    own = {"view_1": DATA.target["view_1"]}
+    inputs = voting()._inputs(LINKED, Y, unaligned=UNALIGNED, unaligned_y=own)
     (expected,) = fit_views([inputs])
-    row = inputs.held_out[1][4]
-    linked = inputs.labels.linked.copy()
-    linked[row] = (linked[row] + 1) % 3
-    (changed,) = fit_views([replace(inputs, labels=replace(inputs.labels, linked=linked))])
+    rows, n_linked = inputs.held_out[1], len(Y)
+    row = rows[rows >= n_linked][4] if of_one_view else rows[rows < n_linked][4]
+    linked, others = inputs.labels.linked.copy(), inputs.labels.unaligned["view_1"].copy()
+    codes, i = (others, row - n_linked) if of_one_view else (linked, row)
+    codes[i] = (codes[i] + 1) % 3
+    labels = replace(inputs.labels, linked=linked, unaligned={"view_1": others})
+    (changed,) = fit_views([replace(inputs, labels=labels)])
     before, after = ([m.out_of_fold for m in fit.members] for fit in (expected, changed))
     # The member that left it out predicts the same bits, and is now wrong about it, or right.
-    np.testing.assert_array_equal(after[1].log_probs, before[1].log_probs)
+    np.testing.assert_array_equal(after[1].scores, before[1].scores)
+    np.testing.assert_array_equal(after[1].joint, before[1].joint)
     assert (after[1].target != before[1].target).sum() == 1
     for r in (0, 2):  # the others are trained on it
-        assert not np.array_equal(after[r].log_probs, before[r].log_probs)
+        assert not np.array_equal(after[r].scores, before[r].scores)
     # In the end all predictors are fitted to all labels.
-    knn = [fit.members[1].member.predictors.knn[0] for fit in (expected, changed)]
+    knn = [fit.members[1].member.predictors.knn[1] for fit in (expected, changed)]
     assert not np.allclose(knn[0].soft_labels, knn[1].soft_labels, atol=1e-3)
 
 
@@ -727,7 +738,11 @@ def test_nothing_is_left_out_by_one_or_where_all_count_alike(parameters):
     inputs = voting(**parameters)._inputs(LINKED, Y, unaligned=UNALIGNED)
     assert len(inputs.held_out) == 0
     model = voting(**parameters).fit(LINKED, Y)
-    assert (model._pool is None) == ("fusion" in parameters)
+    start = fit_super_learner([], np.array(model._pool.log_prior), [True] * 3, None)
+    assert model._pool == start  # weights before any label was seen
+    assert model.out_of_fold_ == {}
+    plain = voting(pseudo_labels=False, **parameters).fit(LINKED, Y)
+    assert (plain._pool is None) == ("fusion" in parameters)
 
 
 def test_heads_may_be_weighed_too():
@@ -743,10 +758,13 @@ def test_noise_counts_less_than_what_tells_classes_apart():
     )
     y, rng = data.linked_target, np.random.default_rng(0)
     views = {name: X + rng.normal(size=X.shape) for name, X in data.linked.items()}
-    model = voting().fit({**views, "noise": rng.normal(size=(len(y), 6))}, y)
-    *others, noise, _ = model._pool.complete
-    assert noise < 0.9 * min(others)
-    assert model._pool.partial[-1] < 0.9 * min(model._pool.partial[:-1])
+    message = "view 'noise' are not measurably better than the shares of the classes: on 150 labels"
+    with pytest.warns(UserWarning, match=message):
+        model = voting().fit({**views, "noise": rng.normal(size=(len(y), 6))}, y)
+    pool = model._pool
+    for weights in (pool.complete, pool.partial):
+        *others, noise = np.sum(pool.members, axis=1) * weights[:-1]
+        assert noise < 0.9 * min(others)
 
 
 @pytest.mark.parametrize("names", SUBSETS, ids=" ".join)
@@ -824,11 +842,14 @@ def test_epochs_of_a_training_without_given_length_are_short_in_long_tables():
     assert (schedule.max_epochs, schedule.steps_per_epoch) == (10, 60)
 
 
+ODD = np.arange(40)[:, None] % 2  # the class
+OFTEN = np.where(np.arange(300) < 60, 0.1 + 0.8 * ODD, 0.2)  # means of words
 WIDE = {
-    "words": np.random.default_rng(0).poisson(0.2, size=(40, 300)),  # one column is constant
-    "genes": np.random.default_rng(1).normal(size=(40, 280)),
-    "age": np.random.default_rng(2).normal(size=(40, 3)),
+    "words": np.random.default_rng(0).poisson(OFTEN),
+    "genes": np.random.default_rng(1).normal(size=(40, 280)) + 0.5 * ODD,
+    "age": np.random.default_rng(2).normal(size=(40, 3)) + 1.5 * ODD,
 }
+WIDE["words"][:, -1] = 0  # a constant column
 
 
 def fit_wide(views=WIDE, **parameters):
@@ -894,11 +915,12 @@ def test_components_are_weighted_not_standardized():
     y = np.arange(600) % 3
     X = np.eye(3)[y] @ random.normal(size=(3, 50)) * 3 + random.normal(size=(600, 50))
     views = {name: PCA(30).fit_transform(X + random.normal(size=X.shape)) for name in "ab"}
-    few = np.where(np.arange(600) < 15, y, -1)
+    few = np.where(np.arange(600) < 9, y, -1)
     model = voting(n_estimators=2).fit(views, few)
     assert set(model.preprocessing_.values()) == {"components, standardized in part"}
     plain = voting(n_estimators=2, preprocessing="standardize").fit(views, few)
-    assert model.score(views, y) > plain.score(views, y) + 0.05
+    assert log_loss(y, model.predict_proba(views)) < 0.7 * log_loss(y, plain.predict_proba(views))
+    assert model.score(views, y) >= plain.score(views, y)
 
 
 def test_kinds_of_columns_that_are_not_recognized_can_be_said(capsys):
@@ -998,17 +1020,16 @@ def test_a_view_keeps_its_own_labels_of_classes_that_it_has():
     assert model.score({"b": Xs[1][new]}, y[new]) > 0.8
 
 
-@pytest.mark.filterwarnings("ignore:1 of the 3 classes:UserWarning")
-def test_there_is_no_joint_predictor_without_linked_labels_of_all_classes():
-    y = np.where(Y == 2, -1, Y)
-    own = np.concatenate([[2] * 3, np.full(len(UNALIGNED["view_0"]) - 3, -1)])
-    ridges = []
-    for labels in (Y, y):
+def test_there_is_a_joint_predictor_where_a_labeled_row_has_two_views():
+    own = {name: DATA.target[name] for name in NAMES}
+    joint = []
+    for labels in (Y, np.full(len(Y), -1)):
         model = small(pseudo_labels=True, max_epochs=1)
-        model.fit(LINKED, labels, unaligned=UNALIGNED, unaligned_y={"view_0": own})
-        ridges.append(model._members[0].predictors.ridge)
-    assert ridges[0] is not None
-    assert ridges[1] is None
+        model.fit(LINKED, labels, unaligned=UNALIGNED, unaligned_y=own)
+        joint.append(model._members[0].predictors.joint)
+        assert len(model._members[0].predictors.ridge) == 3
+    assert joint[0] is not None
+    assert joint[1] is None
 
 
 def test_score_validates_its_input_once(model, monkeypatch):
@@ -1021,3 +1042,237 @@ def test_score_validates_its_input_once(model, monkeypatch):
     monkeypatch.setattr(MultiViewClassifier, "_check", count)
     assert model.score(LINKED, Y) > 0.5
     assert len(calls) == 1
+
+
+# prior probabilities of the classes
+
+
+def with_prior(y=None, **parameters):
+    """One member, so that probabilities are no mean."""
+    return voting(n_estimators=1, **parameters).fit(LINKED, Y if y is None else y)
+
+
+UNEQUAL = np.where((Y == 2) & (np.arange(len(Y)) % 4 > 0), -1, Y)  # few labels of class 2
+
+
+def test_a_given_prior_multiplies_the_likelihood():
+    plain = with_prior(UNEQUAL)
+    prior = np.exp(plain._pool.log_prior[0])
+    assert prior[2] < 0.9 / 3  # as among the labels
+    given = {0: 0.2, 1: 0.1, 2: 0.7}
+    found = with_prior(UNEQUAL, class_prior=given)
+    for names in (NAMES, ["view_1"], ["view_0", "view_2"]):
+        views = only(LINKED, names)
+        expected = plain.predict_proba(views) / prior * [0.2, 0.1, 0.7]
+        expected /= expected.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(found.predict_proba(views), expected, rtol=1e-6)
+
+
+def test_balanced_weights_are_a_uniform_prior():
+    balanced, uniform = (
+        with_prior(UNEQUAL, class_weight="balanced"),
+        with_prior(UNEQUAL, class_prior="uniform"),
+    )
+    np.testing.assert_array_equal(balanced.predict_proba(LINKED), uniform.predict_proba(LINKED))
+    np.testing.assert_allclose(balanced._pool.log_prior, np.log(1 / 3))
+    assert not np.allclose(
+        with_prior(UNEQUAL).predict_proba(LINKED), balanced.predict_proba(LINKED)
+    )
+
+
+def test_weights_of_classes_multiply_the_prior():
+    plain, weighted = with_prior(UNEQUAL), with_prior(UNEQUAL, class_weight={2: 5.0})
+    expected = plain.predict_proba(LINKED) * [1, 1, 5]
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(weighted.predict_proba(LINKED), expected, rtol=1e-6)
+
+
+def test_priors_that_cannot_be_used_are_refused():
+    with pytest.raises(ValueError, match="pseudo_labels=True beside class_prior"):
+        voting(pseudo_labels=False, class_prior="uniform").fit(LINKED, Y)
+    for given in ({0: 0.5, 1: 0.5}, {0: 0.5, 1: 0.4, 2: 0.3}, "equal", [0.2, 0.3, 0.5]):
+        with pytest.raises(ValueError, match="class_prior to be None, 'uniform' or positive"):
+            voting(class_prior=given).fit(LINKED, Y)
+
+
+def test_the_prior_is_that_of_the_labels():
+    found = np.exp(voting().fit(LINKED, UNEQUAL, unaligned=UNALIGNED)._pool.log_prior)
+    codes = [UNEQUAL[UNEQUAL >= 0]] * 3
+    np.testing.assert_allclose(found, class_priors(codes, 3), rtol=1e-9)
+
+
+def rare(n, seed, share=0.05, gap=0.6):
+    """Two views with little signal, and classes of which one is rare."""
+    random = np.random.default_rng(seed)
+    y = (random.random(n) < share).astype(int)
+    return {name: random.normal(size=(n, 8)) + gap * y[:, None] / 2 for name in "ab"}, y
+
+
+@pytest.mark.filterwarnings("ignore:Predictions from .* not measurably better:UserWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rare_class_is_predicted_as_often_as_it_occurs(seed):
+    views, y = rare(400, seed)
+    new, truth = rare(3000, seed + 100)
+    model = voting(max_epochs=None, n_estimators=3).fit(views, y)
+    for names in (["a", "b"], ["a"], ["b"]):
+        P = model.predict_proba(only(new, names))
+        assert np.mean(P.argmax(axis=1) == truth) > 1 - truth.mean() - 0.01  # the majority
+        assert P[:, 1].mean() == pytest.approx(truth.mean(), abs=0.02)
+        prior = log_loss(truth, np.tile([1 - y.mean(), y.mean()], (3000, 1)))
+        assert log_loss(truth, P) < prior + 0.02
+
+
+# what rows have
+
+
+def masked(views, absent):
+    """Views with NaN in rows that are absent, by view."""
+    return {
+        name: np.where(absent[name][:, None], np.nan, X) if name in absent else X
+        for name, X in views.items()
+    }
+
+
+def three_views(n=120, seed=0):
+    random = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    return {
+        name: 3 * random.normal(size=(3, 5))[y] + random.normal(size=(n, 5)) for name in "abc"
+    }, y
+
+
+def situation(name):
+    """Arguments of fit, and the classes of the linked rows."""
+    views, y = three_views()
+    first = np.arange(120) < 60
+    if name == "complete":
+        return {"Xs": views, "y": np.where(first, y, -1)}, y
+    if name == "partial rows":
+        absent = {"a": np.arange(120) % 4 == 0, "c": np.arange(120) % 4 == 1}
+        return {"Xs": masked(views, absent), "y": np.where(first, y, -1)}, y
+    linked = {name: X[~first] for name, X in views.items()}
+    own = {name: X[first] for name, X in views.items()}
+    nothing = np.full(60, -1)
+    if name == "labels in one view":
+        labels = {"a": y[first]}
+    elif name == "own labels":
+        labels = {"a": y[first], "b": y[first], "c": y[first]}
+    return {"Xs": linked, "y": nothing, "unaligned": own, "unaligned_y": labels}, y[~first]
+
+
+SITUATIONS = ("complete", "partial rows", "labels in one view", "own labels")
+
+
+@pytest.mark.parametrize("coupling", ("none", "hot-reference"))
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_a_model_predicts_from_all_views_and_each_and_the_same_after_loading(
+    name, coupling, tmp_path
+):
+    arguments, y = situation(name)
+    first, same = (voting(coupling=coupling).fit(**arguments) for _ in range(2))
+    assert first.score(arguments["Xs"], y) > 0.9
+    has_joint = name in ("complete", "partial rows")
+    assert all((m.predictors.joint is not None) == has_joint for m in first._members)
+    loaded = load(first.save(tmp_path / "m.hotview"))
+    new, truth = three_views(seed=0)
+    for names in (["a", "b", "c"], ["a"], ["b"], ["c"], ["a", "c"]):
+        P = first.predict_proba(only(new, names))
+        np.testing.assert_array_equal(P, same.predict_proba(only(new, names)))
+        np.testing.assert_allclose(loaded.predict_proba(only(new, names)), P, rtol=1e-9)
+        assert np.mean(P.argmax(axis=1) == truth) > 0.75
+    gaps = masked(new, {"b": np.arange(120) % 2 == 0})
+    P = first.predict_proba(gaps)
+    np.testing.assert_allclose(P[1::2], first.predict_proba(new)[1::2], rtol=1e-6)
+    without = first.predict_proba(only(new, ["a", "c"]))
+    np.testing.assert_allclose(P[::2], without[::2], rtol=1e-6)
+
+
+def test_a_view_without_labels_is_taught_over_rows_that_lack_a_third():
+    views, y = three_views(180)
+    labeled, linked = np.arange(180) < 60, np.arange(180) >= 120
+    # Labels are in a and c; rows with a and b are linked, and none of all three.
+    Xs = {name: X[linked] for name, X in views.items()}
+    Xs["c"] = np.full_like(Xs["c"], np.nan)
+    own = {name: views[name][labeled] for name in "ac"}
+    model = voting().fit(
+        Xs, np.full(60, -1), unaligned=own, unaligned_y=dict.fromkeys("ac", y[labeled])
+    )
+    new = (np.arange(180) >= 60) & ~linked
+    assert model.score({"b": views["b"][new]}, y[new]) > 0.8
+    assert model.score({name: X[new] for name, X in views.items()}, y[new]) > 0.9
+    assert model.out_of_fold_["b"]["expected"]
+
+
+def test_linked_rows_whose_labels_are_left_out_do_not_teach(monkeypatch):
+    seen = []
+
+    def look(graphs, labels, scores, weights, left_out, random):
+        seen.append(left_out)
+        return label_nodes(graphs, labels, scores, weights, left_out, random)
+
+    monkeypatch.setattr(member_fit, "label_nodes", look)
+    arguments, _ = situation("complete")
+    inputs = voting()._inputs(**arguments)
+    fit_views([inputs])
+    for left_out, held_out in zip(seen, inputs.held_out, strict=False):
+        assert np.flatnonzero(left_out).tolist() == held_out.tolist()
+    assert len(seen) == 4  # of three members, and, by all labels, of all
+    assert not seen[-1].any()
+
+
+def test_rows_that_are_left_out_do_not_teach():
+    arguments, _ = situation("labels in one view")
+    inputs = voting()._inputs(**arguments)
+    (fitted,) = fit_views([inputs])
+    taught = []
+    for r, member in enumerate(fitted.members):
+        # A third of the linked rows tells how good the views are that others teach.
+        assert len(member.linked_scores.target) == 20
+        assert (member.linked_scores.target == -1).all()
+        taught.append(member._linked_fold(fitted.shared.view_labels(inputs.labels)))
+        assert len(taught[r]) == 0  # in the end all rows teach
+    with_labels, _ = situation("complete")
+    (fitted,) = fit_views([voting()._inputs(**with_labels)])
+    assert all(member.linked_scores is None for member in fitted.members)
+
+
+# accuracy on the handwritten digits
+
+
+@pytest.fixture(scope="module")
+def digits():
+    data = load_handwritten()
+    order = np.random.default_rng(0).permutation(2000)
+    names = ("fou", "kar", "zer")
+    return {name: data.views[name][order] for name in names}, data.target[order]
+
+
+def test_few_labels_of_digits_are_enough(digits):
+    views, y = digits
+    train, few = np.arange(2000) < 600, np.arange(600) < 100
+    model = MultiViewClassifier(random_state=0, n_estimators=3, device="cpu")
+    model.fit({n: X[train] for n, X in views.items()}, np.where(few, y[:600], -1))
+    new = {name: X[~train] for name, X in views.items()}
+    assert model.score(new, y[~train]) > 0.85
+    for name, floor in (("fou", 0.55), ("kar", 0.75), ("zer", 0.55)):
+        assert model.score({name: new[name]}, y[~train]) > floor
+        assert model.out_of_fold_[name]["accuracy"] > floor - 0.1
+
+
+def test_unequal_classes_of_digits_are_told_apart(digits):
+    views, y = digits
+    chosen = np.flatnonzero(np.isin(y, [3, 5]))
+    chosen = chosen[(y[chosen] == 3) | (np.arange(len(chosen)) % 9 == 0)]  # about 9 to 1
+    views, target = {name: X[chosen] for name, X in views.items()}, y[chosen]
+    train = np.arange(len(chosen)) < 130
+    model = MultiViewClassifier(random_state=0, n_estimators=3, device="cpu")
+    model.fit({name: X[train] for name, X in views.items()}, target[train])
+    new, truth = {name: X[~train] for name, X in views.items()}, target[~train]
+    majority = np.mean(truth == 3)
+    assert model.score(new, truth) >= majority
+    for name in views:
+        assert model.score({name: new[name]}, truth) > majority - 0.03
+    balanced = model.set_params(class_prior="uniform").fit(
+        {name: X[train] for name, X in views.items()}, target[train]
+    )
+    assert np.mean(balanced.predict(new)[truth == 5] == 5) > 0.7

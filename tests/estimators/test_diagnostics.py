@@ -3,6 +3,7 @@
 import inspect
 import json
 import platform
+import warnings
 
 import numpy as np
 import pytest
@@ -204,6 +205,31 @@ def test_many_classes_are_not_all_named():
     text = warned(small(MultiViewClassifier), VIEWS, y, **more)
     assert "7 of the 9 classes" in text
     assert "(2, 3, 4, 5, 6 and 2 more)" in text
+
+
+@pytest.mark.parametrize("n_linked", (0, 2, 3))
+@pytest.mark.parametrize("pseudo_labels", (True, False))
+def test_views_that_too_few_linked_rows_teach_are_named(n_linked, pseudo_labels):
+    names = list(VIEWS)[:3]
+    linked = {name: VIEWS[name][: n_linked + 5].copy() for name in names}
+    if pseudo_labels:  # with, rows that have two views are enough
+        linked[names[2]][:] = np.nan
+    linked[names[1]][n_linked:] = np.nan  # rows of the first view alone teach nobody
+    own = {name: VIEWS[name] for name in (names[0], names[2])}
+    options = {"coupling": "none", "pseudo_labels": pseudo_labels}
+    model = small(MultiViewClassifier, **options)
+    more = {"unaligned": {**own, names[1]: VIEWS[names[1]]}, "unaligned_y": dict.fromkeys(own, Y)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if n_linked == 0:  # then no label reaches the view
+            with pytest.raises(ValueError, match="Expected every view to have labels"):
+                model.fit(linked, np.full(5, -1), **more)
+            return
+        model.fit(linked, np.full(n_linked + 5, -1), **more)
+    found = [str(w.message) for w in caught if "fewer classes than others" in str(w.message)]
+    expected = f"{names[1]!r} (0 of 3), and the other labels are transferred over 2 linked rows"
+    assert len(found) == (n_linked < 3)
+    assert all(expected in text for text in found)
 
 
 # where they point

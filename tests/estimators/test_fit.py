@@ -207,6 +207,7 @@ def test_ctrl_c_in_the_middle_of_an_epoch_stops_after_the_step(kind):
     assert len(model.history_) == 1
 
 
+@pytest.mark.filterwarnings("ignore:Predictions from .* not measurably better:UserWarning")
 def test_ctrl_c_while_predictors_are_fitted_leaves_a_classifier():
     class Late(nn.Linear):
         def forward(self, X):

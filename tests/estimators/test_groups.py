@@ -111,7 +111,7 @@ def draw(seed):
 def check_apart(labels, left, held):
     """Nobody's labels are on both sides, and all other labels are where they were."""
     person, others = labels.groups.linked, labels.groups.unaligned["a"]
-    out = set(person[held])
+    out = set(labels.group_numbers[held])
     assert not out & set(person[left.linked >= 0])
     assert not out & set(others[left.unaligned["a"] >= 0])
     for codes, kept, who in (
@@ -126,7 +126,7 @@ def check_apart(labels, left, held):
 @given(seed=st.integers(0, 10**6), n_folds=st.integers(2, 6))
 def test_nobody_is_in_two_folds_nor_on_both_sides_of_one(seed, n_folds):
     labels = draw(seed)
-    person, codes = labels.groups.linked, labels.linked
+    person, codes = labels.group_numbers, labels.codes
     folds = split_folds(labels, n_folds, np.random.default_rng(seed))
     assert len(folds) == n_folds
     people = [set(person[fold]) for fold in folds]
@@ -137,7 +137,7 @@ def test_nobody_is_in_two_folds_nor_on_both_sides_of_one(seed, n_folds):
         )
         left = hide(labels, fold)
         check_apart(labels, left, fold)
-        assert set(left.linked[left.linked >= 0]) == set(codes[codes >= 0])  # no class is lost
+        assert set(left.codes[left.codes >= 0]) == set(codes[codes >= 0])  # no class is lost
 
 
 def test_people_of_every_class_are_dealt_evenly():
@@ -204,9 +204,10 @@ def test_a_member_trains_on_nobody_whom_it_leaves_out(seed, fraction):
     _, inputs = fit_inputs(seed, validation_fraction=fraction)
     labels = inputs.labels
     person, others = labels.groups.linked, labels.groups.unaligned["view_1"]
+    everybody = labels.group_numbers
     for member in EnsembleFit(inputs).members:
         held = [member.held_out] + ([] if fraction is None else [member.validation.rows])
-        people = [set(person[rows]) for rows in held]
+        people = [set(everybody[rows]) for rows in held]
         assert min(map(len, people)) > 0
         assert sum(map(len, people)) == len(set().union(*people))
         trained = set(person[member.labels.linked >= 0])

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -5,8 +7,9 @@ import torch
 import hotview as hv
 from hotview._validation import check_tables
 from hotview.datasets import make_views
-from hotview.estimators.inputs import FitInputs, ViewTables, make_view_labels, scan_views
+from hotview.estimators.inputs import FitInputs, ViewTables, scan_views
 from hotview.estimators.labels import Labels
+from hotview.semisupervised.class_prior import class_priors
 
 CPU = torch.device("cpu")
 
@@ -178,15 +181,19 @@ def test_labels_of_every_view_for_propagation():
     tables = make_view_tables(
         {"a": table(1, None, 3, 4), "b": table(11, 12, None, 14)}, {"a": table(None, 5, 6, 7)}
     )
-    rows = gather(tables, labels_of([0, 1, 2, -1], a=[0, -1, 2, 1]))
-    labels = make_view_labels(rows, np.ones(3))
+    shared = scan_views(tables, **how(tables, "none"), device=CPU)
+    labels = shared.view_labels(labels_of([0, 1, 2, -1], a=[0, -1, 2, 1]))
     assert [codes.tolist() for codes in labels.codes] == [[0, 2, -1, -1, 2, 1], [0, 1, -1]]
-    assert labels.aligned is rows.aligned
-    assert labels.target.tolist() == rows.target.tolist()
-    assert labels.sources == rows.source_views
+    # Rows that lack a view are linked, too: they are in some of the views.
+    assert labels.links.tolist() == [[0, 0], [-1, 1], [1, -1], [2, 2]]
+    assert labels.target.tolist() == [0, 1, 2, -1]
+    np.testing.assert_allclose(labels.log_prior, np.log(class_priors(labels.codes, 3)))
+    given = np.log(np.full((2, 3), 1 / 3))
+    assert replace(shared, log_prior=given).view_labels(labels_of([0] * 4)).log_prior is given
 
 
 def test_without_classes_no_row_has_a_label():
-    rows = gather(make_view_tables({"a": table(1, 2), "b": table(3, 4)}))
-    codes = make_view_labels(rows, np.ones(0)).codes
-    assert [c.tolist() for c in codes] == [[-1, -1], [-1, -1]]
+    tables = make_view_tables({"a": table(1, 2), "b": table(3, 4)})
+    labels = scan_views(tables, **how(tables, "none"), device=CPU).view_labels(None)
+    assert [c.tolist() for c in labels.codes] == [[-1, -1], [-1, -1]]
+    assert labels.log_prior.shape == (2, 0)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotview._validation import ViewTable
+from hotview.estimators.groups import RowGroups
 from hotview.estimators.labels import (
     Labels,
     check_all_known,
@@ -16,6 +19,7 @@ from hotview.estimators.labels import (
     hold_out,
     number_labels,
     read_labels,
+    replace_prior,
     split_folds,
 )
 
@@ -191,7 +195,7 @@ def test_held_out_labels_are_hidden_and_given_back():
     others = np.setdiff1d(np.arange(37), rows)
     np.testing.assert_array_equal(left.linked[others], before[others])
     np.testing.assert_array_equal(labels.linked, before)
-    assert left.unaligned is labels.unaligned
+    assert left.unaligned["a"].tolist() == [0, 1]
     assert left.classes is labels.classes
 
 
@@ -224,20 +228,31 @@ def test_labels_are_left_on_both_sides(share):
 
 
 def test_hidden_labels_are_unknown_and_others_stay():
-    labels, rows = make_labels([20, 10], n_unknown=7), np.array([3, 30, 8])
-    before = labels.linked.copy()
-    hidden = hide(labels, rows)
-    assert (hidden.linked[rows] == -1).all()
-    others = np.setdiff1d(np.arange(37), rows)
-    np.testing.assert_array_equal(hidden.linked[others], before[others])
-    np.testing.assert_array_equal(labels.linked, before)
-    assert hidden.unaligned is labels.unaligned
+    labels = make_labels([20, 10], n_unknown=7)
+    labels = replace(labels, unaligned={**labels.unaligned, "b": np.array([-1, 1, 0])})
+    rows, before = np.array([3, 30, 8, 38, 40, 41]), labels.codes
+    hidden = hide(labels, rows)  # three linked rows, the last one of a, two of b
+    assert (hidden.codes[rows] == -1).all()
+    others = np.setdiff1d(np.arange(42), rows)
+    np.testing.assert_array_equal(hidden.codes[others], before[others])
+    np.testing.assert_array_equal(labels.codes, before)
+    assert hidden.unaligned["a"].tolist() == [0, -1]
+    assert hidden.unaligned["b"].tolist() == [-1, -1, -1]
     assert hidden.classes is labels.classes
+
+
+def test_rows_are_numbered_linked_ones_first_then_view_by_view():
+    own = {"b": np.array([1, -1]), "a": np.array([0])}
+    groups = RowGroups(np.array([5, 6]), {"a": np.array([7]), "b": np.array([8, 9])})
+    labels = Labels(np.arange(2), np.array([-1, 0]), own)
+    assert labels.codes.tolist() == [-1, 0, 1, -1, 0]
+    assert labels.group_numbers is None
+    assert replace(labels, groups=groups).group_numbers.tolist() == [5, 6, 8, 9, 7]
 
 
 def test_hiding_nothing_changes_nothing():
     labels, no_rows = make_labels([5, 5]), np.empty(0, dtype=np.int64)
-    np.testing.assert_array_equal(hide(labels, no_rows).linked, labels.linked)
+    np.testing.assert_array_equal(hide(labels, no_rows).codes, labels.codes)
 
 
 # folds
@@ -252,6 +267,9 @@ def test_hiding_nothing_changes_nothing():
 )
 def test_folds_are_equal_disjoint_and_leave_every_class_a_label(counts, n_unknown, n_folds, seed):
     labels = make_labels(counts, n_unknown, seed)
+    n_own = int(np.random.default_rng(seed).integers(0, len(labels.linked) + 1))
+    linked, own = np.split(labels.linked, [n_own])  # some of the rows are of one view alone
+    labels = replace(labels, linked=linked, unaligned={"a": own})
     folds = split_folds(labels, n_folds, np.random.default_rng(seed))
     assert len(folds) == n_folds
     assert len({len(fold) for fold in folds}) == 1
@@ -259,10 +277,10 @@ def test_folds_are_equal_disjoint_and_leave_every_class_a_label(counts, n_unknow
     assert rows.dtype == np.int64
     assert len(set(rows.tolist())) == len(rows)
     assert len(rows) > sum(n for n in counts if n > 1) - n_folds
-    assert (labels.linked[rows] >= 0).all()
-    per_class = np.array([np.bincount(labels.linked[h], minlength=len(counts)) for h in folds])
+    assert (labels.codes[rows] >= 0).all()
+    per_class = np.array([np.bincount(labels.codes[h], minlength=len(counts)) for h in folds])
     for code, n in enumerate(counts):
-        left = [(hide(labels, fold).linked == code).sum() for fold in folds]
+        left = [(hide(labels, fold).codes == code).sum() for fold in folds]
         assert min(left) > 0 or n == 0
         assert n != 1 or per_class[:, code].sum() == 0  # the only label is never hidden
     assert (per_class.max(axis=0) - per_class.min(axis=0) <= 1).all()
@@ -279,9 +297,13 @@ def test_the_generator_decides_the_folds():
     assert all(fold == sorted(fold) for fold in first)
 
 
-def test_labels_that_are_not_linked_are_in_no_fold():
+def test_labels_of_one_view_are_left_out_too():
     labels = Labels(np.arange(2), np.full(6, -1), {"a": np.array([0, 1, 0, 1])})
-    assert [fold.tolist() for fold in split_folds(labels, 3, np.random.default_rng(0))] == [[]] * 3
+    folds = split_folds(labels, 2, np.random.default_rng(0))
+    assert sorted(np.concatenate(folds).tolist()) == [6, 7, 8, 9]
+    for fold in folds:
+        assert sorted(labels.codes[fold].tolist()) == [0, 1]
+        assert (hide(labels, fold).unaligned["a"] >= 0).sum() == 2
 
 
 @pytest.mark.parametrize(
@@ -355,3 +377,78 @@ def test_switches_and_text_with_gaps_keep_their_kind():
 def test_a_class_of_two_lines_is_refused():
     with pytest.raises(ValueError, match=r"a class has a line break: 'ill\\n7,well'"):
         encode(["ill", "well", "ill\n7,well"])
+
+
+# prior probabilities
+
+LOG_PRIOR = np.log([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2]])
+CLASSES = np.array(["x", "y", "z"])
+
+
+def prior_of(class_prior=None, class_weight=None, classes=CLASSES):
+    return np.exp(replace_prior(LOG_PRIOR, class_prior, class_weight, classes))
+
+
+def test_without_parameters_the_prior_is_that_of_the_labels():
+    np.testing.assert_allclose(prior_of(), np.exp(LOG_PRIOR))
+
+
+def test_a_given_prior_is_that_of_all_views():
+    given = {"z": 0.5, "x": 0.3, "y": 0.2}  # in any order
+    np.testing.assert_allclose(prior_of(given), [[0.3, 0.2, 0.5]] * 2)
+    np.testing.assert_allclose(prior_of("uniform"), np.full((2, 3), 1 / 3))
+
+
+def test_numbers_may_be_classes():
+    given = {0: 0.3, 1: 0.2, 5: 0.5}
+    np.testing.assert_allclose(prior_of(given, classes=np.array([0, 1, 5]))[0], [0.3, 0.2, 0.5])
+
+
+def test_weights_multiply_the_prior():
+    expected = np.exp(LOG_PRIOR) * [1, 10, 2]
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(prior_of(None, {"y": 10, "z": 2}), expected)
+    found = prior_of({"x": 0.5, "y": 0.25, "z": 0.25}, {"y": 4})
+    np.testing.assert_allclose(found, [[0.5 / 1.75, 1 / 1.75, 0.25 / 1.75]] * 2)
+
+
+def test_balanced_weights_are_a_uniform_prior():
+    np.testing.assert_array_equal(prior_of(None, "balanced"), prior_of("uniform"))
+    given = {"x": 0.5, "y": 0.25, "z": 0.25}
+    np.testing.assert_allclose(prior_of(given, "balanced"), [[0.5, 0.25, 0.25]] * 2)
+
+
+def test_a_class_of_weight_0_has_nearly_no_prior():
+    found = replace_prior(LOG_PRIOR, None, {"x": 0}, CLASSES)
+    assert np.isfinite(found).all()
+    assert (np.exp(found[:, 0]) < 1e-11).all()
+
+
+@pytest.mark.parametrize(
+    "given",
+    (
+        {"x": 0.5, "y": 0.5},
+        {"x": 0.5, "y": 0.3, "z": 0.1, "w": 0.1},
+        {"x": 0.5, "y": 0.3, "z": 0.1},
+        {"x": 0.5, "y": 0.5, "z": 0.0},
+        {"x": 1.5, "y": -0.3, "z": -0.2},
+        {"x": np.nan, "y": 0.5, "z": 0.5},
+        {"x": "0.5", "y": 0.25, "z": 0.25},
+        "equal",
+        [0.5, 0.25, 0.25],
+        0.5,
+    ),
+    ids=str,
+)
+def test_priors_that_cannot_be_used_are_refused(given):
+    message = r"class_prior to be None, 'uniform' or positive probabilities of the classes \['x'"
+    with pytest.raises(ValueError, match=message):
+        prior_of(given)
+
+
+@pytest.mark.parametrize("kind", (np.float32, np.float64))
+def test_probabilities_may_be_of_numpy(kind):
+    given = {"x": kind(0.5), "y": kind(0.25), "z": kind(0.25)}
+    np.testing.assert_allclose(prior_of(given)[0], [0.5, 0.25, 0.25])
+    with pytest.raises(ValueError, match="class_prior to be None"):
+        prior_of(np.array([0.5, 0.25, 0.25]))

@@ -39,8 +39,12 @@ def test_predictors_are_those_of_the_stage(pseudo_labels):
         assert isinstance(member.member.predictors, kind)
         assert member.member.network is member.training.network
         assert len(member.out_of_fold.target) == len(member.held_out) > 0
-        n_linked_views = len(DATA.linked)
-        assert member.out_of_fold.log_probs.shape[:2] == (len(member.held_out), n_linked_views + 1)
+        n_rows, n_views = len(member.held_out), len(DATA.linked)
+        if pseudo_labels:
+            assert member.out_of_fold.scores.shape[:3] == (n_rows, n_views, 3)
+            assert member.out_of_fold.joint.shape[0] == n_rows
+        else:
+            assert member.out_of_fold.log_probs.shape[:2] == (n_rows, n_views + 1)
 
 
 def test_plans_of_all_members_have_the_null_of_the_first():

@@ -280,6 +280,7 @@ def test_a_search_with_groups_is_not_rewarded_for_knowing_people(search, visits)
     assert search.fit(views, y, groups=person).best_score_ < 0.75
 
 
+@pytest.mark.filterwarnings("ignore:Predictions from .* not measurably better:UserWarning")
 def test_a_score_with_groups_is_not_that_of_knowing_people(visits, small):
     views, y, person = visits
     model, settings = PCALogisticRegression(n_components=25), {"cv": 4, "random_state": 0}

@@ -227,11 +227,11 @@ def test_other_formats_are_refused(tmp_path):
     save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps({"format": "other"})})
     with pytest.raises(ValueError, match="but it has another format"):
         load_model(path)
-    remedies = {99: "Update hotview", 1: "Fit the model again", 4: "Fit the model again"}
+    remedies = {99: "Update hotview", 1: "Fit the model again", 6: "Fit the model again"}
     for version, remedy in remedies.items():
         metadata = {"format": "hotview model", "version": version}
         save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(metadata)})
-        problem = rf"its format is {version}, and this hotview reads format 6\. {remedy}"
+        problem = rf"its format is {version}, and this hotview reads format 7\. {remedy}"
         with pytest.raises(ValueError, match=problem):
             load_model(path)
 

@@ -270,3 +270,20 @@ def test_rounding_is_no_distance(value):
     assert root_mean_square(np.full((70, 3), value, dtype=np.float32)) == 1.0
     apart = np.array([[value], [1.1 * value]])
     assert root_mean_square(apart) == pytest.approx(0.05 * value)
+
+
+# numbers of rows among the nodes
+
+
+def test_rows_are_numbered_among_the_nodes(few_nodes):
+    graph = make_graph()
+    numbers = graph.node_numbers(np.arange(-1, 70))
+    expected = [np.flatnonzero(graph.nodes == row) for row in range(-1, 70)]
+    assert numbers.tolist() == [int(at[0]) if len(at) else -1 for at in expected]
+    np.testing.assert_array_equal(graph.node_numbers(graph.nodes[::-1]), np.arange(30)[::-1])
+    assert graph.node_numbers(np.empty(0, np.int64)).shape == (0,)
+
+
+def test_where_all_rows_are_nodes_their_numbers_are_those_of_the_rows():
+    rows = np.array([3, -1, 69, 0, 3])
+    assert make_graph().node_numbers(rows).tolist() == rows.tolist()

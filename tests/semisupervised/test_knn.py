@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -276,3 +277,46 @@ def test_neither_the_order_of_points_nor_that_of_rows_matters():
     np.testing.assert_allclose(
         predict(model, X[order], F[order]), predict(model, X, F)[order], rtol=1e-6
     )
+
+
+# rows that are points themselves
+
+
+def without(model, i):
+    """The predictor without one of its points."""
+    others = torch.arange(len(model.points)) != i
+    points, soft_labels = model.points[others], model.soft_labels[others]
+    return replace(model, points=points, soft_labels=soft_labels)
+
+
+@pytest.mark.parametrize("n", (80, 8, 7, 6, 2))  # more points than neighbors, and fewer
+def test_a_row_is_no_neighbor_of_its_own(n):
+    model, X, F = make_knn_predictor()
+    model = replace(model, points=model.points[:n], soft_labels=model.soft_labels[:n])
+    rows, features = torch.from_numpy(X[:n]), torch.from_numpy(F[:n])
+    found = model.predict_log_proba(rows, features, torch.arange(n))
+    for i in range(n):
+        expected = without(model, i).predict_log_proba(rows[i : i + 1], features[i : i + 1])
+        torch.testing.assert_close(found[i : i + 1], expected)
+
+
+def test_rows_that_are_no_points_have_all_neighbors():
+    model, X, F = make_knn_predictor()
+    rows, features = torch.from_numpy(X), torch.from_numpy(F)
+    own = torch.where(torch.arange(80) % 2 == 0, torch.arange(80), -1)
+    found, plain = (model.predict_log_proba(rows, features, given) for given in (own, None))
+    torch.testing.assert_close(found[1::2], plain[1::2])
+    assert not torch.isclose(found[::2], plain[::2]).all(1).any()
+
+
+def test_copies_of_a_row_are_its_neighbors():
+    points = torch.zeros(9, 2)
+    points[7:] = 5.0
+    soft_labels = torch.eye(2)[torch.tensor([0, 1, 0, 1, 0, 1, 0, 1, 1])]
+    basis = PCABasis(torch.zeros(2), torch.eye(2))
+    model = KNNPredictor(basis, 1.0, points, soft_labels, 3)
+    own = torch.arange(9)
+    found = model.predict_log_proba(points, points[:, :0], own)
+    for i in range(9):
+        expected = without(model, i).predict_log_proba(points[i : i + 1], points[:1, :0])
+        torch.testing.assert_close(found[i : i + 1], expected)

@@ -1,17 +1,28 @@
+"""Labels of all rows: propagated, calibrated, and taught by other views over linked rows."""
+
 import numpy as np
 import pytest
 import torch
+from scipy.special import log_softmax, softmax
 from sklearn.decomposition import PCA
 
 from hotview.semisupervised import graph as graph_module
+from hotview.semisupervised import pseudo_labels as module
+from hotview.semisupervised.class_prior import shift_prior
 from hotview.semisupervised.graph import build_graph
-from hotview.semisupervised.predictors import fit_predictors
+from hotview.semisupervised.knn import FLOOR
 from hotview.semisupervised.pseudo_labels import (
+    NodeScores,
     ViewLabels,
+    calibrate,
+    label_nodes,
     linked_nodes,
     make_soft_labels,
-    propagate_labels,
+    score_nodes,
+    shift_priors,
 )
+from hotview.semisupervised.ridge import fit_ridge
+from hotview.semisupervised.super_learner import fit_weights
 
 N_CLASSES, K = 3, 6
 
@@ -34,13 +45,15 @@ def links(n, n_views=2):
     return np.repeat(np.arange(n)[:, None], n_views, axis=1)
 
 
-def label(targets, labeled, n_linked=20, weight=(1.0, 1.0, 1.0)):
+def label(targets, labeled, n_linked=20, prior=None):
     """Labels of some rows of every view."""
     codes = []
     for y, rows in zip(targets, labeled, strict=True):
         codes.append(np.full(len(y), -1))
         codes[-1][rows] = y[rows]
-    return ViewLabels(codes, links(n_linked, len(targets)), np.array(weight))
+    prior = np.full(N_CLASSES, 1 / N_CLASSES) if prior is None else np.array(prior)
+    log_prior = np.log(np.tile(prior, (len(targets), 1)))
+    return ViewLabels(codes, links(n_linked, len(targets)), log_prior)
 
 
 def make_graphs(tables, labels, k=K, seed=0):
@@ -50,17 +63,26 @@ def make_graphs(tables, labels, k=K, seed=0):
     ]
 
 
-def run(tables, labels, graphs=None, seed=0):
+def run(tables, labels, graphs=None, seed=0, left_out=None, weights=(1.0, 0.5)):
+    """Labels of the nodes of every view."""
     graphs = graphs or make_graphs(tables, labels)
-    return propagate_labels(graphs, labels, np.random.default_rng(seed))
+    left_out = np.zeros(len(labels.links), dtype=bool) if left_out is None else left_out
+    scores, weights = score_nodes(graphs, labels), np.array([weights] * len(graphs))
+    return label_nodes(graphs, labels, scores, weights, left_out, np.random.default_rng(seed))
 
 
-def slow_probabilities(graph, codes, weight=(1.0, 1.0, 1.0)):
+def propagated(tables, labels, graphs=None):
+    return [
+        found.propagated for found in score_nodes(graphs or make_graphs(tables, labels), labels)
+    ]
+
+
+def slow_probabilities(graph, codes):
     """By the inverse; the labels of a class have the same total mass in all classes."""
     codes = codes[graph.nodes]
     seeds = np.array([codes == c for c in range(N_CLASSES)], dtype=float).T
     F = np.linalg.solve(np.eye(len(codes)) - 0.95 * graph.adjacency.toarray(), seeds)
-    scaled = F * weight / np.maximum(seeds.sum(axis=0), 1)
+    scaled = F / np.maximum(seeds.sum(axis=0), 1)
     return scaled / scaled.sum(axis=1, keepdims=True)
 
 
@@ -71,47 +93,62 @@ NOTHING = np.empty(0, dtype=np.int64)
 # labels
 
 
-def test_labels_of_aligned_individuals():
-    codes = [np.array([2, -1, 0, -1]), np.array([0, 2, -1])]
-    labels = ViewLabels(codes, np.array([[2, 0], [0, 1], [1, 2]]), np.ones(3))
-    assert labels.target.tolist() == [0, 2, -1]
+def test_labels_of_linked_individuals():
+    codes = [np.array([2, -1, 0, -1]), np.array([0, 2, -1, 1])]
+    rows = np.array([[2, 0], [0, 1], [1, 2], [-1, 3], [3, -1]])
+    labels = ViewLabels(codes, rows, np.zeros((2, 3)))
+    assert labels.target.tolist() == [0, 2, -1, 1, -1]
+    assert labels.n_classes == [2, 3]
+    assert labels.pairs(0, 1).tolist() == [[2, 0], [0, 1], [1, 2]]
+    assert labels.pairs(1, 0).tolist() == [[0, 2], [1, 0], [2, 1]]
 
 
-@pytest.mark.parametrize(
-    ("codes", "sources"),
-    (
-        (([0, 1, 2], [0, 1, -1]), [0]),
-        (([0, 1, -1], [0, 1, 1]), []),
-        (([-1, -1, -1], [-1, -1, -1]), []),
-        (([0, 1, -1], [-1, -1, -1], [1, 0, -1]), [0, 2]),
-    ),
-)
-def test_views_with_labels_of_most_classes_are_sources(codes, sources):
-    labels = ViewLabels([np.array(c) for c in codes], links(3, len(codes)), np.ones(3))
-    assert labels.sources == sources
+def test_left_out_are_linked_individuals_once_and_rows_of_one_view():
+    given = [np.array([2, -1, 0, 1, 1, -1]), np.array([2, 0, -1, 0])]
+    rows = np.array([[0, 0], [2, 1], [1, 2], [3, -1]])
+    left = [np.array([-1, -1, 0, -1, -1, -1]), np.array([-1, 0, -1, -1])]
+    before, after = (ViewLabels(codes, rows, np.zeros((2, 3))) for codes in (given, left))
+    found, target = after.left_out(before)
+    assert found.tolist() == [[0, 0], [3, -1], [4, -1], [-1, 3]]
+    assert target.tolist() == [2, 1, 1, 0]
+    found, target = before.left_out(before)
+    assert found.shape == (0, 2)
+    assert len(target) == 0
 
 
 def test_anchors_and_labeled_rows_become_nodes_first():
     codes = np.full(500, -1)
     codes[[499, 250, 3]] = [0, 1, 2]
-    labels = ViewLabels([codes, codes], links(300), np.ones(3))
+    labels = ViewLabels([codes, codes], links(300), np.zeros((2, 3)))
     order = labels.node_order(0)
     assert order[:200].tolist() == list(range(200))
     assert order[200:203].tolist() == [3, 250, 499]
     assert set(order.tolist()) == {*range(300), 499}
 
 
-# propagation
+# scores by the labels of a view
 
 
-@pytest.mark.parametrize("weight", ((1.0, 1.0, 1.0), (0.2, 3.0, 1.0)), ids=str)
-def test_labels_are_propagated_along_the_graph(weight):
+def test_labels_are_propagated_along_the_graph():
     tables, targets = make_tables()
-    labels = label(targets, [np.arange(8)] * 2, weight=weight)
+    labels = label(targets, [np.arange(8)] * 2, prior=(0.6, 0.3, 0.1))
     graphs = make_graphs(tables, labels)
-    for s, probabilities in enumerate(run(tables, labels, graphs)):
-        expected = slow_probabilities(graphs[s], labels.codes[s], weight)
-        np.testing.assert_allclose(probabilities, expected, atol=1e-4)
+    for s, found in enumerate(score_nodes(graphs, labels)):
+        expected = slow_probabilities(graphs[s], labels.codes[s])
+        np.testing.assert_allclose(found.propagated, expected, atol=1e-4)
+        np.testing.assert_allclose(found.scores[:, 0], np.log(found.propagated + FLOOR))
+
+
+def test_a_ridge_regression_is_fitted_to_the_labels():
+    tables, targets = make_tables()
+    prior = np.array([0.6, 0.3, 0.1])
+    labels = label(targets, [np.arange(30)] * 2, prior=prior)
+    graphs = make_graphs(tables, labels)
+    for s, found in enumerate(score_nodes(graphs, labels)):
+        ridge = fit_ridge([tables[s][:30]], np.eye(3)[targets[s][:30]], prior)
+        np.testing.assert_allclose(found.ridge.weights[0], ridge.weights[0], rtol=1e-9)
+        expected = ridge.predict({0: torch.from_numpy(tables[s][graphs[s].nodes])})
+        np.testing.assert_allclose(found.scores[:, 1], expected, rtol=1e-6)
 
 
 def test_labels_of_one_view_are_propagated_there_alone():
@@ -119,14 +156,14 @@ def test_labels_of_one_view_are_propagated_there_alone():
     few = label(targets, NINE)
     more = label(targets, [np.r_[np.arange(9), 30, 40], np.arange(9)])
     graphs = make_graphs(tables, few)
-    with_more, without = run(tables, more, graphs), run(tables, few, graphs)
+    with_more, without = propagated(tables, more, graphs), propagated(tables, few, graphs)
     assert not np.allclose(with_more[0], without[0], atol=1e-3)
     np.testing.assert_array_equal(with_more[1], without[1])
 
 
 def test_propagated_labels_are_right():
     tables, targets = make_tables(gap=8.0)
-    for probabilities, y in zip(run(tables, label(targets, NINE)), targets, strict=True):
+    for probabilities, y in zip(propagated(tables, label(targets, NINE)), targets, strict=True):
         assert np.mean(probabilities.argmax(axis=1) == y) > 0.9
 
 
@@ -135,65 +172,183 @@ def test_the_order_of_rows_does_not_matter():
     labels = label(targets, NINE, n_linked=9)
     order = np.random.default_rng(1).permutation(70)
     aligned = np.stack([np.argsort(order)[:9], np.arange(9)], axis=1)
-    moved = ViewLabels([labels.codes[0][order], labels.codes[1]], aligned, np.ones(3))
+    codes = [labels.codes[0][order], labels.codes[1]]
+    moved = ViewLabels(codes, aligned, labels.log_prior)
     expected = run(tables, labels)
-    probabilities = run([tables[0][order], tables[1]], moved)
-    np.testing.assert_allclose(probabilities[0], expected[0][order], atol=1e-4)
-    np.testing.assert_allclose(probabilities[1], expected[1], atol=1e-4)
-
-
-def test_a_class_of_weight_0_has_probability_0():
-    tables, targets = make_tables()
-    labels = label(targets, [np.arange(20)] * 2, weight=(1.0, 0.0, 1.0))
-    for probabilities in run(tables, labels):
-        np.testing.assert_allclose(probabilities[:, 1], 0, atol=1e-12)
-        np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    found = run([tables[0][order], tables[1]], moved)
+    np.testing.assert_allclose(found[0].posterior, expected[0].posterior[order], atol=1e-4)
+    np.testing.assert_allclose(found[1].posterior, expected[1].posterior, atol=1e-4)
 
 
 def test_rows_that_no_label_reaches_have_equal_probabilities():
     tables, targets = make_tables()
     tables[0][-15:] += 1000.0  # a part of the graph of its own
-    probabilities = run(tables, label(targets, NINE, n_linked=9))[0]
+    probabilities = propagated(tables, label(targets, NINE, n_linked=9))[0]
     np.testing.assert_allclose(probabilities[-15:], 1 / 3)
     assert probabilities[:-15].max(axis=1).min() > 1 / 3
 
 
-# transfer between views
+def test_a_view_without_labels_has_no_scores():
+    tables, targets = make_tables()
+    labels = label(targets, [np.arange(9), NOTHING])
+    first, second = score_nodes(make_graphs(tables, labels), labels)
+    assert first is not None
+    assert second is None
+
+
+# calibration
+
+
+def test_weights_are_those_of_labels_that_were_left_out():
+    tables, targets = make_tables(gap=2.0)
+    labels = label(targets, [np.arange(60)] * 2, prior=(0.5, 0.3, 0.2))
+    graphs = make_graphs(tables, labels)
+    members, scores, left = [], [], []
+    for fold in (np.arange(0, 30), np.arange(30, 60)):
+        some = label(targets, [np.setdiff1d(np.arange(60), fold)] * 2, prior=(0.5, 0.3, 0.2))
+        members.append((some, score_nodes(graphs, some)))
+        scores.append(members[-1][1][0].scores[fold])
+        left.append(targets[0][fold])
+    found = calibrate(graphs, members, labels.codes)
+    start = np.array(module._PRIOR_WEIGHTS)
+    scores, left = np.concatenate(scores), np.concatenate(left)
+    expected = fit_weights(scores, left, labels.log_prior[0], start, module._SHRINKAGE)
+    np.testing.assert_allclose(found[0], expected)
+    none = calibrate(graphs, [(labels, score_nodes(graphs, labels))], labels.codes)
+    np.testing.assert_array_equal(none, [start, start])  # nothing was left out
+
+
+def test_the_posterior_is_the_likelihood_times_the_prior_and_labels_are_certain():
+    tables, targets = make_tables()
+    prior = np.array([0.6, 0.3, 0.1])
+    labels = label(targets, [np.arange(30)] * 2, prior=prior)
+    graphs = make_graphs(tables, labels)
+    everybody = np.ones(20, dtype=bool)
+    found = run(tables, labels, graphs, left_out=everybody, weights=(0.8, 0.3))
+    for s, scores in enumerate(score_nodes(graphs, labels)):
+        logits = 0.8 * scores.scores[:, 0] + 0.3 * scores.scores[:, 1] + np.log(prior)
+        expected = softmax(logits, axis=1)
+        expected[:30] = np.eye(3)[targets[s][:30]]
+        np.testing.assert_allclose(found[s].posterior, expected, rtol=1e-9)
+        np.testing.assert_array_equal(found[s].votes, scores.propagated)
+        assert not found[s].taught
+
+
+# teaching over linked rows
 
 
 def test_a_view_without_labels_receives_them_over_linked_rows():
     tables, targets = make_tables(sizes=(150, 150), gap=8.0)
     labels = label(targets, [np.arange(20, 150), NOTHING])
     source, target = run(tables, labels)
-    np.testing.assert_allclose(target.sum(axis=1), 1)
-    assert np.mean(target.argmax(axis=1) == targets[1]) > 0.9
-    graph = make_graphs(tables, labels)[0]
-    np.testing.assert_allclose(source, slow_probabilities(graph, labels.codes[0]), atol=1e-4)
+    for found in (target.votes, target.posterior):
+        np.testing.assert_allclose(found.sum(axis=1), 1)
+        assert np.mean(found.argmax(axis=1) == targets[1]) > 0.9
+    X = torch.from_numpy(tables[1])
+    assert np.mean(target.ridge.predict({0: X}).argmax(1).numpy() == targets[1]) > 0.9
+    assert target.taught
+    assert not source.taught  # no other view has labels of its own
+
+
+def test_rows_whose_label_is_only_left_out_teach_nobody():
+    tables, targets = make_tables(sizes=(150, 150), gap=8.0)
+    labels = label(targets, [np.arange(20, 150), NOTHING])
+    graphs = make_graphs(tables, labels)
+    everybody = np.ones(20, dtype=bool)
+    untaught = run(tables, labels, graphs, left_out=everybody)[1]
+    assert not untaught.taught
+    np.testing.assert_allclose(untaught.votes, 1 / 3)
+    np.testing.assert_allclose(untaught.posterior, 1 / 3)
+    assert (untaught.ridge.weights[0] == 0).all()
+    some = np.arange(20) < 10
+    taught = run(tables, labels, graphs, left_out=some)[1]
+    full = run(tables, labels, graphs)[1]
+    assert taught.taught
+    assert not np.allclose(taught.votes, full.votes, atol=1e-3)
 
 
 def test_without_linked_rows_no_labels_are_transferred():
     tables, targets = make_tables()
     labels = label(targets, [np.arange(70), NOTHING], n_linked=0)
-    np.testing.assert_allclose(run(tables, labels)[1], 1 / 3)
+    found = run(tables, labels)[1]
+    np.testing.assert_allclose(found.posterior, 1 / 3)
+    assert not found.taught
+
+
+def test_without_labels_a_view_that_is_not_taught_has_the_prior():
+    tables, targets = make_tables()
+    prior = (0.6, 0.3, 0.1)
+    found = run(tables, label(targets, [np.arange(70), NOTHING], n_linked=0, prior=prior))[1]
+    np.testing.assert_allclose(found.posterior, np.tile(prior, (60, 1)))
+    np.testing.assert_allclose(found.votes, 1 / 3)  # as if all classes had the same mass
 
 
 def test_two_sources_are_mixed():
     tables, targets = make_tables(sizes=(80, 80, 80), columns=(5, 4, 6), gap=8.0)
     labels = label(targets, [np.arange(20, 80), np.arange(20, 80), NOTHING])
-    assert labels.sources == [0, 1]
-    probabilities = run(tables, labels)[2]
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    assert np.mean(probabilities.argmax(axis=1) == targets[2]) > 0.9
+    found = run(tables, labels)[2]
+    np.testing.assert_allclose(found.votes.sum(axis=1), 1)
+    assert np.mean(found.votes.argmax(axis=1) == targets[2]) > 0.9
+
+
+def test_a_view_is_taught_over_rows_that_lack_other_views():
+    tables, targets = make_tables(sizes=(80, 80, 80), columns=(5, 4, 6), gap=8.0)
+    labels = label(targets, [np.arange(20, 80), NOTHING, np.arange(20, 80)])
+    labels.links[:, 2] = -1  # rows that have the first two views alone
+    graphs = make_graphs(tables, labels)
+    found = run(tables, labels, graphs)[1]
+    assert found.taught
+    assert np.mean(found.posterior.argmax(axis=1) == targets[1]) > 0.9
+    # The third view, of which no row is linked, has no influence.
+    labels.codes[2][:] = np.where(labels.codes[2] >= 0, (labels.codes[2] + 1) % 3, -1)
+    again = run(tables, labels, graphs)[1]
+    np.testing.assert_array_equal(found.posterior, again.posterior)
+
+
+def test_what_other_views_say_is_added_and_divided_by_the_root_of_their_number():
+    tables, targets = make_tables(sizes=(80, 80, 80), columns=(5, 4, 6))
+    labels = label(targets, [np.arange(20, 80), np.arange(20, 80), NOTHING])
+    labels.links[:5, 0] = -1
+    labels.links[5:8, :2] = -1  # rows about which nothing is said
+    labels.links[8, 2] = -1
+    graphs = make_graphs(tables, labels)
+    random = np.random.default_rng(0)
+    logits = [random.normal(size=(80, 3)), random.normal(size=(80, 3)), None]
+    unlabeled = np.arange(20) < 15
+    rows, total = module._linked_likelihoods(graphs, labels, logits, 2, unlabeled)
+    expected = [logits[1][i] for i in range(5)]
+    expected += [(logits[0][i] + logits[1][i]) / np.sqrt(2) for i in range(9, 15)]
+    assert rows.tolist() == [*range(5), *range(9, 15)]
+    np.testing.assert_allclose(total, expected)
+    rows, total = module._linked_likelihoods(graphs, labels, logits, 0, unlabeled)
+    assert rows.tolist() == list(range(8, 15))  # not by what the view itself says
+    np.testing.assert_allclose(total, logits[1][8:15])
+
+
+def test_views_with_labels_teach_each_other():
+    tables, targets = make_tables(sizes=(120, 120), n_linked=100, gap=3.0)
+    labels = label(targets, [np.arange(100, 120), np.arange(100, 103)], n_linked=100)
+    graphs = make_graphs(tables, labels)
+    alone = run(tables, labels, graphs, left_out=np.ones(100, dtype=bool))[1]
+    taught = run(tables, labels, graphs)[1]
+    assert taught.taught
+    assert not alone.taught
+
+    def right(found):
+        return np.mean(found.posterior[:100].argmax(axis=1) == targets[1][:100])
+
+    assert right(taught) > right(alone)
+    assert taught.posterior[100:103].tolist() == np.eye(3)[targets[1][100:103]].tolist()
 
 
 def test_a_view_keeps_its_own_labels_of_the_classes_that_it_has():
     tables, targets = make_tables(sizes=(150, 150), gap=8.0)
     own = np.flatnonzero(targets[1] < 2)[20:60]
     labels = label(targets, [np.arange(20, 150), own])
-    probabilities = run(tables, labels)[1]
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    assert np.mean(probabilities[own].argmax(axis=1) == targets[1][own]) > 0.9
-    assert np.mean(probabilities.argmax(axis=1) == targets[1]) > 0.9
+    posterior = run(tables, labels)[1].posterior
+    np.testing.assert_allclose(posterior.sum(axis=1), 1)
+    np.testing.assert_array_equal(posterior[own], np.eye(3)[targets[1][own]])
+    assert np.mean(posterior.argmax(axis=1) == targets[1]) > 0.9
 
 
 def test_linked_rows_that_are_no_nodes_are_not_used(monkeypatch):
@@ -203,11 +358,58 @@ def test_linked_rows_that_are_no_nodes_are_not_used(monkeypatch):
     graphs = [
         build_graph(X, PCA().fit(X), K, np.random.default_rng(s)) for s, X in enumerate(tables)
     ]
-    pairs = linked_nodes(*graphs, labels.aligned)
+    pairs = linked_nodes(*graphs, labels.pairs(0, 1))
     both = set(graphs[0].nodes.tolist()) & set(graphs[1].nodes.tolist()) & set(range(20))
     assert {int(graphs[0].nodes[a]) for a, _ in pairs} == both
     assert {int(graphs[1].nodes[b]) for _, b in pairs} == both
-    np.testing.assert_allclose(run(tables, labels, graphs)[1].sum(axis=1), 1)
+    np.testing.assert_allclose(run(tables, labels, graphs)[1].posterior.sum(axis=1), 1)
+
+
+def test_the_generator_decides_the_transfer():
+    tables, targets = make_tables(sizes=(80, 80))
+    labels = label(targets, [np.arange(20, 80), NOTHING])
+    first, again = (run(tables, labels, seed=0)[1].votes for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+# prior probabilities of views without labels
+
+
+def fake_scores(posterior):
+    """Scores whose posterior under equal priors and weights (1, 0) is given."""
+    scores = np.stack([np.log(posterior), np.zeros_like(posterior)], axis=1)
+    return NodeScores(posterior, None, scores)
+
+
+def test_linked_rows_of_another_mix_shift_the_prior():
+    tables, targets = make_tables(sizes=(150, 150), n_linked=50)
+    prior = np.array([0.5, 0.3, 0.2])
+    labels = label(targets, [np.arange(50, 150), NOTHING], n_linked=50, prior=prior)
+    graphs = make_graphs(tables, labels)
+    of_nodes = np.tile([0.2, 0.4, 0.4], (150, 1))
+    of_nodes[:50] = [0.8, 0.1, 0.1]
+    likelihood = fake_scores(of_nodes / prior)
+    weights = np.array([[1.0, 0.0]] * 2)
+    found = shift_priors(graphs, labels, [[likelihood, None]] * 2, weights)
+    np.testing.assert_array_equal(found[0], labels.log_prior[0])
+    shifted = shift_prior(of_nodes[:50], of_nodes.mean(axis=0), prior)
+    expected = log_softmax(module._DOUBT * np.log(shifted))
+    np.testing.assert_allclose(found[1], expected, rtol=1e-9)
+    assert np.exp(found[1, 0]) > 0.6
+    np.testing.assert_allclose(np.exp(found[1]).sum(), 1)
+
+
+def test_without_a_shift_the_prior_is_moved_toward_equal_ones():
+    tables, targets = make_tables()
+    prior = np.array([0.5, 0.3, 0.2])
+    labels = label(targets, [np.arange(20, 70), NOTHING], prior=prior)
+    graphs = make_graphs(tables, labels)
+    same = fake_scores(np.ones((70, 3)))
+    found = shift_priors(graphs, labels, [[same, None]], np.array([[1.0, 0.0]] * 2))
+    np.testing.assert_allclose(found[1], log_softmax(module._DOUBT * np.log(prior)))
+    nobody = ViewLabels(labels.codes, np.empty((0, 2), np.int64), labels.log_prior)
+    found = shift_priors(graphs, nobody, [[same, None]], np.array([[1.0, 0.0]] * 2))
+    np.testing.assert_array_equal(found, labels.log_prior)
 
 
 # soft labels
@@ -217,7 +419,7 @@ def test_soft_labels_are_labels_where_known_and_probabilities_elsewhere():
     tables, targets = make_tables()
     labels = label(targets, NINE)
     graphs = make_graphs(tables, labels)
-    probabilities = run(tables, labels, graphs)[0]
+    probabilities = propagated(tables, labels, graphs)[0]
     soft_labels = make_soft_labels(graphs[0], probabilities, labels.codes[0])
     assert soft_labels.dtype == torch.float32
     assert soft_labels[:9].tolist() == np.eye(3)[targets[0][:9]].tolist()
@@ -230,26 +432,32 @@ def test_rows_that_are_no_nodes_have_soft_labels_of_their_neighbors(monkeypatch)
     tables, targets = make_tables(gap=8.0)
     labels = label(targets, NINE)
     graphs = make_graphs(tables, labels)
-    probabilities = run(tables, labels, graphs)[0]
+    probabilities = propagated(tables, labels, graphs)[0]
     soft_labels = make_soft_labels(graphs[0], probabilities, labels.codes[0]).numpy()
     np.testing.assert_allclose(soft_labels.sum(axis=1), 1, rtol=1e-6)
     np.testing.assert_array_equal(soft_labels[20:], graphs[0].extend(probabilities)[20:])
     assert np.mean(soft_labels.argmax(axis=1) == targets[0]) > 0.9
 
 
-def test_predictors_have_the_points_and_probabilities_of_the_nodes():
-    tables, targets = make_tables(gap=8.0)
-    labels = label(targets, NINE)
+@pytest.mark.parametrize("n_nodes", (70, 15))
+def test_nothing_is_changed(monkeypatch, n_nodes):
+    monkeypatch.setattr(graph_module, "_MAX_NODES", n_nodes)
+    tables, targets = make_tables()
+    labels = label(targets, [np.arange(20, 70), NOTHING])
+    before = [*(c.copy() for c in labels.codes), labels.links.copy(), labels.log_prior.copy()]
+    run(tables, labels)
+    after = [*labels.codes, labels.links, labels.log_prior]
+    for x, old in zip(after, before, strict=True):
+        np.testing.assert_array_equal(x, old)
+
+
+def test_left_out_rows_are_no_links():
+    tables, targets = make_tables(sizes=(80, 80))
+    labels = label(targets, [np.arange(20, 80), NOTHING])
     graphs = make_graphs(tables, labels)
-    probabilities = run(tables, labels, graphs)
-    features = [(graph.points[:, :1] ** 2, 2.0) for graph in graphs]
-    featured = fit_predictors(graphs, probabilities, labels, features).knn[0]
-    expected = np.hstack([graphs[0].points, features[0][0]])
-    np.testing.assert_allclose(featured.points, expected, rtol=1e-5)
-    assert (featured.n_neighbors, featured.feature_scale) == (K, 2.0)
-    knn = fit_predictors(graphs, probabilities, labels).knn[0]
-    np.testing.assert_allclose(knn.points, graphs[0].points, rtol=1e-5)
-    np.testing.assert_allclose(knn.soft_labels, probabilities[0], rtol=1e-5)
-    X = torch.from_numpy(tables[0])
-    predicted = knn.predict_log_proba(X, X[:, :0]).argmax(1).numpy()
-    assert np.mean(predicted == targets[0]) > 0.9
+    some = np.arange(20) % 2 == 0
+    found = run(tables, labels, graphs, left_out=some)[1]
+    unlinked = ViewLabels(labels.codes, labels.links[~some], labels.log_prior)
+    expected = run(tables, unlinked, graphs)[1]
+    np.testing.assert_array_equal(found.votes, expected.votes)
+    np.testing.assert_array_equal(found.posterior, expected.posterior)

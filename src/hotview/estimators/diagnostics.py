@@ -17,6 +17,7 @@ from torch import Tensor
 from hotview import __version__
 from hotview._types import Array
 from hotview.estimators.inputs import FitInputs
+from hotview.semisupervised.pseudo_labels import ViewLabels
 from hotview.training.batches import TrainingRows
 from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
@@ -73,7 +74,7 @@ class FitWarnings:
 
 
 def input_warnings(
-    inputs: FitInputs, scans: Mapping[str, TableScan], rows: TrainingRows
+    inputs: FitInputs, scans: Mapping[str, TableScan], rows: TrainingRows, labels: ViewLabels
 ) -> Iterator[str]:
     """Warnings about the tables and labels of a fit.
 
@@ -85,6 +86,8 @@ def input_warnings(
         Column statistics of every view.
     rows : TrainingRows
         The rows to train on.
+    labels : ViewLabels
+        The labels of every view, and the linked rows.
 
     Yields
     ------
@@ -117,36 +120,53 @@ def input_warnings(
             "coupling='hot-reference', or four views and more."
         )
     if inputs.labels is not None:
-        yield from _label_warnings(inputs.labels.classes, names, rows)
+        propagates = inputs.parameters["pseudo_labels"]
+        n_links = _count_links(labels) if propagates else [len(rows.transfer_rows)] * len(names)
+        effect = (
+            "the joint predictor of all views does not know them"
+            if propagates
+            else "there is no joint predictor of all views"
+        )
+        yield from _label_warnings(inputs.labels.classes, names, rows, n_links, effect)
 
 
-def _label_warnings(classes: Array, names: Sequence[str], rows: TrainingRows) -> Iterator[str]:
+def _count_links(labels: ViewLabels) -> list[int]:
+    """Number of linked rows without a label of every view that another view with labels has."""
+    present = labels.links[labels.target < 0] >= 0
+    known = np.array(labels.n_classes) > 0
+    others = [present[:, known & (np.arange(len(known)) != t)] for t in range(len(known))]
+    return [int((present[:, t] & x.any(axis=1)).sum()) for t, x in enumerate(others)]
+
+
+def _label_warnings(
+    classes: Array, names: Sequence[str], rows: TrainingRows, n_links: Sequence[int], effect: str
+) -> Iterator[str]:
     """Warnings about classes without linked labels, and views with labels of few classes."""
     labeled = rows.target[rows.target >= 0]
     absent = np.setdiff1d(np.arange(len(classes)), labeled)
     if len(labeled) > 0 and len(absent) > 0:
         yield (
             f"{len(absent)} of the {len(classes)} classes have no linked row with a label "
-            f"({_shorten(classes[absent])}), so that there is no joint predictor of all views. "
+            f"({_shorten(classes[absent])}), so that {effect}. "
             "Link and label a few rows of every class."
         )
         return
     most = max(map(len, rows.classes_known))
-    fewer = ", ".join(
-        f"{name!r} ({len(known)} of {most})"
-        for name, known in zip(names, rows.classes_known, strict=True)
-        if len(known) < most
-    )
-    if fewer and len(rows.transfer_rows) == 0:
+    fewer = [s for s, known in enumerate(rows.classes_known) if len(known) < most]
+
+    def listed(views: Sequence[int]) -> str:
+        return ", ".join(f"{names[s]!r} ({len(rows.classes_known[s])} of {most})" for s in views)
+
+    if lost := [s for s in fewer if n_links[s] == 0]:
         yield (
-            f"Views have labels of fewer classes than others: {fewer}, and there are no linked "
-            "rows without a label over which the other labels could be transferred. Their "
+            f"Views have labels of fewer classes than others: {listed(lost)}, and there are no "
+            "linked rows without a label over which the other labels could be transferred. Their "
             "predictions are used only where no better view is present. Link some rows."
         )
-    elif fewer and len(rows.transfer_rows) < len(classes):
+    if few := [s for s in fewer if 0 < n_links[s] < len(classes)]:
         yield (
-            f"Views have labels of fewer classes than others: {fewer}, and the other labels are "
-            f"transferred over {len(rows.transfer_rows)} linked rows, fewer than the "
+            f"Views have labels of fewer classes than others: {listed(few)}, and the other labels "
+            f"are transferred over {min(n_links[s] for s in few)} linked rows, fewer than the "
             f"{len(classes)} classes: classes may be confused. Link more rows."
         )
 

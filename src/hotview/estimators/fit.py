@@ -99,9 +99,9 @@ class EnsembleFit:
         rows = scanned.training_rows(first.labels)
         _check_alignment(self.inputs, rows)
         _check_links(self.inputs, scanned, rows)
-        for text in input_warnings(self.inputs, scanned.scans, rows):
-            self.warnings.add(text)
         given = scanned.view_labels(self.inputs.labels)
+        for text in input_warnings(self.inputs, scanned.scans, rows, given):
+            self.warnings.add(text)
         scanned = replace(scanned, log_prior=given.log_prior)
         self.shared = compute_graphs(scanned, parameters, given, first.random.numpy)
         self.node_weights = np.empty((0, 0))

@@ -265,7 +265,8 @@ def replace_prior(log_prior: Array, class_prior: Any, class_weight: Any, classes
         Logarithms of probabilities.
     """
     prior = np.exp(log_prior)
-    if class_prior == "uniform" or (class_prior is None and class_weight == "balanced"):
+    is_uniform = isinstance(class_prior, str) and class_prior == "uniform"
+    if is_uniform or (class_prior is None and class_weight == "balanced"):
         prior = np.ones_like(prior)
     elif class_prior is not None:
         prior = np.ones_like(prior) * _read_prior(class_prior, classes)
@@ -280,8 +281,8 @@ def _read_prior(class_prior: Any, classes: Array) -> Array:
     names = classes.tolist()
     fits = isinstance(class_prior, Mapping) and set(class_prior) == set(names)
     values = [class_prior[name] for name in names] if fits else []
-    numbers = all(isinstance(p, int | float) and 0 < p <= 1 for p in values)
-    if not fits or not numbers or abs(sum(values) - 1) > _ROUNDING:
+    are_shares = all(isinstance(p, int | float | np.floating) and 0 < p <= 1 for p in values)
+    if not fits or not are_shares or abs(sum(values) - 1) > _ROUNDING:
         raise ValueError(
             f"Expected class_prior to be None, 'uniform' or positive probabilities of the classes "
             f"{names} that add up to 1, but it is {class_prior!r}. Pass a dict of class to "

@@ -133,7 +133,7 @@ class SuperLearner:
         def constant(values: object) -> Tensor:
             return tensor(values, dtype=scores.dtype, device=scores.device)
 
-        number = present.sum(1, keepdim=True).clamp_min(1)
+        number = present.sum(1, keepdim=True).clamp_min(1).to(scores.dtype)
         n_views = present.shape[1]
         partial = constant(self.partial)
         weight = (partial[:n_views] * number**-self.power).where(number > 1, constant(1.0))

@@ -1,0 +1,124 @@
+"""Prior probabilities of the classes: the James-Stein formula by hand, and its limits."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from hotview.semisupervised.class_prior import class_priors, shift_prior, shrink_shares
+
+counts_of_classes = st.lists(st.integers(0, 500), min_size=2, max_size=6)
+
+
+@given(counts_of_classes)
+def test_shares_are_shrunk_by_the_statistic_of_scipy(counts):
+    n, n_classes = sum(counts), len(counts)
+    equal = np.full(n_classes, 1 / n_classes)
+    kept = 0.0
+    if n > 0:
+        chi2 = chisquare(counts).statistic
+        kept = max(0.0, 1 - (n_classes - 1) / chi2) if chi2 > 0 else 0.0
+    expected = kept * np.array(counts) / max(n, 1) + (1 - kept) * equal
+    np.testing.assert_allclose(shrink_shares(counts), expected, rtol=1e-9, atol=1e-15)
+
+
+def test_the_formula_by_hand():
+    # chi2 = (5 - 50)² / 50 + (95 - 50)² / 50 = 81, of which one is expected by chance
+    np.testing.assert_allclose(shrink_shares([5, 95])[0], 80 / 81 * 0.05 + 1 / 81 * 0.5)
+    toward = np.array([0.1, 0.9])  # chi2 = (30 - 10)² / 10 + (70 - 90)² / 90
+    kept = 1 - 1 / (40 + 400 / 90)
+    np.testing.assert_allclose(shrink_shares([30, 70], toward)[0], kept * 0.3 + (1 - kept) * 0.1)
+
+
+def test_many_labels_are_believed():
+    shares = np.array([0.7, 0.2, 0.1])
+    np.testing.assert_allclose(shrink_shares(shares * 1e7), shares, atol=1e-6)
+
+
+@pytest.mark.parametrize("counts", ([5, 7], [0, 0], [10, 10, 10], [3, 4, 2]), ids=str)
+def test_differences_that_chance_would_give_are_not_believed(counts):
+    np.testing.assert_array_equal(shrink_shares(counts), np.full(len(counts), 1 / len(counts)))
+    toward = np.arange(1, len(counts) + 1) / np.arange(1, len(counts) + 1).sum()
+    np.testing.assert_array_equal(shrink_shares(10 * toward, toward), toward)
+
+
+@given(counts_of_classes)
+def test_they_are_positive_and_add_up_to_1(counts):
+    shares = shrink_shares(counts)
+    assert (shares > 0).all()
+    assert shares.sum() == pytest.approx(1)
+
+
+@given(counts_of_classes, st.randoms(use_true_random=False))
+def test_the_order_of_classes_does_not_matter(counts, random):
+    order = random.sample(range(len(counts)), len(counts))
+    expected = shrink_shares(counts)[order]
+    np.testing.assert_allclose(shrink_shares(np.array(counts)[order]), expected, rtol=1e-12)
+
+
+# views
+
+
+def codes_of(*counts, n_unknown=3):
+    return [np.r_[np.repeat(np.arange(len(c)), c), np.full(n_unknown, -1)] for c in counts]
+
+
+def test_shares_of_a_view_are_shrunk_to_those_of_all():
+    found = class_priors(codes_of([90, 10], [50, 50], [0, 0]), 2)
+    common = shrink_shares(np.array([140, 60]) / 2)  # views with labels count alike
+    for prior, counts in zip(found, ([90, 10], [50, 50]), strict=False):
+        np.testing.assert_allclose(prior, shrink_shares(counts, common))
+    np.testing.assert_allclose(found[2], common)  # a view without labels has those of all
+    assert found[0, 0] > common[0] > found[1, 0]
+
+
+def test_the_same_labels_in_more_views_are_not_more_labels():
+    one = class_priors(codes_of([20, 8]), 2)[0]
+    for n_views in (2, 5):
+        found = class_priors(codes_of(*[[20, 8]] * n_views), 2)
+        np.testing.assert_allclose(found, np.tile(one, (n_views, 1)))
+
+
+def test_without_labels_priors_are_equal():
+    np.testing.assert_array_equal(
+        class_priors(codes_of([0, 0, 0], [0, 0, 0]), 3), np.full((2, 3), 1 / 3)
+    )
+
+
+def test_a_class_without_labels_has_a_prior():
+    found = class_priors(codes_of([400, 0], [300, 0]), 2)
+    assert (found[:, 1] > 0).all()
+    assert (found[:, 1] < 0.01).all()
+
+
+# another mix of classes
+
+
+@given(st.integers(0, 50), st.integers(10, 200))
+def test_rows_like_the_population_keep_the_prior(seed, n):
+    random = np.random.default_rng(seed)
+    posterior, prior = random.dirichlet(np.ones(3), n), random.dirichlet(np.full(3, 5.0))
+    found = shift_prior(posterior, posterior.mean(axis=0), prior)
+    np.testing.assert_allclose(found, prior, rtol=1e-12)
+
+
+def test_the_shift_by_hand():
+    rows = np.array([[0.9, 0.1]] * 80 + [[0.1, 0.9]] * 20)  # 74 and 26 expected labels
+    prior, population = np.array([0.3, 0.7]), np.array([0.4, 0.6])
+    kept = 1 - 1 / (34**2 / 40 + 34**2 / 60)
+    shrunk = kept * np.array([0.74, 0.26]) + (1 - kept) * population
+    expected = prior * shrunk / population
+    np.testing.assert_allclose(shift_prior(rows, population, prior), expected / expected.sum())
+
+
+def test_certain_rows_show_their_shares():
+    rows = np.repeat(np.eye(2), [9000, 1000], axis=0)
+    equal = np.full(2, 0.5)
+    np.testing.assert_allclose(shift_prior(rows, equal, equal), [0.9, 0.1], atol=1e-3)
+
+
+def test_a_few_rows_shift_nothing():
+    prior = np.array([0.2, 0.8])
+    rows = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
+    np.testing.assert_allclose(shift_prior(rows, np.full(2, 0.5), prior), prior)

@@ -1,0 +1,400 @@
+"""Super learner: the combination by hand, its gradient, and weights that data should give."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import log_softmax, softmax
+
+from hotview.semisupervised import super_learner as module
+from hotview.semisupervised.super_learner import (
+    MEMBERS,
+    PriorWeights,
+    ScoresOutOfFold,
+    SuperLearner,
+    fit_super_learner,
+    fit_weights,
+)
+
+N_MEMBERS = len(MEMBERS)
+
+
+def make_learner(n_views=3, n_classes=4, power=0.7, seed=0, **changes):
+    random = np.random.default_rng(seed)
+
+    def tuples(*shape):
+        return tuple(map(tuple, random.random(shape).tolist()))
+
+    log_prior = log_softmax(random.normal(size=(n_views, n_classes)), axis=1)
+    learner = SuperLearner(
+        tuples(n_views, N_MEMBERS),
+        tuples(1, n_views + 1)[0],
+        tuples(1, n_views + 1)[0],
+        power,
+        tuple(map(tuple, log_prior.tolist())),
+    )
+    return dataclasses.replace(learner, **changes)
+
+
+def make_scores(n=40, n_views=3, n_classes=4, seed=0):
+    random = np.random.default_rng(seed)
+    scores = random.normal(size=(n, n_views, N_MEMBERS, n_classes))
+    joint = random.normal(size=(n, n_classes))
+    present = random.random((n, n_views)) < 0.6
+    present[0], present[1] = True, False
+    present[2 : 2 + n_views] = np.eye(n_views, dtype=bool)
+    return scores, joint, present
+
+
+def combine(learner, scores, joint, present):
+    joint = None if joint is None else torch.from_numpy(joint)
+    return learner.combine(torch.from_numpy(scores), joint, torch.from_numpy(present)).numpy()
+
+
+def combine_by_hand(learner, scores, joint, present):
+    n_views = scores.shape[1]
+    out = []
+    for i, has in enumerate(present):
+        total, views = np.zeros(scores.shape[3]), np.flatnonzero(has)
+        n = len(views)
+        for s in views:
+            likelihood = sum(w * scores[i, s, m] for m, w in enumerate(learner.members[s]))
+            u = 1.0
+            if n == n_views and n > 1:
+                u = learner.complete[s]
+            elif n > 1:
+                u = learner.partial[s] / n**learner.power
+            total += u * likelihood + np.array(learner.log_prior[s]) / n
+        if n > 1 and joint is not None:
+            total += (learner.complete if n == n_views else learner.partial)[-1] * joint[i]
+        out.append(log_softmax(total))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("power", (0.7, 0.0, -0.3))
+@pytest.mark.parametrize("n_views", (1, 2, 3))
+@pytest.mark.parametrize("has_joint", (False, True), ids=("no joint", "joint"))
+def test_the_formula_by_hand(n_views, power, has_joint):
+    learner = make_learner(n_views, power=power)
+    scores, joint, present = make_scores(n_views=n_views)
+    joint = joint if has_joint else None
+    found = combine(learner, scores, joint, present)
+    expected = combine_by_hand(learner, scores, joint, present)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
+
+
+def test_a_row_of_one_view_has_no_weights_but_those_of_members():
+    scores, joint, present = make_scores()
+    other = {"complete": (9.0, 9.0, 9.0, 9.0), "partial": (7.0, 0.0, 8.0, 5.0), "power": 3.0}
+    one, two = (combine(make_learner(**x), scores, joint, present) for x in ({}, other))
+    alone = present.sum(axis=1) == 1
+    np.testing.assert_array_equal(one[alone], two[alone])
+    assert not np.allclose(one[~alone & present.any(axis=1)], two[~alone & present.any(axis=1)])
+
+
+def test_scores_of_absent_views_do_not_count():
+    scores, joint, present = make_scores()
+    learner, other = make_learner(), scores.copy()
+    other[~present] = 1e3
+    np.testing.assert_array_equal(
+        combine(learner, scores, joint, present), combine(learner, other, joint, present)
+    )
+
+
+def test_constants_of_a_row_do_not_matter():
+    scores, joint, present = make_scores()
+    shifted = scores + np.arange(scores.shape[1] * N_MEMBERS).reshape(1, -1, N_MEMBERS, 1)
+    np.testing.assert_allclose(
+        combine(make_learner(), scores, joint, present),
+        combine(make_learner(), shifted, joint - 5.0, present),
+        rtol=1e-10,
+    )
+
+
+@pytest.mark.parametrize("n_views", (1, 2, 5))
+def test_the_base_rate_enters_once(n_views):
+    prior = np.array([0.9, 0.08, 0.02])
+    log_prior = (tuple(np.log(prior).tolist()),) * n_views
+    learner = make_learner(n_views, 3, log_prior=log_prior)
+    _, _, present = make_scores(n_views=n_views, n_classes=3)
+    same = np.full((len(present), n_views, N_MEMBERS, 3), -0.4)  # that tell nothing
+    p = np.exp(combine(learner, same, np.full((len(present), 3), 2.0), present))
+    has = present.any(axis=1)
+    np.testing.assert_allclose(p[has], np.tile(prior, (has.sum(), 1)), rtol=1e-12)
+    np.testing.assert_allclose(p[~has], 1 / 3)
+
+
+def test_the_prior_of_a_row_is_the_mean_over_its_views():
+    learner = make_learner()
+    _, _, present = make_scores()
+    nothing = np.zeros((len(present), 3, N_MEMBERS, 4))
+    found = combine(learner, nothing, None, present)[2:5]
+    np.testing.assert_allclose(found, learner.log_prior, rtol=1e-12)
+
+
+# weights
+
+
+def make_rows(n=200, quality=((1.0,) * 3,) * 2, gap=2.0, seed=0):
+    """Rows with log-likelihoods of given quality: near 0 they are noise, at 1 calibrated."""
+    random = np.random.default_rng(seed)
+    prior = np.array([0.5, 0.3, 0.2])
+    target = random.choice(3, size=n, p=prior)
+    truth = gap * np.eye(3)[target][:, None, None]
+    q = np.array(quality)[:, :, None]
+    noise = random.normal(size=(n, *np.shape(quality), 3))
+    rows = ScoresOutOfFold(
+        gap * q * (truth + noise), np.zeros((n, 3)), np.ones((n, len(q)), bool), target
+    )
+    return rows, np.log(np.tile(prior, (len(q), 1)))
+
+
+def fit(rows, log_prior, has_labels=None, seed=0, **options):
+    has_labels = [True] * len(log_prior) if has_labels is None else has_labels
+    return fit_super_learner([rows], log_prior, has_labels, np.random.default_rng(seed), **options)
+
+
+def slow_loss(x, scores, target, offset, x0, shrinkage, number=None, row_weight=None):
+    """Minus the log-likelihood, row by row, plus the penalty."""
+    n_weights, value = len(x) - 1, 0.0
+    has_joint = number is not None
+    for i, y in enumerate(target):
+        total = np.array(offset[i] if np.ndim(offset) == 2 else offset, dtype=float)
+        for e in range(n_weights):
+            is_joint = has_joint and e == n_weights - 1
+            n = 1.0 if number is None or is_joint else number[i]
+            total += np.exp(x[e]) * n ** -x[-1] * scores[i, e]
+        value -= (1.0 if row_weight is None else row_weight[i]) * log_softmax(total)[y]
+    return value + shrinkage * np.sum((x - x0) ** 2)
+
+
+@pytest.mark.parametrize("power", (0.0, 0.5))
+@pytest.mark.parametrize("joint", (False, True), ids=("members", "views and joint"))
+def test_the_loss_and_its_gradient(monkeypatch, power, joint):
+    random = np.random.default_rng(0)
+    scores, target = random.normal(size=(12, 3, 4)), random.integers(4, size=12)
+    offset = log_softmax(random.normal(size=(12, 4)), axis=1)
+    start, shrinkage = np.array([1.0, 0.5, 0.25]), 0.8
+    more = {}
+    if joint:
+        more = {"number": random.integers(1, 4, size=12) * 1.0, "row_weight": random.random(12)}
+    taken = {}
+
+    def take(loss, x0, **options):
+        taken.update(loss=loss, x0=x0)
+        return minimize(loss, x0, **options)
+
+    monkeypatch.setattr(module, "minimize", take)
+    module._minimize(scores, target, offset, start, power, shrinkage, **more)
+    x0 = np.r_[np.log(start), power]
+    np.testing.assert_allclose(taken["x0"], x0)
+    for _ in range(3):
+        x = x0 + random.normal(size=len(x0)) * 0.5
+        x[-1] = x[-1] if power > 0 else 0.0
+
+        def slow(x):
+            return slow_loss(x, scores, target, offset, x0, shrinkage, **more)
+
+        value, gradient = taken["loss"](x)
+        assert value == pytest.approx(slow(x))
+        expected = approx_fprime(x, slow, 1e-7)
+        if power == 0:  # which stays 0
+            expected[-1] = 0.0
+        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_are_the_minimum_that_scipy_finds_without_a_gradient():
+    rows, log_prior = make_rows(60)
+    scores, start = rows.scores[:, 0], np.array(PriorWeights().labeled)
+    found = fit_weights(scores, rows.target, log_prior[0], start, 1.0)
+    x0 = np.log(start)
+
+    def loss(x):
+        return slow_loss(np.r_[x, 0.0], scores, rows.target, log_prior[0], np.r_[x0, 0.0], 1.0)
+
+    other = minimize(loss, x0, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-10})
+    np.testing.assert_allclose(found, np.exp(other.x), rtol=1e-3)
+
+
+def test_without_any_row_weights_are_those_of_the_prior():
+    prior = PriorWeights()
+    log_prior = np.log(np.full((4, 2), 0.5))
+    learner = fit_super_learner([], log_prior, [True, False, True, True], np.random.default_rng(0))
+    assert learner.members == (prior.labeled, prior.transferred, prior.labeled, prior.labeled)
+    assert learner.complete == pytest.approx((0.5, 0.5, 0.5, 0.5, 0.25))  # 4 views, to the −1/2
+    assert learner.partial == (1.0, 1.0, 1.0, 1.0, 0.25)
+    assert learner.power == 0.5
+    np.testing.assert_allclose(learner.log_prior, log_prior)
+
+
+def test_no_rows_of_a_view_leave_its_prior_weights():
+    rows, log_prior = make_rows()
+    rows.present[:, 1] = False
+    learner = fit(rows, log_prior, [True, False])
+    assert learner.members[1] == PriorWeights().transferred
+    assert learner.members[0] != PriorWeights().labeled
+
+
+def test_strong_shrinkage_keeps_the_prior_weights():
+    rows, log_prior = make_rows()
+    prior = PriorWeights(shrinkage=1e9)
+    learner, start = (
+        fit(rows, log_prior, prior=prior),
+        fit_super_learner([], log_prior, [True, True], np.random.default_rng(0)),
+    )
+    np.testing.assert_allclose(learner.members, start.members, rtol=1e-4)
+    np.testing.assert_allclose(learner.complete, start.complete, rtol=1e-4)
+    np.testing.assert_allclose(learner.partial, start.partial, rtol=1e-4)
+
+
+def test_members_that_know_more_get_larger_weights():
+    rows, log_prior = make_rows(quality=((0.05, 1.0, 0.05), (1.0, 0.05, 0.05)))
+    rows.scores[:, 0, [0, 2]] = np.random.default_rng(1).normal(size=(200, 2, 3))
+    rows.scores[:, 1, [1, 2]] = np.random.default_rng(2).normal(size=(200, 2, 3))
+    learner = fit(rows, log_prior)
+    assert learner.members[0][1] > 3 * max(learner.members[0][0], learner.members[0][2])
+    assert learner.members[1][0] > 3 * max(learner.members[1][1], learner.members[1][2])
+
+
+def test_views_that_know_more_get_larger_weights():
+    rows, log_prior = make_rows(quality=((1.0, 1.0, 1.0), (1.0, 1.0, 1.0)))
+    noise = np.random.default_rng(1).normal(size=rows.scores[:, 1].shape)
+    rows.scores[:, 1] = 0.1 * rows.scores[:, 1] + noise  # nearly nothing
+    learner = fit(rows, log_prior)
+    assert np.sum(learner.members[0]) * learner.complete[0] > (
+        3 * np.sum(learner.members[1]) * learner.complete[1]
+    )
+
+
+def test_a_calibrated_member_gets_a_weight_of_about_1():
+    random = np.random.default_rng(0)
+    log_prior = np.log(np.full((1, 3), 1 / 3))
+    logits = 2 * random.normal(size=(4000, 3))
+    target = np.array([random.choice(3, p=p) for p in softmax(logits, axis=1)])
+    w = fit_weights(logits[:, None], target, log_prior[0], np.array([0.3]), 1.0)
+    assert w[0] == pytest.approx(1, abs=0.1)
+
+
+def test_a_view_that_is_worse_than_the_prior_gets_no_weight():
+    rows, log_prior = make_rows(quality=((1.0, 1.0, 1.0), (1.0, 1.0, 1.0)))
+    wrong = (rows.target + 1) % 3  # sure, and always wrong
+    rows.scores[:, 1] = 4 * np.eye(3)[wrong][:, None]
+    learner = fit(rows, log_prior)
+    assert learner.members[1] == (0.0, 0.0, 0.0)
+    assert min(learner.members[0]) > 0
+    alone = rows.present & [False, True]
+    p = combine(learner, rows.scores, None, alone)
+    np.testing.assert_allclose(p, np.tile(log_prior[1], (200, 1)), rtol=1e-12)  # the prior
+
+
+def test_of_too_few_rows_nothing_is_concluded():
+    rows, log_prior = make_rows(9)
+    rows.scores[:, 1] = 4 * np.eye(3)[(rows.target + 1) % 3][:, None]
+    assert min(fit(rows, log_prior).members[1]) > 0
+
+
+def test_left_out_labels_are_predicted_better_than_by_prior_weights():
+    rows, log_prior = make_rows(300, quality=((0.2, 0.2, 0.2), (2.0, 0.1, 0.3)))
+    fitted = fit(rows, log_prior)
+    start = fit_super_learner([], log_prior, [True, True], np.random.default_rng(0))
+    new, _ = make_rows(300, quality=((0.2, 0.2, 0.2), (2.0, 0.1, 0.3)), seed=1)
+
+    def loss(learner):
+        log_p = combine(learner, new.scores, new.joint, new.present)
+        return -log_p[np.arange(300), new.target].mean()
+
+    assert loss(fitted) < loss(start)
+
+
+def test_a_joint_predictor_that_knows_more_gets_a_larger_weight():
+    rows, log_prior = make_rows(1000, gap=0.3)
+    noise = np.random.default_rng(3).normal(size=rows.joint.shape)
+    knows = dataclasses.replace(rows, joint=np.eye(3)[rows.target] + noise)
+    junk = dataclasses.replace(rows, joint=noise)
+    assert fit(knows, log_prior).complete[-1] > 0.8  # 1 is calibrated
+    assert fit(junk, log_prior).complete[-1] < 0.15
+
+
+def test_views_that_tell_the_same_get_half_the_weight():
+    different, log_prior = make_rows(5000, gap=0.5)
+    same, _ = make_rows(5000, gap=0.5)
+    same.scores[:, 1] = same.scores[:, 0]  # the second tells nothing new
+    for rows, total in ((different, 2.0), (same, 1.0)):
+        learner = fit(rows, log_prior)
+        weights = np.mean(learner.members, axis=1) * learner.complete[:2]
+        assert weights.sum() == pytest.approx(total, rel=0.2)
+
+
+def test_the_same_seed_gives_the_same_weights():
+    rows, log_prior = make_rows()
+    assert fit(rows, log_prior) == fit(rows, log_prior)
+    assert fit(rows, log_prior).members == fit(rows, log_prior, seed=1).members
+
+
+def test_folds_are_joined():
+    rows, log_prior = make_rows()
+    parts = [
+        ScoresOutOfFold(*(getattr(rows, f.name)[part] for f in dataclasses.fields(rows)))
+        for part in (slice(0, 70), slice(70, 200))
+    ]
+    joined = ScoresOutOfFold.concatenate(parts)
+    np.testing.assert_array_equal(joined.scores, rows.scores)
+    np.testing.assert_array_equal(joined.target, rows.target)
+    random = np.random.default_rng(0)
+    assert fit_super_learner(parts, log_prior, [True] * 2, random) == fit(rows, log_prior)
+
+
+def test_subsets_of_the_views_of_complete_rows():
+    present = np.ones((50, 4), dtype=bool)  # 3 views, and the joint predictor
+    present[:10] = [True, False, True, True]
+    whole = present[:, :3].all(axis=1)
+    subsets, source = module._partial_rows(present, whole, np.random.default_rng(0))
+    assert source.tolist() == [*range(10), *np.repeat(np.arange(10, 50), 8)]
+    np.testing.assert_array_equal(subsets[:10], present[:10])
+    drawn = subsets[10:]
+    assert not drawn[:, -1].any()  # the joint predictor says nothing about them
+    numbers = drawn[:, :3].sum(axis=1)
+    assert set(numbers.tolist()) == {1, 2, 3}
+    assert drawn[:, :3].mean(axis=0) == pytest.approx([2 / 3] * 3, abs=0.1)
+
+
+# files
+
+
+@pytest.mark.parametrize(
+    "changes",
+    (
+        {"members": ((1.0, 1.0, 1.0),) * 2},
+        {"members": ((1.0, 1.0),) * 3},
+        {"complete": (1.0, 1.0, 1.0)},
+        {"partial": (1.0,) * 5},
+        {"log_prior": ((-1.0,) * 4,) * 2},
+        {"log_prior": ((-1.0,) * 3,) * 3},
+    ),
+    ids=str,
+)
+def test_weights_of_other_views_or_classes_are_refused(changes):
+    make_learner().check(3, 4)
+    with pytest.raises(ValueError, match="of other views or classes"):
+        make_learner(**changes).check(3, 4)
+
+
+@pytest.mark.parametrize("bad", (-0.1, np.nan, np.inf, 1e7))
+@pytest.mark.parametrize("field", ("members", "complete", "partial", "power", "log_prior"))
+def test_weights_that_cannot_be_are_refused(field, bad):
+    values = {
+        "members": ((1.0, 1.0, bad), *[(1.0,) * 3] * 2),
+        "complete": (1.0, bad, 1.0, 1.0),
+        "partial": (1.0, 1.0, 1.0, bad),
+        "power": bad,
+        "log_prior": ((-1.0, bad, -1.0, -1.0), *[(-1.0,) * 4] * 2),
+    }
+    learner = make_learner(**{field: values[field]})
+    if bad == -0.1 and field in ("power", "log_prior"):
+        learner.check(3, 4)
+        return
+    with pytest.raises(ValueError, match="super learner cannot be"):
+        learner.check(3, 4)
