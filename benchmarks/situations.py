@@ -115,7 +115,7 @@ def score(P: Any, classes: Any, y: Any) -> dict[str, float]:
         found["auc"] = float(roc_auc_score(y == rare, full[:, rare]))
         found["mean_rare"], found["prevalence"] = float(full[:, rare].mean()), (y == rare).mean()
         found["balanced_accuracy"] = float(balanced_accuracy_score(y, best))
-    return {name: round(float(value), 6) for name, value in found.items()}
+    return {name: round(float(value), 4) for name, value in found.items()}
 
 
 def jobs(arguments: argparse.Namespace, done: set[tuple]) -> list[tuple]:
