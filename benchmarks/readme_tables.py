@@ -9,6 +9,7 @@ stands between ``<!--=KEY-->`` and ``<!--/-->``, where KEY is one of
 - ``over table/dataset/method/settings``, the difference to the same without coupling, in points,
   with its 95 % interval;
 - ``exact task/method/settings``, what the constraint met exactly adds to the penalty, likewise;
+- ``situations what``, a number of the eight situations;
 - ``bench file/key/key/…``, a number of a benchmark as it stands, ``percent file/…``, a share, and
   ``megabytes file/…``, bytes.
 """
@@ -23,6 +24,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import federated_tables
+import situation_tables
 import speed_tables
 
 from paper.published import PUBLISHED
@@ -40,8 +42,6 @@ CONTROLS = {
     "logistic regression, all labels": "logistic regression with *all* labels (a ceiling)",
 }
 OURS = {(): "`MultiViewClassifier()`", ("none",): '`MultiViewClassifier(coupling="none")`'}
-#: the default that the parts were compared with, before wide views were reduced
-BEFORE = "default, before the reduction"
 #: methods of the table of reduced views, by what it calls them
 REDUCED = {
     "as before: every column standardized": "every column standardized",
@@ -176,10 +176,10 @@ SIMPLE = ("logistic regression", "PCA + logistic regression", "label propagation
 #: parts of the default, and the change that takes each away
 PARTS = {
     "coupling (hierarchical transport)": "without coupling",
-    "pseudo-labels": "without pseudo-labels",
-    "per-view heads that teach the encoders": "heads not taught",
-    "stacking": "without stacking",
-    "ensembling and stacking": "one replica",
+    "pseudo-labels and the super learner": "without pseudo-labels",
+    "heads that train the encoders": "heads not taught",
+    "weights from left-out labels": "without stacking",
+    "ensemble, and weights from left-out labels": "one replica",
     "all of it, beside a plain network": "plain network",
 }
 
@@ -260,12 +260,10 @@ def parts(text: str) -> str:
         cells = []
         for name in DATASETS:
             methods = found[name, 0.05]
-            cells.append(_difference(_values(methods[BEFORE]), _values(methods[method])))
+            cells.append(_difference(_values(methods["default"]), _values(methods[method])))
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    added = [
-        _difference(_values(found[name, 0.05]["with manifold"]), _values(found[name, 0.05][BEFORE]))
-        for name in DATASETS
-    ]
+    at_5 = [found[name, 0.05] for name in DATASETS]
+    added = [_difference(_values(m["with manifold"]), _values(m["default"])) for m in at_5]
     lines.append('| *what `view_regularizer="manifold"` would add* | ' + " | ".join(added) + " |")
     return "\n".join(lines)
 
@@ -380,6 +378,7 @@ TABLES = {
     "planted": ("planted_groups.json", planted),
     "planted-fresh": ("planted_groups_fresh.json", planted),
     "fuzz": ("fuzz.json", fuzz),
+    **situation_tables.TABLES,
     **speed_tables.TABLES,
     **federated_tables.TABLES,
 }
@@ -452,6 +451,7 @@ NUMBERS = {
     "score": _score,
     "over": _over,
     "exact": _exact,
+    "situations": situation_tables.number,
     "bench": _bench,
     "percent": _percent,
     "megabytes": _megabytes,

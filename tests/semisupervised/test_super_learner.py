@@ -10,7 +10,7 @@ from scipy.special import log_softmax, softmax
 
 from hotview.semisupervised import super_learner as module
 from hotview.semisupervised.super_learner import (
-    MEMBERS,
+    PREDICTORS,
     PriorWeights,
     ScoresOutOfFold,
     SuperLearner,
@@ -18,7 +18,7 @@ from hotview.semisupervised.super_learner import (
     fit_weights,
 )
 
-N_MEMBERS = len(MEMBERS)
+N_PREDICTORS = len(PREDICTORS)
 
 
 def make_learner(n_views=3, n_classes=4, power=0.7, seed=0, **changes):
@@ -29,7 +29,7 @@ def make_learner(n_views=3, n_classes=4, power=0.7, seed=0, **changes):
 
     log_prior = log_softmax(random.normal(size=(n_views, n_classes)), axis=1)
     learner = SuperLearner(
-        tuples(n_views, N_MEMBERS),
+        tuples(n_views, N_PREDICTORS),
         tuples(1, n_views + 1)[0],
         tuples(1, n_views + 1)[0],
         power,
@@ -40,7 +40,7 @@ def make_learner(n_views=3, n_classes=4, power=0.7, seed=0, **changes):
 
 def make_scores(n=40, n_views=3, n_classes=4, seed=0):
     random = np.random.default_rng(seed)
-    scores = random.normal(size=(n, n_views, N_MEMBERS, n_classes))
+    scores = random.normal(size=(n, n_views, N_PREDICTORS, n_classes))
     joint = random.normal(size=(n, n_classes))
     present = random.random((n, n_views)) < 0.6
     present[0], present[1] = True, False
@@ -60,7 +60,7 @@ def combine_by_hand(learner, scores, joint, present):
         total, views = np.zeros(scores.shape[3]), np.flatnonzero(has)
         n = len(views)
         for s in views:
-            likelihood = sum(w * scores[i, s, m] for m, w in enumerate(learner.members[s]))
+            likelihood = sum(w * scores[i, s, m] for m, w in enumerate(learner.predictors[s]))
             u = 1.0
             if n == n_views and n > 1:
                 u = learner.complete[s]
@@ -86,7 +86,7 @@ def test_the_formula_by_hand(n_views, power, has_joint):
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1)
 
 
-def test_a_row_of_one_view_has_no_weights_but_those_of_members():
+def test_a_row_of_one_view_has_no_weights_but_those_of_predictors():
     scores, joint, present = make_scores()
     other = {"complete": (9.0, 9.0, 9.0, 9.0), "partial": (7.0, 0.0, 8.0, 5.0), "power": 3.0}
     one, two = (combine(make_learner(**x), scores, joint, present) for x in ({}, other))
@@ -106,7 +106,7 @@ def test_scores_of_absent_views_do_not_count():
 
 def test_constants_of_a_row_do_not_matter():
     scores, joint, present = make_scores()
-    shifted = scores + np.arange(scores.shape[1] * N_MEMBERS).reshape(1, -1, N_MEMBERS, 1)
+    shifted = scores + np.arange(scores.shape[1] * N_PREDICTORS).reshape(1, -1, N_PREDICTORS, 1)
     np.testing.assert_allclose(
         combine(make_learner(), scores, joint, present),
         combine(make_learner(), shifted, joint - 5.0, present),
@@ -120,7 +120,7 @@ def test_the_base_rate_enters_once(n_views):
     log_prior = (tuple(np.log(prior).tolist()),) * n_views
     learner = make_learner(n_views, 3, log_prior=log_prior)
     _, _, present = make_scores(n_views=n_views, n_classes=3)
-    same = np.full((len(present), n_views, N_MEMBERS, 3), -0.4)  # that tell nothing
+    same = np.full((len(present), n_views, N_PREDICTORS, 3), -0.4)  # that tell nothing
     p = np.exp(combine(learner, same, np.full((len(present), 3), 2.0), present))
     has = present.any(axis=1)
     np.testing.assert_allclose(p[has], np.tile(prior, (has.sum(), 1)), rtol=1e-12)
@@ -130,7 +130,7 @@ def test_the_base_rate_enters_once(n_views):
 def test_the_prior_of_a_row_is_the_mean_over_its_views():
     learner = make_learner()
     _, _, present = make_scores()
-    nothing = np.zeros((len(present), 3, N_MEMBERS, 4))
+    nothing = np.zeros((len(present), 3, N_PREDICTORS, 4))
     found = combine(learner, nothing, None, present)[2:5]
     np.testing.assert_allclose(found, learner.log_prior, rtol=1e-12)
 
@@ -172,7 +172,7 @@ def slow_loss(x, scores, target, offset, x0, shrinkage, number=None, row_weight=
 
 
 @pytest.mark.parametrize("power", (0.0, 0.5))
-@pytest.mark.parametrize("joint", (False, True), ids=("members", "views and joint"))
+@pytest.mark.parametrize("joint", (False, True), ids=("predictors", "views and joint"))
 def test_the_loss_and_its_gradient(monkeypatch, power, joint):
     random = np.random.default_rng(0)
     scores, target = random.normal(size=(12, 3, 4)), random.integers(4, size=12)
@@ -223,7 +223,7 @@ def test_without_any_row_weights_are_those_of_the_prior():
     prior = PriorWeights()
     log_prior = np.log(np.full((4, 2), 0.5))
     learner = fit_super_learner([], log_prior, [True, False, True, True], np.random.default_rng(0))
-    assert learner.members == (prior.labeled, prior.transferred, prior.labeled, prior.labeled)
+    assert learner.predictors == (prior.labeled, prior.transferred, prior.labeled, prior.labeled)
     assert learner.complete == pytest.approx((0.5, 0.5, 0.5, 0.5, 0.25))  # 4 views, to the −1/2
     assert learner.partial == (1.0, 1.0, 1.0, 1.0, 0.25)
     assert learner.power == 0.5
@@ -234,8 +234,8 @@ def test_no_rows_of_a_view_leave_its_prior_weights():
     rows, log_prior = make_rows()
     rows.present[:, 1] = False
     learner = fit(rows, log_prior, [True, False])
-    assert learner.members[1] == PriorWeights().transferred
-    assert learner.members[0] != PriorWeights().labeled
+    assert learner.predictors[1] == PriorWeights().transferred
+    assert learner.predictors[0] != PriorWeights().labeled
 
 
 def test_strong_shrinkage_keeps_the_prior_weights():
@@ -245,18 +245,18 @@ def test_strong_shrinkage_keeps_the_prior_weights():
         fit(rows, log_prior, prior=prior),
         fit_super_learner([], log_prior, [True, True], np.random.default_rng(0)),
     )
-    np.testing.assert_allclose(learner.members, start.members, rtol=1e-4)
+    np.testing.assert_allclose(learner.predictors, start.predictors, rtol=1e-4)
     np.testing.assert_allclose(learner.complete, start.complete, rtol=1e-4)
     np.testing.assert_allclose(learner.partial, start.partial, rtol=1e-4)
 
 
-def test_members_that_know_more_get_larger_weights():
+def test_predictors_that_know_more_get_larger_weights():
     rows, log_prior = make_rows(quality=((0.05, 1.0, 0.05), (1.0, 0.05, 0.05)))
     rows.scores[:, 0, [0, 2]] = np.random.default_rng(1).normal(size=(200, 2, 3))
     rows.scores[:, 1, [1, 2]] = np.random.default_rng(2).normal(size=(200, 2, 3))
     learner = fit(rows, log_prior)
-    assert learner.members[0][1] > 3 * max(learner.members[0][0], learner.members[0][2])
-    assert learner.members[1][0] > 3 * max(learner.members[1][1], learner.members[1][2])
+    assert learner.predictors[0][1] > 3 * max(learner.predictors[0][0], learner.predictors[0][2])
+    assert learner.predictors[1][0] > 3 * max(learner.predictors[1][1], learner.predictors[1][2])
 
 
 def test_views_that_know_more_get_larger_weights():
@@ -264,12 +264,12 @@ def test_views_that_know_more_get_larger_weights():
     noise = np.random.default_rng(1).normal(size=rows.scores[:, 1].shape)
     rows.scores[:, 1] = 0.1 * rows.scores[:, 1] + noise  # nearly nothing
     learner = fit(rows, log_prior)
-    assert np.sum(learner.members[0]) * learner.complete[0] > (
-        3 * np.sum(learner.members[1]) * learner.complete[1]
+    assert np.sum(learner.predictors[0]) * learner.complete[0] > (
+        3 * np.sum(learner.predictors[1]) * learner.complete[1]
     )
 
 
-def test_a_calibrated_member_gets_a_weight_of_about_1():
+def test_a_calibrated_predictor_gets_a_weight_of_about_1():
     random = np.random.default_rng(0)
     log_prior = np.log(np.full((1, 3), 1 / 3))
     logits = 2 * random.normal(size=(4000, 3))
@@ -283,8 +283,8 @@ def test_a_view_that_is_worse_than_the_prior_gets_no_weight():
     wrong = (rows.target + 1) % 3  # sure, and always wrong
     rows.scores[:, 1] = 4 * np.eye(3)[wrong][:, None]
     learner = fit(rows, log_prior)
-    assert learner.members[1] == (0.0, 0.0, 0.0)
-    assert min(learner.members[0]) > 0
+    assert learner.predictors[1] == (0.0, 0.0, 0.0)
+    assert min(learner.predictors[0]) > 0
     alone = rows.present & [False, True]
     p = combine(learner, rows.scores, None, alone)
     np.testing.assert_allclose(p, np.tile(log_prior[1], (200, 1)), rtol=1e-12)  # the prior
@@ -293,7 +293,7 @@ def test_a_view_that_is_worse_than_the_prior_gets_no_weight():
 def test_of_too_few_rows_nothing_is_concluded():
     rows, log_prior = make_rows(9)
     rows.scores[:, 1] = 4 * np.eye(3)[(rows.target + 1) % 3][:, None]
-    assert min(fit(rows, log_prior).members[1]) > 0
+    assert min(fit(rows, log_prior).predictors[1]) > 0
 
 
 def test_left_out_labels_are_predicted_better_than_by_prior_weights():
@@ -324,14 +324,14 @@ def test_views_that_tell_the_same_get_half_the_weight():
     same.scores[:, 1] = same.scores[:, 0]  # the second tells nothing new
     for rows, total in ((different, 2.0), (same, 1.0)):
         learner = fit(rows, log_prior)
-        weights = np.mean(learner.members, axis=1) * learner.complete[:2]
+        weights = np.mean(learner.predictors, axis=1) * learner.complete[:2]
         assert weights.sum() == pytest.approx(total, rel=0.2)
 
 
 def test_the_same_seed_gives_the_same_weights():
     rows, log_prior = make_rows()
     assert fit(rows, log_prior) == fit(rows, log_prior)
-    assert fit(rows, log_prior).members == fit(rows, log_prior, seed=1).members
+    assert fit(rows, log_prior).predictors == fit(rows, log_prior, seed=1).predictors
 
 
 def test_folds_are_joined():
@@ -367,8 +367,8 @@ def test_subsets_of_the_views_of_complete_rows():
 @pytest.mark.parametrize(
     "changes",
     (
-        {"members": ((1.0, 1.0, 1.0),) * 2},
-        {"members": ((1.0, 1.0),) * 3},
+        {"predictors": ((1.0, 1.0, 1.0),) * 2},
+        {"predictors": ((1.0, 1.0),) * 3},
         {"complete": (1.0, 1.0, 1.0)},
         {"partial": (1.0,) * 5},
         {"log_prior": ((-1.0,) * 4,) * 2},
@@ -383,10 +383,10 @@ def test_weights_of_other_views_or_classes_are_refused(changes):
 
 
 @pytest.mark.parametrize("bad", (-0.1, np.nan, np.inf, 1e7))
-@pytest.mark.parametrize("field", ("members", "complete", "partial", "power", "log_prior"))
+@pytest.mark.parametrize("field", ("predictors", "complete", "partial", "power", "log_prior"))
 def test_weights_that_cannot_be_are_refused(field, bad):
     values = {
-        "members": ((1.0, 1.0, bad), *[(1.0,) * 3] * 2),
+        "predictors": ((1.0, 1.0, bad), *[(1.0,) * 3] * 2),
         "complete": (1.0, bad, 1.0, 1.0),
         "partial": (1.0, 1.0, 1.0, bad),
         "power": bad,

@@ -42,7 +42,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     Minimizes :math:`L + γ R_M + τ \sum_s R_S`, objective (3) of Luo, Xu and Carin (2020), where
     `coupling` is :math:`R_M` and `view_regularizer` is :math:`R_S`. With `pseudo_labels`, L is the
     cross entropy of a head per view on soft labels, propagated over the neighbor graph of the view,
-    and new rows are predicted by their nearest neighbors and by a ridge regression. Without, L is
+    and new rows are predicted by neighbors, ridge regressions and heads together. Without, L is
     that of a softmax layer on the features of all views, as in the paper, and every view has a head
     of its own for rows that lack views.
 
@@ -128,14 +128,14 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Number of epochs between checkpoints; one is also written at the end, and at Ctrl-C.
     pseudo_labels : bool, default=True
         Whether labels are propagated over the neighbor graph of every view to train its head, and
-        once more over the learned features. New rows are then predicted by their nearest neighbors
-        in every view, by components and features, and by a ridge regression on the columns of all
-        views; otherwise by the heads of the network alone.
+        once more over the learned features. New rows are then predicted by a super learner: nearest
+        neighbors, a ridge regression and the head of every view, and a ridge regression on
+        whichever views a row has; otherwise by the heads of the network alone.
     fusion : {"weighted", "average"}, default="weighted"
-        How the predictions of the views become one, by a log-opinion pool. ``"weighted"``: every
-        ensemble member leaves out the labels of some linked rows, and weights are estimated from
-        these out-of-fold predictions, shrunk toward equal weights where labels are few.
-        ``"average"``: weights are equal, and no label is left out.
+        How the predictors become one. ``"weighted"``: every ensemble member leaves out some labels,
+        of linked rows or of others, and weights are estimated from its out-of-fold predictions of
+        these, shrunk toward prior weights where labels are few. ``"average"``: the prior weights,
+        and no label is left out; equal weights without `pseudo_labels`.
     head_weight : float, default=1.0
         Weight of the views' own heads in the objective, where predictions of all heads are
         averaged. With 0, as in the paper, these heads are trained on features that are held fixed,

@@ -13,10 +13,10 @@ from torch import Tensor, tensor
 from hotview._codec import require, shorten
 from hotview._types import Array, IntArray
 
-__all__ = ["MEMBERS", "PriorWeights", "ScoresOutOfFold", "SuperLearner", "fit_super_learner"]
+__all__ = ["PREDICTORS", "PriorWeights", "ScoresOutOfFold", "SuperLearner", "fit_super_learner"]
 
 #: predictors of a view, in the order of their scores
-MEMBERS = ("neighbors", "ridge", "head")
+PREDICTORS = ("neighbors", "ridge", "head")
 _MAX_WEIGHT, _MAX_POWER = 1e6, 16.0
 _N_SUBSETS = 8  # random subsets of the views of a complete row
 _MIN_ROWS = 10  # with a label, to find that a view is worse than the prior
@@ -29,7 +29,7 @@ class PriorWeights:
     Parameters
     ----------
     labeled : tuple of float
-        Weights of the `MEMBERS` of a view with labels.
+        Weights of the `PREDICTORS` of a view with labels.
     transferred : tuple of float
         Those of a view without labels.
     joint : float
@@ -53,7 +53,7 @@ class ScoresOutOfFold:
 
     Parameters
     ----------
-    scores : ndarray of shape (n_rows, n_views, n_members, n_classes)
+    scores : ndarray of shape (n_rows, n_views, n_predictors, n_classes)
         Log-likelihoods of the classes by the predictors of every view.
     joint : ndarray of shape (n_rows, n_classes)
         Those by the joint predictor; 0 without one.
@@ -82,8 +82,8 @@ class SuperLearner:
 
     Parameters
     ----------
-    members : tuple of tuple of float
-        w: weights of the `MEMBERS` of every view.
+    predictors : tuple of tuple of float
+        w: weights of the `PREDICTORS` of every view.
     complete : tuple of float
         u of the views and, last, of the joint predictor, for rows with all views (a is 0).
     partial : tuple of float
@@ -94,7 +94,7 @@ class SuperLearner:
         log π of the rows of every view; that of a row is the mean over its views.
     """
 
-    members: tuple[tuple[float, ...], ...]
+    predictors: tuple[tuple[float, ...], ...]
     complete: tuple[float, ...]
     partial: tuple[float, ...]
     power: float
@@ -102,12 +102,12 @@ class SuperLearner:
 
     def check(self, n_views: int, n_classes: int) -> None:
         """Raise an error unless these are weights that predict, of as many views and classes."""
-        sizes = (len(self.members), len(self.complete), len(self.partial), len(self.log_prior))
+        sizes = (len(self.predictors), len(self.complete), len(self.partial), len(self.log_prior))
         fits = sizes == (n_views, n_views + 1, n_views + 1, n_views)
-        fits = fits and all(len(row) == len(MEMBERS) for row in self.members)
+        fits = fits and all(len(row) == len(PREDICTORS) for row in self.predictors)
         fits = fits and all(len(row) == n_classes for row in self.log_prior)
         require(fits, "its super learner is of other views or classes than it has")
-        weights = (*self.complete, *self.partial, *(w for row in self.members for w in row))
+        weights = (*self.complete, *self.partial, *(w for row in self.predictors for w in row))
         fits = all(0 <= w <= _MAX_WEIGHT for w in weights) and abs(self.power) <= _MAX_POWER
         fits = fits and all(abs(x) <= _MAX_WEIGHT for row in self.log_prior for x in row)
         require(fits, f"its super learner cannot be {shorten(self)}")
@@ -117,7 +117,7 @@ class SuperLearner:
 
         Parameters
         ----------
-        scores : Tensor of float64, shape (n_rows, n_views, n_members, n_classes)
+        scores : Tensor of float64, shape (n_rows, n_views, n_predictors, n_classes)
             As of `ScoresOutOfFold`.
         joint : Tensor of float64, shape (n_rows, n_classes), or None
             Scores of the joint predictor, if there is one.
@@ -140,7 +140,7 @@ class SuperLearner:
         weight = constant(self.complete[:n_views]).where(number == n_views, weight)
         of_joint = constant(self.complete[-1]).where(number == n_views, partial[-1])
         weight = weight.where(number > 1, constant(1.0)) * present
-        by_view = (scores * constant(self.members).unsqueeze(2)).sum(2)
+        by_view = (scores * constant(self.predictors).unsqueeze(2)).sum(2)
         pooled = (by_view * weight.unsqueeze(2)).sum(1)
         pooled = pooled + (constant(self.log_prior) * (present / number).unsqueeze(2)).sum(1)
         if joint is not None:
@@ -157,7 +157,7 @@ def fit_super_learner(
 ) -> SuperLearner:
     """Fit weights by maximum likelihood of left-out labels, shrunk to prior weights.
 
-    First the members of every view are weighted for rows that have this view, then views against
+    First the predictors of every view are weighted for rows that have this view, then views against
     each other and the joint predictor. A view whose predictions are worse than the prior
     probabilities by more than one standard error gets no weight.
 
@@ -190,7 +190,7 @@ def fit_super_learner(
         return SuperLearner(weights, _floats(equal), _floats(equal_partial), prior.power, log_pi)
     rows = ScoresOutOfFold.concatenate(folds)
     w = np.array(
-        [_fit_members(rows, s, start[s], log_prior[s], prior.shrinkage) for s in range(n_views)]
+        [_fit_predictors(rows, s, start[s], log_prior[s], prior.shrinkage) for s in range(n_views)]
     )
     by_view = np.einsum("nsmk,sm->nsk", rows.scores, w)
     # The joint predictor is one more: rows of one view do not ask it.
@@ -212,8 +212,8 @@ def fit_super_learner(
         prior,
         weight,
     )
-    members = tuple(map(_floats, w))
-    return SuperLearner(members, _floats(complete), _floats(partial), power, log_pi)
+    predictors = tuple(map(_floats, w))
+    return SuperLearner(predictors, _floats(complete), _floats(partial), power, log_pi)
 
 
 def fit_weights(
@@ -243,10 +243,10 @@ def fit_weights(
     return x
 
 
-def _fit_members(
+def _fit_predictors(
     rows: ScoresOutOfFold, s: int, start: Sequence[float], log_pi: Array, shrinkage: float
 ) -> Array:
-    """Weights of the members of view s, from rows that have it."""
+    """Weights of the predictors of view s, from rows that have it."""
     has = rows.present[:, s]
     scores, target = rows.scores[has, s], rows.target[has]
     if len(target) == 0:
