@@ -49,6 +49,7 @@ def classifier(**parameters):
         {"coupling": "hot-pairwise", "view_regularizer": "autoencoder", "impute": "mean"},
         {
             "class_weight": {0: 1.0, 1: 2.0, 2: 1.0, 3: 1.0},
+            "class_prior": {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4},
             "coupling": hv.HOTReferenceSpec(n_references=2),
         },
         {"hidden": dict.fromkeys(DATA.views, (8,)), "preprocessing": "none"},

@@ -181,6 +181,8 @@ def test_names_that_lead_elsewhere_are_refused(load_changed, name):
         ("class_weight", {}),
         ("class_weight", "x"),
         ("class_weight", {"items": [[0, -1.0]]}),
+        ("class_prior", "balanced"),
+        ("class_prior", {"items": [[0, -0.5]]}),
         ("validation_fraction", "x"),
         ("batch_size", 10**30),
         ("n_estimators", None),

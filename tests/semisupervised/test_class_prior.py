@@ -1,4 +1,4 @@
-"""Prior probabilities of the classes: the James-Stein formula by hand, and its limits."""
+"""Prior probabilities of the classes: the formulas by hand and by scipy, and their limits."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from hotview.semisupervised.class_prior import class_priors, shift_prior, shrink_shares
+from hotview.semisupervised.class_prior import (
+    class_priors,
+    share_evidence,
+    shift_prior,
+    shrink_shares,
+)
 
 counts_of_classes = st.lists(st.integers(0, 500), min_size=2, max_size=6)
 
@@ -18,17 +23,18 @@ def test_shares_are_shrunk_by_the_statistic_of_scipy(counts):
     kept = 0.0
     if n > 0:
         chi2 = chisquare(counts).statistic
-        kept = max(0.0, 1 - (n_classes - 1) / chi2) if chi2 > 0 else 0.0
+        kept = chi2 / (chi2 + n_classes - 1)
+        james_stein = max(0.0, 1 - (n_classes - 1) / chi2) if chi2 > 0 else 0.0
+        assert share_evidence(counts, equal) == pytest.approx(james_stein, abs=1e-12)
     expected = kept * np.array(counts) / max(n, 1) + (1 - kept) * equal
     np.testing.assert_allclose(shrink_shares(counts), expected, rtol=1e-9, atol=1e-15)
 
 
 def test_the_formula_by_hand():
     # chi2 = (5 - 50)² / 50 + (95 - 50)² / 50 = 81, of which one is expected by chance
-    np.testing.assert_allclose(shrink_shares([5, 95])[0], 80 / 81 * 0.05 + 1 / 81 * 0.5)
-    toward = np.array([0.1, 0.9])  # chi2 = (30 - 10)² / 10 + (70 - 90)² / 90
-    kept = 1 - 1 / (40 + 400 / 90)
-    np.testing.assert_allclose(shrink_shares([30, 70], toward)[0], kept * 0.3 + (1 - kept) * 0.1)
+    np.testing.assert_allclose(shrink_shares([5, 95])[0], 81 / 82 * 0.05 + 1 / 82 * 0.5)
+    expected = np.array([0.1, 0.9])  # chi2 = (30 - 10)² / 10 + (70 - 90)² / 90
+    np.testing.assert_allclose(share_evidence([30, 70], expected), 1 - 1 / (40 + 400 / 90))
 
 
 def test_many_labels_are_believed():
@@ -38,9 +44,9 @@ def test_many_labels_are_believed():
 
 @pytest.mark.parametrize("counts", ([5, 7], [0, 0], [10, 10, 10], [3, 4, 2]), ids=str)
 def test_differences_that_chance_would_give_are_not_believed(counts):
-    np.testing.assert_array_equal(shrink_shares(counts), np.full(len(counts), 1 / len(counts)))
-    toward = np.arange(1, len(counts) + 1) / np.arange(1, len(counts) + 1).sum()
-    np.testing.assert_array_equal(shrink_shares(10 * toward, toward), toward)
+    assert share_evidence(counts, np.full(len(counts), 1 / len(counts))) == 0
+    expected = np.arange(1, len(counts) + 1) / np.arange(1, len(counts) + 1).sum()
+    assert share_evidence(10 * expected, expected) == 0
 
 
 @given(counts_of_classes)
@@ -68,7 +74,8 @@ def test_shares_of_a_view_are_shrunk_to_those_of_all():
     found = class_priors(codes_of([90, 10], [50, 50], [0, 0]), 2)
     common = shrink_shares(np.array([140, 60]) / 2)  # views with labels count alike
     for prior, counts in zip(found, ([90, 10], [50, 50]), strict=False):
-        np.testing.assert_allclose(prior, shrink_shares(counts, common))
+        kept = share_evidence(counts, common)
+        np.testing.assert_allclose(prior, kept * np.array(counts) / 100 + (1 - kept) * common)
     np.testing.assert_allclose(found[2], common)  # a view without labels has those of all
     assert found[0, 0] > common[0] > found[1, 0]
 

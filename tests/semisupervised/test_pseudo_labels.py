@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.decomposition import PCA
 
 from hotview.semisupervised import graph as graph_module
@@ -15,6 +15,7 @@ from hotview.semisupervised.pseudo_labels import (
     NodeScores,
     ViewLabels,
     calibrate,
+    doubt_priors,
     label_nodes,
     linked_nodes,
     make_soft_labels,
@@ -393,20 +394,23 @@ def test_linked_rows_of_another_mix_shift_the_prior():
     found = shift_priors(graphs, labels, [[likelihood, None]] * 2, weights)
     np.testing.assert_array_equal(found[0], labels.log_prior[0])
     shifted = shift_prior(of_nodes[:50], of_nodes.mean(axis=0), prior)
-    expected = log_softmax(module._DOUBT * np.log(shifted))
-    np.testing.assert_allclose(found[1], expected, rtol=1e-9)
+    np.testing.assert_allclose(found[1], np.log(shifted), rtol=1e-9)
     assert np.exp(found[1, 0]) > 0.6
     np.testing.assert_allclose(np.exp(found[1]).sum(), 1)
+    doubted = doubt_priors(found, labels)
+    np.testing.assert_array_equal(doubted[0], found[0])  # has labels
+    roots = np.exp(found[1]) ** module._DOUBT
+    np.testing.assert_allclose(np.exp(doubted[1]), roots / roots.sum())
 
 
-def test_without_a_shift_the_prior_is_moved_toward_equal_ones():
+def test_without_a_shift_the_prior_is_that_of_the_labels():
     tables, targets = make_tables()
     prior = np.array([0.5, 0.3, 0.2])
     labels = label(targets, [np.arange(20, 70), NOTHING], prior=prior)
     graphs = make_graphs(tables, labels)
     same = fake_scores(np.ones((70, 3)))
     found = shift_priors(graphs, labels, [[same, None]], np.array([[1.0, 0.0]] * 2))
-    np.testing.assert_allclose(found[1], log_softmax(module._DOUBT * np.log(prior)))
+    np.testing.assert_allclose(found[1], np.log(prior))
     nobody = ViewLabels(labels.codes, np.empty((0, 2), np.int64), labels.log_prior)
     found = shift_priors(graphs, nobody, [[same, None]], np.array([[1.0, 0.0]] * 2))
     np.testing.assert_array_equal(found, labels.log_prior)

@@ -31,7 +31,7 @@ from hotview.estimators.out_of_fold import score_out_of_fold, score_warnings, sh
 from hotview.estimators.parameters import preprocessing_of
 from hotview.losses import DGCCA
 from hotview.semisupervised.graph import ViewGraph, refine_graph
-from hotview.semisupervised.pseudo_labels import calibrate, shift_priors
+from hotview.semisupervised.pseudo_labels import calibrate, doubt_priors, shift_priors
 from hotview.semisupervised.super_learner import (
     ScoresOutOfFold,
     SuperLearner,
@@ -114,7 +114,7 @@ class EnsembleFit:
             prior = given.log_prior, log_prior
             for text in shift_warnings(first.names, known, *prior, self.inputs.labels.classes):
                 self.warnings.add(text)
-            self.shared = replace(self.shared, log_prior=log_prior)
+            self.shared = replace(self.shared, log_prior=doubt_priors(log_prior, given))
         for member in self.members:
             member.prepare(self.shared, self.node_weights)
 

@@ -62,6 +62,9 @@ SPECIFICATIONS: Mapping[str, Mapping[str, type[Specification]]] = {
     "view_regularizer": REGULARIZERS,
 }
 
+#: parameters that may be numbers by class, and the text that they may be instead
+BY_CLASS = {"class_weight": "balanced", "class_prior": "uniform"}
+
 #: what a fit says about its rows; federations say nothing
 _TRAINED_ON: Mapping[str, Any] = {
     "linked": int,
@@ -181,8 +184,8 @@ def _check_parameters(estimator: type[MultiViewEstimator], parameters: dict[str,
     for name, value in parameters.items():
         if name in SPECIFICATIONS and isinstance(value, dict):
             is_valid = _is_specification(value, SPECIFICATIONS[name])
-        elif name == "class_weight":
-            is_valid = value in (None, "balanced") or _is_class_weight(value)
+        elif name in BY_CLASS:
+            is_valid = value in (None, BY_CLASS[name]) or _is_by_class(value)
         else:  # the estimator checks the values; no number may be too large for an array
             is_valid = (
                 name in ("hidden", "preprocessing")
@@ -193,8 +196,8 @@ def _check_parameters(estimator: type[MultiViewEstimator], parameters: dict[str,
         require(is_valid, f"its {name!r} cannot be {shorten(value)}")
 
 
-def _is_class_weight(value: Any) -> bool:
-    """Whether it holds pairs of a class and its weight."""
+def _is_by_class(value: Any) -> bool:
+    """Whether it holds pairs of a class and a number."""
     kinds = [[label, float] for label in (str, int, float, bool)]
     return (
         isinstance(value, dict)

@@ -19,6 +19,7 @@ from hotview.estimators.parameters import check_parameters, encoders_of, hidden_
 from hotview.losses.specifications import Specification, as_regularizer
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.persistence.schema import (
+    BY_CLASS,
     CLASSES,
     NOT_SAVED,
     SPECIFICATIONS,
@@ -132,9 +133,10 @@ def check_plain(value: Any, where: str) -> Any:
 
 def _plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: value for name, value in parameters.items() if name not in NOT_SAVED}
-    if isinstance(weights := plain.get("class_weight"), Mapping):
-        # Classes may be numbers, which JSON would turn into text.
-        plain["class_weight"] = {"items": [[_item(k), float(w)] for k, w in weights.items()]}
+    for name in BY_CLASS:
+        if isinstance(values := plain.get(name), Mapping):
+            # Classes may be numbers, which JSON would turn into text.
+            plain[name] = {"items": [[_item(k), float(x)] for k, x in values.items()]}
     hidden = plain["hidden"]
     if isinstance(hidden, Mapping):
         plain["hidden"] = {k: [int(w) for w in widths] for k, widths in hidden.items()}
@@ -178,8 +180,9 @@ def restore_parameters(model: SavedModel, device: Any, own: Mapping[str, Any]) -
         The estimator.
     """
     parameters = dict(model.parameters)
-    if isinstance(weights := parameters.get("class_weight"), Mapping):
-        parameters["class_weight"] = dict(weights["items"])
+    for name in BY_CLASS:
+        if isinstance(values := parameters.get(name), Mapping):
+            parameters[name] = dict(values["items"])
     hidden = parameters["hidden"]
     if isinstance(hidden, Mapping):
         parameters["hidden"] = {name: tuple(widths) for name, widths in hidden.items()}

@@ -29,6 +29,7 @@ __all__ = [
     "NodeScores",
     "ViewLabels",
     "calibrate",
+    "doubt_priors",
     "label_nodes",
     "make_soft_labels",
     "score_nodes",
@@ -225,8 +226,6 @@ def shift_priors(
 ) -> Array:
     """Prior probabilities of the classes in views without labels, by linked rows.
 
-    Because nothing is known about the other rows of such a view, they are moved toward equal ones.
-
     Parameters
     ----------
     graphs : sequence of ViewGraph
@@ -258,8 +257,27 @@ def shift_priors(
                 of_linked, of_all = posterior[node[node >= 0]], posterior.mean(axis=0)
                 shifts.append(np.log(shift_prior(of_linked, of_all, np.exp(log_prior[t]))))
         if shifts:
-            log_prior[t] = log_softmax(_DOUBT * np.mean(shifts, axis=0))
+            log_prior[t] = log_softmax(np.mean(shifts, axis=0))
     return log_prior
+
+
+def doubt_priors(log_prior: Array, labels: ViewLabels) -> Array:
+    """Prior probabilities of views without labels, moved toward equal ones.
+
+    Nothing is known about the classes of their rows that are not linked.
+
+    Parameters
+    ----------
+    log_prior : ndarray of shape (n_views, n_classes)
+        From `shift_priors`.
+    labels : ViewLabels
+        All labels.
+    """
+    unlabeled = np.array(labels.n_classes) == 0
+    doubted: Array = np.where(
+        unlabeled[:, None], log_softmax(_DOUBT * log_prior, axis=1), log_prior
+    )
+    return doubted
 
 
 def label_nodes(
