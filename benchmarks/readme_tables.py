@@ -198,6 +198,14 @@ def _values(lines: dict[int, dict[str, Any]], what: str = "accuracy") -> list[fl
     return [lines[trial][what] for trial in sorted(lines)]
 
 
+def _same_splits(
+    methods: dict[str, dict[int, dict[str, Any]]], first: str, second: str
+) -> list[list[float]]:
+    """Accuracies of two methods on the splits that both have."""
+    common = methods[first].keys() & methods[second].keys()
+    return [_values({t: methods[name][t] for t in common}) for name in (first, second)]
+
+
 def _best(methods: dict[str, dict[int, dict[str, Any]]]) -> str:
     return max(SIMPLE, key=lambda name: mean(_values(methods[name])))
 
@@ -259,34 +267,11 @@ def parts(text: str) -> str:
     for title, method in PARTS.items():
         cells = []
         for name in DATASETS:
-            methods = found[name, 0.05]
-            cells.append(_difference(_values(methods["default"]), _values(methods[method])))
+            cells.append(_difference(*_same_splits(found[name, 0.05], "default", method)))
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     at_5 = [found[name, 0.05] for name in DATASETS]
-    added = [_difference(_values(m["with manifold"]), _values(m["default"])) for m in at_5]
+    added = [_difference(*_same_splits(m, "with manifold", "default")) for m in at_5]
     lines.append('| *what `view_regularizer="manifold"` would add* | ' + " | ".join(added) + " |")
-    return "\n".join(lines)
-
-
-def shares(text: str) -> str:
-    """The default beside the best simple method, with other shares of labels."""
-    found = _accuracies(text)
-    lines = [
-        "| data | labels | cap | best simple method | | default | difference |",
-        "|---|--:|--:|---|--:|--:|--:|",
-    ]
-    for name, title in DATASETS.items():
-        for share in (0.02, 0.05, 0.1, 0.2, 0.5):
-            methods = found[name, share]
-            if not methods.get("default"):  # no split has labels of two classes
-                continue
-            best, ours = _best(methods), methods["default"]
-            cap = 100 * mean(_values(ours, "cap"))
-            lines.append(
-                f"| {title} | {100 * share:.0f} % | {cap:.0f} | {best} "
-                f"| {100 * mean(_values(methods[best])):.1f} | {100 * mean(_values(ours)):.1f} "
-                f"| {_difference(_values(ours), _values(methods[best]))} |"
-            )
     return "\n".join(lines)
 
 
@@ -367,7 +352,6 @@ TABLES = {
     "default": ("default/accuracy.jsonl", default),
     "parts": ("default/accuracy.jsonl", parts),
     "reduced": ("default/reduced_views.jsonl", reduced),
-    "shares": ("default/accuracy.jsonl", shares),
     "unlabeled": ("default/unlabeled_view.jsonl", unlabeled),
     "links": ("default/without_links.json", links),
     "sliced": ("bench/ot_core.json", sliced),

@@ -21,6 +21,7 @@ from sklearn.semi_supervised import LabelSpreading
 
 EVERYWHERE = ("majority", "logistic regression", "PCA + logistic regression", "label propagation")
 SLOW = ("random forest", "gradient boosting")
+BALANCED = "logistic regression, balanced"
 TRANSFER = ("ridge over links", "CCA over links", "fused Gromov-Wasserstein")
 N_COMPONENTS, N_NEIGHBORS, FLOOR = 20, 10, 0.01
 
@@ -29,6 +30,8 @@ def rivals_of(situation: str, setting: str) -> tuple[str, ...]:
     """Names of the tools of a situation."""
     if situation == "C" or setting == "other table":
         return (*EVERYWHERE, SLOW[0], *TRANSFER)
+    if situation == "F":
+        return (*EVERYWHERE, SLOW[0], BALANCED)
     return (*EVERYWHERE, *(SLOW if situation in "EG" else SLOW[:1]))
 
 
@@ -130,6 +133,7 @@ def predict_joined(tables: Tables, tool: str, views: list[str], rows: dict, labe
         X, T = np.nan_to_num(X), np.nan_to_num(T)
     models = {
         "logistic regression": LogisticRegression(max_iter=2000),
+        BALANCED: LogisticRegression(class_weight="balanced", max_iter=2000),
         "PCA + logistic regression": LogisticRegression(C=10, max_iter=2000),
         "random forest": RandomForestClassifier(200, random_state=0),
         "gradient boosting": HistGradientBoostingClassifier(random_state=0, max_iter=60),

@@ -48,6 +48,7 @@ UNEQUAL = {
     "default": "default",
     "balanced": '`class_weight="balanced"`',
     "logistic regression": "logistic regression",
+    "logistic regression, balanced": 'the same, `class_weight="balanced"`',
     "majority": "majority class",
 }
 MARGIN = 0.01  # a difference that counts
