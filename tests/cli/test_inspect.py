@@ -20,6 +20,19 @@ def test_results_are_sentences(model):
     assert lines[1].startswith("Groups of views by the plan: ")
 
 
+def test_accuracies_on_left_out_labels_are_told_by_view(model):
+    estimator = load_model(model)
+    scores = {"n": 40, "accuracy": 0.954, "expected": False}
+    taught = {"n": 12, "accuracy": 0.61, "expected": True}
+    estimator.trained_on_["out_of_fold"] = {"blood": scores, "scan": taught}
+    *_, observed, expected = result_lines(estimator)
+    assert observed == "Accuracy on 40 labels that were left out: blood 95 %."
+    assert expected.startswith("View 'scan' has no labels: by what the other views say about 12 ")
+    assert expected.endswith("expect an accuracy of about 61 %.")
+    estimator.trained_on_["out_of_fold"] = {}
+    assert len(result_lines(estimator)) == 2
+
+
 def test_without_a_coupling_there_are_no_groups():
     views = make_views([20, 30], n_views=2, random_state=0).views
     encoder = MultiViewEncoder("none", max_epochs=1, hidden=(4,), random_state=0).fit(views)

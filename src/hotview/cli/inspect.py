@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -127,12 +127,31 @@ def result_lines(estimator: Any, scores: Any = None) -> list[str]:
             lines.append(f"View {name!r}: {text}.")
     if estimator.view_labels_ is not None:
         lines.append(describe_groups(estimator))
+    lines += _out_of_fold_lines(getattr(estimator, "out_of_fold_", {}))
     if scores is not None:
         accuracy = scores.accuracy
         lines.append(
             f"Accuracy on {accuracy.n} held-out rows: {100 * accuracy.value:.1f} % (95 % interval "
             f"{100 * accuracy.low:.0f} to {100 * accuracy.high:.0f} %)."
         )
+    return lines
+
+
+def _out_of_fold_lines(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """How good a classifier is on labels that its members left out, by view."""
+    observed = [
+        f"{name} {100 * x['accuracy']:.0f} %" for name, x in scores.items() if not x["expected"]
+    ]
+    lines = []
+    if observed:
+        n = max(x["n"] for x in scores.values() if not x["expected"])
+        lines.append(f"Accuracy on {n} labels that were left out: {', '.join(observed)}.")
+    for name, x in scores.items():
+        if x["expected"]:
+            lines.append(
+                f"View {name!r} has no labels: by what the other views say about {x['n']} linked "
+                f"rows, expect an accuracy of about {100 * x['accuracy']:.0f} %."
+            )
     return lines
 
 
