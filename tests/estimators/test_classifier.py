@@ -763,7 +763,7 @@ def test_noise_counts_less_than_what_tells_classes_apart():
         model = voting().fit({**views, "noise": rng.normal(size=(len(y), 6))}, y)
     pool = model._pool
     for weights in (pool.complete, pool.partial):
-        *others, noise = np.sum(pool.members, axis=1) * weights[:-1]
+        *others, noise = np.sum(pool.predictors, axis=1) * weights[:-1]
         assert noise < 0.9 * min(others)
 
 

@@ -65,6 +65,19 @@ SPECIFICATIONS: Mapping[str, Mapping[str, type[Specification]]] = {
 #: parameters that may be numbers by class, and the text that they may be instead
 BY_CLASS = {"class_weight": "balanced", "class_prior": "uniform"}
 
+
+@dataclass(frozen=True)
+class SavedScores:
+    """Scores on left-out labels of one view or of all, as of `score_out_of_fold`."""
+
+    n: int
+    accuracy: float
+    log_loss: float
+    prior_log_loss: float
+    standard_error: float
+    expected: bool
+
+
 #: what a fit says about its rows; federations say nothing
 _TRAINED_ON: Mapping[str, Any] = {
     "linked": int,
@@ -76,6 +89,7 @@ _TRAINED_ON: Mapping[str, Any] = {
     "device": str,
     "precision": str,
     "classes": list[list[Any]] | None,
+    "out_of_fold": dict[str, SavedScores] | None,
 }
 _ROUNDING = 1e-4  # of probabilities in float32
 _TINY, _MAX = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
