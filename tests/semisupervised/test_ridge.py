@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge as SklearnRidge
 
 from hotview.semisupervised import ridge as ridge_module
 from hotview.semisupervised.knn import FLOOR
-from hotview.semisupervised.ridge import RidgePredictor, fit_ridge
+from hotview.semisupervised.ridge import RidgePredictor, fit_ridge, thin_rows
 
 N_CLASSES = 3
 EQUAL = np.full(N_CLASSES, 1 / N_CLASSES)
@@ -329,3 +329,14 @@ def test_tables_are_not_changed():
     fit_ridge(Xs, target, EQUAL, row_weight)
     for X, old in zip((*Xs, target, row_weight), before, strict=True):
         np.testing.assert_array_equal(X, old)
+
+
+def test_many_rows_are_thinned_evenly():
+    rows = np.arange(5, 100_005)
+    thinned = thin_rows(rows)
+    assert len(thinned) == 20_000
+    assert thinned[0] == 5
+    assert thinned[-1] == 100_004
+    assert set(np.diff(thinned)) <= {4, 5, 6}
+    np.testing.assert_array_equal(thin_rows(rows[:20_000]), rows[:20_000])
+    assert len(thin_rows(rows[:0])) == 0

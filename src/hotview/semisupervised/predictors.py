@@ -14,7 +14,7 @@ from hotview._types import Array, IntArray
 from hotview.semisupervised.graph import ViewGraph
 from hotview.semisupervised.knn import FLOOR, KNNPredictor
 from hotview.semisupervised.pseudo_labels import NodeLabels, ViewLabels
-from hotview.semisupervised.ridge import RidgePredictor, fit_ridge
+from hotview.semisupervised.ridge import RidgePredictor, fit_ridge, thin_rows
 
 __all__ = ["ViewPredictors", "fit_predictors"]
 
@@ -118,7 +118,7 @@ def fit_predictors(
 def fit_joint(graphs: Sequence[ViewGraph], labels: ViewLabels) -> RidgePredictor | None:
     """Ridge regression of all linked rows with a label, on whichever views they have."""
     links, target = labels.links, labels.target
-    labeled = np.flatnonzero(target >= 0)
+    labeled = thin_rows(np.flatnonzero(target >= 0))
     if len(labeled) == 0 or not ((links[labeled] >= 0).sum(axis=1) > 1).any():
         return None
     Xs = [take_present(graph, links[labeled, s]) for s, graph in enumerate(graphs)]

@@ -21,7 +21,7 @@ from hotview.semisupervised.label_transfer import (
     transfer_scores,
 )
 from hotview.semisupervised.propagation import normalize_by_class_mass, propagate
-from hotview.semisupervised.ridge import RidgePredictor, fit_ridge
+from hotview.semisupervised.ridge import RidgePredictor, fit_ridge, thin_rows
 from hotview.semisupervised.super_learner import fit_weights
 
 __all__ = [
@@ -358,7 +358,7 @@ def _score_view(
     """Scores of the nodes of view s by its labels, and by class probabilities of some nodes."""
     codes, log_prior = labels.codes[s], labels.log_prior[s]
     one_hot = np.eye(len(log_prior))
-    labeled = np.flatnonzero(codes >= 0)
+    labeled = thin_rows(np.flatnonzero(codes >= 0))
     of_nodes = codes[graph.nodes]
     known = np.flatnonzero(of_nodes >= 0)
     certainty = _certainty(q)

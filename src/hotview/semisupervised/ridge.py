@@ -10,16 +10,16 @@ import torch
 from scipy.special import log_softmax
 from torch import Tensor
 
-from hotview._types import Array
+from hotview._types import Array, IntArray
 from hotview.semisupervised.knn import FLOOR
 
-__all__ = ["RidgePredictor", "fit_ridge"]
+__all__ = ["RidgePredictor", "fit_ridge", "thin_rows"]
 
 _PENALTIES = 10.0 ** np.arange(-4, 2)  # relative to the mean squared length of a row
 _SHARPNESS = np.exp(np.linspace(-1, 4, 26))
 _MAX_LEVERAGE = 1 - 1e-9
 _MIN_ROW_WEIGHT = 1e-3
-_MAX_LEFT_OUT = 2000  # rows that choose the penalty
+_MAX_ROWS, _MAX_LEFT_OUT = 20_000, 2000  # to fit to, and to choose the penalty by
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,20 @@ class RidgePredictor:
     def to(self, device: torch.device | str) -> RidgePredictor:
         """The same predictor on another device."""
         return RidgePredictor([B.to(device) for B in self.weights], self.intercept.to(device))
+
+
+def thin_rows(rows: IntArray, n_most: int = _MAX_ROWS) -> IntArray:
+    """At most so many of the rows, evenly spaced: more would not change a ridge regression much.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.semisupervised.ridge import thin_rows
+    >>> thin_rows(np.arange(10), 4)
+    array([0, 3, 6, 9])
+    """
+    at = np.linspace(0, len(rows) - 1, min(len(rows), n_most)).astype(np.int64)
+    return rows[at]
 
 
 def fit_ridge(
@@ -124,7 +138,7 @@ def _fit_coefficients(X: Array, Y: Array, w: Array, target: Array) -> Array:
     values = np.maximum(values, 0.0)
     U = V if wide else X @ V  # else columns of U carry the singular values
     UY = U.T @ Y
-    some = np.unique(np.linspace(0, n - 1, min(n, _MAX_LEFT_OUT)).astype(np.int64))
+    some = thin_rows(np.arange(n), _MAX_LEFT_OUT)
     U_some, Y_some, w_some, target = U[some], Y[some], w[some, None], target[some]
     best, penalty, sharpness = np.inf, 0.0, 0.0
     for lam in _PENALTIES * n:
