@@ -125,10 +125,6 @@ class MemberFit:
                 self.validation = Validation(inputs.tables.linked, target, rows)
                 self.refit_labels = hide(inputs.labels, rows)
             self.given_weight = weigh_classes(self.parameters["class_weight"], self.labels)
-        #: weights of the classes; equal ones where none are given
-        self.class_weight: Array = (
-            np.ones(self.n_classes) if self.given_weight is None else self.given_weight
-        )
 
     @property
     def has_own_modules(self) -> bool:

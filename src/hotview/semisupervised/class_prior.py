@@ -48,8 +48,8 @@ def shrink_shares(counts: npt.ArrayLike) -> Array:
     .. math:: π_k = λ \frac{n_k}{n} + \frac{1 - λ}{K}, \qquad λ = \frac{χ^2}{χ^2 + K - 1}
 
     :math:`χ^2` is the statistic of the test of equal classes, whose mean is K − 1 where they are
-    equal. (The James-Stein factor of `share_evidence` would forget a majority that the labels show
-    weakly, and predict less well than always guessing it.)
+    equal. (The James-Stein factor of `share_evidence` would ignore a majority that the labels show
+    weakly.)
 
     Parameters
     ----------

@@ -312,7 +312,7 @@ def label_nodes(
         Equal probabilities in views that neither have nor receive labels.
     """
     logits = [_logits(own, w) for own, w in zip(scores, weights, strict=True)]
-    unlabeled = (labels.target < 0) & ~left_out
+    unlabeled = labels.target < 0
     labels = replace(labels, links=np.where(left_out[:, None], -1, labels.links))
     found = []
     for t, (graph, own) in enumerate(zip(graphs, scores, strict=True)):
