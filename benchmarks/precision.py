@@ -208,7 +208,7 @@ def predict(training: str, device: str, precision: str, first_seed: int) -> tupl
             (model, {"Xs": data.linked, "y": data.target, "unaligned": data.unaligned})
             for model, data in zip(models, splits, strict=True)
         ],
-        null=False,
+        view_tests=False,
     )
     predicted = [model.predict(data.test) for model, data in zip(models, splits, strict=True)]
     right = [float(np.mean(y == d.test_target)) for y, d in zip(predicted, splits, strict=True)]

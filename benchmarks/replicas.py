@@ -55,7 +55,7 @@ def eager(members: Any, schedule: Any, process_group: Any) -> Any:
 
 def one_by_one(fits: list[Any]) -> None:
     for one in fits:
-        fit_batched([one], null=False)
+        fit_batched([one], view_tests=False)
 
 
 def one_by_one_eagerly(fits: list[Any]) -> None:
@@ -68,7 +68,7 @@ def one_by_one_eagerly(fits: list[Any]) -> None:
 
 
 def together(fits: list[Any]) -> None:
-    fit_batched(fits, null=False)
+    fit_batched(fits, view_tests=False)
 
 
 def measure(run: Callable[[list[Any]], None], fits: list[Any], device: str) -> dict[str, float]:

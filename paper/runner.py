@@ -136,7 +136,7 @@ def _run_together(
     fits = [(m, fit_arguments(cell, split)) for m, split in zip(models, splits, strict=True)]
     start = time.perf_counter()
     with counted_warnings() as counts:
-        fit_batched(fits, null=False, training=gpu_lock(device))
+        fit_batched(fits, view_tests=False, training=gpu_lock(device))
     seconds = (time.perf_counter() - start) / len(trials)
     share = {text: n / len(trials) for text, n in counts.items()}
     score = score_encoder if cell.task == "unsupervised" else score_classifier

@@ -57,7 +57,7 @@ def test_what_cannot_be_stacked_is_fitted_all_the_same():
         classifier(1, batch_size=10),
         classifier(1, coupling=HOTReferenceSpec(0.5)),
     ]
-    fit_batched(different, null=False)
+    fit_batched(different, view_tests=False)
     alone = [
         classifier(0),
         encoder(1),

@@ -51,7 +51,7 @@ def test_plans_of_all_members_have_the_null_of_the_first():
     (fit,) = fit_views([inputs_of()])
     first, second = (member.plan for member in fit.members)
     assert first.null is second.null is not None
-    (without,) = fit_views([inputs_of()], null=False)
+    (without,) = fit_views([inputs_of()], view_tests=False)
     assert all(member.plan.null is None for member in without.members)
 
 

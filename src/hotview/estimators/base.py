@@ -29,9 +29,9 @@ from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
 from hotview.losses import Coupling
-from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.similarity import ViewSimilarity
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
 from hotview.training.table_scan import check_finite
@@ -59,7 +59,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     histories_: list[History]
     plan_: ViewPlan | None
     plans_: list[ViewPlan] | None
-    view_labels_: IntArray | None
+    view_similarity_: ViewSimilarity | None
     references_: Array | None
     batch_size_: int
     trained_on_: dict[str, Any]
@@ -129,11 +129,18 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         self._set_plans([member.plan for member in fit.members if member.plan is not None])
         couplings = [training.objective.coupling for training in trainings]
         self.references_ = _references(couplings, self.plans_)
+        self.view_similarity_ = fit.similarity
         self._columns = {name: scan.scaler for name, scan in fit.shared.scans.items()}
         self.fit_warnings_ = list(fit.warnings.texts)
         self.metadata_ = {}
         seconds = time.perf_counter() - start
         self.trained_on_ = describe_training(fit.inputs, seconds, self._device)
+
+    @property
+    def view_labels_(self) -> IntArray | None:
+        """The group of every view, if linked rows show stable groups; else None."""
+        check_is_fitted(self)
+        return None if self.view_similarity_ is None else self.view_similarity_.groups
 
     @property
     def preprocessing_(self) -> dict[str, str]:
@@ -152,11 +159,6 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _set_plans(self, plans: list[ViewPlan]) -> None:
         self.plans_ = plans or None
         self.plan_ = average_plans(plans) if plans else None
-        self.view_labels_ = None
-        if self.plan_ is not None:
-            n_groups = min(as_coupling(self.coupling).n_groups, self.n_views_)
-            groups = self.plan_.view_labels(n_groups if self.plan_.pairwise else None)
-            self.view_labels_ = groups.labels
 
     def transform(self, Xs: Views, space: str = "features") -> Any:
         """Encode rows of any of the views.

@@ -17,7 +17,7 @@ __all__ = ["fit_batched"]
 def fit_batched(
     fits: Sequence[tuple[MultiViewEstimator, Mapping[str, Any]]],
     *,
-    null: bool = True,
+    view_tests: bool = True,
     training: AbstractContextManager[None] | None = None,
 ) -> None:
     """Fit estimators, each on its own data, as their own ``fit(**arguments)`` would.
@@ -30,8 +30,9 @@ def fit_batched(
     ----------
     fits : sequence of (estimator, dict of str to object)
         Estimators, and the arguments of their `fit`; they must not have checkpoints.
-    null : bool, default=True
-        Whether plans get a permutation null, which takes as long as a small training.
+    view_tests : bool, default=True
+        Whether the permutation null of the plan and the similarity of the views are computed, which
+        takes as long as a small training.
     training : context manager or None, default=None
         Entered while networks are trained, not while tables are read and plans are computed.
 
@@ -59,6 +60,6 @@ def fit_batched(
         )
     with existing_threads():
         inputs = [estimator._inputs(**arguments) for estimator, arguments in fits]
-        fitted = fit_views(inputs, null=null, training=training)
+        fitted = fit_views(inputs, view_tests=view_tests, training=training)
     for (estimator, _), fit in zip(fits, fitted, strict=True):
         estimator._set_fitted(fit, start)

@@ -16,7 +16,7 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
 from hotview._messages import ParameterError
-from hotview._types import Array
+from hotview._types import Array, IntArray
 from hotview.estimators.diagnostics import (
     FitWarnings,
     collapse_warning,
@@ -37,13 +37,17 @@ from hotview.semisupervised.super_learner import (
     SuperLearner,
     fit_super_learner,
 )
+from hotview.similarity import ViewSimilarity
+from hotview.similarity.view_similarity import N_COMPONENTS, measure_linked_rows
 from hotview.training.batched import BatchedTrainer
 from hotview.training.batches import TrainingRows
 from hotview.training.checkpoint import Checkpoint
 from hotview.training.ddp import DDPTrainer
 from hotview.training.loop import Schedule, train
+from hotview.training.pca import principal_components
 from hotview.training.process_group import ProcessGroup, catch_interrupt
 from hotview.training.progress import wants_progress
+from hotview.training.rows import ViewRows
 from hotview.training.threads import suited_threads
 from hotview.training.trainer import SingleTrainer, Trainer
 
@@ -70,11 +74,14 @@ class EnsembleFit:
         Weights of the predictors; None without pseudo-labels.
     scores : dict of str to dict
         From `score_out_of_fold`; empty where no label is left out.
+    similarity : ViewSimilarity or None
+        Similarity of the views by linked rows; None without enough of them.
     """
 
     shared: SharedInputs
     node_weights: Array  # of propagation and ridge, by view
     super_learner: SuperLearner | None = None
+    similarity: ViewSimilarity | None = None
 
     def __init__(self, inputs: FitInputs, process_group: ProcessGroup | None = None) -> None:
         self.inputs, self.process_group = inputs, process_group or ProcessGroup()
@@ -118,13 +125,13 @@ class EnsembleFit:
         for member in self.members:
             member.prepare(self.shared, self.node_weights)
 
-    def finish(self, *, null: bool) -> None:
-        """Compute plans and predictors of all members, and warn about the result."""
+    def finish(self, *, view_tests: bool) -> None:
+        """Compute plans, predictors and the similarity of views, and warn about the result."""
         first = self.members[0]
         for member in self.members:
             batch_size = member.training.sampler.batch_size
             with suited_threads(member.training.network, batch_size, member.device):
-                member.finish(null=null and member is first)
+                member.finish(null=view_tests and member is first)
             if member.plan is not None and first.plan is not None:
                 # The null depends on the tables alone: the first member's serves for all.
                 member.plan = replace(member.plan, null=first.plan.null)
@@ -135,6 +142,8 @@ class EnsembleFit:
                 member.fit_classifier(graphs, self.node_weights, previous)
             if first.propagates and self.inputs.labels is not None:
                 self._fit_super_learner()
+            if view_tests:
+                self.similarity = self._measure_similarity()
         for member in self.members:
             member.interrupted = member.interrupted or interrupt.requested
         self._warn()
@@ -163,6 +172,19 @@ class EnsembleFit:
         self.super_learner = replace(learner, log_prior=tuple(map(tuple, log_prior.tolist())))
         for text in score_warnings(self.scores):
             self.warnings.add(text)
+
+    def _measure_similarity(self) -> ViewSimilarity | None:
+        """Similarity of the views by linked rows."""
+        shared, labels = self.shared, self.inputs.labels
+        links, random = shared.linked_numbers(), self.members[0].random.numpy
+        if len(links) == 0:
+            return None
+        components = shared.components
+        if not components or max(len(pca.components_) for pca in components) < N_COMPONENTS:
+            components = principal_components(shared.views, N_COMPONENTS, random)
+        views = list(map(_Rows, shared.views))
+        classes = None if labels is None else labels.linked
+        return measure_linked_rows(views, components, links, classes, random=random)
 
     def _refine_graphs(self) -> list[ViewGraph]:
         """The graph of every view on components and the mean features of all members."""
@@ -195,10 +217,22 @@ class EnsembleFit:
         self.warnings.add(plan_warning(first.plan), ConvergenceWarning)
 
 
+class _Rows:
+    """Rows of a view as arrays, the same on all ranks."""
+
+    def __init__(self, view: ViewRows) -> None:
+        self.view, self.n_rows = view, view.n_rows
+
+    def take(self, rows: IntArray) -> Array:
+        """Rows by number."""
+        X: Array = self.view.take_on_all_ranks(rows).cpu().numpy()
+        return X
+
+
 def fit_views(
     inputs: Sequence[FitInputs],
     *,
-    null: bool = True,
+    view_tests: bool = True,
     training: AbstractContextManager[None] | None = None,
     checkpoint: Checkpoint | None = None,
     process_group: ProcessGroup | None = None,
@@ -209,8 +243,8 @@ def fit_views(
     ----------
     inputs : sequence of FitInputs
         The inputs of every estimator. Networks of the same shape are trained together.
-    null : bool, default=True
-        Whether plans get a permutation null.
+    view_tests : bool, default=True
+        Whether the permutation null of the plan and the similarity of the views are computed.
     training : context manager or None, default=None
         Entered while networks are trained.
     checkpoint : Checkpoint or None, default=None
@@ -239,7 +273,7 @@ def fit_views(
         members = [member for ensemble in ensembles for member in ensemble.members]
         _train(members, training or nullcontext(), checkpoint, process_group)
         for ensemble in ensembles:
-            ensemble.finish(null=null)
+            ensemble.finish(view_tests=view_tests)
     return ensembles
 
 

@@ -259,6 +259,7 @@ def _set_views(model: Any, shapes: Any, columns: Any, network: MultiViewNetwork)
     model.networks_, model.network_ = [network], network
     model.batch_size_, model.trained_on_, model.fit_warnings_ = model.batch_size, {}, []
     model._set_plans([])
+    model.view_similarity_ = None  # no side sees linked rows of several views
 
 
 def _set_fusion(

@@ -25,6 +25,7 @@ from hotview.nn.multiview import Widths
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import SuperLearner
+from hotview.similarity import ViewSimilarity
 from hotview.training.column_scaler import KINDS, ColumnScaler
 from hotview.training.view_plan import ViewPlan
 
@@ -100,6 +101,10 @@ _RANGES = {
     "scale": (1e-162, 1e155),  # its square is more than 0
     "soft_labels": (0.0, 1 + _ROUNDING),
     "W": (0.0, _MAX),
+    **dict.fromkeys(("value", "low", "high"), (-1 - _ROUNDING, 1 + _ROUNDING)),
+    "p_value": (0.0, 1.0),
+    "n_rows": (0, 2**63 - 1),
+    "groups": (0, 2**31),
     **dict.fromkeys("Cfg", (-math.inf, math.inf)),
 }
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
@@ -145,6 +150,7 @@ class SavedModel:
     own_encoders: list[str]
     columns: list[ColumnScaler]
     references: Array | None
+    view_similarity: ViewSimilarity | None
     batch_size: int
     trained_on: dict[str, Any]
     fit_warnings: list[str]
@@ -312,7 +318,8 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
     for name, shape, dtype in _expected_tensors(model, tensors, widths):
         seen.add(name)
         if (found := tensors.get(name)) is None:
-            optional = name.endswith((".fill", ".mask", ".components")) or name == "references"
+            optional = name.endswith((".fill", ".mask", ".components", ".groups"))
+            optional = optional or name == "references"
             require(optional, f"it lacks {name!r}")
             continue
         fits = found.ndim == len(shape) and all(
@@ -326,10 +333,16 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
                 f"{list(found.shape)} of {found.dtype}"
             )
         low, high = _RANGES.get(name.rpartition(".")[2], (-_MAX, _MAX))
-        fits = bool(((found >= low) & (found <= high)).all())
+        fits = bool(((found >= low) & (found <= high) | _may_be_nan(name, found)).all())
         require(fits, f"its {name!r} is not finite, or not between {low:g} and {high:g}")
     unexpected = tensors.keys() - seen
     require(not unexpected, f"unexpected tensor {min(unexpected, default='')!r}")
+
+
+def _may_be_nan(name: str, tensor: Tensor) -> Tensor:
+    """Which numbers are NaN, in tensors that hold it for pairs of views without linked rows."""
+    is_similarity = name.startswith("view_similarity.")
+    return tensor.isnan() if is_similarity else torch.zeros_like(tensor, dtype=torch.bool)
 
 
 def _check_network(model: SavedModel, network: Mapping[str, Tensor], widths: Widths) -> None:
@@ -361,6 +374,13 @@ def _expected_tensors(
         yield f"columns.{s}.components", (view.n_columns, widths.columns[s]), "float32"
     each = (n_members,) if n_members > 1 and model.members[0].plan is not None else ()
     yield "references", (*each, "references", "points", widths.n_components), "float32"
+    if (found := model.view_similarity) is not None:
+        yield "view_similarity.groups", (S,), "int64"
+        parts = {"view_similarity": found, "view_similarity.within_classes": found.within_classes}
+        for at in [at for at, part in parts.items() if part is not None]:
+            yield f"{at}.n_rows", (S, S), "int64"
+            for part in ("value", "low", "high", "p_value"):
+                yield f"{at}.{part}", (S, S), "float64"
     for r, member in enumerate(model.members):
         at = f"members.{r}"
         if member.plan is not None:

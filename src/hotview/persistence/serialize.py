@@ -84,6 +84,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         own_encoders=[name for name, f in zip(names, own, strict=True) if f is not None],
         columns=list(estimator._columns.values()),
         references=estimator.references_,
+        view_similarity=estimator.view_similarity_,
         batch_size=estimator.batch_size_,
         trained_on=check_plain(estimator.trained_on_, "trained_on_"),
         fit_warnings=check_plain(estimator.fit_warnings_, "fit_warnings_"),
@@ -247,6 +248,7 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
         networks.append(network.to(device))
     estimator._set_networks(networks, [History(member.history) for member in model.members])
     estimator.batch_size_, estimator.references_ = model.batch_size, model.references
+    estimator.view_similarity_ = model.view_similarity
     estimator.trained_on_ = check_plain(model.trained_on, "trained_on_")
     estimator.metadata_ = check_plain(model.metadata, "metadata_")
     estimator.fit_warnings_ = model.fit_warnings

@@ -1,0 +1,334 @@
+"""Similarity of views by the rows that are linked: kernel alignment, its null and its intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Protocol
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.metrics.pairwise import rbf_kernel
+
+from hotview._types import Array, IntArray
+from hotview.similarity.alignment import (
+    divide,
+    inner_products,
+    kernel_alignment,
+    median_squared_distance,
+    u_center,
+)
+from hotview.similarity.view_groups import stable_groups
+
+__all__ = [
+    "N_COMPONENTS",
+    "PairSimilarity",
+    "ViewSimilarity",
+    "measure_linked_rows",
+    "measure_similarity",
+]
+
+N_COMPONENTS = 20  # principal components of a view on which kernels are computed
+_MIN_ROWS = 8  # linked rows of a pair: a half of them must have 4
+_MAX_ROWS = 150  # linked rows of a pair; of more, a random sample
+_N_PERMUTATIONS, _N_HALVES = 999, 200
+_LEVEL = 0.95  # of intervals
+_MIN_FOUND, _MIN_FOUND_IN_TOTAL = 0.5, 0.9  # share of half-samples with the same groups
+_N_DISTANCES = 1000  # rows from which the bandwidth is computed
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class PairSimilarity:
+    """Similarity of every pair of views, with intervals and p-values.
+
+    Attributes
+    ----------
+    value : ndarray of shape (S, S)
+        The similarity: about 0 for independent views, 1 on the diagonal; NaN for pairs with fewer
+        than eight linked rows.
+    low, high : ndarray of shape (S, S)
+        Ends of the 95 % interval, from random halves of the linked rows.
+    p_value : ndarray of shape (S, S)
+        Share of permutations in which any pair stands out as much, this pair among them: adjusted
+        for the number of pairs.
+    n_rows : ndarray of int64, shape (S, S)
+        Number of linked rows that were compared.
+    """
+
+    value: Array
+    low: Array
+    high: Array
+    p_value: Array
+    n_rows: IntArray
+
+
+@dataclass(frozen=True)
+class ViewSimilarity(PairSimilarity):
+    """What linked rows say about the views: similarities of all pairs, and groups that hold.
+
+    Attributes
+    ----------
+    within_classes : PairSimilarity or None
+        Similarity within classes: what views share beyond the class. None where too few linked rows
+        have a label.
+    groups : ndarray of int64, shape (S,), or None
+        Group of every view, by the similarity within classes where it is known. None unless, in
+        90 % of random halves of the linked rows, every pair within a group is more similar than
+        every pair between groups, and the gap between them is at least 0.1; and with fewer than
+        four views.
+    stability : float
+        Share of random halves of the linked rows in which the groups hold, or those that come
+        closest; 0 if there are none.
+    """
+
+    within_classes: PairSimilarity | None
+    groups: IntArray | None
+    stability: float
+
+
+class Rows(Protocol):
+    """Rows of one view, which may be too many to be in memory together."""
+
+    n_rows: int
+
+    def take(self, rows: IntArray) -> Array:
+        """Rows by number."""
+
+
+def measure_similarity(
+    points: Sequence[Array],
+    bandwidths: Sequence[float],
+    classes: IntArray | None = None,
+    *,
+    random: np.random.Generator,
+) -> ViewSimilarity | None:
+    """Measure the similarity of views on linked rows.
+
+    Parameters
+    ----------
+    points : sequence of ndarray of shape (n, d_s)
+        Coordinates of every view; row i is the same individual in all views, NaN where absent. Of a
+        pair with more than 150 linked rows the first are used, so that their order must be random.
+    bandwidths : sequence of float
+        Squared bandwidth of the Gaussian kernel of every view.
+    classes : ndarray of int64, shape (n,), or None, default=None
+        Class of every row, −1 where it is unknown.
+    random : numpy Generator
+        Source of permutations and half-samples.
+
+    Returns
+    -------
+    ViewSimilarity or None
+        None if no pair of views has eight linked rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.similarity import measure_similarity
+    >>> random = np.random.default_rng(0)
+    >>> X, noise = random.normal(size=(2, 60, 3))
+    >>> found = measure_similarity([X, -2 * X, noise], [6.0, 24.0, 6.0], random=random)
+    >>> found.value.round(1) + 0.0
+    array([[1., 1., 0.],
+           [1., 1., 0.],
+           [0., 0., 1.]])
+    >>> bool(found.p_value[0, 1] < 0.01), bool(found.p_value[0, 2] > 0.05)
+    (True, True)
+    """
+    present = np.stack([~np.isnan(Z).any(axis=1) for Z in points], axis=1)
+    total = _measure(points, bandwidths, present, None, random)
+    if total is None:
+        return None
+    found, within = total, None
+    if classes is not None:
+        rows = np.flatnonzero(classes >= 0)
+        Zs = [Z[rows] for Z in points]
+        within = _measure(Zs, bandwidths, present[rows], classes[rows], random)
+        found = within or total
+    # What all views share, as the class, hides groups in the total: then the same must be found.
+    min_found = _MIN_FOUND_IN_TOTAL if within is None else _MIN_FOUND
+    groups, stability = stable_groups(found[0].value, found[1], min_found=min_found)
+    return ViewSimilarity(
+        **vars(total[0]),
+        within_classes=None if within is None else within[0],
+        groups=groups,
+        stability=stability,
+    )
+
+
+def measure_linked_rows(
+    views: Sequence[Rows],
+    components: Sequence[PCA],
+    links: IntArray,
+    classes: IntArray | None = None,
+    *,
+    random: np.random.Generator,
+) -> ViewSimilarity | None:
+    """Measure the similarity of views, whose components and bandwidths are those of all their rows.
+
+    Parameters
+    ----------
+    views : sequence of Rows
+        The views.
+    components : sequence of PCA
+        Principal components of every view, fitted; the first 20 are used.
+    links : ndarray of int64, shape (n, S)
+        The row in every view of each individual who may be in several, −1 where absent.
+    classes : ndarray of int64, shape (n,), or None, default=None
+        Class of every individual, −1 where it is unknown.
+    random : numpy Generator
+        Source of samples and permutations.
+
+    Returns
+    -------
+    ViewSimilarity or None
+        As `measure_similarity`.
+    """
+    chosen = _sample_rows(links >= 0, classes, random)
+    points, bandwidths = [], []
+    for s, (view, pca) in enumerate(zip(views, components, strict=True)):
+        some = random.permutation(view.n_rows)[:_N_DISTANCES]
+        bandwidths.append(median_squared_distance(_project(view, pca, some)))
+        Z = _project(view, pca, np.maximum(links[chosen, s], 0))
+        Z[links[chosen, s] < 0] = np.nan
+        points.append(Z)
+    known = None if classes is None else classes[chosen]
+    return measure_similarity(points, bandwidths, known, random=random)
+
+
+def _project(view: Rows, pca: PCA, rows: IntArray) -> Array:
+    Z: Array = pca.transform(view.take(rows))[:, :N_COMPONENTS].astype(np.float64)
+    return Z
+
+
+def _sample_rows(present: Array, classes: IntArray | None, random: np.random.Generator) -> IntArray:
+    """Linked rows in random order: of every pair 150, and 150 with a label."""
+    order = random.permutation(len(present))
+    keep = np.zeros(len(present), dtype=bool)
+    for s, t in combinations(range(present.shape[1]), 2):
+        both = present[:, s] & present[:, t]
+        keep[order[both[order]][:_MAX_ROWS]] = True
+        if classes is not None:
+            keep[order[(both & (classes >= 0))[order]][:_MAX_ROWS]] = True
+    return order[keep[order]]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Pairs of views that have the same linked rows in common, and kernels of these rows."""
+
+    rows: IntArray
+    pairs: tuple[IntArray, ...]  # numbers of views
+    at: tuple[IntArray, ...]  # the same, among the kernels
+    kernels: Array
+    classes: IntArray | None  # sorted
+
+    def align(self, chosen: IntArray | slice = slice(None)) -> Array:
+        """Alignments of the pairs on some of the rows."""
+        classes = None if self.classes is None else self.classes[chosen]
+        return kernel_alignment(self.kernels[:, chosen][:, :, chosen], classes)[self.at]
+
+    def halve(self, keys: Array) -> Array:
+        """Alignments on the half of the rows with the smallest random keys."""
+        return self.align(np.sort(np.argsort(keys[self.rows])[: len(self.rows) // 2]))
+
+
+def _measure(
+    points: Sequence[Array],
+    bandwidths: Sequence[float],
+    present: Array,
+    classes: IntArray | None,
+    random: np.random.Generator,
+) -> tuple[PairSimilarity, Array] | None:
+    """Similarities of all pairs, and those in random halves of the rows."""
+    blocks = _make_blocks(points, bandwidths, present, classes)
+    if not blocks:
+        return None
+    S = len(points)
+    pairs = tuple(np.concatenate([block.pairs[i] for block in blocks]) for i in (0, 1))
+    value = np.concatenate([block.align() for block in blocks])
+    keys = random.random((_N_HALVES, len(present)))
+    halves = np.array([np.concatenate([block.halve(u) for block in blocks]) for u in keys])
+    # On the scale of Fisher's transformation, so that no interval goes beyond 1.
+    z, z_halves = _fisher(value), _fisher(halves)
+    tail = (1 - _LEVEL) / 2
+    low, high = np.tanh(z + np.quantile(z_halves - z_halves.mean(axis=0), [tail, 1 - tail], axis=0))
+    n_rows = np.concatenate([np.full(len(block.pairs[0]), len(block.rows)) for block in blocks])
+
+    def fill(x: Array, diagonal: float = 1.0, absent: float = np.nan) -> Array:
+        X = np.full((S, S), absent)
+        X[pairs] = X[pairs[::-1]] = x
+        np.fill_diagonal(X, diagonal)
+        return X
+
+    measured = PairSimilarity(
+        fill(value),
+        fill(low),
+        fill(high),
+        fill(_p_values(blocks, random), 0.0),
+        np.where(np.eye(S, dtype=bool), present.sum(axis=0), fill(n_rows, absent=0.0)).astype(int),
+    )
+    return measured, np.stack([fill(x) for x in halves])
+
+
+def _make_blocks(
+    points: Sequence[Array],
+    bandwidths: Sequence[float],
+    present: Array,
+    classes: IntArray | None,
+) -> list[_Block]:
+    """Pairs of views by the linked rows that they have in common, if there are enough."""
+    by_rows: dict[bytes, list[tuple[int, int]]] = {}
+    for s, t in combinations(range(len(points)), 2):
+        by_rows.setdefault((present[:, s] & present[:, t]).tobytes(), []).append((s, t))
+    blocks = []
+    for mask, pairs in by_rows.items():
+        rows = np.flatnonzero(np.frombuffer(mask, dtype=bool))[:_MAX_ROWS]
+        of_rows, n_classes = None, 0
+        if classes is not None:
+            rows = rows[np.argsort(classes[rows], kind="stable")]
+            names, of_rows = np.unique(classes[rows], return_inverse=True)
+            n_classes = len(names)
+        if len(rows) - n_classes < _MIN_ROWS:  # every class takes away one degree of freedom
+            continue
+        views, at = np.unique(np.array(pairs).T, return_inverse=True)
+        at = at.reshape(2, -1)
+        kernels = [_kernel(points[s][rows], bandwidths[s]) for s in views]
+        blocks.append(_Block(rows, tuple(views[at]), tuple(at), np.stack(kernels), of_rows))
+    return blocks
+
+
+def _kernel(Z: Array, bandwidth: float) -> Array:
+    K: Array = rbf_kernel(Z.astype(np.float64), gamma=1 / (2 * bandwidth))
+    return K
+
+
+def _fisher(x: Array) -> Array:
+    edge = 1 - 1e-9
+    return np.asarray(np.arctanh(np.clip(x, -edge, edge)))
+
+
+def _p_values(blocks: Sequence[_Block], random: np.random.Generator) -> Array:
+    """P-values of all pairs by permutations of every view's rows, for the maximum over pairs."""
+    null = np.hstack([_draw_null(block, random) for block in blocks])
+    z = divide(null - null.mean(axis=0), np.broadcast_to(null.std(axis=0), null.shape))
+    largest = z[1:].max(axis=1, keepdims=True)
+    p: Array = (1 + (largest >= z[0] - _ROUNDING).sum(axis=0)) / len(z)
+    return p
+
+
+def _draw_null(block: _Block, random: np.random.Generator) -> Array:
+    """Inner products of the pairs, and after permutations of the rows of every view."""
+    A = u_center(block.kernels)
+    S, n = A.shape[:2]
+    classes = np.zeros(n) if block.classes is None else block.classes
+    products = [inner_products(A)[block.at]]
+    permuted = np.empty((S, n, n))
+    for _ in range(_N_PERMUTATIONS):
+        for B, out in zip(A, permuted, strict=True):
+            order = np.lexsort(np.stack([random.random(n), classes]))  # within classes
+            B.take(order, axis=0).take(order, axis=1, out=out)
+        products.append(inner_products(permuted)[block.at])
+    return np.array(products)
