@@ -61,6 +61,7 @@ def test_a_model_is_described_in_text(hotview, model):
         "blood",
         "Linked rows: 40",
         "Plan W",
+        "left-out labels",  # which views to keep
         "Made by: hotview fit",
     ):
         assert part in result.out
