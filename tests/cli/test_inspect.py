@@ -33,6 +33,19 @@ def test_accuracies_on_left_out_labels_are_told_by_view(model):
     assert len(result_lines(estimator)) == 2
 
 
+def test_what_every_view_adds_is_told(model):
+    estimator = load_model(model)
+    scores = {"n": 40, "accuracy": 0.9, "expected": False, "log_loss": 0.5, "prior_log_loss": 1.0}
+    scores |= {"standard_error": 0.1}
+    change = {"n": 40, "increase": 0.3, "low": 0.1, "high": 0.5}
+    estimator.trained_on_["out_of_fold"] = {
+        "blood": {**scores, "loss_without": change},
+        "scan": {**scores, "loss_without": {**change, "low": -0.1}},
+        "all views": {**scores, "loss_without": None},
+    }
+    assert result_lines(estimator)[-1].startswith("Keep 'blood': without it, the log loss on 40 ")
+
+
 def test_without_a_coupling_there_are_no_groups():
     views = make_views([20, 30], n_views=2, random_state=0).views
     encoder = MultiViewEncoder("none", max_epochs=1, hidden=(4,), random_state=0).fit(views)
@@ -48,6 +61,7 @@ def test_a_model_is_described_in_text(hotview, model):
         "blood",
         "Linked rows: 40",
         "Plan W",
+        "left-out labels",  # which views to keep
         "Made by: hotview fit",
     ):
         assert part in result.out

@@ -4,18 +4,28 @@ import math
 
 import numpy as np
 import pytest
+import torch
+from scipy import stats
 from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score, log_loss
 
 import hotview as hv
 from hotview.datasets import make_views
+from hotview.estimators.inference import EnsembleMember
+from hotview.estimators.member_fit import MemberFit
 from hotview.estimators.out_of_fold import (
     ALL_VIEWS,
+    describe_contributions,
+    increase_losses,
     score_out_of_fold,
     score_warnings,
     shift_warnings,
 )
-from hotview.semisupervised.super_learner import ScoresOutOfFold, SuperLearner
+from hotview.semisupervised.super_learner import (
+    ScoresOutOfFold,
+    ScoresWithout,
+    SuperLearner,
+)
 
 PRIOR = np.array([0.5, 0.3, 0.2])
 NAMES = ["a", "b"]
@@ -117,7 +127,73 @@ def test_the_joint_predictor_does_not_tell_what_to_expect():
     assert score_out_of_fold(learner, None, other, ["a", "b", "c"], known)["c"] == found
 
 
-# warnings
+# without a view
+
+
+def make_without(rows):
+    n, S = rows.present.shape
+    present = rows.present[:, None] & ~np.eye(S, dtype=bool) & rows.present[:, :, None]
+    joint = np.random.default_rng(9).normal(size=(n, S, 3))
+    return ScoresWithout(joint, present)
+
+
+def test_the_loss_without_a_view_is_that_of_the_others_by_weights_of_other_folds():
+    folds = [make_rows(seed=seed) for seed in range(3)]
+    without = [make_without(rows) for rows in folds]
+    given = []
+
+    def fit(rows):
+        given.append(rows)
+        return make_learner()
+
+    found = increase_losses(folds, without, fit)
+    for f, rows in enumerate(folds):
+        others = [fold.target for i, fold in enumerate(folds) if i != f]
+        np.testing.assert_array_equal(given[f].target, np.concatenate(others))
+        by_view = [rows.scores[:, 0, 0], rows.scores[:, 1, :2].mean(axis=1)]
+        both = log_softmax(0.7 * sum(by_view) + 0.3 * rows.joint + np.log(PRIOR), axis=1)
+        part = found[40 * f : 40 * f + 40]
+        for s in (0, 1):  # rows of one view alone have no joint predictor
+            alone = log_softmax(by_view[1 - s] + np.log(PRIOR), axis=1)
+            rise = (both - alone)[np.arange(40), rows.target]
+            expected = np.where(rows.present.all(axis=1), rise, np.nan)
+            np.testing.assert_allclose(part[:, s], expected, rtol=1e-10)
+
+
+def test_weights_of_other_folds_are_fitted_to_few_rows():
+    folds, sizes = [make_rows(n=400, seed=seed) for seed in range(2)], []
+    increase_losses(
+        folds,
+        [make_without(rows) for rows in folds],
+        lambda rows: sizes.append(len(rows.target)) or make_learner(),
+    )
+    assert sizes == [200, 200]
+
+
+def test_the_interval_is_that_of_student_with_two_rows_more():
+    rows = make_rows()
+    increase = np.random.default_rng(1).normal(0.2, 0.5, size=(40, 2))
+    increase[:7, 1] = np.nan
+    found = score_out_of_fold(make_learner(), rows, None, NAMES, (True, True), increase)
+    unit = found[ALL_VIEWS]["prior_log_loss"]
+    for name, rises in zip(NAMES, (increase[:, 0], increase[7:, 1]), strict=True):
+        x, more = found[name]["loss_without"], np.r_[rises, unit, -unit]
+        assert (x["n"], x["increase"]) == (len(rises), pytest.approx(rises.mean()))
+        low, high = stats.t.interval(0.95, len(more) - 1, more.mean(), stats.sem(more))
+        assert (x["low"], x["high"]) == (pytest.approx(low), pytest.approx(high))
+    assert found[ALL_VIEWS]["loss_without"] is None
+
+
+@pytest.mark.parametrize("rise", (0.0, 1e-9, 1.0, 50.0, -50.0))
+@pytest.mark.parametrize("n", (1, 2, 10, 1000))
+def test_the_mean_is_in_the_interval(n, rise):
+    rows, increase = make_rows(), np.full((40, 2), np.nan)
+    found = score_out_of_fold(
+        make_learner(), rows, None, NAMES, (True, True), np.full((n, 2), rise)
+    )["a"]["loss_without"]
+    assert found["low"] < found["increase"] < found["high"]
+    nothing = score_out_of_fold(make_learner(), rows, None, NAMES, (True, True), increase)
+    assert nothing["a"]["loss_without"] is None
 
 
 def scores_of(n=100, loss=0.5, prior=1.0, error=0.1, expected=False):
@@ -129,6 +205,76 @@ def scores_of(n=100, loss=0.5, prior=1.0, error=0.1, expected=False):
         "standard_error": error,
         "expected": expected,
     }
+
+
+def change(increase, low, high, n=100, **scores):
+    x = {"n": n, "increase": increase, "low": low, "high": high}
+    return {**scores_of(**scores), "loss_without": x}
+
+
+WHOLE = {**scores_of(loss=0.5, prior=1.5), "loss_without": None}  # the margin is 0.02
+
+
+def test_views_to_keep_are_in_one_sentence():
+    scores = {"a": change(0.1, 0.02, 0.18), "b": change(0.3, 0.1, 0.5, n=90), ALL_VIEWS: WHOLE}
+    assert describe_contributions(scores) == [
+        "Keep 'b' and 'a': without one of them, the log loss on 90 to 100 left-out labels rises "
+        "by 0.300 without 'b' (95 % interval 0.100 to 0.500), by 0.100 without 'a' (0.020 to "
+        "0.180)."
+    ]
+    scores["a"] = change(0.1, -0.02, 0.22)
+    assert describe_contributions(scores) == [
+        "Keep 'b': without it, the log loss on 90 left-out labels rises by 0.300 (95 % interval "
+        "0.100 to 0.500)."
+    ]
+
+
+def test_views_that_could_be_left_out():
+    scores = {"a": change(-0.001, -0.01, 0.008), "b": change(0.1, -0.2, 0.4), ALL_VIEWS: WHOLE}
+    assert describe_contributions(scores) == [
+        "You could leave out 'a': without it, the log loss on 100 left-out labels changes by "
+        "−0.001 (95 % interval −0.010 to 0.008), at most 0.008 (upper end of the 95 % interval), "
+        "less than 2 % of what all views tell about the classes (0.020)."
+    ]
+    scores["b"] = change(0.002, -0.005, 0.009)
+    assert describe_contributions(scores) == [
+        "You could leave out 'b' or 'a', one of them and not several: without it, the log loss on "
+        "100 left-out labels rises by at most 0.009 (upper end of the 95 % interval), less than "
+        "2 % of what all views tell about the classes (0.020)."
+    ]
+
+
+def test_noise_is_no_better_than_the_prior_and_not_missed():
+    scores = {"a": change(0.1, -0.2, 0.4), ALL_VIEWS: WHOLE}
+    scores["junk"] = change(-0.01, -0.03, 0.01, loss=0.95)
+    assert describe_contributions(scores) == [
+        "'junk' looks like noise for these classes: alone it is not measurably better than the "
+        "shares of the classes, and without it the log loss on 100 left-out labels changes by "
+        "−0.010 (95 % interval −0.030 to 0.010)."
+    ]
+    scores["junk"] = change(0.1, 0.01, 0.19, loss=0.95)  # not alone, but with others
+    assert describe_contributions(scores)[0].startswith("Keep 'junk'")
+    scores["junk"] = change(0.1, -0.01, 0.21, loss=0.95)
+    assert "noise" not in describe_contributions(scores)[0]
+
+
+def test_too_few_labels_are_told_once():
+    scores = {"a": change(0.1, -0.2, 0.4), "b": change(0.1, 0.01, 0.2, n=9), ALL_VIEWS: WHOLE}
+    expected = ["100 left-out labels are too few to say which views could be left out."]
+    assert describe_contributions(scores) == expected
+
+
+@pytest.mark.parametrize("loss", (0.5, 1.6))
+def test_without_a_comparison_nothing_is_said(loss):
+    assert describe_contributions({}) == []
+    assert describe_contributions({"a": scores_of(), ALL_VIEWS: scores_of()}) == []  # older files
+    one = {"a": change(0.1, 0.01, 0.2), ALL_VIEWS: scores_of(loss=loss)}
+    assert describe_contributions(one) == []
+    nothing_known = {"b": change(0.0, -1.0, -0.5), ALL_VIEWS: scores_of(loss=1.6)}
+    assert describe_contributions({**one, **nothing_known}) == []
+
+
+# warnings
 
 
 def test_views_that_are_not_better_than_the_prior_are_named():
@@ -204,6 +350,7 @@ def test_scores_are_saved_and_loaded(model, tmp_path):
     loaded = hv.load(model.save(tmp_path / "m.hotview"))
     assert loaded.out_of_fold_ == model.out_of_fold_
     assert loaded.out_of_fold_[ALL_VIEWS]["n"] > 0
+    assert loaded.out_of_fold_["view_0"]["loss_without"]["n"] > 0
 
 
 def test_labels_of_one_view_alone_are_scored():
@@ -237,3 +384,60 @@ def test_an_unfitted_classifier_has_none_and_heads_neither():
         hv.MultiViewClassifier().out_of_fold_  # noqa: B018
     heads = hv.MultiViewClassifier(**SMALL, pseudo_labels=False)
     assert heads.fit(DATA.linked, DATA.linked_target).out_of_fold_ == {}
+
+
+@pytest.mark.parametrize("options", ({"fusion": "average"}, {"n_estimators": 1}))
+def test_without_left_out_labels_nothing_is_compared(options):
+    classifier = hv.MultiViewClassifier(**{**SMALL, **options})
+    assert classifier.fit(DATA.linked, DATA.linked_target).out_of_fold_ == {}
+
+
+def test_one_view_tells_the_class_and_one_is_noise():
+    random = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    views = {"signal": random.normal(size=(300, 3)) + 2 * y[:, None]}
+    views["weak"] = random.normal(size=(300, 3)) + 0.2 * y[:, None]
+    views["noise"] = random.normal(size=(300, 3))
+    with pytest.warns(UserWarning, match="view 'noise' are not measurably better"):
+        classifier = hv.MultiViewClassifier(**SMALL).fit(views, y)
+    found = {name: x["loss_without"] for name, x in classifier.out_of_fold_.items()}
+    assert {found[name]["n"] for name in views} == {300}
+    assert found["signal"]["low"] > 0.3
+    assert found["noise"]["low"] < 0 < found["noise"]["high"] < 0.05
+    assert describe_contributions(classifier.out_of_fold_)[0].startswith("Keep 'signal': without")
+
+
+def test_scores_without_a_view_are_those_of_rows_that_lack_it(monkeypatch):
+    """By the members that left their labels out, on the path of `predict_log_proba`."""
+    linked, y = {name: X.copy() for name, X in DATA.linked.items()}, DATA.linked_target
+    linked["view_0"][:8] = np.nan
+    linked["view_1"][4:12] = np.nan
+    own_labels = {"view_2": DATA.target["view_2"]}
+    folds, score_rows = [], MemberFit._score_rows
+
+    def keep(self, member, rows, target):
+        folds.append((member, self._take_rows(rows), score_rows(self, member, rows, target)))
+        graphs = self.shared.graphs
+        own = {s: torch.from_numpy(g.node_numbers(rows[:, s])) for s, g in enumerate(graphs)}
+        # A left-out row is a node of the graph: it is not a neighbor of its own.
+        folds[-1] += (own, member.score_without(folds[-1][1]))
+        return folds[-1][2]
+
+    monkeypatch.setattr(MemberFit, "_score_rows", keep)
+    classifier = hv.MultiViewClassifier(**SMALL)
+    classifier.fit(linked, y, unaligned=DATA.views, unaligned_y=own_labels)
+    assert len(folds) == 3
+    learner, score = classifier._pool, EnsembleMember.score
+    for member, Xs, rows, own, without in folds:
+        monkeypatch.setattr(EnsembleMember, "score", lambda self, Xs, own=own: score(self, Xs, own))
+        has = np.stack([~X[:, 0].isnan().numpy() for X in Xs.values()], axis=1)
+        for s in range(3):
+            lacking = {**Xs, s: torch.full_like(Xs[s], torch.nan)}
+            with torch.inference_mode():
+                expected = member.predict_log_proba(lacking, learner).numpy()
+            arrays = rows.scores, without.joint[:, s], without.present[:, s]
+            found = learner.combine(*map(torch.from_numpy, arrays)).numpy()
+            chosen = has[:, s] & (has.sum(axis=1) > 1)
+            np.testing.assert_array_equal(without.present[:, s].any(axis=1), chosen)
+            assert 0 < chosen.sum() < len(chosen)
+            np.testing.assert_allclose(found[chosen], expected[chosen], rtol=1e-9, atol=1e-9)

@@ -198,6 +198,41 @@ def test_parameters_that_cannot_be_are_refused_before_memory_is_taken(load_chang
         load_changed(change)
 
 
+INCREASE = {"n": 30, "increase": 0.1, "low": 0.0, "high": 0.2}
+
+
+@pytest.mark.parametrize(
+    "value",
+    (
+        [],
+        {},
+        3,
+        {**INCREASE, "low": float("nan")},
+        {**INCREASE, "low": 0.15},
+        {**INCREASE, "high": 0.05},
+        {**INCREASE, "n": 0},
+        {**INCREASE, "n": 1.5},
+        {**INCREASE, "more": 1},
+    ),
+)
+def test_losses_without_a_view_that_cannot_be_are_refused(load_changed, value):
+    def change(tensors, facts):
+        scores = facts["trained_on"]["out_of_fold"]["view_0"]
+        assert scores["loss_without"].keys() == INCREASE.keys()
+        scores["loss_without"] = value
+
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(change)
+
+
+def test_scores_need_no_loss_without_a_view(load_changed):
+    def change(tensors, facts):
+        del facts["trained_on"]["out_of_fold"]["view_0"]["loss_without"]
+        facts["trained_on"]["out_of_fold"]["view_1"]["loss_without"] = None
+
+    assert "loss_without" not in load_changed(change).out_of_fold_["view_0"]
+
+
 def test_what_is_not_saved_is_a_parameter():
     for estimator in (MultiViewClassifier(), MultiViewEncoder()):
         assert set(NOT_SAVED) <= set(estimator.get_params())

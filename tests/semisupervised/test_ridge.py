@@ -340,3 +340,13 @@ def test_many_rows_are_thinned_evenly():
     assert set(np.diff(thinned)) <= {4, 5, 6}
     np.testing.assert_array_equal(thin_rows(rows[:20_000]), rows[:20_000])
     assert len(thin_rows(rows[:0])) == 0
+
+
+def test_without_a_view_the_others_are_summed():
+    Xs, y = make_views(columns=(4, 2, 3))
+    ridge = fit_ridge(Xs, one_hot(y), EQUAL)
+    rows = {s: torch.from_numpy(X) for s, X in enumerate(Xs)}
+    found = ridge.predict_without(rows)
+    for s in rows:
+        others = {t: X for t, X in rows.items() if t != s}
+        torch.testing.assert_close(found[:, s], ridge.predict(others), rtol=1e-12, atol=1e-12)

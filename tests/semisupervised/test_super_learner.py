@@ -342,6 +342,7 @@ def test_folds_are_joined():
     ]
     joined = ScoresOutOfFold.concatenate(parts)
     np.testing.assert_array_equal(joined.scores, rows.scores)
+    np.testing.assert_array_equal(joined.take(np.arange(70)).joint, parts[0].joint)
     np.testing.assert_array_equal(joined.target, rows.target)
     random = np.random.default_rng(0)
     assert fit_super_learner(parts, log_prior, [True] * 2, random) == fit(rows, log_prior)

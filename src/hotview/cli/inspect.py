@@ -138,7 +138,9 @@ def result_lines(estimator: Any, scores: Any = None) -> list[str]:
 
 
 def _out_of_fold_lines(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """How good a classifier is on labels that its members left out, by view."""
+    """How good a classifier is on labels that its members left out, by view and without it."""
+    from hotview.estimators.out_of_fold import describe_contributions
+
     observed = [
         f"{name} {100 * x['accuracy']:.0f} %" for name, x in scores.items() if not x["expected"]
     ]
@@ -152,7 +154,7 @@ def _out_of_fold_lines(scores: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 f"View {name!r} has no labels: by what the other views say about {x['n']} linked "
                 f"rows, expect an accuracy of about {100 * x['accuracy']:.0f} %."
             )
-    return lines
+    return [*lines, *describe_contributions(scores)]
 
 
 def inspect(model: options.Model, json: options.Json = False, debug: options.Debug = False) -> None:

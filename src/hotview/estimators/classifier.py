@@ -168,6 +168,13 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         As for :class:`MultiViewEncoder`.
     trained_on_ : dict of str to object
         As for :class:`MultiViewEncoder`, and the number of labels of every class.
+    out_of_fold_ : dict of str to dict
+        Scores on labels that ensemble members left out, by view and for ``"all views"``: number of
+        rows ``n``, ``accuracy``, ``log_loss``, that of the prior alone (``prior_log_loss``), the
+        ``standard_error`` of their difference, and whether classes are ``expected`` by other views
+        instead of known. ``loss_without`` is how much the log loss of all views rises where this
+        one is left out: ``n`` rows, the mean ``increase``, its 95 % interval from ``low`` to
+        ``high``; or None. Empty where no label is left out.
 
     Examples
     --------

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,12 @@ from hotview.estimators.diagnostics import (
 from hotview.estimators.inputs import FitInputs, SharedInputs, compute_graphs, scan_views
 from hotview.estimators.labels import replace_prior
 from hotview.estimators.member_fit import MemberFit
-from hotview.estimators.out_of_fold import score_out_of_fold, score_warnings, shift_warnings
+from hotview.estimators.out_of_fold import (
+    increase_losses,
+    score_out_of_fold,
+    score_warnings,
+    shift_warnings,
+)
 from hotview.estimators.parameters import preprocessing_of
 from hotview.losses import DGCCA
 from hotview.semisupervised.graph import ViewGraph, refine_graph
@@ -159,6 +165,11 @@ class EnsembleFit:
         random = np.random.default_rng(self.inputs.random_states[0] if folds else 0)
         learner = fit_super_learner(folds, labels.log_prior, known, random)
         labeled = ScoresOutOfFold.concatenate(folds) if folds else None
+        without = [m.without for m in self.members if m.without is not None]
+        increase = None
+        if len(folds) > 1:
+            fit = partial(fit_super_learner, log_prior=labels.log_prior, has_labels=known)
+            increase = increase_losses(folds, without, lambda rows: fit([rows], random=random))
         linked = [m.linked_scores for m in self.members if m.linked_scores is not None]
         self.scores = score_out_of_fold(
             learner,
@@ -166,6 +177,7 @@ class EnsembleFit:
             ScoresOutOfFold.concatenate(linked) if linked else None,
             names,
             known,
+            increase,
         )
         p = self.inputs.parameters
         log_prior = replace_prior(labels.log_prior, p["class_prior"], p["class_weight"], classes)

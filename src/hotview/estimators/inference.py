@@ -15,7 +15,7 @@ from hotview._types import Array, IntArray
 from hotview.nn.multiview import MultiViewNetwork, encode_float64
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
-from hotview.semisupervised.super_learner import SuperLearner
+from hotview.semisupervised.super_learner import ScoresWithout, SuperLearner
 from hotview.training.rows import ViewRows
 from hotview.training.threads import existing_threads
 
@@ -145,6 +145,27 @@ class EnsembleMember:
         heads = {s: network.view_heads[s](F.float()) for s, F in features.items()}
         scores, joint = self.predictors.score(Xs, features, heads, own)
         return scores, joint, self._counts(present), present
+
+    def score_without(self, Xs: Mapping[int, Tensor]) -> ScoresWithout:
+        """What differs in the scores of rows where one of their views is left out.
+
+        Parameters
+        ----------
+        Xs : dict of int to Tensor of shape (n_rows, n_columns)
+            Rows of all views, as for `score`.
+        """
+        assert isinstance(self.predictors, ViewPredictors)
+        present, joint = self._present(Xs), self.predictors.joint
+        n_views = present.shape[1]
+        others = present.unsqueeze(1) & ~torch.eye(n_views, dtype=torch.bool, device=present.device)
+        counts = self._counts(others.flatten(0, 1)).view_as(others) & present.unsqueeze(2)
+        if joint is None:
+            by_joint = self.predictors.log_prior.new_zeros(
+                (*present.shape, len(self.rule.log_prior))
+            )
+        else:
+            by_joint = joint.predict_without({s: X.nan_to_num() for s, X in Xs.items()})
+        return ScoresWithout(by_joint.cpu().numpy(), counts.cpu().numpy())
 
     def _present(self, Xs: Mapping[int, Tensor]) -> Tensor:
         """Which views every row has, (n_rows, n_views)."""

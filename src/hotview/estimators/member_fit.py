@@ -39,7 +39,7 @@ from hotview.semisupervised.pseudo_labels import (
     make_soft_labels,
     score_nodes,
 )
-from hotview.semisupervised.super_learner import ScoresOutOfFold
+from hotview.semisupervised.super_learner import ScoresOutOfFold, ScoresWithout
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule
 from hotview.training.process_group import catch_interrupt
@@ -88,6 +88,8 @@ class MemberFit:
         The fitted classifier; None without labels.
     out_of_fold : ScoresOutOfFold, OutOfFold or None
         Its predictions of rows whose labels it was not trained on, if there are any.
+    without : ScoresWithout or None
+        What differs in these where one view is left out; None without pseudo-labels.
     linked_scores : ScoresOutOfFold or None
         Scores of linked rows without a label which did not teach views without labels.
     """
@@ -103,6 +105,7 @@ class MemberFit:
     interrupted: bool
     member: EnsembleMember | None = None
     out_of_fold: ScoresOutOfFold | OutOfFold | None = None
+    without: ScoresWithout | None = None
     linked_scores: ScoresOutOfFold | None = None
 
     def __init__(self, inputs: FitInputs, number: int) -> None:
@@ -358,6 +361,9 @@ class MemberFit:
             chosen = np.sort(self.random.numpy.choice(len(rows), _MAX_LEFT_OUT, replace=False))
             rows, target = rows[chosen], target[chosen]
         self.out_of_fold = self._score_rows(member, rows, target)
+        if self.propagates:
+            with torch.inference_mode():
+                self.without = member.score_without(self._take_rows(rows))
         linked = labels.links[self._linked_fold(labels)]
         if self.propagates and len(linked) > 0:
             scores = self._score_rows(member, linked, np.full(len(linked), -1))
@@ -368,11 +374,7 @@ class MemberFit:
         self, member: EnsembleMember, rows: IntArray, target: IntArray
     ) -> ScoresOutOfFold | OutOfFold:
         """Scores of individuals, by the numbers of their rows in every view."""
-        Xs = {}
-        for s, view in enumerate(self.shared.views):
-            X = view.take(np.maximum(rows[:, s], 0))
-            absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
-            Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
+        Xs = self._take_rows(rows)
         if not self.propagates:
             return OutOfFold(*predict_out_of_fold(member, Xs), target)
         own = {
@@ -385,6 +387,15 @@ class MemberFit:
         return ScoresOutOfFold(
             scores.cpu().numpy(), joint.cpu().numpy(), counts.cpu().numpy(), target
         )
+
+    def _take_rows(self, rows: IntArray) -> dict[int, Tensor]:
+        """Rows of every view by number, NaN for −1."""
+        Xs = {}
+        for s, view in enumerate(self.shared.views):
+            X = view.take(np.maximum(rows[:, s], 0))
+            absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
+            Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
+        return Xs
 
     def _classifier(self, given: Labels) -> EnsembleMember:
         """A classifier of the trained network, with predictors that are fitted to some labels."""

@@ -68,6 +68,16 @@ BY_CLASS = {"class_weight": "balanced", "class_prior": "uniform"}
 
 
 @dataclass(frozen=True)
+class SavedIncrease:
+    """How much the log loss rises where a view is left out, and its interval."""
+
+    n: int
+    increase: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class SavedScores:
     """Scores on left-out labels of one view or of all, as of `score_out_of_fold`."""
 
@@ -77,6 +87,7 @@ class SavedScores:
     prior_log_loss: float
     standard_error: float
     expected: bool
+    loss_without: SavedIncrease | None
 
 
 #: what a fit says about its rows; federations say nothing
@@ -90,7 +101,7 @@ _TRAINED_ON: Mapping[str, Any] = {
     "device": str,
     "precision": str,
     "classes": list[list[Any]] | None,
-    "out_of_fold": dict[str, SavedScores] | None,
+    "out_of_fold": dict[str, dict[str, Any]] | None,
 }
 _ROUNDING = 1e-4  # of probabilities in float32
 _TINY, _MAX = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
@@ -187,6 +198,7 @@ def check_model(model: SavedModel) -> None:
         decode(kind, model.trained_on.get(key), {}, f"trained_on.{key}")
     for _, n in model.trained_on.get("classes", ()):
         decode(int, n, {}, "trained_on.classes")
+    _check_scores(model.trained_on.get("out_of_fold") or {})
     require(model.batch_size > 0, "its 'batch_size' cannot be 0")
     require(model.output in (None, *CONTAINERS), f"its 'output' cannot be {model.output!r}")
     require(model.estimator in CLASSES, f"its 'estimator' cannot be {shorten(model.estimator)}")
@@ -196,6 +208,14 @@ def check_model(model: SavedModel) -> None:
     if model.classes is not None:
         require(_is_classes(model.classes), f"its classes cannot be {shorten(model.classes)}")
     _check_members(model, len(names), len(model.classes.labels) if model.classes else 0)
+
+
+def _check_scores(scores: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, x in scores.items():  # older files have no loss without a view
+        at = f"trained_on.out_of_fold.{name}"
+        found = decode(SavedScores, {"loss_without": None, **x}, {}, at).loss_without
+        fits = found is None or (found.n > 0 and found.low <= found.increase <= found.high)
+        require(fits, f"its {at + '.loss_without'!r} cannot be {shorten(x.get('loss_without'))}")
 
 
 def _check_parameters(estimator: type[MultiViewEstimator], parameters: dict[str, Any]) -> None:

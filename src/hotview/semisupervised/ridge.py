@@ -55,6 +55,23 @@ class RidgePredictor:
         scores = torch.stack(parts).sum(0) + self.intercept
         return (scores.softmax(1) + FLOOR).log()
 
+    def predict_without(self, Xs: Mapping[int, Tensor]) -> Tensor:
+        """Log-likelihoods of the classes by all views but one, for every one.
+
+        Parameters
+        ----------
+        Xs : dict of int to Tensor of shape (n_rows, n_columns)
+            As of `predict`, of all views.
+
+        Returns
+        -------
+        Tensor of float64, shape (n_rows, n_views, n_classes)
+            ``[:, s]`` is what `predict` returns without view s.
+        """
+        parts = torch.stack([Xs[s].double() @ B for s, B in enumerate(self.weights)], dim=1)
+        scores = parts.sum(1, keepdim=True) - parts + self.intercept
+        return (scores.softmax(2) + FLOOR).log()
+
     def to(self, device: torch.device | str) -> RidgePredictor:
         """The same predictor on another device."""
         return RidgePredictor([B.to(device) for B in self.weights], self.intercept.to(device))

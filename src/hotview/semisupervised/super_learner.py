@@ -13,7 +13,14 @@ from torch import Tensor, tensor
 from hotview._codec import require, shorten
 from hotview._types import Array, IntArray
 
-__all__ = ["PREDICTORS", "PriorWeights", "ScoresOutOfFold", "SuperLearner", "fit_super_learner"]
+__all__ = [
+    "PREDICTORS",
+    "PriorWeights",
+    "ScoresOutOfFold",
+    "ScoresWithout",
+    "SuperLearner",
+    "fit_super_learner",
+]
 
 #: predictors of a view, in the order of their scores
 PREDICTORS = ("neighbors", "ridge", "head")
@@ -72,6 +79,26 @@ class ScoresOutOfFold:
     def concatenate(cls, folds: Sequence[ScoresOutOfFold]) -> ScoresOutOfFold:
         """The rows of all folds."""
         return cls(*(np.concatenate([getattr(f, x.name) for f in folds]) for x in fields(cls)))
+
+    def take(self, rows: IntArray) -> ScoresOutOfFold:
+        """Some of the rows, by number."""
+        return ScoresOutOfFold(*(getattr(self, x.name)[rows] for x in fields(self)))
+
+
+@dataclass(frozen=True)
+class ScoresWithout:
+    """What differs in `ScoresOutOfFold` of the same rows where one of their views is left out.
+
+    Parameters
+    ----------
+    joint : ndarray of shape (n_rows, n_views, n_classes)
+        Log-likelihoods by the joint predictor without view s, in ``[:, s]``; 0 without one.
+    present : ndarray of bool, shape (n_rows, n_views, n_views)
+        Which views count in a row without view s, in ``[:, s]``; none where the row has no view s.
+    """
+
+    joint: Array
+    present: Array
 
 
 @dataclass(frozen=True)
