@@ -30,6 +30,7 @@ __all__ = ["counted_warnings", "run_cell"]
 _TEXT = 40  # characters that identify a warning
 
 _RANK = "effective_rank_"
+_N_GROUPS = 3  # of views in plans between pairs, as many as references
 
 
 def run_cell(
@@ -175,9 +176,10 @@ def _outcome(scores: dict[str, float], seconds: float, counts: Any) -> Record:
 def _found(model: MultiViewEstimator) -> Record:
     """The plan over the views, where there is one, and how training went."""
     found: Record = {"history": _summary(model.history_)}
-    if model.plan_ is not None and model.view_labels_ is not None:
-        found["W"], found["C"] = plain(model.plan_.W), plain(model.plan_.C)
-        found["view_labels"] = plain(model.view_labels_)
+    if (plan := model.plan_) is not None:
+        found["W"], found["C"] = plain(plan.W), plain(plan.C)
+        n_groups = min(_N_GROUPS, len(plan.W)) if plan.pairwise else None
+        found["view_labels"] = plain(plan.view_labels(n_groups).labels)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import typer
 from hotview.cli import options
 from hotview.cli.runner import make_console, print_json, print_table
 
-__all__ = ["describe_groups", "describe_model", "federation_lines", "inspect", "result_lines"]
+__all__ = ["describe_model", "federation_lines", "inspect", "result_lines", "similarity_table"]
 
 
 def describe_model(estimator: Any) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def describe_model(estimator: Any) -> dict[str, Any]:
     dict
         Values for JSON.
     """
-    from hotview.evaluation.record.model_summary import describe_settings
+    from hotview.evaluation.record.model_summary import describe_settings, summarize_similarity
 
     history, plan = list(estimator.history_), estimator.plan_
     parameters = [p for network in estimator.networks_ for p in network.parameters()]
@@ -44,6 +45,7 @@ def describe_model(estimator: Any) -> dict[str, Any]:
         "warnings": list(estimator.fit_warnings_),
         "metadata": estimator.metadata_,
         "plan": None,
+        "view_similarity": None,
     }
     if hasattr(estimator, "classes_"):
         facts["classes"] = estimator.classes_.tolist()
@@ -51,9 +53,9 @@ def describe_model(estimator: Any) -> dict[str, Any]:
         facts["plan"] = {
             "W": plan.W.tolist(),
             "C": plan.C.tolist(),
-            "groups": estimator.view_labels_.tolist(),
-            "p_value": None if plan.null is None else plan.null.p_value,
         }
+    if (similarity := summarize_similarity(estimator)) is not None:
+        facts["view_similarity"] = asdict(similarity)
     return facts
 
 
@@ -92,15 +94,6 @@ def federation_lines(path: Path, estimator: Any) -> list[str]:
     return lines
 
 
-def describe_groups(estimator: Any) -> str:
-    """Return the groups of views in the plan as a sentence."""
-    names, labels = estimator.view_names_, estimator.view_labels_.tolist()
-    groups: dict[int, list[str]] = {group: [] for group in sorted(labels)}
-    for name, group in zip(names, labels, strict=True):
-        groups[group].append(name)
-    return f"Groups of views by the plan: {'; '.join(map(', '.join, groups.values()))}."
-
-
 def result_lines(estimator: Any, scores: Any = None) -> list[str]:
     """Describe the result of a fit in a few sentences.
 
@@ -116,6 +109,7 @@ def result_lines(estimator: Any, scores: Any = None) -> list[str]:
     list of str
         Sentences.
     """
+    from hotview.evaluation.record.model_summary import describe_views
     from hotview.training.column_scaler import KINDS
 
     seconds = estimator.trained_on_.get("seconds")
@@ -125,8 +119,7 @@ def result_lines(estimator: Any, scores: Any = None) -> list[str]:
     for name, text in estimator.preprocessing_.items():
         if text not in (KINDS["standardize"], KINDS["none"]):
             lines.append(f"View {name!r}: {text}.")
-    if estimator.view_labels_ is not None:
-        lines.append(describe_groups(estimator))
+    lines += describe_views(estimator)
     lines += _out_of_fold_lines(getattr(estimator, "out_of_fold_", {}))
     if scores is not None:
         accuracy = scores.accuracy
@@ -186,15 +179,46 @@ def _print(facts: dict[str, Any], estimator: Any, federation: list[str]) -> None
     print_table(console, ("view", "columns", *headings), rows)
     for line in (*_lines(facts), *federation, *result_lines(estimator)):
         typer.echo(line)
+    names = estimator.view_names_
+    if (similarity := estimator.view_similarity_) is not None:
+        console.print(similarity_table(similarity, names))
+        if similarity.within_classes is not None:
+            console.print(similarity_table(similarity.within_classes, names, " within classes"))
     if (plan := estimator.plan_) is not None:
-        names = estimator.view_names_
         W = plan.W * len(names)
-        columns = names if plan.pairwise else [f"group {k}" for k in range(W.shape[1])]
-        console.print(matrix_table(W, names, columns, title="Plan W, rows adding up to 1"))
+        columns = names if plan.pairwise else [f"reference {k + 1}" for k in range(W.shape[1])]
+        title = "The paper's plan W, rows adding up to 1"
+        console.print(matrix_table(W, names, columns, title=title))
     for warning in facts["warnings"]:
         typer.echo(f"Warning at fit: {warning}")
     if command := facts["metadata"].get("command"):
         typer.echo(f"Made by: {command}")
+
+
+def similarity_table(similarity: Any, names: list[str], where: str = "") -> Any:
+    """Return a table of the similarities of all pairs of views.
+
+    Parameters
+    ----------
+    similarity : PairSimilarity
+        The similarities.
+    names : list of str
+        Names of the views.
+    where : str, default=""
+        End of its title.
+
+    Returns
+    -------
+    rich.table.Table
+        The table, without the similarity of a view to itself.
+    """
+    from hotview.report.tables import matrix_table
+
+    values = similarity.value.copy()
+    for s in range(len(names)):
+        values[s, s] = float("nan")
+    title = f"Similarity of views by linked rows{where}"
+    return matrix_table(values, names, names, title=title, digits=2)
 
 
 def _lines(facts: dict[str, Any]) -> Iterator[str]:

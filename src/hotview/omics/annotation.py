@@ -26,7 +26,7 @@ def annotate(
 
     - ``obsm["X_hotview"]`` of every modality: its features;
     - ``uns["hotview"]`` (of the MuData, or of every AnnData of a dict): ``views`` and, where there
-      are any, ``plan``, ``costs``, ``groups`` and ``classes``;
+      are any, ``plan``, ``costs``, ``similarity`` and ``classes``;
     - with a classifier, of every modality and of the MuData: ``obs["hotview_class"]``,
       ``obs["hotview_confidence"]`` (its probability) and ``obsm["hotview_probabilities"]``. A cell
       is predicted once, from all modalities that have it.
@@ -75,7 +75,9 @@ def annotate(
     probabilities = _predict_cells(model, views) if hasattr(model, "predict_proba") else None
     summary = {"views": np.array(model.view_names_)}
     if model.plan_ is not None:
-        summary |= {"plan": model.plan_.W, "costs": model.plan_.C, "groups": model.view_labels_}
+        summary |= {"plan": model.plan_.W, "costs": model.plan_.C}
+    if model.view_similarity_ is not None:
+        summary["similarity"] = model.view_similarity_.value
     if hasattr(model, "classes_"):
         summary["classes"] = np.asarray(model.classes_)
     containers = [data] if hasattr(data, "mod") else []

@@ -13,13 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 from hotview._types import Array, Views
 from hotview._validation.tables import check_aligned
 from hotview.estimators import MultiViewClassifier
+from hotview.estimators.out_of_fold import describe_contributions
 from hotview.evaluation.record.comparison import score_baselines
 from hotview.evaluation.record.embedding import ViewLatents, embed_views
 from hotview.evaluation.record.model_summary import (
     describe_settings,
+    describe_views,
     summarize_learning,
     summarize_plan,
     summarize_ranks,
+    summarize_similarity,
 )
 from hotview.evaluation.record.schema import Embedding, Record
 from hotview.evaluation.record.scores import Predictions, encode_truth, name_views, score_rows
@@ -130,6 +133,9 @@ def _summarize_model(estimator: Any, *, seen: bool) -> Record:
         views=list(estimator.view_names_),
         columns=[int(estimator.n_features_per_view_[name]) for name in estimator.view_names_],
         classes=[str(c) for c in getattr(estimator, "classes_", ())],
+        similarity=summarize_similarity(estimator),
+        view_sentences=describe_views(estimator),
+        contributions=describe_contributions(getattr(estimator, "out_of_fold_", {})),
         plan=summarize_plan(estimator),
         learning=summarize_learning(estimator),
         ranks=summarize_ranks(estimator),

@@ -1,4 +1,4 @@
-"""Summaries of a fitted model that need no rows: plan, learning curves, ranks and settings."""
+"""Summaries of a fitted model that need no rows: views, learning curves, ranks and settings."""
 
 from __future__ import annotations
 
@@ -17,12 +17,19 @@ from hotview.evaluation.record.schema import (
     PlanSummary,
     Rank,
     Setting,
+    SimilaritySummary,
 )
-from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import Specification
-from hotview.training.view_plan import match_columns
+from hotview.similarity.sentences import describe_shapes, describe_similarity
 
-__all__ = ["describe_settings", "summarize_learning", "summarize_plan", "summarize_ranks"]
+__all__ = [
+    "describe_settings",
+    "describe_views",
+    "summarize_learning",
+    "summarize_plan",
+    "summarize_ranks",
+    "summarize_similarity",
+]
 
 _MAX_EPOCHS = 200  # kept of a long training
 _RANK = "effective_rank_"
@@ -41,30 +48,20 @@ def summarize_plan(estimator: Any) -> PlanSummary | None:
     Returns
     -------
     PlanSummary or None
-        W, C, the standard deviation of W, groups and permutation null; None without a plan.
+        W, C, the standard deviation of W and the permutation null; None without a plan.
     """
     plan = estimator.plan_
     if plan is None:
         return None
-    references = [f"G_{k}" for k in range(plan.W.shape[1])]
-    n_groups = min(as_coupling(estimator.coupling).n_groups, estimator.n_views_)
-    groups = plan.view_labels(n_groups if plan.pairwise else None)
-    member_groups = [
-        # References of every member are numbered as those of the first.
-        own.view_labels(n_groups).labels
-        if own.pairwise
-        else np.argsort(match_columns(own, estimator.plans_[0]))[own.view_labels().labels]
-        for own in estimator.plans_
-    ]
     null = None
     if plan.null is not None:
-        C = np.asarray(plan.null.plan.C, dtype=np.float64)
         null = NullSummary(
             plan.null.p_value,
             plan.null.relative_cost,
             [float(x) for x in plan.null.relative_costs],
-            (C.sum(axis=1) / (len(C) - 1)).tolist(),
+            _to_lists(plan.null.plan.C),
         )
+    references = [f"reference {k + 1}" for k in range(plan.W.shape[1])]
     return PlanSummary(
         _to_lists(plan.W),
         _to_lists(plan.C),
@@ -72,11 +69,61 @@ def summarize_plan(estimator: Any) -> PlanSummary | None:
         list(estimator.view_names_) if plan.pairwise else references,
         plan.pairwise,
         plan.converged,
-        estimator.view_labels_.tolist(),
-        (groups.tied | groups.uniform).tolist(),
-        [labels.tolist() for labels in member_groups],
+        len(estimator.plans_),
         null,
     )
+
+
+def summarize_similarity(estimator: Any) -> SimilaritySummary | None:
+    """Summarize the similarity of the views of a fitted estimator.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The estimator.
+
+    Returns
+    -------
+    SimilaritySummary or None
+        None without enough linked rows.
+    """
+    found = estimator.view_similarity_
+    if found is None:
+        return None
+    within = found.within_classes
+    return SimilaritySummary(
+        _to_lists(found.value),
+        _to_lists(found.low),
+        _to_lists(found.high),
+        _to_lists(found.p_value),
+        found.n_rows.tolist(),
+        None if within is None else _to_lists(within.value),
+        None if found.groups is None else found.groups.tolist(),
+        found.stability,
+    )
+
+
+def describe_views(estimator: Any) -> list[str]:
+    """Say what linked rows show about the views or, without any, their shapes before training.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The estimator.
+
+    Returns
+    -------
+    list of str
+        Sentences.
+    """
+    found, plan, names = estimator.view_similarity_, estimator.plan_, estimator.view_names_
+    if found is not None:
+        return describe_similarity(found, names)
+    if estimator.trained_on_.get("linked", 0) > 0:
+        return ["Fewer than eight rows are linked: too few to measure what views share."]
+    if plan is None or plan.null is None:
+        return ["No rows are linked, so that it cannot be measured what views share."]
+    return describe_shapes(plan.null.plan.C, plan.null.p_value, names)
 
 
 def _to_lists(X: Any) -> list[list[float]]:

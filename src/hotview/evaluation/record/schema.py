@@ -25,11 +25,12 @@ __all__ = [
     "Record",
     "Scores",
     "Setting",
+    "SimilaritySummary",
     "SubsetScore",
     "ViewScore",
 ]
 
-_FORMAT = 1
+_FORMAT = 2
 #: Name of the baseline that always predicts the most frequent class of the training labels.
 MAJORITY = "majority class"
 #: Maximum number of rows of each table that a baseline is fitted on; of more, a random sample.
@@ -40,19 +41,19 @@ MAX_BASELINE_ROWS = 50_000
 class NullSummary:
     """Permutation null of the plan: see :class:`hotview.training.view_plan.PermutationNull`.
 
-    `noise` holds the relative costs of permuted tables, `costs` the mean cost from each view to the
-    others before training.
+    `noise` holds the relative costs of permuted tables, `costs` the costs between the views before
+    training, which compare shapes.
     """
 
     p_value: float
     relative_cost: float
     noise: list[float]
-    costs: list[float]
+    costs: list[list[float]]
 
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """The plan over views, its groups, and the groups of each ensemble member's own plan."""
+    """The plan over views, and its standard deviation over ensemble members."""
 
     W: list[list[float]]
     C: list[list[float]]
@@ -60,10 +61,25 @@ class PlanSummary:
     columns: list[str]
     pairwise: bool
     converged: bool
-    groups: list[int]
-    unclear: list[bool]
-    member_groups: list[list[int]]
+    n_members: int
     null: NullSummary | None
+
+
+@dataclass(frozen=True)
+class SimilaritySummary:
+    """Similarity of every pair of views by linked rows; NaN where too few rows are linked.
+
+    `within` is the similarity within classes, `groups` are those that hold.
+    """
+
+    value: list[list[float]]
+    low: list[list[float]]
+    high: list[list[float]]
+    p_value: list[list[float]]
+    n_rows: list[list[int]]
+    within: list[list[float]] | None
+    groups: list[int] | None
+    stability: float
 
 
 @dataclass(frozen=True)
@@ -211,6 +227,12 @@ class Record:
         Number of columns of each view.
     classes : list of str
         Names of the classes; of an encoder, the labels of the given rows.
+    similarity : SimilaritySummary or None
+        Similarity of the views by linked rows; None without enough of them.
+    view_sentences : list of str
+        What linked rows, or else shapes, say about the views.
+    contributions : list of str
+        Which views to keep, and which could be left out.
     plan : PlanSummary or None
         The plan over the views.
     learning : Learning or None
@@ -257,6 +279,9 @@ class Record:
     views: list[str]
     columns: list[int]
     classes: list[str]
+    similarity: SimilaritySummary | None
+    view_sentences: list[str]
+    contributions: list[str]
     plan: PlanSummary | None
     learning: Learning | None
     ranks: list[Rank]
