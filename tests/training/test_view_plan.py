@@ -148,27 +148,67 @@ def test_the_seeds_decide_and_the_network_is_left_alone():
     assert all(p.grad is None for p in network.parameters())
 
 
-def make_plan(W):
-    W = np.array(W, dtype=np.float32)
-    plan = Planner().solve(torch.from_numpy(1 - W), pairwise=False)
-    return replace(ViewPlan.of(plan), W=W)
+COST = [[0.1, 0.6, 0.9], [0.2, 0.5, 0.8], [0.9, 0.1, 0.7], [0.6, 0.4, 0.1], [0.5, 0.6, 0.3]]
 
 
-def test_references_are_matched_before_plans_are_averaged():
-    W = [[0.3, 0.2, 0.0], [0.0, 0.1, 0.4]]
-    turned = [[row[k] for k in (2, 0, 1)] for row in W]
-    mean = average_plans([make_plan(W), make_plan(turned), make_plan(W)])
-    np.testing.assert_allclose(mean.W, W, rtol=1e-6)
-    np.testing.assert_allclose(mean.C, 1 - np.array(W), rtol=1e-6)
-    assert (mean.std == 0).all()
-    assert match_columns(make_plan(turned), make_plan(W)).tolist() == [1, 2, 0]
+def solved(C, *, pairwise=False):
+    C = torch.as_tensor(np.array(C, dtype=np.float32))
+    return ViewPlan.of(PLANNER.solve(C, pairwise=pairwise))
+
+
+def turned(plan, order):
+    return replace(plan, W=plan.W[:, order], C=plan.C[:, order], g=plan.g[order])
+
+
+def noisy_costs(n=5, noise=0.1, seed=0):
+    random = np.random.default_rng(seed)
+    return [np.array(COST) + noise * random.normal(size=(5, 3)) for _ in range(n)]
+
+
+def test_references_are_matched_whatever_their_order():
+    plans = [solved(C) for C in noisy_costs()]
+    orders = [np.random.default_rng(seed).permutation(3) for seed in range(5)]
+    assert [order.tolist() for order in match_columns(plans)] == [[0, 1, 2]] * 5
+    found = match_columns([turned(p, o) for p, o in zip(plans, orders, strict=True)])
+    expected = [
+        np.argsort(order)[orders[0]].tolist() for order in orders
+    ]  # the first keeps its own
+    assert [order.tolist() for order in found] == expected
+    assert found[0].tolist() == [0, 1, 2]
+
+
+def test_the_matching_does_not_depend_on_constants_of_rows_and_columns():
+    C = np.array(COST)
+    shifted = C[:, [2, 0, 1]] + [[0.0], [9.0], [1.0], [0.0], [5.0]] + [3.0, 0.0, 8.0]
+    np.testing.assert_allclose(solved(shifted).W.sum(1), 0.2, atol=1e-6)
+    assert match_columns([solved(C), solved(shifted)])[1].tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_first_member_of_noise_does_not_spoil_the_matching_of_the_others(seed):
+    noise = np.random.default_rng(seed).normal(size=(5, 3))
+    first, *rest = match_columns([solved(C) for C in (noise, *noisy_costs(6, seed=seed))])
+    assert first.tolist() == [0, 1, 2]
+    assert len({tuple(order) for order in rest}) == 1
+
+
+def test_one_reference_needs_no_matching():
+    assert [order.tolist() for order in match_columns([solved([[1.0], [2.0]])] * 2)] == [[0], [0]]
 
 
 def test_views_have_an_order_that_is_kept():
-    W = torch.tensor([[0.0, 0.25, 0.25], [0.25, 0.0, 0.25], [0.25, 0.25, 0.0]])
-    pairs = replace(make_plan(W.tolist()), mask=np.eye(3, dtype=bool))
+    C = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    pairs = solved(C, pairwise=True)
+    other = solved(C[::-1, ::-1] ** 2, pairwise=True)
     assert pairs.pairwise
-    assert match_columns(pairs, pairs).tolist() == [0, 1, 2]
+    assert [order.tolist() for order in match_columns([pairs, other])] == [[0, 1, 2, 3]] * 2
+
+
+def test_references_are_matched_before_plans_are_averaged():
+    plan = solved(COST)
+    mean = average_plans([plan, turned(plan, [2, 0, 1]), plan])
+    np.testing.assert_allclose(mean.W, plan.W, rtol=1e-6)
+    assert (mean.std == 0).all()
 
 
 NULL_PLANNER = Planner(0.1)

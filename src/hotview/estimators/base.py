@@ -298,7 +298,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
 
 
 def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None) -> Array | None:
-    """The learned references; with several members those of each, in the order of the mean plan."""
+    """The learned references; with several members those of each, in the order of `plan_`."""
     clouds = [
         coupling.references.detach().cpu().numpy()
         for coupling in couplings
@@ -308,7 +308,7 @@ def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None)
         return None
     if len(clouds) == 1 or plans is None:
         return clouds[0]
-    orders = [match_columns(plan, plans[0]) for plan in plans]
+    orders = match_columns(plans)
     return np.stack([cloud[order] for cloud, order in zip(clouds, orders, strict=True)])
 
 

@@ -100,7 +100,7 @@ _RANGES = {
     "scale": (1e-162, 1e155),  # its square is more than 0
     "soft_labels": (0.0, 1 + _ROUNDING),
     "W": (0.0, _MAX),
-    **dict.fromkeys("Cfg", (-math.inf, math.inf)),
+    **dict.fromkeys("fg", (-math.inf, math.inf)),
 }
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
 _MAX_CLASS_BYTES = 2**26

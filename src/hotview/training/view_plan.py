@@ -39,6 +39,7 @@ _BASES = 10  # orthogonal bases of directions in a round
 _PERMUTATIONS = 19  # the smallest p-value is 1 / (1 + this)
 _NULL_ROWS, _NULL_COLUMNS, _NULL_BASES = 500, 128, 5  # maximum size of a view in the null
 _ROUNDING = 1e-5  # of a relative cost
+_MATCHINGS = 20  # maximum number of rounds in which references are matched
 
 
 @dataclass(frozen=True, repr=False)
@@ -220,8 +221,8 @@ def plan_views(
 def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
     """Return the mean plan of ensemble members, and its standard deviation.
 
-    References have no order, so those of every member are first matched to the first one's. A mean
-    of plans has the marginals of each.
+    References have no order, so those of all members are matched first. A mean of plans has the
+    marginals of each.
 
     Parameters
     ----------
@@ -236,8 +237,7 @@ def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
     if len(plans) == 1:
         return plans[0]
     first, matched = plans[0], []
-    for plan in plans:
-        order = match_columns(plan, first)
+    for plan, order in zip(plans, match_columns(plans), strict=True):
         matched.append(replace(plan, W=plan.W[:, order], C=plan.C[:, order], g=plan.g[order]))
     stacks, means = {}, dict[str, Any]()
     for name in ("W", "C", "f", "g"):
@@ -252,13 +252,57 @@ def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
     )
 
 
-def match_columns(plan: ViewPlan, first: ViewPlan) -> IntArray:
-    """Return the order of a plan's columns in which they are most similar to another's."""
-    if plan.pairwise:  # columns are views
-        return np.arange(plan.W.shape[1])
-    similarity = first.W.T.astype(np.float64) @ plan.W.astype(np.float64)
-    order: IntArray = linear_sum_assignment(similarity, maximize=True)[1]
-    return order
+def match_columns(plans: Sequence[ViewPlan]) -> list[IntArray]:
+    """Return the order of every member's columns in which they correspond to the first's.
+
+    Columns are compared by their costs: centered, because constants that are added to rows or
+    columns of C do not change the plan, and of length 1. All members are matched to one of them
+    and then to their mean, until it stays; of all members to begin with, the one with the longest
+    mean is chosen, so that their order does not matter.
+
+    Parameters
+    ----------
+    plans : sequence of ViewPlan
+        One per member.
+
+    Returns
+    -------
+    list of ndarray of shape (K,)
+        ``plan.W[:, order]`` has the columns in the order of the first plan; those of pairwise
+        plans are views, whose order is kept.
+    """
+    if plans[0].pairwise:
+        return [np.arange(plan.C.shape[1]) for plan in plans]
+    profiles = [_cost_profiles(plan.C) for plan in plans]
+    matchings = [_match(profiles, start) for start in profiles]
+    orders = max(matchings, key=lambda orders: float(np.square(_mean(profiles, orders)).sum()))
+    to_first = np.argsort(orders[0])
+    return [order[to_first] for order in orders]
+
+
+def _cost_profiles(C: Array) -> Array:
+    C = C.astype(np.float64)
+    centered = C - C.mean(axis=0) - C.mean(axis=1, keepdims=True) + C.mean()
+    length = np.sqrt(np.square(centered).sum(axis=0))
+    profiles: Array = centered / np.where(length > 0, length, 1.0)
+    return profiles
+
+
+def _match(profiles: Sequence[Array], mean: Array) -> list[IntArray]:
+    """Assign columns to those of the mean, and update the mean, until it stays."""
+    orders: list[IntArray] = []
+    for _ in range(_MATCHINGS):
+        orders = [linear_sum_assignment(mean.T @ P, maximize=True)[1] for P in profiles]
+        last, mean = mean, _mean(profiles, orders)
+        if np.array_equal(mean, last):
+            break
+    return orders
+
+
+def _mean(matrices: Sequence[Array], orders: Sequence[IntArray]) -> Array:
+    """Mean of matrices whose columns are put in these orders."""
+    mean: Array = np.mean([X[:, k] for X, k in zip(matrices, orders, strict=True)], axis=0)
+    return mean
 
 
 @dataclass(frozen=True)

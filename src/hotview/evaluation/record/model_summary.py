@@ -53,8 +53,8 @@ def summarize_plan(estimator: Any) -> PlanSummary | None:
         # References of every member are numbered as those of the first.
         own.view_labels(n_groups).labels
         if own.pairwise
-        else np.argsort(match_columns(own, estimator.plans_[0]))[own.view_labels().labels]
-        for own in estimator.plans_
+        else np.argsort(order)[own.view_labels().labels]
+        for own, order in zip(estimator.plans_, match_columns(estimator.plans_), strict=True)
     ]
     null = None
     if plan.null is not None:
