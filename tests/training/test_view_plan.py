@@ -17,10 +17,10 @@ from hotview.training.rows import ViewRows
 from hotview.training.view_plan import (
     PermutationNull,
     ViewPlan,
-    average_plans,
     draw_null,
     match_columns,
     plan_views,
+    solve_mean_plan,
 )
 
 D = 2
@@ -204,11 +204,64 @@ def test_views_have_an_order_that_is_kept():
     assert [order.tolist() for order in match_columns([pairs, other])] == [[0, 1, 2, 3]] * 2
 
 
-def test_references_are_matched_before_plans_are_averaged():
+def test_the_plan_of_one_member_is_its_own():
     plan = solved(COST)
-    mean = average_plans([plan, turned(plan, [2, 0, 1]), plan])
-    np.testing.assert_allclose(mean.W, plan.W, rtol=1e-6)
-    assert (mean.std == 0).all()
+    assert solve_mean_plan([plan], Planner(0.7)) is plan
+
+
+@pytest.mark.parametrize("pairwise", (False, True))
+def test_the_plan_over_mean_costs_of_equal_members_is_that_of_each(pairwise):
+    C = np.abs(np.subtract.outer(np.arange(5.0) ** 2, np.arange(5.0) ** 2)) if pairwise else COST
+    plan = replace(solved(C, pairwise=pairwise), null=draw(planted()))
+    found = solve_mean_plan([plan] * 3, PLANNER)
+    for name in ("W", "C", "f", "g"):
+        assert np.array_equal(getattr(found, name), getattr(plan, name))
+        assert getattr(found, name).dtype == getattr(plan, name).dtype
+    assert found.pairwise == pairwise
+    assert (found.n_iter, found.reg, found.null) == (plan.n_iter, plan.reg, plan.null)
+    assert (found.std == 0).all()
+
+
+@pytest.mark.parametrize("member", range(1, 5))
+def test_the_order_of_a_members_references_does_not_matter(member):
+    plans = [solved(C) for C in noisy_costs(noise=0.3)]
+    expected = solve_mean_plan(plans, PLANNER)
+    plans[member] = turned(plans[member], [2, 0, 1])
+    found = solve_mean_plan(plans, PLANNER)
+    for name in ("W", "C", "f", "g", "std"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_costs_are_averaged_and_then_solved():
+    costs = noisy_costs()
+    plans = [solved(C) for C in costs]
+    found = solve_mean_plan(plans, PLANNER)
+    mean = torch.from_numpy(np.mean(costs, axis=0))
+    np.testing.assert_allclose(found.C, mean, rtol=1e-6)
+    expected = sinkhorn(mean, reg=0.3, relative=True)
+    np.testing.assert_allclose(found.W, expected.W, rtol=1e-4)
+    np.testing.assert_allclose(found.f, expected.f, atol=1e-5)
+    assert found.converged
+    assert found.reg == pytest.approx(0.3 * mean.mean().item())
+    Ws = np.stack([plan.W for plan in plans])
+    np.testing.assert_allclose(found.std, Ws.std(axis=0, ddof=1), rtol=1e-6)
+    assert np.abs(found.W - Ws.mean(axis=0)).max() > 1e-3  # the mean plan is another
+
+
+def test_the_plan_over_mean_costs_is_that_of_pot():
+    ot = pytest.importorskip("ot")
+    costs = noisy_costs(noise=0.2, seed=1)
+    found = solve_mean_plan([solved(C) for C in costs], PLANNER)
+    a, b = np.full(5, 1 / 5), np.full(3, 1 / 3)
+    expected = ot.sinkhorn(a, b, found.C.astype(np.float64), found.reg, stopThr=1e-12)
+    np.testing.assert_allclose(found.W, expected, atol=1e-6)
+
+
+def test_a_plan_over_mean_costs_takes_a_limited_number_of_iterations(monkeypatch):
+    monkeypatch.setattr(view_plan, "_MAX_ITER", 7)
+    plans = [solved(C) for C in noisy_costs()]
+    assert solve_mean_plan(plans, Planner(0.001, max_iter=10**18)).n_iter == 7
+    assert solve_mean_plan(plans, Planner(0.001, max_iter=5)).n_iter == 5
 
 
 NULL_PLANNER = Planner(0.1)

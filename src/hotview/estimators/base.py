@@ -37,7 +37,7 @@ from hotview.training.rows import ViewRows
 from hotview.training.table_scan import check_finite
 from hotview.training.threads import existing_threads
 from hotview.training.trainer import History
-from hotview.training.view_plan import ViewPlan, average_plans, match_columns
+from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
 
 __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
 
@@ -151,10 +151,11 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _set_plans(self, plans: list[ViewPlan]) -> None:
         self.plans_ = plans or None
-        self.plan_ = average_plans(plans) if plans else None
-        self.view_labels_ = None
-        if self.plan_ is not None:
-            n_groups = min(as_coupling(self.coupling).n_groups, self.n_views_)
+        self.plan_ = self.view_labels_ = None
+        if plans:
+            coupling = as_coupling(self.coupling)
+            self.plan_ = solve_mean_plan(plans, coupling.planner)
+            n_groups = min(coupling.n_groups, self.n_views_)
             groups = self.plan_.view_labels(n_groups if self.plan_.pairwise else None)
             self.view_labels_ = groups.labels
 

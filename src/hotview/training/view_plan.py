@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,10 +27,10 @@ from hotview.training.threads import one_thread
 __all__ = [
     "PermutationNull",
     "ViewPlan",
-    "average_plans",
     "draw_null",
     "match_columns",
     "plan_views",
+    "solve_mean_plan",
 ]
 
 _ROWS, _ROUNDS = 4096, 16  # maximum number of rows of a view in a round, and of rounds
@@ -39,6 +38,7 @@ _BASES = 10  # orthogonal bases of directions in a round
 _PERMUTATIONS = 19  # the smallest p-value is 1 / (1 + this)
 _NULL_ROWS, _NULL_COLUMNS, _NULL_BASES = 500, 128, 5  # maximum size of a view in the null
 _ROUNDING = 1e-5  # of a relative cost
+_MAX_ITER = 10_000  # of a plan over mean costs: a model file may have any number
 _MATCHINGS = 20  # maximum number of rounds in which references are matched
 
 
@@ -69,7 +69,7 @@ class ViewPlan:
     null : PermutationNull or None
         Plans and costs of views that have nothing in common; None where it was not requested.
     std : ndarray of shape (S, K) or None
-        Standard deviation of W over ensemble members, where W is their mean.
+        Standard deviation of the plans of ensemble members, where C is the mean of their costs.
 
     Examples
     --------
@@ -218,38 +218,33 @@ def plan_views(
         return ViewPlan.of(planner.solve(mean, pairwise=references is None))
 
 
-def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
-    """Return the mean plan of ensemble members, and its standard deviation.
+def solve_mean_plan(plans: Sequence[ViewPlan], planner: Planner) -> ViewPlan:
+    """Return the plan over the mean costs of ensemble members, and the deviation of their plans.
 
-    References have no order, so those of all members are matched first. A mean of plans has the
-    marginals of each.
+    References have no order, so those of all members are matched first.
 
     Parameters
     ----------
     plans : sequence of ViewPlan
-        One per member.
+        One per member; the plan of a single member is returned as it is.
+    planner : Planner
+        Solver of the plan.
 
     Returns
     -------
     ViewPlan
-        W, C and the potentials are means; all else is the first's.
+        The solution for the mean costs, with the null of the first plan; ``std`` is the standard
+        deviation of the members' own W.
     """
+    first, orders = plans[0], match_columns(plans)
     if len(plans) == 1:
-        return plans[0]
-    first, matched = plans[0], []
-    for plan, order in zip(plans, match_columns(plans), strict=True):
-        matched.append(replace(plan, W=plan.W[:, order], C=plan.C[:, order], g=plan.g[order]))
-    stacks, means = {}, dict[str, Any]()
-    for name in ("W", "C", "f", "g"):
-        stacks[name] = torch.from_numpy(np.stack([getattr(plan, name) for plan in matched]))
-        means[name] = stacks[name].mean(0).numpy()
-    return replace(
-        first,
-        **means,
-        marginal_error=max(plan.marginal_error for plan in plans),
-        n_iter=max(plan.n_iter for plan in plans),
-        std=stacks["W"].std(0, correction=1).numpy(),
-    )
+        return first
+    C = _mean([plan.C.astype(np.float64) for plan in plans], orders).astype(first.C.dtype)
+    W = np.stack([plan.W[:, order] for plan, order in zip(plans, orders, strict=True)])
+    std = W.std(axis=0, ddof=1, dtype=np.float64).astype(W.dtype)
+    bounded = replace(planner, max_iter=min(planner.max_iter, _MAX_ITER))
+    solved = ViewPlan.of(bounded.solve(torch.from_numpy(C), pairwise=first.pairwise))
+    return replace(solved, null=first.null, std=std)
 
 
 def match_columns(plans: Sequence[ViewPlan]) -> list[IntArray]:
