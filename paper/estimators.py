@@ -53,6 +53,8 @@ def parameters_of(cell: Cell) -> dict[str, Any]:
         model = TRAINED[cell.method]
         own = {"coupling": model.coupling, "view_regularizer": model.view_regularizer}
         own["preprocessing"] = "standardize"  # the paper's encoders get all columns
+        if model.coupling == "hot-reference":  # our default depends on the number of views
+            own["coupling__n_references"] = SETTINGS["coupling__n_references"]
         own |= PLAIN if cell.task == "semi-supervised" else {}
     settings = dict(SETTINGS) if cell.settings == "paper" else {}
     if settings and cell.task == "semi-supervised":

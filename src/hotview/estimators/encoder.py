@@ -143,7 +143,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     >>> {name: Z.shape for name, Z in encoder.transform(views).items()}
     {'view_0': (90, 20), 'view_1': (120, 20), 'view_2': (100, 20), 'view_3': (80, 20)}
     >>> encoder.plan_.W.shape
-    (4, 3)
+    (4, 2)
     """
 
     _regularizer_weight = 0.01

@@ -285,8 +285,9 @@ class HOTReferenceSpec(_SlicedSpec, name="hot-reference"):
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the
         references.
-    n_references : int, default=3
-        K, the number of reference clouds, and of groups of views in `view_labels_`.
+    n_references : int or None, default=None
+        K, the number of reference clouds, and of groups of views in `view_labels_`; None takes one
+        for every two views, at least 1 and, as in the paper, at most 3.
     cost_decay : float, default=0.9
         Decay of the average of costs over steps, for which the plan is solved; 0 uses the costs of
         each step alone.
@@ -299,14 +300,17 @@ class HOTReferenceSpec(_SlicedSpec, name="hot-reference"):
     MultiViewEncoder(coupling=HOTReferenceSpec(n_projections=20, n_references=2))
     """
 
-    n_references: int = 3
+    n_references: int | None = None
     cost_decay: float = 0.9
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.HOTReference`."""
+        n_references = self.n_references
+        if n_references is None:
+            n_references = min(3, max(1, sizes.n_views // 2))
         return self._build(
             HOTReference,
-            n_references=self.n_references,
+            n_references=n_references,
             planner=self.planner,
             n_components=sizes.n_components,
             n_points=sizes.n_points,

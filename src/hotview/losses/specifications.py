@@ -135,8 +135,8 @@ class CouplingSizes:
     >>> import torch
     >>> from hotview import CouplingSizes, HOTReferenceSpec
     >>> sizes = CouplingSizes(n_views=4, n_components=2, n_points=50, generator=torch.Generator())
-    >>> HOTReferenceSpec(n_references=3).build(sizes).references.shape
-    torch.Size([3, 50, 2])
+    >>> HOTReferenceSpec().build(sizes).references.shape
+    torch.Size([2, 50, 2])
     """
 
     n_views: int
@@ -214,7 +214,8 @@ class CouplingSpec(Specification):
 
     def check(self) -> None:
         """Validate the settings; `fit` calls it."""
-        check_values(self.get_params(deep=False), _CHECKS, prefix="coupling__")
+        values = self.get_params(deep=False)
+        check_values(values, _CHECKS, prefix="coupling__", optional=("n_references",))
 
     @property
     def planner(self) -> Planner:

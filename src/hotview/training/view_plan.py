@@ -78,7 +78,7 @@ class ViewPlan:
     >>> views = make_views(200, n_views=4, random_state=0).views
     >>> plan = MultiViewEncoder(max_epochs=2, preprocessing="none", random_state=0).fit(views).plan_
     >>> plan.W.shape, plan.null.p_value
-    ((4, 3), 0.05)
+    ((4, 2), 0.05)
     """
 
     W: Array
