@@ -145,45 +145,6 @@ def runs(text: str) -> str:
     return "\n".join(lines)
 
 
-def planted(record: dict[str, Any]) -> str:
-    """In how many trials the groups were found, and the null rejected."""
-    n = record["trials"]
-    lines = [
-        "| views | found, `hot-pairwise` | found, `hot-reference` | p ≤ 0.05 |",
-        "|---|--:|--:|--:|",
-    ]
-    for scene, by_coupling in record["results"].items():
-        pairwise, reference = by_coupling["hot-pairwise"], by_coupling["hot-reference"]
-        grouped = "groups" in scene
-        found = [
-            f"{sum(t['rand_index'] == 1 for t in trials)}/{n}" if grouped else "–"
-            for trials in (pairwise, reference)
-        ]
-        small = sum(t["p_value"] <= 0.05 for t in (*pairwise, *reference))
-        lines.append(f"| {scene} | {found[0]} | {found[1]} | {small}/{2 * n} |")
-    return "\n".join(lines)
-
-
-DATASETS = {
-    "handwritten": "Handwritten",
-    "caltech7": "Caltech7, re-extracted",
-    "caltech20": "Caltech20, re-extracted",
-    "snareseq": "SNARE-seq",
-    "scgem": "scGEM",
-    "msrc": "MSRC-v1",
-}
-SIMPLE = ("logistic regression", "PCA + logistic regression", "label propagation per view")
-#: parts of the default, and the change that takes each away
-PARTS = {
-    "coupling (hierarchical transport)": "without coupling",
-    "pseudo-labels and the super learner": "without pseudo-labels",
-    "heads that train the encoders": "heads not taught",
-    "weights from left-out labels": "without stacking",
-    "ensemble, and weights from left-out labels": "one replica",
-    "all of it, beside a plain network": "plain network",
-}
-
-
 def _accuracies(text: str) -> dict[tuple[str, float], dict[str, dict[int, dict[str, Any]]]]:
     """Lines by dataset and share of labels, method, and trial; without those of one class."""
     found: dict[tuple[str, float], dict[str, dict[int, dict[str, Any]]]] = {}
@@ -359,8 +320,6 @@ TABLES = {
     "handwritten": ("paper/table2.json", handwritten),
     "replicas": ("bench/replicas.json", replicas),
     "runs": ("paper/runs.jsonl", runs),
-    "planted": ("planted_groups.json", planted),
-    "planted-fresh": ("planted_groups_fresh.json", planted),
     "fuzz": ("fuzz.json", fuzz),
     **situation_tables.TABLES,
     **speed_tables.TABLES,

@@ -53,6 +53,8 @@ def parameters_of(cell: Cell) -> dict[str, Any]:
         model = TRAINED[cell.method]
         own = {"coupling": model.coupling, "view_regularizer": model.view_regularizer}
         own["preprocessing"] = "standardize"  # the paper's encoders get all columns
+        if model.coupling == "hot-reference":  # our default depends on the number of views
+            own["coupling__n_references"] = SETTINGS["coupling__n_references"]
         own |= PLAIN if cell.task == "semi-supervised" else {}
     settings = dict(SETTINGS) if cell.settings == "paper" else {}
     if settings and cell.task == "semi-supervised":
@@ -77,8 +79,8 @@ def constructor_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     Examples
     --------
     >>> from paper.estimators import constructor_parameters
-    >>> constructor_parameters({"coupling": "dgcca", "coupling__reg": 1.0, "coupling__n_groups": 2})
-    {'coupling': DGCCASpec(n_groups=2, reg=1.0)}
+    >>> constructor_parameters({"coupling": "dgcca", "coupling__reg": 1.0})
+    {'coupling': DGCCASpec(reg=1.0)}
     """
     from hotview.losses.coupling_specs import as_coupling
     from hotview.losses.specifications import as_regularizer

@@ -1,6 +1,5 @@
 """Every example runs, here with a tiny setting."""
 
-import json
 import runpy
 import sys
 from pathlib import Path
@@ -58,13 +57,6 @@ def test_single_cell(run):
     printed = run("single_cell.py", "--cells", 60, "--max-epochs", 2)
     assert "atac: mean confidence" in printed
     assert printed.count("of the types are right") == 2
-
-
-def test_planted_groups(run, tmp_path):
-    out, scene = tmp_path / "found.json", "6 junk views"
-    tiny = ("--trials", 1, "--jobs", 1, "--rows", 40)
-    run("planted_groups.py", *tiny, "--only", scene, "--out", out)
-    assert set(json.loads(out.read_text())["results"][scene]) == {"hot-pairwise", "hot-reference"}
 
 
 def test_every_example_is_here_and_on_the_page():

@@ -4,12 +4,9 @@ import pytest
 from hotview import MultiViewClassifier
 from hotview.cli.demo import (
     compare,
-    describe_farthest,
-    describe_null,
     load_digits,
     write_sample_files,
 )
-from hotview.cli.inspect import describe_groups
 from hotview.datasets import link_rows
 
 
@@ -44,24 +41,12 @@ def test_the_classifier_shown_is_the_default(comparison):
     }
 
 
-def test_every_view_is_in_one_group(comparison):
-    sentence = describe_groups(comparison.classifier)
-    for name in comparison.classifier.view_names_:
-        assert sentence.count(name) == 1
-
-
-def test_mor_is_farthest_from_the_other_views(comparison):
-    sentence = describe_farthest(
-        comparison.classifier.plan_.null, comparison.classifier.view_names_
-    )
-    assert sentence.startswith("Farthest from the others before training: mor")
-
-
-def test_the_null_is_described_with_its_p_value(comparison):
-    null = comparison.classifier.plan_.null
-    sentence = describe_null(null)
-    assert f"p = {null.p_value:.2f}" in sentence
-    assert ("closer than others" in sentence) == (null.p_value <= 0.05)
+def test_linked_rows_say_which_views_are_similar(comparison):
+    similarity = comparison.classifier.view_similarity_
+    names = comparison.classifier.view_names_
+    pix, fac, mor = (names.index(name) for name in ("pix", "fac", "mor"))
+    assert similarity.value[pix, fac] > 0.7 > similarity.value[pix, mor]
+    assert similarity.p_value[pix, fac] == 0.001
 
 
 @pytest.fixture(scope="module")

@@ -166,7 +166,7 @@ def test_without_a_random_state_the_seed_of_then_is_used(tmp_path, n_estimators)
     second = encoder(6, checkpoint=path, **few).fit(DATA.views, resume=True)
     assert_same(first, second)
     anew = encoder(6, checkpoint=path, **few).fit(DATA.views)
-    assert not np.array_equal(anew.plan_.W, first.plan_.W)
+    assert not np.array_equal(anew.plan_.C, first.plan_.C)
 
 
 def test_a_generator_gives_what_it_gives_without_a_checkpoint(tmp_path):

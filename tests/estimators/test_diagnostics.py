@@ -174,8 +174,10 @@ def test_a_view_of_two_columns_is_allowed_to_be_a_line():
 
 
 @BOTH
-def test_a_plan_that_has_not_converged(kind):
-    model = small(kind, coupling=hv.HOTReferenceSpec(sinkhorn_max_iter=1))
+@pytest.mark.parametrize("n_estimators", (1, 2))
+def test_a_plan_that_has_not_converged(kind, n_estimators):
+    spec = hv.HOTReferenceSpec(n_references=3, sinkhorn_max_iter=1)
+    model = small(kind, coupling=spec, n_estimators=n_estimators)
     text = warned(model, category=ConvergenceWarning)
     assert not model.plan_.converged
     assert f"off by {model.plan_.marginal_error:.1e} of the mass after 1 iter" in text

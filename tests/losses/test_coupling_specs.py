@@ -66,6 +66,17 @@ def test_every_name_makes_its_coupling_and_passes_its_settings_on(name):
         assert coupling.references.shape == (n_references, 9, 2)
 
 
+@pytest.mark.parametrize(
+    ("n_views", "expected"), ((1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3), (12, 3))
+)
+def test_by_default_the_number_of_references_depends_on_that_of_views(n_views, expected):
+    sizes = hv.CouplingSizes(n_views, 2, 9, torch.Generator())
+    spec = hv.HOTReferenceSpec()
+    assert spec.build(sizes).references.shape == (expected, 9, 2)
+    assert spec.n_references is None  # what a user gave is not changed
+    assert hv.HOTReferenceSpec(n_references=4).build(sizes).references.shape == (4, 9, 2)
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_which_couplings_need_aligned_rows_and_references(name):
     coupling = build(name)

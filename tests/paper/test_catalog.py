@@ -93,7 +93,7 @@ def test_curves_vary_one_parameter_and_share_a_point_with_the_table(name, table)
     ("task", "kind"), (("semi-supervised", MultiViewClassifier), ("unsupervised", MultiViewEncoder))
 )
 def test_what_counts_as_unchanged_is_the_default_of_the_estimator(task, kind):
-    specs = {"coupling": HOTReferenceSpec(), "view_regularizer": AutoencoderSpec()}
+    specs = {"coupling": HOTReferenceSpec(n_references=3), "view_regularizer": AutoencoderSpec()}
     defaults = kind(**specs).get_params()
     defaults["view_regularizer__weight"] = kind._regularizer_weight
     plain = defaults | (dict(PLAIN) if task == "semi-supervised" else {})

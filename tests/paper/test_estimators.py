@@ -47,6 +47,13 @@ def test_robust_settings_are_the_estimators_own(task, kind):
 
 
 @pytest.mark.parametrize("settings", ("paper", "robust"))
+@pytest.mark.parametrize("without", (None, "pix"))
+def test_there_are_three_references_however_many_views(settings, without):
+    model = make_estimator(cell("unsupervised", "HOT (11) + AE", settings, without=without), 0)
+    assert model.coupling.n_references == 3
+
+
+@pytest.mark.parametrize("settings", ("paper", "robust"))
 def test_rows_of_the_tables_are_plain_networks(settings):
     given = make_estimator(cell("semi-supervised", "HOT (11)", settings), 0).get_params()
     assert (given["pseudo_labels"], given["fusion"], given["n_estimators"]) == (False, "average", 1)

@@ -321,6 +321,7 @@ def test_a_view_needs_neighbors(load_changed):
         ("columns.0.scale", 1e-310),
         ("columns.0.mean", 1e307),
         ("members.1.plan.W", -1),
+        ("members.1.plan.C", 1e39),
     ),
 )
 def test_numbers_that_no_fit_gives_are_refused(load_changed, name, factor):

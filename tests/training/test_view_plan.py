@@ -17,10 +17,10 @@ from hotview.training.rows import ViewRows
 from hotview.training.view_plan import (
     PermutationNull,
     ViewPlan,
-    average_plans,
     draw_null,
     match_columns,
     plan_views,
+    solve_mean_plan,
 )
 
 D = 2
@@ -148,27 +148,120 @@ def test_the_seeds_decide_and_the_network_is_left_alone():
     assert all(p.grad is None for p in network.parameters())
 
 
-def make_plan(W):
-    W = np.array(W, dtype=np.float32)
-    plan = Planner().solve(torch.from_numpy(1 - W), pairwise=False)
-    return replace(ViewPlan.of(plan), W=W)
+COST = [[0.1, 0.6, 0.9], [0.2, 0.5, 0.8], [0.9, 0.1, 0.7], [0.6, 0.4, 0.1], [0.5, 0.6, 0.3]]
 
 
-def test_references_are_matched_before_plans_are_averaged():
-    W = [[0.3, 0.2, 0.0], [0.0, 0.1, 0.4]]
-    turned = [[row[k] for k in (2, 0, 1)] for row in W]
-    mean = average_plans([make_plan(W), make_plan(turned), make_plan(W)])
-    np.testing.assert_allclose(mean.W, W, rtol=1e-6)
-    np.testing.assert_allclose(mean.C, 1 - np.array(W), rtol=1e-6)
-    assert (mean.std == 0).all()
-    assert match_columns(make_plan(turned), make_plan(W)).tolist() == [1, 2, 0]
+def solved(C, *, pairwise=False):
+    C = torch.as_tensor(np.array(C, dtype=np.float32))
+    return ViewPlan.of(PLANNER.solve(C, pairwise=pairwise))
+
+
+def turned(plan, order):
+    return replace(plan, W=plan.W[:, order], C=plan.C[:, order], g=plan.g[order])
+
+
+def noisy_costs(n=5, noise=0.1, seed=0):
+    random = np.random.default_rng(seed)
+    return [np.array(COST) + noise * random.normal(size=(5, 3)) for _ in range(n)]
+
+
+def test_references_are_matched_whatever_their_order():
+    plans = [solved(C) for C in noisy_costs()]
+    orders = [np.random.default_rng(seed).permutation(3) for seed in range(5)]
+    assert [order.tolist() for order in match_columns(plans)] == [[0, 1, 2]] * 5
+    found = match_columns([turned(p, o) for p, o in zip(plans, orders, strict=True)])
+    expected = [
+        np.argsort(order)[orders[0]].tolist() for order in orders
+    ]  # the first keeps its own
+    assert [order.tolist() for order in found] == expected
+    assert found[0].tolist() == [0, 1, 2]
+
+
+def test_the_matching_does_not_depend_on_constants_of_rows_and_columns():
+    C = np.array(COST)
+    shifted = C[:, [2, 0, 1]] + [[0.0], [9.0], [1.0], [0.0], [5.0]] + [3.0, 0.0, 8.0]
+    np.testing.assert_allclose(solved(shifted).W.sum(1), 0.2, atol=1e-6)
+    assert match_columns([solved(C), solved(shifted)])[1].tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_first_member_of_noise_does_not_spoil_the_matching_of_the_others(seed):
+    noise = np.random.default_rng(seed).normal(size=(5, 3))
+    first, *rest = match_columns([solved(C) for C in (noise, *noisy_costs(6, seed=seed))])
+    assert first.tolist() == [0, 1, 2]
+    assert len({tuple(order) for order in rest}) == 1
+
+
+def test_one_reference_needs_no_matching():
+    assert [order.tolist() for order in match_columns([solved([[1.0], [2.0]])] * 2)] == [[0], [0]]
 
 
 def test_views_have_an_order_that_is_kept():
-    W = torch.tensor([[0.0, 0.25, 0.25], [0.25, 0.0, 0.25], [0.25, 0.25, 0.0]])
-    pairs = replace(make_plan(W.tolist()), mask=np.eye(3, dtype=bool))
+    C = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
+    pairs = solved(C, pairwise=True)
+    other = solved(C[::-1, ::-1] ** 2, pairwise=True)
     assert pairs.pairwise
-    assert match_columns(pairs, pairs).tolist() == [0, 1, 2]
+    assert [order.tolist() for order in match_columns([pairs, other])] == [[0, 1, 2, 3]] * 2
+
+
+def test_the_plan_of_one_member_is_its_own():
+    plan = solved(COST)
+    assert solve_mean_plan([plan], Planner(0.7)) is plan
+
+
+@pytest.mark.parametrize("pairwise", (False, True))
+def test_the_plan_over_mean_costs_of_equal_members_is_that_of_each(pairwise):
+    C = np.abs(np.subtract.outer(np.arange(5.0) ** 2, np.arange(5.0) ** 2)) if pairwise else COST
+    plan = replace(solved(C, pairwise=pairwise), null=draw(planted()))
+    found = solve_mean_plan([plan] * 3, PLANNER)
+    for name in ("W", "C", "f", "g"):
+        assert np.array_equal(getattr(found, name), getattr(plan, name))
+        assert getattr(found, name).dtype == getattr(plan, name).dtype
+    assert found.pairwise == pairwise
+    assert (found.n_iter, found.reg, found.null) == (plan.n_iter, plan.reg, plan.null)
+    assert (found.std == 0).all()
+
+
+@pytest.mark.parametrize("member", range(1, 5))
+def test_the_order_of_a_members_references_does_not_matter(member):
+    plans = [solved(C) for C in noisy_costs(noise=0.3)]
+    expected = solve_mean_plan(plans, PLANNER)
+    plans[member] = turned(plans[member], [2, 0, 1])
+    found = solve_mean_plan(plans, PLANNER)
+    for name in ("W", "C", "f", "g", "std"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_costs_are_averaged_and_then_solved():
+    costs = noisy_costs()
+    plans = [solved(C) for C in costs]
+    found = solve_mean_plan(plans, PLANNER)
+    mean = torch.from_numpy(np.mean(costs, axis=0))
+    np.testing.assert_allclose(found.C, mean, rtol=1e-6)
+    expected = sinkhorn(mean, reg=0.3, relative=True)
+    np.testing.assert_allclose(found.W, expected.W, rtol=1e-4)
+    np.testing.assert_allclose(found.f, expected.f, atol=1e-5)
+    assert found.converged
+    assert found.reg == pytest.approx(0.3 * mean.mean().item())
+    Ws = np.stack([plan.W for plan in plans])
+    np.testing.assert_allclose(found.std, Ws.std(axis=0, ddof=1), rtol=1e-6)
+    assert np.abs(found.W - Ws.mean(axis=0)).max() > 1e-3  # the mean plan is another
+
+
+def test_the_plan_over_mean_costs_is_that_of_pot():
+    ot = pytest.importorskip("ot")
+    costs = noisy_costs(noise=0.2, seed=1)
+    found = solve_mean_plan([solved(C) for C in costs], PLANNER)
+    a, b = np.full(5, 1 / 5), np.full(3, 1 / 3)
+    expected = ot.sinkhorn(a, b, found.C.astype(np.float64), found.reg, stopThr=1e-12)
+    np.testing.assert_allclose(found.W, expected, atol=1e-6)
+
+
+def test_a_plan_over_mean_costs_takes_a_limited_number_of_iterations(monkeypatch):
+    monkeypatch.setattr(view_plan, "_MAX_ITER", 7)
+    plans = [solved(C) for C in noisy_costs()]
+    assert solve_mean_plan(plans, Planner(0.001, max_iter=10**18)).n_iter == 7
+    assert solve_mean_plan(plans, Planner(0.001, max_iter=5)).n_iter == 5
 
 
 NULL_PLANNER = Planner(0.1)

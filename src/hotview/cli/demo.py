@@ -12,7 +12,7 @@ from rich.console import Console
 from sklearn.utils import Bunch
 
 from hotview._types import Array, IntArray
-from hotview.cli.inspect import describe_groups
+from hotview.cli.inspect import similarity_table
 from hotview.cli.output_files import make_folder, write_table
 from hotview.cli.runner import print_table
 from hotview.datasets import load_handwritten, unalign
@@ -22,16 +22,14 @@ from hotview.evaluation import (
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
+from hotview.evaluation.record.model_summary import describe_views
 from hotview.persistence import check_model_path, save_model
 from hotview.report.figures import check_picture_path, new_figure, plot_matrix, save_figure
 from hotview.report.tables import matrix_table
-from hotview.training.view_plan import PermutationNull
 
 __all__ = [
     "Comparison",
     "compare",
-    "describe_farthest",
-    "describe_null",
     "load_digits",
     "run_demo",
     "write_sample_files",
@@ -79,25 +77,23 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
     ]
     title = f"Accuracy on {len(data.test_target)} test rows"
     print_table(console, ("method", "accuracy", "seconds"), accuracies, title=title)
-    plan = comparison.classifier.plan_
+    names, classifier = list(data.linked), comparison.classifier
+    plan, similarity = classifier.plan_, classifier.view_similarity_
     assert plan is not None  # the default couples the views
-    assert plan.null is not None  # and `fit` draws a null
-    names = list(data.linked)
-    columns = [f"group {k}" for k in range(plan.W.shape[1])]
-    W = plan.W * len(names)
-    title = "Transport plan W, rows adding up to 1"
+    assert similarity is not None  # and 60 rows are linked
+    console.print(similarity_table(similarity, names), soft_wrap=False)
+    for sentence in describe_views(classifier):
+        console.print(sentence)
+    columns = [f"reference {k + 1}" for k in range(plan.W.shape[1])]
+    W, title = plan.W * len(names), "The paper's plan W, rows adding up to 1"
     console.print(matrix_table(W, names, columns, title=title), soft_wrap=False)
-    console.print(describe_groups(comparison.classifier))
-    console.print(describe_farthest(plan.null, names))
-    console.print(describe_null(plan.null))
-    save_model(comparison.classifier, model)
+    save_model(classifier, model)
     console.print(f"Model saved to {model}")
     drawing, (left, right) = new_figure(2)
-    costs = plan.null.plan.C.astype(np.float64)
-    np.fill_diagonal(costs, np.nan)
-    before = "Sliced Wasserstein cost C before training"
-    plot_matrix(costs, names, names, ax=left, title=before, cmap="Oranges", digits=4)
-    plot_matrix(W, names, columns, ax=right, title=title)
+    values = np.where(np.eye(len(names), dtype=bool), np.nan, similarity.value)
+    linked = f"Similarity of views by {len(data.target)} linked rows"
+    plot_matrix(values, names, names, ax=left, title=linked, cmap="Oranges", digits=2, largest=1.0)
+    plot_matrix(W, names, columns, ax=right, title=title, std=plan.std * len(names), digits=2)
     console.print(f"Heat maps saved to {save_figure(drawing, figure)}")
 
 
@@ -124,28 +120,6 @@ def compare(data: Bunch, random_state: int, *, verbose: bool = False) -> Compari
         seconds[name] = time.perf_counter() - start
         accuracies[name] = float(method.score(data.test, data.test_target))
     return Comparison(accuracies, seconds, classifier)
-
-
-def describe_farthest(null: PermutationNull, names: list[str]) -> str:
-    """Return the view least like the others before training as a sentence."""
-    costs = null.plan.C.sum(1)
-    ratio = costs.max() / np.quantile(costs, 0.5, method="lower")
-    return (
-        f"Farthest from the others before training: {names[costs.argmax()]}, {ratio:.1f} times the "
-        "cost of the median view. (All groups of a plan have the same mass, so even such a view "
-        "shares a group.)"
-    )
-
-
-def describe_null(null: PermutationNull) -> str:
-    """Return the test of the groups before training against noise as a sentence."""
-    is_significant, costs = null.p_value <= 0.05, null.relative_costs
-    return (
-        f"Before training, the cost of the best plan is {null.relative_cost:.2f} times that of the "
-        f"uniform plan; for permuted views: {costs.mean():.2f} ± {costs.std():.2f} "
-        f"(p = {null.p_value:.2f}). "
-        f"{'Some views are closer than others.' if is_significant else 'The groups may be chance.'}"
-    )
 
 
 def write_sample_files(folder: Path, random_state: int, *, force: bool = False) -> list[Path]:

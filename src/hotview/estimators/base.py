@@ -29,6 +29,7 @@ from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
 from hotview.losses import Coupling
+from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.similarity import ViewSimilarity
@@ -37,7 +38,7 @@ from hotview.training.rows import ViewRows
 from hotview.training.table_scan import check_finite
 from hotview.training.threads import existing_threads
 from hotview.training.trainer import History
-from hotview.training.view_plan import ViewPlan, average_plans, match_columns
+from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
 
 __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
 
@@ -158,7 +159,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _set_plans(self, plans: list[ViewPlan]) -> None:
         self.plans_ = plans or None
-        self.plan_ = average_plans(plans) if plans else None
+        self.plan_ = solve_mean_plan(plans, as_coupling(self.coupling).planner) if plans else None
 
     def transform(self, Xs: Views, space: str = "features") -> Any:
         """Encode rows of any of the views.
@@ -300,7 +301,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
 
 
 def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None) -> Array | None:
-    """The learned references; with several members those of each, in the order of the mean plan."""
+    """The learned references; with several members those of each, in the order of `plan_`."""
     clouds = [
         coupling.references.detach().cpu().numpy()
         for coupling in couplings
@@ -310,7 +311,7 @@ def _references(couplings: Sequence[Coupling], plans: Sequence[ViewPlan] | None)
         return None
     if len(clouds) == 1 or plans is None:
         return clouds[0]
-    orders = [match_columns(plan, plans[0]) for plan in plans]
+    orders = match_columns(plans)
     return np.stack([cloud[order] for cloud, order in zip(clouds, orders, strict=True)])
 
 

@@ -100,7 +100,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     n_estimators : int, default=5
         Number of networks, trained on the same rows from different seeds: a deep ensemble.
         Probabilities are their mean, `predict_disagreement` measures how they differ, and `plan_`
-        is their mean plan. Encoders of the user's own begin with the same weights in all.
+        is solved once, for the mean of their costs. Encoders of the user's own begin with the same
+        weights in all.
     device : str or torch.device, default="auto"
         Device to train on; ``"auto"`` takes CUDA if it is available.
     devices : int, "auto" or None, default=None

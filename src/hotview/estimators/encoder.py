@@ -74,8 +74,8 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         absent from it.
     n_estimators : int, default=1
         Number of networks, trained on the same rows from different seeds; `transform` concatenates
-        their features, and `plan_` is their mean plan. Encoders of the user's own begin with the
-        same weights in all.
+        their features, and `plan_` is solved once, for the mean of their costs. Encoders of the
+        user's own begin with the same weights in all.
     device : str or torch.device, default="auto"
         Device to train on; ``"auto"`` takes CUDA if it is available.
     devices : int, "auto" or None, default=None
@@ -118,8 +118,9 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     network_ : nn.Module
         The trained network.
     networks_, histories_, plans_ : list
-        The same of every ensemble member; `network_` and `history_` are those of the first, and
-        `plan_` is the mean.
+        The same of every ensemble member; `network_` and `history_` are those of the first. The
+        costs of `plan_` are the mean over members, with references matched, and ``plan_.std`` is
+        the standard deviation of their plans.
     view_names_, n_views_, n_features_per_view_ : list of str, int, dict of str to int
         Names and number of the views, and their numbers of columns.
     preprocessing_ : dict of str to str
@@ -142,7 +143,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     >>> {name: Z.shape for name, Z in encoder.transform(views).items()}
     {'view_0': (90, 20), 'view_1': (120, 20), 'view_2': (100, 20), 'view_3': (80, 20)}
     >>> encoder.plan_.W.shape
-    (4, 3)
+    (4, 2)
     """
 
     _regularizer_weight = 0.01

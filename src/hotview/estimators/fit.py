@@ -56,6 +56,7 @@ from hotview.training.progress import wants_progress
 from hotview.training.rows import ViewRows
 from hotview.training.threads import suited_threads
 from hotview.training.trainer import SingleTrainer, Trainer
+from hotview.training.view_plan import solve_mean_plan
 
 __all__ = ["EnsembleFit", "fit_views"]
 
@@ -209,12 +210,13 @@ class EnsembleFit:
         return graphs
 
     def _warn(self) -> None:
-        """Warn about the training, and about the plan and the latents of the first member."""
+        """Warn about the training, the latents of the first member, and the plan of all."""
         trainings = [m.training for m in self.members if m.interrupted]
         if trainings:
             self.warnings.add(interrupt_warning(len(trainings[0].history)))
         first, parameters = self.members[0], self.inputs.parameters
-        if first.plan is None:  # without a coupling nothing shapes the common space
+        plans = [member.plan for member in self.members if member.plan is not None]
+        if not plans:  # without a coupling nothing shapes the common space
             return
         n_columns = [view.n_columns for view in self.shared.views]
         expected = math.sqrt(parameters["n_components"] * first.latent_variance)
@@ -226,7 +228,8 @@ class EnsembleFit:
         self.warnings.add(
             collapse_warning(first.names, first.latents, n_columns, expected, remedies)
         )
-        self.warnings.add(plan_warning(first.plan), ConvergenceWarning)
+        plan = solve_mean_plan(plans, parameters["coupling"].planner)
+        self.warnings.add(plan_warning(plan), ConvergenceWarning)
 
 
 class _Rows:

@@ -232,7 +232,6 @@ def _make_model(settings: Settings, classes: Sequence[Any], impute: str | None) 
     given: dict[str, Any] = {name: getattr(settings, name) for name in same}
     coupling = as_coupling(settings.coupling)
     values = {**vars(settings), "weight": settings.coupling_weight}
-    values["n_groups"] = settings.n_references
     coupling.set_params(**{name: values[name] for name in coupling.get_params() if name in values})
     regularizer = as_regularizer(settings.view_regularizer)
     if regularizer.get_params():

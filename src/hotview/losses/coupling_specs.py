@@ -87,8 +87,6 @@ class LSCCASpec(_PaperSpec, name="lscca"):
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
         every batch.
-    n_groups : int, default=3
-        Number of groups of views in `view_labels_`.
 
     Examples
     --------
@@ -100,7 +98,6 @@ class LSCCASpec(_PaperSpec, name="lscca"):
     needs_alignment = True
 
     orthogonality_weight: float = 0.01
-    n_groups: int = 3
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.LSCCA`."""
@@ -122,8 +119,6 @@ class DGCCASpec(_PaperSpec, name="dgcca"):
         ``reduction="sum"``.
     sinkhorn_max_iter : int, default=1000
         Maximum number of iterations for `plan_`; up to 100, only plain Sinkhorn iterations are run.
-    n_groups : int, default=3
-        Number of groups of views in `view_labels_`.
 
     Examples
     --------
@@ -133,8 +128,6 @@ class DGCCASpec(_PaperSpec, name="dgcca"):
     """
 
     needs_alignment = True
-
-    n_groups: int = 3
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.DGCCA`."""
@@ -163,8 +156,6 @@ class SWPairwiseSpec(_SlicedSpec, name="sw-pairwise"):
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
         every batch.
-    n_groups : int, default=3
-        Number of groups of views in `view_labels_`.
 
     Examples
     --------
@@ -172,8 +163,6 @@ class SWPairwiseSpec(_SlicedSpec, name="sw-pairwise"):
     >>> MultiViewEncoder(SWPairwiseSpec(n_projections=20))
     MultiViewEncoder(coupling=SWPairwiseSpec(n_projections=20))
     """
-
-    n_groups: int = 3
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.SWPairwise`."""
@@ -241,8 +230,6 @@ class HOTPairwiseSpec(_SlicedSpec, name="hot-pairwise"):
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the latents of
         every batch.
-    n_groups : int, default=3
-        Number of groups of views in `view_labels_`.
     cost_decay : float, default=0.9
         Decay of the average of costs over steps, for which the plan is solved; 0 uses the costs of
         each step alone.
@@ -254,7 +241,6 @@ class HOTPairwiseSpec(_SlicedSpec, name="hot-pairwise"):
     MultiViewEncoder(coupling=HOTPairwiseSpec(reg=0.05))
     """
 
-    n_groups: int = 3
     cost_decay: float = 0.9
 
     def build(self, sizes: CouplingSizes) -> Coupling:
@@ -285,8 +271,9 @@ class HOTReferenceSpec(_SlicedSpec, name="hot-reference"):
     orthogonality_weight : float, default=0.01
         α, the weight of the constraint; ``inf`` meets it exactly, by a linear map of the
         references.
-    n_references : int, default=3
-        K, the number of reference clouds, and of groups of views in `view_labels_`.
+    n_references : int or None, default=None
+        K, the number of reference clouds; None takes one for every two views, at least 1 and, as in
+        the paper, at most 3.
     cost_decay : float, default=0.9
         Decay of the average of costs over steps, for which the plan is solved; 0 uses the costs of
         each step alone.
@@ -299,14 +286,17 @@ class HOTReferenceSpec(_SlicedSpec, name="hot-reference"):
     MultiViewEncoder(coupling=HOTReferenceSpec(n_projections=20, n_references=2))
     """
 
-    n_references: int = 3
+    n_references: int | None = None
     cost_decay: float = 0.9
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.HOTReference`."""
+        n_references = self.n_references
+        if n_references is None:
+            n_references = min(3, max(1, sizes.n_views // 2))
         return self._build(
             HOTReference,
-            n_references=self.n_references,
+            n_references=n_references,
             planner=self.planner,
             n_components=sizes.n_components,
             n_points=sizes.n_points,

@@ -135,8 +135,8 @@ class CouplingSizes:
     >>> import torch
     >>> from hotview import CouplingSizes, HOTReferenceSpec
     >>> sizes = CouplingSizes(n_views=4, n_components=2, n_points=50, generator=torch.Generator())
-    >>> HOTReferenceSpec(n_references=3).build(sizes).references.shape
-    torch.Size([3, 50, 2])
+    >>> HOTReferenceSpec().build(sizes).references.shape
+    torch.Size([2, 50, 2])
     """
 
     n_views: int
@@ -149,7 +149,6 @@ class CouplingSizes:
 _CHECKS: Mapping[str, Check] = {
     "weight": check_weight,
     "n_references": check_count,
-    "n_groups": check_count,
     "n_projections": check_count,
     "projections": partial(check_choice, choices=("orthogonal", "iid", "qmc")),
     "orthogonality_weight": partial(check_weight, infinite=True),
@@ -173,8 +172,6 @@ class CouplingSpec(Specification):
         γ, the weight of the coupling in the objective.
     reduction : {"mean", "sum"}
         Whether costs and constraints are means or, as in the paper, sums over rows.
-    n_groups : int
-        Number of groups of views in `view_labels_`, for couplings without references.
     reg, sinkhorn_max_iter : float, int
         Entropic regularization and maximum number of iterations of `plan_`.
     needs_alignment : bool
@@ -190,7 +187,6 @@ class CouplingSpec(Specification):
     parameter, built_in = "coupling", {}
     weight: float = 0.1
     reduction: str = "mean"
-    n_groups: int = 3
     reg: float = 0.1
     cost_decay: float = 0.9
     sinkhorn_max_iter: int = 1000
@@ -214,7 +210,8 @@ class CouplingSpec(Specification):
 
     def check(self) -> None:
         """Validate the settings; `fit` calls it."""
-        check_values(self.get_params(deep=False), _CHECKS, prefix="coupling__")
+        values = self.get_params(deep=False)
+        check_values(values, _CHECKS, prefix="coupling__", optional=("n_references",))
 
     @property
     def planner(self) -> Planner:

@@ -116,7 +116,7 @@ _RANGES = {
     "p_value": (0.0, 1.0),
     "n_rows": (0, 2**63 - 1),
     "groups": (0, 2**31),
-    **dict.fromkeys("Cfg", (-math.inf, math.inf)),
+    **dict.fromkeys("fg", (-math.inf, math.inf)),
 }
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
 _MAX_CLASS_BYTES = 2**26

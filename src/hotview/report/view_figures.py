@@ -123,7 +123,7 @@ def plot_plan(record: Record, *, ax: Axes) -> Axes:
     True
     """
     plan = plan_matrix(record)
-    title = "plan W" if plan.std is None else "plan W, mean ± std over members"
+    title = "plan W" if plan.std is None else "plan W over mean costs, ± std over members"
     return plot_matrix(plan.values, plan.rows, plan.columns, ax=ax, title=title, std=plan.std)
 
 

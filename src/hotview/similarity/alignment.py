@@ -9,10 +9,24 @@ from hotview._types import Array, IntArray
 
 __all__ = ["divide", "inner_products", "kernel_alignment", "median_squared_distance", "u_center"]
 
+_ROUNDING = 1e-12
 
-def median_squared_distance(Z: Array) -> float:
-    """Median squared distance of all pairs of rows; 1 if it is 0."""
-    median = float(np.median(pdist(Z, "sqeuclidean"))) if len(Z) > 1 else 0.0
+
+def median_squared_distance(Z: Array, classes: IntArray | None = None) -> float:
+    """Median squared distance of all pairs of rows, or of those of one class; 1 if it is 0.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+        The rows.
+    classes : ndarray of int64, shape (n,), or None, default=None
+        Class of every row.
+    """
+    distances = pdist(Z, "sqeuclidean")
+    if classes is not None:
+        first, second = np.triu_indices(len(Z), 1)
+        distances = distances[classes[first] == classes[second]]
+    median = float(np.median(distances)) if len(distances) > 0 else 0.0
     return median if median > 0 else 1.0
 
 
@@ -49,7 +63,13 @@ def u_center(K: Array) -> Array:
     rows, columns = K.sum(-1, keepdims=True), K.sum(-2, keepdims=True)
     total = rows.sum(-2, keepdims=True)
     A: Array = K - (rows + columns) / (n - 2) + total / ((n - 1) * (n - 2))
-    return A * off_diagonal
+    return _without_rounding(A * off_diagonal, K)
+
+
+def _without_rounding(A: Array, K: Array) -> Array:
+    """Zeros in the place of matrices that are no more than what rounding leaves of K."""
+    size, original = (np.square(X).sum((-2, -1), keepdims=True) for X in (A, K))
+    return np.where(size > _ROUNDING**2 * original, A, 0.0)
 
 
 def kernel_alignment(K: Array, classes: IntArray | None = None) -> Array:
@@ -88,7 +108,7 @@ def kernel_alignment(K: Array, classes: IntArray | None = None) -> Array:
     """
     A = u_center(K)
     if classes is not None:
-        A = A - _class_means(A, classes)
+        A = _without_rounding(A - _class_means(A, classes), K)
     products = inner_products(A)
     norm = np.sqrt(np.diag(products))
     return divide(products, np.outer(norm, norm))

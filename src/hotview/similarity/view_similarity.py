@@ -144,8 +144,13 @@ def measure_similarity(
     found, within = total, None
     if classes is not None:
         rows = np.flatnonzero(classes >= 0)
-        Zs = [Z[rows] for Z in points]
-        within = _measure(Zs, bandwidths, present[rows], classes[rows], random)
+        Zs, known = [Z[rows] for Z in points], classes[rows]
+        # Where classes are far apart, a kernel as wide as all rows would not see inside of them.
+        narrow = [
+            median_squared_distance(Z[p], known[p])
+            for Z, p in zip(Zs, present[rows].T, strict=True)
+        ]
+        within = _measure(Zs, narrow, present[rows], known, random)
         found = within or total
     # What all views share, as the class, hides groups in the total: then the same must be found.
     min_found = _MIN_FOUND_IN_TOTAL if within is None else _MIN_FOUND

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,10 +27,10 @@ from hotview.training.threads import one_thread
 __all__ = [
     "PermutationNull",
     "ViewPlan",
-    "average_plans",
     "draw_null",
     "match_columns",
     "plan_views",
+    "solve_mean_plan",
 ]
 
 _ROWS, _ROUNDS = 4096, 16  # maximum number of rows of a view in a round, and of rounds
@@ -39,6 +38,8 @@ _BASES = 10  # orthogonal bases of directions in a round
 _PERMUTATIONS = 19  # the smallest p-value is 1 / (1 + this)
 _NULL_ROWS, _NULL_COLUMNS, _NULL_BASES = 500, 128, 5  # maximum size of a view in the null
 _ROUNDING = 1e-5  # of a relative cost
+_MAX_ITER = 10_000  # of a plan over mean costs: a model file may have any number
+_MATCHINGS = 20  # maximum number of rounds in which references are matched
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +69,7 @@ class ViewPlan:
     null : PermutationNull or None
         Plans and costs of views that have nothing in common; None where it was not requested.
     std : ndarray of shape (S, K) or None
-        Standard deviation of W over ensemble members, where W is their mean.
+        Standard deviation of the plans of ensemble members, where C is the mean of their costs.
 
     Examples
     --------
@@ -77,7 +78,7 @@ class ViewPlan:
     >>> views = make_views(200, n_views=4, random_state=0).views
     >>> plan = MultiViewEncoder(max_epochs=2, preprocessing="none", random_state=0).fit(views).plan_
     >>> plan.W.shape, plan.null.p_value
-    ((4, 3), 0.05)
+    ((4, 2), 0.05)
     """
 
     W: Array
@@ -217,11 +218,42 @@ def plan_views(
         return ViewPlan.of(planner.solve(mean, pairwise=references is None))
 
 
-def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
-    """Return the mean plan of ensemble members, and its standard deviation.
+def solve_mean_plan(plans: Sequence[ViewPlan], planner: Planner) -> ViewPlan:
+    """Return the plan over the mean costs of ensemble members, and the deviation of their plans.
 
-    References have no order, so those of every member are first matched to the first one's. A mean
-    of plans has the marginals of each.
+    References have no order, so those of all members are matched first.
+
+    Parameters
+    ----------
+    plans : sequence of ViewPlan
+        One per member; the plan of a single member is returned as it is.
+    planner : Planner
+        Solver of the plan.
+
+    Returns
+    -------
+    ViewPlan
+        The solution for the mean costs, with the null of the first plan; ``std`` is the standard
+        deviation of the members' own W.
+    """
+    first, orders = plans[0], match_columns(plans)
+    if len(plans) == 1:
+        return first
+    C = _mean([plan.C.astype(np.float64) for plan in plans], orders).astype(first.C.dtype)
+    W = np.stack([plan.W[:, order] for plan, order in zip(plans, orders, strict=True)])
+    std = W.std(axis=0, ddof=1, dtype=np.float64).astype(W.dtype)
+    bounded = replace(planner, max_iter=min(planner.max_iter, _MAX_ITER))
+    solved = ViewPlan.of(bounded.solve(torch.from_numpy(C), pairwise=first.pairwise))
+    return replace(solved, null=first.null, std=std)
+
+
+def match_columns(plans: Sequence[ViewPlan]) -> list[IntArray]:
+    """Return the order of every member's columns in which they correspond to the first's.
+
+    Columns are compared by their costs: centered, because constants that are added to rows or
+    columns of C do not change the plan, and of length 1. All members are matched to one of them
+    and then to their mean, until it stays; of all members to begin with, the one with the longest
+    mean is chosen, so that their order does not matter.
 
     Parameters
     ----------
@@ -230,35 +262,42 @@ def average_plans(plans: Sequence[ViewPlan]) -> ViewPlan:
 
     Returns
     -------
-    ViewPlan
-        W, C and the potentials are means; all else is the first's.
+    list of ndarray of shape (K,)
+        ``plan.W[:, order]`` has the columns in the order of the first plan; those of pairwise
+        plans are views, whose order is kept.
     """
-    if len(plans) == 1:
-        return plans[0]
-    first, matched = plans[0], []
-    for plan in plans:
-        order = match_columns(plan, first)
-        matched.append(replace(plan, W=plan.W[:, order], C=plan.C[:, order], g=plan.g[order]))
-    stacks, means = {}, dict[str, Any]()
-    for name in ("W", "C", "f", "g"):
-        stacks[name] = torch.from_numpy(np.stack([getattr(plan, name) for plan in matched]))
-        means[name] = stacks[name].mean(0).numpy()
-    return replace(
-        first,
-        **means,
-        marginal_error=max(plan.marginal_error for plan in plans),
-        n_iter=max(plan.n_iter for plan in plans),
-        std=stacks["W"].std(0, correction=1).numpy(),
-    )
+    if plans[0].pairwise:
+        return [np.arange(plan.C.shape[1]) for plan in plans]
+    profiles = [_cost_profiles(plan.C) for plan in plans]
+    matchings = [_match(profiles, start) for start in profiles]
+    orders = max(matchings, key=lambda orders: float(np.square(_mean(profiles, orders)).sum()))
+    to_first = np.argsort(orders[0])
+    return [order[to_first] for order in orders]
 
 
-def match_columns(plan: ViewPlan, first: ViewPlan) -> IntArray:
-    """Return the order of a plan's columns in which they are most similar to another's."""
-    if plan.pairwise:  # columns are views
-        return np.arange(plan.W.shape[1])
-    similarity = first.W.T.astype(np.float64) @ plan.W.astype(np.float64)
-    order: IntArray = linear_sum_assignment(similarity, maximize=True)[1]
-    return order
+def _cost_profiles(C: Array) -> Array:
+    C = C.astype(np.float64)
+    centered = C - C.mean(axis=0) - C.mean(axis=1, keepdims=True) + C.mean()
+    length = np.sqrt(np.square(centered).sum(axis=0))
+    profiles: Array = centered / np.where(length > 0, length, 1.0)
+    return profiles
+
+
+def _match(profiles: Sequence[Array], mean: Array) -> list[IntArray]:
+    """Assign columns to those of the mean, and update the mean, until it stays."""
+    orders: list[IntArray] = []
+    for _ in range(_MATCHINGS):
+        orders = [linear_sum_assignment(mean.T @ P, maximize=True)[1] for P in profiles]
+        last, mean = mean, _mean(profiles, orders)
+        if np.array_equal(mean, last):
+            break
+    return orders
+
+
+def _mean(matrices: Sequence[Array], orders: Sequence[IntArray]) -> Array:
+    """Mean of matrices whose columns are put in these orders."""
+    mean: Array = np.mean([X[:, k] for X, k in zip(matrices, orders, strict=True)], axis=0)
+    return mean
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview import HOTReferenceSpec, MultiViewClassifier, MultiViewEncoder
 from hotview.datasets import make_views
 
 SMALL = {"max_epochs": 3, "verbose": False, "random_state": 0}
@@ -28,7 +28,8 @@ def test(data):
 
 @pytest.fixture(scope="session")
 def classifier(train):
-    return MultiViewClassifier(n_estimators=2, **SMALL).fit(*train)
+    coupling = HOTReferenceSpec(n_references=3)
+    return MultiViewClassifier(coupling, n_estimators=2, **SMALL).fit(*train)
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ def test_rows_of_the_plan_sum_to_one(record):
 
 
 def test_the_variation_of_the_plan_is_stated_or_unknown(record, make_one):
-    assert "over 3 trainings" in plan_section(record)
+    assert "mean costs of 3 trainings" in plan_section(record)
     assert "the variation of the plan is not known" in plan_section(make_one(replicas=1))
 
 
