@@ -145,6 +145,26 @@ def runs(text: str) -> str:
     return "\n".join(lines)
 
 
+DATASETS = {
+    "handwritten": "Handwritten",
+    "caltech7": "Caltech7, re-extracted",
+    "caltech20": "Caltech20, re-extracted",
+    "snareseq": "SNARE-seq",
+    "scgem": "scGEM",
+    "msrc": "MSRC-v1",
+}
+SIMPLE = ("logistic regression", "PCA + logistic regression", "label propagation per view")
+#: parts of the default, and the change that takes each away
+PARTS = {
+    "coupling (hierarchical transport)": "without coupling",
+    "pseudo-labels and the super learner": "without pseudo-labels",
+    "heads that train the encoders": "heads not taught",
+    "weights from left-out labels": "without stacking",
+    "ensemble, and weights from left-out labels": "one replica",
+    "all of it, beside a plain network": "plain network",
+}
+
+
 def _accuracies(text: str) -> dict[tuple[str, float], dict[str, dict[int, dict[str, Any]]]]:
     """Lines by dataset and share of labels, method, and trial; without those of one class."""
     found: dict[tuple[str, float], dict[str, dict[int, dict[str, Any]]]] = {}

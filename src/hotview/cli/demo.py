@@ -80,6 +80,7 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
     names, classifier = list(data.linked), comparison.classifier
     plan, similarity = classifier.plan_, classifier.view_similarity_
     assert plan is not None  # the default couples the views
+    assert plan.std is not None  # and has several networks
     assert similarity is not None  # and 60 rows are linked
     console.print(similarity_table(similarity, names), soft_wrap=False)
     for sentence in describe_views(classifier):
