@@ -42,6 +42,7 @@ from hotview.datasets import load_handwritten, make_views, unalign
 from hotview.estimators.fit import EnsembleFit
 from hotview.similarity import ViewSimilarity, view_similarity
 from hotview.similarity.view_similarity import N_COMPONENTS, measure_linked_rows
+from hotview.training.view_plan import match_columns
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "view_similarity.jsonl"
 FIRST, N_ROWS = 10_000, 600
@@ -257,18 +258,30 @@ def run_seeds(cell: dict[str, Any], data: Path | None) -> dict[str, Any]:
     tables = list(views.values())
     found = [measure(tables, rows, y[rows], seed) for seed in range(N_SEEDS)]
     split = unalign(views, y, random_state=0)
-    plans = []
+    plans, means = [], []
     for seed in range(N_SEEDS):
         model = MultiViewClassifier(random_state=seed, device="cpu")
         model.fit(split.linked, split.target, unaligned=split.unaligned)
         plans.append(model.plan_)
+        own = zip(model.plans_, match_columns(model.plans_), strict=True)
+        means.append(np.mean([plan.W[:, order] for plan, order in own], axis=0))
+    orders, S = match_columns(plans), len(views)
     return {
         "similarity_std": float(np.std([upper(r.value) for r in found], axis=0).max()),
         "end_std": float(np.std([upper(r.low) for r in found], axis=0).max()),
         "groups": [None if r.groups is None else r.groups.tolist() for r in found],
         "plan_groups": [plan.view_labels().labels.tolist() for plan in plans],
-        "plan_std_members": float(np.mean([plan.std.max() * len(plan.W) for plan in plans])),
+        # Standard deviations of shares of a view: W times the number of views.
+        "plan_std_members": S * float(np.mean([plan.std for plan in plans])),
+        "plan_std_seeds": S * spread([plan.W for plan in plans], orders),
+        "plan_std_seeds_mean_of_plans": S * spread(means, orders),
     }
+
+
+def spread(Ws: list[Any], orders: list[Any]) -> float:
+    """Mean standard deviation of entries over plans whose columns are matched."""
+    matched = [W[:, order] for W, order in zip(Ws, orders, strict=True)]
+    return float(np.std(matched, axis=0, ddof=1).mean())
 
 
 def run_time(cell: dict[str, Any]) -> dict[str, Any]:
