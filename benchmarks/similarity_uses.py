@@ -10,9 +10,9 @@ to the controls on the same splits, with 95 % t intervals: of Nadeau and Bengio 
 that overlap.
 
 Transfer: all views but one have labels, as in situation C, and n rows without labels are linked.
-All sources but two are junk: their rows are permuted within the view ("rows": neither its labels nor
-its links are right), or their linked rows alone are ("links": its classifier is good, and what it
-says about linked rows is wrong). Test rows have the target alone. Methods weigh the sources of a
+All sources but two are junk: their rows are permuted within the view ("rows": neither its labels
+nor its links are right), or their linked rows alone are ("links": its classifier is good, and what
+it says about linked rows is wrong). Test rows have the target alone. Methods weigh the sources of a
 target, in transport and in the sum of log-likelihoods of linked rows:
 
 - current: transport by profiles (`source_weights`), equal weights of log-likelihoods;
