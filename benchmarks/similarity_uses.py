@@ -37,7 +37,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -250,7 +250,7 @@ def run_transfer(
     for method in methods:
         began = time.process_time()
         with weighted(method, similarity, is_junk):
-            model = fit(MultiViewClassifier, trial, {}, task.arguments())
+            model = fit(trial, task.arguments())
         (X, y) = task.tests[target]
         found = score(model.predict_proba(X), model.classes_, y)
         seconds = round(time.process_time() - began, 2)
@@ -263,9 +263,9 @@ def run_transfer(
     return lines
 
 
-def fit(estimator: Callable[..., Any], trial: int, options: dict, arguments: dict[str, Any]) -> Any:
-    """A fitted estimator."""
-    model = estimator(random_state=trial, device="cpu", verbose=False, **options)
+def fit(trial: int, arguments: dict[str, Any], **options: Any) -> Any:
+    """A fitted classifier."""
+    model = MultiViewClassifier(random_state=trial, device="cpu", verbose=False, **options)
     return model.fit(**arguments)
 
 
@@ -305,7 +305,7 @@ def plan_pairs(similarity: Any) -> Any:
 def run_coupling(
     dataset: str, share: float, model: str, trial: int, methods: tuple, data: Path
 ) -> list[dict[str, Any]]:
-    """Some couplings on one split; "none" is among the methods where weight is 0."""
+    """Some couplings on one split."""
     warnings.simplefilter("ignore")
     views, y = load(dataset, data)
     found = unalign(views, y, labeled=share, random_state=trial)
@@ -322,7 +322,7 @@ def run_coupling(
     for method in methods:
         began = time.process_time()
         coupling = make_coupling(method, plans)
-        fitted = fit(MultiViewClassifier, trial, {"coupling": coupling, **MODELS[model]}, arguments)
+        fitted = fit(trial, arguments, coupling=coupling, **MODELS[model])
         P = fitted.predict_proba(found.test)
         scores = score(P, fitted.classes_, np.asarray(found.test_target))
         seconds = round(time.process_time() - began, 2)
@@ -381,33 +381,54 @@ def interval(differences: Any) -> tuple[float, float]:
 
 
 def summarize(lines: list[dict[str, Any]]) -> None:
-    """Print means, and differences to the controls."""
-    cells: dict[tuple, dict[str, dict[int, dict]]] = {}
+    """Print means, and differences to the controls: by dataset, and of means over all of them."""
+    cells: dict[tuple, dict[str, dict[int, Any]]] = {}
     for line in lines:
         cell = cells.setdefault((line["part"], line["dataset"], line["setting"]), {})
-        cell.setdefault(line["method"], {})[line["trial"]] = line
-    for cell, methods in cells.items():
+        scores = np.array([line["accuracy"], line["log_loss"]])
+        cell.setdefault(line["method"], {})[line["trial"]] = scores
+    for cell, methods in {**cells, **pool(cells)}.items():
         print("\n" + ", ".join(cell))
         for method, runs in methods.items():
-            means = [np.mean([run[k] for run in runs.values()]) for k in ("accuracy", "log_loss")]
-            print(f"  {method:22} n={len(runs):2}  {means[0]:.4f} {means[1]:7.4f}", end="")
+            accuracy, loss = np.mean(list(runs.values()), axis=0)
+            print(f"  {method:22} n={len(runs):2}  {accuracy:.4f} {loss:7.4f}", end="")
             for control in controls(cell[0], method):
                 if control != method and control in methods:
-                    both = sorted(runs.keys() & methods[control].keys())
-                    print(f"  vs {control}:", end="")
-                    for k, digits in (("accuracy", 4), ("log_loss", 3)):
-                        pairs = [runs[t][k] - methods[control][t][k] for t in both]
-                        mean, reach = interval(pairs)
-                        star = "*" if abs(mean) > reach else " "
-                        print(f" {mean:+.{digits}f} ± {reach:.{digits}f}{star}", end="")
+                    print(f"  vs {control}: {compare(runs, methods[control])}", end="")
             print()
     print(f"\n{sum(line['seconds'] for line in lines) / 60:.1f} CPU-minutes in {len(lines)} fits")
+
+
+def pool(cells: dict[tuple, dict]) -> dict[tuple, dict]:
+    """Means over all datasets, of the splits that all of them have."""
+    found: dict[tuple, dict[str, dict[int, Any]]] = {}
+    kinds: dict[tuple, list[dict]] = {}
+    for (part, _, setting), methods in cells.items():
+        kinds.setdefault((part, "mean of datasets", setting.split(", ")[-1]), []).append(methods)
+    for kind, of_cells in kinds.items():
+        for method in of_cells[0]:
+            runs = [cell.get(method, {}) for cell in of_cells]
+            if trials := set.intersection(*map(set, runs)):
+                means = {t: np.mean([run[t] for run in runs], axis=0) for t in trials}
+                found.setdefault(kind, {})[method] = means
+    return found
+
+
+def compare(runs: dict[int, Any], control: dict[int, Any]) -> str:
+    """Differences of accuracy and log loss on the same splits; * where the interval is off 0."""
+    differences = np.array([runs[t] - control[t] for t in sorted(runs.keys() & control.keys())])
+    texts = []
+    for d, digits in zip(differences.T, (4, 3), strict=True):
+        mean, reach = interval(d)
+        star = "*" if abs(mean) > reach else " "
+        texts.append(f"{mean:+.{digits}f} ± {reach:.{digits}f}{star}")
+    return " ".join(texts)
 
 
 def controls(part: str, method: str) -> tuple[str, ...]:
     """Controls of a method."""
     if part == "transfer":
-        return ("current",)
+        return ("current", "equal")
     name, _, weight = method.rpartition(" ")
     return ("none", *(f"{c} {weight}" for c in ("sw-pairwise", "permuted") if name == "similarity"))
 
