@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from hotview.report.chart_data import similarity
 from paper.plans import (
     closest,
     correlations,
     match_columns,
     most_alike,
     row_entropy,
+    similarity,
     stands_alone,
 )
 
