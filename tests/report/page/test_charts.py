@@ -196,11 +196,12 @@ def test_similarities_are_drawn_between_0_and_1(record):
 
 def test_two_long_names_of_a_pair_are_shortened_each(record):
     found = replace(record, views=[f"{letter * 300}{k}" for k, letter in enumerate("abcd")])
-    text = pair_chart(found, list_pairs(found)[:1])
-    (name,) = re.findall(r'class="name">([^<]*)<', text)
-    first, second = name.split(" – ")
-    assert (first[0], first[-1], second[0], second[-1]) == ("a", "0", "c", "2")
-    assert len(name) <= 52
+    for n, length in ((1, 51), (7, 25)):
+        text = pair_chart(found, list_pairs(found)[:1] * n)
+        name = re.findall(r'class="name">([^<]*)<', text)[0]
+        first, second = name.split(" – ")
+        assert (first[0], first[-1], second[0], second[-1]) == ("a", "0", "c", "2")
+        assert len(name) == length
 
 
 def script_data(text):

@@ -36,8 +36,9 @@ __all__ = [
 
 _WIDTH = 380.0  # of a chart in half of the page
 _NAME_LENGTH = 14  # characters of a name beside a chart
-_PAIR_LENGTH = 22  # characters of the names of two views beside a chart
-_RADIUS = 108.0  # of the circle of views
+_PAIR_LENGTH = 25  # characters of the names of two views beside a chart
+_FEW_PAIRS, _FEW_DOTS = 6, 8  # rows of a chart that can be high
+_RADIUS = 98.0  # of the circle of views
 _LEGEND_LENGTH = 40  # classes in a legend
 
 
@@ -86,7 +87,9 @@ def dot_plot(
     """
     longest = max((len(dot.name) for dot in dots), default=0)
     above = longest > name_length
-    left, row_height = (12.0, 44.0) if above else (26 + 6.4 * longest, 30.0)
+    left, row_height = 26 + 6.4 * longest, 30.0 if len(dots) <= _FEW_DOTS else 24.0
+    if above:
+        left, row_height = 12.0, 44.0
     frame = Frame(left, 10.0, _WIDTH - 14, 10.0 + row_height * len(dots), ends)
     axis, size = Axis(title, ticks(*ends), text), (_WIDTH, frame.bottom + 40)
     return render(
@@ -99,7 +102,8 @@ def pair_chart(record: Record, pairs: Sequence[Pair]) -> Markup:
     """Draw the similarity of pairs of views with 95 % intervals, and that within classes."""
     names = [[record.views[s] for s in (pair.first, pair.second)] for pair in pairs]
     if max(sum(map(len, pair)) + 3 for pair in names) > _PAIR_LENGTH:
-        names = [[shorten(name, 24) for name in pair] for pair in names]
+        length = 24 if len(pairs) <= _FEW_PAIRS else (_PAIR_LENGTH - 3) // 2
+        names = [[shorten(name, length) for name in pair] for pair in names]
     dots = []
     for pair, name in zip(pairs, names, strict=True):
         value, low, high, within = np.clip((pair.value, pair.low, pair.high, pair.within), 0, 1)
@@ -256,7 +260,7 @@ def view_graph(record: Record) -> Markup:
     for name, offset in zip(record.views, _RADIUS * graph.positions, strict=True):
         anchor, shift = "middle", (0.0, 28.0 if offset[1] >= 0 else -20.0)
         if abs(offset[0]) >= 40:  # names at the sides stand beside their node
-            anchor, shift = ("start", (20.0, 4.0)) if offset[0] > 0 else ("end", (-20.0, 4.0))
+            anchor, shift = ("start", (19.0, 4.0)) if offset[0] > 0 else ("end", (-19.0, 4.0))
         nodes.append((name, center + offset, anchor, center + offset + shift))
     edges = [(pair, _describe_pair(record, pair)) for pair in reversed(graph.edges)]
     arcs = [_as_path(center + _RADIUS * arc) for arc in graph.arcs]
