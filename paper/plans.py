@@ -9,19 +9,51 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
-from hotview.report.chart_data import similarity
-
 __all__ = [
     "closest",
     "correlations",
     "match_columns",
     "most_alike",
     "row_entropy",
+    "similarity",
     "stands_alone",
 ]
 
 #: Similarities that differ by less are tied: files keep four decimals of a plan.
 _TIE = 2e-3
+
+
+def similarity(W: ArrayLike, *, pairwise: bool) -> NDArray[np.float64]:
+    """Return the similarity of each pair of views: (W + Wᵀ) / 2 if pairwise, else W Wᵀ.
+
+    W Wᵀ is invariant to permutations of the references, so that plans of different trainings can
+    be compared. Both are scaled to 1 where all mass of a view goes to one other view (or all mass
+    of two views to one reference).
+
+    Parameters
+    ----------
+    W : array-like of shape (S, S) or (S, K)
+        A plan from views to views or from views to references.
+    pairwise : bool
+        Whether the plan is from views to views.
+
+    Returns
+    -------
+    array of shape (S, S)
+        The similarities; NaN on the diagonal.
+
+    Examples
+    --------
+    >>> from paper.plans import similarity
+    >>> similarity([[0.5, 0.0], [0.5, 0.0]], pairwise=False)
+    array([[nan,  1.],
+           [ 1., nan]])
+    """
+    plan = np.asarray(W, dtype=float)
+    S = len(plan)
+    weights: NDArray[np.float64] = S * (plan + plan.T) / 2 if pairwise else S**2 * plan @ plan.T
+    np.fill_diagonal(weights, np.nan)
+    return weights
 
 
 def closest(similarities: NDArray[np.float64], view: int) -> int | None:

@@ -36,7 +36,7 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        page = browser.new_page(viewport={"width": 1180, "height": 1320})
+        page = browser.new_page(viewport={"width": 1180, "height": 1670})
         page.goto(page_file.as_uri())
         page.wait_for_timeout(500)
         page.screenshot(path=PICTURE)

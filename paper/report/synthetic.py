@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hotview.report.chart_data import similarity
 from paper.cells import TASKS
 from paper.markdown import percent, section, table
-from paper.plans import closest
+from paper.plans import closest, similarity
 from paper.report.accuracy import accuracy_table
 from paper.report.parts import SETTINGS_WORDS, Part, join_parts, not_run
 from paper.report.plan_figures import is_pairwise

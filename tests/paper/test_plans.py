@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from hotview.report.chart_data import similarity
 from paper.plans import (
     closest,
     correlations,
     match_columns,
     most_alike,
     row_entropy,
+    similarity,
     stands_alone,
 )
 
@@ -86,3 +86,19 @@ def test_columns_are_matched_up_to_their_order():
     assert matched.shape == (5, 6, 3)
     assert np.ptp(matched, axis=0).max() == 0
     np.testing.assert_array_equal(match_columns([PAIRS])[0], PAIRS)
+
+
+def test_similarity_of_references_is_the_gram_matrix_and_permutation_invariant():
+    W = np.random.default_rng(0).random((6, 3))
+    off = ~np.eye(6, dtype=bool)
+    np.testing.assert_allclose(similarity(W, pairwise=False)[off], (36 * W @ W.T)[off])
+    shuffled = similarity(W[:, [2, 0, 1]], pairwise=False)
+    np.testing.assert_allclose(shuffled[off], similarity(W, pairwise=False)[off])
+    assert np.isnan(np.diag(shuffled)).all()
+
+
+def test_similarity_of_pairs_is_symmetric():
+    W = np.random.default_rng(0).random((6, 6)) * (1 - np.eye(6))
+    found = similarity(W, pairwise=True)
+    np.testing.assert_allclose(found, found.T)
+    assert found[0, 1] == pytest.approx(3 * (W[0, 1] + W[1, 0]))

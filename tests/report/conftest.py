@@ -15,6 +15,7 @@ from hotview.evaluation.record.schema import (
     Record,
     Scores,
     Setting,
+    SimilaritySummary,
     SubsetScore,
     ViewScore,
 )
@@ -31,11 +32,27 @@ def changed(value):
 def plan_of(views, columns, *, replicas, pairwise=False):
     random = np.random.default_rng(0)
     W = random.dirichlet(np.ones(len(columns)), len(views)) / len(views)
-    groups = [s % 2 for s in range(len(views))]
-    null = NullSummary(0.05, 0.6, [0.8, 0.9, 0.95], [float(s) for s in range(len(views))])
+    s = np.arange(len(views), dtype=float)
+    null = NullSummary(0.25, 0.6, [0.8, 0.9, 0.95], (abs(s[:, None] - s) / 8).tolist())
     std = (W / 10).tolist() if replicas > 1 else None
-    return PlanSummary(W.tolist(), W.tolist(), std, list(columns), pairwise, True, groups,
-                     [False] * len(views), [groups] * replicas, null)  # fmt: skip
+    return PlanSummary(W.tolist(), W.tolist(), std, list(columns), pairwise, True, replicas, null)
+
+
+def similarity_of(n_views):
+    """Views of one group, every second one, share information; others do not."""
+    s = np.arange(n_views)
+    distance, same = abs(s[:, None] - s), (s[:, None] - s) % 2 == 0
+    value = np.where(same, 0.9, 0.1) - 0.01 * distance
+    return SimilaritySummary(
+        value.tolist(),
+        (value - 0.2).tolist(),
+        (value + 0.05).tolist(),
+        np.where(same, 0.001, 0.3).tolist(),
+        np.full((n_views, n_views), 60).tolist(),
+        (value - 0.05).tolist(),
+        (s % 2).tolist() if n_views > 3 else None,
+        1.0,
+    )
 
 
 def scores_of(views, classes):
@@ -83,7 +100,10 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
         views=list(views),
         columns=[3] * len(views),
         classes=list(classes),
-        plan=plan_of(views, ("G_0", "G_1", "G_2"), replicas=replicas),
+        similarity=similarity_of(len(views)),
+        view_sentences=[f"By 60 linked rows, {views[0]!r} is similar (p ≤ 0.05).", "Second."],
+        contributions=[f"Keep {views[1]!r}."],
+        plan=plan_of(views, ("reference 1", "reference 2", "reference 3"), replicas=replicas),
         learning=Learning(replicas, 3, [1, 2, 3], curves, []),
         ranks=[Rank(view, 4.5, 0.3, 10) for view in views],
         settings=[

@@ -11,39 +11,25 @@ from hotview.report.chart_data import (
     calibration_points,
     confusion,
     curve_band,
-    graph_of_views,
-    place_views,
     plan_matrix,
-    similarity,
 )
 
 
-def test_the_plan_in_the_order_of_the_views_and_by_group(record):
-    plain, grouped = plan_matrix(record), plan_matrix(record, by_group=True)
+def test_the_plan_itself_and_as_shares(record):
+    plain, shares = plan_matrix(record), plan_matrix(record, shares=True)
     np.testing.assert_array_equal(plain.values, record.plan.W)
-    assert plain.rows == record.views
-    order = [0, 2, 1, 3]  # views are in groups 0, 1, 0, 1
-    assert grouped.views == order
-    assert grouped.rows == [record.views[s] for s in order]
-    np.testing.assert_allclose(grouped.values, 4 * np.array(record.plan.W)[order])
-    np.testing.assert_allclose(grouped.values.sum(axis=1), 1)
-    np.testing.assert_allclose(grouped.std, grouped.values / 10)
+    assert plain.rows == shares.rows == record.views
+    np.testing.assert_allclose(shares.values.sum(axis=1), 1)
+    np.testing.assert_allclose(shares.std, shares.values / 10)
 
 
-def test_a_pairwise_plan_is_sorted_on_both_sides(record):
+def test_shares_of_a_pairwise_plan_have_no_diagonal(record):
     W = np.arange(16.0).reshape(4, 4)
     plan = replace(record.plan, W=W.tolist(), std=None, pairwise=True, columns=record.views)
-    grouped = plan_matrix(replace(record, plan=plan), by_group=True)
-    assert grouped.columns == grouped.rows
-    assert np.isnan(np.diag(grouped.values)).all()
-    assert grouped.values[0, 1] == 4 * W[0, 2]
-
-
-def test_edges_are_similarities(record):
-    weights = similarity(record.plan.W, pairwise=False)
-    edges = graph_of_views(record).edges
-    assert edges
-    assert all(x == weights[a, b] > 0.05 and a < b for a, b, x in edges)
+    shares = plan_matrix(replace(record, plan=plan), shares=True)
+    assert shares.columns == shares.rows
+    assert np.isnan(np.diag(shares.values)).all()
+    assert shares.values[0, 2] == 4 * W[0, 2]
 
 
 def test_bands_have_one_standard_deviation():
@@ -76,33 +62,3 @@ def test_records_without_plan_or_scores_are_refused(record):
         plan_matrix(bare)
     with pytest.raises(ValueError, match="Pass views and y to make_record"):
         confusion(bare)
-
-
-def test_similarity_of_references_is_the_gram_matrix_and_permutation_invariant():
-    W = np.random.default_rng(0).random((6, 3))
-    off = ~np.eye(6, dtype=bool)
-    np.testing.assert_allclose(similarity(W, pairwise=False)[off], (36 * W @ W.T)[off])
-    shuffled = similarity(W[:, [2, 0, 1]], pairwise=False)
-    np.testing.assert_allclose(shuffled[off], similarity(W, pairwise=False)[off])
-    assert np.isnan(np.diag(shuffled)).all()
-
-
-def test_similarity_of_pairs_is_symmetric():
-    W = np.random.default_rng(0).random((6, 6)) * (1 - np.eye(6))
-    found = similarity(W, pairwise=True)
-    np.testing.assert_allclose(found, found.T)
-    assert found[0, 1] == pytest.approx(3 * (W[0, 1] + W[1, 0]))
-
-
-def test_views_stand_on_a_circle_group_beside_group():
-    at = place_views([0, 1, 0, 1, 2])
-    np.testing.assert_allclose(np.linalg.norm(at, axis=1), 1)
-    angle = np.arctan2(at[:, 0], -at[:, 1]) % (2 * np.pi)
-    assert np.argsort(angle).tolist() == [0, 2, 1, 3, 4]
-    gaps = np.diff(np.sort(angle))
-    assert gaps[0] < gaps[1]  # within a group, between groups
-
-
-def test_one_group_is_spread_evenly():
-    at = place_views([0] * 4)
-    np.testing.assert_allclose(at.sum(0), 0, atol=1e-12)

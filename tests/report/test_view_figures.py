@@ -3,13 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hotview.report.chart_data import similarity
 from hotview.report.figures import (
     new_figure,
     plot_graph,
     plot_learning,
     plot_matrix,
     plot_plan,
+    plot_similarity,
     plot_space,
 )
 from hotview.report.palette import VIEW_COLORS
@@ -28,13 +28,35 @@ def test_the_plan_has_its_numbers(record, ax):
     assert [t.get_text() for t in ax.get_yticklabels()] == record.views
 
 
-def test_the_graph_has_a_line_for_what_is_shared(record, ax):
-    assert plot_graph(record, ax=ax) is ax
-    alike = similarity(record.plan.W, pairwise=False)[np.triu_indices(4, k=1)]
-    assert len(ax.lines) == (alike > 0.05).sum()
-    widths = sorted(line.get_linewidth() for line in ax.lines)
-    np.testing.assert_allclose(widths, np.sort(1 + 6 * alike[alike > 0.05].clip(max=1)))
+def test_the_graph_has_a_line_for_views_that_share_information(record, ax):
+    low = np.full((4, 4), 0.05)
+    low[0, 2] = 0.5
+    found = replace(record, similarity=replace(record.similarity, low=low.tolist()))
+    assert plot_graph(found, ax=ax) is ax
+    *arcs, first, second = ax.lines
+    assert len(arcs) == 2  # two groups
+    np.testing.assert_allclose(first.get_linewidth(), 1 + 6 * 0.88)
+    assert (first.get_linestyle(), second.get_linestyle()) == ("-", "--")
     assert [t.get_text() for t in ax.texts] == record.views
+
+
+def test_similarities_with_their_intervals(record, ax):
+    from matplotlib.colors import to_hex
+
+    assert plot_similarity(record, ax=ax) is ax
+    assert [t.get_text() for t in ax.get_yticklabels()[:2]] == ["pix – fac", "mor – zer"]
+    bars, dots, within = ax.lines[::3], ax.lines[1::3], ax.lines[2::3]
+    np.testing.assert_allclose(bars[0].get_xydata(), [[0.68, 0], [0.93, 0]])
+    np.testing.assert_allclose(within[0].get_xdata(), 0.83)
+    assert [to_hex(dot.get_markerfacecolor()) == "#ffffff" for dot in dots] == [False] * 2 + [
+        True
+    ] * 4
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the most similar pair is at the top
+
+
+def test_the_number_of_pairs_is_limited(make_one, ax):
+    plot_similarity(make_one(views=[f"v{s}" for s in range(12)]), ax=ax)
+    assert len(ax.get_yticklabels()) == 15
 
 
 def test_a_term_over_the_epochs(record, ax):
@@ -62,9 +84,11 @@ def test_points_by_class(record, ax):
 
 def test_what_is_not_there_cannot_be_drawn(record, ax):
     bare = replace(record, plan=None, coupling="none", learning=None, embedding=None)
-    for draw in (plot_plan, plot_graph):
-        with pytest.raises(ValueError, match="coupling='none' solves for none"):
-            draw(bare, ax=ax)
+    with pytest.raises(ValueError, match="coupling='none' solves for none"):
+        plot_plan(bare, ax=ax)
+    for draw in (plot_graph, plot_similarity):
+        with pytest.raises(ValueError, match="Expected a model with linked rows"):
+            draw(replace(record, similarity=None), ax=ax)
     with pytest.raises(ValueError, match=r"one of \[\], which were recorded, but it is 'loss'"):
         plot_learning(bare, ax=ax)
     with pytest.raises(ValueError, match="Pass views to make_record"):

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from hotview.report.chart_data import similarity
 from paper.markdown import listed, percent
-from paper.plans import closest, most_alike, stands_alone
+from paper.plans import closest, most_alike, similarity, stands_alone
 from paper.report.claims.verdicts import Claim, Finding, Rule, is_the_papers
 from paper.report.parts import SETTINGS_WORDS
 from paper.report.plan_figures import is_pairwise

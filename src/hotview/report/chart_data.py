@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from hotview.evaluation.metrics import Difference, Proportion
@@ -19,23 +18,16 @@ __all__ = [
     "Band",
     "Dot",
     "Matrix",
-    "ViewGraph",
     "accuracy_drops",
     "calibration_points",
     "class_names",
     "confusion",
     "curve_band",
-    "graph_of_views",
     "make_dot",
-    "place_views",
     "plan_matrix",
     "plan_of",
     "scores_of",
-    "similarity",
 ]
-
-_MIN_SIMILARITY = 0.05  # of an edge that is drawn
-_GAP = 0.6  # between groups on the circle, in distances of neighboring views
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,10 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Dot:
-    """A value with its interval; `view` is the index of its view, if it has one."""
+    """A value with its interval; `view` is the index of its view, if it has one.
+
+    `second` is another value of the same row, without an interval.
+    """
 
     name: str
     value: float
@@ -60,6 +55,7 @@ class Dot:
     view: int | None = None
     tooltip: str = ""
     style: str = "dot"
+    second: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -69,14 +65,6 @@ class Band:
     mean: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class ViewGraph:
-    """Positions of the views on the unit circle, and edges (view, view, similarity)."""
-
-    positions: NDArray[np.float64]
-    edges: list[tuple[int, int, float]]
 
 
 def plan_of(record: Record) -> PlanSummary:
@@ -104,35 +92,15 @@ def class_names(record: Record) -> list[str]:
     return [*record.classes, "any other class"]
 
 
-def plan_matrix(record: Record, *, by_group: bool = False) -> Matrix:
-    """Return the plan W; by group, its rows sum to 1 and are sorted by group."""
+def plan_matrix(record: Record, *, shares: bool = False) -> Matrix:
+    """Return the plan W; as shares, its rows sum to 1."""
     plan = plan_of(record)
-    order, columns = list(range(len(record.views))), list(range(len(plan.columns)))
-    scale = 1
-    if by_group:
-        order.sort(key=lambda s: (plan.groups[s], s))
-        columns = order if plan.pairwise else columns
-        scale = len(record.views)
-    cells = np.ix_(order, columns)
-    W = np.array(plan.W)[cells] * scale
-    if by_group and plan.pairwise:
+    scale = len(record.views) if shares else 1
+    W = np.array(plan.W) * scale
+    if shares and plan.pairwise:
         np.fill_diagonal(W, np.nan)  # no view is transported to itself
-    return Matrix(
-        W,
-        [record.views[s] for s in order],
-        [plan.columns[k] for k in columns],
-        None if plan.std is None else np.array(plan.std)[cells] * scale,
-        order,
-    )
-
-
-def graph_of_views(record: Record) -> ViewGraph:
-    """Return the views as a graph, with edges between views that the plan couples."""
-    plan = plan_of(record)
-    weights = similarity(plan.W, pairwise=plan.pairwise)
-    pairs = zip(*np.triu_indices(len(weights), k=1), strict=True)
-    edges = [(int(a), int(b), float(weights[a, b])) for a, b in pairs]
-    return ViewGraph(place_views(plan.groups), [e for e in edges if e[2] > _MIN_SIMILARITY])
+    std = None if plan.std is None else np.array(plan.std) * scale
+    return Matrix(W, record.views, plan.columns, std, list(range(len(record.views))))
 
 
 def curve_band(curve: Curve) -> Band:
@@ -170,64 +138,3 @@ def calibration_points(bins: Sequence[Bin]) -> list[tuple[float, Proportion, flo
     """Return confidence, accuracy and relative number of rows of each bin."""
     n_max = max(b.accuracy.n for b in bins)
     return [(b.confidence, b.accuracy, b.accuracy.n / n_max) for b in bins]
-
-
-def similarity(W: ArrayLike, *, pairwise: bool) -> NDArray[np.float64]:
-    """Return the similarity of each pair of views: (W + Wᵀ) / 2 if pairwise, else W Wᵀ.
-
-    W Wᵀ is invariant to permutations of the references, so that plans of different trainings can
-    be compared. Both are scaled to 1 where all mass of a view goes to one other view (or all mass
-    of two views to one reference).
-
-    Parameters
-    ----------
-    W : array-like of shape (S, S) or (S, K)
-        A plan from views to views or from views to references.
-    pairwise : bool
-        Whether the plan is from views to views.
-
-    Returns
-    -------
-    array of shape (S, S)
-        The similarities; NaN on the diagonal.
-
-    Examples
-    --------
-    >>> from hotview.report.chart_data import similarity
-    >>> similarity([[0.5, 0.0], [0.5, 0.0]], pairwise=False)
-    array([[nan,  1.],
-           [ 1., nan]])
-    """
-    plan = np.asarray(W, dtype=float)
-    S = len(plan)
-    weights: NDArray[np.float64] = S * (plan + plan.T) / 2 if pairwise else S**2 * plan @ plan.T
-    np.fill_diagonal(weights, np.nan)
-    return weights
-
-
-def place_views(groups: Sequence[int]) -> NDArray[np.float64]:
-    """Return positions of views on a circle, sorted by group with gaps between groups.
-
-    Parameters
-    ----------
-    groups : sequence of int
-        Group of each view.
-
-    Returns
-    -------
-    array of shape (views, 2)
-        Positions at distance 1 from the center.
-
-    Examples
-    --------
-    >>> from hotview.report.chart_data import place_views
-    >>> place_views([0, 1]).round(3) + 0.0
-    array([[ 0., -1.], [ 0.,  1.]])
-    """
-    order = sorted(range(len(groups)), key=lambda s: (groups[s], s))
-    steps = [1 + _GAP * (groups[a] != groups[b]) for a, b in pairwise(order)]
-    around = sum(steps) + 1 + _GAP * (len(set(groups)) > 1)
-    angles = np.r_[0.0, np.cumsum(steps)] / around * 2 * math.pi
-    positions = np.empty((len(groups), 2))
-    positions[order] = np.c_[np.sin(angles), -np.cos(angles)]
-    return positions

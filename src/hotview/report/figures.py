@@ -19,6 +19,7 @@ from hotview.report.view_figures import (
     plot_learning,
     plot_matrix,
     plot_plan,
+    plot_similarity,
     plot_space,
 )
 
@@ -37,6 +38,7 @@ __all__ = [
     "plot_matrix",
     "plot_number_of_views",
     "plot_plan",
+    "plot_similarity",
     "plot_space",
     "save_figure",
 ]

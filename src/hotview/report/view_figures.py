@@ -1,4 +1,4 @@
-"""Matplotlib figures of the plan, the training and the embedding of a record."""
+"""Matplotlib figures of the views, the plan, the training and the embedding of a record."""
 
 from __future__ import annotations
 
@@ -8,20 +8,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hotview.report.chart_data import class_names, curve_band, graph_of_views, plan_matrix
+from hotview.report.chart_data import class_names, curve_band, plan_matrix
 from hotview.report.palette import CLASS_COLORS, VIEW_COLORS, view_style
+from hotview.report.similarity_data import graph_of_views, list_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hotview.evaluation.record.schema import Record
 
-__all__ = ["plot_graph", "plot_learning", "plot_matrix", "plot_plan", "plot_space"]
+__all__ = [
+    "plot_graph",
+    "plot_learning",
+    "plot_matrix",
+    "plot_plan",
+    "plot_similarity",
+    "plot_space",
+]
 
 #: Column names with more characters in total are slanted, so that they do not overlap.
 _MAX_CHARACTERS = 40
 _DARK = 0.6  # fraction of the color scale above which text is white
-_ACCENT = "#1f5fa8"
+_ACCENT, _SECOND, _SOFT = "#1f5fa8", "#c98a00", "#59636e"
 _MARKERS = {"circle": "o", "square": "s", "triangle": "^"}
 
 
@@ -124,16 +132,67 @@ def plot_plan(record: Record, *, ax: Axes) -> Axes:
     """
     plan = plan_matrix(record)
     title = "plan W" if plan.std is None else "plan W over mean costs, ± std over members"
-    return plot_matrix(plan.values, plan.rows, plan.columns, ax=ax, title=title, std=plan.std)
+    plot_matrix(plan.values, plan.rows, plan.columns, ax=ax, title=title, std=plan.std)
+    ax.set_aspect("auto")  # a few references have wide cells
+    return ax
 
 
-def plot_graph(record: Record, *, ax: Axes) -> Axes:
-    """Draw the views as a graph, with edges between views that the plan couples.
+def plot_similarity(record: Record, *, ax: Axes, max_pairs: int = 15) -> Axes:
+    """Draw the similarity of pairs of views by linked rows, with 95 % intervals.
+
+    The most similar pairs are drawn, and of them those that could be unrelated (p > 0.05) hollow;
+    diamonds are similarities within classes.
 
     Parameters
     ----------
     record : Record
-        Record of a model that has a plan.
+        Record of a model that was fitted with linked rows.
+    ax : matplotlib.axes.Axes
+        Axes to draw on.
+    max_pairs : int, default=15
+        Maximum number of pairs.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The given `ax`.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewClassifier
+    >>> from hotview.datasets import make_views
+    >>> from hotview.evaluation.record import make_record
+    >>> from hotview.report.figures import new_figure, plot_similarity
+    >>> data = make_views(60, n_views=4, labeled=0.5, random_state=0)
+    >>> model = MultiViewClassifier(max_epochs=1, n_estimators=1, random_state=0)
+    >>> record = make_record(model.fit(data.linked, data.linked_target))
+    >>> figure, (ax,) = new_figure()
+    >>> plot_similarity(record, ax=ax) is ax
+    True
+    """
+    pairs = [pair for pair in list_pairs(record) if pair.is_known][:max_pairs]
+    for i, pair in enumerate(pairs):
+        face = _ACCENT if pair.is_significant else "white"
+        ax.plot([pair.low, pair.high], [i, i], color=_SOFT, zorder=1)
+        ax.plot(pair.value, i, "o", markerfacecolor=face, markeredgecolor=_ACCENT, zorder=2)
+        ax.plot(pair.within, i, "D", markersize=4, color=_SECOND, zorder=3)
+    names = [f"{record.views[pair.first]} – {record.views[pair.second]}" for pair in pairs]
+    ax.set_yticks(range(len(pairs)), names)
+    ax.set(xlim=(0, 1), ylim=(len(pairs) - 0.5, -0.5), xlabel="similarity")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def plot_graph(record: Record, *, ax: Axes) -> Axes:
+    """Draw the views as a graph, with edges between views that share information (p ≤ 0.05).
+
+    Wider edges are more similar views, and dashed ones uncertain: their 95 % interval reaches below
+    0.1. An arc is behind the views of a group that holds.
+
+    Parameters
+    ----------
+    record : Record
+        Record of a model that was fitted with linked rows.
     ax : matplotlib.axes.Axes
         Axes to draw on.
 
@@ -144,27 +203,31 @@ def plot_graph(record: Record, *, ax: Axes) -> Axes:
 
     Examples
     --------
-    >>> from hotview import MultiViewEncoder
+    >>> from hotview import MultiViewClassifier
     >>> from hotview.datasets import make_views
     >>> from hotview.evaluation.record import make_record
     >>> from hotview.report.figures import new_figure, plot_graph
-    >>> views = make_views(50, n_views=4, random_state=0).views
-    >>> model = MultiViewEncoder(max_epochs=2, random_state=0).fit(views)
-    >>> record = make_record(model, views, umap=False)
+    >>> data = make_views(60, n_views=4, labeled=0.5, random_state=0)
+    >>> model = MultiViewClassifier(max_epochs=1, n_estimators=1, random_state=0)
+    >>> record = make_record(model.fit(data.linked, data.linked_target))
     >>> figure, (ax,) = new_figure()
     >>> plot_graph(record, ax=ax) is ax
     True
     """
-    graph = graph_of_views(record)
-    positions = graph.positions * [1, -1]
-    for a, b, weight in graph.edges:
-        x = min(weight, 1.0)
-        ax.plot(*positions[[a, b]].T, color=_ACCENT, linewidth=1 + 6 * x, alpha=0.15 + 0.6 * x)
+    graph, up = graph_of_views(record), [1, -1]
+    positions = graph.positions * up
+    for arc in graph.arcs:
+        ax.plot(*(arc * up).T, color=_SOFT, linewidth=24, alpha=0.2, solid_capstyle="round")
+    for pair in graph.edges:
+        (line,) = ax.plot(*positions[[pair.first, pair.second]].T, color=_ACCENT)
+        line.set(linewidth=1 + 6 * pair.value, alpha=0.12 + 0.6 * pair.value)
+        line.set_linestyle("--" if pair.is_uncertain else "-")
     for s, (name, position) in enumerate(zip(record.views, positions, strict=True)):
         color, marker = _view_look(s)
         ax.scatter(position[0], position[1], s=120, color=color, marker=marker, zorder=3)
-        ax.annotate(name, position * 1.2, ha="center", va="center")
-    ax.set(xlim=(-1.6, 1.6), ylim=(-1.4, 1.4), aspect="equal")
+        side = "center" if abs(position[0]) < 0.3 else "left" if position[0] > 0 else "right"
+        ax.annotate(name, position * 1.2, ha=side, va="center")
+    ax.set(xlim=(-2, 2), ylim=(-1.4, 1.4), aspect="equal")
     ax.axis("off")
     return ax
 

@@ -1,16 +1,16 @@
-import copy
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.evaluation.record.model_summary import (
     describe_settings,
+    describe_views,
     summarize_learning,
     summarize_plan,
     summarize_ranks,
+    summarize_similarity,
 )
+from hotview.similarity.sentences import describe_similarity
 from hotview.training.trainer import History
 
 SMALL = {"max_epochs": 2, "verbose": False, "random_state": 0}
@@ -34,29 +34,30 @@ def test_the_plan_is_the_estimators(classifier):
     np.testing.assert_allclose(found.W, plan.W)
     np.testing.assert_allclose(found.C, plan.C)
     np.testing.assert_allclose(found.std, plan.std)
-    assert found.groups == classifier.view_labels_.tolist()
-    assert (found.pairwise, found.columns) == (False, ["G_0", "G_1", "G_2"])
+    names = ["reference 1", "reference 2", "reference 3"]
+    assert (found.pairwise, found.columns) == (False, names)
     assert found.null.p_value == plan.null.p_value
-    assert len(found.member_groups) == 2
+    np.testing.assert_allclose(found.null.costs, plan.null.plan.C)
+    assert found.n_members == 2
 
 
-def test_groups_of_replicas_are_numbered_alike(classifier):
-    found = summarize_plan(classifier)
-    first = classifier.plans_[0].W.argmax(1).tolist()
-    assert found.member_groups[0] == first
-    mean = np.mean([np.eye(3)[groups] for groups in found.member_groups], axis=0)
-    clear = [s for s in range(4) if mean[s].max() == 1]  # views on which replicas agree
-    assert all(mean[s].argmax() == found.groups[s] for s in clear)
-    assert clear
+def test_the_similarity_is_the_estimators(classifier):
+    found, ours = summarize_similarity(classifier), classifier.view_similarity_
+    for name in ("value", "low", "high", "p_value", "n_rows"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(ours, name))
+    np.testing.assert_array_equal(found.within, ours.within_classes.value)
+    groups = None if ours.groups is None else ours.groups.tolist()
+    assert (found.groups, found.stability) == (groups, ours.stability)
+    assert describe_views(classifier) == describe_similarity(ours, classifier.view_names_)
 
 
-def test_references_have_no_order(classifier):
-    first = classifier.plans_[0]
-    turned = replace(first, W=first.W[:, [1, 2, 0]], C=first.C[:, [1, 2, 0]])
-    model = copy.copy(classifier)
-    model.plans_ = [first, turned]
-    groups = summarize_plan(model).member_groups
-    assert groups[1] == groups[0]
+def test_without_linked_rows_shapes_are_described(encoder, train):
+    assert summarize_similarity(encoder) is None
+    first, second = describe_views(encoder)
+    assert first.startswith("No rows are linked")
+    assert second.startswith("In shape, ")
+    uncoupled = MultiViewEncoder("none", **SMALL).fit(train[0])
+    assert describe_views(uncoupled) == [first]
 
 
 def test_pairwise_plans_name_views(train):
@@ -64,7 +65,6 @@ def test_pairwise_plans_name_views(train):
     found = summarize_plan(model)
     assert found.pairwise
     assert found.columns == model.view_names_
-    assert found.groups == model.view_labels_.tolist()
     assert found.std is None
 
 

@@ -15,9 +15,11 @@ from hotview.report.page.charts import (
     dot_plot,
     embedding_chart,
     heat_map,
+    pair_chart,
     subset_chart,
     view_graph,
 )
+from hotview.report.similarity_data import list_pairs
 
 
 def draw_dots(*dots, **options):
@@ -26,11 +28,13 @@ def draw_dots(*dots, **options):
 
 
 def test_dots_are_at_their_value():
-    text = draw_dots(Dot("a", 0.0, 0.0, 0.0), Dot("a", 1.0, 0.0, 2.0))
-    left, right = (float(x) for x in re.findall(r'<circle cx="([\d.]+)" cy="25"', text))
+    text = draw_dots(Dot("a", 0.0, 0.0, 0.0), Dot("b", 1.0, 0.0, 2.0))
+    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text)
+    (left, _), (right, _) = [tuple(map(float, dot)) for dot in dots]
+    assert [y for _, y in dots] == ["25", "55"]
     assert right == 366
     assert left < 40
-    bars = re.findall(r'x1="([\d.]+)" x2="([\d.]+)" y1="25" y2="25" class="whisker"', text)
+    bars = re.findall(r'x1="([\d.]+)" x2="([\d.]+)" y1="\d+" y2="\d+" class="whisker"', text)
     assert bars[1] == (bars[0][0], "366")  # cut at the ends of the scale
 
 
@@ -39,6 +43,12 @@ def test_missing_values_are_not_drawn():
     assert text.count("<circle") == 1
     assert "whisker" not in text
     assert "nan" not in text
+
+
+def test_a_second_value_has_a_mark_of_its_own():
+    text = draw_dots(Dot("a", 0.5, second=1.0), Dot("b", 0.5))
+    (path,) = re.findall(r'<path d="M([\d.]+) [^"]*" class="second"/>', text)
+    assert float(path) == 366
 
 
 def test_a_view_keeps_its_color():
@@ -77,6 +87,21 @@ def test_small_cells_have_tooltips_only(n):
     text = draw_matrix(np.ones((n, n)), names, names)
     assert text.count('class="heat"') == text.count("<title>class 0, ") * n
     assert ('class="cell light"' in text) == (n < 40)
+
+
+def test_the_darkest_color_can_be_given():
+    matrix = Matrix(np.array([[0.5]]), ["a"], ["x"])
+    how = {"label": "W", "text": str, "row_title": "", "column_title": ""}
+    assert 'fill-opacity="1"' in heat_map(matrix, **how)
+    assert 'fill-opacity="0.5"' in heat_map(matrix, **how, largest=1.0)
+
+
+def test_slanted_names_end_inside_the_drawing():
+    names = [f"a long name {k}" for k in range(12)]
+    text = draw_matrix(np.ones((12, 12)), names, names)
+    starts = [float(x) for x in re.findall(r"rotate\(-40 ([\d.]+) ", text)]
+    assert len(starts) == 12
+    assert max(starts) + 14 * 6.2 * math.cos(math.radians(40)) <= 380
 
 
 def test_a_matrix_without_values():
@@ -131,16 +156,52 @@ def test_numbers_of_views_have_whole_ticks():
     assert ">80%</text>" in text
 
 
+def change(record, **fields):
+    return replace(record, similarity=replace(record.similarity, **fields))
+
+
 def test_edges_are_as_thick_as_views_are_similar(record):
-    W = np.array([[1, 0], [1, 0], [0.5, 0.5], [0.01, 0.99]]) / 4
-    views = ["a", "b", "<c>", "d"]
-    plan = replace(record.plan, W=W.tolist(), groups=[0, 0, 1, 1])
-    text = view_graph(replace(record, views=views, plan=plan))
-    assert text.count("<line") == 4  # similarities below 0.05 have no edge
-    assert 'stroke-width="9"' in text
-    assert 'stroke-width="5"' in text
-    assert "&lt;c&gt;" in text
+    value = np.full((4, 4), 0.5)
+    value[0, 2] = value[2, 0] = 1.0
+    found = change(record, value=value.tolist(), low=(value - 0.45).tolist())
+    text = view_graph(replace(found, views=["a", "b", "<c>", "d"]))
+    lines = re.findall(r'<line .*?stroke-width="([\d.]+)".*?class="([^"]*)"', text)
+    assert lines == [("5", "edge-of-graph uncertain"), ("9", "edge-of-graph")]  # where p <= 0.05
+    assert text.count('class="group"') == 2
+    assert "<title>a and &lt;c&gt;: 1.00 (0.55 to 0.93), p = 0.001" in text
     assert "<c>" not in text
+
+
+def test_pairs_that_could_be_unrelated_are_hollow(record):
+    pairs = list_pairs(record)
+    text = pair_chart(record, pairs)
+    styles = re.findall(r'<circle [^>]*class="([^"]*)"', text)
+    assert styles == ["dot", "dot"] + ["dot hollow"] * 4
+    names = re.findall(r'class="name">([^<]*)<', text)
+    assert names == [f"{record.views[p.first]} – {record.views[p.second]}" for p in pairs]
+    assert text.count('class="second"') == 6
+    without = change(record, within=None)
+    assert 'class="second"' not in pair_chart(without, list_pairs(without))
+
+
+def test_similarities_are_drawn_between_0_and_1(record):
+    value = np.full((4, 4), -0.3)
+    found = change(record, value=value.tolist(), low=(value - 1).tolist(), within=value.tolist())
+    text = pair_chart(found, list_pairs(found))
+    (zero,) = set(re.findall(r'<circle cx="([\d.]+)"', text))
+    bars = re.findall(r'x1="([\d.]+)" x2="[\d.]+" y1="[\d.]+" y2="[\d.]+" class="whisker"', text)
+    assert set(bars) == {zero}
+    assert "−0.30 (−1.30 to " in text
+
+
+def test_two_long_names_of_a_pair_are_shortened_each(record):
+    found = replace(record, views=[f"{letter * 300}{k}" for k, letter in enumerate("abcd")])
+    for n, length in ((1, 51), (7, 25)):
+        text = pair_chart(found, list_pairs(found)[:1] * n)
+        name = re.findall(r'class="name">([^<]*)<', text)[0]
+        first, second = name.split(" – ")
+        assert (first[0], first[-1], second[0], second[-1]) == ("a", "0", "c", "2")
+        assert len(name) == length
 
 
 def script_data(text):

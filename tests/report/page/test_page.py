@@ -1,4 +1,5 @@
 import math
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -64,7 +65,7 @@ def check(record, **how):
 
 def test_a_page_of_everything(record):
     text = check(record)
-    for key in ("plan", "views", "errors", "space", "learning", "provenance"):
+    for key in ("similarity", "views", "errors", "space", "plan", "learning", "provenance"):
         assert f'<section id="{key}"' in text
         assert f'<a href="#{key}"' in text
     assert "<title>Report on 4 views</title>" in text
@@ -102,6 +103,8 @@ def test_names_are_escaped(make_one, name, tmp_path):
 CASES = {
     "an encoder": {"kind": "MultiViewEncoder", "classes": [], "scores": None, "baselines": None},
     "no plan": {"plan": None, "coupling": "none"},
+    "no linked rows": {"similarity": None, "contributions": []},
+    "no linked rows and no plan": {"similarity": None, "plan": None, "coupling": "none"},
     "no labels": {"scores": None, "baselines": None, "n_labeled": 0},
     "no rows": {"scores": None, "baselines": None, "embedding": None, "rows": {}},
     "no history": {"learning": None, "ranks": []},
@@ -132,6 +135,38 @@ def test_numbers_that_are_missing(record):
     check(replace(record, learning=learning, ranks=ranks, scores=scores))
 
 
+def visible(text):
+    """The text of a page, without its style and script."""
+    body = re.sub(r"<(script|style).*?</\1>", "", text.split("<body>")[1], flags=re.S)
+    return re.sub("<[^>]*>", " ", body)
+
+
+@pytest.mark.parametrize("case", ("no plan", "no linked rows", "no linked rows and no plan"))
+def test_no_number_needs_the_paper(record, case):
+    for one in (record, replace(record, **CASES[case])):
+        text = visible(page(one))
+        assert not re.search(r"G_\d|\bnull\b|permutation|relative cost", text)
+        assert ("The plan of the paper" in text) == (one.plan is not None)
+
+
+def tile_of_views(record):
+    return re.search(r"<dt>views</dt><dd>\d+<small>(.*?)</small>", page(record))
+
+
+def test_the_number_of_groups_that_hold(record, make_one):
+    def note(groups):
+        found = replace(record.similarity, groups=groups)
+        return tile_of_views(replace(record, similarity=found))[1]
+
+    assert note([0, 1, 0, 1]) == "2 groups that hold"
+    assert note([0, 1, 0, 2]) == "1 group that holds"
+    assert note(None) == "no stable groups"
+    assert tile_of_views(make_one(views="abc"))[1] == "60 linked rows"
+    unlinked = replace(record, similarity=None, trained_on={"linked": 0})
+    assert tile_of_views(unlinked)[1] == "no linked rows"
+    assert tile_of_views(replace(unlinked, trained_on={})) is None
+
+
 def test_thousands_of_points_are_small(make_one):
     text = check(make_one(n=600))
     assert text.count(" data-i=") == 2400
@@ -152,7 +187,6 @@ def test_missing_data_and_labels_are_mentioned(record):
 def test_only_our_script_may_run(record):
     import base64
     import hashlib
-    import re
 
     text = page(record)
     script = re.findall(r"<script>(.*?)</script>", text, re.S)

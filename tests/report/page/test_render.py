@@ -8,7 +8,8 @@ HOSTILE = """<script>alert(1)</script>"&'"""
 
 def graph(name="a", x=1.0, view=0):
     node = (name, (x, 2.0), "start", (x, 2.0))
-    return render("view_graph.svg", size=(9, 5.5), label=name, edges=[], nodes=[node] * (view + 1))
+    nodes = [node] * (view + 1)
+    return render("view_graph.svg", size=(9, 5.5), label=name, edges=[], nodes=nodes, arcs=[])
 
 
 def test_text_and_attributes_are_escaped():
@@ -34,4 +35,4 @@ def test_each_view_has_its_own_mark():
 
 def test_a_missing_variable_is_an_error():
     with pytest.raises(UndefinedError, match="'size' is undefined"):
-        render("view_graph.svg", label="x", edges=[], nodes=[])
+        render("view_graph.svg", label="x", edges=[], nodes=[], arcs=[])

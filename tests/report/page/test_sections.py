@@ -1,7 +1,9 @@
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from hotview.evaluation.record.schema import MAJORITY, BaselineScore, Setting
 from hotview.report.page.sections import (
@@ -9,8 +11,93 @@ from hotview.report.page.sections import (
     learning_section,
     plan_section,
     provenance_section,
+    similarity_section,
     view_section,
 )
+
+
+def views(n):
+    return [f"v{s}" for s in range(n)]
+
+
+def table_rows(text, k=1):
+    """Rows of a table of a section, by default the first."""
+    table = text.split("<caption")[k].split("</table>")[0]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', table)
+    return [[first, *re.findall("<td[^>]*>(.*?)</td>", rest)] for first, rest in rows]
+
+
+def test_the_sentences_come_first_and_then_which_views_are_needed(record):
+    text = similarity_section(record)
+    p = "(p\N{NO-BREAK SPACE}≤\N{NO-BREAK SPACE}0.05)"
+    parts = [f"<p>By 60 linked rows, &#39;pix&#39; is similar {p}.</p>\n<p>Second.</p>",
+             "also site, batch or depth effects", "<h3>Which views are needed</h3>",
+             "<li>Keep &#39;mor&#39;.</li>", "<figure>"]  # fmt: skip
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "Which views are needed" not in similarity_section(replace(record, contributions=[]))
+
+
+@pytest.mark.parametrize(("n", "n_figures"), ((2, 1), (3, 1), (4, 2), (6, 2), (12, 2)))
+def test_every_pair_is_in_the_table_and_15_are_drawn(make_one, n, n_figures):
+    text = similarity_section(make_one(views=views(n)))
+    n_pairs = n * (n - 1) // 2
+    rows = table_rows(text)
+    assert len(rows) == n_pairs
+    values = [float(row[2].replace("−", "-")) for row in rows]
+    assert values == sorted(values, reverse=True)
+    assert text.count("<figure>") == n_figures
+    dots = text.split("<figure>")[1].count("<circle")
+    assert dots == min(n_pairs, 15)
+    assert ("most similar of" in text) == (n_pairs > 15)
+    assert ("Graph of the views" in text) == (4 <= n < 12)
+    assert ("Similarity of all views" in text) == (n >= 12)
+
+
+def test_the_numbers_of_a_pair(record):
+    rows = table_rows(similarity_section(record))
+    assert rows[0] == ["pix", "fac", "0.88", "0.68 to 0.93", "0.001", "0.83", "60"]
+    bare = replace(record, similarity=replace(record.similarity, within=None))
+    text = similarity_section(bare)
+    assert table_rows(text)[0] == ["pix", "fac", "0.88", "0.68 to 0.93", "0.001", "60"]
+    assert "within classes" not in text
+
+
+def test_pairs_without_enough_linked_rows_have_dashes(record):
+    X = np.full((4, 4), np.nan)
+    X[0, 1] = 0.5
+    parts = dict.fromkeys(("value", "low", "high", "p_value", "within"), X.tolist())
+    found = replace(record.similarity, **parts, n_rows=[[7] * 4] * 4, groups=None)
+    text = similarity_section(replace(record, similarity=found))
+    assert table_rows(text)[1][2:] == ["–", "–", "–", "–", "7"]
+    assert text.count("<circle") == 1
+    assert text.count("<figure>") == 1  # nothing is significant
+    assert "nan" not in text
+
+
+def test_every_view_with_its_group_and_its_most_similar_view(record):
+    groups = replace(record.similarity, groups=[0, 1, 0, 2])
+    text = similarity_section(replace(record, similarity=groups))
+    assert table_rows(text, 2) == [
+        ["pix", "1", "fac", "0.88"],
+        ["fac", "1", "pix", "0.88"],
+        ["mor", "–", "zer", "0.88"],
+        ["zer", "–", "mor", "0.88"],
+    ]
+
+
+def test_without_linked_rows_shapes_are_compared(record, make_one):
+    unlinked = replace(record, similarity=None)
+    text = similarity_section(unlinked)
+    assert "Similarity of shapes before training" in text
+    assert "Shapes are compared, not individuals." in text
+    assert table_rows(text)[0] == ["pix", "–", "0.1250", "0.2500", "0.3750"]
+    assert text.count("<figure>") == 1
+    assert "batch" not in text
+    assert "Similarity of shapes" not in similarity_section(record)
+    assert "<figure>" not in similarity_section(replace(unlinked, plan=None))
+    two = replace(make_one(views=views(2)), similarity=None)
+    assert "<figure>" not in similarity_section(two)
 
 
 def test_rows_of_the_plan_sum_to_one(record):
@@ -26,11 +113,6 @@ def test_the_variation_of_the_plan_is_stated_or_unknown(record, make_one):
     assert "the variation of the plan is not known" in plan_section(make_one(replicas=1))
 
 
-def test_without_a_plan_the_reason_is_given(record):
-    text = plan_section(replace(record, plan=None, coupling="none"))
-    assert 'The model has no plan: coupling="none" solves for none.' in text
-
-
 def test_pairwise_plans_leave_the_diagonal_blank(make_one):
     record = make_one()
     W = (np.ones((4, 4)) - np.eye(4)) / 12
@@ -38,16 +120,15 @@ def test_pairwise_plans_leave_the_diagonal_blank(make_one):
                    columns=record.views)  # fmt: skip
     text = plan_section(replace(record, plan=plan))
     assert text.count('class="heat"') == 12
-    assert "share of one view&#39;s mass" in text
+    assert "equation (10)" in text
+    assert "transported to each view" in text
 
 
-def test_the_null_needs_four_views(make_one):
-    assert "Permutation null" in plan_section(make_one())
-    assert "Permutation null" not in plan_section(make_one(views=("a", "b", "c")))
-
-
-def test_the_costliest_view_is_named(record):
-    assert "The view with the largest cost, <em>zer</em>, is" in plan_section(record)
+def test_nothing_is_concluded_from_the_plan_alone(record):
+    text = plan_section(record)
+    assert "equation (11) of the paper" in text
+    assert "It depends on the seed: nothing about the views should be concluded" in text
+    assert "group" not in text
 
 
 def test_a_solver_that_did_not_converge_is_reported(record):

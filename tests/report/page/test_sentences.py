@@ -49,43 +49,32 @@ def test_accuracy_and_its_interval(record):
 
 
 @pytest.mark.parametrize(
-    ("p", "n_views", "words"),
+    ("p", "n", "words"),
     (
-        (0.05, 4, "some of these views are closer to each other than permuted views"),
-        (0.4, 4, "no views are closer to each other than permuted views"),
-        (1.0, 3, "With three views or fewer"),
+        (0.05, 19, "Some views are closer than others: of 19 copies of the tables with shuffled "
+         "columns, none shows this as clearly (p = 0.05)."),
+        (0.1, 19, "may be closer by chance only than others: of 19 copies of the tables with "
+         "shuffled columns, 1 shows this"),
+        (0.4, 9, "of 9 copies of the tables with shuffled columns, 3 show this as clearly"),
     ),
-)
-def test_the_permutation_null(record, p, n_views, words):
-    plan = replace(record.plan, null=replace(record.plan.null, p_value=p))
-    assert words in s.describe_null(plan, n_views)
-    assert "not compared" in s.describe_null(replace(plan, null=None), n_views)
+)  # fmt: skip
+def test_similar_shapes(record, p, n, words):
+    null = replace(record.plan.null, p_value=p, noise=[0.9] * n)
+    text = plain(s.describe_shapes(replace(record, plan=replace(record.plan, null=null))))
+    assert text.startswith("Cost of transport between the principal components of two views")
+    assert "Shapes are compared, not individuals." in text
+    assert words in text
 
 
-def test_a_sentence_per_view(record):
-    assert plain(s.describe_view(record, 0)) == (
-        "pix is grouped with fac (in 3 of 3 trainings); without it accuracy drops by 7.8 ± 2.1 "
-        "points; alone it reaches 60.0 %."
-    )
-    plan = replace(record.plan, groups=[0, 1, 1, 1], member_groups=[[0, 1, 1, 1], [0, 1, 0, 1]])
-    alone = replace(record, plan=plan, scores=None)
-    assert plain(s.describe_view(alone, 0)) == (
-        "pix is in a group of its own (in 1 of 2 trainings)."
-    )
-    unclear = replace(alone, plan=replace(plan, unclear=[True] * 4))
-    assert plain(s.describe_view(unclear, 0)) == "pix is in no clear group."
-    assert s.describe_view(replace(alone, plan=None), 0) == ""
+def test_shapes_of_three_views_have_no_p_value(make_one, record):
+    assert "p =" in plain(s.describe_shapes(record))
+    assert "p =" not in plain(s.describe_shapes(make_one(views=("a", "b", "c"))))
+    assert "p =" not in plain(s.describe_shapes(replace(record, plan=None)))
 
 
-def test_long_lists_are_cut(make_one):
-    record = replace(make_one(views=[f"v{s}" for s in range(12)]), scores=None)
-    text = plain(s.describe_view(record, 0))
-    assert text.startswith("v0 is grouped with v2, v4, v6 and 2 more (")
-
-
-def test_one_training_is_not_compared_with_others(record):
-    one = replace(record, plan=replace(record.plan, member_groups=[[0, 1, 0, 1]]), scores=None)
-    assert plain(s.describe_view(one, 0)) == "pix is grouped with fac."
+def test_lines_do_not_end_inside_numbers():
+    space = "\N{NO-BREAK SPACE}"
+    assert s.unbroken("95 % (p = 0.1)") == f"95{space}% (p{space}={space}0.1)"
 
 
 @pytest.mark.parametrize(
@@ -163,4 +152,3 @@ def test_numbers_as_text():
 def test_names_in_sentences_are_escaped(make_one):
     record = make_one(views=["<b>", "&", "c", "d"])
     assert "<em>&lt;b&gt;</em>, <em>&amp;</em>" in s.describe_training(record)
-    assert s.describe_view(record, 0).startswith("<em>&lt;b&gt;</em> is grouped with <em>c</em>")

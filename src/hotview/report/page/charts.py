@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import groupby
 
 import numpy as np
 from markupsafe import Markup
@@ -17,11 +16,12 @@ from hotview.report.chart_data import (
     calibration_points,
     class_names,
     curve_band,
-    graph_of_views,
 )
 from hotview.report.page.render import render
-from hotview.report.page.scales import Axis, Frame, ticks, whole_ticks
+from hotview.report.page.scales import Axis, Frame, shorten, ticks, whole_ticks
 from hotview.report.palette import CLASS_COLORS
+from hotview.report.similarity_data import Pair, graph_of_views
+from hotview.report.tables import number
 
 __all__ = [
     "calibration_chart",
@@ -29,12 +29,16 @@ __all__ = [
     "dot_plot",
     "embedding_chart",
     "heat_map",
+    "pair_chart",
     "subset_chart",
     "view_graph",
 ]
 
 _WIDTH = 380.0  # of a chart in half of the page
 _NAME_LENGTH = 14  # characters of a name beside a chart
+_PAIR_LENGTH = 25  # characters of the names of two views beside a chart
+_FEW_PAIRS, _FEW_DOTS = 6, 8  # rows of a chart that can be high
+_RADIUS = 98.0  # of the circle of views
 _LEGEND_LENGTH = 40  # classes in a legend
 
 
@@ -46,13 +50,14 @@ def dot_plot(
     text: Callable[[float], str],
     label: str,
     reference: float | None = None,
+    name_length: int = _NAME_LENGTH,
 ) -> Markup:
     """Draw dots with their intervals on one horizontal scale.
 
     Parameters
     ----------
     dots : sequence of Dot
-        The dots; consecutive dots with one name share a row.
+        The dots, one per row.
     ends : tuple of float
         Ends of the scale.
     title : str
@@ -63,6 +68,8 @@ def dot_plot(
         Description for screen readers.
     reference : float or None, default=None
         Value at which to draw a vertical line.
+    name_length : int, default=14
+        Maximum number of characters of names that stand beside their row; longer ones stand above.
 
     Returns
     -------
@@ -78,20 +85,59 @@ def dot_plot(
     >>> svg.count("<circle")
     1
     """
-    rows = [(name, list(group)) for name, group in groupby(dots, key=lambda dot: dot.name)]
-    longest = max((len(name) for name, _ in rows), default=0)
-    above = longest > _NAME_LENGTH  # long names stand above their row
-    left, row_height = (12.0, 44.0) if above else (26 + 6.4 * longest, 30.0)
-    frame = Frame(left, 10.0, _WIDTH - 14, 10.0 + row_height * len(rows), ends)
+    longest = max((len(dot.name) for dot in dots), default=0)
+    above = longest > name_length
+    left, row_height = 26 + 6.4 * longest, 30.0 if len(dots) <= _FEW_DOTS else 24.0
+    if above:
+        left, row_height = 12.0, 44.0
+    frame = Frame(left, 10.0, _WIDTH - 14, 10.0 + row_height * len(dots), ends)
     axis, size = Axis(title, ticks(*ends), text), (_WIDTH, frame.bottom + 40)
     return render(
-        "dot_plot.svg", size=size, label=label, frame=frame, axis=axis, rows=rows,
-        row_height=row_height, above=above, reference=reference,
+        "dot_plot.svg", size=size, label=label, frame=frame, axis=axis, dots=dots,
+        row_height=row_height, above=above, name_length=name_length, reference=reference,
     )  # fmt: skip
 
 
+def pair_chart(record: Record, pairs: Sequence[Pair]) -> Markup:
+    """Draw the similarity of pairs of views with 95 % intervals, and that within classes."""
+    names = [[record.views[s] for s in (pair.first, pair.second)] for pair in pairs]
+    if max(sum(map(len, pair)) + 3 for pair in names) > _PAIR_LENGTH:
+        length = 24 if len(pairs) <= _FEW_PAIRS else (_PAIR_LENGTH - 3) // 2
+        names = [[shorten(name, length) for name in pair] for pair in names]
+    dots = []
+    for pair, name in zip(pairs, names, strict=True):
+        value, low, high, within = np.clip((pair.value, pair.low, pair.high, pair.within), 0, 1)
+        style = "dot" if pair.is_significant else "dot hollow"
+        tooltip = _describe_pair(record, pair)
+        dots.append(Dot(" – ".join(name), value, low, high, None, tooltip, style, within))
+    return dot_plot(
+        dots,
+        ends=(0.0, 1.0),
+        title="similarity, from 0 (unrelated) to 1",
+        text="{:g}".format,
+        label=f"Similarity of {len(pairs)} pairs of views, with 95 % intervals",
+        name_length=_PAIR_LENGTH,
+    )
+
+
+def _describe_pair(record: Record, pair: Pair) -> str:
+    """Return the numbers of a pair of views."""
+    text = (
+        f"{record.views[pair.first]} and {record.views[pair.second]}: {number(pair.value, 2)} "
+        f"({number(pair.low, 2)} to {number(pair.high, 2)}), p = {pair.p_value:.3f}"
+    )
+    known = math.isfinite(pair.within)
+    return f"{text}, within classes {number(pair.within, 2)}" if known else text
+
+
 def heat_map(
-    matrix: Matrix, *, label: str, text: Callable[[float], str], row_title: str, column_title: str
+    matrix: Matrix,
+    *,
+    label: str,
+    text: Callable[[float], str],
+    row_title: str,
+    column_title: str,
+    largest: float | None = None,
 ) -> Markup:
     """Draw a matrix; where cells are too small for text, tooltips have it.
 
@@ -105,6 +151,8 @@ def heat_map(
         Formats a value.
     row_title, column_title : str
         Titles of rows and columns.
+    largest : float or None, default=None
+        Value of the darkest color; the largest value by default.
 
     Returns
     -------
@@ -124,19 +172,21 @@ def heat_map(
     X, n_columns = matrix.values, len(matrix.columns)
     longest_row = min(max(map(len, matrix.rows)), _NAME_LENGTH)
     longest_column = min(max(map(len, matrix.columns)), _NAME_LENGTH)
-    left = 18 + 7.0 * longest_row
+    left = 22 + 7.0 * longest_row
     if (_WIDTH - left) / n_columns < 9:  # no room for the names of the rows
         left = 34.0
     width = float(np.clip((_WIDTH - left - 4) / n_columns, 6.0, 64.0))
+    slanted = longest_column * 6.2 > width - 4
+    if slanted:  # the last name ends right of its column
+        width = min(width, (_WIDTH - left - 5 * longest_column) / (n_columns - 0.5))
     has_names, has_text = width >= 9, width >= 22
     height = min(width, 36.0) if has_text else width
-    slanted = longest_column * 6.2 > width - 4
     top = 32 + 4.6 * longest_column if has_names and slanted else 40.0
     return render(
         "heat_map.svg", size=(_WIDTH, top + height * len(X) + 4), label=label, matrix=matrix,
         row_title=row_title, column_title=column_title, left=left, top=top, width=width,
         height=height, has_names=has_names, has_text=has_text, slanted=slanted, text=text,
-        cells=np.argwhere(np.isfinite(X)), largest=np.nanmax(X, initial=0.0) or 1.0,
+        cells=np.argwhere(np.isfinite(X)), largest=largest or np.nanmax(X, initial=0.0) or 1.0,
     )  # fmt: skip
 
 
@@ -204,16 +254,24 @@ def subset_chart(subsets: Sequence[SubsetScore]) -> Markup:
 
 
 def view_graph(record: Record) -> Markup:
-    """Draw views as nodes and their similarities in the plan as edges."""
+    """Draw views as nodes and their similarities as edges."""
     graph, center = graph_of_views(record), np.array([_WIDTH / 2, 165.0])
     nodes = []
-    for name, offset in zip(record.views, 112.0 * graph.positions, strict=True):
-        anchor, shift = "middle", (0.0, 20.0 if offset[1] >= 0 else -13.0)
+    for name, offset in zip(record.views, _RADIUS * graph.positions, strict=True):
+        anchor, shift = "middle", (0.0, 28.0 if offset[1] >= 0 else -20.0)
         if abs(offset[0]) >= 40:  # names at the sides stand beside their node
-            anchor, shift = ("start", (13.0, 4.0)) if offset[0] > 0 else ("end", (-13.0, 4.0))
+            anchor, shift = ("start", (19.0, 4.0)) if offset[0] > 0 else ("end", (-19.0, 4.0))
         nodes.append((name, center + offset, anchor, center + offset + shift))
-    label = "Graph of the views, with edges between similar views"
-    return render("view_graph.svg", size=2 * center, label=label, edges=graph.edges, nodes=nodes)
+    edges = [(pair, _describe_pair(record, pair)) for pair in reversed(graph.edges)]
+    arcs = [_as_path(center + _RADIUS * arc) for arc in graph.arcs]
+    label = "Graph of the views, with edges between views that share information"
+    return render(
+        "view_graph.svg", size=2 * center, label=label, edges=edges, nodes=nodes, arcs=arcs
+    )
+
+
+def _as_path(points: NDArray[np.float64]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
 def embedding_chart(record: Record) -> Markup:

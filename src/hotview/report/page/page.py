@@ -18,6 +18,7 @@ from hotview.report.page.sections import (
     learning_section,
     plan_section,
     provenance_section,
+    similarity_section,
     view_section,
 )
 from hotview.report.page.sentences import (
@@ -121,11 +122,7 @@ def _make_tiles(record: Record) -> list[tuple[str, str, str]]:
         error = points(record.scores.calibration_error)
         note = "mean gap of confidence and accuracy"
         tiles.append(("calibration error", f"{error} points", note))
-    groups = f"in {count(len(set(record.plan.groups)), 'group')}" if record.plan else "no plan"
-    tiles.append(("views", str(len(record.views)), groups))
-    if record.plan and record.plan.null and len(record.views) > 3:
-        p = f"{record.plan.null.p_value:.2f}"
-        tiles.append(("p-value", p, "of the permutation null, before training"))
+    tiles.append(("views", str(len(record.views)), _describe_links(record)))
     if record.rows:
         low, high = min(record.rows.values()), max(record.rows.values())
         size = f"{high:,}" if low == high else f"{low:,} to {high:,}"
@@ -133,14 +130,26 @@ def _make_tiles(record: Record) -> list[tuple[str, str, str]]:
     return tiles
 
 
+def _describe_links(record: Record) -> str:
+    """Return the number of groups of views that hold or, of few views, of linked rows."""
+    if record.similarity is not None and len(record.views) > 3:
+        groups = record.similarity.groups or []
+        n = sum(groups.count(group) > 1 for group in set(groups))
+        return f"{count(n, 'group')} that hold{'s' if n == 1 else ''}" if n else "no stable groups"
+    linked = record.trained_on.get("linked")
+    return "" if linked is None else count(linked, "linked row") if linked else "no linked rows"
+
+
 def _make_sections(record: Record) -> list[tuple[str, str, Markup]]:
     """Return id, title and content of the sections."""
-    sections = [("plan", "Which views belong together", plan_section(record))]
+    sections = [("similarity", "Which views belong together", similarity_section(record))]
     if record.scores is not None:
         sections.append(("views", "Accuracy by view", view_section(record, record.scores)))
         sections.append(("errors", "Errors and calibration", error_section(record, record.scores)))
     if record.embedding is not None:
         sections.append(("space", "The common space", embedding_section(record)))
+    if record.plan is not None:
+        sections.append(("plan", "The plan of the paper", plan_section(record)))
     sections.append(("learning", "Training", learning_section(record)))
     sections.append(("provenance", "Provenance", provenance_section(record)))
     return sections

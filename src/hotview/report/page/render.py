@@ -10,7 +10,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from hotview.report.page.scales import shorten
-from hotview.report.page.sentences import describe_baseline, format_interval, percent, points
+from hotview.report.page.sentences import (
+    describe_baseline,
+    format_interval,
+    percent,
+    points,
+    unbroken,
+)
 from hotview.report.palette import view_style
 from hotview.report.tables import ABSENT, signed
 
@@ -18,6 +24,7 @@ __all__ = ["render"]
 
 #: Corners of the marks that are not circles, in half widths.
 _CORNERS = {
+    "diamond": ((0, -1), (1, 0), (0, 1), (-1, 0)),
     "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
     "triangle": ((0, -1.2), (1.1, 0.9), (-1.1, 0.9)),
 }
@@ -41,7 +48,7 @@ def render(template: str, **data: Any) -> Markup:
     Examples
     --------
     >>> from hotview.report.page.render import render
-    >>> render("view_graph.svg", size=(9, 9), label="<a>", edges=[], nodes=[]).strip()
+    >>> render("view_graph.svg", size=(9, 9), label="<a>", edges=[], nodes=[], arcs=[]).strip()
     Markup('<svg viewBox="0 0 9 9" role="img" aria-label="&lt;a&gt;" class="chart"></svg>')
     """
     return Markup(_environment().get_template(template).render(data))
@@ -66,6 +73,7 @@ def _environment() -> Environment:
         "short": lambda x: ABSENT if math.isnan(x) else f"{x:.4g}",
         "signed_points": lambda x: signed(100 * x),
         "thousands": "{:,}".format,
+        "unbroken": unbroken,
     }
     environment.globals |= {
         "describe_baseline": describe_baseline,

@@ -14,7 +14,6 @@ from hotview.evaluation.metrics import Difference
 from hotview.evaluation.record.schema import (
     MAJORITY,
     MAX_BASELINE_ROWS,
-    NullSummary,
     Record,
     Scores,
 )
@@ -24,7 +23,7 @@ from hotview.report.chart_data import (
     confusion,
     make_dot,
     plan_matrix,
-    similarity,
+    plan_of,
 )
 from hotview.report.page.charts import (
     calibration_chart,
@@ -32,6 +31,7 @@ from hotview.report.page.charts import (
     dot_plot,
     embedding_chart,
     heat_map,
+    pair_chart,
     subset_chart,
     view_graph,
 )
@@ -39,13 +39,21 @@ from hotview.report.page.render import render
 from hotview.report.page.sentences import (
     NOT_RECORDED,
     describe_drop,
-    describe_null,
-    describe_view,
+    describe_shapes,
     format_interval,
     percent,
     points,
 )
-from hotview.report.tables import number
+from hotview.report.similarity_data import (
+    UNCERTAIN,
+    Pair,
+    list_pairs,
+    shape_costs,
+    similarity_matrix,
+    similarity_of,
+    sort_views,
+)
+from hotview.report.tables import ABSENT, number
 
 __all__ = [
     "embedding_section",
@@ -53,22 +61,107 @@ __all__ = [
     "learning_section",
     "plan_section",
     "provenance_section",
+    "similarity_section",
     "view_section",
 ]
 
+_MAX_PAIRS = 15  # pairs of views that are drawn with their intervals
+_MIN_GRAPH, _MIN_HEAT_MAP = 4, 12  # views of a graph, and of a heat map in its place
 _MAX_CLASSES = 40  # of a confusion matrix that is drawn
 _MAX_ERRORS = 30  # rows of the table of errors
 _MAX_STD_COLUMNS = 8  # of a plan whose cells have room for standard deviations
 
 
+def similarity_section(record: Record) -> Markup:
+    """Return what views share by linked rows or, without any, how similar their shapes are."""
+    if record.similarity is None:
+        return render("similarity.html", record=record, pairs=None, **_shapes(record))
+    pairs = list_pairs(record)
+    known = [pair for pair in pairs if pair.is_known]
+    has_within = any(math.isfinite(pair.within) for pair in pairs)
+    return render(
+        "similarity.html",
+        record=record,
+        pairs=[_pair_cells(record, pair, has_within=has_within) for pair in pairs],
+        n_known=len(known),
+        n_drawn=min(len(known), _MAX_PAIRS),
+        has_within=has_within,
+        chart=pair_chart(record, known[:_MAX_PAIRS]),
+        overview=_overview(record) if any(pair.is_significant for pair in pairs) else None,
+        is_graph=len(record.views) < _MIN_HEAT_MAP,
+        has_groups=record.similarity.groups is not None,
+        uncertain=UNCERTAIN,
+        view_rows=_view_rows(record, known),
+    )
+
+
+def _overview(record: Record) -> Markup | None:
+    """Return all views in one chart: a graph or, of many views, a heat map."""
+    if len(record.views) < _MIN_GRAPH:
+        return None
+    if len(record.views) < _MIN_HEAT_MAP:
+        return view_graph(record)
+    return heat_map(
+        similarity_matrix(record),
+        label="Heat map of the similarity of all pairs of views",
+        text=lambda x: f"{x:.2f}".removeprefix("0"),  # cells are small
+        row_title="view",
+        column_title="similarity to the view",
+        largest=1.0,
+    )
+
+
+def _pair_cells(record: Record, pair: Pair, *, has_within: bool) -> list[str]:
+    """Return the row of a pair in the table of all pairs."""
+    cells = [record.views[pair.first], record.views[pair.second]]
+    if pair.is_known:
+        interval = f"{number(pair.low, 2)} to {number(pair.high, 2)}"
+        cells += [number(pair.value, 2), interval, f"{pair.p_value:.3f}"]
+    else:
+        cells += [ABSENT] * 3
+    within = [number(pair.within, 2)] if has_within else []
+    return [*cells, *within, str(pair.n_rows)]
+
+
+def _view_rows(record: Record, pairs: Sequence[Pair]) -> list[list[str]]:
+    """Return name, group, most similar view and its similarity, for each view."""
+    groups, rows = similarity_of(record).groups, []
+    for s in sort_views(record):
+        group = str(groups[s] + 1) if groups and groups.count(groups[s]) > 1 else ABSENT
+        closest = next((pair for pair in pairs if s in (pair.first, pair.second)), None)
+        cells = [ABSENT, ABSENT]
+        if closest is not None:
+            other = closest.second if s == closest.first else closest.first
+            cells = [record.views[other], number(closest.value, 2)]
+        rows.append([record.views[s], group, *cells])
+    return rows
+
+
+def _shapes(record: Record) -> dict[str, Any]:
+    """Return the costs between views before training, as variables of the template."""
+    costs = shape_costs(record)
+    if costs is None or len(record.views) == 2:  # the sentences have the only number
+        return {"shapes_chart": None}
+    chart = heat_map(
+        costs,
+        label="Heat map of the costs between the views before training",
+        text="{:.3f}".format,
+        row_title="view",
+        column_title="cost of transport to the view",
+    )
+    cells = [[number(x, 4) for x in row] for row in costs.values]
+    return {
+        "shapes_chart": chart,
+        "shapes_note": describe_shapes(record),
+        "shapes_rows": list(zip(costs.rows, cells, strict=True)),
+    }
+
+
 def plan_section(record: Record) -> Markup:
-    """Return the plan, its groups, its graph and its permutation null."""
-    plan = record.plan
-    if plan is None:
-        return render("plan.html", record=record, plan=None)
-    matrix = plan_matrix(record, by_group=True)
+    """Return the plan of the paper, with its standard deviation over trainings."""
+    plan, matrix = plan_of(record), plan_matrix(record, shares=True)
     target = "view" if plan.pairwise else "reference"
-    plan_chart = heat_map(
+    chart = heat_map(
         matrix if len(matrix.columns) <= _MAX_STD_COLUMNS else replace(matrix, std=None),
         label=f"Heat map of the plan: share of each view transported to each {target}",
         text="{:.2f}".format,
@@ -79,36 +172,13 @@ def plan_section(record: Record) -> Markup:
     if matrix.std is not None:
         rows = zip(cells, matrix.std, strict=True)
         cells = [[f"{x} ± {std:.3f}" for x, std in zip(*row, strict=True)] for row in rows]
-    weights = similarity(plan.W, pairwise=plan.pairwise)
-    pairs = [(a, b, weights[a, b]) for a, b in zip(*np.triu_indices(len(weights), 1), strict=True)]
-    has_null = plan.null is not None and len(record.views) >= 4
     return render(
         "plan.html",
-        record=record,
         plan=plan,
-        null_sentence=describe_null(plan, len(record.views)),
-        view_sentences=[describe_view(record, s) for s in range(len(record.views))],
+        target=target,
         matrix=matrix,
-        plan_chart=plan_chart,
-        plan_rows=list(zip(matrix.rows, cells, strict=True)),
-        graph_chart=view_graph(record),
-        pairs=sorted(pairs, key=lambda pair: -pair[2]),
-        null_chart=_null_chart(plan.null) if has_null and plan.null else None,
-        costliest=record.views[int(np.argmax(plan.null.costs))] if plan.null else None,
-    )
-
-
-def _null_chart(null: NullSummary) -> Markup:
-    observed = Dot("these views", null.relative_cost, tooltip=f"{null.relative_cost:.3f}")
-    permuted = [Dot("permuted", x, tooltip=f"{x:.3f}", style="dot faint") for x in null.noise]
-    low = min(null.relative_cost, *null.noise)
-    return dot_plot(
-        [observed, *permuted],
-        ends=(max(0.0, float(np.floor(10 * low - 0.5) / 10)), 1.0),
-        title="relative cost of the plan, before training",
-        text="{:g}".format,
-        label=f"Relative cost of the plan, {null.relative_cost:.2f}, and of {len(null.noise)} "
-        "plans of permuted views",
+        chart=chart,
+        rows=list(zip(matrix.rows, cells, strict=True)),
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from markupsafe import Markup
 
 from hotview.evaluation.metrics import Difference, Proportion
-from hotview.evaluation.record.schema import MAJORITY, BaselineScore, PlanSummary, Record
+from hotview.evaluation.record.schema import MAJORITY, BaselineScore, Record
+from hotview.report.similarity_data import SIGNIFICANT
 from hotview.report.tables import ABSENT, number, signed
 
 __all__ = [
@@ -19,18 +20,16 @@ __all__ = [
     "describe_baseline",
     "describe_comparison",
     "describe_drop",
-    "describe_null",
+    "describe_shapes",
     "describe_training",
-    "describe_view",
     "emphasize",
     "format_interval",
     "percent",
     "points",
+    "unbroken",
 ]
 
 NOT_RECORDED = "not recorded"
-_SIGNIFICANT = 0.05
-_MAX_NAMES = 3  # of a long list of views
 
 
 def percent(x: float) -> str:
@@ -55,12 +54,16 @@ def count(n: int, singular: str, plural: str | None = None) -> str:
     return f"{n:,} {singular if n == 1 else plural or f'{singular}s'}"
 
 
-def emphasize(names: Sequence[str], *, most: int | None = None) -> Markup:
-    """Return names as an enumeration; of a long one the first names and the number of others."""
-    marked = [Markup("<em>{}</em>").format(name) for name in names]
-    if most is not None and len(names) > most + 1:
-        marked = [*marked[:most], Markup(f"{len(names) - most} more")]
-    *first, last = marked
+def unbroken(text: str) -> str:
+    """Return a sentence in which no line ends inside a percentage or a p-value."""
+    for part in (" %", "p = ", "p ≤ "):
+        text = text.replace(part, part.replace(" ", "\N{NO-BREAK SPACE}"))
+    return text
+
+
+def emphasize(names: Sequence[str]) -> Markup:
+    """Return names as an enumeration."""
+    *first, last = [Markup("<em>{}</em>").format(name) for name in names]
     return Markup("{} and {}").format(Markup(", ").join(first), last) if first else last
 
 
@@ -120,63 +123,27 @@ def describe_accuracy(record: Record) -> Markup:
     )
 
 
-def describe_null(plan: PlanSummary, n_views: int) -> str:
-    """Return whether some views are closer than in the permutation null."""
-    if plan.null is None:
-        return "The plan was not compared with a permutation null."
-    if n_views < 4:
-        return (
-            "With three views or fewer all plans have the same cost, so the permutation null "
-            "cannot show whether views belong together."
-        )
-    p, n = plan.null.p_value, len(plan.null.noise)
-    p_value = f"p\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{p:.2f}"
-    if p <= _SIGNIFICANT:
-        smallest = f", the smallest possible with {n} permutations" if p <= 1 / (n + 1) else ""
-        return (
-            "Before training, some of these views are closer to each other than permuted views "
-            f"({p_value}{smallest}). The test shows neither why, nor which."
-        )
-    return (
-        "Before training, no views are closer to each other than permuted views "
-        f"({p_value}). The groups below may be chance. The result would be the same if all views "
-        "were equally similar."
+def describe_shapes(record: Record) -> str:
+    """Return what the costs between views before training are, and whether they differ by chance.
+
+    With three views or fewer, no pair can be closer than by chance.
+    """
+    text = (
+        "Cost of transport between the principal components of two views: how differently their "
+        "rows are distributed. The stronger the color, the less alike. Shapes are compared, not "
+        "individuals."
     )
-
-
-def describe_view(record: Record, s: int) -> Markup:
-    """Return the group of a view and the accuracies without it and with it alone."""
-    parts: list[str | Markup] = []
-    if record.plan is not None:
-        parts.append(_describe_group(record.plan, record.views, s))
-    scores = {score.view: score for score in record.scores.views} if record.scores else {}
-    if score := scores.get(record.views[s]):
-        if score.drop is not None:
-            parts.append(f"without it accuracy {describe_drop(score.drop)}")
-        if score.alone is not None:
-            parts.append(f"alone it reaches {percent(score.alone.value)}")
-    if not parts:
-        return Markup("")
-    return Markup("<em>{}</em> {}.").format(record.views[s], Markup("; ").join(parts))
-
-
-def _describe_group(plan: PlanSummary, views: Sequence[str], s: int) -> Markup:
-    if plan.unclear[s]:
-        return Markup("is in no clear group")
-
-    def others(groups: Sequence[int]) -> list[int]:
-        return [t for t, group in enumerate(groups) if group == groups[s] and t != s]
-
-    group, members = others(plan.groups), plan.member_groups
-    text = Markup("is in a group of its own")
-    if group:
-        text = Markup("is grouped with {}").format(
-            emphasize([views[t] for t in group], most=_MAX_NAMES)
-        )
-    if len(members) > 1:
-        n_same = sum(others(groups) == group for groups in members)
-        text += f" (in {n_same} of {len(members)} trainings)"
-    return text
+    null = record.plan.null if record.plan else None
+    if null is None or len(record.views) < 4:
+        return text
+    n = len(null.noise)
+    n_like = round(null.p_value * (n + 1)) - 1
+    verdict = "are closer" if null.p_value <= SIGNIFICANT else "may be closer by chance only"
+    return unbroken(
+        f"{text} Some views {verdict} than others: of {n} copies of the tables with shuffled "
+        f"columns, {n_like or 'none'} {'shows' if n_like <= 1 else 'show'} this as clearly "
+        f"(p = {null.p_value:.2f})."
+    )
 
 
 def describe_drop(drop: Difference) -> str:
