@@ -10,6 +10,7 @@ stands between ``<!--=KEY-->`` and ``<!--/-->``, where KEY is one of
   with its 95 % interval;
 - ``exact task/method/settings``, what the constraint met exactly adds to the penalty, likewise;
 - ``situations what``, a number of the eight situations;
+- ``similarity what/…``, a number of the similarity of views;
 - ``bench file/key/key/…``, a number of a benchmark as it stands, ``percent file/…``, a share, and
   ``megabytes file/…``, bytes.
 """
@@ -24,6 +25,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import federated_tables
+import similarity_tables
 import situation_tables
 import speed_tables
 
@@ -342,6 +344,7 @@ TABLES = {
     "runs": ("paper/runs.jsonl", runs),
     "fuzz": ("fuzz.json", fuzz),
     **situation_tables.TABLES,
+    **similarity_tables.TABLES,
     **speed_tables.TABLES,
     **federated_tables.TABLES,
 }
@@ -415,6 +418,7 @@ NUMBERS = {
     "over": _over,
     "exact": _exact,
     "situations": situation_tables.number,
+    "similarity": similarity_tables.number,
     "bench": _bench,
     "percent": _percent,
     "megabytes": _megabytes,

@@ -2,8 +2,9 @@
 
 ``MultiViewEncoder`` and ``MultiViewClassifier`` are the estimators, ``HOTReferenceSpec`` and other
 specifications the settings of their losses, ``hotview.losses`` these losses for one's own training
-loop, ``hotview.ot`` the transport core, ``hotview.datasets`` the data. Each is imported when it is
-first used, so that ``import hotview`` and ``hotview --help`` are quick.
+loop, ``hotview.ot`` the transport core, ``hotview.similarity`` what views share by linked rows,
+``hotview.datasets`` the data. Each is imported when it is first used, so that ``import hotview``
+and ``hotview --help`` are quick.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hotview import model_selection as model_selection
     from hotview import omics as omics
     from hotview import ot as ot
+    from hotview import similarity as similarity
     from hotview import tracking as tracking
     from hotview.estimators import MultiViewClassifier, MultiViewEncoder, StackedViews
     from hotview.losses.coupling_specs import DGCCASpec as DGCCASpec
@@ -72,6 +74,7 @@ __all__ = [
     "omics",
     "ot",
     "save",
+    "similarity",
     "tracking",
 ]
 

@@ -205,3 +205,23 @@ def test_labeled_rows_are_sampled_beside_others(quick):
     found = measure_linked_rows(rows, components, links, classes, random=random)
     assert found.n_rows[0, 1] == 150
     assert found.within_classes.n_rows[0, 1] == 60
+
+
+def test_bandwidths_are_median_distances_by_default(quick):
+    points = draw()
+    found = measure_similarity(points, random=np.random.default_rng(0))
+    np.testing.assert_array_equal(found.value, measure(points).value)
+
+
+@pytest.mark.parametrize(
+    ("points", "classes", "message"),
+    (
+        ([np.ones((9, 2))], None, "two matrices or more"),
+        ([np.ones((9, 2)), np.ones(9)], None, r"shapes are \[\(9, 2\), \(9,\)\]"),
+        ([np.ones((9, 2)), np.ones((8, 2))], None, r"numbers of rows are \[9, 8\]"),
+        ([np.ones((9, 2)), np.ones((9, 2))], np.zeros(8, np.int64), "of classes 8"),
+    ),
+)
+def test_views_that_do_not_fit_each_other_are_refused(points, classes, message):
+    with pytest.raises(ValueError, match=message):
+        measure_similarity(points, classes=classes, random=np.random.default_rng(0))

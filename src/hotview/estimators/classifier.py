@@ -161,7 +161,12 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     ----------
     classes_ : ndarray
         The classes, sorted.
-    plan_, view_labels_, references_, history_, network_, networks_, histories_, plans_ : object
+    view_similarity_ : ViewSimilarity or None
+        What views share, measured on linked rows, in total and ``within_classes``: ``value``,
+        ``low``, ``high`` and ``p_value`` of every pair; None without enough linked rows.
+    view_labels_ : ndarray of int64 or None
+        The group of every view, where linked rows show groups that hold; else None.
+    plan_, references_, history_, network_, networks_, histories_, plans_ : object
         As for :class:`MultiViewEncoder`; the history also has the validation score.
     view_names_, n_views_, n_features_per_view_, preprocessing_, batch_size_ : object
         As for :class:`MultiViewEncoder`.

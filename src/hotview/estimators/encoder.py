@@ -17,7 +17,7 @@ __all__ = ["MultiViewEncoder"]
 
 
 class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
-    r"""Encode views whose rows do not correspond, and find which views belong together.
+    r"""Encode views whose rows do not correspond.
 
     Minimizes :math:`γ R_M + τ \sum_s R_S` of Luo, Xu and Carin (2020): `coupling` is
     :math:`R_M`, `view_regularizer` is :math:`R_S`.
@@ -107,8 +107,11 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     plan_ : Plan or None
         The plan W over the views and its costs C, computed from all rows after training; None for
         ``coupling="none"``.
+    view_similarity_ : ViewSimilarity or None
+        What views share, measured on linked rows: ``value``, ``low``, ``high`` and ``p_value`` of
+        every pair; None without enough linked rows (``paired=True``).
     view_labels_ : ndarray of int64 or None
-        The group of every view.
+        The group of every view, where linked rows show groups that hold; else None.
     references_ : ndarray of shape (K, points, n_components) or None
         The reference clouds, if the coupling has any, in the order of the columns of `plan_`; with
         several networks, those of each.

@@ -42,7 +42,7 @@ def describe_similarity(found: ViewSimilarity, names: Sequence[str]) -> list[str
     >>> random = np.random.default_rng(0)
     >>> X = random.normal(size=(60, 3))
     >>> found = measure_similarity([X, X + random.normal(size=X.shape)], [6, 12], random=random)
-    >>> describe_similarity(found, ["labs", "vitals"])[0].partition(":")[0]
+    >>> describe_similarity(found, ["labs", "vitals"])[0].partition(", similarity")[0]
     "By 60 linked rows, 'labs' and 'vitals' share information"
     """
     pairs = [pair for pair in combinations(range(len(names)), 2) if np.isfinite(found.value[pair])]
@@ -53,7 +53,8 @@ def describe_similarity(found: ViewSimilarity, names: Sequence[str]) -> list[str
         sentences.append(_describe_groups(found, names))
     n_left_out = len(names) * (len(names) - 1) // 2 - len(pairs)
     if n_left_out > 0:
-        sentences[0] += f" {n_left_out} pairs have too few linked rows in common to be compared."
+        which = "1 pair has" if n_left_out == 1 else f"{n_left_out} pairs have"
+        sentences[0] += f" {which} too few linked rows in common to be compared."
     return sentences
 
 
@@ -118,17 +119,14 @@ def _describe_pairs(found: ViewSimilarity, names: Sequence[str], pairs: Pairs) -
     parts = []
     for s, t in pairs:
         verb = "share" if found.p_value[s, t] <= _SIGNIFICANT else "do not measurably share"
-        parts.append(
-            f"{names[s]!r} and {names[t]!r} {verb} information: similarity "
-            f"{_interval(found, s, t)}, p = {found.p_value[s, t]:.3f}"
-        )
-    total = f"By {_count_rows(found, pairs)} linked rows, {'; '.join(parts)}, {_SCALE}."
-    if found.within_classes is None:
-        return [total]
+        p = f"p = {found.p_value[s, t]:.3f}"
+        which = f"{names[s]!r} and {names[t]!r} {verb} information"
+        parts.append(f"{which}, similarity {_interval(found, s, t)}, {p}")
+    total = f"By {_count_rows(found, pairs)} linked rows, {'; '.join(parts)}; {_SCALE}."
     within, known = found.within_classes, []
     for s, t in pairs:
-        if np.isfinite(within.value[s, t]):
-            which = "" if len(names) == 2 else f" of {names[s]!r} and {names[t]!r}"
+        if within is not None and np.isfinite(within.value[s, t]):
+            which = "" if len(names) == 2 else f" for {names[s]!r} and {names[t]!r}"
             known.append(f"{_interval(within, s, t)}{which}")
     text = f"Within classes, beyond what the class explains, it is {'; '.join(known)}."
     return [total, text] if known else [total]
@@ -162,7 +160,7 @@ def _describe_range(found: ViewSimilarity, names: Sequence[str], pairs: Pairs) -
     within = found.within_classes
     if within is None or not np.isfinite([within.value[most], within.value[least]]).all():
         return text
-    left = f"{within.value[most]:.2f} and {within.value[least]:.2f}"
+    left = " and ".join(_number(float(within.value[pair])) for pair in (most, least))
     return f"{text} Within classes, beyond what the class explains, these are {left}."
 
 
@@ -176,7 +174,7 @@ def _describe_groups(found: ViewSimilarity, names: Sequence[str]) -> str:
     groups = name_groups(found.groups, names)
     together = "; ".join(_join(list(map(repr, group))) for group in groups if len(group) > 1)
     alone = [repr(group[0]) for group in groups if len(group) == 1]
-    rest = f"; {_join(alone)} {'is' if len(alone) == 1 else 'are'} in none" if alone else ""
+    rest = f"; {_join(alone)} in no group" if alone else ""
     where = "" if found.within_classes is None else " within classes"
     return (
         f"Groups of views that hold: {together}{rest}. In {100 * found.stability:.0f} % of random "
@@ -185,8 +183,12 @@ def _describe_groups(found: ViewSimilarity, names: Sequence[str]) -> str:
 
 
 def _interval(found: PairSimilarity, s: int, t: int) -> str:
-    value, low, high = (x[s, t] + 0.0 for x in (found.value, found.low, found.high))
-    return f"{value:.2f} (95 % interval {low:.2f} to {high:.2f})"
+    value, low, high = (_number(float(x[s, t])) for x in (found.value, found.low, found.high))
+    return f"{value} (95 % interval {low} to {high})"
+
+
+def _number(x: float) -> str:
+    return f"{round(x, 2) + 0.0:.2f}".replace("-", "−")
 
 
 def _count_rows(found: PairSimilarity, pairs: Pairs) -> str:

@@ -99,7 +99,7 @@ class Rows(Protocol):
 
 def measure_similarity(
     points: Sequence[Array],
-    bandwidths: Sequence[float],
+    bandwidths: Sequence[float] | None = None,
     classes: IntArray | None = None,
     *,
     random: np.random.Generator,
@@ -111,8 +111,9 @@ def measure_similarity(
     points : sequence of ndarray of shape (n, d_s)
         Coordinates of every view; row i is the same individual in all views, NaN where absent. Of a
         pair with more than 150 linked rows the first are used, so that their order must be random.
-    bandwidths : sequence of float
-        Squared bandwidth of the Gaussian kernel of every view.
+    bandwidths : sequence of float or None, default=None
+        Squared bandwidth of the Gaussian kernel of every view; None takes the median squared
+        distance of its rows.
     classes : ndarray of int64, shape (n,), or None, default=None
         Class of every row, −1 where it is unknown.
     random : numpy Generator
@@ -129,7 +130,7 @@ def measure_similarity(
     >>> from hotview.similarity import measure_similarity
     >>> random = np.random.default_rng(0)
     >>> X, noise = random.normal(size=(2, 60, 3))
-    >>> found = measure_similarity([X, -2 * X, noise], [6.0, 24.0, 6.0], random=random)
+    >>> found = measure_similarity([X, -2 * X, noise], random=random)
     >>> found.value.round(1) + 0.0
     array([[1., 1., 0.],
            [1., 1., 0.],
@@ -137,7 +138,10 @@ def measure_similarity(
     >>> bool(found.p_value[0, 1] < 0.01), bool(found.p_value[0, 2] > 0.05)
     (True, True)
     """
+    points = _check_points(points, classes)
     present = np.stack([~np.isnan(Z).any(axis=1) for Z in points], axis=1)
+    if bandwidths is None:
+        bandwidths = [median_squared_distance(Z[p]) for Z, p in zip(points, present.T, strict=True)]
     total = _measure(points, bandwidths, present, None, random)
     if total is None:
         return None
@@ -161,6 +165,25 @@ def measure_similarity(
         groups=groups,
         stability=stability,
     )
+
+
+def _check_points(points: Sequence[Array], classes: IntArray | None) -> list[Array]:
+    """Raise an error unless all views have the same rows."""
+    arrays = [np.asarray(Z, dtype=np.float64) for Z in points]
+    shapes = [Z.shape for Z in arrays]
+    if len(arrays) < 2 or any(len(shape) != 2 for shape in shapes):
+        raise ValueError(
+            f"Expected two matrices or more, one per view, but their shapes are {shapes}. Pass one "
+            "row per individual and one column per coordinate."
+        )
+    n_rows = [n for n, _ in shapes]
+    if len({*n_rows, *(() if classes is None else (len(classes),))}) > 1:
+        known = "" if classes is None else f", and of classes {len(classes)}"
+        raise ValueError(
+            "Expected the same rows in all views, and a class for each, but the numbers of rows "
+            f"are {n_rows}{known}. Mark absent rows by NaN, and unknown classes by -1."
+        )
+    return arrays
 
 
 def measure_linked_rows(

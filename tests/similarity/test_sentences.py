@@ -1,0 +1,104 @@
+"""Sentences about the similarity of views."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hotview.similarity import PairSimilarity, ViewSimilarity
+from hotview.similarity.sentences import describe_shapes, describe_similarity, name_groups
+
+NAMES = ["labs", "vitals", "genes", "junk"]
+
+
+def similarity(S=4, groups=None, *, within=True, p=0.001):
+    """All pairs at 0.5, but the first at 0.9; the last view shares nothing."""
+    value = np.full((S, S), 0.5)
+    value[0, 1] = value[1, 0] = 0.9
+    p_value = np.full((S, S), p)
+    if S > 3:
+        value[-1] = value[:, -1] = -0.014
+        p_value[-1] = p_value[:, -1] = 0.4
+    np.fill_diagonal(value, 1.0)
+    pairs = (value, value - 0.1, value + 0.05, p_value, np.full((S, S), 60))
+    beyond = PairSimilarity(value / 2, *pairs[1:]) if within else None
+    return ViewSimilarity(*pairs, beyond, groups, 0.97)
+
+
+def test_three_sentences_say_who_shares_how_much_and_in_which_groups():
+    shared, extremes, groups = describe_similarity(similarity(), NAMES)
+    assert shared == (
+        "By 60 linked rows, 3 of 6 pairs of views share information (p ≤ 0.05 after correction for "
+        "6 pairs); 'junk' with no other view measurably."
+    )
+    assert extremes.startswith(
+        "Most similar are 'labs' and 'vitals', 0.90 (95 % interval 0.80 to 0.95); least, 'labs' and "
+        "'junk', −0.01 (95 % interval −0.11 to 0.04)"
+    )
+    assert extremes.endswith("beyond what the class explains, these are 0.45 and −0.01.")
+    assert groups.startswith("No stable groups of views")
+
+
+def test_groups_that_hold_are_named_with_their_stability():
+    found = similarity(groups=np.array([0, 0, 1, 2]))
+    sentence = describe_similarity(found, NAMES)[2]
+    assert sentence == (
+        "Groups of views that hold: 'labs' and 'vitals'; 'genes' and 'junk' in no group. In 97 % of "
+        "random halves of the linked rows, all pairs of a group are more similar within classes "
+        "than all others."
+    )
+    total = describe_similarity(replace(found, within_classes=None), NAMES)[2]
+    assert "within classes" not in total
+
+
+@pytest.mark.parametrize(
+    ("p", "words"), ((0.001, "every pair of views shares"), (0.3, "no two views measurably share"))
+)
+def test_all_pairs_or_none(p, words):
+    found = similarity(p=p)
+    found.p_value[-1] = found.p_value[:, -1] = p
+    assert words in describe_similarity(found, NAMES)[0]
+
+
+def test_two_views_have_one_number_with_its_interval_and_p_value():
+    total, within = describe_similarity(similarity(2), NAMES[:2])
+    assert total == (
+        "By 60 linked rows, 'labs' and 'vitals' share information, similarity 0.90 (95 % interval "
+        "0.80 to 0.95), p = 0.001; on a scale from 0 (unrelated) to 1 (rows are equally far apart "
+        "in both)."
+    )
+    assert within.startswith("Within classes, beyond what the class explains, it is 0.45")
+    (alone,) = describe_similarity(similarity(2, within=False, p=0.2), NAMES[:2])
+    assert "do not measurably share information" in alone
+
+
+def test_three_views_have_three_pairs():
+    total, _ = describe_similarity(similarity(3), NAMES[:3])
+    assert total.count("share information, similarity") == 3
+
+
+def test_pairs_that_were_not_compared_are_counted():
+    found = similarity()
+    for matrix in (found.value, found.low, found.high, found.p_value):
+        matrix[0, 3] = matrix[3, 0] = np.nan
+    found.n_rows[0, 2] = found.n_rows[2, 0] = 40
+    first = describe_similarity(found, NAMES)[0]
+    assert first.startswith("By 40 to 60 linked rows, 3 of 5 pairs")
+    assert first.endswith("1 pairs have too few linked rows in common to be compared.")
+
+
+def test_shapes_are_not_called_information():
+    costs = np.array(
+        [[0, 0.1, 0.4, 0.3], [0.1, 0, 0.5, 0.3], [0.4, 0.5, 0, 0.2], [0.3, 0.3, 0.2, 0]]
+    )
+    first, second = describe_shapes(costs, 0.4, NAMES)
+    assert first == "No rows are linked, so that it cannot be measured what views share."
+    assert "'labs' and 'vitals' are most alike" in second
+    assert "(p = 0.40)" in second
+    assert second.endswith("Tables of one shape need not share any information.")
+    assert "p =" not in describe_shapes(costs, 0.05, NAMES)[1]
+    assert "p =" not in describe_shapes(costs[:2, :2], 1.0, NAMES[:2])[1]
+
+
+def test_larger_groups_come_first():
+    assert name_groups(np.array([0, 1, 1, 2]), NAMES) == [["vitals", "genes"], ["labs"], ["junk"]]
