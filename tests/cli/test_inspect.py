@@ -11,13 +11,15 @@ def test_a_description_can_be_json(model):
     assert json.loads(json.dumps(facts)) == facts
     assert facts["changed_parameters"]["hidden"] == "(8,)"
     assert "verbose" not in facts["changed_parameters"]  # not a property of the model
-    assert facts["plan"]["groups"] == load_model(model).view_labels_.tolist()
+    found = load_model(model).view_similarity_
+    assert facts["view_similarity"]["value"] == found.value.tolist()
 
 
 def test_results_are_sentences(model):
     lines = result_lines(load_model(model))
     assert lines[0].startswith("Networks: 2; epochs: 2; ")
-    assert lines[1].startswith("Groups of views by the plan: ")
+    assert lines[1].startswith("By 40 linked rows, 'blood' and 'scan' ")
+    assert lines[2].startswith("Within classes, beyond what the class explains, it is ")
 
 
 def test_accuracies_on_left_out_labels_are_told_by_view(model):
@@ -30,7 +32,7 @@ def test_accuracies_on_left_out_labels_are_told_by_view(model):
     assert expected.startswith("View 'scan' has no labels: by what the other views say about 12 ")
     assert expected.endswith("expect an accuracy of about 61 %.")
     estimator.trained_on_["out_of_fold"] = {}
-    assert len(result_lines(estimator)) == 2
+    assert len(result_lines(estimator)) == 3
 
 
 def test_what_every_view_adds_is_told(model):
@@ -46,11 +48,21 @@ def test_what_every_view_adds_is_told(model):
     assert result_lines(estimator)[-1].startswith("Keep 'blood': without it, the log loss on 40 ")
 
 
-def test_without_a_coupling_there_are_no_groups():
+def test_without_a_coupling_and_linked_rows_nothing_is_said_about_the_views():
     views = make_views([20, 30], n_views=2, random_state=0).views
     encoder = MultiViewEncoder("none", max_epochs=1, hidden=(4,), random_state=0).fit(views)
     assert describe_model(encoder)["plan"] is None
-    assert len(result_lines(encoder)) == 1
+    _, sentence = result_lines(encoder)
+    assert sentence == "No rows are linked, so that it cannot be measured what views share."
+
+
+def test_pairs_that_were_not_compared_are_null_in_json():
+    data = make_views(30, n_views=3, labeled=1.0, random_state=0)
+    data.linked["view_2"][5:] = float("nan")
+    encoder = MultiViewEncoder("none", max_epochs=1, hidden=(4,), random_state=0)
+    facts = describe_model(encoder.fit(data.views, linked=data.linked))
+    assert facts["view_similarity"]["value"][0][2] is None
+    assert json.loads(json.dumps(facts, allow_nan=False))["view_similarity"]["groups"] is None
 
 
 def test_a_model_is_described_in_text(hotview, model):
@@ -60,7 +72,8 @@ def test_a_model_is_described_in_text(hotview, model):
         "MultiViewClassifier",
         "blood",
         "Linked rows: 40",
-        "Plan W",
+        "The paper's plan W",
+        "Similarity of views by linked rows within classes",
         "left-out labels",  # which views to keep
         "Made by: hotview fit",
     ):

@@ -151,7 +151,7 @@ def test_what_a_fit_leaves_behind(kind):
     assert model.n_features_per_view_ == {"view_0": 5, "view_1": 6, "view_2": 4}
     assert len(model.history_) == 2
     assert model.batch_size_ == 15  # 30 rows are cut evenly
-    assert model.plan_ is model.view_labels_ is model.references_ is None
+    assert model.plan_ is model.references_ is None
     assert not model.network_.training
 
 
@@ -160,7 +160,7 @@ def test_what_a_fit_leaves_behind(kind):
 def test_plans_references_and_groups_of_views(kind, coupling):
     views = {**VIEWS, "fourth": VIEWS["view_0"][:, ::-1].copy()}
     spec = as_coupling(coupling)
-    settings = {"n_references": 2, "n_groups": 2}
+    settings = {"n_references": 2}
     spec.set_params(**{k: n for k, n in settings.items() if k in spec.get_params()})
     model = small(kind, coupling=spec)
     model = model.fit(views, Y) if kind is MultiViewClassifier else model.fit(views, paired=True)
@@ -168,13 +168,10 @@ def test_plans_references_and_groups_of_views(kind, coupling):
     assert model.plan_.W.shape == model.plan_.C.shape == (4, n_columns)
     np.testing.assert_allclose(model.plan_.W.sum(1), 0.25, rtol=1e-5)
     assert model.plan_.null.C.shape == (19, 4, 4)
-    assert model.view_labels_.shape == (4,)
-    assert model.view_labels_.dtype == np.int64
     if coupling in ("hot-reference", "sw-reference"):
         assert model.references_.shape == (n_columns, 15, 3)
     else:
         assert model.references_ is None
-        assert len(set(model.view_labels_)) == 2  # n_groups
 
 
 @BOTH

@@ -38,7 +38,7 @@ ALIGNED = ("lscca", "dgcca")
 may_collapse = pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
 
 
-SETTINGS = {"n_projections": 6, "n_references": 2, "n_groups": 2}
+SETTINGS = {"n_projections": 6, "n_references": 2}
 
 
 def specify(coupling, **settings):
@@ -197,7 +197,7 @@ def test_one_reference_makes_the_plan_irrelevant():
 # truth
 
 PLANTED = {"n_components": 4, "preprocessing": "none", "device": "cpu"}
-TWO_GROUPS = (HOTPairwiseSpec(n_groups=2), HOTReferenceSpec(n_references=2))
+TWO_GROUPS = (HOTPairwiseSpec(), HOTReferenceSpec(n_references=2))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -206,7 +206,8 @@ def test_planted_groups_of_views_are_found(coupling, seed):
     data = make_views(600, n_views=6, n_groups=2, random_state=seed)
     model = MultiViewEncoder(coupling, max_epochs=10, random_state=seed, **PLANTED)
     model.fit(data.views)
-    assert adjusted_rand_score(data.view_groups, model.view_labels_) == 1.0
+    groups = model.plan_.view_labels(2 if model.plan_.pairwise else None)
+    assert adjusted_rand_score(data.view_groups, groups.labels) == 1.0
     assert model.plan_.null.p_value == 0.05  # the least that 19 draws can give
     assert model.plan_.null.relative_cost < model.plan_.null.relative_costs.min()
 
@@ -230,3 +231,41 @@ def test_a_junk_view_is_told_by_its_cost(seed):
     plan = fit_briefly(data.views, seed).plan_
     assert plan.null.plan.C.mean(1).argmax() == 4
     assert plan.C.mean(1).argmax() == 4
+
+
+# linked rows
+
+LINKED = make_views(60, n_views=4, n_groups=2, n_columns=6, labeled=1.0, random_state=1)
+
+
+def test_without_linked_rows_the_similarity_of_views_is_not_measured():
+    model = small("hot-reference").fit(LINKED.views)
+    assert model.view_similarity_ is model.view_labels_ is None
+
+
+def test_linked_rows_are_trained_on_and_measured():
+    model = small("hot-reference").fit(LINKED.views, linked=LINKED.linked)
+    assert model.trained_on_["linked"] == 60
+    assert model.trained_on_["unaligned"] == dict.fromkeys(LINKED.views, 60)
+    found = model.view_similarity_
+    assert np.all(found.n_rows == 60)
+    assert found.within_classes is None
+    alone = small("hot-reference").fit(LINKED.linked, paired=True).view_similarity_
+    np.testing.assert_allclose(found.value, alone.value, atol=0.1)  # other rows scale the columns
+
+
+def test_linked_rows_may_lack_views_and_views_may_have_linked_rows_alone():
+    linked = {name: X.copy() for name, X in LINKED.linked.items()}
+    linked["view_3"][:30] = np.nan
+    others = {name: X for name, X in LINKED.views.items() if name != "view_0"}
+    found = small().fit(others, linked=linked).view_similarity_
+    assert found.n_rows[0, 1] == 60
+    assert found.n_rows[0, 3] == 30
+    assert small().fit(None, linked=linked).trained_on_["unaligned"] == {}
+
+
+def test_linked_rows_beside_paired_ones_are_refused():
+    with pytest.raises(ValueError, match="both are given"):
+        small().fit(LINKED.views, linked=LINKED.linked, paired=True)
+    with pytest.raises(ValueError, match="have unaligned ones"):
+        small("dgcca").fit(LINKED.views, linked=LINKED.linked)

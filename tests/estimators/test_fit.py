@@ -625,7 +625,6 @@ BAD_PARAMETERS = {
     "encoder_dim": ({"encoder_dim": 2.5}, "encoder_dim to be a whole number"),
     "n_references": (coupled(n_references=0), "coupling__n_references"),
     "n_projections": (coupled(n_projections=-3), "coupling__n_projections"),
-    "n_groups": ({"coupling": LSCCASpec(n_groups=0)}, "coupling__n_groups"),
     "n_neighbors": ({"n_neighbors": 0}, "n_neighbors"),
     "sinkhorn_max_iter": (coupled(sinkhorn_max_iter=0), "coupling__sinkhorn_max_iter"),
     "max_epochs": ({"max_epochs": 0}, "max_epochs"),

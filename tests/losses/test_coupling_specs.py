@@ -108,7 +108,6 @@ def test_a_specification_has_only_the_settings_of_its_coupling(name):
     expected |= set() if name == "dgcca" else {"orthogonality_weight"}
     expected |= {"n_projections", "projections"} if "-" in name else set()
     expected |= {"cost_decay"} if name.startswith("hot") else set()
-    expected |= set() if name.endswith("reference") else {"n_groups"}
     expected |= {"n_references"} if name == "hot-reference" else set()
     assert set(COUPLINGS[name]().get_params()) == (set() if name == "none" else expected)
 

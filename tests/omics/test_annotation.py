@@ -47,7 +47,7 @@ def test_features_and_the_plan(cells):
         assert found["views"].tolist() == ["rna", "atac", "prot"]
         np.testing.assert_array_equal(found["plan"], model.plan_.W)
         np.testing.assert_array_equal(found["costs"], model.plan_.C)
-        assert found["groups"].tolist() == model.view_labels_.tolist()
+        assert found["similarity"].tolist() == model.view_similarity_.value.tolist()
         assert "classes" not in found
         assert not set(COLUMNS) & set(adata.obs)
     annotate(model, cells, space="common", key="again")
@@ -61,7 +61,7 @@ def test_a_file_holds_everything(cells, mdata, tmp_path):
     mdata.write(tmp_path / "cells.h5mu")
     found = mudata.read_h5mu(tmp_path / "cells.h5mu")
     pd.testing.assert_frame_equal(found.obs[COLUMNS], mdata.obs[COLUMNS])
-    assert set(found.uns["hotview"]) == {"views", "plan", "costs", "groups", "classes"}
+    assert set(found.uns["hotview"]) == {"views", "plan", "costs", "similarity", "classes"}
     for key, value in mdata.uns["hotview"].items():
         np.testing.assert_array_equal(found.uns["hotview"][key], value)
     for name in cells:
@@ -81,7 +81,7 @@ def test_classes_may_be_numbers(cells, tmp_path):
 
 def test_without_coupling_there_is_no_plan(cells):
     annotate(fit(MultiViewEncoder(**SMALL, coupling="none"), cells), cells)
-    assert set(cells["rna"].uns["hotview"]) == {"views"}
+    assert set(cells["rna"].uns["hotview"]) == {"views", "similarity"}
 
 
 def test_some_modalities_new_cells_and_a_search(cells, mdata):

@@ -38,7 +38,9 @@ def test_linked_cells_alone(cells):
 def test_an_encoder_takes_the_cells_of_every_modality(cells):
     model = fit(MultiViewEncoder(**SMALL), cells, obsm={"prot": "X_pca"})
     assert model.n_features_per_view_ == {"rna": 4, "atac": 5, "prot": 3}
-    assert model.trained_on_["unaligned"] == {"rna": 40, "atac": 40, "prot": 40}
+    assert model.trained_on_["linked"] == 30
+    assert model.trained_on_["unaligned"] == {"rna": 10, "atac": 10, "prot": 10}
+    assert model.view_similarity_.n_rows[0, 1] == 30
     paired = fit(MultiViewEncoder(**SMALL, coupling="lscca"), cells, paired=True)
     assert paired.trained_on_["linked"] == 30
 

@@ -32,8 +32,8 @@ def test_three_sentences_say_who_shares_how_much_and_in_which_groups():
         "6 pairs); 'junk' with no other view measurably."
     )
     assert extremes.startswith(
-        "Most similar are 'labs' and 'vitals', 0.90 (95 % interval 0.80 to 0.95); least, 'labs' and "
-        "'junk', −0.01 (95 % interval −0.11 to 0.04)"
+        "Most similar are 'labs' and 'vitals', 0.90 (95 % interval 0.80 to 0.95); least, 'labs' "
+        "and 'junk', −0.01 (95 % interval −0.11 to 0.04)"
     )
     assert extremes.endswith("beyond what the class explains, these are 0.45 and −0.01.")
     assert groups.startswith("No stable groups of views")
@@ -43,8 +43,8 @@ def test_groups_that_hold_are_named_with_their_stability():
     found = similarity(groups=np.array([0, 0, 1, 2]))
     sentence = describe_similarity(found, NAMES)[2]
     assert sentence == (
-        "Groups of views that hold: 'labs' and 'vitals'; 'genes' and 'junk' in no group. In 97 % of "
-        "random halves of the linked rows, all pairs of a group are more similar within classes "
+        "Groups of views that hold: 'labs' and 'vitals'; 'genes' and 'junk' in no group. In 97 % "
+        "of random halves of the linked rows, all pairs of a group are more similar within classes "
         "than all others."
     )
     total = describe_similarity(replace(found, within_classes=None), NAMES)[2]
@@ -84,7 +84,7 @@ def test_pairs_that_were_not_compared_are_counted():
     found.n_rows[0, 2] = found.n_rows[2, 0] = 40
     first = describe_similarity(found, NAMES)[0]
     assert first.startswith("By 40 to 60 linked rows, 3 of 5 pairs")
-    assert first.endswith("1 pairs have too few linked rows in common to be compared.")
+    assert first.endswith("1 pair has too few linked rows in common to be compared.")
 
 
 def test_shapes_are_not_called_information():

@@ -208,7 +208,11 @@ def fit_dataset(
         Whether to continue from the estimator's checkpoint.
     """
     if isinstance(estimator, MultiViewEncoder):
-        estimator.fit(dataset.rows, paired=paired, resume=resume)
+        if paired or len(dataset.ids) == 0 or not dataset.unaligned:
+            paired = paired or (len(dataset.ids) > 0 and not dataset.unaligned)
+            estimator.fit(dataset.linked if paired else dataset.rows, paired=paired, resume=resume)
+        else:
+            estimator.fit(dataset.unaligned, linked=dataset.linked, resume=resume)
         return
     estimator.fit(**dataset.fit_arguments, resume=resume)
 

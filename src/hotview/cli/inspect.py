@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -55,8 +56,17 @@ def describe_model(estimator: Any) -> dict[str, Any]:
             "C": plan.C.tolist(),
         }
     if (similarity := summarize_similarity(estimator)) is not None:
-        facts["view_similarity"] = asdict(similarity)
+        facts["view_similarity"] = _without_nan(asdict(similarity))
     return facts
+
+
+def _without_nan(value: Any) -> Any:
+    """None in the place of NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def federation_lines(path: Path, estimator: Any) -> list[str]:

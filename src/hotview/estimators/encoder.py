@@ -10,7 +10,7 @@ from sklearn.base import TransformerMixin
 from hotview._types import Views
 from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inputs import FitInputs, ViewTables
+from hotview.estimators.inputs import FitInputs, ViewTables, check_tables_of_views
 from hotview.estimators.randomness import member_states
 
 __all__ = ["MultiViewEncoder"]
@@ -109,7 +109,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         ``coupling="none"``.
     view_similarity_ : ViewSimilarity or None
         What views share, measured on linked rows: ``value``, ``low``, ``high`` and ``p_value`` of
-        every pair; None without enough linked rows (``paired=True``).
+        every pair; None without enough linked rows.
     view_labels_ : ndarray of int64 or None
         The group of every view, where linked rows show groups that hold; else None.
     references_ : ndarray of shape (K, points, n_components) or None
@@ -155,7 +155,13 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     set_output = MultiViewEstimator.set_output
 
     def fit(
-        self, Xs: Views, y: Any = None, *, paired: bool = False, resume: bool = False
+        self,
+        Xs: Views,
+        y: Any = None,
+        *,
+        linked: Views | None = None,
+        paired: bool = False,
+        resume: bool = False,
     ) -> MultiViewEncoder:
         """Fit an encoder for every view.
 
@@ -165,9 +171,13 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
             At least two views, rows are individuals; their numbers may differ.
         y : object, default=None
             Ignored; part of scikit-learn's interface.
+        linked : dict, list or tuple of 2-D array-likes, or None, default=None
+            Further rows, of individuals who are in several views: row i is the same individual in
+            all of them, NaN throughout a view that it is absent from. They are trained on as the
+            others, and `view_similarity_` is measured on them. `Xs` may then leave views out.
         paired : bool, default=False
-            Whether row i is the same individual in every view, which ``"lscca"`` and ``"dgcca"``
-            need.
+            Whether row i of `Xs` is the same individual in every view, which ``"lscca"`` and
+            ``"dgcca"`` need.
         resume : bool, default=False
             Whether to resume from `checkpoint`, or start from the beginning if there is no such
             file. Data and parameters must be the same, except `max_epochs`, which may be larger,
@@ -180,7 +190,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         MultiViewEncoder
             The estimator itself.
         """
-        self._fit(resume=resume, Xs=Xs, paired=paired)
+        self._fit(resume=resume, Xs=Xs, linked=linked, paired=paired)
         return self
 
     def _inputs(
@@ -188,6 +198,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         Xs: Views,
         y: Any = None,
         *,
+        linked: Views | None = None,
         paired: bool = False,
         parameters: dict[str, Any] | None = None,
     ) -> FitInputs:
@@ -197,7 +208,14 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
                 f"Expected paired to be True or False, but it is {paired!r}. Pass paired=True only "
                 "if row i is the same individual in every view."
             )
-        views = check_tables(Xs, aligned=paired, at_least=2)
-        linked, unaligned = (views, {}) if paired else ({}, views)
-        tables = ViewTables(list(views), linked, unaligned)
+        if linked is not None and paired:
+            raise ValueError(
+                "Expected linked rows in linked, or all rows of Xs with paired=True, but both are "
+                "given. Leave one of them out."
+            )
+        if linked is not None:
+            tables = check_tables_of_views(linked, None, Xs)
+        else:
+            views = check_tables(Xs, aligned=paired, at_least=2)
+            tables = ViewTables(list(views), *((views, {}) if paired else ({}, views)))
         return FitInputs(tables, None, parameters, member_states(parameters))

@@ -83,7 +83,7 @@ def start_references(
         for k in range(n_references):
             members = np.flatnonzero(groups == k % (groups.max() + 1))
             pool = torch.cat([Zs[s] for s in members])
-            points = torch.from_numpy(random.numpy.integers(len(pool), size=n_points))
+            points = torch.from_numpy(random.numpy.permutation(len(pool))[:n_points])
             coupling.references[k] = pool[points.to(pool.device)]
 
 

@@ -77,7 +77,9 @@ def fit(
             "MultiViewEncoder, which needs no links."
         )
     if is_encoder:
-        return estimator.fit(cells.linked if paired else cells.views, paired=paired)
+        if paired or len(cells.target) == 0:
+            return estimator.fit(cells.linked if paired else cells.views, paired=paired)
+        return estimator.fit(cells.unaligned or None, linked=cells.linked)
     more = {"unaligned": cells.unaligned, "unaligned_y": cells.unaligned_target}
     return estimator.fit(
         cells.linked, cells.target, **({} if paired or not cells.unaligned else more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import json
 import logging
@@ -75,6 +76,7 @@ def launch_processes(device: torch.device, devices: int | str) -> DistributedGro
     global _launched
     if _launched is None:
         _launched = DistributedGroup(*_launch(device, devices))
+        atexit.register(_disconnect)
     elif _launched.is_broken:
         raise ProcessLostError(
             "Expected all processes of the first fit to be here, but some are gone. Start the "
@@ -86,6 +88,13 @@ def launch_processes(device: torch.device, devices: int | str) -> DistributedGro
             f"because its processes are started once, but it is {devices!r}."
         )
     return _launched
+
+
+def _disconnect() -> None:
+    """End torch's threads before the interpreter does, which aborts where one is still running."""
+    with suppress(RuntimeError):
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
 
 def _launch(device: torch.device, devices: int | str) -> tuple[torch.device, int, int]:

@@ -119,6 +119,8 @@ def describe_views(estimator: Any) -> list[str]:
     found, plan, names = estimator.view_similarity_, estimator.plan_, estimator.view_names_
     if found is not None:
         return describe_similarity(found, names)
+    if not estimator.trained_on_:  # of a federation, whose sides do not share rows
+        return []
     if estimator.trained_on_.get("linked", 0) > 0:
         return ["Fewer than eight rows are linked: too few to measure what views share."]
     if plan is None or plan.null is None:
