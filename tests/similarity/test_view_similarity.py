@@ -144,10 +144,10 @@ def test_too_few_linked_rows_measure_nothing():
 
 def test_of_many_rows_the_first_are_used(quick):
     points = draw(400)
-    changed = [np.vstack([Z[:150], 0 * Z[150:]]) for Z in points]
+    changed = [np.vstack([Z[:100], 0 * Z[100:]]) for Z in points]
     found = measure_similarity(points, [6.0] * 3, random=np.random.default_rng(0))
     again = measure_similarity(changed, [6.0] * 3, random=np.random.default_rng(0))
-    assert np.all(found.n_rows[np.triu_indices(3, 1)] == 150)
+    assert np.all(found.n_rows[np.triu_indices(3, 1)] == 100)
     np.testing.assert_array_equal(found.value, again.value)
 
 
@@ -203,7 +203,7 @@ def test_labeled_rows_are_sampled_beside_others(quick):
     classes = np.where(np.arange(2000) < 60, np.arange(2000) % 3, -1)
     rows, components = [Rows(X) for X in views], [PCA(3).fit(X) for X in views]
     found = measure_linked_rows(rows, components, links, classes, random=random)
-    assert found.n_rows[0, 1] == 150
+    assert found.n_rows[0, 1] == 100
     assert found.within_classes.n_rows[0, 1] == 60
 
 

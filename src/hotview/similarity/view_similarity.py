@@ -31,12 +31,12 @@ __all__ = [
 
 N_COMPONENTS = 20  # principal components of a view on which kernels are computed
 _MIN_ROWS = 8  # linked rows of a pair: a half of them must have 4
-_MAX_ROWS = 150  # linked rows of a pair; of more, a random sample
+_MAX_ROWS = 100  # linked rows of a pair; of more, a random sample
 _N_PERMUTATIONS, _N_HALVES = 999, 200
 _LEVEL = 0.95  # of intervals
 _MIN_FOUND, _MIN_FOUND_IN_TOTAL = 0.5, 0.9  # share of half-samples with the same groups
 _N_DISTANCES = 1000  # rows from which the bandwidth is computed
-_ROUNDING = 1e-9
+_ROUNDING = 1e-4  # of a permuted statistic in standard deviations
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def measure_similarity(
     ----------
     points : sequence of ndarray of shape (n, d_s)
         Coordinates of every view; row i is the same individual in all views, NaN where absent. Of a
-        pair with more than 150 linked rows the first are used, so that their order must be random.
+        pair with more than 100 linked rows the first are used, so that their order must be random.
     bandwidths : sequence of float or None, default=None
         Squared bandwidth of the Gaussian kernel of every view; None takes the median squared
         distance of its rows.
@@ -232,7 +232,7 @@ def _project(view: Rows, pca: PCA, rows: IntArray) -> Array:
 
 
 def _sample_rows(present: Array, classes: IntArray | None, random: np.random.Generator) -> IntArray:
-    """Linked rows in random order: of every pair 150, and 150 with a label."""
+    """Linked rows in random order: of every pair 100, and 100 with a label."""
     order = random.permutation(len(present))
     keep = np.zeros(len(present), dtype=bool)
     for s, t in combinations(range(present.shape[1]), 2):
@@ -349,11 +349,11 @@ def _p_values(blocks: Sequence[_Block], random: np.random.Generator) -> Array:
 
 def _draw_null(block: _Block, random: np.random.Generator) -> Array:
     """Inner products of the pairs, and after permutations of the rows of every view."""
-    A = u_center(block.kernels)
+    A = u_center(block.kernels).astype(np.float32)  # half as much memory to move
     S, n = A.shape[:2]
     classes = np.zeros(n) if block.classes is None else block.classes
     products = [inner_products(A)[block.at]]
-    permuted = np.empty((S, n, n))
+    permuted = np.empty_like(A)
     for _ in range(_N_PERMUTATIONS):
         for B, out in zip(A, permuted, strict=True):
             order = np.lexsort(np.stack([random.random(n), classes]))  # within classes
