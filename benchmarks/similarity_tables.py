@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
-from similarity_uses import compare, pool
+from similarity_uses import interval, pool
 from speed_tables import table
 
 RESULTS = Path(__file__).parent.parent / "results" / "default"
@@ -130,9 +130,9 @@ def transfer(text: str) -> str:
     for (_, _, setting), methods in _cells(text, "transfer").items():
         for method, runs in methods.items():
             accuracy, loss = np.mean(list(runs.values()), axis=0)
-            against = "" if method == "current" else compare(runs, methods["current"]).strip()
-            rows.append([setting, method, f"{100 * accuracy:.1f}", f"{loss:.3f}", against])
-    return table(["sources", "weights", "accuracy", "log loss", "less the current ones"], rows)
+            against = _differences(runs, methods["current"], method == "current")
+            rows.append([setting, method, f"{100 * accuracy:.1f}", f"{loss:.3f}", *against])
+    return table(["sources", "weights", "accuracy", "log loss", *_less("the current ones")], rows)
 
 
 def coupling(text: str) -> str:
@@ -141,9 +141,25 @@ def coupling(text: str) -> str:
     for (_, _, setting), methods in _cells(text, "coupling").items():
         for method, runs in methods.items():
             accuracy, loss = np.mean(list(runs.values()), axis=0)
-            against = "" if method == "none" else compare(runs, methods["none"]).strip()
-            rows.append([setting, method, f"{100 * accuracy:.2f}", f"{loss:.4f}", against])
-    return table(["classifier", "coupling, weight", "accuracy", "log loss", "less none"], rows)
+            against = _differences(runs, methods["none"], method == "none")
+            rows.append([setting, method, f"{100 * accuracy:.2f}", f"{loss:.4f}", *against])
+    return table(["classifier", "coupling, weight", "accuracy", "log loss", *_less("none")], rows)
+
+
+def _less(what: str) -> list[str]:
+    return [f"accuracy less that of {what}", f"log loss less that of {what}"]
+
+
+def _differences(runs: dict[int, Any], others: dict[int, Any], same: bool) -> list[str]:
+    """Differences on the same splits, with the reach of their intervals."""
+    if same:
+        return ["", ""]
+    trials = sorted(runs.keys() & others.keys())
+    found = []
+    for i, (scale, digits) in enumerate(((100, 1), (1, 3))):
+        mean_, reach = interval([scale * float(runs[k][i] - others[k][i]) for k in trials])
+        found.append(f"{mean_:+.{digits}f} ± {reach:.{digits}f}".replace("-", "−"))
+    return found
 
 
 @cache

@@ -225,12 +225,13 @@ def test_losses_without_a_view_that_cannot_be_are_refused(load_changed, value):
         load_changed(change)
 
 
-def test_scores_need_no_loss_without_a_view(load_changed):
+def test_the_loss_without_a_view_may_be_unknown_and_not_absent(load_changed):
     def change(tensors, facts):
-        del facts["trained_on"]["out_of_fold"]["view_0"]["loss_without"]
         facts["trained_on"]["out_of_fold"]["view_1"]["loss_without"] = None
 
-    assert "loss_without" not in load_changed(change).out_of_fold_["view_0"]
+    assert load_changed(change).out_of_fold_["view_1"]["loss_without"] is None
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda _, facts: facts["trained_on"]["out_of_fold"]["view_0"].popitem())
 
 
 def test_what_is_not_saved_is_a_parameter():
@@ -336,3 +337,48 @@ def test_layers_whose_weights_are_large_only_together_are_refused(load_changed):
 
     with pytest.raises(ValueError, match="or not finite, that outputs overflow"):
         load_changed(change)
+
+
+SIMILARITY = "view_similarity"
+
+
+@pytest.mark.parametrize(
+    "value", (3, [], {}, None, {"groups": None, "stability": 1.0, "within_classes": None})
+)
+def test_a_similarity_of_the_wrong_type_is_refused(load_changed, value):
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda tensors, facts: facts.update({SIMILARITY: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    (
+        ("value", torch.full((3, 3), 1.5, dtype=torch.float64)),
+        ("low", torch.zeros(3, 2, dtype=torch.float64)),
+        ("high", torch.full((3, 3), torch.inf, dtype=torch.float64)),
+        ("p_value", torch.full((3, 3), -0.1, dtype=torch.float64)),
+        ("n_rows", torch.full((3, 3), -1)),
+        ("n_rows", torch.zeros(3, 3, dtype=torch.float64)),
+        ("groups", torch.tensor([0, 1, 3])),
+        ("groups", torch.tensor([0, -1, 1])),
+        ("groups", torch.zeros(3, dtype=torch.float64)),
+        ("within_classes.value", torch.zeros(2, 2, dtype=torch.float64)),
+    ),
+)
+def test_similarities_that_cannot_be_are_refused(load_changed, name, tensor):
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda tensors, facts: tensors.update({f"{SIMILARITY}.{name}": tensor}))
+
+
+@pytest.mark.parametrize("stability", (-0.1, 1.1, float("nan"), "1"))
+def test_a_stability_is_a_share(load_changed, stability):
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda tensors, facts: facts[SIMILARITY].update(stability=stability))
+
+
+def test_pairs_without_enough_linked_rows_may_be_nan(load_changed):
+    def change(tensors, facts):
+        for name in ("value", "low", "high", "p_value"):
+            tensors[f"{SIMILARITY}.{name}"][0, 1] = torch.nan
+
+    assert load_changed(change).view_similarity_.value[0, 1] != 0

@@ -115,7 +115,6 @@ _RANGES = {
     **dict.fromkeys(("value", "low", "high"), (-1 - _ROUNDING, 1 + _ROUNDING)),
     "p_value": (0.0, 1.0),
     "n_rows": (0, 2**63 - 1),
-    "groups": (0, 2**31),
     **dict.fromkeys("fg", (-math.inf, math.inf)),
 }
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
@@ -199,6 +198,11 @@ def check_model(model: SavedModel) -> None:
     for _, n in model.trained_on.get("classes", ()):
         decode(int, n, {}, "trained_on.classes")
     _check_scores(model.trained_on.get("out_of_fold") or {})
+    if (found := model.view_similarity) is not None:
+        require(0 <= found.stability <= 1, "its stability is no share")
+        groups = found.groups
+        fits = groups is None or bool(((groups >= 0) & (groups < len(names))).all())
+        require(fits, "its groups of views are of other views than it has")
     require(model.batch_size > 0, "its 'batch_size' cannot be 0")
     require(model.output in (None, *CONTAINERS), f"its 'output' cannot be {model.output!r}")
     require(model.estimator in CLASSES, f"its 'estimator' cannot be {shorten(model.estimator)}")
@@ -211,9 +215,9 @@ def check_model(model: SavedModel) -> None:
 
 
 def _check_scores(scores: Mapping[str, Mapping[str, Any]]) -> None:
-    for name, x in scores.items():  # older files have no loss without a view
+    for name, x in scores.items():
         at = f"trained_on.out_of_fold.{name}"
-        found = decode(SavedScores, {"loss_without": None, **x}, {}, at).loss_without
+        found = decode(SavedScores, x, {}, at).loss_without
         fits = found is None or (found.n > 0 and found.low <= found.increase <= found.high)
         require(fits, f"its {at + '.loss_without'!r} cannot be {shorten(x.get('loss_without'))}")
 

@@ -350,7 +350,7 @@ def _p_values(blocks: Sequence[_Block], random: np.random.Generator) -> Array:
 def _draw_null(block: _Block, random: np.random.Generator) -> Array:
     """Inner products of the pairs, and after permutations of the rows of every view."""
     A = u_center(block.kernels).astype(np.float32)  # half as much memory to move
-    S, n = A.shape[:2]
+    n = A.shape[1]
     classes = np.zeros(n) if block.classes is None else block.classes
     products = [inner_products(A)[block.at]]
     permuted = np.empty_like(A)
