@@ -16,6 +16,7 @@ import hotview
 
 PUBLIC_MODULES = (
     "hotview.ot",
+    "hotview.similarity",
     "hotview.datasets",
     "hotview.losses",
     "hotview.losses.coupling_specs",

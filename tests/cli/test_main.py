@@ -71,7 +71,7 @@ def test_demo_prints_and_draws(tmp_path):
     )
     assert result.returncode == 0, result.stderr
     parts = ("pix", "mor", "1,140", "accuracy", "label propagation", 'coupling="none"')
-    for part in (*parts, "Transport plan", "Groups of views", "digits.hotview", "plan.png"):
+    for part in (*parts, "Similarity of views", "The paper's plan W", "digits.hotview", "plan.png"):
         assert part in result.stdout
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     assert sorted(path.name for path in tmp_path.iterdir()) == ["digits.hotview", "plan.png"]

@@ -196,6 +196,13 @@ def test_components_and_bandwidths_are_those_of_all_rows(quick):
     assert found.value[0, 1] == pytest.approx(kernel_alignment(np.stack(K))[0, 1], abs=1e-6)
 
 
+def test_without_rows_in_two_views_nothing_is_measured():
+    rows = [Rows(np.ones((9, 2)))] * 2
+    links = np.stack([np.arange(9), np.full(9, -1)], axis=1)
+    components = [PCA(2).fit(np.random.default_rng(0).normal(size=(9, 2)))] * 2
+    assert measure_linked_rows(rows, components, links, random=np.random.default_rng(0)) is None
+
+
 def test_labeled_rows_are_sampled_beside_others(quick):
     random = np.random.default_rng(0)
     views = [random.normal(size=(2000, 3)) for _ in range(2)]

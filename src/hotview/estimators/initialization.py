@@ -83,7 +83,8 @@ def start_references(
         for k in range(n_references):
             members = np.flatnonzero(groups == k % (groups.max() + 1))
             pool = torch.cat([Zs[s] for s in members])
-            points = torch.from_numpy(random.numpy.permutation(len(pool))[:n_points])
+            # Points are repeated only where there are too few: ties would be broken by rounding.
+            points = torch.from_numpy(np.resize(random.numpy.permutation(len(pool)), n_points))
             coupling.references[k] = pool[points.to(pool.device)]
 
 

@@ -55,6 +55,16 @@ class PairSimilarity:
         for the number of pairs.
     n_rows : ndarray of int64, shape (S, S)
         Number of linked rows that were compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.similarity import PairSimilarity, measure_similarity
+    >>> random = np.random.default_rng(0)
+    >>> X = random.normal(size=(40, 3))
+    >>> found = measure_similarity([X, X + 1], classes=np.arange(40) % 2, random=random)
+    >>> isinstance(found.within_classes, PairSimilarity), found.n_rows[0, 1]
+    (True, np.int64(40))
     """
 
     value: Array
@@ -81,6 +91,17 @@ class ViewSimilarity(PairSimilarity):
     stability : float
         Share of random halves of the linked rows in which the groups hold, or those that come
         closest; 0 if there are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.similarity import ViewSimilarity, measure_similarity
+    >>> random = np.random.default_rng(0)
+    >>> a, b = random.normal(size=(2, 60, 3))
+    >>> noise = 0.2 * random.normal(size=(4, 60, 3))
+    >>> found = measure_similarity([a, b, a, b] + noise, random=random)
+    >>> isinstance(found, ViewSimilarity), found.groups, found.stability
+    (True, array([0, 1, 0, 1]), 1.0)
     """
 
     within_classes: PairSimilarity | None
@@ -215,6 +236,8 @@ def measure_linked_rows(
         As `measure_similarity`.
     """
     chosen = _sample_rows(links >= 0, classes, random)
+    if len(chosen) < _MIN_ROWS:
+        return None
     points, bandwidths = [], []
     for s, (view, pca) in enumerate(zip(views, components, strict=True)):
         some = random.permutation(view.n_rows)[:_N_DISTANCES]
