@@ -63,8 +63,8 @@ class PairSimilarity:
     >>> random = np.random.default_rng(0)
     >>> X = random.normal(size=(40, 3))
     >>> found = measure_similarity([X, X + 1], classes=np.arange(40) % 2, random=random)
-    >>> isinstance(found.within_classes, PairSimilarity), found.n_rows[0, 1]
-    (True, np.int64(40))
+    >>> isinstance(found.within_classes, PairSimilarity), int(found.n_rows[0, 1])
+    (True, 40)
     """
 
     value: Array
