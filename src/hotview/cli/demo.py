@@ -95,7 +95,8 @@ def run_demo(figure: Path, model: Path, random_state: int) -> None:
     linked = f"Similarity of views by {len(data.target)} linked rows"
     plot_matrix(values, names, names, ax=left, title=linked, cmap="Oranges", digits=2, largest=1.0)
     plot_matrix(W, names, columns, ax=right, title=title, std=plan.std * len(names), digits=2)
-    right.set_aspect("auto")  # a few references have wide cells
+    for ax in (left, right):
+        ax.set_aspect("auto")  # a few references have wide cells
     console.print(f"Heat maps saved to {save_figure(drawing, figure)}")
 
 
