@@ -95,7 +95,7 @@ def seeds(text: str) -> str:
     """Spread over ten seeds."""
     rows = []
     for line in sorted(_lines(text, "seeds"), key=lambda x: list(DATASETS).index(x["dataset"])):
-        groups, plans = (len({str(g) for g in line[k]}) for k in ("groups", "plan_groups"))
+        groups, plans = (len({_partition(g) for g in line[k]}) for k in ("groups", "plan_groups"))
         numbers = [line["similarity_std"], line["end_std"], line["plan_std_members"],
                    line["plan_std_seeds"], line["plan_std_seeds_mean_of_plans"]]  # fmt: skip
         similarity, end, *of_plan = (f"{x:.3f}" for x in numbers)
@@ -103,6 +103,11 @@ def seeds(text: str) -> str:
         rows.append([name, similarity, end, str(groups), *of_plan, str(plans)])
     header = ["data", "similarity", "lower ends", "different answers", "W, members", "W, seeds"]
     return table([*header, "W, mean of plans", "different groups of W"], rows)
+
+
+def _partition(groups: list[int] | None) -> tuple[int, ...]:
+    """Groups by the first view of each, whatever they are numbered."""
+    return () if groups is None else tuple(groups.index(g) for g in groups)
 
 
 def costs(text: str) -> str:
@@ -173,12 +178,14 @@ def number(what: str, *rest: str) -> str:
     if what == "wrong":
         letters = "".join(line[rest[0]] for line in lines)
         return f"{100 * letters.count('w') / len(letters):.1f}"
-    if what == "right":
-        letters = "".join(line[rest[0]] for line in lines if line["linked"] >= 60)
-        return f"{100 * letters.count('r') / len(letters):.0f}"
-    if what == "apart":
-        letters = "".join(line[f"apart_{rest[0]}"] for line in lines if line["linked"] >= 60)
-        return f"{100 * letters.count('y') / len(letters):.0f}"
+    if what in ("right", "apart"):
+        key, letter = (rest[0], "r") if what == "right" else (f"apart_{rest[0]}", "y")
+        least, most = (60, 200) if len(rest) == 1 else (int(rest[1]),) * 2
+        letters = "".join(line[key] for line in lines if least <= line["linked"] <= most)
+        return f"{100 * letters.count(letter) / len(letters):.0f}"
+    if what == "wrong-of-told":
+        letters = "".join(line[rest[0]] for line in lines)
+        return f"{100 * letters.count('w') / (letters.count('w') + letters.count('r')):.1f}"
     if what == "called":  # dependent, where views are junk or independent
         letters = "".join(
             line["significant_labels"] + line["significant_no_labels"]

@@ -222,11 +222,11 @@ def rounded(x: Any) -> list[float]:
 
 def alignment_of_all(tables: list[Any], rows: Any) -> Any:
     """The similarity of all pairs by many rows."""
-    before = view_similarity._MAX_ROWS, view_similarity._N_PERMUTATIONS, view_similarity._N_HALVES
-    view_similarity._MAX_ROWS = len(rows)
+    before = view_similarity.MAX_ROWS, view_similarity._N_PERMUTATIONS, view_similarity._N_HALVES
+    view_similarity.MAX_ROWS = len(rows)
     view_similarity._N_PERMUTATIONS = view_similarity._N_HALVES = 1
     result = measure(tables, rows, None, 0)
-    view_similarity._MAX_ROWS, view_similarity._N_PERMUTATIONS, view_similarity._N_HALVES = before
+    view_similarity.MAX_ROWS, view_similarity._N_PERMUTATIONS, view_similarity._N_HALVES = before
     assert result is not None
     return upper(result.value)
 

@@ -271,7 +271,7 @@ def test_what_came_of_it_as_json(hotview, fresh):
     assert facts["finished"] == NAMES
     assert set(facts["parts"]) == set(facts["bytes"]) == set(NAMES)
     assert np.shape(facts["plan"]["W"]) == (3, 3)
-    assert sorted(name for group in facts["plan"]["groups"] for name in group) == NAMES
+    assert sorted(facts["plan"]["names"]) == NAMES
     assert facts["dropped"] == []
     outcome = json.loads((fresh / "coordinator" / "outcome.json").read_text())
     assert outcome["history"] == facts["history"]

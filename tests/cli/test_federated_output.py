@@ -75,12 +75,12 @@ def test_privacy_is_not_spoken_of_where_nobody_asked_for_it(clients):
     assert "nothing is predicted" in text
 
 
-def test_views_that_go_to_one_reference_are_a_group():
+def test_the_plan_is_shown_and_no_groups_are_drawn_from_it():
     plan = outcome(result())["plan"]
-    assert plan["groups"] == [["clinical", "genetic"], ["imaging"]]
+    assert "groups" not in plan
     assert plan["W"][2] == pytest.approx([0.01, 0.32])
     text = printed(print_outcome, outcome(result()))
-    assert "Groups of views by the plan: clinical, genetic; imaging." in text
+    assert "Groups of views" not in text
     assert "0.960" in text  # 3 · 0.32, of a row that adds up to 1 nearly
 
 

@@ -1,3 +1,4 @@
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain, combinations
@@ -1276,3 +1277,18 @@ def test_unequal_classes_of_digits_are_told_apart(digits):
         {name: X[train] for name, X in views.items()}, target[train]
     )
     assert np.mean(balanced.predict(new)[truth == 5] == 5) > 0.7
+
+
+def test_several_rows_of_one_person_do_not_look_like_dependence():
+    random = np.random.default_rng(0)
+    people = np.repeat(np.arange(20), 3)
+    views = {name: random.normal(size=(20, 4))[people] for name in "ab"}
+    noise = {name: X + 0.1 * random.normal(size=X.shape) for name, X in views.items()}
+    settings = {"max_epochs": 1, "hidden": (4,), "n_estimators": 2, "random_state": 0}
+    y = np.arange(20)[people] % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alone = MultiViewClassifier(**settings).fit(noise, y, groups=people).view_similarity_
+        repeated = MultiViewClassifier(**settings).fit(noise, y).view_similarity_
+    assert alone.n_rows[0, 1] == 20
+    assert alone.p_value[0, 1] > 0.05 > repeated.p_value[0, 1]

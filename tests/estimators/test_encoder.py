@@ -269,3 +269,18 @@ def test_linked_rows_beside_paired_ones_are_refused():
         small().fit(LINKED.views, linked=LINKED.linked, paired=True)
     with pytest.raises(ValueError, match="have unaligned ones"):
         small("dgcca").fit(LINKED.views, linked=LINKED.linked)
+
+
+def test_views_that_linked_rows_lack_are_named():
+    linked = {name: LINKED.linked[name] for name in ("view_0", "view_1")}
+    with pytest.raises(ValueError, match=r"lacks \['view_2', 'view_3'\]"):
+        small().fit(LINKED.views, linked=linked)
+
+
+def test_the_similarity_does_not_depend_on_the_seed():
+    data = make_views(250, n_views=4, n_groups=2, n_columns=6, labeled=1.0, random_state=1)
+    models = [small(random_state=seed).fit(data.linked, paired=True) for seed in (0, 1)]
+    first, second = (model.view_similarity_ for model in models)
+    assert first.n_rows[0, 1] == 100
+    for name in ("value", "low", "high", "p_value"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))

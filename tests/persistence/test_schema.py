@@ -379,6 +379,33 @@ def test_a_stability_is_a_share(load_changed, stability):
 def test_pairs_without_enough_linked_rows_may_be_nan(load_changed):
     def change(tensors, facts):
         for name in ("value", "low", "high", "p_value"):
-            tensors[f"{SIMILARITY}.{name}"][0, 1] = torch.nan
+            tensor = tensors[f"{SIMILARITY}.{name}"]
+            tensor[0, 1] = tensor[1, 0] = torch.nan
 
     assert load_changed(change).view_similarity_.value[0, 1] != 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    (
+        lambda part: part["value"].fill_(torch.nan),
+        lambda part: part["value"][0].mul_(0.5),
+        lambda part: part["low"].copy_(part["high"] + 0).add_(0.01).clamp_(max=1),
+        lambda part: part["p_value"][0, 1].fill_(torch.nan),
+    ),
+)
+def test_similarities_that_contradict_each_other_are_refused(load_changed, change):
+    def apply(tensors, facts):
+        start = f"{SIMILARITY}."
+        change({k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)})
+
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(apply)
+
+
+@pytest.mark.parametrize("groups", ([0, 0, 0], [0, 1, 2], [1, 0, 0]))
+def test_groups_that_are_none_are_refused(load_changed, groups):
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(
+            lambda tensors, _: tensors.update({f"{SIMILARITY}.groups": torch.tensor(groups)})
+        )

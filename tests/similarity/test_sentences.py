@@ -43,9 +43,9 @@ def test_groups_that_hold_are_named_with_their_stability():
     found = similarity(groups=np.array([0, 0, 1, 2]))
     sentence = describe_similarity(found, NAMES)[2]
     assert sentence == (
-        "Groups of views that hold: 'labs' and 'vitals'; 'genes' and 'junk' in no group. In 97 % "
-        "of random halves of the linked rows, all pairs of a group are more similar within classes "
-        "than all others."
+        "Groups of views that hold: 'labs' and 'vitals'; each of 'genes' and 'junk' is in no "
+        "group. In 97 % of random halves of the linked rows, all pairs of a group are more similar "
+        "within classes than all others."
     )
     total = describe_similarity(replace(found, within_classes=None), NAMES)[2]
     assert "within classes" not in total
@@ -85,6 +85,30 @@ def test_pairs_that_were_not_compared_are_counted():
     first = describe_similarity(found, NAMES)[0]
     assert first.startswith("By 40 to 60 linked rows, 3 of 5 pairs")
     assert first.endswith("1 pair has too few linked rows in common to be compared.")
+    assert describe_similarity(found, NAMES)[2].startswith("Groups of views are not looked for")
+
+
+def test_a_view_that_was_compared_with_none_is_not_said_to_share_nothing():
+    found = similarity()
+    for matrix in (found.value, found.low, found.high, found.p_value):
+        matrix[3, :3] = matrix[:3, 3] = np.nan
+    first = describe_similarity(found, NAMES)[0]
+    assert "'junk'" not in first
+    assert "3 pairs have too few" in first
+
+
+def test_a_sample_of_linked_rows_is_called_one():
+    found = similarity()
+    found.n_rows[:] = 100
+    assert describe_similarity(found, NAMES, 100)[0].startswith("By 100 linked rows, ")
+    first = describe_similarity(found, NAMES, 2000)[0]
+    assert first.startswith("By a sample of 2,000 linked rows (100 of every pair), ")
+
+
+def test_an_interval_of_what_is_shared_does_not_reach_below_0():
+    found = similarity(2)
+    found.low[0, 1] = -0.2
+    assert "(95 % interval 0.00 to 0.95)" in describe_similarity(found, NAMES[:2])[0]
 
 
 def test_shapes_are_not_called_information():

@@ -232,3 +232,20 @@ def test_bandwidths_are_median_distances_by_default(quick):
 def test_views_that_do_not_fit_each_other_are_refused(points, classes, message):
     with pytest.raises(ValueError, match=message):
         measure_similarity(points, classes=classes, random=np.random.default_rng(0))
+
+
+def test_a_few_labels_do_not_hide_groups_of_all_rows(quick):
+    data = make_views(400, n_views=4, n_groups=2, n_classes=2, labeled=0.25, random_state=0)
+    points, classes = list(data.linked.values()), data.linked_target.copy()
+    total = measure(points)
+    classes[20:] = -1
+    found = measure(points, classes)
+    assert found.within_classes.n_rows[0, 1] == 20
+    np.testing.assert_array_equal(found.groups, total.groups)
+    assert total.groups is not None
+
+
+def test_far_from_the_origin_nothing_changes(quick):
+    points = draw()
+    moved = [points[0] + 1e8, *points[1:]]
+    np.testing.assert_allclose(measure(moved).value, measure(points).value, atol=1e-6)

@@ -12,7 +12,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from hotview.federated import Client, FederatedResult, Settings
-from hotview.ot.plan import groups_of_pairs, groups_of_references
 from hotview.report.tables import matrix_table
 
 __all__ = ["describe_clients", "describe_outcome", "print_clients", "print_outcome"]
@@ -76,17 +75,10 @@ def describe_outcome(
     dict
         Values that JSON can represent.
     """
-    plan = result.plan
-    if plan is not None:
-        W = np.array(plan["W"])
-        pairwise = settings.coupling == "hot-pairwise"
-        groups = groups_of_pairs(W, None, _TIE) if pairwise else groups_of_references(W, _TIE)
-        names = np.array(plan["names"])
-        plan["groups"] = [names[groups.labels == k].tolist() for k in np.unique(groups.labels)]
     return {
         "rounds": len(result.rows),
         "history": result.rows,
-        "plan": plan,
+        "plan": result.plan,
         "bytes": {name: {**largest[name], "total": total[name]} for name in result.names},
         "dropped": result.dropped,
         "privacy": result.privacy,
@@ -162,9 +154,6 @@ def print_outcome(facts: Mapping[str, Any], console: Console) -> None:
         f"{facts['rounds']} of {settings['rounds']} rounds, {settings['local_steps']} local steps "
         f"in each, {facts['seconds']:.0f} s."
     ]
-    if plan is not None:
-        groups = "; ".join(", ".join(group) for group in plan["groups"])
-        lines.append(f"Groups of views by the plan: {groups}.")
     lines += [
         f"{name}: its projections are ({p['epsilon']:.3g}, {p['delta']:g})-differentially private."
         for name, p in facts["privacy"].items()

@@ -189,14 +189,20 @@ class EnsembleFit:
     def _measure_similarity(self) -> ViewSimilarity | None:
         """Similarity of the views by linked rows."""
         shared, labels = self.shared, self.inputs.labels
-        links, random = shared.linked_numbers(), self.members[0].random.numpy
+        links = shared.linked_numbers()
         if len(links) == 0:
             return None
+        random = np.random.default_rng(0)  # the answer is about the rows, not about a seed
+        classes = None if labels is None else labels.linked
+        if labels is not None and labels.linked_groups is not None:
+            # Several rows of one person would look like dependence.
+            order = random.permutation(len(links))
+            one = order[np.unique(labels.linked_groups[order], return_index=True)[1]]
+            links, classes = links[one], labels.linked[one]
         components = shared.components
         if not components or max(len(pca.components_) for pca in components) < N_COMPONENTS:
             components = principal_components(shared.views, N_COMPONENTS, random)
         views = list(map(_Rows, shared.views))
-        classes = None if labels is None else labels.linked
         return measure_linked_rows(views, components, links, classes, random=random)
 
     def _refine_graphs(self) -> list[ViewGraph]:

@@ -2,7 +2,7 @@
 
 `draw_directions` draws the directions to project on, `sliced_cost` computes the matrix of sliced
 Wasserstein costs between clouds, and `sinkhorn` the transport `Plan` over such a matrix. The plan's
-`ViewGroups` are the groups of views that belong together.
+`ViewGroups` are groups of views by the mass that it transports.
 """
 
 from hotview.ot.directions import draw_directions

@@ -198,11 +198,6 @@ def check_model(model: SavedModel) -> None:
     for _, n in model.trained_on.get("classes", ()):
         decode(int, n, {}, "trained_on.classes")
     _check_scores(model.trained_on.get("out_of_fold") or {})
-    if (found := model.view_similarity) is not None:
-        require(0 <= found.stability <= 1, "its stability is no share")
-        groups = found.groups
-        fits = groups is None or bool(((groups >= 0) & (groups < len(names))).all())
-        require(fits, "its groups of views are of other views than it has")
     require(model.batch_size > 0, "its 'batch_size' cannot be 0")
     require(model.output in (None, *CONTAINERS), f"its 'output' cannot be {model.output!r}")
     require(model.estimator in CLASSES, f"its 'estimator' cannot be {shorten(model.estimator)}")
@@ -359,8 +354,29 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
         low, high = _RANGES.get(name.rpartition(".")[2], (-_MAX, _MAX))
         fits = bool(((found >= low) & (found <= high) | _may_be_nan(name, found)).all())
         require(fits, f"its {name!r} is not finite, or not between {low:g} and {high:g}")
+    if model.view_similarity is not None:
+        _check_similarity(model.view_similarity)
     unexpected = tensors.keys() - seen
     require(not unexpected, f"unexpected tensor {min(unexpected, default='')!r}")
+
+
+def _check_similarity(found: ViewSimilarity) -> None:
+    """Raise an error for similarities that contradict each other."""
+    require(0 <= found.stability <= 1, "its stability is no share")
+    if (groups := found.groups) is not None:
+        order = np.unique(groups, return_index=True)[1]
+        fits = groups[np.sort(order)].tolist() == list(range(len(order)))
+        require(fits and 1 < len(order) < len(groups), "its groups of views are none")
+    for part in (found, found.within_classes):
+        if part is None:
+            continue
+        known = np.isfinite(part.value)
+        fits = np.array_equal(part.value, part.value.T, equal_nan=True)
+        fits = fits and bool((known.sum(axis=1) > 1).any())
+        for other in (part.low, part.high, part.p_value):
+            fits = fits and np.array_equal(np.isfinite(other), known)
+        fits = fits and bool((part.low[known] <= part.high[known]).all())
+        require(fits, "its similarities of views contradict each other")
 
 
 def _may_be_nan(name: str, tensor: Tensor) -> Tensor:

@@ -50,9 +50,9 @@ def matrix_table(
     --------
     >>> import rich
     >>> from hotview.report.tables import matrix_table
-    >>> table = matrix_table([[0.5, 0.0]], ["pix"], ["G_0", "G_1"], title="W", digits=1)
+    >>> table = matrix_table([[0.5, 0.0]], ["pix"], ["view 1", "view 2"], title="W", digits=1)
     >>> table.row_count, [str(c.header) for c in table.columns]
-    (1, ['', 'G_0', 'G_1'])
+    (1, ['', 'view 1', 'view 2'])
     """
     matrix = np.asarray(values, dtype=float)
     table = Table(title=Text(title), title_justify="left", title_style="bold")

@@ -8,7 +8,12 @@ from itertools import combinations
 import numpy as np
 
 from hotview._types import Array, IntArray
-from hotview.similarity.view_similarity import PairSimilarity, ViewSimilarity
+from hotview.similarity.view_similarity import (
+    MAX_ROWS,
+    PairSimilarity,
+    ViewSimilarity,
+    replaces_total,
+)
 
 __all__ = ["describe_shapes", "describe_similarity", "name_groups"]
 
@@ -19,7 +24,9 @@ _SCALE = "on a scale from 0 (unrelated) to 1 (rows are equally far apart in both
 Pairs = list[tuple[int, int]]
 
 
-def describe_similarity(found: ViewSimilarity, names: Sequence[str]) -> list[str]:
+def describe_similarity(
+    found: ViewSimilarity, names: Sequence[str], n_linked: int = 0
+) -> list[str]:
     """Say what linked rows show: which views share information, how much, and in which groups.
 
     Parameters
@@ -28,6 +35,8 @@ def describe_similarity(found: ViewSimilarity, names: Sequence[str]) -> list[str
         The similarities.
     names : sequence of str
         Names of the views.
+    n_linked : int, default=0
+        Number of all linked rows, of which a sample may have been compared.
 
     Returns
     -------
@@ -47,10 +56,10 @@ def describe_similarity(found: ViewSimilarity, names: Sequence[str]) -> list[str
     """
     pairs = [pair for pair in combinations(range(len(names)), 2) if np.isfinite(found.value[pair])]
     if len(names) <= _FEW_VIEWS:
-        sentences = _describe_pairs(found, names, pairs)
+        sentences = _describe_pairs(found, names, pairs, n_linked)
     else:
-        sentences = [_describe_shared(found, names, pairs), _describe_range(found, names, pairs)]
-        sentences.append(_describe_groups(found, names))
+        sentences = [_describe_shared(found, names, pairs, n_linked)]
+        sentences += [_describe_range(found, names, pairs), _describe_groups(found, names)]
     n_left_out = len(names) * (len(names) - 1) // 2 - len(pairs)
     if n_left_out > 0:
         which = "1 pair has" if n_left_out == 1 else f"{n_left_out} pairs have"
@@ -114,7 +123,9 @@ def name_groups(groups: IntArray, names: Sequence[str]) -> list[list[str]]:
     return sorted(found, key=lambda group: -len(group))
 
 
-def _describe_pairs(found: ViewSimilarity, names: Sequence[str], pairs: Pairs) -> list[str]:
+def _describe_pairs(
+    found: ViewSimilarity, names: Sequence[str], pairs: Pairs, n_linked: int
+) -> list[str]:
     """All pairs of two or three views."""
     parts = []
     for s, t in pairs:
@@ -122,7 +133,7 @@ def _describe_pairs(found: ViewSimilarity, names: Sequence[str], pairs: Pairs) -
         p = f"p = {found.p_value[s, t]:.3f}"
         which = f"{names[s]!r} and {names[t]!r} {verb} information"
         parts.append(f"{which}, similarity {_interval(found, s, t)}, {p}")
-    total = f"By {_count_rows(found, pairs)} linked rows, {'; '.join(parts)}; {_SCALE}."
+    total = f"By {_count_rows(found, pairs, n_linked)}, {'; '.join(parts)}; {_SCALE}."
     within, known = found.within_classes, []
     for s, t in pairs:
         if within is not None and np.isfinite(within.value[s, t]):
@@ -132,19 +143,22 @@ def _describe_pairs(found: ViewSimilarity, names: Sequence[str], pairs: Pairs) -
     return [total, text] if known else [total]
 
 
-def _describe_shared(found: ViewSimilarity, names: Sequence[str], pairs: Pairs) -> str:
+def _describe_shared(
+    found: ViewSimilarity, names: Sequence[str], pairs: Pairs, n_linked: int
+) -> str:
     """How many pairs share information, and which views share none."""
     shared = np.zeros(found.value.shape, dtype=bool)
     for pair in pairs:
         shared[pair] = shared[pair[::-1]] = found.p_value[pair] <= _SIGNIFICANT
     n = int(shared.sum()) // 2
     how = f"(p ≤ {_SIGNIFICANT} after correction for {len(pairs)} pairs)"
-    by = f"By {_count_rows(found, pairs)} linked rows,"
+    by = f"By {_count_rows(found, pairs, n_linked)},"
     if n == 0:
         return f"{by} no two views measurably share information {how}."
     if n == len(pairs):
         return f"{by} every pair of views shares information {how}."
-    alone = [repr(name) for name, row in zip(names, shared, strict=True) if not row.any()]
+    compared = [any(s in pair for pair in pairs) for s in range(len(names))]
+    alone = [repr(name) for s, name in enumerate(names) if compared[s] and not shared[s].any()]
     rest = f"; {_join(alone)} with no other view measurably" if alone else ""
     return f"{by} {n} of {len(pairs)} pairs of views share information {how}{rest}."
 
@@ -166,6 +180,8 @@ def _describe_range(found: ViewSimilarity, names: Sequence[str], pairs: Pairs) -
 
 def _describe_groups(found: ViewSimilarity, names: Sequence[str]) -> str:
     """The groups that hold, or that there are none."""
+    if np.isnan(found.value).any():
+        return "Groups of views are not looked for: not all pairs could be compared."
     if found.groups is None:
         return (
             "No stable groups of views: which views are more similar to each other than to others "
@@ -174,8 +190,10 @@ def _describe_groups(found: ViewSimilarity, names: Sequence[str]) -> str:
     groups = name_groups(found.groups, names)
     together = "; ".join(_join(list(map(repr, group))) for group in groups if len(group) > 1)
     alone = [repr(group[0]) for group in groups if len(group) == 1]
-    rest = f"; {_join(alone)} in no group" if alone else ""
-    where = "" if found.within_classes is None else " within classes"
+    each = "" if len(alone) < 2 else "each of "
+    rest = f"; {each}{_join(alone)} is in no group" if alone else ""
+    within = found.within_classes
+    where = " within classes" if within and replaces_total(within, found) else ""
     return (
         f"Groups of views that hold: {together}{rest}. In {100 * found.stability:.0f} % of random "
         f"halves of the linked rows, all pairs of a group are more similar{where} than all others."
@@ -183,17 +201,21 @@ def _describe_groups(found: ViewSimilarity, names: Sequence[str]) -> str:
 
 
 def _interval(found: PairSimilarity, s: int, t: int) -> str:
-    value, low, high = (_number(float(x[s, t])) for x in (found.value, found.low, found.high))
-    return f"{value} (95 % interval {low} to {high})"
+    value, low, high = (float(x[s, t]) for x in (found.value, found.low, found.high))
+    if found.p_value[s, t] <= _SIGNIFICANT:  # then 0 is the least that it can be
+        low = max(low, 0.0)
+    return f"{_number(value)} (95 % interval {_number(low)} to {_number(high)})"
 
 
 def _number(x: float) -> str:
     return f"{round(x, 2) + 0.0:.2f}".replace("-", "−")
 
 
-def _count_rows(found: PairSimilarity, pairs: Pairs) -> str:
+def _count_rows(found: PairSimilarity, pairs: Pairs, n_linked: int) -> str:
     n = [int(found.n_rows[pair]) for pair in pairs]
-    return str(n[0]) if min(n) == max(n) else f"{min(n)} to {max(n)}"
+    if max(n) == MAX_ROWS < n_linked:
+        return f"a sample of {n_linked:,} linked rows ({MAX_ROWS} of every pair)"
+    return f"{n[0]} linked rows" if min(n) == max(n) else f"{min(n)} to {max(n)} linked rows"
 
 
 def _join(names: Sequence[str]) -> str:

@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import Protocol
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.decomposition import PCA
-from sklearn.metrics.pairwise import rbf_kernel
 
 from hotview._types import Array, IntArray
 from hotview.similarity.alignment import (
@@ -22,16 +22,18 @@ from hotview.similarity.alignment import (
 from hotview.similarity.view_groups import stable_groups
 
 __all__ = [
+    "MAX_ROWS",
     "N_COMPONENTS",
     "PairSimilarity",
     "ViewSimilarity",
     "measure_linked_rows",
     "measure_similarity",
+    "replaces_total",
 ]
 
 N_COMPONENTS = 20  # principal components of a view on which kernels are computed
 _MIN_ROWS = 8  # linked rows of a pair: a half of them must have 4
-_MAX_ROWS = 100  # linked rows of a pair; of more, a random sample
+MAX_ROWS = 100  # linked rows of a pair; of more, a random sample
 _N_PERMUTATIONS, _N_HALVES = 999, 200
 _LEVEL = 0.95  # of intervals
 _MIN_FOUND, _MIN_FOUND_IN_TOTAL = 0.5, 0.9  # share of half-samples with the same groups
@@ -162,12 +164,16 @@ def measure_similarity(
     points = _check_points(points, classes)
     present = np.stack([~np.isnan(Z).any(axis=1) for Z in points], axis=1)
     if bandwidths is None:
-        bandwidths = [median_squared_distance(Z[p]) for Z, p in zip(points, present.T, strict=True)]
+        bandwidths = [
+            median_squared_distance(Z[p][:_N_DISTANCES])
+            for Z, p in zip(points, present.T, strict=True)
+        ]
     total = _measure(points, bandwidths, present, None, random)
     if total is None:
         return None
-    found, within = total, None
+    within = None
     if classes is not None:
+        classes = np.asarray(classes)
         rows = np.flatnonzero(classes >= 0)
         Zs, known = [Z[rows] for Z in points], classes[rows]
         # Where classes are far apart, a kernel as wide as all rows would not see inside of them.
@@ -176,9 +182,10 @@ def measure_similarity(
             for Z, p in zip(Zs, present[rows].T, strict=True)
         ]
         within = _measure(Zs, narrow, present[rows], known, random)
-        found = within or total
+    is_within = within is not None and replaces_total(within[0], total[0])
+    found = within if within is not None and is_within else total
     # What all views share, as the class, hides groups in the total: then the same must be found.
-    min_found = _MIN_FOUND_IN_TOTAL if within is None else _MIN_FOUND
+    min_found = _MIN_FOUND if is_within else _MIN_FOUND_IN_TOTAL
     groups, stability = stable_groups(found[0].value, found[1], min_found=min_found)
     return ViewSimilarity(
         **vars(total[0]),
@@ -186,6 +193,12 @@ def measure_similarity(
         groups=groups,
         stability=stability,
     )
+
+
+def replaces_total(within: PairSimilarity, total: PairSimilarity) -> bool:
+    """Whether groups are looked for within classes: half of the rows of every pair have one."""
+    known = np.isfinite(total.value)
+    return bool((within.n_rows[known] >= total.n_rows[known] / 2).all())
 
 
 def _check_points(points: Sequence[Array], classes: IntArray | None) -> list[Array]:
@@ -260,9 +273,9 @@ def _sample_rows(present: Array, classes: IntArray | None, random: np.random.Gen
     keep = np.zeros(len(present), dtype=bool)
     for s, t in combinations(range(present.shape[1]), 2):
         both = present[:, s] & present[:, t]
-        keep[order[both[order]][:_MAX_ROWS]] = True
+        keep[order[both[order]][:MAX_ROWS]] = True
         if classes is not None:
-            keep[order[(both & (classes >= 0))[order]][:_MAX_ROWS]] = True
+            keep[order[(both & (classes >= 0))[order]][:MAX_ROWS]] = True
     return order[keep[order]]
 
 
@@ -336,7 +349,7 @@ def _make_blocks(
         by_rows.setdefault((present[:, s] & present[:, t]).tobytes(), []).append((s, t))
     blocks = []
     for mask, pairs in by_rows.items():
-        rows = np.flatnonzero(np.frombuffer(mask, dtype=bool))[:_MAX_ROWS]
+        rows = np.flatnonzero(np.frombuffer(mask, dtype=bool))[:MAX_ROWS]
         of_rows, n_classes = None, 0
         if classes is not None:
             rows = rows[np.argsort(classes[rows], kind="stable")]
@@ -352,7 +365,7 @@ def _make_blocks(
 
 
 def _kernel(Z: Array, bandwidth: float) -> Array:
-    K: Array = rbf_kernel(Z.astype(np.float64), gamma=1 / (2 * bandwidth))
+    K: Array = np.exp(-cdist(Z, Z, "sqeuclidean") / (2 * bandwidth))
     return K
 
 

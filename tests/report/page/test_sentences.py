@@ -53,7 +53,7 @@ def test_accuracy_and_its_interval(record):
     (
         (0.05, 19, "Some views are closer than others: of 19 copies of the tables with shuffled "
          "columns, none shows this as clearly (p = 0.05)."),
-        (0.1, 19, "may be closer by chance only than others: of 19 copies of the tables with "
+        (0.1, 19, "than others may be chance: of 19 copies of the tables with "
          "shuffled columns, 1 shows this"),
         (0.4, 9, "of 9 copies of the tables with shuffled columns, 3 show this as clearly"),
     ),

@@ -118,11 +118,11 @@ def describe_views(estimator: Any) -> list[str]:
     """
     found, plan, names = estimator.view_similarity_, estimator.plan_, estimator.view_names_
     if found is not None:
-        return describe_similarity(found, names)
+        return describe_similarity(found, names, estimator.trained_on_.get("linked", 0))
     if not estimator.trained_on_:  # of a federation, whose sides do not share rows
         return []
     if estimator.trained_on_.get("linked", 0) > 0:
-        return ["Fewer than eight rows are linked: too few to measure what views share."]
+        return ["No pair of views has eight linked rows: too few to measure what views share."]
     if plan is None or plan.null is None:
         return ["No rows are linked, so that it cannot be measured what views share."]
     return describe_shapes(plan.null.plan.C, plan.null.p_value, names)

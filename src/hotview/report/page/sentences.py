@@ -138,9 +138,11 @@ def describe_shapes(record: Record) -> str:
         return text
     n = len(null.noise)
     n_like = round(null.p_value * (n + 1)) - 1
-    verdict = "are closer" if null.p_value <= SIGNIFICANT else "may be closer by chance only"
+    verdict = "Some views are closer than others"
+    if null.p_value > SIGNIFICANT:
+        verdict = "That some are closer than others may be chance"
     return unbroken(
-        f"{text} Some views {verdict} than others: of {n} copies of the tables with shuffled "
+        f"{text} {verdict}: of {n} copies of the tables with shuffled "
         f"columns, {n_like or 'none'} {'shows' if n_like <= 1 else 'show'} this as clearly "
         f"(p = {null.p_value:.2f})."
     )
