@@ -117,11 +117,12 @@ def describe_views(estimator: Any) -> list[str]:
         Sentences.
     """
     found, plan, names = estimator.view_similarity_, estimator.plan_, estimator.view_names_
+    trained_on = getattr(estimator, "trained_on_", {})
     if found is not None:
-        return describe_similarity(found, names, estimator.trained_on_.get("linked", 0))
-    if not estimator.trained_on_:  # of a federation, whose sides do not share rows
+        return describe_similarity(found, names, trained_on.get("linked", 0))
+    if not trained_on:  # of a federation, whose sides do not share rows
         return []
-    if estimator.trained_on_.get("linked", 0) > 0:
+    if trained_on.get("linked", 0) > 0:
         return ["No pair of views has eight linked rows: too few to measure what views share."]
     if plan is None or plan.null is None:
         return ["No rows are linked, so that it cannot be measured what views share."]
