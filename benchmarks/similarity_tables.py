@@ -131,28 +131,27 @@ def _cells(text: str, part: str) -> dict[tuple, dict[str, dict[int, Any]]]:
 
 def transfer(text: str) -> str:
     """Weights of sources in label transfer, where most are junk: means of four cases."""
-    rows = []
-    for (_, _, setting), methods in _cells(text, "transfer").items():
-        for method, runs in methods.items():
-            accuracy, loss = np.mean(list(runs.values()), axis=0)
-            against = _differences(runs, methods["current"], method == "current")
-            rows.append([setting, method, f"{100 * accuracy:.1f}", f"{loss:.3f}", *against])
-    return table(["sources", "weights", "accuracy", "log loss", *_less("the current ones")], rows)
+    return _uses(text, "transfer", "current", ["sources", "weights", *_less("the current ones")])
 
 
 def coupling(text: str) -> str:
     """A coupling whose weights know the linked rows: means of datasets."""
+    return _uses(text, "coupling", "none", ["classifier", "coupling, weight", *_less("none")])
+
+
+def _uses(text: str, part: str, control: str, header: list[str]) -> str:
     rows = []
-    for (_, _, setting), methods in _cells(text, "coupling").items():
+    for (_, _, setting), methods in _cells(text, part).items():
         for method, runs in methods.items():
             accuracy, loss = np.mean(list(runs.values()), axis=0)
-            against = _differences(runs, methods["none"], method == "none")
+            against = _differences(runs, methods[control], method == control)
             rows.append([setting, method, f"{100 * accuracy:.2f}", f"{loss:.4f}", *against])
-    return table(["classifier", "coupling, weight", "accuracy", "log loss", *_less("none")], rows)
+    return table(header, rows)
 
 
 def _less(what: str) -> list[str]:
-    return [f"accuracy less that of {what}", f"log loss less that of {what}"]
+    less = f"less that of {what}"
+    return ["accuracy", "log loss", f"accuracy {less}", f"log loss {less}"]
 
 
 def _differences(runs: dict[int, Any], others: dict[int, Any], same: bool) -> list[str]:
