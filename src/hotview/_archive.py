@@ -19,10 +19,18 @@ from torch import Tensor
 
 from hotview._files import atomic_write
 
-__all__ = ["Archive", "FileFormat", "naming_memory_errors", "read_archive", "write_archive"]
+__all__ = [
+    "Archive",
+    "FileFormat",
+    "naming_memory_errors",
+    "read_archive",
+    "round_to_float16",
+    "write_archive",
+]
 
 _KEY = "hotview"  # a single one, because safetensors writes several in any order
 _MAX_HEADER = 2**25  # bytes
+_FLOAT16_RANGE = 2.0**-7, 2.0**15  # of the largest number: smaller ones lose 2⁻¹⁸ of it at most
 _MAX_VALUES = 2**20  # of JSON in a header: one takes 2 bytes in a file, and 100 when it is parsed
 
 
@@ -146,6 +154,34 @@ def read_archive(path: Path, format: FileFormat) -> Archive:
         if not is_intact:
             raise format.error(path, "its checksum is wrong: it was damaged or changed")
         return Archive(tensors, metadata)
+
+
+def round_to_float16(tensor: Tensor) -> Tensor:
+    """Round to numbers that a file holds in half the space, where these are as good.
+
+    Parameters
+    ----------
+    tensor : Tensor of float32
+        Numbers; the largest decides on their scale.
+
+    Returns
+    -------
+    Tensor of float32
+        Numbers that float16 can represent; `tensor` itself if the largest is beyond the range in
+        which float16 has a relative precision of 2⁻¹¹.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview._archive import round_to_float16
+    >>> round_to_float16(torch.tensor([0.1, 3.0]))
+    tensor([0.1000, 3.0000])
+    >>> round_to_float16(torch.tensor([0.1, 1e6])) == torch.tensor([0.1, 1e6])
+    tensor([True, True])
+    """
+    largest = float(tensor.detach().abs().max()) if tensor.numel() > 0 else 0.0
+    low, high = _FLOAT16_RANGE
+    return tensor.half().float() if low <= largest <= high else tensor
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from inspect import Parameter, signature
 from pathlib import Path
 from types import ModuleType
@@ -22,12 +23,14 @@ from hotview._files import atomic_write, check_output_path
 from hotview._validation import check_choice
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import EnsembleMember, encode
+from hotview.estimators.inference import (
+    EnsembleMember,
+    HeadEnsemble,
+    PredictorEnsemble,
+    encode,
+)
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.semisupervised.fusion import LogOpinionPool
-from hotview.semisupervised.knn import KNNPredictor, PCABasis
-from hotview.semisupervised.predictors import ViewPredictors
-from hotview.semisupervised.super_learner import SuperLearner
+from hotview.semisupervised.knn import KNNPredictor
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.table_scan import EXTREME
 
@@ -144,8 +147,7 @@ def _make_module(estimator: Any, part: str, numbers: list[int]) -> nn.Module:
     networks = [copy.deepcopy(network).cpu().eval() for network in estimator.networks_]
     if part != "predict_proba":
         return _Encoding(networks, readers, numbers, space=part)
-    members = list(map(_portable, estimator._members, networks))
-    return _Prediction(members, readers, numbers, estimator._pool)
+    return _Prediction(_portable(estimator._ensemble, networks), readers, numbers)
 
 
 def _check_size(module: nn.Module) -> None:
@@ -266,29 +268,26 @@ class _Prediction(nn.Module):
 
     def __init__(
         self,
-        members: Sequence[EnsembleMember],
+        ensemble: HeadEnsemble | PredictorEnsemble,
         readers: Sequence[_Reader],
         numbers: Sequence[int],
-        pool: LogOpinionPool | SuperLearner | None,
     ) -> None:
         super().__init__()
-        self.networks = nn.ModuleList(member.network for member in members)
-        self.readers, self.numbers = nn.ModuleList(readers), list(numbers)
-        self.members, self.pool = list(members), pool
+        self.readers, self.numbers, self.ensemble = nn.ModuleList(readers), list(numbers), ensemble
+        self.networks = nn.ModuleList(ensemble.networks)
 
     def tensors(self) -> Iterator[Tensor]:
         yield from self.state_dict().values()
-        for member in self.members:
-            if isinstance(member.predictors, ViewPredictors):
-                for knn in member.predictors.knn:
-                    yield from (knn.points, knn.soft_labels, knn.basis.directions)
+        if isinstance(self.ensemble, PredictorEnsemble):
+            for knn in self.ensemble.predictors.knn:
+                yield from (knn.points, knn.soft_labels, knn.coordinates.columns)
 
     def forward(self, *Xs: Tensor) -> Tensor:
         read = [reader(X) for reader, X in zip(self.readers, Xs, strict=True)]
         views = {s: X for s, (X, _) in zip(self.numbers, read, strict=True)}
-        each = [member.predict_log_proba(views, self.pool).exp() for member in self.members]
+        p = self.ensemble.prepare()(views).exp().mean(0)
         wrong = torch.stack([wrong for _, wrong in read]).any(0)
-        return torch.stack(each).mean(0).masked_fill(wrong, torch.nan)
+        return p.masked_fill(wrong, torch.nan)
 
 
 class _TraceableKNN(KNNPredictor):
@@ -302,22 +301,15 @@ class _TraceableKNN(KNNPredictor):
         return squares.topk(k, dim=1, largest=False).indices
 
 
-def _portable(member: EnsembleMember, network: MultiViewNetwork) -> EnsembleMember:
-    """A member on the CPU with a copy of its network, for tracing."""
-    predictors = member.predictors
-    if not isinstance(predictors, ViewPredictors):
-        return EnsembleMember.of_heads(network, member.rule)
+def _portable(
+    ensemble: HeadEnsemble | PredictorEnsemble, networks: list[MultiViewNetwork]
+) -> HeadEnsemble | PredictorEnsemble:
+    """An ensemble on the CPU with copies of its networks, for tracing."""
+    if isinstance(ensemble, HeadEnsemble):
+        rules = [member.rule for member in ensemble.members]
+        return replace(ensemble, members=list(map(EnsembleMember, networks, rules)))
+    predictors = ensemble.predictors.to("cpu")
     knn: list[KNNPredictor] = [
-        _TraceableKNN(
-            PCABasis(k.basis.mean.cpu(), k.basis.directions.cpu()),
-            k.feature_scale,
-            k.points.cpu(),
-            k.soft_labels.cpu(),
-            k.n_neighbors,
-        )
-        for k in predictors.knn
+        _TraceableKNN(k.coordinates, k.points, k.soft_labels, k.n_neighbors) for k in predictors.knn
     ]
-    ridge = [one.to("cpu") for one in predictors.ridge]
-    joint = predictors.joint and predictors.joint.to("cpu")
-    portable = ViewPredictors(knn, ridge, joint, predictors.log_prior.cpu())
-    return EnsembleMember(network, member.rule, portable)
+    return replace(ensemble, networks=networks, predictors=replace(predictors, knn=knn))

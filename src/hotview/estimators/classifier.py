@@ -19,18 +19,29 @@ from hotview._validation import ViewTable
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.fit import EnsembleFit
 from hotview.estimators.groups import encode_groups
-from hotview.estimators.inference import disagreement, log_mean, predict_ensemble, prediction_error
-from hotview.estimators.inputs import FitInputs, check_tables_of_views, check_validation
+from hotview.estimators.inference import (
+    HeadEnsemble,
+    PredictorEnsemble,
+    disagreement,
+    log_mean,
+    predict_ensemble,
+    prediction_error,
+)
+from hotview.estimators.inputs import (
+    FitInputs,
+    Validation,
+    check_tables_of_views,
+    check_validation,
+)
 from hotview.estimators.labels import (
     check_all_known,
     encode_labels,
+    hold_out,
     replace_prior,
     split_folds,
 )
 from hotview.estimators.randomness import member_states
 from hotview.losses.specifications import RegularizerSpec
-from hotview.semisupervised.fusion import LogOpinionPool, fit_pool
-from hotview.semisupervised.super_learner import SuperLearner
 
 __all__ = ["MultiViewClassifier"]
 
@@ -287,6 +298,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         _check_prior(parameters, labels.classes)
         checked = check_validation(validation, tables, labels.classes, parameters)
         states = member_states(parameters)
+        fraction = parameters["validation_fraction"]
+        if fraction is not None and checked is None:
+            labels, rows, target = hold_out(labels, fraction, np.random.default_rng(states[0]))
+            checked = Validation(tables.linked, target, rows)
         held_out = []
         if self.fusion == "weighted" and len(states) > 1:
             held_out = split_folds(labels, len(states), np.random.default_rng(states[0]))
@@ -296,16 +311,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         super()._set_fitted(fit, start)
         assert fit.inputs.labels is not None
         self.classes_ = fit.inputs.labels.classes
-        self._members = [fitted.member for fitted in fit.members if fitted.member is not None]
-        self._pool: LogOpinionPool | SuperLearner | None = None
+        assert fit.ensemble is not None
+        self._ensemble: HeadEnsemble | PredictorEnsemble = fit.ensemble
         self.trained_on_["out_of_fold"] = fit.scores
-        if self.pseudo_labels:
-            self._pool = fit.super_learner
-        elif self.fusion == "weighted":
-            folds: list[Any] = [m.out_of_fold for m in fit.members if m.out_of_fold]
-            # Folds need several members, whose random states are seeds; else nothing is drawn.
-            seed = fit.inputs.random_states[0] if folds else 0
-            self._pool = fit_pool(folds, self.n_views_, np.random.default_rng(seed))
 
     @property
     def out_of_fold_(self) -> dict[str, dict[str, Any]]:
@@ -386,7 +394,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
     ) -> Array:
         """The reduced log-probabilities of all members; see `predict_ensemble`."""
         views = self._rows(tables)
-        reduced = predict_ensemble(self._members, views, self._pool, reduce, progress)
+        reduced = predict_ensemble(self._ensemble, views, reduce, progress)
         is_empty = np.isnan(reduced if reduced.ndim == 1 else reduced[:, 0])
         if is_empty.any():
             raise prediction_error(np.flatnonzero(is_empty), views, self.view_names_)

@@ -25,6 +25,7 @@ from hotview.estimators.diagnostics import (
     interrupt_warning,
     plan_warning,
 )
+from hotview.estimators.inference import HeadEnsemble, PredictorEnsemble
 from hotview.estimators.inputs import FitInputs, SharedInputs, compute_graphs, scan_views
 from hotview.estimators.labels import replace_prior
 from hotview.estimators.member_fit import MemberFit
@@ -36,7 +37,9 @@ from hotview.estimators.out_of_fold import (
 )
 from hotview.estimators.parameters import preprocessing_of
 from hotview.losses import DGCCA
+from hotview.semisupervised.fusion import OutOfFold, fit_pool
 from hotview.semisupervised.graph import ViewGraph, refine_graph
+from hotview.semisupervised.predictors import fit_predictors
 from hotview.semisupervised.pseudo_labels import calibrate, doubt_priors, shift_priors
 from hotview.semisupervised.super_learner import (
     ScoresOutOfFold,
@@ -77,8 +80,8 @@ class EnsembleFit:
         The fits of the members.
     warnings : FitWarnings
         The warnings of the fit.
-    super_learner : SuperLearner or None
-        Weights of the predictors; None without pseudo-labels.
+    ensemble : HeadEnsemble or PredictorEnsemble or None
+        What predicts new rows; None without labels.
     scores : dict of str to dict
         From `score_out_of_fold`; empty where no label is left out.
     similarity : ViewSimilarity or None
@@ -87,7 +90,7 @@ class EnsembleFit:
 
     shared: SharedInputs
     node_weights: Array  # of propagation and ridge, by view
-    super_learner: SuperLearner | None = None
+    ensemble: HeadEnsemble | PredictorEnsemble | None = None
     similarity: ViewSimilarity | None = None
 
     def __init__(self, inputs: FitInputs, process_group: ProcessGroup | None = None) -> None:
@@ -143,27 +146,49 @@ class EnsembleFit:
                 # The null depends on the tables alone: the first member's serves for all.
                 member.plan = replace(member.plan, null=first.plan.null)
         with catch_interrupt() as interrupt:  # Ctrl-C must not lose the trained networks
-            graphs = self._refine_graphs()
-            for r, member in enumerate(self.members):
-                previous = self.members[r - 1] if r > 0 else None
-                member.fit_classifier(graphs, self.node_weights, previous)
-            if first.propagates and self.inputs.labels is not None:
-                self._fit_super_learner()
+            if self.inputs.labels is not None:
+                for member in self.members:
+                    member.predict_left_out()
+                self.ensemble = self._fit_predictors() if first.propagates else self._fit_heads()
             if view_tests:
                 self.similarity = self._measure_similarity()
         for member in self.members:
             member.interrupted = member.interrupted or interrupt.requested
         self._warn()
 
-    def _fit_super_learner(self) -> None:
+    def _fit_heads(self) -> HeadEnsemble:
+        """Networks whose heads predict, weighed by labels that members left out."""
+        members, pool = [member.fit_heads() for member in self.members], None
+        if self.inputs.parameters["fusion"] == "weighted":
+            folds = [m.out_of_fold for m in self.members if isinstance(m.out_of_fold, OutOfFold)]
+            pool = fit_pool(folds, len(self.inputs.tables.names), self._fold_generator(folds))
+        return HeadEnsemble(members, pool)
+
+    def _fit_predictors(self) -> PredictorEnsemble:
+        """Predictors of new rows, fitted to all labels, and shared by all networks."""
+        first = self.members[0]
+        assert self.inputs.labels is not None
+        first.relabel_nodes(self._refine_graphs(), self.node_weights)
+        learner = self._fit_super_learner()
+        labels = self.shared.view_labels(self.inputs.labels)
+        features = [member.features for member in self.members]
+        predictors = fit_predictors(self.shared.graphs, first.nodes, labels, features)
+        predictors = predictors.condense(first.random.numpy)
+        networks = [member.training.network for member in self.members]
+        return PredictorEnsemble(networks, first.fusion_rule(), predictors, learner)
+
+    def _fold_generator(self, folds: Sequence[object]) -> np.random.Generator:
+        """Random numbers for weights; folds need several members, whose states are seeds."""
+        return np.random.default_rng(self.inputs.random_states[0] if folds else 0)
+
+    def _fit_super_learner(self) -> SuperLearner:
         """Weigh the predictors by labels that members left out, and score them by these."""
         assert self.inputs.labels is not None
         classes, names = self.inputs.labels.classes, self.inputs.tables.names
         labels = self.shared.view_labels(self.inputs.labels)
         known = [n > 0 for n in labels.n_classes]
         folds = [m.out_of_fold for m in self.members if isinstance(m.out_of_fold, ScoresOutOfFold)]
-        # Folds need several members, whose random states are seeds; without, nothing is drawn.
-        random = np.random.default_rng(self.inputs.random_states[0] if folds else 0)
+        random = self._fold_generator(folds)
         learner = fit_super_learner(folds, labels.log_prior, known, random)
         labeled = ScoresOutOfFold.concatenate(folds) if folds else None
         without = [m.without for m in self.members if m.without is not None]
@@ -182,9 +207,9 @@ class EnsembleFit:
         )
         p = self.inputs.parameters
         log_prior = replace_prior(labels.log_prior, p["class_prior"], p["class_weight"], classes)
-        self.super_learner = replace(learner, log_prior=tuple(map(tuple, log_prior.tolist())))
         for text in score_warnings(self.scores):
             self.warnings.add(text)
+        return replace(learner, log_prior=tuple(map(tuple, log_prior.tolist())))
 
     def _measure_similarity(self) -> ViewSimilarity | None:
         """Similarity of the views by linked rows."""
@@ -207,8 +232,6 @@ class EnsembleFit:
 
     def _refine_graphs(self) -> list[ViewGraph]:
         """The graph of every view on components and the mean features of all members."""
-        if self.inputs.labels is None or not self.members[0].propagates:
-            return []
         graphs = []
         for s, graph in enumerate(self.shared.graphs):
             features = [member.features[s][0] for member in self.members]

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.nn.multiview import MultiViewNetwork, encode_float64
+from hotview.nn.batched import MemberEncoders
+from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import ScoresWithout, SuperLearner
@@ -22,7 +23,8 @@ from hotview.training.threads import existing_threads
 __all__ = [
     "EnsembleMember",
     "FusionRule",
-    "HeadPredictors",
+    "HeadEnsemble",
+    "PredictorEnsemble",
     "disagreement",
     "encode_rows",
     "log_mean",
@@ -31,6 +33,8 @@ __all__ = [
     "predict_out_of_fold",
     "prediction_error",
 ]
+
+Predict = Callable[[Mapping[int, Tensor]], Tensor]
 
 _CHUNK = {"cpu": 4096, "cuda": 65536}  # rows at a time: few for caches, many to fill a GPU
 
@@ -57,127 +61,38 @@ class FusionRule:
     n_classes: tuple[int, ...]
     log_prior: tuple[float, ...]
 
+    def find_present(self, Xs: Mapping[int, Tensor]) -> Tensor:
+        """Which views every row has, (n_rows, n_views), by standardized rows of some views."""
+        absent = {s: find_absent(X) for s, X in Xs.items()}
+        nowhere = torch.ones_like(next(iter(absent.values())))
+        return torch.stack([~absent.get(s, nowhere) for s in range(len(self.n_classes))], dim=1)
 
-@dataclass(frozen=True)
-class HeadPredictors:
-    """The heads of a network, in the place of `ViewPredictors`.
+    def count_views(self, present: Tensor) -> Tensor:
+        """Which of a row's views count: those whose labels have most classes."""
+        n_classes = present * torch.tensor(self.n_classes, device=present.device)
+        return (n_classes == n_classes.amax(1, keepdim=True)) & (n_classes > 0)
 
-    Parameters
-    ----------
-    network : MultiViewNetwork
-        The trained network.
-    joint : bool
-        Whether the joint head was trained on all classes.
-    """
-
-    network: MultiViewNetwork
-    joint: bool
-
-    def predict_log_proba(self, features: Mapping[int, Tensor]) -> Tensor:
-        """Log-probabilities by every head and, where all views are present, by the joint one.
-
-        Parameters
-        ----------
-        features : dict of int to Tensor of shape (n_rows, encoder_dim)
-            Features of the views that are present, by number of the view.
-
-        Returns
-        -------
-        Tensor of float64, shape (n_rows, n_views, n_classes) or (n_rows, n_views + 1, n_classes)
-            Up to a constant of every row and head; 0 for views that are absent.
-        """
-        heads = self.network.view_heads
-        by_view = {s: heads[s](F).double() for s, F in features.items()}
-        absent = torch.zeros_like(next(iter(by_view.values())))
-        log_probs = [by_view.get(s, absent) for s in range(len(heads))]
-        if self.joint and len(features) == len(heads):
-            joint = self.network.score([features[s] for s in range(len(heads))])
-            log_probs.append(joint.double())
-        return torch.stack(log_probs, dim=1)
+    def fill(self, fused: Tensor, counts: Tensor, present: Tensor) -> Tensor:
+        """The prior in rows in which no predictor counts, and NaN in rows without any view."""
+        prior = torch.tensor(self.log_prior, dtype=torch.float64, device=fused.device)
+        fused = torch.where(counts.any(1, keepdim=True), fused, prior)
+        return fused.masked_fill(~present.any(1, keepdim=True), torch.nan)
 
 
 @dataclass(frozen=True)
 class EnsembleMember:
-    """One ensemble member: the network, the fusion rule and the predictors.
+    """A network whose heads predict, and which of them count.
 
     Parameters
     ----------
     network : MultiViewNetwork
         The trained network.
     rule : FusionRule
-        Which predictors count.
-    predictors : HeadPredictors or ViewPredictors
-        The heads of the network, or non-parametric predictors instead.
+        Which heads count.
     """
 
     network: MultiViewNetwork
     rule: FusionRule
-    predictors: HeadPredictors | ViewPredictors
-
-    @classmethod
-    def of_heads(cls, network: MultiViewNetwork, rule: FusionRule) -> EnsembleMember:
-        """A member that predicts by the heads of its network."""
-        return cls(network, rule, HeadPredictors(network, rule.joint))
-
-    def score(
-        self, Xs: Mapping[int, Tensor], own: Mapping[int, Tensor] | None = None
-    ) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
-        """Log-likelihoods of the classes by all predictors; see `ViewPredictors.score`.
-
-        Parameters
-        ----------
-        Xs : dict of int to Tensor of shape (n_rows, n_columns)
-            Rows of the views that are present, by number of the view; NaN in absent rows.
-        own : dict of int to Tensor of int64, or None, default=None
-            Points of the predictors that are the rows themselves.
-
-        Returns
-        -------
-        scores, joint : Tensor
-            The log-likelihoods.
-        counts, present : Tensor of bool, shape (n_rows, n_views)
-            Which views count, by the fusion rule, and which every row has.
-        """
-        assert isinstance(self.predictors, ViewPredictors)
-        network, present = self.network, self._present(Xs)
-        Xs = {s: X.nan_to_num() for s, X in Xs.items()}
-        features = {s: encode_float64(network.encoders[s], X) for s, X in Xs.items()}
-        heads = {s: network.view_heads[s](F.float()) for s, F in features.items()}
-        scores, joint = self.predictors.score(Xs, features, heads, own)
-        return scores, joint, self._counts(present), present
-
-    def score_without(self, Xs: Mapping[int, Tensor]) -> ScoresWithout:
-        """What differs in the scores of rows where one of their views is left out.
-
-        Parameters
-        ----------
-        Xs : dict of int to Tensor of shape (n_rows, n_columns)
-            Rows of all views, as for `score`.
-        """
-        assert isinstance(self.predictors, ViewPredictors)
-        present, joint = self._present(Xs), self.predictors.joint
-        n_views = present.shape[1]
-        others = present.unsqueeze(1) & ~torch.eye(n_views, dtype=torch.bool, device=present.device)
-        counts = self._counts(others.flatten(0, 1)).view_as(others) & present.unsqueeze(2)
-        if joint is None:
-            by_joint = self.predictors.log_prior.new_zeros(
-                (*present.shape, len(self.rule.log_prior))
-            )
-        else:
-            by_joint = joint.predict_without({s: X.nan_to_num() for s, X in Xs.items()})
-        return ScoresWithout(by_joint.cpu().numpy(), counts.cpu().numpy())
-
-    def _present(self, Xs: Mapping[int, Tensor]) -> Tensor:
-        """Which views every row has, (n_rows, n_views)."""
-        absent = {s: find_absent(X) for s, X in Xs.items()}
-        nowhere = torch.ones_like(next(iter(absent.values())))
-        n_views = len(self.network.encoders)
-        return torch.stack([~absent.get(s, nowhere) for s in range(n_views)], dim=1)
-
-    def _counts(self, present: Tensor) -> Tensor:
-        """Which of a row's views count: those whose labels have most classes."""
-        n_classes = present * torch.tensor(self.rule.n_classes, device=present.device)
-        return (n_classes == n_classes.amax(1, keepdim=True)) & (n_classes > 0)
 
     def predict_by_view(self, Xs: Mapping[int, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Predictions by the heads of every view of rows of some views, and by all jointly.
@@ -196,42 +111,168 @@ class EnsembleMember:
         present : Tensor of bool, shape (n_rows, n_views)
             Which views every row has.
         """
-        assert isinstance(self.predictors, HeadPredictors)
-        present = self._present(Xs)
-        features = {s: self.network.encoders[s](X.nan_to_num()) for s, X in Xs.items()}
-        log_probs = self.predictors.predict_log_proba(features)
-        counts = self._counts(present)
-        if log_probs.shape[1] > present.shape[1]:
+        network, present = self.network, self.rule.find_present(Xs)
+        features = {s: network.encoders[s](X.nan_to_num()) for s, X in Xs.items()}
+        by_view = {s: network.view_heads[s](F).double() for s, F in features.items()}
+        absent = torch.zeros_like(next(iter(by_view.values())))
+        log_probs = [by_view.get(s, absent) for s in range(present.shape[1])]
+        counts = self.rule.count_views(present)
+        if self.rule.joint and len(features) == present.shape[1]:
+            joint = network.score([features[s] for s in range(present.shape[1])])
+            log_probs.append(joint.double())
             complete = present.all(1, keepdim=True)
             counts = torch.cat([counts & ~(complete & self.rule.joint_only), complete], dim=1)
-        return log_probs, counts, present
+        return torch.stack(log_probs, dim=1), counts, present
 
-    def predict_log_proba(
-        self, Xs: Mapping[int, Tensor], pool: LogOpinionPool | SuperLearner | None
-    ) -> Tensor:
+    def predict_log_proba(self, Xs: Mapping[int, Tensor], pool: LogOpinionPool | None) -> Tensor:
         """Log-probabilities of the classes, (n_rows, n_classes); NaN in rows without any view.
 
         Without a pool, the probabilities of all heads that count are averaged geometrically.
         """
-        if isinstance(pool, SuperLearner):
-            scores, joint, counts, present = self.score(Xs)
-            fused = pool.combine(scores, joint, counts)
-            return self._fill(fused, counts, present)
         log_probs, counts, present = self.predict_by_view(Xs)
         if pool is None:
-            mean = (log_probs * counts.unsqueeze(2)).sum(1) / counts.sum(1, keepdim=True).clamp_min(
-                1
-            )
-            fused = mean.log_softmax(1)
+            number = counts.sum(1, keepdim=True).clamp_min(1)
+            fused = ((log_probs * counts.unsqueeze(2)).sum(1) / number).log_softmax(1)
         else:
             fused = pool.combine(log_probs, counts)
-        return self._fill(fused, counts, present)
+        return self.rule.fill(fused, counts, present)
 
-    def _fill(self, fused: Tensor, counts: Tensor, present: Tensor) -> Tensor:
-        """The prior in rows in which no predictor counts, and NaN in rows without any view."""
-        prior = torch.tensor(self.rule.log_prior, dtype=torch.float64, device=fused.device)
-        fused = torch.where(counts.any(1, keepdim=True), fused, prior)
-        return fused.masked_fill(~present.any(1, keepdim=True), torch.nan)
+
+@dataclass(frozen=True)
+class HeadEnsemble:
+    """Networks whose heads predict.
+
+    Parameters
+    ----------
+    members : list of EnsembleMember
+        The networks.
+    pool : LogOpinionPool or None
+        Weights of the heads; None averages them.
+    """
+
+    members: list[EnsembleMember]
+    pool: LogOpinionPool | None
+
+    @property
+    def networks(self) -> list[MultiViewNetwork]:
+        """The networks of all members."""
+        return [member.network for member in self.members]
+
+    def prepare(self) -> Predict:
+        """The function that predicts rows; see `PredictorEnsemble.prepare`."""
+        return lambda Xs: torch.stack([m.predict_log_proba(Xs, self.pool) for m in self.members])
+
+
+@dataclass(frozen=True)
+class PredictorEnsemble:
+    """Networks, and predictors of every view that they share.
+
+    Parameters
+    ----------
+    networks : list of MultiViewNetwork
+        The trained networks: their features say which rows are neighbors, and their heads predict.
+    rule : FusionRule
+        Which views of a row count.
+    predictors : ViewPredictors
+        Neighbors and ridge regressions.
+    super_learner : SuperLearner or None, default=None
+        Weights of all predictors; None while they are not known yet.
+    """
+
+    networks: list[MultiViewNetwork]
+    rule: FusionRule
+    predictors: ViewPredictors
+    super_learner: SuperLearner | None = None
+
+    def encoders(self, s: int) -> MemberEncoders:
+        """Encoders and heads of a view, of all networks."""
+        of_networks = [(network.encoders[s], network.view_heads[s]) for network in self.networks]
+        encoders, heads = zip(*of_networks, strict=True)
+        return MemberEncoders(encoders, heads)
+
+    def prepare(self) -> Predict:
+        """The function that predicts rows, for many calls in a row.
+
+        Returns
+        -------
+        callable
+            Maps standardized rows of the views that are present, by number of the view and NaN in
+            absent rows, to log-probabilities (n_members, n_rows, n_classes) by all members, which
+            are NaN in rows without any view.
+        """
+        encoders = [self.encoders(s) for s in range(len(self.predictors.knn))]
+        return lambda Xs: self._predict(Xs, encoders)
+
+    def _predict(self, Xs: Mapping[int, Tensor], encoders: Sequence[MemberEncoders]) -> Tensor:
+        assert self.super_learner is not None
+        present = self.rule.find_present(Xs)
+        counts = self.rule.count_views(present)
+        weights, of_joint = self.super_learner.weigh_views(counts)
+        Xs = {s: X.nan_to_num() for s, X in Xs.items()}
+        shared, by_member = self.super_learner.mean_log_prior(counts), torch.zeros(())
+        for s, X in Xs.items():
+            scores = self.predictors.score_view(s, X, *encoders[s](X))
+            w = self.super_learner.predictors[s]
+            neighbors, ridge, heads = (
+                score * (weights[:, s : s + 1] * w_m) for score, w_m in zip(scores, w, strict=True)
+            )
+            shared, by_member = shared + neighbors + ridge, by_member + heads
+        if self.predictors.joint is not None:
+            shared = shared + self.predictors.joint.predict(Xs) * of_joint
+        log_p: Tensor = (by_member + shared).log_softmax(2)
+        return self.rule.fill(log_p, counts, present)
+
+    def score(
+        self, Xs: Mapping[int, Tensor], own: Mapping[int, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-likelihoods of the classes by all predictors of one member, to weigh them.
+
+        Parameters
+        ----------
+        Xs : dict of int to Tensor of shape (n_rows, n_columns)
+            Rows of all views, by number of the view; NaN in absent rows.
+        own : dict of int to Tensor of int64
+            Points of the predictors that are the rows themselves, −1 for others.
+
+        Returns
+        -------
+        scores : Tensor of float64, shape (n_rows, n_views, 3, n_classes)
+            By neighbors, ridge regression and head of every view.
+        joint : Tensor of float64, shape (n_rows, n_classes)
+            By the joint ridge regression; 0 without one.
+        counts : Tensor of bool, shape (n_rows, n_views)
+            Which views count, by the fusion rule.
+        """
+        counts = self.rule.count_views(self.rule.find_present(Xs))
+        Xs = {s: X.nan_to_num() for s, X in Xs.items()}
+        by_view = []
+        for s, X in Xs.items():
+            neighbors, ridge, heads = self.predictors.score_view(s, X, *self.encoders(s)(X), own[s])
+            by_view.append(torch.stack([neighbors, ridge, heads[0]], dim=1))
+        joint = torch.zeros_like(by_view[0][:, 0])
+        if self.predictors.joint is not None:
+            joint = self.predictors.joint.predict(Xs)
+        return torch.stack(by_view, dim=1), joint, counts
+
+    def score_without(self, Xs: Mapping[int, Tensor]) -> ScoresWithout:
+        """What differs in the scores of rows where one of their views is left out.
+
+        Parameters
+        ----------
+        Xs : dict of int to Tensor of shape (n_rows, n_columns)
+            Rows of all views, as for `score`.
+        """
+        present, joint = self.rule.find_present(Xs), self.predictors.joint
+        n_views = present.shape[1]
+        others = present.unsqueeze(1) & ~torch.eye(n_views, dtype=torch.bool, device=present.device)
+        counts = self.rule.count_views(others.flatten(0, 1)).view_as(others) & present.unsqueeze(2)
+        if joint is None:
+            by_joint = self.predictors.log_prior.new_zeros(
+                (*present.shape, len(self.rule.log_prior))
+            )
+        else:
+            by_joint = joint.predict_without({s: X.nan_to_num() for s, X in Xs.items()})
+        return ScoresWithout(by_joint.cpu().numpy(), counts.cpu().numpy())
 
 
 @existing_threads()
@@ -264,9 +305,8 @@ def encode(network: MultiViewNetwork, s: int, X: Tensor, space: str) -> tuple[Te
 
 @existing_threads()
 def predict_ensemble(
-    members: Sequence[EnsembleMember],
+    ensemble: HeadEnsemble | PredictorEnsemble,
     views: Mapping[int, ViewRows],
-    pool: LogOpinionPool | SuperLearner | None,
     reduce: Callable[[Tensor], Tensor],
     progress: Callable[[int], object] | None = None,
 ) -> Array:
@@ -274,12 +314,10 @@ def predict_ensemble(
 
     Parameters
     ----------
-    members : sequence of EnsembleMember
+    ensemble : HeadEnsemble or PredictorEnsemble
         The members.
     views : dict of int to ViewRows
         The views that are present, by number; the same number of rows in each.
-    pool : LogOpinionPool, SuperLearner or None
-        Weights of the predictors; None averages them.
     reduce : callable
         Maps log-probabilities (n_members, n_rows, n_classes), which are NaN for rows without any
         view, to (n_rows, ...).
@@ -294,11 +332,9 @@ def predict_ensemble(
     output, n_done = None, 0
     n_rows = next(iter(views.values())).n_rows
     with torch.inference_mode():
+        predict = ensemble.prepare()
         for Xs in _chunks(views):
-            log_probs = []
-            for member in members:
-                log_probs.append(member.predict_log_proba(Xs, pool))
-            reduced = reduce(torch.stack(log_probs))
+            reduced = reduce(predict(Xs))
             output = _write(reduced, output, n_done, n_rows)
             n_done += len(reduced)
             if progress is not None:

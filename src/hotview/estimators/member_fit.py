@@ -10,17 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hotview._archive import round_to_float16
 from hotview._types import Array, IntArray
 from hotview.estimators.inference import (
     EnsembleMember,
     FusionRule,
-    HeadPredictors,
+    HeadEnsemble,
+    PredictorEnsemble,
     predict_ensemble,
     predict_out_of_fold,
 )
 from hotview.estimators.initialization import start_at_principal_components, start_references
 from hotview.estimators.inputs import FitInputs, SharedInputs, Validation
-from hotview.estimators.labels import Labels, hide, hold_out, weigh_classes
+from hotview.estimators.labels import hide, weigh_classes
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
 from hotview.estimators.randomness import Randomness
 from hotview.losses import DGCCA, Coupling, NoCoupling
@@ -59,7 +61,7 @@ _N_LATENTS = 1000  # rows of every view by which collapse is detected
 
 
 class MemberFit:
-    """The fit of one ensemble member: `prepare`, training, `finish`, `fit_classifier`.
+    """The fit of one ensemble member: `prepare`, training, `finish`, `predict_left_out`.
 
     With the parameter `pseudo_labels`, labels are propagated on neighbor graphs to train the heads
     of the views, and neighbors and a ridge regression predict new rows. Otherwise labels train all
@@ -84,8 +86,6 @@ class MemberFit:
         Latents of a sample of every view's rows.
     interrupted : bool
         Whether training was interrupted.
-    member : EnsembleMember or None
-        The fitted classifier; None without labels.
     out_of_fold : ScoresOutOfFold, OutOfFold or None
         Its predictions of rows whose labels it was not trained on, if there are any.
     without : ScoresWithout or None
@@ -103,7 +103,6 @@ class MemberFit:
     plan: ViewPlan | None
     latents: list[Tensor]
     interrupted: bool
-    member: EnsembleMember | None = None
     out_of_fold: ScoresOutOfFold | OutOfFold | None = None
     without: ScoresWithout | None = None
     linked_scores: ScoresOutOfFold | None = None
@@ -119,14 +118,8 @@ class MemberFit:
         self.n_classes = 0 if inputs.labels is None else len(inputs.labels.classes)
         self.held_out = inputs.held_out[number] if inputs.held_out else np.empty(0, np.int64)
         self.given_weight: Array | None = None
-        self.refit_labels = inputs.labels  # all but those of validation rows
         if inputs.labels is not None:
             self.labels = hide(inputs.labels, self.held_out)
-            fraction = self.parameters["validation_fraction"]
-            if fraction is not None and self.validation is None:
-                self.labels, rows, target = hold_out(self.labels, fraction, self.random.numpy)
-                self.validation = Validation(inputs.tables.linked, target, rows)
-                self.refit_labels = hide(inputs.labels, rows)
             self.given_weight = weigh_classes(self.parameters["class_weight"], self.labels)
 
     @property
@@ -215,7 +208,7 @@ class MemberFit:
         self.training = Training(network, objective, sampler, self.random.torch, member=self.number)
         self._initialize(network, objective.coupling, rows)
         if self.labels is not None and self.validation is not None:
-            self.training.score = self._validation_score(network, rows, self.validation)
+            self.training.score = self._validation_score(network, self.validation)
 
     def _network(self) -> MultiViewNetwork:
         p = self.parameters
@@ -272,6 +265,8 @@ class MemberFit:
             Whether to compute the permutation null of the plan.
         """
         network, views = self.training.network, self.training.sampler.data.views
+        if self.propagates:
+            self._round_weights()
         with catch_interrupt() as interrupt:  # the last pass must not lose the trained network
             self.plan = self._plan(null=null)
             rows = [self.random.numpy.permutation(view.n_rows)[:_N_LATENTS] for view in views]
@@ -279,6 +274,18 @@ class MemberFit:
             if self.labels is not None and self.propagates:
                 self.features = list(map(encode_nodes, self.shared.graphs, network.encoders))
         self.interrupted = self.training.interrupted or interrupt.requested
+
+    def _round_weights(self) -> None:
+        """Round the weights of the network to float16, which halves the model file.
+
+        Encoders of the user's own are left as they are.
+        """
+        network = self.training.network
+        own = tuple(f"encoders.{s}." for s, given in enumerate(self.encoders) if given is not None)
+        with torch.no_grad():
+            for name, weight in network.named_parameters():
+                if not name.startswith(own):
+                    weight.copy_(round_to_float16(weight))
 
     def _plan(self, *, null: bool) -> ViewPlan | None:
         """The plan over the views from a last pass over all rows; None without a coupling."""
@@ -295,37 +302,24 @@ class MemberFit:
         n_components = self.parameters["n_components"]
         return replace(plan, null=draw_null(rows.views, n_components, planner, *generators))
 
-    def fit_classifier(
-        self, graphs: Sequence[ViewGraph], node_weights: Array, previous: MemberFit | None
-    ) -> None:
-        """Predict rows whose labels were held out; then fit the classifier to all labels.
+    def fit_heads(self) -> EnsembleMember:
+        """The network, whose heads predict: without pseudo-labels, after `finish`."""
+        return EnsembleMember(self.training.network, self.fusion_rule())
+
+    def relabel_nodes(self, graphs: Sequence[ViewGraph], node_weights: Array) -> None:
+        """Label the nodes of refined graphs by all labels, in the place of those trained on.
 
         Parameters
         ----------
         graphs : sequence of ViewGraph
-            The refined graph of every view; none without pseudo-labels.
+            The refined graph of every view.
         node_weights : ndarray of shape (n_views, 2)
             From `calibrate`.
-        previous : MemberFit or None
-            A finished member; labels that are equal are not propagated again.
         """
-        given = self.refit_labels
-        if self.labels is None or given is None:
-            return
-        if len(self.held_out) > 0 or not self.propagates:
-            self.member = self._classifier(self.labels)
-        if len(self.held_out) > 0 and self.member is not None:
-            self._predict_left_out(self.member)
-        self.labels = given
-        if not self.propagates:  # heads cannot be refit without training
-            return
-        if previous is not None and previous.labels is not None and previous.has_labels(given):
-            self.nodes = previous.nodes
-        else:
-            labels = self.shared.view_labels(given)
-            scores = score_nodes(graphs, labels)
-            self.nodes = self._label_nodes(graphs, labels, scores, node_weights)
-        self.member = self._classifier(given)
+        self.labels = self.inputs.labels
+        labels = self.shared.view_labels(self.labels)
+        scores = score_nodes(graphs, labels)
+        self.nodes = self._label_nodes(graphs, labels, scores, node_weights)
 
     def _label_nodes(
         self,
@@ -342,51 +336,49 @@ class MemberFit:
 
     def _linked_fold(self, labels: ViewLabels) -> IntArray:
         """Linked rows without a label that do not teach, to score the views that they teach."""
-        if not self.inputs.held_out or self.labels is self.refit_labels:
+        if not self.inputs.held_out or self.labels is self.inputs.labels:
             return np.empty(0, np.int64)
         if min(labels.n_classes) > 0:
             return np.empty(0, np.int64)
         rows = np.flatnonzero(self.shared.view_labels(self.inputs.labels).target < 0)
         return rows[self.number :: len(self.inputs.held_out)]
 
-    def has_labels(self, labels: Labels) -> bool:
-        """Whether this member has the same labels."""
-        return self.labels is not None and np.array_equal(self.labels.codes, labels.codes)
-
-    def _predict_left_out(self, member: EnsembleMember) -> None:
+    def predict_left_out(self) -> None:
         """Score rows whose labels were held out, and linked rows that did not teach."""
+        assert self.labels is not None
+        if len(self.held_out) == 0:
+            return
         labels = self.shared.view_labels(self.labels)
-        rows, target = labels.left_out(self.shared.view_labels(self.refit_labels))
+        rows, target = labels.left_out(self.shared.view_labels(self.inputs.labels))
         if len(rows) > _MAX_LEFT_OUT:
             chosen = np.sort(self.random.numpy.choice(len(rows), _MAX_LEFT_OUT, replace=False))
             rows, target = rows[chosen], target[chosen]
-        self.out_of_fold = self._score_rows(member, rows, target)
-        if self.propagates:
-            with torch.inference_mode():
-                self.without = member.score_without(self._take_rows(rows))
+        if not self.propagates:
+            log_probs, counts = predict_out_of_fold(self.fit_heads(), self._take_rows(rows))
+            self.out_of_fold = OutOfFold(log_probs, counts, target)
+            return
+        predictors = fit_predictors(self.shared.graphs, self.nodes, labels, [self.features])
+        ensemble = PredictorEnsemble([self.training.network], self.fusion_rule(), predictors)
+        self.out_of_fold = self._score_rows(ensemble, rows, target)
+        with torch.inference_mode():
+            self.without = ensemble.score_without(self._take_rows(rows))
         linked = labels.links[self._linked_fold(labels)]
-        if self.propagates and len(linked) > 0:
-            scores = self._score_rows(member, linked, np.full(len(linked), -1))
-            assert isinstance(scores, ScoresOutOfFold)
-            self.linked_scores = scores
+        if len(linked) > 0:
+            unknown = np.full(len(linked), -1)
+            self.linked_scores = self._score_rows(ensemble, linked, unknown)
 
     def _score_rows(
-        self, member: EnsembleMember, rows: IntArray, target: IntArray
-    ) -> ScoresOutOfFold | OutOfFold:
+        self, ensemble: PredictorEnsemble, rows: IntArray, target: IntArray
+    ) -> ScoresOutOfFold:
         """Scores of individuals, by the numbers of their rows in every view."""
-        Xs = self._take_rows(rows)
-        if not self.propagates:
-            return OutOfFold(*predict_out_of_fold(member, Xs), target)
         own = {
             s: torch.from_numpy(graph.node_numbers(rows[:, s])).to(self.device)
             for s, graph in enumerate(self.shared.graphs)
         }
         with torch.inference_mode():
-            scores, joint, counts, _ = member.score(Xs, own)
-        joint = torch.zeros_like(scores[:, 0, 0]) if joint is None else joint
-        return ScoresOutOfFold(
-            scores.cpu().numpy(), joint.cpu().numpy(), counts.cpu().numpy(), target
-        )
+            scores, joint, counts = ensemble.score(self._take_rows(rows), own)
+        found = scores.cpu().numpy(), joint.cpu().numpy(), counts.cpu().numpy()
+        return ScoresOutOfFold(*found, target)
 
     def _take_rows(self, rows: IntArray) -> dict[int, Tensor]:
         """Rows of every view by number, NaN for −1."""
@@ -397,18 +389,9 @@ class MemberFit:
             Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
         return Xs
 
-    def _classifier(self, given: Labels) -> EnsembleMember:
-        """A classifier of the trained network, with predictors that are fitted to some labels."""
-        network = self.training.network
-        rule = self._fusion_rule(self.shared.training_rows(given))
-        if not self.propagates:
-            return EnsembleMember.of_heads(network, rule)
-        labels = self.shared.view_labels(given)
-        predictors = fit_predictors(self.shared.graphs, self.nodes, labels, self.features)
-        return EnsembleMember(network, rule, predictors)
-
-    def _fusion_rule(self, rows: TrainingRows) -> FusionRule:
+    def fusion_rule(self) -> FusionRule:
         """Which predictors count, by the labels that they are trained on."""
+        rows = self.shared.training_rows(self.labels)
         labeled = rows.target[rows.target >= 0]
         n_known = [len(classes) for classes in rows.classes_known]
         if len(rows.transfer_rows) > 0:  # then labels are transferred to every view
@@ -426,16 +409,16 @@ class MemberFit:
         )
 
     def _validation_score(
-        self, network: MultiViewNetwork, rows: TrainingRows, validation: Validation
+        self, network: MultiViewNetwork, validation: Validation
     ) -> Callable[[], float]:
         """Accuracy of the heads of the network on the validation rows."""
-        rule, views = self._fusion_rule(rows), self._rows_of(validation)
-        heads = HeadPredictors(network, rule.joint and not self.propagates)
-        member = EnsembleMember(network, rule, heads)
+        rule, views = self.fusion_rule(), self._rows_of(validation)
+        rule = replace(rule, joint=rule.joint and not self.propagates)
+        ensemble = HeadEnsemble([EnsembleMember(network, rule)], None)
 
         def accuracy() -> float:
             network.eval()
-            log_probs = predict_ensemble([member], views, None, lambda log_p: log_p[0])
+            log_probs = predict_ensemble(ensemble, views, lambda log_p: log_p[0])
             return float(np.mean(log_probs.argmax(axis=1) == validation.target))
 
         return accuracy

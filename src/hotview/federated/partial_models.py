@@ -12,7 +12,7 @@ import torch
 
 from hotview._codec import require
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
-from hotview.estimators.inference import EnsembleMember, FusionRule
+from hotview.estimators.inference import EnsembleMember, FusionRule, HeadEnsemble
 from hotview.federated.client_state import ClientState
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.messages import Message, check_json
@@ -273,7 +273,7 @@ def _set_fusion(
     model.classes_ = np.array(classes)
     prior = tuple([-float(np.log(n))] * n)
     rule = FusionRule(joint, False, (n,) * n_views, prior)
-    model._members, model._pool = [EnsembleMember.of_heads(model.network_, rule)], pool
+    model._ensemble = HeadEnsemble([EnsembleMember(model.network_, rule)], pool)
     model.fusion = "average" if pool is None else "weighted"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from torch.nn.functional import pad
 
 from hotview.nn.multiview import MultiViewNetwork
 
-__all__ = ["BatchedLinear", "PerMember", "batch_networks", "copy_weights"]
+__all__ = ["BatchedLinear", "MemberEncoders", "PerMember", "batch_networks", "copy_weights"]
 
 _ABSENT = -1e30  # logit of a class that a member does not have: its probability is exactly 0
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -77,6 +78,82 @@ class PerMember(nn.Module):
     def forward(self, X: Tensor) -> Tensor:
         """Apply each member's module to its own rows."""
         return torch.stack([f(x) for f, x in zip(self.members, X, strict=True)])
+
+
+class MemberEncoders:
+    """Encoders and heads of one view, those of all members in one product per layer, in float64.
+
+    In float64 all devices agree; encoders of the user's own are applied in their own precision. The
+    weights are copied: changes of the modules are not seen.
+
+    Parameters
+    ----------
+    encoders : sequence of nn.Module
+        The encoder of every member.
+    heads : sequence of nn.Module
+        Its head: a linear layer from features to logits.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.nn.batched import MemberEncoders
+    >>> encoders, heads = [torch.nn.Linear(3, 2)] * 2, [torch.nn.Linear(2, 4)] * 2
+    >>> features, logits = MemberEncoders(encoders, heads)(torch.zeros(7, 3))
+    >>> features.shape, logits.shape
+    (torch.Size([7, 4]), torch.Size([2, 7, 4]))
+    """
+
+    def __init__(self, encoders: Sequence[nn.Module], heads: Sequence[nn.Module]) -> None:
+        self.encoders, self.head = list(encoders), _stack_linear(heads)
+        layers = [_plain_layers(encoder) for encoder in encoders]
+        self.is_plain = all(layers)
+        self.layers = [_stack_linear(of_members) for of_members in zip(*layers, strict=True)]
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Encode rows.
+
+        Parameters
+        ----------
+        X : Tensor of float32, shape (n_rows, n_columns)
+            The rows.
+
+        Returns
+        -------
+        features : Tensor of float64, shape (n_rows, n_members * encoder_dim)
+            Features by all members, side by side.
+        logits : Tensor of float64, shape (n_members, n_rows, n_classes)
+            Logits by the heads of all members.
+        """
+        if self.is_plain:
+            F = self._encode(X.double())
+        else:  # a user's encoder may work in place
+            F = torch.stack([encoder(X.clone()).double() for encoder in self.encoders])
+        weight, bias = self.head
+        return F.transpose(0, 1).flatten(1), torch.baddbmm(bias, F, weight)
+
+    def _encode(self, X: Tensor) -> Tensor:
+        (weight, bias), *others = self.layers
+        R, _, width = weight.shape  # all members have the same rows: one product for all of them
+        Y = torch.addmm(bias.flatten(), X, weight.transpose(0, 1).flatten(1))
+        Y = Y.view(-1, R, width).transpose(0, 1)
+        for weight, bias in others:
+            Y = torch.baddbmm(bias, Y.relu_(), weight)
+        return Y
+
+
+def _stack_linear(layers: Sequence[Any]) -> tuple[Tensor, Tensor]:
+    """Weights (members, n_in, n_out) and biases (members, 1, n_out) in float64."""
+    weight: Tensor = torch.stack([layer.weight for layer in layers]).detach().double().mT
+    if layers[0].bias is None:
+        return weight, weight.new_zeros(len(layers), 1, weight.shape[2])
+    return weight, torch.stack([layer.bias for layer in layers]).detach().double().unsqueeze(1)
+
+
+def _plain_layers(encoder: nn.Module) -> list[nn.Module]:
+    """The linear layers of a perceptron with a ReLU between each two; none of other modules."""
+    layers = list(encoder) if isinstance(encoder, nn.Sequential) else [encoder]
+    kinds = [nn.Linear, nn.ReLU] * (len(layers) // 2) + [nn.Linear]
+    return layers[::2] if [type(layer) for layer in layers] == kinds else []
 
 
 def batch_networks(networks: Sequence[MultiViewNetwork]) -> MultiViewNetwork:

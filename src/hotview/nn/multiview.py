@@ -10,13 +10,11 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 __all__ = [
     "MultiViewNetwork",
     "Widths",
     "count_features",
-    "encode_float64",
     "make_linear",
     "make_mlp",
     "make_network",
@@ -233,31 +231,3 @@ def make_mlp(
     for a, b in pairwise([n_in, *hidden, n_out]):
         layers += [make_linear(a, b, generator), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
-
-
-def encode_float64(encoder: nn.Module, X: Tensor) -> Tensor:
-    """Encode in float64, so that all devices agree; a user's own encoder in its own precision.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from hotview.nn.multiview import encode_float64, make_mlp
-    >>> encoder = make_mlp(3, (4,), 2, torch.Generator().manual_seed(0))
-    >>> encode_float64(encoder, torch.ones(5, 3)).dtype
-    torch.float64
-    """
-    if not all(type(module) in (nn.Sequential, nn.Linear, nn.ReLU) for module in encoder.modules()):
-        Y: Tensor = encoder(X.clone())  # a user's encoder may work in place
-        return Y.double()
-    # Not copy.deepcopy(encoder).double()(X), which takes 400 µs instead of 40 µs for one row; not
-    # functional_call, which replaces the module's weights for all threads.
-    X = X.double()
-    if isinstance(encoder, nn.Sequential):
-        for layer in encoder:
-            X = encode_float64(layer, X)
-    elif isinstance(encoder, nn.Linear):
-        bias = None if encoder.bias is None else encoder.bias.double()
-        X = linear(X, encoder.weight.double(), bias)
-    else:
-        X = X.relu()
-    return X

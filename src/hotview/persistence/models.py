@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -27,7 +28,7 @@ from hotview.training.threads import existing_threads
 
 __all__ = ["check_model_path", "load_model", "save_model"]
 
-_MODEL = FileFormat("hotview model", 8, "a model", "Fit the model again.")
+_MODEL = FileFormat("hotview model", 9, "a model", "Fit the model again.")
 _MISFITS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),
@@ -111,7 +112,7 @@ def save_model(estimator: MultiViewEstimator, path: str | Path) -> Path:
             f"Expected a model that can be loaded again, but {_reason(error)}. If parameters were "
             "set after fit, set them back, or fit again."
         ) from error
-    write_archive(path, _MODEL, tensors, facts)
+    write_archive(path, _MODEL, {name: _narrow(x) for name, x in tensors.items()}, facts)
     return path
 
 
@@ -161,10 +162,8 @@ def load_model(
     facts = {k: value for k, value in archive.metadata.items() if k not in ("format", "version")}
     own = {"coupling": coupling, "view_regularizer": view_regularizer}
     with _refusing_misfits(path):
-        tensors = {
-            name: tensor.to(place) if ".predictors." in name else tensor
-            for name, tensor in archive.tensors.items()
-        }
+        tensors = {name: _widen(tensor) for name, tensor in archive.tensors.items()}
+        tensors |= {k: x.to(place) for k, x in tensors.items() if k.startswith("predictors.")}
         check_model(model := decode(SavedModel, facts, tensors))
     _check_specifications(path, own, model.parameters)
     with _refusing_misfits(path):
@@ -176,6 +175,19 @@ def load_model(
     with _refusing_misfits(path, remedy):
         deserialize(estimator, model)
     return estimator
+
+
+def _narrow(tensor: Tensor) -> Tensor:
+    """Numbers of float32 as float16, if all of them have the same values there."""
+    if tensor.dtype != torch.float32:
+        return tensor
+    half = tensor.detach().half()
+    return half if torch.equal(half.float(), tensor) else tensor
+
+
+def _widen(tensor: Tensor) -> Tensor:
+    """What `_narrow` was given; encoders of the user's own take weights of any precision."""
+    return tensor.float() if tensor.dtype == torch.float16 else tensor
 
 
 @contextmanager

@@ -146,7 +146,6 @@ class SavedMember:
     history: list[dict[str, Any]]
     plan: ViewPlan | None
     rule: FusionRule | None
-    predictors: ViewPredictors | None
 
 
 @dataclass(frozen=True)
@@ -169,6 +168,7 @@ class SavedModel:
     classes: SavedClasses | None
     pool: LogOpinionPool | None
     super_learner: SuperLearner | None
+    predictors: ViewPredictors | None
     members: list[SavedMember]
 
 
@@ -298,16 +298,21 @@ def _check_members(model: SavedModel, n_views: int, n_classes: int) -> None:
         require((rule is not None) == (n_classes > 0), "its fusion rule does not fit its estimator")
         if rule is not None:
             _check_rule(rule, n_views, n_classes)
-        if (predictors := member.predictors) is not None:
-            knn, joint = predictors.knn, predictors.joint
-            fits = len(knn) == len(predictors.ridge) == n_views and all(
-                one.n_neighbors > 0 and one.feature_scale >= _TINY for one in knn
-            )
-            fits = fits and all(len(one.weights) == 1 for one in predictors.ridge)
-            fits = fits and (joint is None or len(joint.weights) == n_views)
-            require(fits, "its predictors do not fit its views")
-        fits = (predictors is not None) == (model.super_learner is not None)
-        require(fits, "its super learner does not fit its predictors")
+    fits = (model.predictors is not None) == (model.super_learner is not None)
+    require(fits, "its super learner does not fit its predictors")
+    if model.predictors is not None:
+        rules = {member.rule for member in model.members}
+        require(len(rules) == 1, "its members share predictors, but no fusion rule")
+        _check_predictors(model.predictors, n_views)
+
+
+def _check_predictors(predictors: ViewPredictors, n_views: int) -> None:
+    knn, joint = predictors.knn, predictors.joint
+    fits = len(knn) == len(predictors.ridge) == n_views
+    fits = fits and all(one.n_neighbors > 0 for one in knn)
+    fits = fits and all(len(one.weights) == 1 for one in predictors.ridge)
+    fits = fits and (joint is None or len(joint.weights) == n_views)
+    require(fits, "its predictors do not fit its views")
 
 
 #: sizes, or names of sizes that the file itself decides on, equal wherever they occur
@@ -429,9 +434,9 @@ def _expected_tensors(
                 yield from _expected_plan(f"{at}.plan.null.plan", S, S)
                 yield f"{at}.plan.null.W", ("draws", S, S), "float"
                 yield f"{at}.plan.null.C", ("draws", S, S), "float"
-        if member.predictors is not None and member.rule is not None:
-            joint = member.predictors.joint is not None
-            yield from _expected_predictors(tensors, widths, at, joint=joint)
+    if model.predictors is not None:
+        joint = model.predictors.joint is not None
+        yield from _expected_predictors(tensors, widths, n_members, joint=joint)
 
 
 def _expected_plan(at: str, S: int, K: int | str) -> Iterator[tuple[str, Shape, str]]:
@@ -442,22 +447,22 @@ def _expected_plan(at: str, S: int, K: int | str) -> Iterator[tuple[str, Shape, 
 
 
 def _expected_predictors(
-    tensors: Mapping[str, Tensor], widths: Widths, at: str, *, joint: bool
+    tensors: Mapping[str, Tensor], widths: Widths, n_members: int, *, joint: bool
 ) -> Iterator[tuple[str, Shape, str]]:
     for s, n_columns in enumerate(widths.columns):
-        knn, n = f"{at}.predictors.knn.{s}", f"points of {at}, view {s}"
-        yield f"{knn}.basis.mean", (n_columns,), "float32"
-        yield f"{knn}.basis.directions", (n_columns, f"components of {at}, {s}"), "float32"
-        n_components = tensors[f"{knn}.basis.directions"].shape[1]
-        features = f"{at}.network.maps.{s}.weight"
-        yield features, (widths.n_components, f"features of {at}, {s}"), "float32"
-        n_features = tensors[features].shape[1]
-        yield f"{knn}.points", (n, n_components + n_features), "float32"
+        knn, n, n_dimensions = f"predictors.knn.{s}", f"points of view {s}", f"dimensions of {s}"
+        features = f"members.0.network.maps.{s}.weight"
+        yield features, (widths.n_components, f"features of {s}"), "float32"
+        n_features = n_members * tensors[features].shape[1]
+        yield f"{knn}.coordinates.columns", (n_columns, n_dimensions), "float32"
+        yield f"{knn}.coordinates.features", (n_features, n_dimensions), "float32"
+        yield f"{knn}.coordinates.offset", (n_dimensions,), "float64"
+        yield f"{knn}.points", (n, n_dimensions), "float32"
         require(len(tensors[f"{knn}.points"]) > 0, f"there are no neighbors in view {s}")
         yield f"{knn}.soft_labels", (n, widths.n_classes), "float"
         ridges = [(f"ridge.{s}.weights.0", f"ridge.{s}.intercept")]
         ridges += [(f"joint.weights.{s}", "joint.intercept")] if joint else []
         for weights, intercept in ridges:
-            yield f"{at}.predictors.{weights}", (n_columns, widths.n_classes), "float64"
-            yield f"{at}.predictors.{intercept}", (widths.n_classes,), "float64"
-    yield f"{at}.predictors.log_prior", (len(widths.columns), widths.n_classes), "float64"
+            yield f"predictors.{weights}", (n_columns, widths.n_classes), "float64"
+            yield f"predictors.{intercept}", (widths.n_classes,), "float64"
+    yield "predictors.log_prior", (len(widths.columns), widths.n_classes), "float64"

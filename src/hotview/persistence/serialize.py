@@ -14,7 +14,7 @@ import hotview
 from hotview._codec import require
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.inference import EnsembleMember, HeadPredictors
+from hotview.estimators.inference import EnsembleMember, HeadEnsemble, PredictorEnsemble
 from hotview.estimators.parameters import check_parameters, encoders_of, hidden_of, pick_device
 from hotview.losses.specifications import Specification, as_regularizer
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
@@ -28,8 +28,6 @@ from hotview.persistence.schema import (
     SavedModel,
     SavedView,
 )
-from hotview.semisupervised.predictors import ViewPredictors
-from hotview.semisupervised.super_learner import SuperLearner
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.trainer import History
 
@@ -53,27 +51,22 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
     """
     names, n_members = estimator.view_names_, len(estimator.networks_)
     own = encoders_of(estimator.encoders, names)
-    classes, pool, super_learner = None, None, None
+    classes, pool, super_learner, predictors = None, None, None, None
     absent: list[Any] = [None] * n_members
-    rules, predictors = absent, absent
+    rules = absent
     if isinstance(estimator, MultiViewClassifier):
-        labels = estimator.classes_
-        if isinstance(estimator._pool, SuperLearner):
-            super_learner = estimator._pool
-        else:
-            pool = estimator._pool
+        labels, ensemble = estimator.classes_, estimator._ensemble
         classes = SavedClasses(labels.dtype.str, labels.tolist())
-        rules = [member.rule for member in estimator._members]
-        predictors = [
-            member.predictors if isinstance(member.predictors, ViewPredictors) else None
-            for member in estimator._members
-        ]
+        if isinstance(ensemble, PredictorEnsemble):
+            super_learner, predictors = ensemble.super_learner, ensemble.predictors
+            rules = [ensemble.rule] * n_members
+        else:
+            pool, rules = ensemble.pool, [member.rule for member in ensemble.members]
     members = zip(
         [network.state_dict() for network in estimator.networks_],
         map(list, estimator.histories_),
         estimator.plans_ or absent,
         rules,
-        predictors,
         strict=True,
     )
     return SavedModel(
@@ -93,6 +86,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         classes=classes,
         pool=pool,
         super_learner=super_learner,
+        predictors=predictors,
         members=[SavedMember(*member) for member in members],
     )
 
@@ -257,12 +251,16 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
         estimator.set_output(transform=model.output)
     if model.classes is not None:
         estimator.classes_ = np.array(model.classes.labels, dtype=model.classes.dtype)
-        estimator._members = [
-            EnsembleMember(network, rule, member.predictors or HeadPredictors(network, rule.joint))
-            for network, member in zip(networks, model.members, strict=True)
-            if (rule := member.rule) is not None
-        ]
-        estimator._pool = model.super_learner or model.pool
+        estimator._ensemble = _ensemble(model, networks)
+
+
+def _ensemble(
+    model: SavedModel, networks: list[MultiViewNetwork]
+) -> HeadEnsemble | PredictorEnsemble:
+    rules = [member.rule for member in model.members if member.rule is not None]
+    if model.predictors is not None:
+        return PredictorEnsemble(networks, rules[0], model.predictors, model.super_learner)
+    return HeadEnsemble(list(map(EnsembleMember, networks, rules)), model.pool)
 
 
 def _check_range(

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from sklearn.decomposition import PCA
 from torch import Tensor
 
-__all__ = ["FLOOR", "KNNPredictor", "PCABasis", "Scorer", "find_nearest"]
+from hotview._archive import round_to_float16
+
+__all__ = ["FLOOR", "Coordinates", "KNNPredictor", "PCABasis", "Scorer", "find_nearest"]
 
 FLOOR = 0.01  # added to every class probability: all neighbors of a row may be wrong
 _N_SCORES = {"cpu": 2**21, "cuda": 2**27}  # computed at a time, by the size of caches and GPUs
+_N_DIMENSIONS, _N_CENTERS = 20, 1000  # of the space, and of the points, of a condensed predictor
+_N_ITERATIONS = 10  # of Lloyd's algorithm
+_MIN_NEIGHBORS = 5  # of centers of clusters
 _BLOCK = 8  # scores of which the minimum is compared first
 _MIN_RATIO = 16  # up to this many points per neighbor, block minima save nothing
 _FEW_THREADS = 4
@@ -52,38 +60,88 @@ class PCABasis:
 
 
 @dataclass(frozen=True)
-class KNNPredictor:
-    """Nearest-neighbor classifier on principal components and features, with soft labels.
+class Coordinates:
+    """Linear map of a view's columns and features to the space in which neighbors are found.
 
     Parameters
     ----------
-    basis : PCABasis
-        Principal components of the view.
-    feature_scale : float
-        Divisor of the features.
-    points : Tensor of float32, shape (n_points, n_components + encoder_dim)
-        Components and scaled features of the training rows.
+    columns : Tensor of float32, shape (n_columns, n_dimensions)
+        Weights of the standardized columns.
+    features : Tensor of float32, shape (n_features, n_dimensions)
+        Weights of the features, those of all ensemble members side by side.
+    offset : Tensor of float64, shape (n_dimensions,)
+        Added to the weighted sums.
+    """
+
+    columns: Tensor
+    features: Tensor
+    offset: Tensor
+
+    @classmethod
+    def concatenate(cls, basis: PCABasis, scales: Sequence[float], width: int) -> Coordinates:
+        """Principal components beside the features of all members, which are divided by `scales`.
+
+        A squared distance is that of the components plus the mean over members of those of the
+        features, of which every member has `width`.
+        """
+        n_columns, n_components = basis.directions.shape
+        n_features = len(scales) * width
+        columns = basis.directions.new_zeros(n_columns, n_components + n_features)
+        columns[:, :n_components] = basis.directions
+        weights = torch.tensor(scales, dtype=torch.float64).pow(-1) / math.sqrt(max(len(scales), 1))
+        features = columns.new_zeros(n_features, n_components + n_features)
+        features[:, n_components:] = weights.repeat_interleave(width).diag().to(features)
+        offset = -(basis.mean.double() @ columns.double())
+        return cls(columns, features, offset)
+
+    def project(self, X: Tensor, features: Tensor) -> Tensor:
+        """Coordinates of standardized rows in float64, from them and their features."""
+        # In float32, rounding would choose among neighbors, and differently on every device.
+        by_columns = torch.addmm(self.offset, X.double(), self.columns.double())
+        if len(self.features) == 0:
+            return by_columns
+        return torch.addmm(by_columns, features.double(), self.features.double())
+
+    def rotate(self, center: Tensor, directions: Tensor) -> Coordinates:
+        """Coordinates less a center, projected on some directions; all in float64."""
+        columns, features = (A.double() @ directions for A in (self.columns, self.features))
+        offset = (self.offset - center) @ directions
+        return Coordinates(columns.float(), features.float(), offset)
+
+    def to(self, device: torch.device | str) -> Coordinates:
+        """The same map on another device."""
+        moved = (x.to(device) for x in (self.columns, self.features, self.offset))
+        return Coordinates(*moved)
+
+
+@dataclass(frozen=True)
+class KNNPredictor:
+    """Nearest-neighbor classifier with soft labels.
+
+    Parameters
+    ----------
+    coordinates : Coordinates
+        The space in which neighbors are found.
+    points : Tensor of float32, shape (n_points, n_dimensions)
+        Training rows in this space, or centers of clusters of them.
     soft_labels : Tensor of float32, shape (n_points, n_classes)
         Their class probabilities.
     n_neighbors : int
         Number of neighbors to average.
     """
 
-    basis: PCABasis
-    feature_scale: float
+    coordinates: Coordinates
     points: Tensor
     soft_labels: Tensor
     n_neighbors: int
 
-    def predict_log_proba(self, X: Tensor, features: Tensor, own: Tensor | None = None) -> Tensor:
+    def predict_log_proba(self, Y: Tensor, own: Tensor | None = None) -> Tensor:
         """Logarithm of the mean soft label of the nearest neighbors.
 
         Parameters
         ----------
-        X : Tensor of shape (n_rows, n_columns)
-            Standardized rows.
-        features : Tensor of shape (n_rows, encoder_dim)
-            Their features; no columns where there are none.
+        Y : Tensor of float64, shape (n_rows, n_dimensions)
+            Coordinates of the rows.
         own : Tensor of int64, shape (n_rows,), or None, default=None
             Number of the point that is the row itself, which is no neighbor; −1 for none.
 
@@ -92,12 +150,10 @@ class KNNPredictor:
         Tensor of float64, shape (n_rows, n_classes)
             Logarithms, none of them below that of 0.01; they are not normalized.
         """
-        # In float32, rounding would choose among neighbors, and differently on every device.
-        Y = torch.cat(
-            [self.basis.project(X.double()), features.double() / self.feature_scale], dim=1
-        )
         nearest = self.nearest(Y) if own is None else self._nearest_others(Y, own)
-        return (self.soft_labels[nearest].double().mean(1) + FLOOR).log()
+        n, k = nearest.shape
+        labels = self.soft_labels.double().index_select(0, nearest.reshape(-1))
+        return labels.view(n, k, -1).mean(1).add_(FLOOR).log_()
 
     def nearest(self, Y: Tensor) -> Tensor:
         """Numbers of the points nearest to each row, (n_rows, n_neighbors)."""
@@ -112,6 +168,42 @@ class KNNPredictor:
         kept = distance.topk(k, dim=1, largest=False).indices
         return nearest.gather(1, kept)
 
+    def condense(self, random: np.random.Generator) -> KNNPredictor:
+        """A smaller predictor: in fewer dimensions, and with centers of clusters as points.
+
+        The points are projected on their 20 leading principal components. More than 1,000 of them
+        are clustered by k-means: a cluster counts as one point at its center, with the mean soft
+        label. As a center stands for several rows, fewer of them are averaged, but at least five.
+
+        Parameters
+        ----------
+        random : numpy Generator
+            Source of the first centers.
+
+        Returns
+        -------
+        KNNPredictor
+            Its points and soft labels are rounded to float16.
+        """
+        P = self.points.double().cpu()
+        center = P.mean(0)
+        _, directions = torch.linalg.eigh((P - center).T @ (P - center))
+        directions = directions[:, -_N_DIMENSIONS:].flip(1)
+        points, labels = ((P - center) @ directions).float(), self.soft_labels.cpu()
+        k, n = self.n_neighbors, len(points)
+        if n > _N_CENTERS:
+            points, labels = _cluster(points, labels, _N_CENTERS, random, self.points.device)
+            k = max(math.ceil(k * len(points) / n), min(k, _MIN_NEIGHBORS))
+        device = self.points.device
+        coordinates = self.coordinates.rotate(center.to(device), directions.to(device))
+        points, labels = (round_to_float16(x).to(device) for x in (points, labels))
+        return KNNPredictor(coordinates, points, labels, k)
+
+    def to(self, device: torch.device | str) -> KNNPredictor:
+        """The same predictor on another device."""
+        points, soft_labels = self.points.to(device), self.soft_labels.to(device)
+        return KNNPredictor(self.coordinates.to(device), points, soft_labels, self.n_neighbors)
+
     @cached_property
     def _scorer(self) -> Scorer:
         """Cached: building it takes longer than predicting a single row."""
@@ -120,6 +212,25 @@ class KNNPredictor:
     def __getstate__(self) -> dict[str, Any]:
         """The pickled state, without the cached scorer."""
         return {name: value for name, value in self.__dict__.items() if name != "_scorer"}
+
+
+def _cluster(
+    points: Tensor, values: Tensor, n: int, random: np.random.Generator, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Centers of clusters of points, by Lloyd's algorithm, and means of the points' values.
+
+    Only the nearest centers are found on the device: sums over clusters do not depend on it.
+    """
+    P, V = (x.numpy().astype(np.float64) for x in (points, values))
+    rows, centers = points.to(device), points[np.sort(random.permutation(len(P))[:n])]
+    for _ in range(_N_ITERATIONS):
+        C = centers.to(device)
+        nearest = torch.addmm(C.square().sum(1), rows, C.T, alpha=-2).argmin(1).cpu().numpy()
+        clusters = np.unique(nearest, return_inverse=True)[1]  # a center may be nearest to none
+        share = 1 / np.bincount(clusters)[clusters]
+        means = sparse.csr_array((share, (clusters, np.arange(len(P)))))
+        centers = torch.from_numpy((means @ P).astype(np.float32))
+    return centers, torch.from_numpy((means @ V).astype(np.float32))
 
 
 @dataclass(frozen=True)

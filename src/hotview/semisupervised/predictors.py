@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview.semisupervised.graph import ViewGraph
-from hotview.semisupervised.knn import FLOOR, KNNPredictor
+from hotview.semisupervised.knn import FLOOR, Coordinates, KNNPredictor
 from hotview.semisupervised.pseudo_labels import NodeLabels, ViewLabels
 from hotview.semisupervised.ridge import RidgePredictor, fit_ridge, thin_rows
 
@@ -40,50 +40,60 @@ class ViewPredictors:
     joint: RidgePredictor | None
     log_prior: Tensor
 
-    def score(
-        self,
-        Xs: Mapping[int, Tensor],
-        features: Mapping[int, Tensor],
-        heads: Mapping[int, Tensor],
-        own: Mapping[int, Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Log-likelihoods of the classes by all predictors, up to constants.
+    def score_view(
+        self, s: int, X: Tensor, features: Tensor, logits: Tensor, own: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-likelihoods of the classes by the predictors of one view, up to constants.
 
         Parameters
         ----------
-        Xs : dict of int to Tensor of shape (n_rows, n_columns)
-            Standardized rows of the views that are present, by number of the view.
-        features : dict of int to Tensor of shape (n_rows, encoder_dim)
-            Features of the same rows in float64: in float32, rounding would choose among neighbors.
-            They have no columns where neighbors are found by components alone.
-        heads : dict of int to Tensor of shape (n_rows, n_classes)
-            Logits of the same rows by the heads of a network.
-        own : dict of int to Tensor of int64, or None, default=None
+        s : int
+            Number of the view.
+        X : Tensor of shape (n_rows, n_columns)
+            Its standardized rows.
+        features : Tensor of float64, shape (n_rows, n_features)
+            Their features: in float32, rounding would choose among neighbors. They have no columns
+            where neighbors are found by components alone.
+        logits : Tensor of shape (..., n_rows, n_classes)
+            Logits of the same rows by the heads of one network or more.
+        own : Tensor of int64 or None, default=None
             Numbers of the points that are the rows themselves, −1 for others: a row is not a
             neighbor of its own.
 
         Returns
         -------
-        scores : Tensor of float64, shape (n_rows, n_views, 3, n_classes)
-            By neighbors, ridge regression and head of every view; 0 for views that are absent.
-        joint : Tensor of float64, shape (n_rows, n_classes), or None
-            By the joint ridge regression, if there is one.
+        neighbors, ridge : Tensor of float64, shape (n_rows, n_classes)
+            By neighbors, and by the ridge regression.
+        heads : Tensor of float64, shape (..., n_rows, n_classes)
+            By every head.
         """
-        by_view = {}
-        for s, X in Xs.items():
-            knn = self.knn[s].predict_log_proba(X, features[s], None if own is None else own[s])
-            head = (heads[s].double() - self.log_prior[s]).softmax(1) + FLOOR
-            by_view[s] = torch.stack([knn, self.ridge[s].predict({0: X}), head.log()], dim=1)
-        absent = torch.zeros_like(next(iter(by_view.values())))
-        scores = torch.stack([by_view.get(s, absent) for s in range(len(self.knn))], dim=1)
-        return scores, None if self.joint is None else self.joint.predict(Xs)
+        knn = self.knn[s]
+        neighbors = knn.predict_log_proba(knn.coordinates.project(X, features), own)
+        heads = (logits.double() - self.log_prior[s]).softmax(-1).add_(FLOOR).log_()
+        return neighbors, self.ridge[s].predict({0: X}), heads
+
+    def condense(self, random: np.random.Generator) -> ViewPredictors:
+        """The same predictors, with fewer points that are neighbors; see `KNNPredictor.condense`.
+
+        Parameters
+        ----------
+        random : numpy Generator
+            Source of the first centers of clusters.
+        """
+        return replace(self, knn=[knn.condense(random) for knn in self.knn])
+
+    def to(self, device: torch.device | str) -> ViewPredictors:
+        """The same predictors on another device."""
+        knn, ridge = [one.to(device) for one in self.knn], [one.to(device) for one in self.ridge]
+        joint = None if self.joint is None else self.joint.to(device)
+        return ViewPredictors(knn, ridge, joint, self.log_prior.to(device))
 
 
 def fit_predictors(
     graphs: Sequence[ViewGraph],
     nodes: Sequence[NodeLabels],
     labels: ViewLabels,
-    features: Sequence[tuple[Array, float]] = (),
+    features: Sequence[Sequence[tuple[Array, float]]] = (),
 ) -> ViewPredictors:
     """Fit predictors of new rows.
 
@@ -95,8 +105,9 @@ def fit_predictors(
         Labels of its nodes, from `label_nodes`.
     labels : ViewLabels
         The labels, to which the joint ridge regression is fitted.
-    features : sequence of (ndarray, float), default=()
-        From `encode_nodes` for every view; none where neighbors are found by components alone.
+    features : sequence of sequences of (ndarray, float), default=()
+        From `encode_nodes` for every view, of every ensemble member; none where neighbors are found
+        by components alone.
 
     Returns
     -------
@@ -105,14 +116,22 @@ def fit_predictors(
     """
     knn, ridge = [], []
     for s, (graph, of_nodes) in enumerate(zip(graphs, nodes, strict=True)):
-        empty = np.empty((len(of_nodes.votes), 0), np.float32)
-        F, scale = features[s] if features else (empty, 1.0)
-        as_float32 = partial(torch.as_tensor, dtype=torch.float32, device=graph.rows.device)
-        points, votes = as_float32(np.hstack([graph.points, F])), as_float32(of_nodes.votes)
-        knn.append(KNNPredictor(graph.basis, scale, points, votes, graph.n_neighbors))
+        knn.append(_fit_knn(graph, of_nodes.votes, [of_member[s] for of_member in features]))
         ridge.append(of_nodes.ridge.to(graph.rows.device))
     log_prior = torch.as_tensor(labels.log_prior, device=graphs[0].rows.device)
     return ViewPredictors(knn, ridge, fit_joint(graphs, labels), log_prior)
+
+
+def _fit_knn(
+    graph: ViewGraph, soft_labels: Array, features: Sequence[tuple[Array, float]]
+) -> KNNPredictor:
+    """The nearest-neighbor predictor by the nodes of a graph and their features by all members."""
+    width = features[0][0].shape[1] if features else 0
+    coordinates = Coordinates.concatenate(graph.basis, [scale for _, scale in features], width)
+    weight = np.sqrt(max(len(features), 1))
+    points = np.hstack([graph.points, *(F / weight for F, _ in features)])
+    as_float32 = partial(torch.as_tensor, dtype=torch.float32, device=graph.rows.device)
+    return KNNPredictor(coordinates, as_float32(points), as_float32(soft_labels), graph.n_neighbors)
 
 
 def fit_joint(graphs: Sequence[ViewGraph], labels: ViewLabels) -> RidgePredictor | None:

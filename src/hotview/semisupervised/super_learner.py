@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
-from torch import Tensor, tensor
+from torch import Tensor, float64, tensor
 
 from hotview._codec import require, shorten
 from hotview._types import Array, IntArray
@@ -156,23 +156,46 @@ class SuperLearner:
         Tensor
             Equal for all classes in rows in which no view counts.
         """
+        weight, of_joint = self.weigh_views(present)
+        predictors = tensor(self.predictors, dtype=scores.dtype, device=scores.device)
+        by_view = (scores * predictors.unsqueeze(2)).sum(2)
+        pooled = (by_view * weight.unsqueeze(2)).sum(1) + self.mean_log_prior(present)
+        if joint is not None:
+            pooled = pooled + joint * of_joint
+        return pooled.log_softmax(1)
+
+    def weigh_views(self, present: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights of every row's views and of its joint predictor.
+
+        Parameters
+        ----------
+        present : Tensor of bool, shape (n_rows, n_views)
+            Which views count.
+
+        Returns
+        -------
+        views : Tensor of float64, shape (n_rows, n_views)
+            u_s n^(−a); 0 for views that do not count.
+        joint : Tensor of float64, shape (n_rows, 1)
+            u_0; 0 in rows of one view.
+        """
 
         def constant(values: object) -> Tensor:
-            return tensor(values, dtype=scores.dtype, device=scores.device)
+            return tensor(values, dtype=float64, device=present.device)
 
-        number = present.sum(1, keepdim=True).clamp_min(1).to(scores.dtype)
+        number = present.sum(1, keepdim=True).clamp_min(1).double()
         n_views = present.shape[1]
-        partial = constant(self.partial)
-        weight = (partial[:n_views] * number**-self.power).where(number > 1, constant(1.0))
+        partial, one = constant(self.partial), constant(1.0)
+        weight = partial[:n_views] * number**-self.power
         weight = constant(self.complete[:n_views]).where(number == n_views, weight)
         of_joint = constant(self.complete[-1]).where(number == n_views, partial[-1])
-        weight = weight.where(number > 1, constant(1.0)) * present
-        by_view = (scores * constant(self.predictors).unsqueeze(2)).sum(2)
-        pooled = (by_view * weight.unsqueeze(2)).sum(1)
-        pooled = pooled + (constant(self.log_prior) * (present / number).unsqueeze(2)).sum(1)
-        if joint is not None:
-            pooled = pooled + joint * of_joint.where(number > 1, constant(0.0))
-        return pooled.log_softmax(1)
+        return weight.where(number > 1, one) * present, of_joint * (number > 1)
+
+    def mean_log_prior(self, present: Tensor) -> Tensor:
+        """The mean of log π over the views of every row that count, (n_rows, n_classes)."""
+        log_prior = tensor(self.log_prior, dtype=float64, device=present.device)
+        share = present.double() / present.sum(1, keepdim=True).clamp_min(1)
+        return share @ log_prior
 
 
 def fit_super_learner(
