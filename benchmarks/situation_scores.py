@@ -11,18 +11,44 @@ import torch
 from situation_data import Task
 
 from hotview import MultiViewClassifier
+from hotview.estimators.inference import PredictorEnsemble
+from hotview.semisupervised.predictors import fit_predictors
 from hotview.semisupervised.super_learner import ScoresOutOfFold
 
 
 class Recorded(MultiViewClassifier):
-    """The classifier, with the scores of left-out rows that its weights were fitted to."""
+    """The classifier, with the scores of left-out rows that its weights were fitted to.
+
+    Also with what it would be without condensed predictors: every member searches its neighbors
+    among all rows, by components and its own features.
+    """
 
     def _set_fitted(self, fit: Any, start: float) -> None:
         super()._set_fitted(fit, start)
         labels = fit.shared.view_labels(fit.inputs.labels)
+        self.exact = []
+        for member in fit.members:
+            nodes, graphs = fit.members[0].nodes, fit.shared.graphs
+            predictors = fit_predictors(graphs, nodes, labels, [member.features])
+            network, ensemble = member.training.network, fit.ensemble
+            self.exact.append(
+                PredictorEnsemble([network], ensemble.rule, predictors, ensemble.super_learner)
+            )
         self.known = [n > 0 for n in labels.n_classes]
         self.log_prior = labels.log_prior
         self.folds = [m.out_of_fold for m in fit.members if m.out_of_fold is not None]
+
+    def take_rows(self, views: dict[str, Any]) -> dict[int, torch.Tensor]:
+        """Standardized rows by number of the view."""
+        tables = self._rows(self._check(views, aligned=True))
+        return {s: view.take(np.arange(view.n_rows)) for s, view in tables.items()}
+
+    def predict_members(self, views: dict[str, Any], *, exact: bool) -> torch.Tensor:
+        """Log-probabilities by all members, (n_members, n_rows, n_classes)."""
+        Xs = self.take_rows(views)
+        with torch.inference_mode():
+            ensembles = self.exact if exact else [self._ensemble]
+            return torch.cat([ensemble.prepare()(Xs) for ensemble in ensembles])
 
 
 def keep_scores(model: Recorded, task: Task, path: Path, where: dict[str, Any]) -> None:
@@ -33,15 +59,21 @@ def keep_scores(model: Recorded, task: Task, path: Path, where: dict[str, Any]) 
         rows = ScoresOutOfFold.concatenate(model.folds)
         arrays |= {f"fold.{name}": value for name, value in vars(rows).items()}
     for i, (views, y) in enumerate(task.tests.values()):
-        tables = model._rows(model._check(views, aligned=True))
-        Xs = {s: view.take(np.arange(len(y))) for s, view in tables.items()}
+        Xs, ensemble = model.take_rows(views), model._ensemble
+        counts = ensemble.rule.count_views(ensemble.rule.find_present(Xs))
+        Xs = {s: X.nan_to_num() for s, X in Xs.items()}
+        shape = len(ensemble.networks), *counts.shape, 3, len(model.classes_)
+        scores = np.zeros(shape, dtype=np.float32)
+        predictors = ensemble.predictors
         with torch.inference_mode():
-            each = [member.score(Xs) for member in model._members]
-        arrays[f"test.{i}.scores"] = np.stack([x[0].numpy() for x in each]).astype(np.float32)
-        if each[0][1] is not None:
-            joint = np.stack([x[1].numpy() for x in each])
-            arrays[f"test.{i}.joint"] = joint.astype(np.float32)
-        arrays[f"test.{i}.present"], arrays[f"test.{i}.y"] = each[0][2].numpy(), y
+            for s, X in Xs.items():
+                found = predictors.score_view(s, X, *ensemble.encoders(s)(X))
+                for m, score in enumerate(found):
+                    scores[:, :, s, m] = score.numpy()
+            if predictors.joint is not None:
+                arrays[f"test.{i}.joint"] = predictors.joint.predict(Xs).numpy().astype(np.float32)
+        arrays[f"test.{i}.scores"] = scores
+        arrays[f"test.{i}.present"], arrays[f"test.{i}.y"] = counts.numpy(), y
     arrays["where"] = json.dumps({**where, "cells": list(task.tests)})
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, **arrays)

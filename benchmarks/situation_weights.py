@@ -73,9 +73,9 @@ def judge(path: Path) -> list[dict[str, Any]]:
             P = torch.stack(
                 [
                     learner.combine(
-                        one, None if joint is None else torch.from_numpy(joint[r]).double(), present
+                        one, None if joint is None else torch.from_numpy(joint).double(), present
                     ).exp()
-                    for r, one in enumerate(scores)
+                    for one in scores
                 ]
             ).mean(0)
             scored = score(P.numpy(), found["classes"], y)

@@ -7,6 +7,11 @@ PATH is a folder with the files that `situation_data.DATASETS` names; without it
 and synthetic tables are run. One line of the output is one method on one cell of one split (seeds
 0 to 4); lines that are there are not run again.
 
+Beside the default there are lines of "all neighbors": the same models without condensed predictors,
+that is with 5 searches among all rows of a view instead of one among at most 1,000 points. The size
+of condensed predictors was chosen on Handwritten, MSRC-v1, WebKB, Wikipedia and SNARE-seq (seeds 0
+to 4 of A, 0 and 1 of C to G) and on the tables of `size_data`, not on the other datasets.
+
 With ``--cache FOLDER``, the scores of all predictors of the default, out of fold and of the test
 rows, are kept there: `situation_weights.py` compares prior weights by them without any fit.
 """
@@ -32,6 +37,7 @@ from situation_scores import Recorded, keep_scores
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from hotview._files import atomic_write
+from hotview.estimators.inference import disagreement, log_mean
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "situations.jsonl"
 TRIALS = 5
@@ -93,15 +99,27 @@ def run_hotview(
     seconds = round(time.perf_counter() - began, 2)
     if path is not None:
         keep_scores(model, task, path, where)
-    return [
-        {
-            "cell": cell,
-            "method": method,
-            **score(model.predict_proba(views), model.classes_, y),
-            "seconds": seconds,
-        }
-        for cell, (views, y) in task.tests.items()
-    ]
+    lines = []
+    for cell, (views, y) in task.tests.items():
+        for name, exact in ((method, False), ("all neighbors", True)):
+            if exact and method != "default":
+                continue
+            log_p = model.predict_members(views, exact=exact)
+            P, spread = log_mean(log_p).exp().numpy(), disagreement(log_p).numpy()
+            found = score(P, model.classes_, y) | trust(P, spread, model.classes_, y)
+            lines.append({"cell": cell, "method": name, **found, "seconds": seconds})
+    return lines
+
+
+def trust(P: Any, spread: Any, classes: Any, y: Any) -> dict[str, float]:
+    """Calibration error of the top class, in ten bins; AUC of the disagreement for errors."""
+    right, top = classes[P.argmax(axis=1)] == y, P.max(axis=1)
+    bins = np.minimum((top * 10).astype(int), 9)
+    error = sum(abs((right - top)[bins == b].sum()) for b in range(10)) / len(y)
+    found = {"calibration_error": round(float(error), 4)}
+    if 0 < right.sum() < len(y):
+        found["disagreement_auc"] = round(float(roc_auc_score(~right, spread)), 4)
+    return found
 
 
 def score(P: Any, classes: Any, y: Any) -> dict[str, float]:

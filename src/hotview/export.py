@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import Parameter, signature
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -101,6 +102,7 @@ def to_onnx(
     module = _make_module(estimator, part, [estimator.view_names_.index(name) for name in names])
     _check_size(module)
     program = _trace(module, estimator, names, part)
+    _rename_values(program.model.graph, names)
     metadata = {"hotview": hotview.__version__, "part": part, "views": json.dumps(list(names))}
     if isinstance(estimator, MultiViewClassifier) and part == "predict_proba":
         metadata["classes"] = json.dumps(estimator.classes_.tolist())
@@ -187,6 +189,17 @@ def _trace(module: nn.Module, estimator: Any, names: list[str], part: str) -> An
             f"({type(error).__name__}: {reason}). Encoders of your own must do with operations of "
             "ONNX, and not decide by the values of rows; or save the model with estimator.save."
         ) from error
+
+
+def _rename_values(graph: Any, names: Sequence[str]) -> None:
+    """Give another name to results inside a graph that are called like a view, as ``view_1``."""
+    taken = set(names) | {value.name for node in graph for value in node.outputs}
+    for node in graph:
+        for value in node.outputs:
+            if value.name in names:
+                new = next(name for i in count() if (name := f"{value.name}.{i}") not in taken)
+                value.name = new
+                taken.add(new)
 
 
 @contextmanager
