@@ -1,11 +1,20 @@
 """Every example runs, here with a tiny setting."""
 
+import json
+import math
 import runpy
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+
+from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.datasets import make_views
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -57,6 +66,137 @@ def test_single_cell(run):
     printed = run("single_cell.py", "--cells", 60, "--max-epochs", 2)
     assert "atac: mean confidence" in printed
     assert printed.count("of the types are right") == 2
+
+
+@pytest.fixture
+def serve(run, monkeypatch):
+    """Runs the example, with its application on a free port of this machine, and is its client."""
+    pytest.importorskip("fastapi", reason="the example serves with FastAPI")
+    uvicorn = pytest.importorskip("uvicorn", reason="the example serves with uvicorn")
+    httpx = pytest.importorskip("httpx", reason="the test asks with httpx")
+
+    @contextmanager
+    def client_of(*options):
+        given = []
+        monkeypatch.setattr(uvicorn, "run", lambda app, **settings: given.append((app, settings)))
+        run("serve_model.py", *options)
+        ((app, settings),) = given
+        assert settings["host"] == "127.0.0.1"
+        settings |= {"port": 0, "log_config": None}
+        server = uvicorn.Server(uvicorn.Config(app, **settings))
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        try:
+            for _ in range(600):
+                if server.started or not thread.is_alive():
+                    break
+                thread.join(0.1)
+            assert server.started
+            port = server.servers[0].sockets[0].getsockname()[1]
+            with httpx.Client(
+                base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False
+            ) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join(60)
+        assert not thread.is_alive()
+
+    return client_of
+
+
+@pytest.fixture
+def served_model(tmp_path):
+    """A small classifier, the path of its file, and rows."""
+    data = make_views(60, n_views=2, n_groups=1, n_columns=4, labeled=0.4, random_state=0)
+    names = np.array(["a", "b", "c", "d"])[data.linked_target]
+    model = MultiViewClassifier(max_epochs=1, n_estimators=2, random_state=0, device="cpu")
+    model.fit(data.linked, names, unaligned=data.views)
+    rows = {name: X.astype(np.float64) for name, X in data.linked.items()}
+    return model, model.save(tmp_path / "model.hotview"), rows
+
+
+def test_serve_model(serve, served_model):
+    model, path, rows = served_model
+
+    def ask(i):
+        """Predict two rows, by all views, by one, or by some views of every row."""
+        views = {name: X[[i % len(X), 0]] for name, X in rows.items()}
+        if i % 3 == 1:
+            views["view_1"] = None
+        if i % 3 == 2:
+            views["view_0"][0] = math.nan
+        sent = {name: X if X is None else _nulls(X) for name, X in views.items()}
+        return views, client.post("/predict", json={"views": sent})
+
+    with serve(path) as client:
+        described = client.get("/model").raise_for_status().json()
+        with ThreadPoolExecutor(8) as threads:
+            asked = list(threads.map(ask, range(32)))
+    assert described == {"views": {"view_0": 4, "view_1": 4}, "classes": ["a", "b", "c", "d"]}
+    for views, response in asked:
+        assert response.status_code == 200, response.text
+        answer = response.json()
+        np.testing.assert_array_equal(answer["probabilities"], model.predict_proba(views))
+        np.testing.assert_array_equal(answer["disagreement"], model.predict_disagreement(views))
+        assert answer["predicted"] == model.predict(views).tolist()
+        assert answer["classes"] == described["classes"]
+
+
+def _nulls(X):
+    """The rows in JSON, which has no NaN."""
+    return [[None if math.isnan(x) else x for x in row] for row in X.tolist()]
+
+
+def test_serve_model_refuses_bad_requests(serve, served_model):
+    model, path, _ = served_model
+    row = [0.0] * 4
+    with serve(path) as client:
+        for views in (
+            {"view_0": [row[:3]]},
+            {"view_0": [row, row[:3]]},
+            {"view_0": [[math.nan, *row[:3]]]},
+            {"view_0": [[math.inf, *row[:3]]]},
+            {"view_0": [row], "view_1": [row, row]},
+            {"view_0": None},
+            {"elsewhere": [row]},
+        ):
+            with pytest.raises(ValueError, match="Expected") as error:
+                model.predict_proba(views)
+            body = json.dumps({"views": views})  # with NaN and Infinity, which httpx does not write
+            response = client.post(
+                "/predict", content=body, headers={"Content-Type": "application/json"}
+            )
+            assert (response.status_code, response.json()) == (422, {"detail": str(error.value)})
+        for views, problem in (
+            ({"view_0": [row] * 1001}, "body.views.view_0: List should have at most 1000 items"),
+            ({"view_0": [["1", *row]]}, "body.views.view_0.0.0: Input should be a valid number"),
+        ):
+            response = client.post("/predict", json={"views": views})
+            assert response.status_code == 422
+            assert response.json()["detail"].startswith(problem)
+
+
+def test_serve_model_demo(serve):
+    with serve("--demo") as client:
+        views = client.get("/model").raise_for_status().json()["views"]
+        sent = {name: [[0.0] * n_columns] for name, n_columns in views.items()}
+        answer = client.post("/predict", json={"views": sent}).raise_for_status().json()
+    assert sum(answer["probabilities"][0]) == pytest.approx(1)
+
+
+def test_serve_model_needs_a_classifier(serve, tmp_path, capsys):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    encoder = MultiViewEncoder(max_epochs=1, random_state=0).fit({"a": X, "b": X})
+    path = encoder.save(tmp_path / "encoder.hotview")
+    for options, problem in (
+        ((path,), "predicts no classes"),
+        ((tmp_path / "nowhere.hotview",), "there is no model"),
+        ((), "required"),
+    ):
+        with pytest.raises(SystemExit), serve(*options):
+            pass
+        assert problem in capsys.readouterr().err
 
 
 def test_every_example_is_here_and_on_the_page():

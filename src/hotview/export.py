@@ -192,14 +192,19 @@ def _trace(module: nn.Module, estimator: Any, names: list[str], part: str) -> An
 
 
 def _rename_values(graph: Any, names: Sequence[str]) -> None:
-    """Give another name to results inside a graph that are called like a view, as ``view_1``."""
-    taken = set(names) | {value.name for node in graph for value in node.outputs}
-    for node in graph:
-        for value in node.outputs:
-            if value.name in names:
-                new = next(name for i in count() if (name := f"{value.name}.{i}") not in taken)
-                value.name = new
-                taken.add(new)
+    """Give another name to constants and results that are called like a view, as ``view_1``."""
+    results = [value for node in graph for value in node.outputs]
+    taken = {*names, *graph.initializers, *(value.name for value in results)}
+    for value in [*graph.initializers.values(), *results]:
+        if value.name not in names:
+            continue
+        is_constant = graph.initializers.get(value.name) is value
+        if is_constant:
+            del graph.initializers[value.name]
+        value.name = next(new for i in count() if (new := f"{value.name}.{i}") not in taken)
+        taken.add(value.name)
+        if is_constant:
+            graph.initializers[value.name] = value
 
 
 @contextmanager

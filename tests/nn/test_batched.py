@@ -4,8 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from hotview.nn.batched import BatchedLinear, PerMember, batch_networks, copy_weights
-from hotview.nn.multiview import Widths, make_network
+from hotview.nn.batched import (
+    BatchedLinear,
+    MemberEncoders,
+    PerMember,
+    batch_networks,
+    copy_weights,
+)
+from hotview.nn.multiview import Widths, make_mlp, make_network
 
 COLUMNS, R, N = (4, 7), 3, 6
 
@@ -146,3 +152,126 @@ def test_weights_of_the_members_are_copied_to_the_batched_network():
         expected = network.score(network.encode([X[r] for X in Xs]))
         torch.testing.assert_close(together[r, :, : expected.shape[1]], expected)
     assert (together[0, :, 2:] < -1e20).all()
+
+
+# encoders of all members at once, in float64
+
+
+def make_heads(n_in=3, *, bias=True):
+    return [nn.Linear(n_in, 5, bias=bias) for _ in range(R)]
+
+
+def encode_in_float64(module, X):
+    return copy.deepcopy(module).double()(X.double())
+
+
+def check_members(encoders, heads, X, features):
+    """Features of all members side by side, and their logits, in float64."""
+    F, logits = MemberEncoders(encoders, heads)(X)
+    assert F.dtype == logits.dtype == torch.float64
+    torch.testing.assert_close(F, torch.cat(features, dim=1), rtol=1e-12, atol=1e-14)
+    assert logits.shape == (R, len(X), 5)
+    for head, f, found in zip(heads, features, logits, strict=True):
+        torch.testing.assert_close(found, encode_in_float64(head, f), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", (1, 20))
+@pytest.mark.parametrize("hidden", ((), (128,), (16, 8)), ids=str)
+def test_features_of_members_are_those_of_the_modules_in_float64(hidden, n):
+    encoders = [make_mlp(4, hidden, 3, seeded(r)) for r in range(R)]
+    X, heads = torch.randn(n, 4, generator=seeded(9)), make_heads()
+    check_members(encoders, heads, X, [encode_in_float64(f, X) for f in encoders])
+    assert encoders[0][0].weight.dtype == torch.float32  # which is left as it is
+    rounded = torch.cat([f(X).double() for f in encoders], dim=1)
+    assert not torch.equal(MemberEncoders(encoders, heads)(X)[0], rounded)
+
+
+def tied_three():
+    square = nn.Linear(4, 4)
+    return nn.Sequential(square, nn.ReLU(), square, nn.ReLU(inplace=True), square)
+
+
+@pytest.mark.parametrize(
+    "make",
+    (
+        lambda: nn.Linear(4, 3),
+        lambda: nn.Linear(4, 3, bias=False),
+        lambda: nn.Sequential(nn.Linear(4, 6, bias=False), nn.ReLU(), nn.Linear(6, 3, bias=False)),
+        tied_three,
+    ),
+    ids=("a layer", "no bias", "no biases", "tied"),
+)
+def test_plain_encoders_of_the_users_own_are_computed_in_float64_too(make):
+    encoders = [make() for _ in range(R)]
+    X = torch.randn(20, 4, generator=seeded(9))
+    features = [encode_in_float64(f, X) for f in encoders]
+    check_members(encoders, make_heads(features[0].shape[1], bias=False), X, features)
+
+
+class Float32(nn.Linear):
+    def forward(self, X):
+        return super().forward(X) + torch.ones(3)  # float32, whatever comes
+
+
+class Float64(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3).double()
+
+    def forward(self, X):
+        return self.inner(X.double()).float()
+
+
+@pytest.mark.parametrize(
+    "make",
+    (
+        Own,
+        hooked,
+        lambda: Float32(4, 3),
+        Float64,
+        lambda: nn.Sequential(nn.ReLU(), nn.Linear(4, 3)),
+        lambda: nn.Sequential(nn.Linear(4, 3), nn.ReLU()),
+        lambda: nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3)),
+        lambda: nn.Sequential(nn.Sequential(nn.Linear(4, 5), nn.ReLU()), nn.Linear(5, 3)),
+        lambda: nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)),
+    ),
+    ids=(
+        *("own", "hooked", "float32", "float64", "begins with a relu", "ends with a relu"),
+        *("two layers", "layers in layers", "tanh"),
+    ),
+)
+def test_encoders_of_other_makes_compute_as_they_do(make):
+    encoders = [make() for _ in range(R)]
+    X = torch.randn(20, 4, generator=seeded(9))
+    features = [f(X).double() for f in encoders]
+    check_members(encoders, make_heads(), X, features)
+    assert torch.equal(MemberEncoders(encoders, make_heads())(X)[0], torch.cat(features, dim=1))
+
+
+class Greedy(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, X):
+        return X.mul_(self.factor)
+
+
+@pytest.mark.parametrize("wrap", (lambda f: f, lambda f: nn.Sequential(nn.ReLU(inplace=True), f)))
+def test_encoders_that_work_in_place_change_no_row_and_no_other_member(wrap):
+    X = torch.full((7, 3), 2.0)
+    encoders = [wrap(Greedy(factor)) for factor in (5.0, 7.0, 11.0)]
+    F, _ = MemberEncoders(encoders, make_heads())(X)
+    assert F.tolist() == [[10.0] * 3 + [14.0] * 3 + [22.0] * 3] * 7
+    assert (X == 2).all()
+
+
+def test_weights_of_members_are_copied():
+    encoders, heads = [make_mlp(4, (6,), 3, seeded(r)) for r in range(R)], make_heads()
+    X, together = torch.randn(20, 4, generator=seeded(9)), MemberEncoders(encoders, heads)
+    expected = together(X)
+    with torch.no_grad():
+        for p in nn.ModuleList([*encoders, *heads]).parameters():
+            p.zero_()
+    assert all(map(torch.equal, together(X), expected))
+    assert not any(x.requires_grad for x in together(X))

@@ -1,5 +1,3 @@
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -8,7 +6,6 @@ from torch import nn
 from hotview.nn.multiview import (
     Widths,
     count_features,
-    encode_float64,
     make_linear,
     make_mlp,
     make_network,
@@ -249,38 +246,3 @@ def test_a_perceptron_is_maps_with_a_relu_between(hidden):
             H = np.maximum(H, 0)
     np.testing.assert_allclose(network(X).detach(), H, rtol=1e-5, atol=1e-6)
     assert (H < 0).any()  # no ReLU after the last
-
-
-def test_exact_features_are_those_of_the_doubled_network():
-    encoder = make_mlp(5, (7,), 3, torch.Generator().manual_seed(0))
-    X = torch.randn(20, 5, generator=torch.Generator().manual_seed(1))
-    found = encode_float64(encoder, X)
-    assert encoder[0].weight.dtype == torch.float32  # which is left as it is
-    torch.testing.assert_close(found, copy.deepcopy(encoder).double()(X.double()), rtol=0, atol=0)
-
-
-def test_exact_features_of_layers_in_layers_some_of_which_come_twice():
-    relu, square = nn.ReLU(), nn.Linear(5, 5, bias=False)
-    encoder = nn.Sequential(nn.Sequential(square, relu), nn.Sequential(square, relu), square)
-    X = torch.randn(20, 5)
-    expected = copy.deepcopy(encoder).double()(X.double())
-    torch.testing.assert_close(encode_float64(encoder, X), expected, rtol=0, atol=0)
-
-
-def test_encoders_of_other_makes_compute_as_they_do():
-    class Own(torch.nn.Linear):
-        def forward(self, X):
-            return super().forward(X) + torch.ones(2)  # float32, whatever comes
-
-    encoder, X = Own(5, 2), torch.ones(3, 5)
-    torch.testing.assert_close(encode_float64(encoder, X), encoder(X).double(), rtol=0, atol=0)
-
-
-def test_an_encoder_of_another_make_may_change_its_input():
-    class Greedy(torch.nn.Module):
-        def forward(self, x):
-            return x.mul_(5.0)
-
-    X = torch.ones(3, 2)
-    assert torch.equal(encode_float64(Greedy(), X), torch.full((3, 2), 5.0, dtype=torch.float64))
-    assert torch.equal(X, torch.ones(3, 2))

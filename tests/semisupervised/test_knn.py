@@ -4,11 +4,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from hotview.semisupervised import knn
-from hotview.semisupervised.knn import KNNPredictor, PCABasis, find_nearest
+from hotview.semisupervised.knn import Coordinates, KNNPredictor, PCABasis, find_nearest
 
 # nearest points
 
@@ -174,15 +175,23 @@ def make_knn_predictor(n=80, k=7, n_features=3, n_classes=4, scale=2.0, seed=0):
     """KNNPredictor by four components and some features, with random soft_labels."""
     random = np.random.default_rng(seed)
     X, F = make_columns(n), random.normal(size=(n, n_features)).astype(np.float32)
-    basis = PCABasis.from_pca(PCA(4, svd_solver="full").fit(X), 4, CPU)
+    basis = make_basis(X)
     points = np.hstack([basis.project(torch.from_numpy(X)).numpy(), F / scale])
     soft_labels = random.dirichlet(np.ones(n_classes), size=n)
     tensors = (torch.as_tensor(array, dtype=torch.float32) for array in (points, soft_labels))
-    return KNNPredictor(basis, scale, *tensors, k), X, F
+    return KNNPredictor(Coordinates.concatenate(basis, [scale], n_features), *tensors, k), X, F
+
+
+def make_basis(X, n=4):
+    return PCABasis.from_pca(PCA(n, svd_solver="full").fit(X), n, CPU)
+
+
+def project(model, X, F):
+    return model.coordinates.project(torch.from_numpy(X), torch.from_numpy(F))
 
 
 def predict(model, X, F):
-    return model.predict_log_proba(torch.from_numpy(X), torch.from_numpy(F))
+    return model.predict_log_proba(project(model, X, F))
 
 
 # components
@@ -212,6 +221,76 @@ def test_a_constant_view_is_in_one_place():
     np.testing.assert_array_equal(found.numpy(), np.zeros((5, 2)))
 
 
+# coordinates
+
+
+def squares(Y):
+    """Squared distances of all rows from each other."""
+    Y = np.asarray(Y, dtype=np.float64)
+    return np.square(Y[:, None] - Y).sum(axis=2)
+
+
+def make_features(n=80, scales=(2.0, 0.1, 30.0), width=3):
+    """Features of several members, of different sizes."""
+    random = np.random.default_rng(1)
+    return [scale * random.normal(size=(n, width)).astype(np.float32) for scale in scales]
+
+
+@pytest.mark.parametrize("scales", ((), (2.0,), (2.0, 0.1, 30.0)))
+def test_a_squared_distance_is_that_of_components_plus_the_mean_of_features_over_members(scales):
+    X, Fs = 5 + make_columns(), make_features(scales=scales)
+    basis = make_basis(X)
+    F = torch.from_numpy(np.hstack([np.empty((80, 0), np.float32), *Fs]))
+    Y = Coordinates.concatenate(basis, scales, 3).project(torch.from_numpy(X), F)
+    assert Y.dtype == torch.float64
+    assert Y.shape == (80, 4 + 3 * len(scales))
+    expected = squares(basis.project(torch.from_numpy(X)))
+    if scales:
+        each = zip(Fs, scales, strict=True)
+        expected = expected + np.mean([squares(f.astype(float) / c) for f, c in each], axis=0)
+    np.testing.assert_allclose(squares(Y), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_components_of_the_mean_row_are_0():
+    X = 5 + make_columns()
+    coordinates = Coordinates.concatenate(make_basis(X), [2.0], 3)
+    mean = torch.from_numpy(X.astype(np.float64).mean(axis=0, keepdims=True))
+    np.testing.assert_allclose(coordinates.project(mean, torch.zeros(1, 3)), 0, atol=1e-5)
+
+
+def make_orthogonal(n, seed=0):
+    return torch.from_numpy(np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0])
+
+
+def test_a_rotation_by_a_full_basis_keeps_all_distances():
+    model, X, F = make_knn_predictor()
+    Y, center = project(model, X, F), torch.arange(7).double()
+    rotated = model.coordinates.rotate(center, make_orthogonal(7))
+    found = rotated.project(torch.from_numpy(X), torch.from_numpy(F))
+    np.testing.assert_allclose(squares(found), squares(Y), rtol=1e-4, atol=1e-6)
+    assert (found - Y).abs().max() > 1
+    # The center is at 0: distances from it are lengths.
+    expected = (Y - center).square().sum(1)
+    torch.testing.assert_close(found.square().sum(1), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_coordinates_are_projected_on_some_directions():
+    model, X, F = make_knn_predictor()
+    center, directions = torch.arange(7).double(), make_orthogonal(7)[:, :3]
+    rotated = model.coordinates.rotate(center, directions)
+    found = rotated.project(torch.from_numpy(X), torch.from_numpy(F))
+    expected = (project(model, X, F) - center) @ directions
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_all_tensors_move_to_a_device():
+    model, _, _ = make_knn_predictor()
+    moved = model.to("meta")  # the device that every machine has
+    tensors = (moved.points, moved.soft_labels, *vars(moved.coordinates).values())
+    assert [x.device.type for x in tensors] == ["meta"] * 5
+    assert moved.n_neighbors == model.n_neighbors
+
+
 # predictions
 
 
@@ -219,7 +298,7 @@ def test_predictions_are_the_mean_soft_label_of_the_nearest():
     model, _, _ = make_knn_predictor()
     X = make_columns(30, seed=5)
     F = np.random.default_rng(6).normal(size=(30, 3)).astype(np.float32)
-    Y = np.hstack([model.basis.project(torch.from_numpy(X)).numpy(), F / 2.0])
+    Y = np.hstack([make_basis(make_columns()).project(torch.from_numpy(X)).numpy(), F / 2.0])
     near = NearestNeighbors(n_neighbors=7).fit(model.points.numpy()).kneighbors(Y)[1]
     expected = np.log(model.soft_labels.numpy()[near].mean(axis=1) + 0.01)
     found = predict(model, X, F)
@@ -230,7 +309,7 @@ def test_predictions_are_the_mean_soft_label_of_the_nearest():
 def test_with_hard_labels_it_is_a_nearest_neighbors_classifier():
     model, X, F = make_knn_predictor()
     y = np.arange(80) % 4
-    sure = KNNPredictor(model.basis, 2.0, model.points, torch.eye(4)[torch.from_numpy(y)], 5)
+    sure = replace(model, soft_labels=torch.eye(4)[torch.from_numpy(y)], n_neighbors=5)
     other = KNeighborsClassifier(5).fit(model.points.numpy(), y)
     expected = other.predict_proba(model.points.numpy())
     np.testing.assert_allclose(np.exp(predict(sure, X, F).numpy()) - 0.01, expected, atol=1e-6)
@@ -238,7 +317,7 @@ def test_with_hard_labels_it_is_a_nearest_neighbors_classifier():
 
 def test_no_class_is_ruled_out():
     model, X, F = make_knn_predictor()
-    sure = KNNPredictor(model.basis, 2.0, model.points, torch.eye(4)[torch.zeros(80, dtype=int)], 5)
+    sure = replace(model, soft_labels=torch.eye(4)[torch.zeros(80, dtype=int)], n_neighbors=5)
     found = predict(sure, X, F).numpy()
     np.testing.assert_allclose(found[:, 0], np.log(1.01))
     np.testing.assert_allclose(found[:, 1:], np.log(0.01))
@@ -252,7 +331,8 @@ def test_fewer_points_than_neighbors_are_all_averaged():
 
 def test_features_are_divided_by_their_scale():
     model, X, F = make_knn_predictor(k=1)
-    far = KNNPredictor(model.basis, 1e-3, model.points, model.soft_labels, 1)
+    coordinates = Coordinates.concatenate(make_basis(X), [1e-3], 3)
+    far = replace(model, coordinates=coordinates)
     same = np.exp(predict(model, X, F).numpy()) - 0.01
     np.testing.assert_allclose(same, model.soft_labels.numpy(), atol=1e-6)  # each its own neighbor
     assert not np.allclose(
@@ -272,7 +352,7 @@ def test_the_cached_scorer_is_not_pickled():
 def test_neither_the_order_of_points_nor_that_of_rows_matters():
     model, X, F = make_knn_predictor()
     order = np.random.default_rng(3).permutation(80)
-    mixed = KNNPredictor(model.basis, 2.0, model.points[order], model.soft_labels[order], 7)
+    mixed = replace(model, points=model.points[order], soft_labels=model.soft_labels[order])
     np.testing.assert_allclose(predict(mixed, X, F), predict(model, X, F), rtol=1e-6)
     np.testing.assert_allclose(
         predict(model, X[order], F[order]), predict(model, X, F)[order], rtol=1e-6
@@ -293,18 +373,17 @@ def without(model, i):
 def test_a_row_is_no_neighbor_of_its_own(n):
     model, X, F = make_knn_predictor()
     model = replace(model, points=model.points[:n], soft_labels=model.soft_labels[:n])
-    rows, features = torch.from_numpy(X[:n]), torch.from_numpy(F[:n])
-    found = model.predict_log_proba(rows, features, torch.arange(n))
+    Y = project(model, X[:n], F[:n])
+    found = model.predict_log_proba(Y, torch.arange(n))
     for i in range(n):
-        expected = without(model, i).predict_log_proba(rows[i : i + 1], features[i : i + 1])
+        expected = without(model, i).predict_log_proba(Y[i : i + 1])
         torch.testing.assert_close(found[i : i + 1], expected)
 
 
 def test_rows_that_are_no_points_have_all_neighbors():
     model, X, F = make_knn_predictor()
-    rows, features = torch.from_numpy(X), torch.from_numpy(F)
     own = torch.where(torch.arange(80) % 2 == 0, torch.arange(80), -1)
-    found, plain = (model.predict_log_proba(rows, features, given) for given in (own, None))
+    found, plain = (model.predict_log_proba(project(model, X, F), each) for each in (own, None))
     torch.testing.assert_close(found[1::2], plain[1::2])
     assert not torch.isclose(found[::2], plain[::2]).all(1).any()
 
@@ -313,10 +392,145 @@ def test_copies_of_a_row_are_its_neighbors():
     points = torch.zeros(9, 2)
     points[7:] = 5.0
     soft_labels = torch.eye(2)[torch.tensor([0, 1, 0, 1, 0, 1, 0, 1, 1])]
-    basis = PCABasis(torch.zeros(2), torch.eye(2))
-    model = KNNPredictor(basis, 1.0, points, soft_labels, 3)
-    own = torch.arange(9)
-    found = model.predict_log_proba(points, points[:, :0], own)
+    coordinates = Coordinates.concatenate(PCABasis(torch.zeros(2), torch.eye(2)), [], 0)
+    model = KNNPredictor(coordinates, points, soft_labels, 3)
+    Y, own = points.double(), torch.arange(9)
+    found = model.predict_log_proba(Y, own)
     for i in range(9):
-        expected = without(model, i).predict_log_proba(points[i : i + 1], points[:1, :0])
+        expected = without(model, i).predict_log_proba(Y[i : i + 1])
         torch.testing.assert_close(found[i : i + 1], expected)
+
+
+# condensed predictors
+
+
+def make_rows_predictor(n, d=5, k=7, n_classes=4, at=3.0, seed=0):
+    """A predictor of rows by their columns themselves, around a place that is not 0."""
+    random = np.random.default_rng(seed)
+    basis = PCABasis(torch.zeros(d), torch.eye(d))
+    points = at + torch.from_numpy(random.normal(size=(n, d)) * 0.9 ** np.arange(d)).float()
+    soft_labels = torch.from_numpy(random.dirichlet(np.ones(n_classes), size=n)).float()
+    return KNNPredictor(Coordinates.concatenate(basis, [], 0), points, soft_labels, k)
+
+
+def condense(model, seed=0):
+    return model.condense(np.random.default_rng(seed))
+
+
+def project_columns(model, X):
+    return model.coordinates.project(X, X[:, :0])
+
+
+def fits_float16(tensor):
+    return tensor.dtype == torch.float32 and torch.equal(tensor.half().float(), tensor)
+
+
+@pytest.mark.parametrize(("n", "d"), ((80, 5), (1000, 20), (10, 20)))
+def test_few_points_of_few_dimensions_predict_as_before_but_for_rounding(n, d):
+    model = make_rows_predictor(n, d)
+    found = condense(model)
+    assert (found.points.shape, found.n_neighbors) == ((n, d), 7)
+    assert fits_float16(found.points)
+    assert fits_float16(found.soft_labels)
+    X = 3 + torch.from_numpy(make_cloud(200, d, seed=1)).float()
+    before, after = (project_columns(one, X) for one in (model, found))
+    distance = torch.cdist(before, model.points.double())
+    moved = 2.0**-11 * float(found.points.norm(dim=1).max()) + 1e-5  # by rounding, at most
+    assert (torch.cdist(after, found.points.double()) - distance).abs().max() <= moved
+    expected, result = model.predict_log_proba(before), found.predict_log_proba(after)
+    nearest = distance.sort(dim=1).values
+    sure = nearest[:, 7] - nearest[:, 6] > 2 * moved  # of which seven are the nearest
+    assert sure.double().mean() > 0.7
+    np.testing.assert_allclose(result[sure].exp(), expected[sure].exp(), atol=2.0**-11)
+
+
+def test_more_dimensions_are_the_principal_components_of_scikit_learn():
+    model = make_rows_predictor(300, 30)
+    found = condense(model)
+    assert found.points.shape == (300, 20)
+    expected = PCA(20, svd_solver="full").fit_transform(model.points.double().numpy())
+    rounded = 2.0**-10 * np.abs(expected).max() ** 2 * 20
+    np.testing.assert_allclose(squares(found.points), squares(expected), atol=rounded)
+    # New rows are where the points are.
+    np.testing.assert_allclose(
+        project_columns(found, model.points), found.points, rtol=2.0**-11, atol=1e-4
+    )
+
+
+def test_components_and_features_are_condensed_alike():
+    model, X, F = make_knn_predictor()
+    found = condense(model)
+    np.testing.assert_allclose(project(found, X, F), found.points, rtol=2.0**-11, atol=1e-4)
+
+
+def test_points_are_the_means_of_their_clusters_and_of_their_soft_labels():
+    model = make_rows_predictor(1500)
+    members = condense(replace(model, soft_labels=torch.eye(1500))).soft_labels.numpy()
+    condensed = condense(model)
+    points, soft_labels = condensed.points.numpy(), condensed.soft_labels.numpy()
+    assert 900 < len(points) <= 1000
+    assert ((members > 0).sum(axis=0) == 1).all()  # every row is in one cluster
+    share = (members > 0) / (members > 0).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(members, share, rtol=2.0**-11)
+    rows = project_columns(condensed, model.points).numpy()
+    np.testing.assert_allclose(points, share @ rows, rtol=2.0**-11, atol=1e-5)
+    np.testing.assert_allclose(soft_labels, share @ model.soft_labels.numpy(), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(soft_labels.sum(axis=1), 1, atol=4 * 2.0**-12)
+    assert fits_float16(condensed.points)
+    assert fits_float16(condensed.soft_labels)
+
+
+@pytest.mark.parametrize("d", (2, 8))
+def test_clusters_are_as_good_as_those_of_scikit_learn(d):
+    model = make_rows_predictor(3000, d)
+    found = condense(model)
+    rows = project_columns(found, model.points)
+    inertia = float(torch.cdist(rows, found.points.double()).amin(1).square().sum())
+    other = KMeans(1000, init="random", n_init=1, max_iter=10, random_state=0).fit(rows.numpy())
+    assert inertia < 1.1 * other.inertia_
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "expected"),
+    ((3000, 30, 10), (1500, 12, 8), (3000, 9, 5), (3000, 5, 5), (3000, 3, 3), (1000, 30, 30)),
+)
+def test_fewer_centers_than_rows_are_averaged_but_at_least_five(n, k, expected):
+    found = condense(make_rows_predictor(n, d=2, k=k))
+    assert len(found.points) > 950  # clusters that nobody is in are few
+    assert found.n_neighbors == expected
+
+
+def test_condensed_predictors_tell_the_same_classes_apart():
+    random = np.random.default_rng(0)
+    y, places = random.integers(4, size=3000), 4 * random.normal(size=(4, 5))
+    points = torch.from_numpy(places[y] + random.normal(size=(3000, 5))).float()
+    model = replace(make_rows_predictor(3000), points=points, soft_labels=torch.eye(4)[y])
+    found = condense(model)
+    X = torch.from_numpy(places[np.arange(400) % 4] + random.normal(size=(400, 5))).float()
+    before, after = (one.predict_log_proba(project_columns(one, X)) for one in (model, found))
+    assert (before.argmax(1) == after.argmax(1)).double().mean() > 0.98
+    assert (after.argmax(1).numpy() == np.arange(400) % 4).mean() > 0.95
+
+
+@pytest.mark.parametrize("n_places", (1, 60))
+def test_copies_of_points_are_one_point(n_places):
+    model = make_rows_predictor(n_places)
+    points = model.points.repeat(1800 // n_places, 1)
+    labels = make_rows_predictor(1800).soft_labels
+    found = condense(replace(model, points=points, soft_labels=labels))
+    order = torch.cdist(project_columns(found, model.points), found.points.double()).argmin(1)
+    assert order.sort().values.tolist() == list(range(n_places)) == list(range(len(found.points)))
+    expected = labels.view(-1, n_places, 4).mean(0)
+    torch.testing.assert_close(found.soft_labels[order], expected, rtol=0, atol=2.0**-11)
+    Y = project_columns(found, model.points)
+    assert found.predict_log_proba(Y).isfinite().all()
+
+
+def test_the_same_seed_gives_the_same_bits():
+    model = make_rows_predictor(1500)
+    first, again, other = condense(model), condense(model), condense(model, seed=1)
+    for name in ("points", "soft_labels"):
+        assert torch.equal(getattr(first, name), getattr(again, name))
+    for name in ("columns", "features", "offset"):
+        assert torch.equal(getattr(first.coordinates, name), getattr(again.coordinates, name))
+    assert first.points.shape != other.points.shape or not torch.equal(first.points, other.points)

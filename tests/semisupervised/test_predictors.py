@@ -38,24 +38,22 @@ def fit(labels, Xs, features=()):
     graphs = [build_graph(X, PCA().fit(X), K, random) for X in Xs]
     nobody = np.zeros(len(labels.links), dtype=bool)
     nodes = label_nodes(graphs, labels, score_nodes(graphs, labels), WEIGHTS, nobody, random)
-    features = [(graph.points[:, :1] ** 2, 2.0) for graph in graphs] if features else ()
-    return fit_predictors(graphs, nodes, labels, features), graphs, nodes
+    given = [[(f(graph.points), scale) for graph in graphs] for f, scale in features]
+    return fit_predictors(graphs, nodes, labels, given), graphs, nodes
 
 
 def as_rows(Xs):
     return {s: torch.from_numpy(X) for s, X in enumerate(Xs)}
 
 
-def no_features(rows):
-    return {s: X[:, :0] for s, X in rows.items()}
-
-
-def no_heads(rows):
-    return {s: torch.zeros(len(X), N_CLASSES) for s, X in rows.items()}
-
-
 def score(model, rows, heads=None, own=None):
-    return model.score(rows, no_features(rows), heads or no_heads(rows), own)
+    """Scores of all views that are given, (n_rows, n_views, 3, n_classes), without features."""
+    scores = []
+    for s, X in rows.items():
+        logits = torch.zeros(len(X), N_CLASSES) if heads is None else heads[s]
+        each = model.score_view(s, X, X[:, :0], logits, None if own is None else own[s])
+        scores.append(torch.stack(each, dim=1))
+    return torch.stack(scores, dim=1)
 
 
 def test_scores_by_neighbors_ridge_and_head_of_every_view_and_jointly():
@@ -63,15 +61,15 @@ def test_scores_by_neighbors_ridge_and_head_of_every_view_and_jointly():
     labels = make_labels(y)
     model, _, _ = fit(labels, Xs)
     rows = as_rows(Xs)
-    scores, joint = score(model, rows)
+    scores, joint = score(model, rows), model.joint.predict(rows)
     assert scores.shape == (60, 2, 3, N_CLASSES)
     assert scores.dtype == joint.dtype == torch.float64
     for s in rows:
-        knn = model.knn[s].predict_log_proba(rows[s], rows[s][:, :0])
+        Y = model.knn[s].coordinates.project(rows[s], rows[s][:, :0])
+        knn = model.knn[s].predict_log_proba(Y)
         torch.testing.assert_close(scores[:, s, 0], knn, rtol=0, atol=0)
         ridge = model.ridge[s].predict({0: rows[s]})
         torch.testing.assert_close(scores[:, s, 1], ridge, rtol=0, atol=0)
-    torch.testing.assert_close(joint, model.joint.predict(rows), rtol=0, atol=0)
     right = (scores[:, :, :2].argmax(3).numpy() == y[:, None, None]).mean(axis=0)
     assert (right > 0.85).all()
     assert (joint.argmax(1).numpy() == y).mean() > 0.9
@@ -84,11 +82,11 @@ def test_the_prior_is_subtracted_from_logits_of_heads():
     rows = as_rows(Xs)
     # A head that predicts the prior tells nothing.
     heads = {s: torch.from_numpy(np.tile(np.log(prior[s]), (60, 1))).float() for s in rows}
-    scores, _ = score(model, rows, heads)
+    scores = score(model, rows, heads)
     np.testing.assert_allclose(scores[:, :, 2], np.log(1 / 3 + FLOOR), rtol=1e-6)
     random = np.random.default_rng(0)
     logits = random.normal(size=(60, N_CLASSES))
-    scores, _ = score(model, rows, dict.fromkeys(rows, torch.from_numpy(logits)))
+    scores = score(model, rows, dict.fromkeys(rows, torch.from_numpy(logits)))
     for s in rows:
         likelihood = np.exp(logits) / prior[s]
         likelihood /= likelihood.sum(axis=1, keepdims=True)
@@ -100,24 +98,32 @@ def test_no_score_is_below_its_bound():
     model, _, _ = fit(make_labels(y), Xs)
     rows = {s: 1e6 * X for s, X in as_rows(Xs).items()}
     heads = {s: 1e9 * torch.eye(N_CLASSES)[y] for s in rows}
-    scores, joint = score(model, rows, heads)
+    scores, joint = score(model, rows, heads), model.joint.predict(rows)
     for found in (scores, joint):
         assert found.isfinite().all()
         assert found.min() >= np.log(FLOOR) - 1e-12
 
 
 @pytest.mark.parametrize("s", (0, 1))
-def test_absent_views_are_0(s):
+def test_an_absent_view_is_0_to_the_joint_ridge(s):
     Xs, y = make_views()
     model, _, _ = fit(make_labels(y), Xs)
     rows = as_rows(Xs)
-    both, _ = score(model, rows)
-    alone, joint = score(model, {s: rows[s]})
-    assert alone.shape == both.shape
-    assert (alone[:, 1 - s] == 0).all()
-    torch.testing.assert_close(alone[:, s], both[:, s], rtol=0, atol=0)
     zeros = {**rows, 1 - s: torch.zeros_like(rows[1 - s])}
-    torch.testing.assert_close(joint, model.joint.predict(zeros))
+    torch.testing.assert_close(model.joint.predict({s: rows[s]}), model.joint.predict(zeros))
+
+
+def test_several_heads_are_scored_at_once():
+    Xs, y = make_views()
+    model, _, _ = fit(make_labels(y, log_prior=np.log([[0.7, 0.2, 0.1]] * 2)), Xs)
+    X = torch.from_numpy(Xs[1])
+    logits = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 60, N_CLASSES)))
+    *shared, heads = model.score_view(1, X, X[:, :0], logits)
+    assert heads.shape == logits.shape
+    for each, found in zip(logits, heads, strict=True):
+        *same, expected = model.score_view(1, X, X[:, :0], each)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+        assert all(map(torch.equal, shared, same))  # by neighbors and ridge, whoever the members
 
 
 def test_a_row_is_no_neighbor_of_its_own():
@@ -126,7 +132,7 @@ def test_a_row_is_no_neighbor_of_its_own():
     rows = {s: X[:7] for s, X in as_rows(Xs).items()}
     own = {s: torch.arange(7) for s in rows}
     own[1][3] = -1  # a row that is no point
-    scores, _ = score(model, rows, own=own)
+    scores = score(model, rows, own=own)
     for s, graph in enumerate(graphs):
         for i in range(7):
             distance = ((graph.points - graph.points[i]) ** 2).sum(axis=1)
@@ -143,12 +149,48 @@ def test_predictors_have_the_points_and_votes_of_the_nodes():
     for s in (0, 1):
         np.testing.assert_allclose(model.knn[s].points, graphs[s].points, rtol=1e-5)
         np.testing.assert_allclose(model.knn[s].soft_labels, nodes[s].votes, rtol=1e-5)
-        assert (model.knn[s].n_neighbors, model.knn[s].feature_scale) == (K, 1.0)
-    featured = fit(make_labels(y), Xs, features=True)[0].knn[0]
-    expected = np.hstack([graphs[0].points, graphs[0].points[:, :1] ** 2])
-    np.testing.assert_allclose(featured.points, expected, rtol=1e-5)
-    assert featured.feature_scale == 2.0
+        assert model.knn[s].n_neighbors == K
+        X = torch.from_numpy(Xs[s])
+        found = model.knn[s].coordinates.project(X, X[:, :0])
+        np.testing.assert_allclose(found, graphs[s].points, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(model.log_prior, EQUAL)
+
+
+def test_features_of_all_members_are_beside_the_components_in_points_and_in_rows():
+    Xs, y = make_views()
+    members = [(lambda P: P[:, :1] ** 2, 2.0), (lambda P: P[:, 1:2] ** 3, 5.0)]
+    model, graphs, _ = fit(make_labels(y), Xs, members)
+    for s in (0, 1):
+        parts = [f(graphs[s].points) for f, _ in members]  # divided by the scales already
+        expected = np.hstack([graphs[s].points, *(F / np.sqrt(2) for F in parts)])
+        np.testing.assert_allclose(model.knn[s].points, expected, rtol=1e-5)
+        features = np.hstack([F * scale for F, (_, scale) in zip(parts, members, strict=True)])
+        found = model.knn[s].coordinates.project(
+            torch.from_numpy(Xs[s]), torch.from_numpy(features)
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_neighbors_of_every_view_are_condensed_and_nothing_else():
+    Xs, y = make_views(1200)
+    model, _, _ = fit(make_labels(y), Xs)
+    found = model.condense(np.random.default_rng(0))
+    random = np.random.default_rng(0)
+    for s in (0, 1):
+        expected = model.knn[s].condense(random)
+        assert len(found.knn[s].points) <= 1000 < len(model.knn[s].points)
+        assert torch.equal(found.knn[s].points, expected.points)
+        assert torch.equal(found.knn[s].soft_labels, expected.soft_labels)
+    assert all(a is b for a, b in zip(found.ridge, model.ridge, strict=True))
+    assert (found.joint, found.log_prior) == (model.joint, model.log_prior)
+
+
+def test_all_predictors_move_to_a_device():
+    Xs, y = make_views()
+    moved = fit(make_labels(y), Xs)[0].to("meta")  # the device that every machine has
+    tensors = [knn.points for knn in moved.knn] + [knn.coordinates.offset for knn in moved.knn]
+    tensors += [ridge.intercept for ridge in (*moved.ridge, moved.joint)] + [moved.log_prior]
+    assert [x.device.type for x in tensors] == ["meta"] * 8
 
 
 # the joint ridge regression
@@ -194,6 +236,5 @@ def test_without_a_labeled_row_of_two_views_there_is_no_joint_ridge():
     ):
         model, _, _ = fit(labels, Xs)
         assert model.joint is None
-        scores, joint = score(model, as_rows(Xs))
-        assert joint is None
-        assert scores.shape == (60, 2, 3, N_CLASSES)
+        assert score(model, as_rows(Xs)).shape == (60, 2, 3, N_CLASSES)
+        assert model.to("cpu").joint is None

@@ -135,6 +135,18 @@ def test_the_prior_of_a_row_is_the_mean_over_its_views():
     np.testing.assert_allclose(found, learner.log_prior, rtol=1e-12)
 
 
+def test_weights_of_views_by_what_a_row_has():
+    learner = make_learner(complete=(1.0, 2.0, 3.0, 4.0), partial=(5.0, 6.0, 7.0, 8.0), power=0.5)
+    present = torch.tensor([[1, 1, 1], [1, 0, 1], [0, 1, 0], [0, 0, 0]]).bool()
+    views, joint = learner.weigh_views(present)
+    expected = [[1, 2, 3], [5 / 2**0.5, 0, 7 / 2**0.5], [0, 1, 0], [0, 0, 0]]
+    np.testing.assert_allclose(views, expected, rtol=1e-14)
+    np.testing.assert_array_equal(joint, [[4], [8], [0], [0]])
+    a, b, c = np.array(learner.log_prior)
+    expected = [(a + b + c) / 3, (a + c) / 2, b, np.zeros(4)]
+    np.testing.assert_allclose(learner.mean_log_prior(present), expected, rtol=1e-14)
+
+
 # weights
 
 
