@@ -51,6 +51,8 @@ UNEQUAL = {
     "logistic regression, balanced": 'the same, `class_weight="balanced"`',
     "majority": "majority class",
 }
+#: datasets on which the size of condensed predictors was chosen
+CHOSE_SIZE = ("handwritten", "msrc_v1", "webkb", "wikipedia", "snareseq")
 MARGIN = 0.01  # a difference that counts
 VARIANCE = 0.2 / 0.6  # test rows to training rows, of Nadeau and Bengio (2003)
 LEVEL = 0.95  # one side of a 90 % interval
@@ -308,6 +310,55 @@ def prior_weights(text: str) -> str:
     return table(["prior weights", "accuracy, points", "log loss", "chosen for datasets"], rows)
 
 
+def condensed(text: str) -> str:
+    """The default less the same models that search all neighbors, by what chose its size."""
+    names = ("accuracy", "log_loss", "calibration_error")
+    scores: dict[tuple[Key, int], dict[str, tuple[float, ...]]] = {}
+    for line in map(json.loads, text.splitlines()):
+        if line["method"] in ("default", "all neighbors") and "error" not in line:
+            of_cell = scores.setdefault((_key(line), line["trial"]), {})
+            of_cell[line["method"]] = tuple(line[name] for name in names)
+    rows = []
+    for situation, title in TITLES.items():
+        for datasets, chose in (("that chose the size", True), ("others", False)):
+            by_trial: dict[int, list[list[float]]] = {}
+            for (key, trial), found in scores.items():
+                if key[0] == situation and (key[1] in CHOSE_SIZE) == chose:
+                    pairs = zip(found["default"], found["all neighbors"], strict=True)
+                    by_trial.setdefault(trial, []).append([a - b for a, b in pairs])
+            means = [[mean(column) for column in zip(*x, strict=True)] for x in by_trial.values()]
+            accuracy, loss, error = map(list, zip(*means, strict=True))
+            cells = [
+                f"{_points2(mean(accuracy))} {_interval(accuracy, 100, 2)}",
+                f"{mean(loss):+.4f} {_interval(loss, 1, 4)}".replace("-", "−"),
+                _points2(mean(error)),
+            ]
+            n = len(
+                {
+                    key
+                    for key, _ in scores
+                    if key[0] == situation and (key[1] in CHOSE_SIZE) == chose
+                }
+            )
+            rows.append([f"{situation[0]}: {title}" if chose else "", datasets, str(n), *cells])
+    header = ["situation", "datasets", "cells", "accuracy, points", "log loss"]
+    lines = table([*header, "calibration error, points"], rows).splitlines()
+    lines[1] = "|---|---|--:|--:|--:|--:|"
+    return "\n".join(lines)
+
+
+def _points2(x: float) -> str:
+    return f"{100 * x:+.2f}".replace("-", "−")
+
+
+def _interval(values: list[float], unit: float, digits: int) -> str:
+    """95 % interval of a mean over splits that overlap."""
+    n = len(values)
+    half = math.sqrt(1 / n + VARIANCE) * stdev(values) * float(stdtrit(n - 1, 0.975))
+    ends = (unit * (mean(values) + sign * half) for sign in (-1, 1))
+    return "[{}]".format(", ".join(f"{x:+.{digits}f}".replace("-", "−") for x in ends))
+
+
 def number(what: str) -> str:
     """A number of a sentence: of cells, of runs, or of runs that `fit` refused."""
     text = (RESULTS / "situations.jsonl").read_text()
@@ -325,4 +376,5 @@ TABLES = {
     "situations-losses": (SITUATIONS, losses),
     "unequal": (SITUATIONS, unequal),
     "prior-weights": (SITUATIONS, prior_weights),
+    "condensed": (SITUATIONS, condensed),
 }
