@@ -82,7 +82,7 @@ def serve(run, monkeypatch):
         run("serve_model.py", *options)
         ((app, settings),) = given
         assert settings["host"] == "127.0.0.1"
-        settings |= {"port": 0, "log_config": None}
+        settings |= {"port": 0, "log_config": None, "timeout_keep_alive": 60}
         server = uvicorn.Server(uvicorn.Config(app, **settings))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()

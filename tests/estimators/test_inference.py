@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from sklearn.neighbors import NearestNeighbors
 from torch import nn
 
 from hotview._validation import ViewTable
@@ -8,11 +11,17 @@ from hotview.estimators import inference
 from hotview.estimators.inference import (
     EnsembleMember,
     FusionRule,
+    HeadEnsemble,
+    PredictorEnsemble,
     encode_rows,
     predict_ensemble,
     prediction_error,
 )
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.semisupervised.knn import FLOOR, Coordinates, KNNPredictor, PCABasis
+from hotview.semisupervised.predictors import ViewPredictors
+from hotview.semisupervised.ridge import RidgePredictor
+from hotview.semisupervised.super_learner import SuperLearner
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
 
@@ -20,8 +29,8 @@ N_FEATURES, N_CLASSES, N = (2, 3), 4, 6
 PRIOR = np.log([0.1, 0.2, 0.3, 0.4])
 
 
-def make_network():
-    torch.manual_seed(0)
+def make_network(seed=0):
+    torch.manual_seed(seed)
     return MultiViewNetwork(
         [nn.Linear(5, 2), nn.Linear(4, 3)],
         [nn.Linear(n, 2, bias=False) for n in N_FEATURES],
@@ -48,8 +57,13 @@ def fuse(*, joint=True, joint_only=False, heads=(True, True)):
 
 def predict(tables, fusion):
     views = {s: as_rows(X) for s, X in enumerate(tables) if X is not None}
-    member = EnsembleMember.of_heads(make_network(), fusion)
-    return predict_ensemble([member], views, None, lambda log_p: log_p[0])
+    return predict_first(make_network(), fusion, views)
+
+
+def predict_first(network, fusion, views):
+    """Predictions by the heads of one network."""
+    ensemble = HeadEnsemble([EnsembleMember(network, fusion)], None)
+    return predict_ensemble(ensemble, views, lambda log_p: log_p[0])
 
 
 def linear(layer, X):
@@ -146,8 +160,7 @@ def test_overflows_are_not_taken_for_rows_without_any_view():
     network = make_network()
     with torch.no_grad():
         network.encoders[1].weight.fill_(3e38)
-    member = EnsembleMember.of_heads(network, fuse())
-    found = predict_ensemble([member], views, None, lambda log_p: log_p[0])
+    found = predict_first(network, fuse(), views)
     rows = np.flatnonzero(np.isnan(found[:, 0]))
     assert len(rows) > 0
     message = str(prediction_error(rows, views, ["a", "b"]))
@@ -204,8 +217,8 @@ def test_log_probabilities_are_reduced_chunk_by_chunk(monkeypatch, size):
         seen.append(log_p.shape)
         return log_p.sum(0)
 
-    members = [EnsembleMember.of_heads(make_network(), fusion) for fusion in fusions]
-    found = predict_ensemble(members, views, None, reduce, progress.append)
+    members = [EnsembleMember(make_network(), fusion) for fusion in fusions]
+    found = predict_ensemble(HeadEnsemble(members, None), views, reduce, progress.append)
     expected = sum(predict(tables, fusion) for fusion in fusions)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert all(shape[0] == 2 and shape[1] <= size for shape in seen)
@@ -247,3 +260,184 @@ def test_what_goes_wrong_while_reading_ahead_is_raised():
 
     with pytest.raises(OSError, match="the disk is gone"):
         list(inference._prefetch(read, range(3)))
+
+
+# networks that share predictors
+
+R, K, N_POINTS = 3, 5, 50
+
+
+def make_predictor_ensemble(n_classes=(4, 4), *, has_joint=True):
+    """Three networks, and predictors of two views with random points and weights."""
+    random = np.random.default_rng(7)
+
+    def draw(*shape):
+        return torch.from_numpy(random.normal(size=shape))
+
+    networks, knn, ridge = [make_network(r) for r in range(R)], [], []
+    for s, D in enumerate((5, 4)):
+        basis = PCABasis(draw(D).float(), draw(D, 3).float())
+        scales = random.uniform(0.5, 2.0, size=R).tolist()
+        coordinates = Coordinates.concatenate(basis, scales, N_FEATURES[s])
+        points = draw(N_POINTS, 3 + R * N_FEATURES[s]).float()
+        soft_labels = random.dirichlet(np.ones(N_CLASSES), size=N_POINTS)
+        knn.append(KNNPredictor(coordinates, points, torch.from_numpy(soft_labels).float(), K))
+        ridge.append(RidgePredictor([draw(D, N_CLASSES)], draw(N_CLASSES)))
+    joint = RidgePredictor([draw(5, N_CLASSES), draw(4, N_CLASSES)], draw(N_CLASSES))
+    log_prior = draw(2, N_CLASSES).log_softmax(1)
+    predictors = ViewPredictors(knn, ridge, joint if has_joint else None, log_prior)
+    learner = SuperLearner(
+        ((0.5, 0.7, 0.9), (1.1, 0.3, 0.8)),
+        (0.6, 0.9, 0.4),
+        (0.8, 0.7, 0.3),
+        0.5,
+        tuple(map(tuple, draw(2, N_CLASSES).log_softmax(1).tolist())),
+    )
+    return PredictorEnsemble(networks, fuse(heads=n_classes), predictors, learner)
+
+
+def log_floored(p):
+    return np.log(p + FLOOR)
+
+
+def softmax(scores):
+    return np.exp(log_softmax(scores))
+
+
+def scores_by_hand(ensemble, tables, r, own=None):
+    """Scores of all predictors of member r, view by view and by definition."""
+    by_view = []
+    for s, X in enumerate(tables):
+        X = np.nan_to_num(X).astype(float)
+        Fs = [linear(network.encoders[s], X) for network in ensemble.networks]
+        knn = ensemble.predictors.knn[s]
+        Y = X @ knn.coordinates.columns.numpy() + knn.coordinates.offset.numpy()
+        Y += np.hstack(Fs) @ knn.coordinates.features.numpy().astype(float)
+        search = NearestNeighbors(n_neighbors=N_POINTS).fit(knn.points.numpy().astype(float))
+        near = search.kneighbors(Y, return_distance=False)
+        own_points = np.full(len(X), -1) if own is None else own[s]
+        near = [row[row != i][:K] for row, i in zip(near, own_points, strict=True)]
+        (B,), c = ensemble.predictors.ridge[s].weights, ensemble.predictors.ridge[s].intercept
+        prior = ensemble.predictors.log_prior[s].numpy()
+        head = linear(ensemble.networks[r].view_heads[s], Fs[r])
+        parts = [
+            knn.soft_labels.numpy()[np.array(near)].astype(float).mean(axis=1),
+            softmax(X @ B.numpy() + c.numpy()),
+            softmax(head - prior),
+        ]
+        by_view.append(np.stack([log_floored(part) for part in parts], axis=1))
+    joint = ensemble.predictors.joint
+    if joint is None:
+        return np.stack(by_view, axis=1), None
+    products = [np.nan_to_num(X) @ B.numpy() for X, B in zip(tables, joint.weights, strict=True)]
+    by_joint = log_floored(softmax(sum(products) + joint.intercept.numpy()))
+    return np.stack(by_view, axis=1), by_joint
+
+
+def as_tensors(tables):
+    return {s: torch.from_numpy(X) for s, X in enumerate(tables) if X is not None}
+
+
+def predict_members(ensemble, tables):
+    with torch.inference_mode():
+        return ensemble.prepare()(as_tensors(tables)).numpy()
+
+
+def with_gaps(tables):
+    tables = [X.copy() for X in tables]
+    tables[0][1::4] = np.nan
+    tables[1][2::4] = np.nan
+    return tables
+
+
+@pytest.mark.parametrize("has_joint", (True, False), ids=("joint", "no joint"))
+@pytest.mark.parametrize("n_classes", ((4, 4), (4, 2), (0, 3)), ids=str)
+def test_members_share_neighbors_and_ridges_and_each_has_its_head(n_classes, has_joint):
+    ensemble = make_predictor_ensemble(n_classes, has_joint=has_joint)
+    tables = with_gaps(make_tables(40))
+    present = np.stack([~np.isnan(X[:, 0]) for X in tables], axis=1)
+    known = np.array(n_classes) * present
+    counts = (known == known.max(axis=1, keepdims=True)) & (known > 0)
+    found, learner = predict_members(ensemble, tables), ensemble.super_learner
+    assert found.dtype == np.float64
+    for r in range(R):
+        scores, joint = scores_by_hand(ensemble, tables, r)
+        joint = None if joint is None else torch.from_numpy(joint)
+        expected = learner.combine(torch.from_numpy(scores), joint, torch.from_numpy(counts))
+        expected = np.where(counts.any(axis=1, keepdims=True), expected, PRIOR)
+        np.testing.assert_allclose(found[r], expected, rtol=1e-6, atol=1e-6)
+    rows = counts.any(axis=1)
+    assert not np.allclose(found[0, rows], found[1, rows], atol=0.01)
+
+
+def test_log_probabilities_of_members_are_reduced_chunk_by_chunk(monkeypatch):
+    ensemble, tables = make_predictor_ensemble(), with_gaps(make_tables(40))
+    views = {s: as_rows(X) for s, X in enumerate(tables)}
+    monkeypatch.setitem(inference._CHUNK, "cpu", 7)
+    found = predict_ensemble(ensemble, views, inference.log_mean)
+    expected = np.log(np.exp(predict_members(ensemble, tables)).mean(axis=0))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_row_does_not_depend_on_the_others():
+    ensemble, tables = make_predictor_ensemble(), with_gaps(make_tables(40))
+    together = predict_members(ensemble, tables)
+    order = np.random.default_rng(0).permutation(40)
+    mixed = predict_members(ensemble, [X[order] for X in tables])
+    np.testing.assert_allclose(mixed, together[:, order], rtol=1e-9, atol=1e-12)
+    for i in range(40):
+        alone = predict_members(ensemble, [X[i : i + 1] for X in tables])
+        np.testing.assert_allclose(alone[:, 0], together[:, i], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("s", (0, 1))
+def test_a_view_that_is_not_given_is_absent_from_all_rows(s):
+    ensemble, tables = make_predictor_ensemble(), make_tables(40)
+    one = predict_members(ensemble, [X if t == s else None for t, X in enumerate(tables)])
+    absent = [X if t == s else np.full_like(X, np.nan) for t, X in enumerate(tables)]
+    np.testing.assert_allclose(one, predict_members(ensemble, absent), rtol=1e-9, atol=1e-12)
+    assert not np.allclose(one, predict_members(ensemble, tables), atol=0.01)
+
+
+def test_rows_without_any_view_are_nan_for_all_members():
+    ensemble, tables = make_predictor_ensemble(), make_tables()
+    for X in tables:
+        X[[2, 4]] = np.nan
+    found = np.isnan(predict_members(ensemble, tables))
+    assert found.all(axis=2).tolist() == [[False, False, True, False, True, False]] * R
+    np.testing.assert_array_equal(found.any(axis=2), found.all(axis=2))
+
+
+def test_neighbors_of_a_view_depend_on_the_features_of_all_members():
+    ensemble, tables = make_predictor_ensemble(), make_tables(40)
+    before = predict_members(ensemble, tables)
+    with torch.no_grad():
+        ensemble.networks[2].encoders[0].weight.mul_(10)
+    after = predict_members(ensemble, tables)
+    changed = np.abs(after - before).max(axis=2)
+    assert (changed[:2] > 1e-3).any(axis=1).all()  # the heads of these are the same
+
+
+@pytest.mark.parametrize("has_joint", (True, False), ids=("joint", "no joint"))
+def test_scores_to_weigh_predictors_by_leave_out_a_rows_own_point(has_joint):
+    ensemble = make_predictor_ensemble((4, 3), has_joint=has_joint)
+    knn = [
+        replace(one, coordinates=replace(one.coordinates, features=one.coordinates.features[:n]))
+        for one, n in zip(ensemble.predictors.knn, N_FEATURES, strict=True)
+    ]
+    predictors = replace(ensemble.predictors, knn=knn)
+    alone = PredictorEnsemble(ensemble.networks[:1], ensemble.rule, predictors)
+    tables = with_gaps(make_tables(40))
+    own = {s: torch.arange(40).where(torch.arange(40) % 3 > 0, -1) for s in (0, 1)}
+    with torch.inference_mode():
+        scores, joint, counts = alone.score(as_tensors(tables), own)
+    by_hand = {s: numbers.numpy() for s, numbers in own.items()}
+    expected, by_joint = scores_by_hand(alone, tables, 0, by_hand)
+    np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
+    plain, _ = scores_by_hand(alone, tables, 0)
+    assert not np.allclose(expected, plain, atol=1e-3)  # some are neighbors of their own
+    by_joint = np.zeros((40, N_CLASSES)) if by_joint is None else by_joint
+    np.testing.assert_allclose(joint, by_joint, rtol=1e-9)
+    first = ~np.isnan(tables[0][:, 0])  # of most classes
+    np.testing.assert_array_equal(counts[:, 0], first)
+    np.testing.assert_array_equal(counts[:, 1], ~first & ~np.isnan(tables[1][:, 0]))
