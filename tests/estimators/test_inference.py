@@ -4,7 +4,6 @@ import torch
 from torch import nn
 
 from hotview._validation import ViewTable
-from hotview.estimators import inference
 from hotview.estimators.inference import (
     EnsembleMember,
     FusionRule,
@@ -13,6 +12,7 @@ from hotview.estimators.inference import (
     prediction_error,
 )
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.training import row_stream
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
 
@@ -194,7 +194,7 @@ def test_many_rows_are_taken_in_parts_and_keep_their_order():
 
 @pytest.mark.parametrize("size", (1, 4, 6, 100))
 def test_log_probabilities_are_reduced_chunk_by_chunk(monkeypatch, size):
-    monkeypatch.setitem(inference._CHUNK, "cpu", size)
+    monkeypatch.setitem(row_stream._CHUNK, "cpu", size)
     tables = make_tables()
     views = {s: as_rows(X) for s, X in enumerate(tables)}
     fusions = [fuse(), fuse(joint_only=True)]
@@ -230,20 +230,3 @@ def test_features_of_several_networks_are_side_by_side():
     each = [encode_rows([network], 0, rows, "features") for network in (first, second)]
     np.testing.assert_array_equal(both, np.hstack(each))
     assert not np.allclose(*each)
-
-
-@pytest.mark.parametrize("n", (0, 1, 5))
-def test_parts_are_read_in_order_one_ahead_of_who_needs_them(n):
-    read, used = [], []
-    for part in inference._prefetch(lambda start: read.append(start) or {0: start}, range(n)):
-        used.append(part[0])
-        assert len(read) <= len(used) + 1
-    assert used == read == list(range(n))
-
-
-def test_what_goes_wrong_while_reading_ahead_is_raised():
-    def read(start):
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        list(inference._prefetch(read, range(3)))
