@@ -177,7 +177,7 @@ class RawRows:
         self.data, self.device, scaler = view.tables[0].data, view.device, view.scaler
         dtype = np.dtype(np.float32 if self.data.dtype == np.float32 else np.float64)
         on_device = partial(torch.tensor, device=self.device)
-        self.mean, self.rounding, self.scale = map(on_device, scaler.constants(dtype))
+        self.mean, self.rounding, self.scale = on_device(np.stack(scaler.constants(dtype)))
         self.fill = self.components = None
         if scaler.fill is not None:
             self.fill = on_device(scaler.fill.astype(dtype))
