@@ -7,13 +7,13 @@ from sklearn.neighbors import NearestNeighbors
 from torch import nn
 
 from hotview._validation import ViewTable
-from hotview.estimators import inference
 from hotview.estimators.inference import (
     EnsembleMember,
     FusionRule,
     HeadEnsemble,
     PredictorEnsemble,
     encode_rows,
+    log_mean,
     predict_ensemble,
     prediction_error,
 )
@@ -22,6 +22,7 @@ from hotview.semisupervised.knn import FLOOR, Coordinates, KNNPredictor, PCABasi
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.ridge import RidgePredictor
 from hotview.semisupervised.super_learner import SuperLearner
+from hotview.training import row_stream
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.rows import ViewRows
 
@@ -207,7 +208,7 @@ def test_many_rows_are_taken_in_parts_and_keep_their_order():
 
 @pytest.mark.parametrize("size", (1, 4, 6, 100))
 def test_log_probabilities_are_reduced_chunk_by_chunk(monkeypatch, size):
-    monkeypatch.setitem(inference._CHUNK, "cpu", size)
+    monkeypatch.setitem(row_stream._CHUNK, "cpu", size)
     tables = make_tables()
     views = {s: as_rows(X) for s, X in enumerate(tables)}
     fusions = [fuse(), fuse(joint_only=True)]
@@ -243,23 +244,6 @@ def test_features_of_several_networks_are_side_by_side():
     each = [encode_rows([network], 0, rows, "features") for network in (first, second)]
     np.testing.assert_array_equal(both, np.hstack(each))
     assert not np.allclose(*each)
-
-
-@pytest.mark.parametrize("n", (0, 1, 5))
-def test_parts_are_read_in_order_one_ahead_of_who_needs_them(n):
-    read, used = [], []
-    for part in inference._prefetch(lambda start: read.append(start) or {0: start}, range(n)):
-        used.append(part[0])
-        assert len(read) <= len(used) + 1
-    assert used == read == list(range(n))
-
-
-def test_what_goes_wrong_while_reading_ahead_is_raised():
-    def read(start):
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        list(inference._prefetch(read, range(3)))
 
 
 # networks that share predictors
@@ -373,8 +357,8 @@ def test_members_share_neighbors_and_ridges_and_each_has_its_head(n_classes, has
 def test_log_probabilities_of_members_are_reduced_chunk_by_chunk(monkeypatch):
     ensemble, tables = make_predictor_ensemble(), with_gaps(make_tables(40))
     views = {s: as_rows(X) for s, X in enumerate(tables)}
-    monkeypatch.setitem(inference._CHUNK, "cpu", 7)
-    found = predict_ensemble(ensemble, views, inference.log_mean)
+    monkeypatch.setitem(row_stream._CHUNK, "cpu", 7)
+    found = predict_ensemble(ensemble, views, log_mean)
     expected = np.log(np.exp(predict_members(ensemble, tables)).mean(axis=0))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 

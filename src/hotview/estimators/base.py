@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,6 +35,7 @@ from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.similarity import ViewSimilarity
 from hotview.training.column_scaler import ColumnScaler
+from hotview.training.row_stream import check_rows
 from hotview.training.rows import ViewRows
 from hotview.training.table_scan import check_finite
 from hotview.training.threads import existing_threads
@@ -184,7 +186,8 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         """
         tables = self._check(Xs)
         check_choice("space", space, ("features", "common"))
-        encoded = {name: self._encode(name, table, space) for name, table in tables.items()}
+        rows = self._rows(tables)
+        encoded = {self.view_names_[s]: self._encode(s, view, space) for s, view in rows.items()}
         if isinstance(Xs, Mapping):
             return {name: encoded.get(name) for name in Xs}
         return [encoded.get(name) for name in self.view_names_]
@@ -271,18 +274,18 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         n = U.out_features if space == "common" else U.in_features
         return [f"{view}_{j}" for j in range(n * len(self.networks_))]
 
-    def _encode(self, name: str, table: ViewTable, space: str) -> Any:
-        rows = self._rows({name: table})
-        s = self.view_names_.index(name)
-        Y = encode_rows(self.networks_, s, rows[s], space)
-        return wrap_rows(output_container(self), Y, self._feature_names(name, space), table)
+    def _encode(self, s: int, view: ViewRows, space: str) -> Any:
+        Y = encode_rows(self.networks_, s, view, space)
+        names = self._feature_names(self.view_names_[s], space)
+        return wrap_rows(output_container(self), Y, names, view.tables[0])
 
     def _check(self, Xs: Views, y: Any = None, *, aligned: bool = False) -> dict[str, ViewTable]:
-        """Validate views against those of `fit`; `aligned` ones have the same rows, as has y."""
+        """Validate views against those of `fit`; `aligned` ones have the same rows, as has y.
+
+        Entries are validated by `_rows`.
+        """
         check_is_fitted(self)
         tables = check_known_tables(Xs, self.view_names_, self._shapes)
-        for name, table in tables.items():
-            check_finite(name, table, self.impute, self._columns[name])
         if aligned:
             check_aligned_tables(tables, y)
         return tables
@@ -292,11 +295,13 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         return next(self.network_.maps.parameters()).device
 
     def _rows(self, tables: Mapping[str, ViewTable]) -> dict[int, ViewRows]:
-        """Rows of some views, by number of the view."""
+        """Rows of some views, by number of the view, for `map_rows`; their entries are checked."""
         rows, device = {}, self._device
         for s, name in enumerate(self.view_names_):
             if name in tables:
-                rows[s] = ViewRows([tables[name]], self._columns[name], device, once=True)
+                table, scaler = tables[name], self._columns[name]
+                rows[s] = ViewRows([table], scaler, device, once=True)
+                check_rows(rows[s], partial(check_finite, name, table, self.impute, scaler))
         return rows
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,7 @@ from hotview.nn.multiview import MultiViewNetwork
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import ScoresWithout, SuperLearner
+from hotview.training.row_stream import map_rows
 from hotview.training.rows import ViewRows
 from hotview.training.threads import existing_threads
 
@@ -35,8 +35,6 @@ __all__ = [
 ]
 
 Predict = Callable[[Mapping[int, Tensor]], Tensor]
-
-_CHUNK = {"cpu": 4096, "cuda": 65536}  # rows at a time: few for caches, many to fill a GPU
 
 
 @dataclass(frozen=True)
@@ -281,19 +279,23 @@ def encode_rows(networks: Sequence[MultiViewNetwork], s: int, rows: ViewRows, sp
 
     Those of several networks are side by side.
     """
-    output, n_done = None, 0
-    with torch.inference_mode():
-        for Xs in _chunks({s: rows}):
-            parts = []
-            for network in networks:
-                Z, absent = encode(network, s, Xs[s], space)
-                if not bool(Z.isfinite().all()):
-                    raise overflow_error()
-                # Absent rows are rare; without any, this pass over the output is saved.
-                parts.append(Z.masked_fill(absent.unsqueeze(1), torch.nan) if absent.any() else Z)
-            output = _write(torch.cat(parts, dim=1).float(), output, n_done, rows.n_rows)
-            n_done += len(Xs[s])
-    return np.empty(0) if output is None else output
+    is_finite = []  # looked at in the end: until then, a GPU is not waited for
+
+    def encode_chunk(Xs: Mapping[int, Tensor]) -> Tensor:
+        parts = []
+        for network in networks:
+            Z, absent = encode(network, s, Xs[s], space)
+            is_finite.append(Z.isfinite().all())
+            # Absent rows are rare; without any, the CPU saves this pass over the output.
+            if Z.is_cuda or absent.any():
+                Z = Z.masked_fill(absent.unsqueeze(1), torch.nan)
+            parts.append(Z)
+        return torch.cat(parts, dim=1).float()
+
+    output = map_rows(encode_chunk, {s: rows})
+    if is_finite and not bool(torch.stack(is_finite).all()):
+        raise overflow_error()
+    return output
 
 
 def encode(network: MultiViewNetwork, s: int, X: Tensor, space: str) -> tuple[Tensor, Tensor]:
@@ -329,17 +331,9 @@ def predict_ensemble(
     ndarray
         The reduced predictions of all rows.
     """
-    output, n_done = None, 0
-    n_rows = next(iter(views.values())).n_rows
     with torch.inference_mode():
         predict = ensemble.prepare()
-        for Xs in _chunks(views):
-            reduced = reduce(predict(Xs))
-            output = _write(reduced, output, n_done, n_rows)
-            n_done += len(reduced)
-            if progress is not None:
-                progress(len(reduced))
-    return np.empty(0) if output is None else output
+    return map_rows(lambda Xs: reduce(predict(Xs)), views, progress)
 
 
 def predict_out_of_fold(member: EnsembleMember, Xs: Mapping[int, Tensor]) -> tuple[Array, Array]:
@@ -360,40 +354,6 @@ def predict_out_of_fold(member: EnsembleMember, Xs: Mapping[int, Tensor]) -> tup
         np.pad(log_probs, ((0, 0), (0, n_missing), (0, 0))),
         np.pad(counts, ((0, 0), (0, n_missing))),
     )
-
-
-def _write(part: Tensor, output: Array | None, start: int, n_rows: int) -> Array:
-    """Write the results of some rows to those of all, so that no row is in memory twice."""
-    if output is None:
-        output = part.new_empty((n_rows, *part.shape[1:]), device="cpu").numpy()
-    output[start : start + len(part)] = part.cpu().numpy()
-    return output
-
-
-def _chunks(views: Mapping[int, ViewRows]) -> Iterator[dict[int, Tensor]]:
-    """Some rows of all views at a time, standardized."""
-    first = next(iter(views.values()))
-    size = _CHUNK.get(first.device.type, _CHUNK["cpu"])
-
-    def read(start: int) -> dict[int, Tensor]:
-        return {s: view.part(start, start + size) for s, view in views.items()}
-
-    starts = range(0, first.n_rows, size)
-    return map(read, starts) if first.device.type == "cpu" else _prefetch(read, starts)
-
-
-def _prefetch(
-    read: Callable[[int], dict[int, Tensor]], starts: Iterable[int]
-) -> Iterator[dict[int, Tensor]]:
-    """Read the next part while the device computes on the current one."""
-    with ThreadPoolExecutor(1, thread_name_prefix="hotview-read") as thread:
-        following: Future[dict[int, Tensor]] | None = None
-        for start in starts:
-            current, following = following, thread.submit(read, start)
-            if current is not None:
-                yield current.result()
-        if following is not None:
-            yield following.result()
 
 
 def find_absent(X: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -62,6 +62,8 @@ class ViewRows:
         self.present = present or [None] * len(self.tables)
         self.starts = np.cumsum([0, *map(n_present, self.tables, self.present)])
         self.n_rows, self.n_columns = int(self.starts[-1]), scaler.n_outputs
+        #: raises an error for invalid entries, where these are not validated yet
+        self.check: Callable[[], object] | None = None
         #: all rows, standardized, where memory suffices
         self.ready: Tensor | None = None
         n_bytes = 4 * self.n_rows * self.n_columns

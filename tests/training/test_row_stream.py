@@ -1,0 +1,477 @@
+"""The way of rows to a GPU, also walked on the CPU, against `ColumnScaler` and `check_finite`."""
+
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview._lazy import LazyRows
+from hotview._validation import ViewTable
+from hotview.datasets import make_views
+from hotview.training import row_stream
+from hotview.training.column_scaler import ColumnScaler, fit_components
+from hotview.training.row_stream import RawRows, RowStream, check_rows, map_rows
+from hotview.training.rows import ViewRows
+from hotview.training.table_scan import EXTREME, check_finite
+
+CPU = torch.device("cpu")
+DEVICES = [CPU] + [torch.device("cuda")] * torch.cuda.is_available()
+ON_DEVICES = pytest.mark.parametrize("device", DEVICES, ids=str)
+N, D, CHUNK = 40, 6, 7
+SCALER = ColumnScaler(
+    np.array([0.1, 1e6 + 0.3, -7.0, 0.0, 3e-5, 1.0]),
+    np.array([1.0, 3.0, 1 / 3, 1.0, 1e-5, 7.0]),
+    None,
+)
+IMPUTING = replace(SCALER, fill=SCALER.mean)
+
+
+@pytest.fixture
+def streamed(monkeypatch):
+    """The way of rows to a GPU is also that to the CPU, in small chunks."""
+    monkeypatch.setattr(row_stream, "_STREAMED", {"cpu", "cuda"})
+    for device in ("cpu", "cuda"):
+        monkeypatch.setitem(row_stream._CHUNK, device, CHUNK)
+
+
+def make_rows(dtype="f8", n=N, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, D)) * 10 * SCALER.scale + SCALER.mean
+    is_narrow = dtype == "f2" or np.dtype(dtype).kind in "biu"
+    return (abs(X) % 100 if is_narrow else X).astype(dtype)
+
+
+def with_holes(X, *, entries):
+    X = X.copy()
+    X[[0, 12, 39]] = np.nan
+    if entries:
+        X[[3, 20, 38], [0, 1, 5]] = np.nan
+    return X
+
+
+def wide(scaler):
+    return fit_components(scaler, make_rows(), CPU)
+
+
+def as_view(X, scaler=SCALER, *, device=CPU, name="age", impute=None):
+    table = ViewTable(X)
+    view = ViewRows([table], scaler, device, once=True)
+    check_rows(view, partial(check_finite, name, table, impute, scaler))
+    return view
+
+
+def take(views):
+    """All rows of all views, side by side."""
+    return map_rows(lambda Xs: torch.hstack([Xs[s] for s in views]), views)
+
+
+def assert_same_bits(found, expected):
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.dtype == expected.dtype == np.float32
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(found[known].view("i4"), expected[known].view("i4"))
+
+
+# the same numbers
+
+
+@ON_DEVICES
+@pytest.mark.parametrize("dtype", ("f4", "f8", "f2", ">f4", ">f8", "g", "i8", "i4", "u1", "?"))
+def test_rows_are_standardized_as_on_the_cpu(dtype, device, streamed):
+    X = make_rows(dtype)
+    view = as_view(X, device=device)
+    assert_same_bits(take({0: view}), SCALER.transform(X))
+
+
+@ON_DEVICES
+@pytest.mark.parametrize("dtype", ("f4", "f8"))
+@pytest.mark.parametrize("scaler", (SCALER, IMPUTING), ids=("as given", "imputed"))
+@pytest.mark.parametrize("components", (False, True))
+def test_absent_rows_stay_so_and_missing_entries_are_filled(
+    dtype, scaler, components, device, streamed
+):
+    is_imputed = scaler.fill is not None
+    scaler = wide(scaler) if components else scaler
+    X = with_holes(make_rows(dtype), entries=is_imputed)
+    view = as_view(X, scaler, device=device, impute="mean" if is_imputed else None)
+    found = take({0: view})
+    assert np.flatnonzero(np.isnan(found).all(axis=1)).tolist() == [0, 12, 39]
+    assert_same_bits(found, scaler.transform(X))
+
+
+@ON_DEVICES
+def test_no_operation_is_rounded_otherwise_whatever_the_size_of_numbers(device, streamed):
+    random = np.random.default_rng(0)
+    sizes = 10.0 ** random.integers(-44, 17, size=(2000, D))
+    X = (random.normal(size=sizes.shape) * sizes).astype(np.float32)
+    X[::7] = -0.0
+    scaler = replace(SCALER, scale=np.array([1.0, 3.0, 1e-20, 1e10, 3e-41, 0.3]))
+    raw = RawRows(ViewRows([ViewTable(X)], scaler, device, once=True))
+    with np.errstate(over="ignore"):
+        assert_same_bits(raw.load(0, len(X))[0].cpu(), scaler.transform(X))
+
+
+@pytest.mark.parametrize("dtype", ("f4", "f8", "i8"))
+def test_arrays_of_any_layout_are_read_and_not_changed(dtype, streamed, tmp_path):
+    X = make_rows(dtype)
+    np.save(tmp_path / "X.npy", X)
+    arrays = [
+        X.copy(),
+        np.asfortranarray(X),
+        np.repeat(X, 2, axis=1)[:, ::2],
+        np.load(tmp_path / "X.npy", mmap_mode="r"),
+    ]
+    for array in arrays:
+        array.flags.writeable = False  # of which torch would warn
+    views = {s: as_view(array) for s, array in enumerate(arrays)}
+    assert all(row_stream._is_raw(view) for view in views.values())
+    assert_same_bits(take(views), np.tile(SCALER.transform(X), 4))
+    assert all((array == X).all() for array in arrays)
+
+
+class Blocks(LazyRows):
+    def fill(self, block):
+        rows = slice(*self._edges[block : block + 2])
+        self._array[rows] = make_rows()[rows]
+
+
+@ON_DEVICES
+def test_tables_of_other_kinds_take_the_way_of_the_cpu(device, streamed):
+    X = make_rows()
+    counts = np.random.default_rng(0).poisson(0.5, size=(N, D))
+    of_counts = ColumnScaler(np.zeros(D), np.ones(D), None, "counts")
+    views = {
+        0: as_view(X, device=device),
+        2: as_view(sparse.csr_array(X), device=device),
+        3: as_view(Blocks(np.zeros((N, D)), np.array([0, 17, N])), device=device),
+        5: as_view(counts, of_counts, device=device),
+        6: ViewRows([ViewTable(X[:11]), ViewTable(X[11:])], SCALER, device, once=True),
+        7: ViewRows([ViewTable(X)], SCALER, device, [np.arange(N)[::-1]], once=True),
+    }
+    assert [s for s, view in views.items() if row_stream._is_raw(view)] == [0]
+    expected = [SCALER.transform(X)] * 3 + [of_counts.transform(counts)]
+    expected += [SCALER.transform(X), SCALER.transform(X[::-1])]
+    assert_same_bits(take(views), torch.hstack(expected))
+
+
+def test_rows_that_are_held_on_the_device_are_taken_from_there(streamed):
+    view = ViewRows([ViewTable(make_rows())], SCALER, CPU, often=True)
+    assert view.ready is not None
+    assert not row_stream._is_raw(view)
+    assert_same_bits(take({0: view}), SCALER.transform(make_rows()))
+
+
+# chunks
+
+
+@pytest.mark.parametrize("n", (1, 6, 7, 8, 21, 22, 40))
+def test_chunks_are_consecutive(n, streamed):
+    sizes = []
+    found = map_rows(lambda Xs: Xs[1], {1: as_view(make_rows(n=n))}, sizes.append)
+    assert_same_bits(found, SCALER.transform(make_rows(n=n)))
+    assert sizes == [CHUNK] * (n // CHUNK) + [n % CHUNK] * (n % CHUNK > 0)
+
+
+@pytest.mark.parametrize(("device", "expected"), (("cpu", [40]), ("streamed", [16, 16, 8])))
+def test_chunks_of_wide_views_have_fewer_rows_on_a_gpu(device, expected, monkeypatch):
+    monkeypatch.setattr(row_stream, "_STREAMED", {"cpu"} if device == "streamed" else set())
+    monkeypatch.setattr(row_stream, "_N_ENTRIES", 16 * (D + 2 * D) + 1)
+    views = {
+        0: as_view(make_rows()),
+        1: ViewRows([ViewTable(np.ones((N, 2 * D)))], wide_of_ones(), CPU),
+        2: ViewRows([ViewTable(sparse.csr_array((N, 10**6)))], wide_of_ones(10**6, 0), CPU),
+    }
+    sizes = []
+    map_rows(lambda Xs: Xs[0], views, sizes.append)
+    assert sizes == expected
+
+
+def wide_of_ones(n=2 * D, n_components=3):
+    return ColumnScaler(np.zeros(n), np.ones(n), None, components=np.ones((n, n_components), "f4"))
+
+
+def test_few_chunks_are_read_ahead(streamed, monkeypatch):
+    read, used, load = [], [], RawRows.load
+
+    def counted(self, start, stop):
+        read.append(start)
+        return load(self, start, stop)
+
+    monkeypatch.setattr(RawRows, "load", counted)
+    with ThreadPoolExecutor(3) as pool:
+        for Xs in RowStream({0: as_view(make_rows(n=20 * CHUNK))}, pool):
+            used.append(len(Xs[0]))
+            assert len(read) <= len(used) + row_stream._N_AHEAD
+    assert sorted(read) == list(range(0, 20 * CHUNK, CHUNK))
+    assert used == [CHUNK] * 20
+
+
+def test_results_are_written_while_others_are_computed(streamed, monkeypatch):
+    released, write = threading.Event(), row_stream._write
+
+    def delayed(staged, copied, rows):
+        assert released.wait(60)
+        write(staged, copied, rows)
+
+    def compute(Xs):
+        n_done.append(len(Xs[0]))
+        if len(n_done) == row_stream._N_AHEAD + 1:  # no result is written yet
+            released.set()
+        return Xs[0] * len(n_done)
+
+    n_done = []
+    monkeypatch.setattr(row_stream, "_write", delayed)
+    found = map_rows(compute, {0: as_view(make_rows())})
+    factors = np.repeat(np.arange(1, 7, dtype="f4"), CHUNK)[:N, None]
+    np.testing.assert_array_equal(found, SCALER.transform(make_rows()).numpy() * factors)
+
+
+def test_on_the_cpu_nothing_is_copied_or_read_ahead(monkeypatch):
+    monkeypatch.setattr(row_stream, "RawRows", None)
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", None)
+    monkeypatch.setitem(row_stream._CHUNK, "cpu", CHUNK)
+    assert_same_bits(take({0: as_view(make_rows())}), SCALER.transform(make_rows()))
+
+
+@pytest.mark.parametrize(
+    "compute",
+    (
+        lambda Xs: Xs[0][:, 0],
+        lambda Xs: Xs[0].double()[:, :, None],
+        lambda Xs: (Xs[0] > 0).long(),
+        lambda Xs: Xs[0].T.contiguous().T,
+    ),
+)
+def test_results_may_have_any_shape_and_type(compute, streamed):
+    found = map_rows(compute, {0: as_view(make_rows())})
+    expected = compute({0: SCALER.transform(make_rows())})
+    np.testing.assert_array_equal(found, expected.numpy(), strict=True)
+    assert found.flags.writeable
+
+
+# invalid entries
+
+
+def unused():
+    raise AssertionError("the exact check, of which there is no need")
+
+
+@ON_DEVICES
+@pytest.mark.parametrize("scaler", (SCALER, IMPUTING), ids=("as given", "imputed"))
+@pytest.mark.parametrize("dtype", ("f4", "f8"))
+def test_valid_rows_need_no_other_check(dtype, scaler, device, streamed):
+    X = with_holes(make_rows(dtype), entries=scaler.fill is not None)
+    X[5, 0], X[6, 0] = 1e17, -1e17
+    view = as_view(X, scaler, device=device)
+    view.check = unused
+    assert_same_bits(take({0: view}), scaler.transform(X))
+
+
+INVALID = {"NaN": np.nan, "infinity": np.inf, "-infinity": -np.inf, "extreme": -1e25}
+
+
+@ON_DEVICES
+@pytest.mark.parametrize("row", (0, 13, N - 1))
+@pytest.mark.parametrize("value", INVALID.values(), ids=INVALID)
+@pytest.mark.parametrize("dtype", ("f4", "f8", "g"))
+@pytest.mark.parametrize("components", (False, True))
+def test_invalid_entries_are_found_wherever_they_are(
+    value, row, dtype, components, device, streamed
+):
+    X, Y = make_rows(dtype), make_rows(seed=1)
+    X[row, 4] = value
+    scaler = wide(SCALER) if components else SCALER
+    with pytest.raises(ValueError, match=rf"in 1 entry.*row {row}, column 4") as expected:
+        check_finite("age", ViewTable(X), None, scaler)
+    views = {0: as_view(Y, device=device), 1: as_view(X, scaler, device=device)}
+    with pytest.raises(ValueError, match=re.escape(str(expected.value)) + "$"):
+        take(views)
+
+
+@ON_DEVICES
+@pytest.mark.parametrize("value", (np.inf, 1e25))
+def test_imputation_fills_nothing_but_nan(value, device, streamed):
+    X = with_holes(make_rows(), entries=True)
+    X[N - 2, 2] = value
+    with pytest.raises(ValueError, match=rf"in 1 entry.*row {N - 2}, column 2"):
+        take({0: as_view(X, IMPUTING, device=device, impute="mean")})
+
+
+def test_all_entries_of_a_table_are_counted_and_the_first_view_is_named(streamed):
+    X, Y = make_rows(), make_rows()
+    Y[0, 0], X[[20, 39], [1, 2]] = np.inf, np.nan
+    views = {0: as_view(X, name="blood"), 1: as_view(Y, name="genes")}
+    with pytest.raises(ValueError, match=r"'blood'.*NaN in 2 entries, the first in row 20, col"):
+        take(views)
+
+
+@pytest.mark.parametrize("size", (0.3, 0.999, 1.001))
+def test_what_is_nearly_extreme_is_left_to_the_exact_check(size, streamed):
+    X, calls = make_rows(), []
+    X[30, 3] = size * EXTREME
+    view = as_view(X)
+    exact = view.check
+    view.check = lambda: calls.append("called") or exact()
+    if size > 1:
+        with pytest.raises(ValueError, match="extreme values in 1 entry, the first in row 30"):
+            take({0: view})
+    else:
+        assert_same_bits(take({0: view}), SCALER.transform(X))
+    assert calls == ["called"]
+
+
+def test_extreme_values_of_columns_with_a_tiny_scale_are_found(streamed):
+    scaler = replace(SCALER, mean=np.zeros(D), scale=np.full(D, 0.75e-45))  # 1.4e-45 in float32
+    X = np.zeros((N, D), dtype=np.float32)
+    X[-1, -1] = 1e-27
+    with pytest.raises(ValueError, match=f"extreme values in 1 entry, the first in row {N - 1}"):
+        take({0: as_view(X, scaler)})
+
+
+def test_an_invalid_entry_explains_the_errors_that_it_causes(streamed):
+    def refuse(Xs):
+        raise RuntimeError("a number that is too large")
+
+    X = make_rows()
+    with pytest.raises(RuntimeError, match="too large"):
+        map_rows(refuse, {0: as_view(X)})
+    X[2, 0] = np.inf
+    with pytest.raises(ValueError, match="infinity in 1 entry, the first in row 2"):
+        map_rows(refuse, {0: as_view(X)})
+
+
+def test_what_goes_wrong_while_reading_ahead_is_raised(streamed):
+    class Gone(Blocks):
+        def fill(self, block):
+            raise OSError("the disk is gone")
+
+    table = ViewTable(Gone(np.zeros((N, D)), np.array([0, 17, N])))
+    with pytest.raises(OSError, match="the disk is gone"):
+        take({0: ViewRows([table], SCALER, CPU, once=True)})
+
+
+@pytest.mark.parametrize("n", (1, N))
+def test_what_goes_wrong_while_writing_is_raised(n, streamed, monkeypatch):
+    def full(*_):
+        raise MemoryError("no memory is left")
+
+    monkeypatch.setattr(row_stream, "_write", full)
+    with pytest.raises(MemoryError, match="no memory is left"):
+        take({0: as_view(make_rows(n=n))})
+
+
+def test_rows_are_checked_now_where_they_are_not_checked_on_a_device(monkeypatch):
+    calls = []
+    for streamed in (set(), {"cpu"}):
+        monkeypatch.setattr(row_stream, "_STREAMED", streamed)
+        for X in (make_rows(), sparse.csr_array(make_rows())):
+            view = ViewRows([ViewTable(X)], SCALER, CPU, once=True)
+            check_rows(view, lambda: calls.append("now"))
+            calls.append("later" if view.check else "never again")
+    now = ["now", "never again"]
+    assert calls == [*now, *now, "later", *now]
+
+
+# estimators
+
+SMALL = {"max_epochs": 2, "hidden": (8,), "batch_size": 16, "n_estimators": 2, "random_state": 0}
+DATA = make_views(N, n_views=3, n_columns=[5, 6, 4], labeled=1.0, random_state=0)
+
+
+def fit(kind, device=CPU, **parameters):
+    model = kind(**SMALL, coupling="none", device=device, **parameters)
+    return model.fit(DATA.linked, DATA.linked_target)
+
+
+def outputs(model, views):
+    if isinstance(model, MultiViewEncoder):
+        return np.hstack([*model.transform(views).values()])
+    return model.predict_proba(views)
+
+
+BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
+
+
+@BOTH
+@pytest.mark.parametrize("impute", (None, "mean"))
+def test_estimators_compute_the_same_by_both_ways(kind, impute, request):
+    model, views = fit(kind, impute=impute), {name: X.copy() for name, X in DATA.linked.items()}
+    views["view_0"][[3, 20]] = np.nan
+    views["view_1"] = views["view_1"].astype("f4")
+    if impute is not None:
+        views["view_2"][[5, 39], [1, 2]] = np.nan
+    expected = outputs(model, views)
+    request.getfixturevalue("streamed")
+    np.testing.assert_allclose(outputs(model, views), expected, rtol=1e-5, atol=1e-6)
+
+
+@BOTH
+@ON_DEVICES
+@pytest.mark.parametrize("value", INVALID.values(), ids=INVALID)
+def test_estimators_refuse_the_same_by_both_ways(kind, value, device, monkeypatch):
+    model, views = fit(kind, device), {name: X.copy() for name, X in DATA.linked.items()}
+    views["view_2"][N - 1, 3] = value
+    messages = []
+    for streamed in (set(), {"cpu", "cuda"}):
+        monkeypatch.setattr(row_stream, "_STREAMED", streamed)
+        with pytest.raises(ValueError, match=rf"'view_2'.*row {N - 1}, column 3") as error:
+            outputs(model, views)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
+# the real thing
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("dtype", ("f4", "f8"))
+def test_a_gpu_reads_no_row_before_it_is_there_nor_writes_a_result_too_soon(dtype):
+    """Many chunks, and computations that are much slower than copies, or much faster."""
+    device = torch.device("cuda")
+    X = make_rows(dtype, 20 * 65536 + 5)
+    expected = SCALER.transform(X)
+    slow = torch.eye(D, device=device)
+    for n_products in (0, 0, 300):
+
+        def compute(Xs, n_products=n_products):
+            Z = Xs[0]
+            for _ in range(n_products):
+                Z = Z @ slow  # by 1 and 0: exact, unless in TF32
+            return torch.hstack([Z, Xs[1]])
+
+        views = {0: as_view(X, device=device), 1: as_view(X[::-1], device=device)}
+        assert_same_bits(map_rows(compute, views), torch.hstack([expected, expected.flip(0)]))
+    X[-1, 2] = np.nan
+    with pytest.raises(ValueError, match=f"NaN in 1 entry, the first in row {len(X) - 1}"):
+        take({0: as_view(X, device=device)})
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_a_gpu_is_waited_for_in_the_end_only(monkeypatch):
+    views = {0: as_view(make_rows("f4", 10_000), device=torch.device("cuda"))}
+    monkeypatch.setitem(row_stream._CHUNK, "cuda", 1000)
+
+    def compute(Xs):
+        torch.cuda.set_sync_debug_mode("error")  # warm: allocations and constants are behind us
+        return Xs[0] * 2
+
+    def restore(n_rows):
+        done.append(n_rows)
+        if sum(done) == 10_000:
+            torch.cuda.set_sync_debug_mode("default")
+
+    done = []
+    try:
+        map_rows(compute, views, restore)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert sum(done) == 10_000
