@@ -62,7 +62,6 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from hotview import MultiViewClassifier, MultiViewEncoder
-from hotview.datasets import load_handwritten, split_rows
 from hotview.estimators import base
 from hotview.estimators.inference import PredictorEnsemble
 from hotview.training.column_scaler import ColumnScaler
@@ -233,22 +232,6 @@ def measure_latency(model: Any) -> dict[str, float]:
             model.predict_proba(views)
             times.append(time.perf_counter() - start)
         found[str(n)] = round(1e3 * float(np.median(times)), 3)
-    return found
-
-
-def file_sizes(model: Any, device: str) -> dict[str, float]:
-    """Megabytes of the model file, and of that of the digits with 60 labels."""
-    digits = load_handwritten()
-    split = split_rows(len(digits.target), random_state=0)
-    linked = {name: X[split.labeled] for name, X in digits.views.items()}
-    others = {name: X[split.unlabeled] for name, X in digits.views.items()}
-    small = MultiViewClassifier(random_state=0, device=device, verbose=False)
-    small.fit(linked, digits.target[split.labeled], unaligned=others)
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, one in {"10,000 rows of 6 × 64 columns": model, "digits": small}.items():
-            path = one.save(Path(folder) / "model.hotview")
-            found[name] = round(path.stat().st_size / 1e6, 2)
     return found
 
 
@@ -465,7 +448,6 @@ def main() -> None:
         operators=shares,
         all_rows=all_rows,
         latency_ms=measure_latency(models["default"]),
-        model_mb={} if quick else file_sizes(models["default"], device),
     )
 
 
