@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from hotview._archive import FileFormat, read_archive, write_archive
+from hotview._archive import FileFormat, read_archive, round_to_float16, write_archive
 
 FORMAT = FileFormat("test", 2, "a test", "Write it again.")
 TENSORS = {
@@ -233,3 +233,39 @@ def test_escapes_do_not_hide_the_number_of_values(tmp_path):
     path.write_bytes(len(header).to_bytes(8, "little") + header)
     with pytest.raises(ValueError, match=r"a\.test .* metadata have up to \d+ values"):
         read_archive(path, FORMAT)
+
+
+# numbers that take half the space
+
+
+@pytest.mark.parametrize("scale", (2.0**-7, 0.1, 1.0, 300.0, 2.0**15))
+def test_numbers_are_rounded_to_those_of_float16_by_their_largest(scale):
+    x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
+    x = x / x.abs().max() * scale
+    found = round_to_float16(x)
+    assert found.dtype == torch.float32
+    expected = x.numpy().astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(found, expected)
+    assert not torch.equal(found, x)
+    # By 2⁻¹¹ of a number, or 2⁻¹⁸ of the largest where it is subnormal.
+    bound = torch.clamp(2.0**-11 * x.abs(), min=2.0**-18 * scale)
+    assert ((found - x).abs() <= bound).all()
+    assert torch.equal(round_to_float16(found), found)
+
+
+@pytest.mark.parametrize("largest", (0.0, 1e-30, 0.99 * 2.0**-7, 1.01 * 2.0**15, 1e30))
+@pytest.mark.parametrize("sign", (-1, 1))
+def test_numbers_beyond_the_range_of_float16_are_left_as_they_are(largest, sign):
+    x = torch.tensor([0.1 * largest, 0.003 * largest, sign * largest])
+    assert round_to_float16(x) is x
+
+
+def test_no_numbers_are_left_as_they_are():
+    x = torch.empty(0, 3)
+    assert round_to_float16(x) is x
+
+
+@pytest.mark.parametrize("value", (torch.nan, torch.inf))
+def test_numbers_that_are_not_finite_are_left_as_they_are(value):
+    x = torch.tensor([0.1, value])
+    assert round_to_float16(x) is x

@@ -16,7 +16,7 @@ from hotview import MultiViewClassifier, load
 from hotview.datasets import load_handwritten, make_views
 from hotview.estimators import fit, member_fit
 from hotview.estimators import inputs as inputs_module
-from hotview.estimators.fit import fit_views
+from hotview.estimators.fit import EnsembleFit, fit_views
 from hotview.losses.coupling_specs import COUPLINGS
 from hotview.losses.objective import VIEW_REGULARIZERS
 from hotview.semisupervised import graph, pseudo_labels
@@ -490,6 +490,44 @@ def test_a_fraction_of_the_labels_can_be_held_out():
     assert "validation_score" not in small().fit(LINKED, Y).history_.names
 
 
+@pytest.mark.parametrize("parameters", ({}, PLAIN), ids=("default", "plain"))
+def test_a_fraction_is_the_same_as_rows_whose_labels_are_not_given(parameters):
+    arguments = {"unaligned": UNALIGNED, "unaligned_y": {"view_1": hide(DATA.target["view_1"], 3)}}
+    held_out = voting(validation_fraction=0.25, **parameters)
+    inputs = held_out._inputs(LINKED, Y, **arguments)
+    rows = inputs.validation.rows
+    assert len(rows) == len(Y) // 4
+    np.testing.assert_array_equal(inputs.validation.target, Y[rows])
+    assert all(member.validation is inputs.validation for member in EnsembleFit(inputs).members)
+    known = np.where(np.isin(np.arange(len(Y)), rows), -1, Y)
+    found = held_out.fit(LINKED, Y, **arguments)
+    views = {name: X[rows] for name, X in LINKED.items()}
+    for y in (Y[rows], (Y[rows] + 1) % 3):  # whose labels influence nothing but the record
+        other = voting(**parameters).fit(LINKED, known, validation=(views, y), **arguments)
+        for names in (NAMES, ["view_1"]):
+            expected = other.predict_proba(only(LINKED, names))
+            np.testing.assert_array_equal(found.predict_proba(only(LINKED, names)), expected)
+        scores = ([each["validation_score"] for each in m.histories_] for m in (found, other))
+        assert np.array_equal(*scores) == np.array_equal(y, Y[rows])
+
+
+@pytest.mark.parametrize("random_state", (-1, "0", 0.5))
+def test_a_bad_random_state_is_refused_in_words_with_a_fraction_too(random_state):
+    model = small(validation_fraction=0.25, random_state=random_state)
+    with pytest.raises(ValueError, match="random_state to be None, a whole number"):
+        model.fit(LINKED, Y)
+
+
+@pytest.mark.parametrize("kind", (np.random.default_rng, np.random.RandomState))
+def test_a_generator_draws_the_fraction(kind):
+    same, again, other = (
+        small(validation_fraction=0.25, random_state=kind(seed))._inputs(LINKED, Y).validation.rows
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(same, again)
+    assert not np.array_equal(same, other)
+
+
 def test_given_rows_take_the_place_of_a_fraction():
     given = (LINKED, Y)
     expected = small().fit(LINKED, Y, validation=given).history_
@@ -730,7 +768,7 @@ def test_labels_that_are_left_out_do_not_influence_who_left_them_out(monkeypatch
     for r in (0, 2):  # the others are trained on it
         assert not np.array_equal(after[r].scores, before[r].scores)
     # In the end all predictors are fitted to all labels.
-    knn = [fit.members[1].member.predictors.knn[1] for fit in (expected, changed)]
+    knn = [fit.ensemble.predictors.knn[1] for fit in (expected, changed)]
     assert not np.allclose(knn[0].soft_labels, knn[1].soft_labels, atol=1e-3)
 
 
@@ -739,11 +777,12 @@ def test_nothing_is_left_out_by_one_or_where_all_count_alike(parameters):
     inputs = voting(**parameters)._inputs(LINKED, Y, unaligned=UNALIGNED)
     assert len(inputs.held_out) == 0
     model = voting(**parameters).fit(LINKED, Y)
-    start = fit_super_learner([], np.array(model._pool.log_prior), [True] * 3, None)
-    assert model._pool == start  # weights before any label was seen
+    learner = model._ensemble.super_learner
+    start = fit_super_learner([], np.array(learner.log_prior), [True] * 3, None)
+    assert learner == start  # weights before any label was seen
     assert model.out_of_fold_ == {}
     plain = voting(pseudo_labels=False, **parameters).fit(LINKED, Y)
-    assert (plain._pool is None) == ("fusion" in parameters)
+    assert (plain._ensemble.pool is None) == ("fusion" in parameters)
 
 
 def test_heads_may_be_weighed_too():
@@ -762,9 +801,9 @@ def test_noise_counts_less_than_what_tells_classes_apart():
     message = "view 'noise' are not measurably better than the shares of the classes: on 150 labels"
     with pytest.warns(UserWarning, match=message):
         model = voting().fit({**views, "noise": rng.normal(size=(len(y), 6))}, y)
-    pool = model._pool
-    for weights in (pool.complete, pool.partial):
-        *others, noise = np.sum(pool.predictors, axis=1) * weights[:-1]
+    learner = model._ensemble.super_learner
+    for weights in (learner.complete, learner.partial):
+        *others, noise = np.sum(learner.predictors, axis=1) * weights[:-1]
         assert noise < 0.9 * min(others)
 
 
@@ -789,6 +828,16 @@ def test_each_row_is_predicted_by_the_neighbors_in_its_views(semisupervised):
     for rows, names in (*parts, (slice(20, None), NAMES)):
         alone = semisupervised.predict_proba({name: LINKED[name][rows] for name in names})
         np.testing.assert_allclose(found[rows], alone, rtol=1e-4, atol=1e-6)
+
+
+def test_a_row_does_not_depend_on_those_that_are_predicted_with_it(semisupervised):
+    views = {name: X[:20].copy() for name, X in LINKED.items()}
+    views["view_0"][:10] = np.nan
+    views["view_2"][5:15] = np.nan
+    together = semisupervised.predict_proba(views)
+    for i in range(20):
+        row = {name: X[i : i + 1] for name, X in views.items() if not np.isnan(X[i, 0])}
+        np.testing.assert_allclose(semisupervised.predict_proba(row)[0], together[i], rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", (3, 5))
@@ -1027,8 +1076,8 @@ def test_there_is_a_joint_predictor_where_a_labeled_row_has_two_views():
     for labels in (Y, np.full(len(Y), -1)):
         model = small(pseudo_labels=True, max_epochs=1)
         model.fit(LINKED, labels, unaligned=UNALIGNED, unaligned_y=own)
-        joint.append(model._members[0].predictors.joint)
-        assert len(model._members[0].predictors.ridge) == 3
+        joint.append(model._ensemble.predictors.joint)
+        assert len(model._ensemble.predictors.ridge) == 3
     assert joint[0] is not None
     assert joint[1] is None
 
@@ -1058,7 +1107,7 @@ UNEQUAL = np.where((Y == 2) & (np.arange(len(Y)) % 4 > 0), -1, Y)  # few labels 
 
 def test_a_given_prior_multiplies_the_likelihood():
     plain = with_prior(UNEQUAL)
-    prior = np.exp(plain._pool.log_prior[0])
+    prior = np.exp(plain._ensemble.super_learner.log_prior[0])
     assert prior[2] < 0.9 / 3  # as among the labels
     given = {0: 0.2, 1: 0.1, 2: 0.7}
     found = with_prior(UNEQUAL, class_prior=given)
@@ -1075,7 +1124,7 @@ def test_balanced_weights_are_a_uniform_prior():
         with_prior(UNEQUAL, class_prior="uniform"),
     )
     np.testing.assert_array_equal(balanced.predict_proba(LINKED), uniform.predict_proba(LINKED))
-    np.testing.assert_allclose(balanced._pool.log_prior, np.log(1 / 3))
+    np.testing.assert_allclose(balanced._ensemble.super_learner.log_prior, np.log(1 / 3))
     assert not np.allclose(
         with_prior(UNEQUAL).predict_proba(LINKED), balanced.predict_proba(LINKED)
     )
@@ -1097,7 +1146,8 @@ def test_priors_that_cannot_be_used_are_refused():
 
 
 def test_the_prior_is_that_of_the_labels():
-    found = np.exp(voting().fit(LINKED, UNEQUAL, unaligned=UNALIGNED)._pool.log_prior)
+    model = voting().fit(LINKED, UNEQUAL, unaligned=UNALIGNED)
+    found = np.exp(model._ensemble.super_learner.log_prior)
     codes = [UNEQUAL[UNEQUAL >= 0]] * 3
     np.testing.assert_allclose(found, class_priors(codes, 3), rtol=1e-9)
 
@@ -1173,13 +1223,13 @@ def test_a_model_predicts_from_all_views_and_each_and_the_same_after_loading(
     first, same = (voting(coupling=coupling).fit(**arguments) for _ in range(2))
     assert first.score(arguments["Xs"], y) > 0.9
     has_joint = name in ("complete", "partial rows")
-    assert all((m.predictors.joint is not None) == has_joint for m in first._members)
+    assert (first._ensemble.predictors.joint is not None) == has_joint
     loaded = load(first.save(tmp_path / "m.hotview"))
     new, truth = three_views(seed=0)
     for names in (["a", "b", "c"], ["a"], ["b"], ["c"], ["a", "c"]):
         P = first.predict_proba(only(new, names))
         np.testing.assert_array_equal(P, same.predict_proba(only(new, names)))
-        np.testing.assert_allclose(loaded.predict_proba(only(new, names)), P, rtol=1e-9)
+        np.testing.assert_array_equal(loaded.predict_proba(only(new, names)), P)
         assert np.mean(P.argmax(axis=1) == truth) > 0.75
     gaps = masked(new, {"b": np.arange(120) % 2 == 0})
     P = first.predict_proba(gaps)
@@ -1221,17 +1271,23 @@ def test_linked_rows_whose_labels_are_left_out_do_not_teach(monkeypatch):
     assert not seen[-1].any()
 
 
-def test_rows_that_are_left_out_do_not_teach():
+def test_rows_that_are_left_out_do_not_teach(monkeypatch):
+    seen = []
+
+    def look(graphs, labels, scores, weights, left_out, random):
+        seen.append(left_out)
+        return label_nodes(graphs, labels, scores, weights, left_out, random)
+
+    monkeypatch.setattr(member_fit, "label_nodes", look)
     arguments, _ = situation("labels in one view")
-    inputs = voting()._inputs(**arguments)
-    (fitted,) = fit_views([inputs])
-    taught = []
-    for r, member in enumerate(fitted.members):
+    (fitted,) = fit_views([voting()._inputs(**arguments)])
+    for member in fitted.members:
         # A third of the linked rows tells how good the views are that others teach.
         assert len(member.linked_scores.target) == 20
         assert (member.linked_scores.target == -1).all()
-        taught.append(member._linked_fold(fitted.shared.view_labels(inputs.labels)))
-        assert len(taught[r]) == 0  # in the end all rows teach
+    *of_members, in_the_end = seen
+    assert np.sum(of_members, axis=0).tolist() == [1] * 60  # each by one member
+    assert not in_the_end.any()  # then all rows teach
     with_labels, _ = situation("complete")
     (fitted,) = fit_views([voting()._inputs(**with_labels)])
     assert all(member.linked_scores is None for member in fitted.members)

@@ -11,7 +11,6 @@ from sklearn.metrics import accuracy_score, log_loss
 
 import hotview as hv
 from hotview.datasets import make_views
-from hotview.estimators.inference import EnsembleMember
 from hotview.estimators.member_fit import MemberFit
 from hotview.estimators.out_of_fold import (
     ALL_VIEWS,
@@ -408,7 +407,7 @@ def test_one_view_tells_the_class_and_one_is_noise():
 
 
 def test_scores_without_a_view_are_those_of_rows_that_lack_it(monkeypatch):
-    """By the members that left their labels out, on the path of `predict_log_proba`."""
+    """By the members that left their labels out, with what they know of neighbors."""
     linked, y = {name: X.copy() for name, X in DATA.linked.items()}, DATA.linked_target
     linked["view_0"][:8] = np.nan
     linked["view_1"][4:12] = np.nan
@@ -427,14 +426,13 @@ def test_scores_without_a_view_are_those_of_rows_that_lack_it(monkeypatch):
     classifier = hv.MultiViewClassifier(**SMALL)
     classifier.fit(linked, y, unaligned=DATA.views, unaligned_y=own_labels)
     assert len(folds) == 3
-    learner, score = classifier._pool, EnsembleMember.score
+    learner = classifier._ensemble.super_learner
     for member, Xs, rows, own, without in folds:
-        monkeypatch.setattr(EnsembleMember, "score", lambda self, Xs, own=own: score(self, Xs, own))
         has = np.stack([~X[:, 0].isnan().numpy() for X in Xs.values()], axis=1)
         for s in range(3):
             lacking = {**Xs, s: torch.full_like(Xs[s], torch.nan)}
             with torch.inference_mode():
-                expected = member.predict_log_proba(lacking, learner).numpy()
+                expected = learner.combine(*member.score(lacking, own)).numpy()
             arrays = rows.scores, without.joint[:, s], without.present[:, s]
             found = learner.combine(*map(torch.from_numpy, arrays)).numpy()
             chosen = has[:, s] & (has.sum(axis=1) > 1)

@@ -7,7 +7,7 @@ import pytest
 import hotview as hv
 from hotview._archive import read_archive, write_archive
 from hotview.datasets import make_views
-from hotview.persistence.models import _MODEL, load_model, save_model
+from hotview.persistence.models import _MODEL, _widen, load_model, save_model
 
 DATA = make_views(60, n_views=3, labeled=0.5, random_state=0)
 SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
@@ -23,12 +23,13 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def load_changed(saved, tmp_path):
-    """Load the model after a change of its tensors and facts."""
+    """Load the model after a change of its tensors, in float32, and facts."""
 
     def load(change):
         archive = copy.deepcopy(read_archive(saved, _MODEL))
-        change(archive.tensors, archive.metadata)
-        write_archive(tmp_path / "changed.hotview", _MODEL, archive.tensors, archive.metadata)
+        tensors = {name: _widen(tensor) for name, tensor in archive.tensors.items()}
+        change(tensors, archive.metadata)
+        write_archive(tmp_path / "changed.hotview", _MODEL, tensors, archive.metadata)
         return load_model(tmp_path / "changed.hotview", device="cpu")
 
     return load

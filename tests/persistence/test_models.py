@@ -14,7 +14,7 @@ from hotview._archive import read_archive, write_archive
 from hotview.datasets import load_handwritten, make_views, unalign
 from hotview.losses.specifications import Specification
 from hotview.persistence import load_model, save_model
-from hotview.persistence.models import _MODEL
+from hotview.persistence.models import _MODEL, _narrow, _widen
 
 DATA = make_views(60, n_views=4, labeled=0.5, random_state=0)
 SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "random_state": 0}
@@ -231,13 +231,113 @@ def test_other_formats_are_refused(tmp_path):
     save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps({"format": "other"})})
     with pytest.raises(ValueError, match="but it has another format"):
         load_model(path)
-    remedies = {99: "Update hotview", 1: "Fit the model again", 7: "Fit the model again"}
+    remedies = {99: "Update hotview", 1: "Fit the model again", 8: "Fit the model again"}
     for version, remedy in remedies.items():
         metadata = {"format": "hotview model", "version": version}
         save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(metadata)})
-        problem = rf"its format is {version}, and this hotview reads format 8\. {remedy}"
+        problem = rf"its format is {version}, and this hotview reads format 9\. {remedy}"
         with pytest.raises(ValueError, match=problem):
             load_model(path)
+
+
+# numbers that take half the space
+
+
+def all_tensors(model):
+    """Tensors of the networks and of the predictors of a classifier."""
+    tensors = {
+        f"{r}.{k}": x for r, f in enumerate(model.networks_) for k, x in f.state_dict().items()
+    }
+    for s, knn in enumerate(model._ensemble.predictors.knn):
+        tensors |= {f"knn.{s}.points": knn.points, f"knn.{s}.soft_labels": knn.soft_labels}
+        tensors |= {f"knn.{s}.{name}": x for name, x in vars(knn.coordinates).items()}
+    return tensors
+
+
+def is_same(a, b):
+    """Whether two tensors have the same bits."""
+    return a.dtype == b.dtype and torch.equal(*(x.contiguous().view(torch.uint8) for x in (a, b)))
+
+
+def test_half_the_space_and_the_same_bits(tmp_path):
+    model = classifier(n_estimators=2)
+    path = save_model(model, tmp_path / "m.hotview")
+    stored = read_archive(path, _MODEL).tensors
+    for name in ("members.1.network.encoders.0.0.weight", "predictors.knn.0.points"):
+        assert stored[name].dtype == torch.float16
+    assert stored["predictors.knn.0.coordinates.columns"].dtype == torch.float32
+    before, after = all_tensors(model), all_tensors(load_model(path, device="cpu"))
+    assert before.keys() == after.keys()
+    assert all(is_same(after[name], before[name]) for name in before)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    (
+        ([0.5, -3.0, 65504.0, 2.0**-24, -0.0], torch.float16),
+        ([], torch.float16),
+        ([0.1], torch.float32),
+        ([65520.0], torch.float32),  # infinity in float16
+        ([2.0**-25], torch.float32),  # and 0
+        ([1 + 2.0**-11], torch.float32),
+        ([torch.nan], torch.float32),
+    ),
+)
+def test_numbers_are_narrowed_where_they_stay_the_same(values, dtype):
+    tensor = torch.tensor(values, dtype=torch.float32)
+    stored = _narrow(tensor)
+    assert stored.dtype == dtype
+    assert is_same(_widen(stored), tensor)
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16, torch.int64, torch.bool))
+def test_other_kinds_of_numbers_are_stored_as_they_are(dtype):
+    tensor = torch.ones(3).to(dtype)
+    assert _narrow(tensor) is tensor
+    assert _widen(tensor) is tensor
+
+
+def test_the_digits_take_2_megabytes(tmp_path):
+    digits = load_handwritten()
+    labeled = np.random.default_rng(0).permutation(len(digits.target))[:60]
+    y = np.full(len(digits.target), -1)
+    y[labeled] = digits.target[labeled]
+    model = hv.MultiViewClassifier(random_state=0, max_epochs=1, device="cpu").fit(digits.views, y)
+    path = save_model(model, tmp_path / "m.hotview")
+    assert path.stat().st_size <= 2e6
+    loaded = load_model(path, device="cpu")
+    P = model.predict_proba(digits.views)
+    np.testing.assert_array_equal(loaded.predict_proba(digits.views), P)
+
+
+class OfDtype(torch.nn.Module):
+    """An encoder whose weights have any precision, and whose features have that of float32."""
+
+    def __init__(self, dtype, *, trained):
+        super().__init__()
+        weight = torch.randn(20, 5, dtype=torch.float64).to(dtype)
+        self.weight = torch.nn.Parameter(weight, requires_grad=trained)
+
+    def forward(self, X):
+        return X @ self.weight.float()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "trained"),
+    ((torch.float64, True), (torch.float32, True), (torch.float16, False), (torch.bfloat16, False)),
+)
+def test_encoders_of_the_users_own_keep_their_weights(tmp_path, dtype, trained):
+    model = classifier(encoders={"view_2": OfDtype(dtype, trained=trained)})
+    path = save_model(model, tmp_path / "m.hotview")
+    loaded = load_model(path, encoders={"view_2": OfDtype(dtype, trained=trained)}, device="cpu")
+    before, after = (m.network_.encoders[2].weight for m in (model, loaded))
+    assert before.dtype == dtype
+    assert is_same(after, before)
+    if trained:  # and are not rounded
+        assert not torch.equal(before.half().to(dtype), before)
+    np.testing.assert_array_equal(
+        loaded.predict_proba(DATA.linked), model.predict_proba(DATA.linked)
+    )
 
 
 def test_a_wrong_suffix_is_refused_before_anything_is_written(tmp_path):

@@ -4,7 +4,7 @@ import torch
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview._archive import read_archive
 from hotview._codec import decode
-from hotview.persistence.models import _MODEL
+from hotview.persistence.models import _MODEL, _widen
 from hotview.persistence.schema import (
     NOT_SAVED,
     SPECIFICATIONS,
@@ -42,6 +42,8 @@ WRONG = {
         {"complete": [1.0] * 3 + [1e30], "partial": [1.0] * 3, "power": 1.0},
         {"complete": [1.0] * 4, "partial": [1.0, 1.0, -1.0], "power": 1.0},
     ),
+    "super_learner": ({}, None, {"predictors": [], "complete": []}),
+    "predictors": ([], {}, None, {"knn": [], "ridge": None}),
     "members": ([], {}, None, [None]),
     "other": (1, None),
     "classes": (
@@ -71,7 +73,6 @@ WRONG_IN_A_MEMBER = {
     "history": ({}, [1], [{"loss": "x"}], None),
     "plan": ({}, 3, None),
     "rule": ({}, None),
-    "predictors": ([], {}, {"knn": [], "ridge": None}),
 }
 
 
@@ -103,11 +104,6 @@ def test_members_of_the_wrong_type_are_refused(load_changed, member, name, value
 @pytest.mark.parametrize(
     ("path", "value"),
     (
-        (("predictors", "knn", 0, "n_neighbors"), 0),
-        (("predictors", "knn", 0, "feature_scale"), float("nan")),
-        (("predictors", "knn", 0, "feature_scale"), 0.0),
-        (("predictors", "knn", 0, "points"), []),
-        (("predictors", "ridge"), None),
         (("rule", "n_classes"), [4, 4]),
         (("rule", "log_prior"), [0.0, 0.0, float("-inf"), 0.0]),
         (("rule", "log_prior"), [0.0, 0.0, 0.0, 0.0]),
@@ -120,15 +116,51 @@ def test_members_of_the_wrong_type_are_refused(load_changed, member, name, value
     ),
 )
 def test_parts_of_a_member_of_the_wrong_type_are_refused(load_changed, path, value):
-    def change(tensors, facts):
-        place = facts["members"][1]
-        for key in path[:-1]:
-            place = place[key]
-        assert path[-1] in place
-        place[path[-1]] = value
-
     with pytest.raises(ValueError, match=MISFIT):
-        load_changed(change)
+        load_changed(lambda _, facts: set_part(facts["members"][1], path, value))
+
+
+def set_part(place, path, value):
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]]  # is there
+    place[path[-1]] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    (
+        (("knn", 0, "n_neighbors"), 0),
+        (("knn", 0, "n_neighbors"), 1.5),
+        (("knn", 0, "points"), []),
+        (("knn", 0, "coordinates"), None),
+        (("knn", 0, "coordinates"), {}),
+        (("knn", 0, "coordinates", "offset"), 0.0),
+        (("knn", 0), {}),
+        (("knn",), []),
+        (("ridge",), None),
+        (("ridge",), []),
+        (("ridge", 0, "weights"), []),
+        (("joint",), None),
+        (("joint", "weights"), []),
+    ),
+)
+def test_parts_of_predictors_of_the_wrong_type_are_refused(load_changed, path, value):
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda _, facts: set_part(facts["predictors"], path, value))
+
+
+@pytest.mark.parametrize(
+    "change", ({"n_classes": [4, 4, 3]}, {"joint": False}, {"joint_only": True})
+)
+def test_members_that_share_predictors_share_a_fusion_rule(load_changed, change):
+    def change_members(facts, numbers):
+        for number in numbers:
+            facts["members"][number]["rule"].update(change)
+
+    with pytest.raises(ValueError, match=MISFIT + r".*share predictors, but no fusion rule"):
+        load_changed(lambda _, facts: change_members(facts, [1]))
+    load_changed(lambda _, facts: change_members(facts, [0, 1]))
 
 
 @pytest.mark.parametrize("width", (float("nan"), -1, 0, 1.5, "20", 10**12, None, 2**31 - 1, 19))
@@ -254,7 +286,7 @@ def build(tensors, facts):
 
 def test_every_tensor_is_needed_and_of_one_shape(saved):
     archive = read_archive(saved, _MODEL)
-    tensors = archive.tensors
+    tensors = {name: _widen(tensor) for name, tensor in archive.tensors.items()}
     facts = {k: x for k, x in archive.metadata.items() if k not in ("format", "version")}
     build(tensors, facts)
     assert len(tensors) > 60
@@ -290,17 +322,24 @@ def test_unexpected_tensors_are_refused(load_changed, name):
 
 
 @pytest.mark.parametrize(
-    "name", ("members.0.network.maps.0.weight", "members.1.predictors.knn.0.points")
+    "name",
+    (
+        "members.0.network.maps.0.weight",
+        "predictors.knn.0.points",
+        "predictors.knn.0.coordinates.columns",
+        "predictors.knn.1.coordinates.features",
+        "predictors.knn.2.coordinates.offset",
+    ),
 )
 def test_numbers_that_are_not_finite_are_refused(load_changed, name):
-    with pytest.raises(ValueError, match=f"{name[-12:]}' is not finite"):
+    with pytest.raises(ValueError, match=f"{name[-8:]}' is not finite"):
         load_changed(lambda tensors, facts: tensors[name].fill_(torch.nan))
 
 
 def test_a_view_needs_neighbors(load_changed):
     def change(tensors, facts):
         for part in ("points", "soft_labels"):
-            name = f"members.0.predictors.knn.1.{part}"
+            name = f"predictors.knn.1.{part}"
             tensors[name] = tensors[name][:0]
 
     with pytest.raises(ValueError, match="there are no neighbors in view 1"):
@@ -313,10 +352,12 @@ def test_a_view_needs_neighbors(load_changed):
         ("members.0.network.encoders.1.0.weight", 1e33),
         ("members.0.network.maps.1.weight", 1e33),
         ("members.0.network.joint_head.bias", 1e39),
-        ("members.1.predictors.ridge.2.weights.0", 1e300),
-        ("members.1.predictors.joint.weights.0", 1e300),
-        ("members.1.predictors.knn.0.soft_labels", -1),
-        ("members.1.predictors.knn.0.soft_labels", 2),
+        ("predictors.ridge.2.weights.0", 1e300),
+        ("predictors.joint.weights.0", 1e300),
+        ("predictors.knn.0.soft_labels", -1),
+        ("predictors.knn.0.soft_labels", 2),
+        ("predictors.knn.0.coordinates.columns", 1e39),
+        ("predictors.knn.0.coordinates.offset", 1e300),
         ("columns.0.scale", 0),
         ("columns.0.scale", -1),
         ("columns.0.scale", 1e-310),

@@ -206,7 +206,7 @@ class PredictorEnsemble:
         present = self.rule.find_present(Xs)
         counts = self.rule.count_views(present)
         weights, of_joint = self.super_learner.weigh_views(counts)
-        Xs = {s: X.nan_to_num() for s, X in Xs.items()}
+        Xs = {s: X.nan_to_num().double() for s, X in Xs.items()}  # once for all predictors
         shared, by_member = self.super_learner.mean_log_prior(counts), torch.zeros(())
         for s, X in Xs.items():
             scores = self.predictors.score_view(s, X, *encoders[s](X))

@@ -114,8 +114,8 @@ class MemberEncoders:
 
         Parameters
         ----------
-        X : Tensor of float32, shape (n_rows, n_columns)
-            The rows.
+        X : Tensor of shape (n_rows, n_columns)
+            The rows, in float32 or, exactly the same, in float64.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class MemberEncoders:
         if self.is_plain:
             F = self._encode(X.double())
         else:  # a user's encoder may work in place
-            F = torch.stack([encoder(X.clone()).double() for encoder in self.encoders])
+            F = torch.stack([f(X.to(torch.float32, copy=True)).double() for f in self.encoders])
         weight, bias = self.head
         return F.transpose(0, 1).flatten(1), torch.baddbmm(bias, F, weight)
 

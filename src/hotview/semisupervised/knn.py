@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.decomposition import PCA
 from torch import Tensor
 
 from hotview._archive import round_to_float16
+from hotview.ot._backend import kernels_for
 
 __all__ = ["FLOOR", "Coordinates", "KNNPredictor", "PCABasis", "Scorer", "find_nearest"]
 
@@ -150,10 +153,21 @@ class KNNPredictor:
         Tensor of float64, shape (n_rows, n_classes)
             Logarithms, none of them below that of 0.01; they are not normalized.
         """
+        mean = self._mean_of_nearest(Y, own)
+        return mean.add_(FLOOR).log_()
+
+    def _mean_of_nearest(self, Y: Tensor, own: Tensor | None) -> Tensor:
+        """The mean soft label of the nearest neighbors."""
+        kernels = _kernels_for(self) if own is None else None
+        if kernels is not None and len(Y) > 0:
+            means: Tensor = kernels.mean_of_nearest(
+                self.points, self.soft_labels, Y, min(self.n_neighbors, len(self.points))
+            )
+            return means
         nearest = self.nearest(Y) if own is None else self._nearest_others(Y, own)
         n, k = nearest.shape
         labels = self.soft_labels.double().index_select(0, nearest.reshape(-1))
-        return labels.view(n, k, -1).mean(1).add_(FLOOR).log_()
+        return labels.view(n, k, -1).mean(1)
 
     def nearest(self, Y: Tensor) -> Tensor:
         """Numbers of the points nearest to each row, (n_rows, n_neighbors)."""
@@ -212,6 +226,15 @@ class KNNPredictor:
     def __getstate__(self) -> dict[str, Any]:
         """The pickled state, without the cached scorer."""
         return {name: value for name, value in self.__dict__.items() if name != "_scorer"}
+
+
+def _kernels_for(knn: KNNPredictor) -> ModuleType | None:
+    """The module of CUDA kernels if it supports the predictor, else None."""
+    if kernels_for(knn.points) is None:
+        return None
+    kernels = import_module("hotview.semisupervised.kernels")
+    few = len(knn.points) <= kernels.MAX_POINTS and knn.soft_labels.shape[1] <= kernels.MAX_CLASSES
+    return kernels if few else None
 
 
 def _cluster(
