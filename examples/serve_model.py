@@ -7,13 +7,13 @@ ask for its views and classes, and for predictions::
     curl 127.0.0.1:8000/predict --json '{"views": {"view_0": [[0.1, 2, -3, 0.4]], "view_1": null}}'
 
 Columns are in the order of ``fit``. A view that is null or left out is absent, as is a row of a
-view whose values are all null; other nulls are missing values. Bad input is answered with status
-422 and the message of the error.
+view whose values are all null; other nulls are missing values. Bad input is answered by status 422
+with the message of the error.
 
-``/predict`` is a plain function, which FastAPI runs in a thread, so that the server accepts other
-requests meanwhile. One row takes milliseconds, most of them in Python, which runs one thread at a
-time: predictions at the same time are correct, but cost up to twice the processor time each. A lock
-therefore lets one run at a time, on one thread of torch. To use more cores, start more servers.
+``/predict`` is a plain function: FastAPI runs it in a thread and accepts other requests meanwhile.
+One row takes milliseconds, most of them in Python, which runs one thread at a time: predictions of
+one row in several threads at once are correct, but took twice the processor time on two cores. A
+lock therefore lets one run at a time, on one thread of torch. For more cores, start more servers.
 
 Needs ``pip install fastapi uvicorn``. There is no encryption, no authentication and no limit on the
 bytes of a request: a server that others can reach needs a proxy that has these.
