@@ -1,4 +1,4 @@
-"""The way of rows to a GPU, also walked on the CPU, against `ColumnScaler` and `check_finite`."""
+"""Rows streamed to a device, on the CPU as on a GPU: as `ColumnScaler` and `check_finite`."""
 
 import re
 import threading
@@ -35,7 +35,7 @@ IMPUTING = replace(SCALER, fill=SCALER.mean)
 
 @pytest.fixture
 def streamed(monkeypatch):
-    """The way of rows to a GPU is also that to the CPU, in small chunks."""
+    """Rows are streamed to the CPU as they are to a GPU, in small chunks."""
     monkeypatch.setattr(row_stream, "_STREAMED", {"cpu", "cuda"})
     for device in ("cpu", "cuda"):
         monkeypatch.setitem(row_stream._CHUNK, device, CHUNK)
@@ -144,7 +144,7 @@ class Blocks(LazyRows):
 
 
 @ON_DEVICES
-def test_tables_of_other_kinds_take_the_way_of_the_cpu(device, streamed):
+def test_tables_of_other_kinds_are_standardized_on_the_cpu(device, streamed):
     X = make_rows()
     counts = np.random.default_rng(0).poisson(0.5, size=(N, D))
     of_counts = ColumnScaler(np.zeros(D), np.ones(D), None, "counts")
@@ -402,7 +402,7 @@ BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
 
 @BOTH
 @pytest.mark.parametrize("impute", (None, "mean"))
-def test_estimators_compute_the_same_by_both_ways(kind, impute, request):
+def test_estimators_compute_the_same_whether_rows_are_streamed_or_not(kind, impute, request):
     model, views = fit(kind, impute=impute), {name: X.copy() for name, X in DATA.linked.items()}
     views["view_0"][[3, 20]] = np.nan
     views["view_1"] = views["view_1"].astype("f4")
@@ -416,7 +416,9 @@ def test_estimators_compute_the_same_by_both_ways(kind, impute, request):
 @BOTH
 @ON_DEVICES
 @pytest.mark.parametrize("value", INVALID.values(), ids=INVALID)
-def test_estimators_refuse_the_same_by_both_ways(kind, value, device, monkeypatch):
+def test_estimators_refuse_the_same_whether_rows_are_streamed_or_not(
+    kind, value, device, monkeypatch
+):
     model, views = fit(kind, device), {name: X.copy() for name, X in DATA.linked.items()}
     views["view_2"][N - 1, 3] = value
     messages = []
@@ -428,7 +430,7 @@ def test_estimators_refuse_the_same_by_both_ways(kind, value, device, monkeypatc
     assert messages[0] == messages[1]
 
 
-# the real thing
+# on a GPU
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -1,7 +1,7 @@
-"""Functions of many rows, chunk by chunk: rows on their way to a device, results on their way back.
+"""Functions of many rows, computed chunk by chunk, on a GPU overlapped with copies to and from it.
 
-On a GPU, rows are copied as they are, and checked and standardized there: threads copy them to
-pinned memory, some chunks ahead of their use, and copy results from it, some chunks behind.
+Arrays are copied to a GPU as they are, and checked and standardized there: threads copy rows to
+pinned memory, some chunks ahead of their use, and results from pinned memory, some chunks behind.
 """
 
 from __future__ import annotations
