@@ -336,6 +336,27 @@ def test_numbers_that_are_not_finite_are_refused(load_changed, name):
         load_changed(lambda tensors, facts: tensors[name].fill_(torch.nan))
 
 
+KNN = "predictors.knn.1"
+
+
+@pytest.mark.parametrize(
+    "shorter", (lambda x: x[:-1], lambda x: x[..., :-1]), ids=("first", "last")
+)
+@pytest.mark.parametrize("part", ("columns", "features", "offset"))
+def test_coordinates_of_other_sizes_are_refused(load_changed, part, shorter):
+    name = f"{KNN}.coordinates.{part}"
+    with pytest.raises(ValueError, match=MISFIT + ".*should be"):
+        load_changed(lambda tensors, _: tensors.update({name: shorter(tensors[name]).clone()}))
+
+
+def test_a_file_decides_on_the_dimensions_in_which_neighbors_are_found(load_changed):
+    def change(tensors, facts):
+        for part in ("points", "coordinates.columns", "coordinates.features", "coordinates.offset"):
+            tensors[f"{KNN}.{part}"] = tensors[f"{KNN}.{part}"][..., :-1].clone()
+
+    assert load_changed(change)._ensemble.predictors.knn[1].points.shape[1] > 1
+
+
 def test_a_view_needs_neighbors(load_changed):
     def change(tensors, facts):
         for part in ("points", "soft_labels"):

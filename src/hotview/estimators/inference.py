@@ -13,6 +13,7 @@ from torch import Tensor
 from hotview._types import Array, IntArray
 from hotview.nn.batched import MemberEncoders
 from hotview.nn.multiview import MultiViewNetwork
+from hotview.ot._backend import constant
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import ScoresWithout, SuperLearner
@@ -67,12 +68,12 @@ class FusionRule:
 
     def count_views(self, present: Tensor) -> Tensor:
         """Which of a row's views count: those whose labels have most classes."""
-        n_classes = present * torch.tensor(self.n_classes, device=present.device)
+        n_classes = present * constant(self.n_classes, present.device, torch.int64)
         return (n_classes == n_classes.amax(1, keepdim=True)) & (n_classes > 0)
 
     def fill(self, fused: Tensor, counts: Tensor, present: Tensor) -> Tensor:
         """The prior in rows in which no predictor counts, and NaN in rows without any view."""
-        prior = torch.tensor(self.log_prior, dtype=torch.float64, device=fused.device)
+        prior = constant(self.log_prior, fused.device)
         fused = torch.where(counts.any(1, keepdim=True), fused, prior)
         return fused.masked_fill(~present.any(1, keepdim=True), torch.nan)
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["EXACT_DTYPE", "empty", "kernels_for"]
+__all__ = ["EXACT_DTYPE", "constant", "empty", "kernels_for"]
 
 #: the most exact floating-point type by type of device: float64, except on Apple's GPUs
 EXACT_DTYPE = defaultdict(lambda: torch.float64, mps=torch.float32)
@@ -41,6 +41,21 @@ def _import_kernels() -> ModuleType | None:
     if torch.version.cuda is None or find_spec("triton") is None:
         return None
     return import_module("hotview.ot.kernels")
+
+
+def constant(values: object, device: torch.device, dtype: torch.dtype = torch.float64) -> Tensor:
+    """``torch.tensor``, which does not wait for what a GPU is doing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.ot._backend import constant
+    >>> constant((1.0, 2.0), torch.device("cpu"))
+    tensor([1., 2.], dtype=torch.float64)
+    """
+    if device.type != "cuda":
+        return torch.tensor(values, dtype=dtype, device=device)
+    return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
 
 
 def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:

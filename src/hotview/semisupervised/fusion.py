@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
-from torch import Tensor, tensor
+from torch import Tensor
 
 from hotview._codec import require, shorten
 from hotview._types import Array, IntArray
+from hotview.ot._backend import constant
 
 __all__ = ["LogOpinionPool", "OutOfFold", "fit_pool"]
 
@@ -93,11 +94,11 @@ class LogOpinionPool:
         """
         n = len(self.partial)
         of_views = present[:, :n]
-        weight = of_views * tensor(self.partial, dtype=log_probs.dtype, device=log_probs.device)
+        weight = of_views * constant(self.partial, log_probs.device, log_probs.dtype)
         weight = weight / of_views.sum(1, keepdim=True).clamp_min(1) ** self.power
         pooled = (log_probs[:, :n] * weight.unsqueeze(2)).sum(1)
         if log_probs.shape[1] > n:
-            weight = tensor(self.complete, dtype=log_probs.dtype, device=log_probs.device)
+            weight = constant(self.complete, log_probs.device, log_probs.dtype)
             joint = (log_probs * (present * weight).unsqueeze(2)).sum(1)
             pooled = pooled.where(~present[:, -1:], joint)
         return pooled.log_softmax(1)

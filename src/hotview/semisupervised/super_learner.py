@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
+import torch
 from scipy.optimize import minimize
 from scipy.special import log_softmax
-from torch import Tensor, float64, tensor
+from torch import Tensor
 
 from hotview._codec import require, shorten
 from hotview._types import Array, IntArray
+from hotview.ot._backend import constant
 
 __all__ = [
     "PREDICTORS",
@@ -157,7 +159,7 @@ class SuperLearner:
             Equal for all classes in rows in which no view counts.
         """
         weight, of_joint = self.weigh_views(present)
-        predictors = tensor(self.predictors, dtype=scores.dtype, device=scores.device)
+        predictors = constant(self.predictors, scores.device, scores.dtype)
         by_view = (scores * predictors.unsqueeze(2)).sum(2)
         pooled = (by_view * weight.unsqueeze(2)).sum(1) + self.mean_log_prior(present)
         if joint is not None:
@@ -179,21 +181,19 @@ class SuperLearner:
         joint : Tensor of float64, shape (n_rows, 1)
             u_0; 0 in rows of one view.
         """
-
-        def constant(values: object) -> Tensor:
-            return tensor(values, dtype=float64, device=present.device)
-
+        device = present.device
         number = present.sum(1, keepdim=True).clamp_min(1).double()
         n_views = present.shape[1]
-        partial, one = constant(self.partial), constant(1.0)
+        partial, complete = constant(self.partial, device), constant(self.complete, device)
         weight = partial[:n_views] * number**-self.power
-        weight = constant(self.complete[:n_views]).where(number == n_views, weight)
-        of_joint = constant(self.complete[-1]).where(number == n_views, partial[-1])
-        return weight.where(number > 1, one) * present, of_joint * (number > 1)
+        weight = complete[:n_views].where(number == n_views, weight)
+        of_joint = complete[-1].where(number == n_views, partial[-1])
+        weight = weight.where(number > 1, torch.ones_like(weight))
+        return weight * present, of_joint * (number > 1)
 
     def mean_log_prior(self, present: Tensor) -> Tensor:
         """The mean of log π over the views of every row that count, (n_rows, n_classes)."""
-        log_prior = tensor(self.log_prior, dtype=float64, device=present.device)
+        log_prior = constant(self.log_prior, present.device)
         share = present.double() / present.sum(1, keepdim=True).clamp_min(1)
         return share @ log_prior
 

@@ -23,9 +23,9 @@ from hotview.training.table_scan import EXTREME
 
 __all__ = ["OutputCollector", "RawRows", "RowStream", "check_rows", "map_rows"]
 
-_CHUNK = {"cpu": 4096, "cuda": 65536}  # rows at a time: few for caches, many to fill a GPU
+_CHUNK = {"cpu": 4096, "cuda": 131072}  # rows at a time: few for caches, many to fill a GPU
 _STREAMED = {"cuda"}  # devices to which rows are copied as they are, ahead of their use
-_N_ENTRIES = 2**25  # maximum number of entries of such a chunk, in all views together
+_N_ENTRIES = 2**26  # maximum number of entries of such a chunk, in all views together
 _N_AHEAD = 3  # chunks that are read ahead, and chunks whose results are still to be written
 _N_THREADS = 6  # that copy them
 _ORDINARY = EXTREME / 4  # a scale that is subnormal in float32 may be rounded to its double
