@@ -30,7 +30,10 @@ What the time is spent on, by the operator's own time in torch's profiler:
 - passes: at most one arithmetic operation per number that is read (sums, differences, minima);
 - selection: topk, sort, nonzero;
 - functions: exponentials, logarithms and their like;
-- rest: anything else, and Python (or, on a GPU, the time in which it waits for rows or Python).
+- rest: anything else, and Python.
+
+On a GPU a row's distances to points, and the choice of the nearest, are one kernel, which counts as
+products. Copies run beside computations; waiting for rows that threads copy counts as moves.
 
 Memory traffic is moves and passes. The record is ``results/bench/predict_rows.json``.
 """
@@ -64,17 +67,18 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators import base
 from hotview.estimators.inference import PredictorEnsemble
+from hotview.training import row_stream
 from hotview.training.column_scaler import ColumnScaler
 
 N_VIEWS, N_COLUMNS, N_CLASSES, N_FIT, N_LABELED = 6, 64, 10, 10_000, 200
 PLAIN: dict[str, Any] = {"pseudo_labels": False, "n_estimators": 1, "fusion": "average"}
 CLASSES = {
-    "products": "mm addmm bmm baddbmm",
+    "products": "mm addmm bmm baddbmm _nearest_kernel",  # whose distances select in place
     "moves": "copy_ clone cat stack gather index index_select index_put_ _index_put_impl_ fill_ "
     "zero_ masked_fill_ scatter constant_pad_nd repeat arange where Memcpy Memset read",
     "passes": "sub sub_ add add_ mul mul_ div div_ neg pow square sqrt clamp_min clamp relu "
-    "nan_to_num isnan ne eq le lt gt ge sum mean amin amax max any all bitwise_not bitwise_and "
-    "logical_not sum_out",
+    "nan_to_num isnan ne eq le lt gt ge sum mean amin amax aminmax max abs clamp_min_ any all "
+    "bitwise_not bitwise_and bitwise_or logical_not sum_out",
     "selection": "topk sort argsort nonzero",
     "functions": "exp exp_ log log_ log_softmax _log_softmax logsumexp",
 }
@@ -242,9 +246,13 @@ def measure_latency(model: Any) -> dict[str, float]:
 def named_reading(*, ahead: bool) -> Iterator[None]:
     """Give what is done to tables, which is partly numpy's, a name in the profile.
 
-    Where rows are read ahead, in a thread beside, only what the device has to wait for counts.
+    Where rows are read ahead, in threads beside, only waiting for them counts.
     """
-    transform, check = ColumnScaler.transform, base.check_finite
+    places = (
+        [(row_stream.RowStream, "_receive")]
+        if ahead
+        else [(ColumnScaler, "transform"), (base, "check_finite")]
+    )
 
     def named(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*arguments: Any) -> Any:
@@ -253,17 +261,22 @@ def named_reading(*, ahead: bool) -> Iterator[None]:
 
         return wrapped
 
-    base.check_finite = named(check)
-    if not ahead:
-        ColumnScaler.transform = named(transform)  # type: ignore[method-assign]
+    before = [getattr(owner, name) for owner, name in places]
+    for (owner, name), function in zip(places, before, strict=True):
+        setattr(owner, name, named(function))
     try:
         yield
     finally:
-        ColumnScaler.transform, base.check_finite = transform, check  # type: ignore[method-assign]
+        for (owner, name), function in zip(places, before, strict=True):
+            setattr(owner, name, function)
 
 
 def spend(call: Callable[[Views], Any], views: Views, device: str) -> dict[str, float]:
-    """Shares of the time of a call, by operator; the rest is under "rest"."""
+    """Shares of the time of a call, by operator; the rest is under "rest".
+
+    Copies to a GPU run beside its computations: the rest is the time in which it does neither, and
+    nothing waits for rows.
+    """
     on_gpu = device == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with named_reading(ahead=on_gpu), profile(activities=activities) as profiler:
@@ -275,20 +288,38 @@ def spend(call: Callable[[Views], Any], views: Views, device: str) -> dict[str, 
     found = Counter[str]()
     for event in profiler.key_averages():
         found[event.key.removeprefix("aten::").split(" ")[0]] += _own_seconds(event, on_gpu)
-    found["rest"] = max(0.0, seconds - sum(found.values()))
-    return {name: t / sum(found.values()) for name, t in found.most_common()}
+    total = sum(found.values())
+    busy = min(1.0, (_busy_seconds(profiler.events()) if on_gpu else total) / seconds)
+    shares = {name: busy * t / total for name, t in found.most_common()}
+    return dict(sorted({**shares, "rest": 1 - busy}.items(), key=lambda item: -item[1]))
 
 
 def _own_seconds(event: Any, on_gpu: bool) -> float:
     """Time of an operator on the device; kernels, which come beside them, count as theirs.
 
-    But for copies to a GPU, which are made in the thread that reads, and the reading itself.
+    But for copies to a GPU, which are made in threads that read, the reading itself, and kernels
+    that no operator has.
     """
     if not on_gpu or event.key == "read":
         return float(event.self_cpu_time_total) / 1e6
-    if event.device_type == DeviceType.CPU or event.key.startswith("Memcpy HtoD"):
+    alone = event.key.startswith("Memcpy HtoD") or event.key == "_nearest_kernel"
+    if event.device_type == DeviceType.CPU or alone:
         return float(event.self_device_time_total) / 1e6
     return 0.0
+
+
+def _busy_seconds(events: Any) -> float:
+    """Length of the union of all intervals in which a GPU works, or rows are waited for."""
+    spans = sorted(
+        (event.time_range.start, event.time_range.end)
+        for event in events
+        if event.device_type == DeviceType.CUDA or event.key == "read"
+    )
+    total, end = 0.0, 0.0
+    for first, last in spans:
+        total += max(0.0, last - max(first, end))
+        end = max(end, last)
+    return total / 1e6
 
 
 def by_class(shares: dict[str, float]) -> dict[str, float]:

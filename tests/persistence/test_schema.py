@@ -344,15 +344,15 @@ KNN = "predictors.knn.1"
 )
 @pytest.mark.parametrize("part", ("columns", "features", "offset"))
 def test_coordinates_of_other_sizes_are_refused(load_changed, part, shorter):
-    name = f"{KNN}.coordinates.{part}"
+    names = [f"predictors.knn.{s}.coordinates.{part}" for s in range(3)]
     with pytest.raises(ValueError, match=MISFIT + ".*should be"):
-        load_changed(lambda tensors, _: tensors.update({name: shorter(tensors[name]).clone()}))
+        load_changed(lambda tensors, _: tensors.update({k: shorter(tensors[k]) for k in names}))
 
 
 def test_a_file_decides_on_the_dimensions_in_which_neighbors_are_found(load_changed):
     def change(tensors, facts):
         for part in ("points", "coordinates.columns", "coordinates.features", "coordinates.offset"):
-            tensors[f"{KNN}.{part}"] = tensors[f"{KNN}.{part}"][..., :-1].clone()
+            tensors[f"{KNN}.{part}"] = tensors[f"{KNN}.{part}"][..., :-1]
 
     assert load_changed(change)._ensemble.predictors.knn[1].points.shape[1] > 1
 
