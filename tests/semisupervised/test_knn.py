@@ -526,6 +526,18 @@ def test_copies_of_points_are_one_point(n_places):
     assert found.predict_log_proba(Y).isfinite().all()
 
 
+@pytest.mark.parametrize("n_columns", (2, 4, 6))
+def test_rows_of_few_different_values_are_told_apart_as_before(n_columns):
+    random = np.random.default_rng(0)
+    X = torch.from_numpy(random.integers(2, size=(3000, n_columns))).float()
+    y = X.sum(1).long() % 2  # of which the nearest other places have the other class
+    model = make_rows_predictor(n_columns, n_columns, k=20)
+    model = replace(model, points=X, soft_labels=torch.eye(2)[y])
+    for one in (model, condense(model)):
+        found = one.predict_log_proba(project_columns(one, X))
+        assert torch.equal(found.argmax(1), y)
+
+
 def test_the_same_seed_gives_the_same_bits():
     model = make_rows_predictor(1500)
     first, again, other = condense(model), condense(model), condense(model, seed=1)

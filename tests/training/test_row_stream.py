@@ -36,7 +36,7 @@ IMPUTING = replace(SCALER, fill=SCALER.mean)
 @pytest.fixture
 def streamed(monkeypatch):
     """Rows are streamed to the CPU as they are to a GPU, in small chunks."""
-    monkeypatch.setattr(row_stream, "_STREAMED", {"cpu", "cuda"})
+    monkeypatch.setattr(row_stream, "_STREAMED", {"cpu": 0, "cuda": 0})
     for device in ("cpu", "cuda"):
         monkeypatch.setitem(row_stream._CHUNK, device, CHUNK)
 
@@ -182,7 +182,7 @@ def test_chunks_are_consecutive(n, streamed):
 
 @pytest.mark.parametrize(("device", "expected"), (("cpu", [40]), ("streamed", [16, 16, 8])))
 def test_chunks_of_wide_views_have_fewer_rows_on_a_gpu(device, expected, monkeypatch):
-    monkeypatch.setattr(row_stream, "_STREAMED", {"cpu"} if device == "streamed" else set())
+    monkeypatch.setattr(row_stream, "_STREAMED", {"cpu": 0} if device == "streamed" else {})
     monkeypatch.setattr(row_stream, "_N_ENTRIES", 16 * (D + 2 * D) + 1)
     views = {
         0: as_view(make_rows()),
@@ -370,7 +370,7 @@ def test_what_goes_wrong_while_writing_is_raised(n, streamed, monkeypatch):
 
 def test_rows_are_checked_now_where_they_are_not_checked_on_a_device(monkeypatch):
     calls = []
-    for streamed in (set(), {"cpu"}):
+    for streamed in ({}, {"cpu": 0}):
         monkeypatch.setattr(row_stream, "_STREAMED", streamed)
         for X in (make_rows(), sparse.csr_array(make_rows())):
             view = ViewRows([ViewTable(X)], SCALER, CPU, once=True)
@@ -422,7 +422,7 @@ def test_estimators_refuse_the_same_whether_rows_are_streamed_or_not(
     model, views = fit(kind, device), {name: X.copy() for name, X in DATA.linked.items()}
     views["view_2"][N - 1, 3] = value
     messages = []
-    for streamed in (set(), {"cpu", "cuda"}):
+    for streamed in ({}, {"cpu": 0, "cuda": 0}):
         monkeypatch.setattr(row_stream, "_STREAMED", streamed)
         with pytest.raises(ValueError, match=rf"'view_2'.*row {N - 1}, column 3") as error:
             outputs(model, views)

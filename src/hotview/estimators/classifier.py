@@ -337,9 +337,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ndarray of shape (rows, classes)
             Rows add up to 1; columns are in the order of `classes_`.
         """
-        log_probs = self.predict_log_proba(Xs)
-        probabilities: Array = np.exp(log_probs, out=log_probs)
-        return probabilities
+        return self._predict(self._check(Xs, aligned=True), lambda log_p: log_mean(log_p).exp())
 
     def predict_log_proba(self, Xs: Views) -> Array:
         """Logarithms of the probabilities of the classes.
@@ -381,10 +379,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         """Probabilities and disagreement in one pass; `progress` gets numbers of rows done."""
         both = self._predict(
             self._check(Xs, aligned=True),
-            lambda log_p: torch.hstack([log_mean(log_p), disagreement(log_p)[:, None]]),
+            lambda log_p: torch.hstack([log_mean(log_p).exp(), disagreement(log_p)[:, None]]),
             progress,
         )
-        return np.exp(both[:, :-1]), both[:, -1]
+        return both[:, :-1], both[:, -1]
 
     def _predict(
         self,

@@ -6,6 +6,7 @@ pinned memory, some chunks ahead of their use, and results from pinned memory, s
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -18,16 +19,18 @@ from scipy import sparse
 from torch import Tensor
 
 from hotview._types import Array
+from hotview.ot._backend import empty
 from hotview.training.rows import ViewRows
 from hotview.training.table_scan import EXTREME
 
 __all__ = ["OutputCollector", "RawRows", "RowStream", "check_rows", "map_rows"]
 
 _CHUNK = {"cpu": 4096, "cuda": 131072}  # rows at a time: few for caches, many to fill a GPU
-_STREAMED = {"cuda"}  # devices to which rows are copied as they are, ahead of their use
+#: devices to which rows are copied as they are, ahead of their use, and from how many rows on
+_STREAMED = {"cuda": 2048}
 _N_ENTRIES = 2**26  # maximum number of entries of such a chunk, in all views together
 _N_AHEAD = 3  # chunks that are read ahead, and chunks whose results are still to be written
-_N_THREADS = 6  # that copy them
+_N_THREADS = 10  # that copy them
 _ORDINARY = EXTREME / 4  # a scale that is subnormal in float32 may be rounded to its double
 
 _Stream = torch.cuda.Stream | None  # None on the CPU
@@ -60,7 +63,8 @@ def map_rows(
         torch.inference_mode(),
         ThreadPoolExecutor(_N_THREADS, thread_name_prefix="hotview-rows") as pool,
     ):
-        rows, output = RowStream(views, pool), OutputCollector(n_rows, pool)
+        rows = RowStream(views, pool)
+        output = OutputCollector(n_rows, pool if rows.is_streamed else None)
         try:
             for Xs in rows:
                 part = compute(Xs)
@@ -92,7 +96,11 @@ def _is_raw(view: ViewRows) -> bool:
     """Whether rows are copied as they are, instead of standardized on the CPU."""
     is_whole = view.ready is None and len(view.tables) == 1 and view.present[0] is None
     is_dense = is_whole and view.tables[0].is_array and not view.scaler.is_counts
-    return is_dense and view.device.type in _STREAMED
+    return is_dense and _is_streamed(view)
+
+
+def _is_streamed(view: ViewRows) -> bool:
+    return view.n_rows >= _STREAMED.get(view.device.type, math.inf)
 
 
 class RowStream:
@@ -110,7 +118,7 @@ class RowStream:
         self.views, self.pool = views, pool
         first = next(iter(views.values()))
         self.n_rows, self.device = first.n_rows, first.device
-        self.is_streamed = self.device.type in _STREAMED
+        self.is_streamed = _is_streamed(first)
         self.size = _CHUNK.get(self.device.type, _CHUNK["cpu"])
         if self.is_streamed:
             n_entries = sum(map(_n_entries_per_row, views.values()))
@@ -212,11 +220,11 @@ class OutputCollector:
     ----------
     n_rows : int
         Number of rows of all chunks.
-    pool : Executor
-        Threads that write results of a GPU.
+    pool : Executor or None
+        Threads that write results of a GPU while it computes others; None writes them at once.
     """
 
-    def __init__(self, n_rows: int, pool: Executor) -> None:
+    def __init__(self, n_rows: int, pool: Executor | None) -> None:
         self.n_rows, self.pool, self.n_done = n_rows, pool, 0
         self.array: Array | None = None
         self.pending: deque[Future[None]] = deque()
@@ -225,10 +233,10 @@ class OutputCollector:
         """Add the results of the next rows; those of a GPU may still be computed."""
         if self.array is None:
             shape = (self.n_rows, *part.shape[1:])
-            self.array = torch.empty(shape, dtype=part.dtype).numpy()
+            self.array = empty(*shape, dtype=part.dtype, device=torch.device("cpu")).numpy()
         rows = self.array[self.n_done : self.n_done + len(part)]
         self.n_done += len(part)
-        if part.device.type not in _STREAMED:
+        if self.pool is None:
             rows[...] = part.cpu().numpy()
             return
         staged = _empty_staged(part.shape, part.dtype, part.device)
