@@ -30,10 +30,10 @@ What the time is spent on, by the operator's own time in torch's profiler:
 - passes: at most one arithmetic operation per number that is read (sums, differences, minima);
 - selection: topk, sort, nonzero;
 - functions: exponentials, logarithms and their like;
-- rest: anything else, and Python.
+- rest: anything else, and Python (or, on a GPU, the time in which it waits for rows or Python).
 
 On a GPU a row's distances to points, and the choice of the nearest, are one kernel, which counts as
-products. Copies run beside computations; waiting for rows that threads copy counts as moves.
+products.
 
 Memory traffic is moves and passes. The record is ``results/bench/predict_rows.json``.
 """
@@ -67,7 +67,6 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators import base
 from hotview.estimators.inference import PredictorEnsemble
-from hotview.training import row_stream
 from hotview.training.column_scaler import ColumnScaler
 
 N_VIEWS, N_COLUMNS, N_CLASSES, N_FIT, N_LABELED = 6, 64, 10, 10_000, 200
@@ -243,16 +242,9 @@ def measure_latency(model: Any) -> dict[str, float]:
 
 
 @contextmanager
-def named_reading(*, ahead: bool) -> Iterator[None]:
-    """Give what is done to tables, which is partly numpy's, a name in the profile.
-
-    Where rows are read ahead, in threads beside, only waiting for them counts.
-    """
-    places = (
-        [(row_stream.RowStream, "_receive")]
-        if ahead
-        else [(ColumnScaler, "transform"), (base, "check_finite")]
-    )
+def named_reading() -> Iterator[None]:
+    """Give what is done to tables on the CPU, which is partly numpy's, a name in the profile."""
+    places = [(ColumnScaler, "transform"), (base, "check_finite")]
 
     def named(function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*arguments: Any) -> Any:
@@ -271,15 +263,15 @@ def named_reading(*, ahead: bool) -> Iterator[None]:
             setattr(owner, name, function)
 
 
-def spend(call: Callable[[Views], Any], views: Views, device: str) -> dict[str, float]:
+def spend(call: Callable[[Views], Any], views: Views, device: str, best: float) -> dict[str, float]:
     """Shares of the time of a call, by operator; the rest is under "rest".
 
-    Copies to a GPU run beside its computations: the rest is the time in which it does neither, and
-    nothing waits for rows.
+    On a GPU, copies run beside computations, and the profiler slows Python down: the rest is the
+    best time without it, less the time in which the GPU works at something.
     """
     on_gpu = device == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-    with named_reading(ahead=on_gpu), profile(activities=activities) as profiler:
+    with named_reading(), profile(activities=activities) as profiler:
         wait_for(device)
         start = time.perf_counter()
         call(views)
@@ -289,7 +281,7 @@ def spend(call: Callable[[Views], Any], views: Views, device: str) -> dict[str, 
     for event in profiler.key_averages():
         found[event.key.removeprefix("aten::").split(" ")[0]] += _own_seconds(event, on_gpu)
     total = sum(found.values())
-    busy = min(1.0, (_busy_seconds(profiler.events()) if on_gpu else total) / seconds)
+    busy = min(1.0, _busy_seconds(profiler.events()) / best if on_gpu else total / seconds)
     shares = {name: busy * t / total for name, t in found.most_common()}
     return dict(sorted({**shares, "rest": 1 - busy}.items(), key=lambda item: -item[1]))
 
@@ -297,10 +289,9 @@ def spend(call: Callable[[Views], Any], views: Views, device: str) -> dict[str, 
 def _own_seconds(event: Any, on_gpu: bool) -> float:
     """Time of an operator on the device; kernels, which come beside them, count as theirs.
 
-    But for copies to a GPU, which are made in threads that read, the reading itself, and kernels
-    that no operator has.
+    But for copies to a GPU, which are made in threads that read, and kernels that no operator has.
     """
-    if not on_gpu or event.key == "read":
+    if not on_gpu:
         return float(event.self_cpu_time_total) / 1e6
     alone = event.key.startswith("Memcpy HtoD") or event.key == "_nearest_kernel"
     if event.device_type == DeviceType.CPU or alone:
@@ -309,11 +300,11 @@ def _own_seconds(event: Any, on_gpu: bool) -> float:
 
 
 def _busy_seconds(events: Any) -> float:
-    """Length of the union of all intervals in which a GPU works, or rows are waited for."""
+    """Length of the union of all intervals in which a GPU works."""
     spans = sorted(
         (event.time_range.start, event.time_range.end)
         for event in events
-        if event.device_type == DeviceType.CUDA or event.key == "read"
+        if event.device_type == DeviceType.CUDA
     )
     total, end = 0.0, 0.0
     for first, last in spans:
@@ -413,7 +404,7 @@ def compare(
     with doing(f"{name} and peers, {n_rows:,} rows, in turns …"):
         ours({view: X[:500] for view, X in views.items()})
         best = best_times(contestants, rounds, device=device)
-        shares = spend(ours, views, device)
+        shares = spend(ours, views, device, best["ours"])
     return {who: 1e6 * seconds / n_rows for who, seconds in best.items()}, shares
 
 
@@ -444,7 +435,7 @@ def main() -> None:
         models = fit_models(device, 1 if quick else 5)
     times, shares, ratios = {}, {}, {}
     few = {"default": 20_000, "plain": 50_000, "encoder": 50_000}
-    scale = 16 if device == "cuda" else 1
+    scale = 50 if device == "cuda" else 1
     for name, model in models.items():
         n_rows = few[name] * scale
         best, spent = compare(name, model, n_rows, 2 if quick else 5, device)
