@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from inspect import Parameter, signature
 from itertools import count
 from pathlib import Path
@@ -196,7 +196,7 @@ def _rename_values(graph: Any, names: Sequence[str]) -> None:
     results = [value for node in graph for value in node.outputs]
     taken = {*names, *graph.initializers, *(value.name for value in results)}
     for value in [*graph.initializers.values(), *results]:
-        if value.name not in names:
+        if value.name not in names or value in graph.outputs:
             continue
         is_constant = graph.initializers.get(value.name) is value
         if is_constant:
@@ -298,7 +298,8 @@ class _Prediction(nn.Module):
         yield from self.state_dict().values()
         if isinstance(self.ensemble, PredictorEnsemble):
             for knn in self.ensemble.predictors.knn:
-                yield from (knn.points, knn.soft_labels, knn.coordinates.columns)
+                yield from (knn.points, knn.soft_labels)
+                yield from (knn.coordinates.columns, knn.coordinates.features)
 
     def forward(self, *Xs: Tensor) -> Tensor:
         read = [reader(X) for reader, X in zip(self.readers, Xs, strict=True)]
@@ -315,7 +316,7 @@ class _TraceableKNN(KNNPredictor):
         # Not torch.cdist, which branches on the number of rows.
         y, p = Y.double(), self.points.double()
         squares = y.square().sum(1, keepdim=True) + p.square().sum(1) - 2 * y @ p.T
-        k = min(self.n_neighbors, len(p))
+        k = min(self.n_nearest, len(p))
         return squares.topk(k, dim=1, largest=False).indices
 
 
@@ -328,6 +329,7 @@ def _portable(
         return replace(ensemble, members=list(map(EnsembleMember, networks, rules)))
     predictors = ensemble.predictors.to("cpu")
     knn: list[KNNPredictor] = [
-        _TraceableKNN(k.coordinates, k.points, k.soft_labels, k.n_neighbors) for k in predictors.knn
+        _TraceableKNN(**{field.name: getattr(k, field.name) for field in fields(k)})
+        for k in predictors.knn
     ]
     return replace(ensemble, networks=networks, predictors=replace(predictors, knn=knn))

@@ -179,7 +179,8 @@ def make_knn_predictor(n=80, k=7, n_features=3, n_classes=4, scale=2.0, seed=0):
     points = np.hstack([basis.project(torch.from_numpy(X)).numpy(), F / scale])
     soft_labels = random.dirichlet(np.ones(n_classes), size=n)
     tensors = (torch.as_tensor(array, dtype=torch.float32) for array in (points, soft_labels))
-    return KNNPredictor(Coordinates.concatenate(basis, [scale], n_features), *tensors, k), X, F
+    coordinates = Coordinates.concatenate(basis, [scale], n_features)
+    return KNNPredictor.of_rows(coordinates, *tensors, k), X, F
 
 
 def make_basis(X, n=4):
@@ -393,7 +394,7 @@ def test_copies_of_a_row_are_its_neighbors():
     points[7:] = 5.0
     soft_labels = torch.eye(2)[torch.tensor([0, 1, 0, 1, 0, 1, 0, 1, 1])]
     coordinates = Coordinates.concatenate(PCABasis(torch.zeros(2), torch.eye(2)), [], 0)
-    model = KNNPredictor(coordinates, points, soft_labels, 3)
+    model = KNNPredictor.of_rows(coordinates, points, soft_labels, 3)
     Y, own = points.double(), torch.arange(9)
     found = model.predict_log_proba(Y, own)
     for i in range(9):
@@ -410,7 +411,7 @@ def make_rows_predictor(n, d=5, k=7, n_classes=4, at=3.0, seed=0):
     basis = PCABasis(torch.zeros(d), torch.eye(d))
     points = at + torch.from_numpy(random.normal(size=(n, d)) * 0.9 ** np.arange(d)).float()
     soft_labels = torch.from_numpy(random.dirichlet(np.ones(n_classes), size=n)).float()
-    return KNNPredictor(Coordinates.concatenate(basis, [], 0), points, soft_labels, k)
+    return KNNPredictor.of_rows(Coordinates.concatenate(basis, [], 0), points, soft_labels, k)
 
 
 def condense(model, seed=0):
@@ -491,13 +492,25 @@ def test_clusters_are_as_good_as_those_of_scikit_learn(d):
 
 
 @pytest.mark.parametrize(
-    ("n", "k", "expected"),
-    ((3000, 30, 10), (1500, 12, 8), (3000, 9, 5), (3000, 5, 5), (3000, 3, 3), (1000, 30, 30)),
+    ("n", "k", "expected"), ((3000, 30, 30), (1500, 12, 12), (3000, 9, 15), (1000, 30, 30))
 )
-def test_fewer_centers_than_rows_are_averaged_but_at_least_five(n, k, expected):
+def test_rows_of_five_clusters_are_averaged_at_least(n, k, expected):
     found = condense(make_rows_predictor(n, d=2, k=k))
     assert len(found.points) > 950  # clusters that nobody is in are few
-    assert found.n_neighbors == expected
+    assert (found.n_neighbors, found.n_nearest) == (expected, k)
+    assert found.counts is None if n == 1000 else found.counts.sum() == n
+
+
+def test_condensed_predictors_average_rows_as_if_they_were_at_their_centers():
+    found = condense(make_rows_predictor(2500, k=6))
+    random = np.random.default_rng(1)
+    Y = torch.from_numpy(random.normal(size=(50, found.points.shape[1])))
+    order = torch.cdist(Y, found.points.double()).argsort(dim=1)[:, : found.n_nearest]
+    expected = []
+    for nearest in order:
+        rows = nearest.repeat_interleave(found.counts[nearest].long())[: found.n_neighbors]
+        expected.append((found.soft_labels.double()[rows].mean(0) + 0.01).log())
+    torch.testing.assert_close(found.predict_log_proba(Y), torch.stack(expected))
 
 
 def test_condensed_predictors_tell_the_same_classes_apart():

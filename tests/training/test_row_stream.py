@@ -209,7 +209,7 @@ def test_few_chunks_are_read_ahead(streamed, monkeypatch):
     with ThreadPoolExecutor(3) as pool:
         for Xs in RowStream({0: as_view(make_rows(n=20 * CHUNK))}, pool):
             used.append(len(Xs[0]))
-            assert len(read) <= len(used) + row_stream._N_AHEAD
+            assert len(read) <= len(used) + row_stream._N_THREADS
     assert sorted(read) == list(range(0, 20 * CHUNK, CHUNK))
     assert used == [CHUNK] * 20
 

@@ -71,7 +71,7 @@ def member_states(parameters: Mapping[str, Any]) -> list[Any]:
     Returns
     -------
     list
-        One per member: seeds, unless there is only one member.
+        The seed of every member.
 
     Examples
     --------
@@ -80,10 +80,8 @@ def member_states(parameters: Mapping[str, Any]) -> list[Any]:
     >>> states[0], len(set(states))
     (5, 3)
     """
-    random_state, n = parameters["random_state"], parameters["n_estimators"]
-    if n == 1:
-        return [random_state]
-    root = np.random.SeedSequence(entropy_of(random_state))
+    n = parameters["n_estimators"]
+    root = np.random.SeedSequence(entropy_of(parameters["random_state"]))
     others = np.random.SeedSequence(root.entropy, spawn_key=(_MEMBERS,)).spawn(n - 1)
     return [root.entropy, *(_integer(sequence) for sequence in others)]
 

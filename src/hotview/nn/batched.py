@@ -153,7 +153,8 @@ def _plain_layers(encoder: nn.Module) -> list[nn.Module]:
     """The linear layers of a perceptron with a ReLU between each two; none of other modules."""
     layers = list(encoder) if isinstance(encoder, nn.Sequential) else [encoder]
     kinds = [nn.Linear, nn.ReLU] * (len(layers) // 2) + [nn.Linear]
-    return layers[::2] if [type(layer) for layer in layers] == kinds else []
+    is_hooked = any(getattr(module, name) for module in encoder.modules() for name in _HOOKS)
+    return layers[::2] if [type(layer) for layer in layers] == kinds and not is_hooked else []
 
 
 def batch_networks(networks: Sequence[MultiViewNetwork]) -> MultiViewNetwork:

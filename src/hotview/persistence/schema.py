@@ -111,6 +111,7 @@ _RANGES = {
     "fill": (-1e154, 1e154),
     "scale": (1e-162, 1e155),  # its square is more than 0
     "soft_labels": (0.0, 1 + _ROUNDING),
+    "counts": (1.0, _MAX),
     "W": (0.0, _MAX),
     **dict.fromkeys(("value", "low", "high"), (-1 - _ROUNDING, 1 + _ROUNDING)),
     "p_value": (0.0, 1.0),
@@ -309,7 +310,7 @@ def _check_members(model: SavedModel, n_views: int, n_classes: int) -> None:
 def _check_predictors(predictors: ViewPredictors, n_views: int) -> None:
     knn, joint = predictors.knn, predictors.joint
     fits = len(knn) == len(predictors.ridge) == n_views
-    fits = fits and all(one.n_neighbors > 0 for one in knn)
+    fits = fits and all(0 < one.n_nearest <= one.n_neighbors for one in knn)
     fits = fits and all(len(one.weights) == 1 for one in predictors.ridge)
     fits = fits and (joint is None or len(joint.weights) == n_views)
     require(fits, "its predictors do not fit its views")
@@ -342,7 +343,7 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
     for name, shape, dtype in _expected_tensors(model, tensors, widths):
         seen.add(name)
         if (found := tensors.get(name)) is None:
-            optional = name.endswith((".fill", ".mask", ".components", ".groups"))
+            optional = name.endswith((".fill", ".mask", ".components", ".groups", ".counts"))
             optional = optional or name == "references"
             require(optional, f"it lacks {name!r}")
             continue
@@ -459,6 +460,7 @@ def _expected_predictors(
         yield f"{knn}.coordinates.offset", (n_dimensions,), "float64"
         yield f"{knn}.points", (n, n_dimensions), "float32"
         require(len(tensors[f"{knn}.points"]) > 0, f"there are no neighbors in view {s}")
+        yield f"{knn}.counts", (n,), "float32"
         yield f"{knn}.soft_labels", (n, widths.n_classes), "float"
         ridges = [(f"ridge.{s}.weights.0", f"ridge.{s}.intercept")]
         ridges += [(f"joint.weights.{s}", "joint.intercept")] if joint else []

@@ -1,8 +1,8 @@
 """Triton kernel for NVIDIA GPUs: soft labels of the nearest of a few points, in one call.
 
 Distances never leave the registers, where torch would write them to memory and read them several
-times to select. They are computed in float32 first; rows whose last neighbor and the next point
-differ by less than rounding are computed again in float64. `hotview.semisupervised.knn` imports
+times to select. They are computed in float32 first; rows for which rounding could change the order
+of the nearest points are computed again in float64. `hotview.semisupervised.knn` imports
 this module if Triton is present.
 """
 
@@ -24,14 +24,16 @@ _EXACT_ROWS, _EXACT_WARPS = 8, 4  # the same in float64
 def _nearest_kernel(
     Y,
     points,
+    counts,
     labels,
     means,
     unsure,
     n,
     n_points,
     n_classes,
+    n_neighbors,
     N_DIMENSIONS: tl.constexpr,
-    N_NEIGHBORS: tl.constexpr,
+    N_NEAREST: tl.constexpr,
     ROWS: tl.constexpr,
     POINTS: tl.constexpr,
     CLASSES: tl.constexpr,
@@ -54,35 +56,47 @@ def _nearest_kernel(
         size += y * y
     distance = tl.where((j < n_points)[None, :], distance, float("inf"))
     total = tl.zeros((ROWS, CLASSES), dtype=tl.float64)
-    last = tl.zeros((ROWS,), dtype=dtype)
-    for _ in range(N_NEIGHBORS):
-        last, nearest = tl.min(distance, axis=1, return_indices=True)  # the first of equal ones
+    left = tl.zeros((ROWS,), dtype=tl.float64) + n_neighbors
+    last, least = tl.min(distance, axis=1), tl.full((ROWS,), float("inf"), dtype=dtype)
+    for _ in range(N_NEAREST):
+        value, nearest = tl.min(distance, axis=1, return_indices=True)  # the first of equal ones
+        taken = tl.minimum(tl.load(counts + nearest).to(tl.float64), left)
         at = nearest[:, None] * n_classes + c[None, :]
-        total += tl.load(labels + at, mask=(c < n_classes)[None, :], other=0.0).to(tl.float64)
+        of_point = tl.load(labels + at, mask=(c < n_classes)[None, :], other=0.0).to(tl.float64)
+        total += taken[:, None] * of_point
+        left -= taken
         distance = tl.where(j[None, :] == nearest[:, None], float("inf"), distance)
+        last = tl.min(distance, axis=1)
+        least = tl.minimum(least, last - value)
     at = i[:, None] * n_classes + c[None, :]
-    tl.store(means + at, total / N_NEIGHBORS, mask=(i < n)[:, None] & (c < n_classes)[None, :])
+    total = total / (n_neighbors - left)[:, None]
+    tl.store(means + at, total, mask=(i < n)[:, None] & (c < n_classes)[None, :])
     if not EXACT:
         # Rounding y, differences and sums changes a squared distance by less than this.
-        following = tl.min(distance, axis=1)
-        bound = (N_DIMENSIONS + 8) * 2.3841858e-07 * (following + size)
-        is_sure = following - last > bound  # False where one is NaN
+        bound = (N_DIMENSIONS + 8) * 2.3841858e-07 * (last + size)
+        is_sure = least > bound  # False where one is NaN
         tl.store(unsure + i, 1 - is_sure.to(tl.int8), mask=i < n)
 
 
-def mean_of_nearest(points: Tensor, labels: Tensor, Y: Tensor, k: int) -> Tensor:
-    """Mean soft label of the k nearest points of every row, by distances in float64.
+def mean_of_nearest(
+    points: Tensor, counts: Tensor, labels: Tensor, Y: Tensor, k: int, n_nearest: int
+) -> Tensor:
+    """Mean soft label of the k nearest rows at the nearest points, by distances in float64.
 
     Parameters
     ----------
     points : Tensor of float32, shape (n_points, n_dimensions)
         At most 1,024 points.
+    counts : Tensor of float32, shape (n_points,)
+        Number of rows at every point.
     labels : Tensor of float32, shape (n_points, n_classes)
         Their soft labels, of at most 64 classes.
     Y : Tensor of float64, shape (n_rows, n_dimensions)
-        The rows.
+        The rows to predict.
     k : int
-        Number of neighbors, not more than there are points.
+        Number of rows to average.
+    n_nearest : int
+        Number of points to take them from, not more than there are.
 
     Returns
     -------
@@ -92,15 +106,18 @@ def mean_of_nearest(points: Tensor, labels: Tensor, Y: Tensor, k: int) -> Tensor
     (n_points, n_dimensions), n_classes = points.shape, labels.shape[1]
     means = torch.empty(len(Y), n_classes, dtype=torch.float64, device=Y.device)
     unsure = torch.empty(len(Y), dtype=torch.int8, device=Y.device)
-    tensors = (Y.contiguous(), points.T.contiguous(), labels.contiguous(), means, unsure)
+    inputs = (Y.contiguous(), points.T.contiguous(), counts.contiguous(), labels.contiguous())
     for exact, rows, warps in ((False, _ROWS, _WARPS), (True, _EXACT_ROWS, _EXACT_WARPS)):
         _nearest_kernel[(triton.cdiv(len(Y), rows),)](
-            *tensors,
+            *inputs,
+            means,
+            unsure,
             len(Y),
             n_points,
             n_classes,
+            k,
             N_DIMENSIONS=n_dimensions,
-            N_NEIGHBORS=k,
+            N_NEAREST=n_nearest,
             ROWS=rows,
             POINTS=triton.next_power_of_2(n_points),
             CLASSES=triton.next_power_of_2(n_classes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from types import ModuleType
@@ -25,7 +25,7 @@ FLOOR = 0.01  # added to every class probability: all neighbors of a row may be 
 _N_SCORES = {"cpu": 2**21, "cuda": 2**27}  # computed at a time, by the size of caches and GPUs
 _N_DIMENSIONS, _N_CENTERS = 20, 1000  # of the space, and of the points, of a condensed predictor
 _N_ITERATIONS = 10  # of Lloyd's algorithm
-_MIN_NEIGHBORS = 5  # of centers of clusters
+_MIN_CLUSTERS = 5  # whose rows are averaged
 _BLOCK = 8  # scores of which the minimum is compared first
 _MIN_RATIO = 16  # up to this many points per neighbor, block minima save nothing
 _FEW_THREADS = 4
@@ -127,16 +127,29 @@ class KNNPredictor:
         The space in which neighbors are found.
     points : Tensor of float32, shape (n_points, n_dimensions)
         Training rows in this space, or centers of clusters of them.
+    counts : Tensor of float32, shape (n_points,), or None
+        Number of rows at every point; None for one.
     soft_labels : Tensor of float32, shape (n_points, n_classes)
         Their class probabilities.
     n_neighbors : int
-        Number of neighbors to average.
+        Number of rows to average.
+    n_nearest : int
+        Number of points to find them at; where these have fewer rows, all of them are averaged.
     """
 
     coordinates: Coordinates
     points: Tensor
+    counts: Tensor | None
     soft_labels: Tensor
     n_neighbors: int
+    n_nearest: int
+
+    @classmethod
+    def of_rows(
+        cls, coordinates: Coordinates, points: Tensor, soft_labels: Tensor, k: int
+    ) -> KNNPredictor:
+        """The classifier by the k nearest of some rows."""
+        return cls(coordinates, points, None, soft_labels, k, k)
 
     def predict_log_proba(self, Y: Tensor, own: Tensor | None = None) -> Tensor:
         """Logarithm of the mean soft label of the nearest neighbors.
@@ -153,29 +166,42 @@ class KNNPredictor:
         Tensor of float64, shape (n_rows, n_classes)
             Logarithms, none of them below that of 0.01; they are not normalized.
         """
-        mean = self._mean_of_nearest(Y, own)
-        return mean.add_(FLOOR).log_()
-
-    def _mean_of_nearest(self, Y: Tensor, own: Tensor | None) -> Tensor:
-        """The mean soft label of the nearest neighbors."""
         kernels = _kernels_for(self) if own is None else None
         if kernels is not None and len(Y) > 0:
-            means: Tensor = kernels.mean_of_nearest(
-                self.points, self.soft_labels, Y, min(self.n_neighbors, len(self.points))
-            )
-            return means
-        nearest = self.nearest(Y) if own is None else self._nearest_others(Y, own)
+            n_nearest = min(self.n_nearest, len(self.points))
+            counts = torch.ones_like(self.points[:, 0]) if self.counts is None else self.counts
+            rows = (self.points, counts, self.soft_labels)
+            means = kernels.mean_of_nearest(*rows, Y, self.n_neighbors, n_nearest)
+        else:
+            means = self._average(self.nearest(Y) if own is None else self._nearest_others(Y, own))
+        log_means: Tensor = means.add_(FLOOR).log_()
+        return log_means
+
+    def _average(self, nearest: Tensor) -> Tensor:
+        """Mean soft label of the first rows at the given points, the nearest points first."""
         n, k = nearest.shape
-        labels = self.soft_labels.double().index_select(0, nearest.reshape(-1))
-        return labels.view(n, k, -1).mean(1)
+        labels = self.soft_labels.double().index_select(0, nearest.reshape(-1)).view(n, k, -1)
+        if self.counts is None:
+            return labels.mean(1)
+        count = self.counts.double()[nearest]
+        left = self.n_neighbors - (count.cumsum(1) - count)
+        taken = count.minimum(left.clamp_min(0.0))
+        return torch.einsum("nk,nkc->nc", taken, labels) / taken.sum(1, keepdim=True)
 
     def nearest(self, Y: Tensor) -> Tensor:
-        """Numbers of the points nearest to each row, (n_rows, n_neighbors)."""
-        return find_nearest(self.points, Y, self.n_neighbors, self._scorer)
+        """Numbers of the points nearest to each row, (n_rows, n_nearest).
+
+        The nearest come first, where points have different numbers of rows.
+        """
+        found = find_nearest(self.points, Y, self.n_nearest, self._scorer)
+        if self.counts is None:  # then their order does not matter
+            return found
+        distance = (self.points[found].double() - Y.unsqueeze(1)).square().sum(2)
+        return found.gather(1, distance.argsort(dim=1, stable=True))
 
     def _nearest_others(self, Y: Tensor, own: Tensor) -> Tensor:
         """Numbers of the nearest points but a row's own."""
-        k = min(self.n_neighbors, len(self.points) - 1)
+        k = min(self.n_nearest, len(self.points) - 1)
         nearest = find_nearest(self.points, Y, k + 1, self._scorer)
         distance = (self.points[nearest].double() - Y.unsqueeze(1)).square().sum(2)
         distance = distance.masked_fill(nearest == own.unsqueeze(1), torch.inf)
@@ -186,8 +212,9 @@ class KNNPredictor:
         """A smaller predictor: in fewer dimensions, and with centers of clusters as points.
 
         The points are projected on their 20 leading principal components. More than 1,000 of them
-        are clustered by k-means: a cluster counts as one point at its center, with the mean soft
-        label. As a center stands for several rows, fewer of them are averaged, but at least five.
+        are clustered by k-means: all rows of a cluster are taken to be at its center, with their
+        mean soft label. As centers are coarser than rows, more rows are averaged: as many as five
+        clusters have on average.
 
         Parameters
         ----------
@@ -199,24 +226,29 @@ class KNNPredictor:
         KNNPredictor
             Its points and soft labels are rounded to float16.
         """
-        P = self.points.double().cpu()
+        P, device = self.points.double().cpu(), self.points.device
         center = P.mean(0)
         _, directions = torch.linalg.eigh((P - center).T @ (P - center))
         directions = directions[:, -_N_DIMENSIONS:].flip(1)
         points, labels = ((P - center) @ directions).float(), self.soft_labels.cpu()
-        k, n = self.n_neighbors, len(points)
-        if n > _N_CENTERS:
-            points, labels = _cluster(points, labels, _N_CENTERS, random, self.points.device)
-            k = max(math.ceil(k * len(points) / n), min(k, _MIN_NEIGHBORS))
-        device = self.points.device
-        coordinates = self.coordinates.rotate(center.to(device), directions.to(device))
-        points, labels = (round_to_float16(x).to(device) for x in (points, labels))
-        return KNNPredictor(coordinates, points, labels, k)
+        counts, k = None, self.n_neighbors
+        if len(points) > _N_CENTERS:
+            k = max(k, math.ceil(_MIN_CLUSTERS * len(points) / _N_CENTERS))
+            points, counts, labels = _cluster(points, labels, random, device)
+        points, labels = round_to_float16(points), round_to_float16(labels)
+        coordinates = self.coordinates.to("cpu").rotate(center, directions)
+        condensed = KNNPredictor(coordinates, points, counts, labels, k, self.n_nearest)
+        return condensed.to(device)
 
     def to(self, device: torch.device | str) -> KNNPredictor:
         """The same predictor on another device."""
-        points, soft_labels = self.points.to(device), self.soft_labels.to(device)
-        return KNNPredictor(self.coordinates.to(device), points, soft_labels, self.n_neighbors)
+        return replace(
+            self,
+            coordinates=self.coordinates.to(device),
+            points=self.points.to(device),
+            counts=None if self.counts is None else self.counts.to(device),
+            soft_labels=self.soft_labels.to(device),
+        )
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -238,22 +270,24 @@ def _kernels_for(knn: KNNPredictor) -> ModuleType | None:
 
 
 def _cluster(
-    points: Tensor, values: Tensor, n: int, random: np.random.Generator, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Centers of clusters of points, by Lloyd's algorithm, and means of the points' values.
+    points: Tensor, values: Tensor, random: np.random.Generator, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Clusters of points by Lloyd's algorithm: centers, numbers of points, means of their values.
 
     Only the nearest centers are found on the device: sums over clusters do not depend on it.
     """
     P, V = (x.numpy().astype(np.float64) for x in (points, values))
-    rows, centers = points.to(device), points[np.sort(random.permutation(len(P))[:n])]
+    first = np.sort(random.permutation(len(P))[:_N_CENTERS])
+    rows, centers = points.to(device), points[first]
     for _ in range(_N_ITERATIONS):
         C = centers.to(device)
         nearest = torch.addmm(C.square().sum(1), rows, C.T, alpha=-2).argmin(1).cpu().numpy()
         clusters = np.unique(nearest, return_inverse=True)[1]  # a center may be nearest to none
-        share = 1 / np.bincount(clusters)[clusters]
-        means = sparse.csr_array((share, (clusters, np.arange(len(P)))))
+        counts = np.bincount(clusters)
+        means = sparse.csr_array((1 / counts[clusters], (clusters, np.arange(len(P)))))
         centers = torch.from_numpy((means @ P).astype(np.float32))
-    return centers, torch.from_numpy((means @ V).astype(np.float32))
+    of_values = torch.from_numpy((means @ V).astype(np.float32))
+    return centers, torch.from_numpy(counts.astype(np.float32)), of_values
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,9 @@ def _fit_knn(
     weight = np.sqrt(max(len(features), 1))
     points = np.hstack([graph.points, *(F / weight for F, _ in features)])
     as_float32 = partial(torch.as_tensor, dtype=torch.float32, device=graph.rows.device)
-    return KNNPredictor(coordinates, as_float32(points), as_float32(soft_labels), graph.n_neighbors)
+    return KNNPredictor.of_rows(
+        coordinates, as_float32(points), as_float32(soft_labels), graph.n_neighbors
+    )
 
 
 def fit_joint(graphs: Sequence[ViewGraph], labels: ViewLabels) -> RidgePredictor | None:

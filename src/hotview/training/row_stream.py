@@ -29,7 +29,7 @@ _CHUNK = {"cpu": 4096, "cuda": 131072}  # rows at a time: few for caches, many t
 #: devices to which rows are copied as they are, ahead of their use, and from how many rows on
 _STREAMED = {"cuda": 2048}
 _N_ENTRIES = 2**26  # maximum number of entries of such a chunk, in all views together
-_N_AHEAD = 3  # chunks that are read ahead, and chunks whose results are still to be written
+_N_AHEAD = 3  # chunks that are read ahead at least, and whose results are still to be written
 _N_THREADS = 10  # that copy them
 _ORDINARY = EXTREME / 4  # a scale that is subnormal in float32 may be rounded to its double
 
@@ -123,6 +123,7 @@ class RowStream:
         if self.is_streamed:
             n_entries = sum(map(_n_entries_per_row, views.values()))
             self.size = max(1, min(self.size, _N_ENTRIES // n_entries))
+        self.n_ahead = max(_N_AHEAD, _N_THREADS // len(views))  # every thread has a view to copy
         self.raw = {s: RawRows(view) for s, view in views.items() if _is_raw(view)}
         self._no_doubt = torch.zeros((), dtype=torch.bool, device=self.device)
         self.doubts = dict.fromkeys(self.raw, self._no_doubt)
@@ -135,8 +136,8 @@ class RowStream:
                 yield {s: view.part(start, start + self.size) for s, view in self.views.items()}
             return
         # With a stream for every chunk that is read ahead, a copy need not wait for computations.
-        streams = cycle(_make_streams(_N_AHEAD, self.device))
-        ahead = deque(map(self._submit, islice(starts, _N_AHEAD), streams))
+        streams = cycle(_make_streams(self.n_ahead, self.device))
+        ahead = deque(map(self._submit, islice(starts, self.n_ahead), streams))
         while ahead:
             Xs = self._receive(*ahead.popleft())
             ahead.extend(map(self._submit, islice(starts, 1), streams))
