@@ -310,7 +310,8 @@ def test_predictions_are_the_mean_soft_label_of_the_nearest():
 def test_with_hard_labels_it_is_a_nearest_neighbors_classifier():
     model, X, F = make_knn_predictor()
     y = np.arange(80) % 4
-    sure = replace(model, soft_labels=torch.eye(4)[torch.from_numpy(y)], n_neighbors=5)
+    sure = replace(model, soft_labels=torch.eye(4)[torch.from_numpy(y)])
+    sure = replace(sure, n_neighbors=5, n_nearest=5)
     other = KNeighborsClassifier(5).fit(model.points.numpy(), y)
     expected = other.predict_proba(model.points.numpy())
     np.testing.assert_allclose(np.exp(predict(sure, X, F).numpy()) - 0.01, expected, atol=1e-6)
