@@ -435,7 +435,7 @@ def main() -> None:
         models = fit_models(device, 1 if quick else 5)
     times, shares, ratios = {}, {}, {}
     few = {"default": 20_000, "plain": 50_000, "encoder": 50_000}
-    scale = 50 if device == "cuda" else 1
+    scale = 40 if device == "cuda" else 1
     for name, model in models.items():
         n_rows = few[name] * scale
         best, spent = compare(name, model, n_rows, 2 if quick else 5, device)
