@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sklearn.decomposition import PCA
 from torch import Tensor
 
 from hotview._types import Array, IntArray, Views
@@ -34,6 +33,9 @@ from hotview.training.pca import principal_components
 from hotview.training.process_group import ProcessGroup
 from hotview.training.rows import ViewRows
 from hotview.training.table_scan import TableScan, check_finite, n_present, scan_tables
+
+if TYPE_CHECKING:
+    from sklearn.decomposition import PCA
 
 __all__ = [
     "FitInputs",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from sklearn.decomposition import PCA
 
 from hotview._types import Array, IntArray
 from hotview.similarity.alignment import (
@@ -20,6 +19,9 @@ from hotview.similarity.alignment import (
     u_center,
 )
 from hotview.similarity.view_groups import stable_groups
+
+if TYPE_CHECKING:
+    from sklearn.decomposition import PCA
 
 __all__ = [
     "MAX_ROWS",
