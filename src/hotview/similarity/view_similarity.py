@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from hotview._types import Array, IntArray
 from hotview.similarity.alignment import (
@@ -367,6 +366,8 @@ def _make_blocks(
 
 
 def _kernel(Z: Array, bandwidth: float) -> Array:
+    from scipy.spatial.distance import cdist
+
     K: Array = np.exp(-cdist(Z, Z, "sqeuclidean") / (2 * bandwidth))
     return K
 
