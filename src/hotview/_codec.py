@@ -177,7 +177,7 @@ def shorten(value: Any) -> str:
 def _resolve(kind: Any) -> tuple[Any, Any, tuple[Any, ...]]:
     """A type, its origin and its arguments; of a union, those of its first member."""
     # Most are plain; no cache, because A | B equals B | A.
-    if type(kind) is type:
+    if type(kind) is type or kind is Any:
         return kind, None, ()
     if get_origin(kind) in (Union, types.UnionType):
         kind = get_args(kind)[0]
