@@ -21,6 +21,7 @@ from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
+from hotview.estimators.randomness import keep_random
 from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
@@ -92,15 +93,15 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         """Validate what `fit` was passed."""
 
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
-        # A saved model predicts without what a fit needs.
-        from hotview.estimators.checkpointing import (
-            begin_fit,
-            check_same_inputs,
-            explained_loss,
-            explained_overflow,
-            lock_output,
-        )
-        from hotview.estimators.fit import fit_views
+        with keep_random():  # here, because a saved model predicts without what a fit needs
+            from hotview.estimators.checkpointing import (
+                begin_fit,
+                check_same_inputs,
+                explained_loss,
+                explained_overflow,
+                lock_output,
+            )
+            from hotview.estimators.fit import fit_views
 
         start = time.perf_counter()
         given = self._parameters()

@@ -38,7 +38,7 @@ from hotview.estimators.labels import (
     replace_prior,
     split_folds,
 )
-from hotview.estimators.randomness import member_states
+from hotview.estimators.randomness import keep_random, member_states
 from hotview.losses.specifications import RegularizerSpec
 
 if TYPE_CHECKING:
@@ -435,7 +435,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         float
             The accuracy.
         """
-        from sklearn.metrics import accuracy_score
+        with keep_random():
+            from sklearn.metrics import accuracy_score
 
         log_probs = self._predict(self._check(Xs, y, aligned=True), log_mean)
         predicted = self.classes_[log_probs.argmax(axis=1)]
