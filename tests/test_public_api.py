@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import hotview
+from hotview.datasets import make_views
 
 PUBLIC_MODULES = (
     "hotview.ot",
@@ -165,6 +166,32 @@ print(json.dumps(sorted(new)))
 """
     # Nothing but ourselves on top of torch and scikit-learn.
     assert in_fresh_interpreter(code) == ["hotview"]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "method"),
+    ((hotview.MultiViewClassifier, "predict_proba"), (hotview.MultiViewEncoder, "transform")),
+)
+def test_a_saved_model_predicts_without_what_only_fits_need(estimator, method, tmp_path):
+    data = make_views(100, n_views=2, n_groups=1, labeled=1.0, random_state=0)
+    model = estimator(max_epochs=1, random_state=0).fit(data.linked, data.linked_target)
+    path = str(model.save(tmp_path / "model.hotview"))
+    code = f"""
+import json, sys
+import safetensors.torch, sklearn, torch
+if torch.__version__ < "2.5":
+    import sympy  # which this torch imports for layers without memory
+before = set(sys.modules)
+import hotview
+from hotview.datasets import make_views
+model = hotview.load({path!r})
+model.{method}({{"view_0": torch.zeros(1, model.n_features_per_view_["view_0"])}})
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+    new = set(in_fresh_interpreter(code))
+    assert {m.split(".")[0] for m in new} - sys.stdlib_module_names <= {"hotview", "sklearn"}
+    heavy = {"sklearn.decomposition", "sklearn.metrics", "sklearn.model_selection"}
+    assert not (heavy | {"hotview.estimators.fit"}) & new
 
 
 def test_the_package_says_that_it_is_typed():

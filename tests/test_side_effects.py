@@ -62,6 +62,7 @@ def work():
     model.fit(views, np.arange(60) % 3)
     model.predict_proba(views)
     model.transform(views)
+    model.score(views, np.arange(60) % 3)
     model.save("model.hotview")
     hv.load("model.hotview").predict(views)
     Path("model.hotview").unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -58,10 +59,9 @@ def encode(kind: Any, value: Any, tensors: Tensors, at: str = "") -> Any:
     if args == (str, Tensor):
         tensors |= {_join(at, name): tensor for name, tensor in value.items()}
         return None
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        names = [field.name for field in fields(kind)]
-        return {n: encode(hints[n], getattr(value, n), tensors, _join(at, n)) for n in names}
+    if isinstance(kind, type) and is_dataclass(kind):
+        kinds = _field_kinds(kind).items()
+        return {n: encode(k, getattr(value, n), tensors, _join(at, n)) for n, k in kinds}
     if origin in (list, tuple):
         return [encode(args[0], item, tensors, _join(at, i)) for i, item in enumerate(value)]
     if origin is dict:
@@ -98,37 +98,35 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
     optional, (kind, origin, args) = types.NoneType in get_args(kind), _resolve(kind)
     if kind is Any:
         return data
-    problem = f"its {at!r} cannot be {shorten(data)}"
     if kind is Tensor or origin is np.ndarray:
-        require(data is None, problem)
+        _require_value(data is None, at, data)
         if at not in tensors:
             require(optional, f"it lacks {at!r}")
             return None
         return tensors[at] if kind is Tensor else tensors[at].numpy()
     if args == (str, Tensor):
-        require(data is None, problem)
+        _require_value(data is None, at, data)
         start = f"{at}."
         return {k.removeprefix(start): x for k, x in tensors.items() if k.startswith(start)}
     if optional and data is None:
         return None
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        names = [field.name for field in fields(kind)]
-        require(isinstance(data, dict), problem)
-        for name in data.keys() ^ set(names):
+    if isinstance(kind, type) and is_dataclass(kind):
+        kinds = _field_kinds(kind)
+        _require_value(isinstance(data, dict), at, data)
+        for name in data.keys() ^ kinds.keys():
             raise ValueError(f"{'unexpected' if name in data else 'it lacks'} {_join(at, name)!r}")
-        return kind(**{n: decode(hints[n], data[n], tensors, _join(at, n)) for n in names})  # type: ignore[operator]
+        return kind(**{n: decode(k, data[n], tensors, _join(at, n)) for n, k in kinds.items()})
     if origin in (list, tuple):
-        require(isinstance(data, list), problem)
+        _require_value(isinstance(data, list), at, data)
         return origin(decode(args[0], x, tensors, _join(at, i)) for i, x in enumerate(data))
     if origin is dict:
-        require(isinstance(data, dict), problem)
+        _require_value(isinstance(data, dict), at, data)
         return {k: decode(args[1], x, tensors, _join(at, k)) for k, x in data.items()}
     accepted = (int, float) if kind is float else (kind,)  # JSON may hold a whole number for it
-    require(type(data) in accepted, problem)
-    require(kind is not int or 0 <= data < _MAX_INT, problem)
+    _require_value(type(data) in accepted, at, data)
+    _require_value(kind is not int or 0 <= data < _MAX_INT, at, data)
     if kind is float:
-        require(abs(data) <= sys.float_info.max, problem)  # false of NaN
+        _require_value(abs(data) <= sys.float_info.max, at, data)  # false of NaN
         return float(data)
     return data
 
@@ -145,6 +143,12 @@ def require(fits: bool, problem: str) -> None:
     """
     if not fits:
         raise ValueError(problem)
+
+
+def _require_value(fits: bool, at: str, data: Any) -> None:
+    """Raise an error that shows a value, unless it fits; the text is made only then."""
+    if not fits:
+        raise ValueError(f"its {at!r} cannot be {shorten(data)}")
 
 
 def shorten(value: Any) -> str:
@@ -172,11 +176,21 @@ def shorten(value: Any) -> str:
 
 def _resolve(kind: Any) -> tuple[Any, Any, tuple[Any, ...]]:
     """A type, its origin and its arguments; of a union, those of its first member."""
+    # Most are plain; no cache, because A | B equals B | A.
+    if type(kind) is type or kind is Any:
+        return kind, None, ()
     if get_origin(kind) in (Union, types.UnionType):
         kind = get_args(kind)[0]
     origin = get_origin(kind)
     # From numpy 2.5 on Python 3.12, NDArray is an alias of its own.
     return kind, np.ndarray if origin is npt.NDArray else origin, get_args(kind)
+
+
+@cache
+def _field_kinds(kind: type) -> dict[str, Any]:
+    """Annotations of the fields of a dataclass, by name."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def _join(at: str, part: object) -> str:

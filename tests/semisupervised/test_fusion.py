@@ -138,7 +138,7 @@ def losses_of(fold, monkeypatch):
         found.append((loss, start))
         return minimize(loss, start, **options)
 
-    monkeypatch.setattr(fusion, "minimize", look)
+    monkeypatch.setattr("scipy.optimize.minimize", look)
     fit_pool([fold], N_VIEWS, random_numbers())
     return found
 

@@ -199,7 +199,7 @@ def test_the_loss_and_its_gradient(monkeypatch, power, joint):
         taken.update(loss=loss, x0=x0)
         return minimize(loss, x0, **options)
 
-    monkeypatch.setattr(module, "minimize", take)
+    monkeypatch.setattr("scipy.optimize.minimize", take)
     module._minimize(scores, target, offset, start, power, shrinkage, **more)
     x0 = np.r_[np.log(start), power]
     np.testing.assert_allclose(taken["x0"], x0)

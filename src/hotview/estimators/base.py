@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,18 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
-from hotview.estimators.checkpointing import (
-    begin_fit,
-    check_same_inputs,
-    explained_loss,
-    explained_overflow,
-    lock_output,
-)
 from hotview.estimators.diagnostics import describe_training
-from hotview.estimators.fit import EnsembleFit, fit_views
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
+from hotview.estimators.randomness import keep_random
 from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
@@ -41,6 +34,9 @@ from hotview.training.table_scan import check_finite
 from hotview.training.threads import existing_threads
 from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
+
+if TYPE_CHECKING:
+    from hotview.estimators.fit import EnsembleFit
 
 __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
 
@@ -97,6 +93,16 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         """Validate what `fit` was passed."""
 
     def _fit(self, *, resume: bool, **arguments: Any) -> None:
+        with keep_random():  # here, because a saved model predicts without what a fit needs
+            from hotview.estimators.checkpointing import (
+                begin_fit,
+                check_same_inputs,
+                explained_loss,
+                explained_overflow,
+                lock_output,
+            )
+            from hotview.estimators.fit import fit_views
+
         start = time.perf_counter()
         given = self._parameters()
         process_group = pick_processes(given)

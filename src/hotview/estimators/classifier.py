@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from hotview._types import Array, Views
 from hotview._validation import ViewTable
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.fit import EnsembleFit
 from hotview.estimators.groups import encode_groups
 from hotview.estimators.inference import (
     HeadEnsemble,
@@ -40,8 +38,11 @@ from hotview.estimators.labels import (
     replace_prior,
     split_folds,
 )
-from hotview.estimators.randomness import member_states
+from hotview.estimators.randomness import keep_random, member_states
 from hotview.losses.specifications import RegularizerSpec
+
+if TYPE_CHECKING:
+    from hotview.estimators.fit import EnsembleFit
 
 __all__ = ["MultiViewClassifier"]
 
@@ -434,6 +435,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         float
             The accuracy.
         """
+        with keep_random():
+            from sklearn.metrics import accuracy_score
+
         log_probs = self._predict(self._check(Xs, y, aligned=True), log_mean)
         predicted = self.classes_[log_probs.argmax(axis=1)]
         truth = check_all_known(y, len(predicted), self.unlabeled_marker)

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sklearn
@@ -17,12 +17,14 @@ from torch import Tensor
 from hotview import __version__
 from hotview._types import Array
 from hotview.estimators.inputs import FitInputs
-from hotview.semisupervised.pseudo_labels import ViewLabels
 from hotview.training.batches import TrainingRows
 from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
 from hotview.training.table_scan import TableScan
 from hotview.training.view_plan import ViewPlan
+
+if TYPE_CHECKING:
+    from hotview.semisupervised.pseudo_labels import ViewLabels
 
 __all__ = [
     "FitWarnings",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from sklearn.decomposition import PCA
 from torch import Tensor
 
 from hotview._types import Array, IntArray, Views
@@ -28,12 +27,16 @@ from hotview.semisupervised.graph import (
     make_coordinates,
     nearest_neighbors,
 )
-from hotview.semisupervised.pseudo_labels import ViewLabels
 from hotview.training.batches import TrainingRows
 from hotview.training.pca import principal_components
 from hotview.training.process_group import ProcessGroup
 from hotview.training.rows import ViewRows
 from hotview.training.table_scan import TableScan, check_finite, n_present, scan_tables
+
+if TYPE_CHECKING:
+    from sklearn.decomposition import PCA
+
+    from hotview.semisupervised.pseudo_labels import ViewLabels
 
 __all__ = [
     "FitInputs",
@@ -215,6 +218,8 @@ class SharedInputs:
 
     def view_labels(self, labels: Labels | None) -> ViewLabels:
         """Labels of the rows of all views, as the semi-supervised methods take them."""
+        from hotview.semisupervised.pseudo_labels import ViewLabels
+
         links = self.linked_numbers()
         codes = [np.full(view.n_rows, -1, dtype=np.int64) for view in self.views]
         if labels is None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 
@@ -208,6 +207,8 @@ def hold_out(
     target : ndarray of int64
         Their classes.
     """
+    from sklearn.model_selection import train_test_split
+
     units = pick_units(labels.linked, labels.linked_groups)
     n_held = round(share * len(units))
     if not 0 < n_held < len(units):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from sklearn.base import clone
@@ -27,9 +27,11 @@ from hotview._validation import (
 )
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_regularizer
-from hotview.training.loop import Epoch
 from hotview.training.precision import PRECISIONS
 from hotview.training.process_group import ProcessGroup
+
+if TYPE_CHECKING:
+    from hotview.training.loop import Epoch
 
 __all__ = [
     "Parameters",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["Randomness", "entropy_of", "member_states"]
+__all__ = ["Randomness", "entropy_of", "keep_random", "member_states"]
 
 _MEMBERS = 3  # the first spawn key that `Randomness` does not use
 
@@ -58,6 +59,27 @@ class Randomness:
                 with torch.cuda.device(device):
                     torch.cuda.manual_seed(self.seed)
             yield
+
+
+@contextmanager
+def keep_random() -> Iterator[None]:
+    """Restore the state of Python's `random`, from which rich draws when it is imported.
+
+    Examples
+    --------
+    >>> import random
+    >>> from hotview.estimators.randomness import keep_random
+    >>> before = random.getstate()
+    >>> with keep_random():
+    ...     _ = random.random()
+    >>> random.getstate() == before
+    True
+    """
+    state = random.getstate()
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
 def member_states(parameters: Mapping[str, Any]) -> list[Any]:

@@ -170,9 +170,8 @@ def make_network(
     """
     made, dims = list[nn.Module](), list[int]()
     for own, D, hidden, name in zip(encoders, widths.columns, widths.hidden, names, strict=True):
-        encoder = make_mlp(D, hidden, widths.encoder_dim, generator) if own is None else own
-        made.append(encoder)
-        dims.append(count_features(encoder, D, name))
+        made.append(make_mlp(D, hidden, widths.encoder_dim, generator) if own is None else own)
+        dims.append(widths.encoder_dim if own is None else count_features(own, D, name))
     maps = [make_linear(n, widths.n_components, generator, bias=False) for n in dims]
     decoders, joint_head, view_heads = [], None, []
     if widths.decoders:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 from torch import Tensor
 
 from hotview._codec import require, shorten
@@ -138,6 +136,8 @@ def fit_pool(
     >>> pool.complete[0] > pool.complete[1]
     True
     """
+    from scipy.special import log_softmax
+
     equal = np.r_[np.ones(n_views), _JOINT]
     equal *= _TOTAL / equal.sum()
     equal_partial = np.full(n_views, _SINGLE / np.sqrt(n_views))
@@ -174,6 +174,9 @@ def _fit_weights(
     row_weight: float = 1.0,
 ) -> tuple[Array, float]:
     """Weights, and the power of the number of predictors; a power of 0 stays 0."""
+    from scipy.optimize import minimize
+    from scipy.special import log_softmax
+
     n_predictors, rows = log_probs.shape[1], np.arange(len(target))
     start = np.r_[np.log(equal), power]
     strength = np.r_[np.full(n_predictors, _SHRINKAGE), _POWER_SHRINKAGE]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
 from scipy import sparse
-from sklearn.decomposition import PCA
 from torch import Tensor
 
 from hotview._types import Array, IntArray
 from hotview.semisupervised.knn import PCABasis, Scorer, find_nearest
 from hotview.semisupervised.propagation import diffusion_coordinates, normalized_adjacency
+
+if TYPE_CHECKING:
+    from sklearn.decomposition import PCA
 
 __all__ = [
     "N_COMPONENTS",

@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from scipy import sparse
-from sklearn.decomposition import PCA
 from torch import Tensor
 
 from hotview._archive import round_to_float16
 from hotview.ot._backend import kernels_for
+
+if TYPE_CHECKING:
+    from sklearn.decomposition import PCA
 
 __all__ = ["FLOOR", "Coordinates", "KNNPredictor", "PCABasis", "Scorer", "find_nearest"]
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.semisupervised.graph import ViewGraph
 from hotview.semisupervised.knn import FLOOR, Coordinates, KNNPredictor
-from hotview.semisupervised.pseudo_labels import NodeLabels, ViewLabels
 from hotview.semisupervised.ridge import RidgePredictor, fit_ridge, thin_rows
+
+if TYPE_CHECKING:
+    from hotview.semisupervised.graph import ViewGraph
+    from hotview.semisupervised.pseudo_labels import NodeLabels, ViewLabels
 
 __all__ = ["ViewPredictors", "fit_predictors"]
 

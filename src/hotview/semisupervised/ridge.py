@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import log_softmax
 from torch import Tensor
 
 from hotview._types import Array, IntArray
@@ -150,6 +149,8 @@ def fit_ridge(
 
 def _fit_coefficients(X: Array, Y: Array, w: Array, target: Array) -> Array:
     """Coefficients for the penalty and sharpness with the best leave-one-out likelihood."""
+    from scipy.special import log_softmax
+
     n, wide = len(X), X.shape[1] > len(X)
     values, V = np.linalg.eigh(X @ X.T if wide else X.T @ X)
     values = np.maximum(values, 0.0)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 from torch import Tensor
 
 from hotview._codec import require, shorten
@@ -297,6 +295,8 @@ def _fit_predictors(
     rows: ScoresOutOfFold, s: int, start: Sequence[float], log_pi: Array, shrinkage: float
 ) -> Array:
     """Weights of the predictors of view s, from rows that have it."""
+    from scipy.special import log_softmax
+
     has = rows.present[:, s]
     scores, target = rows.scores[has, s], rows.target[has]
     if len(target) == 0:
@@ -347,6 +347,9 @@ def _minimize(
     row_weight: Array | None = None,
 ) -> tuple[Array, float]:
     """Weights, and the power of the number of views; a power of 0 stays 0."""
+    from scipy.optimize import minimize
+    from scipy.special import log_softmax
+
     rows, n = np.arange(len(target)), len(target)
     log_n = np.zeros(n) if number is None else np.log(number)
     count = np.ones(n) if row_weight is None else row_weight

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from hotview._types import Array, IntArray
 
@@ -22,6 +21,8 @@ def median_squared_distance(Z: Array, classes: IntArray | None = None) -> float:
     classes : ndarray of int64, shape (n,), or None, default=None
         Class of every row.
     """
+    from scipy.spatial.distance import pdist
+
     distances = pdist(Z, "sqeuclidean")
     if classes is not None:
         first, second = np.triu_indices(len(Z), 1)

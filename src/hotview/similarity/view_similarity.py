@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.spatial.distance import cdist
-from sklearn.decomposition import PCA
 
 from hotview._types import Array, IntArray
 from hotview.similarity.alignment import (
@@ -20,6 +18,9 @@ from hotview.similarity.alignment import (
     u_center,
 )
 from hotview.similarity.view_groups import stable_groups
+
+if TYPE_CHECKING:
+    from sklearn.decomposition import PCA
 
 __all__ = [
     "MAX_ROWS",
@@ -365,6 +366,8 @@ def _make_blocks(
 
 
 def _kernel(Z: Array, bandwidth: float) -> Array:
+    from scipy.spatial.distance import cdist
+
     K: Array = np.exp(-cdist(Z, Z, "sqeuclidean") / (2 * bandwidth))
     return K
 

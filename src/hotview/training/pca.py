@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from sklearn.decomposition import PCA
 from torch import Tensor
 
 from hotview._types import Array
 from hotview.training.rows import ViewRows
+
+if TYPE_CHECKING:
+    from sklearn.decomposition import PCA
 
 __all__ = ["align_signs", "effective_rank", "effective_ranks", "principal_components", "total_std"]
 
@@ -37,6 +40,8 @@ def principal_components(
     list of PCA
         Fitted, with signs from `align_signs`.
     """
+    from sklearn.decomposition import PCA
+
     fitted, scores = [], []
     for view in views:
         rows = np.arange(view.n_rows)

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.linalg import eigh
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from hotview._types import Array, IntArray
@@ -236,9 +235,10 @@ def solve_mean_plan(plans: Sequence[ViewPlan], planner: Planner) -> ViewPlan:
         The solution for the mean costs, with the null of the first plan; ``std`` is the standard
         deviation of the members' own W.
     """
-    first, orders = plans[0], match_columns(plans)
+    first = plans[0]
     if len(plans) == 1:
         return first
+    orders = match_columns(plans)
     C = _mean([plan.C.astype(np.float64) for plan in plans], orders).astype(first.C.dtype)
     W = np.stack([plan.W[:, order] for plan, order in zip(plans, orders, strict=True)])
     std = W.std(axis=0, ddof=1, dtype=np.float64).astype(W.dtype)
@@ -285,6 +285,8 @@ def _cost_profiles(C: Array) -> Array:
 
 def _match(profiles: Sequence[Array], mean: Array) -> list[IntArray]:
     """Assign columns to those of the mean, and update the mean, until it stays."""
+    from scipy.optimize import linear_sum_assignment
+
     orders: list[IntArray] = []
     for _ in range(_MATCHINGS):
         orders = [linear_sum_assignment(mean.T @ P, maximize=True)[1] for P in profiles]
