@@ -44,7 +44,7 @@ format: $(VENV)/.test-ready
 
 # How fast, on this machine's CPU: two and a half hours, and 20 GB of disk for tables larger than memory.
 BENCHMARKS := start_up ot_core paper_training against_cca_zoo against_gromov_wasserstein \
-    predict_rows precision growth larger_than_memory distributed sizes
+    predict_rows model_files precision growth larger_than_memory distributed sizes
 bench: $(VENV)/.bench-ready
 	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py; done
 

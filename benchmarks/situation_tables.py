@@ -347,6 +347,17 @@ def condensed(text: str) -> str:
     return "\n".join(lines)
 
 
+def _lost_disagreement() -> str:
+    """How much lower the AUC of the disagreement for errors is, mean over cells and splits."""
+    found: dict[tuple[Key, int], dict[str, float]] = {}
+    for line in map(json.loads, (RESULTS / "situations.jsonl").read_text().splitlines()):
+        if line["method"] in ("default", "all neighbors") and "disagreement_auc" in line:
+            of_cell = found.setdefault((_key(line), line["trial"]), {})
+            of_cell[line["method"]] = line["disagreement_auc"]
+    both = [x for x in found.values() if len(x) == 2]
+    return f"{mean(x['all neighbors'] - x['default'] for x in both):.3f}"
+
+
 def _points2(x: float) -> str:
     return f"{100 * x:+.2f}".replace("-", "−")
 
@@ -360,7 +371,9 @@ def _interval(values: list[float], unit: float, digits: int) -> str:
 
 
 def number(what: str) -> str:
-    """A number of a sentence: of cells, of runs, or of runs that `fit` refused."""
+    """A number of a sentence: of cells, runs, runs that `fit` refused, or lost disagreement."""
+    if what == "disagreement":
+        return _lost_disagreement()
     text = (RESULTS / "situations.jsonl").read_text()
     if what == "cells":
         return f"{len(_cells(text)):,}"

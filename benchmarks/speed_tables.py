@@ -184,6 +184,43 @@ def predict_all(record: Record) -> str:
     return table([*header, "of which the output"], rows)
 
 
+def predict_latency(record: Record) -> str:
+    """Milliseconds of a call with few rows."""
+    parts = {
+        DEVICES[device]: record[device]["latency_ms"] for device in DEVICES if device in record
+    }
+    rows = [
+        [f"{n} rows" if n != "1" else "1 row", *(f"{x[n]:.1f}" for x in parts.values())]
+        for n in next(iter(parts.values()))
+    ]
+    return table(["a call with", *(f"ms, {name}" for name in parts)], rows)
+
+
+def model_files(record: Record) -> str:
+    """Sizes of model files, and what they tell about the rows."""
+    header = ["fitted to", "points of a view", "model file, MB", "ONNX file, MB", "membership, AUC"]
+    rows = []
+    for name, found in record["cpu"]["models"].items():
+        before, n = found["all_neighbors"], found["rows"][0]
+        rows += [
+            [
+                f"{name}, all rows of every member",
+                f"5 × {n:,} rows",
+                f"{before['networks_and_points_mb']:.1f}",
+                "",
+                f"{before['membership_auc']:.2f}",
+            ],
+            [
+                f"{name}, condensed",
+                f"up to {max(found['points']):,}, {100 * found['single_rows']:.0f} % of one row",
+                f"{found['model_mb']:.1f}",
+                f"{found['onnx_mb']:.1f}",
+                f"{found['membership_auc']:.2f}",
+            ],
+        ]
+    return table(header, rows)
+
+
 def precision(record: Record) -> str:
     """Steps in other precisions, and compiled, beside float32."""
     rows = []
@@ -325,6 +362,8 @@ TABLES = {
     "larger": ("bench/larger_than_memory.json", larger),
     "predict": ("bench/predict_rows.json", predict),
     "predict-all": ("bench/predict_rows.json", predict_all),
+    "predict-latency": ("bench/predict_rows.json", predict_latency),
+    "model-files": ("bench/model_files.json", model_files),
     "precision": ("bench/precision.json", precision),
     "rounding": ("bench/precision.json", rounding),
     "start-up": ("bench/start_up.json", start_up),
