@@ -6,7 +6,9 @@ import pytest
 import torch
 from hypothesis import settings
 
-collect_ignore = [] if find_spec("triton") else ["src/hotview/ot/kernels.py"]
+collect_ignore = []
+if not find_spec("triton"):
+    collect_ignore += [f"src/hotview/{part}/kernels.py" for part in ("ot", "semisupervised")]
 settings.register_profile("untimed", deadline=None)  # a machine may be busy
 settings.load_profile("untimed")
 

@@ -33,7 +33,7 @@ from sklearn.metrics import roc_auc_score
 
 from hotview.datasets import load_handwritten, split_rows
 from hotview.export import to_onnx
-from hotview.semisupervised.knn import find_nearest
+from hotview.semisupervised.nearest import find_nearest
 
 Views = dict[str, np.ndarray]
 

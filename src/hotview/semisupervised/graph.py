@@ -12,7 +12,8 @@ from scipy import sparse
 from torch import Tensor
 
 from hotview._types import Array, IntArray
-from hotview.semisupervised.knn import PCABasis, Scorer, find_nearest
+from hotview.semisupervised.knn import PCABasis
+from hotview.semisupervised.nearest import Scorer, find_nearest
 from hotview.semisupervised.propagation import diffusion_coordinates, normalized_adjacency
 
 if TYPE_CHECKING:

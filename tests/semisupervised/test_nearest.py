@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.neighbors import NearestNeighbors
+
+from hotview.semisupervised import nearest
+from hotview.semisupervised.nearest import find_nearest
+
+
+def make_cloud(n, d=5, seed=0, at=0.0):
+    return at + np.random.default_rng(seed).normal(size=(n, d))
+
+
+def find(points, Y, k):
+    found = find_nearest(torch.as_tensor(points, dtype=torch.float32), torch.as_tensor(Y), k)
+    return np.sort(found.numpy(), axis=1)
+
+
+def sort_all(points, Y, k):
+    """All squared distances in float64, sorted; of equal ones the first."""
+    squares = np.square(np.float32(points).astype(np.float64) - Y[:, None]).sum(axis=2)
+    return np.sort(squares.argsort(axis=1, kind="stable")[:, :k], axis=1)
+
+
+# with one look, by blocks, by blocks of blocks, and where numbers are no multiples of blocks
+@pytest.mark.parametrize("n", (12, 100, 512, 1001, 3000))
+@pytest.mark.parametrize("k", (1, 7, 11))
+def test_those_that_scikit_learn_finds(n, k):
+    points, Y = make_cloud(n), make_cloud(40, seed=1)
+    search = NearestNeighbors(n_neighbors=k, algorithm="kd_tree").fit(np.float32(points))
+    expected = np.sort(search.kneighbors(Y, return_distance=False), axis=1)
+    np.testing.assert_array_equal(find(points, Y, k), expected)
+
+
+@pytest.mark.parametrize("at", (1e2, 1e4))
+def test_far_from_the_origin(at):
+    points, Y = make_cloud(300, at=at), make_cloud(50, seed=1, at=at)
+    np.testing.assert_array_equal(find(points, Y, 7), sort_all(points, Y, 7))
+
+
+def test_far_from_all_places():
+    points, Y = make_cloud(300), make_cloud(50, seed=1, at=1e5)
+    np.testing.assert_array_equal(find(points, Y, 7), sort_all(points, Y, 7))
+
+
+def test_closer_to_each_other_than_float32_can_tell():
+    steps = np.random.default_rng(0).permutation(2000)
+    points = np.stack([1 + steps * 2.0**-23, np.zeros(2000)], axis=1)  # which float32 holds
+    Y = np.array([[1 + 1000.3 * 2.0**-23, 50.0], [1.0, -3.0]])
+    np.testing.assert_array_equal(find(points, Y, 10), sort_all(points, Y, 10))
+
+
+@pytest.mark.parametrize("values", (2, 3))
+def test_of_places_that_are_equally_near_the_first(values):
+    points = np.random.default_rng(0).integers(values, size=(1500, 6))  # many in one place
+    Y = np.random.default_rng(1).integers(values, size=(30, 6)).astype(np.float64)
+    np.testing.assert_array_equal(find(points, Y, 20), sort_all(points, Y, 20))
+
+
+def test_all_places_in_one():
+    np.testing.assert_array_equal(find(np.zeros((900, 2)), make_cloud(3, 2), 4), [[0, 1, 2, 3]] * 3)
+
+
+@pytest.mark.parametrize("k", (5, 9))
+def test_no_more_than_there_are(k):
+    found = find(make_cloud(5), make_cloud(3, seed=1), k)
+    np.testing.assert_array_equal(found, [[0, 1, 2, 3, 4]] * 3)
+
+
+def test_none_is_asked_about():
+    assert find(make_cloud(50), make_cloud(0), 3).shape == (0, 3)
+
+
+@pytest.mark.parametrize("room", (1, 3 * 320))
+def test_many_rows_are_looked_at_in_parts(monkeypatch, room):
+    points, Y = make_cloud(300), make_cloud(50, seed=1)
+    expected = find(points, Y, 7)
+    monkeypatch.setitem(nearest._N_SCORES, "cpu", room)  # never less than one row
+    np.testing.assert_array_equal(find(points, Y, 7), expected)
+
+
+@pytest.mark.parametrize("values", (2, 1000))
+def test_how_many_threads_there_are_changes_nothing(monkeypatch, values):
+    points = np.random.default_rng(0).integers(values, size=(1500, 6))
+    Y = np.random.default_rng(1).integers(values, size=(30, 6)).astype(np.float64)
+    expected = find(points, Y, 7)
+    monkeypatch.setattr(nearest, "_FEW_THREADS", 0)
+    np.testing.assert_array_equal(find(points, Y, 7), expected)
+    np.testing.assert_array_equal(sort_all(points, Y, 7), expected)
+
+
+@pytest.mark.parametrize("size", (1e30, np.inf))
+def test_rows_beyond_float32_get_places_that_are_there(size):
+    found = find(make_cloud(100), np.full((2, 5), size), 7)
+    assert ((found >= 0) & (found < 100)).all()
+    assert all(len(set(row)) == 7 for row in found.tolist())
+
+
+@pytest.mark.parametrize("precision", ("tf32", "bf16"))
+def test_coarse_products_change_nothing(monkeypatch, precision):
+    points, Y = make_cloud(600), make_cloud(40, seed=1)
+    expected = find(points, Y, 7)
+    keep = {"tf32": 2**10, "bf16": 2**7}[precision]
+    mm = torch.mm
+
+    def coarse(A, B, *, out=None):
+        mantissa, exponent = torch.frexp(A)
+        rounded = torch.ldexp((mantissa * 2 * keep).round() / (2 * keep), exponent)
+        return mm(rounded, B, out=out)
+
+    monkeypatch.setattr(torch, "mm", coarse)
+    monkeypatch.setattr(nearest, "_roundoff", lambda device: nearest._ROUNDOFF[precision])
+    np.testing.assert_array_equal(find(points, Y, 7), expected)
+
+
+@pytest.fixture
+def restored_precision():
+    yield
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"), (("highest", 2.0**-24), ("high", 2.0**-11), ("medium", 2.0**-9))
+)
+def test_how_coarse_products_are_is_read_from_torch(setting, expected, restored_precision):
+    torch.set_float32_matmul_precision(setting)
+    assert nearest._roundoff(torch.device("cpu")) == expected
+
+
+def test_scores_are_out_by_less_than_is_said():
+    points, Y = torch.as_tensor(make_cloud(500, 40)).float(), torch.as_tensor(make_cloud(60, 40, 1))
+    scorer = nearest.Scorer.from_points(points)
+    rows, bound = scorer.prepare(Y)
+    scores = rows @ scorer.matrix
+    exact = (points.double() - Y.unsqueeze(1)).square().sum(2)
+    error = scores[:, :500] - (exact - (Y - scorer.mean).square().sum(1, keepdim=True))
+    spread = error.amax(1) - error.amin(1)
+    assert (spread < bound).all()
+    assert (spread > bound / 1000).all()  # and by not so much less that all would be doubted
+    assert scores[:, 500:].isinf().all()
+
+
+def test_where_the_origin_is_makes_no_place_doubtful():
+    near, far = (torch.as_tensor(make_cloud(500, at=at)).float() for at in (0.0, 100.0))
+    assert nearest.Scorer.from_points(far).radius == pytest.approx(
+        nearest.Scorer.from_points(near).radius, rel=1e-3
+    )
+
+
+def test_one_place_far_from_all_others_changes_nothing_for_the_rest():
+    random = np.random.default_rng(0)
+    points = torch.from_numpy(random.normal(size=(3000, 8)).astype(np.float32))
+    Y = torch.from_numpy(random.normal(size=(50, 8)))
+    expected = find_nearest(points, Y, 7).sort(dim=1).values
+    far = torch.cat([points, torch.full((1, 8), 1e6)])
+    assert torch.equal(find_nearest(far, Y, 7).sort(dim=1).values, expected)
