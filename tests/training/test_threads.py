@@ -92,3 +92,17 @@ def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have(tmp_pa
 def test_a_lock_that_another_thread_holds_is_free_in_a_forked_process():
     with threads._lock:
         assert in_a_fork(threads._lock.acquire)
+
+
+@pytest.mark.parametrize(("n_rows", "few"), ((1, True), (256, True), (257, False)))
+def test_few_rows_are_predicted_by_one_thread_and_the_setting_is_restored(n_rows, few):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threads.threads_for_rows(n_rows, torch.device("cpu")):
+            assert torch.get_num_threads() == (1 if few else 2)
+        assert torch.get_num_threads() == 2
+        with threads.threads_for_rows(n_rows, torch.device("meta")):  # as a GPU
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

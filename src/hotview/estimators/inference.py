@@ -19,7 +19,7 @@ from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import ScoresWithout, SuperLearner
 from hotview.training.row_stream import map_rows
 from hotview.training.rows import ViewRows
-from hotview.training.threads import existing_threads
+from hotview.training.threads import existing_threads, threads_for_rows
 
 __all__ = [
     "EnsembleMember",
@@ -332,9 +332,10 @@ def predict_ensemble(
     ndarray
         The reduced predictions of all rows.
     """
-    with torch.inference_mode():
+    first = next(iter(views.values()))
+    with threads_for_rows(first.n_rows, first.device), torch.inference_mode():
         predict = ensemble.prepare()
-    return map_rows(lambda Xs: reduce(predict(Xs)), views, progress)
+        return map_rows(lambda Xs: reduce(predict(Xs)), views, progress)
 
 
 def predict_out_of_fold(member: EnsembleMember, Xs: Mapping[int, Tensor]) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-__all__ = ["existing_threads", "one_thread", "suited_threads"]
+__all__ = ["existing_threads", "one_thread", "suited_threads", "threads_for_rows"]
 
 _process = os.getpid()
 
@@ -22,6 +22,7 @@ if hasattr(os, "register_at_fork"):  # the thread that holds it does not exist i
 _users, _before = 0, 1
 _limits: threadpool_limits | None = None
 _SMALL = 10**8  # multiplications of one pass over a batch
+_FEW_ROWS = 256  # which one thread predicts about as fast as several
 
 
 @contextmanager
@@ -60,8 +61,38 @@ def suited_threads(network: nn.Module, batch_size: int, device: torch.device) ->
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def threads_for_rows(n_rows: int, device: torch.device) -> Iterator[None]:
+    """Use one thread to predict a few rows: a service must not wait for cores that others use.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    device : torch.device
+        Where they are predicted.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.training.threads import threads_for_rows
+    >>> with threads_for_rows(1, torch.device("cpu")):
+    ...     torch.get_num_threads()
+    1
+    """
+    few = device.type == "cpu" and n_rows <= _FEW_ROWS and torch.get_num_threads() > 1
+    with one_thread(blas=False) if few else nullcontext():
+        yield
+
+
+@contextmanager
+def one_thread(*, blas: bool = True) -> Iterator[None]:
     """Use one thread, where all operations are small, and restore torch's setting afterwards.
+
+    Parameters
+    ----------
+    blas : bool, default=True
+        Whether the linear algebra of numpy and scipy, which has threads of its own, uses one as
+        well. Finding its libraries takes longer than predicting a row.
 
     Examples
     --------
@@ -75,8 +106,7 @@ def one_thread() -> Iterator[None]:
     mine = torch.get_num_threads()
     with _lock:
         if _users == 0:
-            # The linear algebra of numpy and scipy has threads of its own.
-            _before, _limits = mine, threadpool_limits(1)
+            _before, _limits = mine, threadpool_limits(1) if blas else None
         _users += 1
     torch.set_num_threads(1)
     try:
@@ -88,6 +118,7 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(_before if _users == 0 else mine)
             if _users == 0 and _limits is not None:
                 _limits.restore_original_limits()
+                _limits = None
 
 
 @contextmanager
