@@ -83,13 +83,16 @@ class FitJob:
     as_json: bool
 
 
-def run_fit(job: FitJob) -> int:
+def run_fit(job: FitJob, write_config: Callable[[], str | None] = lambda: None) -> int:
     """Train a model on files.
 
     Parameters
     ----------
     job : FitJob
         Options of the fit.
+    write_config : callable
+        Called once the files have been read; writes the configuration that repeats the fit, if
+        asked for, and returns a sentence that says so.
 
     Returns
     -------
@@ -99,10 +102,10 @@ def run_fit(job: FitJob) -> int:
     process_group = pick_processes({"device": "auto", **job.parameters})
     out = None if job.dry_run else job.out
     with process_group.report_errors(), lock_output(out, process_group):
-        return _fit(job, process_group)
+        return _fit(job, process_group, write_config)
 
 
-def _fit(job: FitJob, process_group: ProcessGroup) -> int:
+def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], str | None]) -> int:
     if job.out is not None and not job.dry_run:
         check_model_path(job.out)  # before the work, not after it
         check_new_file(job.out, force=job.force)
@@ -115,8 +118,11 @@ def _fit(job: FitJob, process_group: ProcessGroup) -> int:
     with as_usage():
         check_parameters(estimator.get_params(deep=False))
     summary = describe_dataset(dataset, type(estimator).__name__, split, process_group)
+    written = process_group.on_rank_zero(write_config)
     if not job.as_json:
         print_dataset(summary, make_console())
+    if written and not job.as_json:
+        print(written)
     if job.dry_run:
         if job.as_json:
             print_json(summary)
@@ -134,11 +140,10 @@ def _read(job: FitJob, *, paired: bool) -> tuple[TableDataset, HoldoutSplit | No
     dataset = read_dataset(job.files)
     if job.linked_only:
         dataset = keep_linked(dataset)
-    elif paired and dataset.unaligned:
+    elif paired and (dataset.unaligned or not dataset.is_complete.all()):
         raise UsageError(
-            f"--coupling {job.parameters['coupling']} needs aligned rows, but "
-            f"{len(dataset.unaligned)} views have unlinked rows. Leave these out with "
-            "--linked-only."
+            f"--coupling {job.parameters['coupling']} needs rows that are linked in all views, but "
+            "there are others. Leave these out with --linked-only."
         )
     if job.hold_out is None:
         return dataset, None

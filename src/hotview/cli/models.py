@@ -12,6 +12,7 @@ import numpy as np
 
 from hotview._types import Array
 from hotview.cli.input_summary import check_cells
+from hotview.datasets.linking import IdMatcher
 from hotview.estimators import MultiViewClassifier
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
@@ -23,6 +24,7 @@ from hotview.ingest.preprocessing import (
     Preprocessing,
     TableRows,
     align_views,
+    match_rows,
     read_rows,
 )
 from hotview.ingest.tables import open_table
@@ -82,7 +84,7 @@ class OpenModel:
 
     def read_input(self, specs: Sequence[str], id_files: Mapping[str, str]) -> ModelInput:
         """Return the rows of all given views, aligned."""
-        rows = self.read_rows(specs, id_files)
+        rows = match_rows(self.read_rows(specs, id_files), self.preprocessing)
         aligned = align_views(rows)
         check_cells(aligned, self.preprocessing, self.estimator.impute)
         return ModelInput(aligned, rows, [note for view in rows.values() for note in view.notes])
@@ -93,13 +95,15 @@ class OpenModel:
         if column is None:
             raise ValueError("Expected a column of labels. Pass --label-column.")
         table = None if path is None else open_table(path, self.preprocessing.options)
-        source = LabelSource(table, column, self.preprocessing.id_column)
+        ids = {name: rows.ids for name, rows in given.rows.items()}
+        matcher = self.preprocessing.make_matcher(ids)
+        source = LabelSource(table, column, self.preprocessing.id_column, matcher=matcher)
         aligned = given.aligned
         if table is not None and not aligned.has_ids:
             cells = source.read(table)
         else:
             views = [rows.view for rows in given.rows.values() if rows.view is not None]
-            labels = find_labels(source, views, {n: rows.ids for n, rows in given.rows.items()})
+            labels = find_labels(source, views, ids)
             by_row = {n: dict(enumerate(c, start=1)) for n, c in labels.by_view.items()}
             by_key = labels.by_id if aligned.has_ids else merge_labels(by_row)
             cells = [by_key.get(key) for key in aligned.ids.tolist()]
@@ -133,6 +137,7 @@ def open_model(
     device: str = "auto",
     id_column: str | None = None,
     label_column: str | None = None,
+    match_ids: Sequence[str] | None = None,
     text: Mapping[str, Any] | None = None,
 ) -> OpenModel:
     """Load a model and the preprocessing of its files.
@@ -145,6 +150,8 @@ def open_model(
         Device to compute on.
     id_column, label_column : str or None, default=None
         Columns to use instead of those of the fit.
+    match_ids : sequence of str or None, default=None
+        Differences between ids to ignore instead of those of the fit.
     text : dict of str to object, or None, default=None
         Format of text tables, where it differs from the fit.
 
@@ -174,6 +181,7 @@ def open_model(
         text={**stored.text, **(text or {})},
         id_column=id_column or stored.id_column,
         label_column=label_column or stored.label_column,
+        match_ids=tuple(match_ids or stored.match_ids),
     )
     return OpenModel(path, estimator, preprocessing)
 
@@ -303,7 +311,8 @@ def _find_seen(model: OpenModel, given: ModelInput) -> Array:
     """Return which rows were trained on with a label, by id, or by file if there are no ids."""
     hashes = model.estimator.metadata_.get("trained_ids")
     if given.aligned.has_ids and hashes is not None:
-        return _match_hashes(model, given.aligned.ids, hashes)
+        simplify = IdMatcher(model.preprocessing.match_ids).simplify
+        return _match_hashes(model, [simplify(str(key)) for key in given.aligned.ids], hashes)
     return np.full(len(given.aligned.ids), model.are_training_files(given))
 
 
@@ -370,6 +379,7 @@ def read_training_dataset(model: OpenModel) -> TableDataset | None:
         preprocessing.text,
         metadata["unlabeled_marker"],
         preprocessing.group_column,
+        preprocessing.match_ids,
     )
     dataset, fraction = read_dataset(files), metadata["hold_out"]
     if metadata["linked_only"]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,13 +24,12 @@ def flag(name: str, text: str) -> Any:
     return typer.Option(name, help=text)
 
 
-_TEXT = {"rich_help_panel": "Text tables"}
 Views = Annotated[
     list[str],
     typer.Argument(
         metavar="VIEW...",
         help="Tables, as name=file, or as files named after their view: csv, tsv (also .gz), "
-        "parquet, npy, npz, mat, h5ad, h5mu.",
+        "parquet, xlsx, duckdb, npy, npz, mat, h5ad, h5mu.",
         show_default=False,
     ),
 ]
@@ -42,9 +45,13 @@ IdFiles = Annotated[
         metavar="VIEW=FILE",
     ),
 ]
-Header = Annotated[bool | None, option("Whether the first line holds column names.", **_TEXT)]
-Delimiter = Annotated[str | None, option("Separator of cells, such as ';'.", **_TEXT)]
-Decimal = Annotated[str | None, option("Decimal point, such as ','.", **_TEXT)]
+MatchIds = Annotated[
+    list[str] | None,
+    option(
+        "Difference between ids to ignore: zeros (leading ones, or .0 at the end), case or spaces; "
+        "exact ignores none. Can be given several times."
+    ),
+]
 Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda, …")]
 RandomState = Annotated[
     int, typer.Option(min=0, max=2**63 - 1, help="Seed; the same seed gives the same model.")
@@ -62,10 +69,103 @@ Debug = Annotated[
 ]
 
 
-def text_format(header: bool | None, delimiter: str | None, decimal: str | None) -> dict[str, Any]:
-    """Return those options of text tables that were given."""
-    given = {"header": header, "delimiter": delimiter, "decimal": decimal}
-    return {name: value for name, value in given.items() if value is not None}
+#: What a command gets of the options about the format of files; see `with_file_options`.
+FileFormats = Mapping[str, Any] | None
+
+#: Options about the format of files: their type, their help and the kind of file.
+_FORMATS: dict[str, tuple[Any, str, str]] = {
+    "header": (bool | None, "Whether the first line holds column names.", "Text tables"),
+    "delimiter": (list[str] | None, "Separator of cells, such as ';'.", "Text tables"),
+    "decimal": (list[str] | None, "Decimal point, such as ','.", "Text tables"),
+    "thousands": (list[str] | None, "Separator of thousands, such as ','.", "Text tables"),
+    "encoding": (list[str] | None, "Encoding, such as latin-1. Default: UTF-8.", "Text tables"),
+    "missing": (list[str] | None, "Cell that means missing, besides NA etc.", "Text tables"),
+    "dates": (list[str] | None, "Order of 03/04/2024: day-first or month-first.", "Text tables"),
+    "sheet": (list[str] | None, "Sheet of an xlsx file.", "Other files"),
+    "query": (list[str] | None, "SQL query to a duckdb file.", "Other files"),
+}
+_PER_FILE = "[VIEW=]TEXT"
+
+
+def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options about the format of files, which it takes as a dict, `text`.
+
+    Parameters
+    ----------
+    command : callable
+        A command with a parameter `text`.
+
+    Returns
+    -------
+    callable
+        The command, with an option for every format in its place.
+    """
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        values = {name: given.pop(name) for name in _FORMATS}
+        command(**given, text=parse_formats(values))
+
+    parameters: list[Parameter] = []
+    signature = inspect.signature(command, eval_str=True)
+    for parameter in signature.parameters.values():
+        parameters += _format_parameters() if parameter.name == "text" else [parameter]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def _format_parameters() -> Iterator[Parameter]:
+    for name, (kind, text, panel) in _FORMATS.items():
+        settings: dict[str, Any] = {"rich_help_panel": panel}
+        if name != "header":
+            settings["metavar"] = _PER_FILE
+        annotation: Any = Annotated[kind, option(text, **settings)]
+        yield Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def parse_formats(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options about formats that were given, by file where they name one.
+
+    Parameters
+    ----------
+    given : dict of str to (list of str, bool or None)
+        Every option as it was typed, such as ``[";", "labs=,"]``.
+
+    Returns
+    -------
+    dict of str to object
+        Arguments of `Options`.
+
+    Examples
+    --------
+    >>> parse_formats({"delimiter": ["labs=;"], "decimal": [","], "header": None})
+    {'delimiter': {'labs': ';'}, 'decimal': ','}
+    """
+    return {
+        name: _parse_format(name, values) if isinstance(values, list) else values
+        for name, values in given.items()
+        if values is not None
+    }
+
+
+def _parse_format(name: str, values: list[str]) -> Any:
+    by_file: dict[str, Any] = {}
+    for value in values:
+        file, mark, text = value.partition("=")
+        if not (file and mark and text) or (name == "query" and " " in file):
+            file, text = "", value
+        if name == "missing":
+            by_file.setdefault(file, []).append(text)
+        elif file in by_file:
+            what = f"for {file!r}" if file else "for all files"
+            raise UsageError(
+                f"Expected --{name} once {what}, but got {by_file[file]!r} and {text!r}."
+            )
+        else:
+            by_file[file] = text
+    if name == "missing" and "" in by_file:  # these hold for the files that others name, too
+        by_file = {file: list(dict.fromkeys([*by_file[""], *own])) for file, own in by_file.items()}
+    return by_file[""] if set(by_file) == {""} else by_file
 
 
 def files_by_view(specs: list[str] | None) -> dict[str, str]:

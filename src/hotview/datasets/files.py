@@ -471,6 +471,12 @@ def _find_file(path: Path, endings: Collection[str]) -> File:
     return File(path, ending, path.name[: -len(ending)], named_by_user=False)
 
 
+def file_stem(path: AnyPath) -> str:
+    """Return the name of a file in options: without its folder and its ending."""
+    path = Path(path)
+    return path.name[: len(path.name) - len(_ending(path, FORMATS))]
+
+
 def _ending(path: Path, endings: Collection[str]) -> str:
     """Return the known ending of a file's name, or an empty string."""
     return next((ending for ending in endings if path.name.lower().endswith(ending)), "")

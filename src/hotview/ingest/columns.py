@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from hotview._lazy import LazyRows
 from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from hotview._messages import ParameterError
-from hotview._types import Array, IntArray
+from hotview._types import Array
 from hotview.datasets.files import Options
 from hotview.datasets.linking import IdMatcher, align_rows, check_spellings, take_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
@@ -17,7 +17,16 @@ from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import Column, EncodedTable, ViewColumns, encode_table
 from hotview.ingest.tables import OpenView, open_views, read_ids
 
-__all__ = ["AlignedRows", "Preprocessing", "TableRows", "align_views", "read_rows", "read_view"]
+__all__ = [
+    "AlignedRows",
+    "Preprocessing",
+    "TableRows",
+    "align_views",
+    "match_ids",
+    "match_rows",
+    "read_rows",
+    "read_view",
+]
 
 
 @dataclass(frozen=True)
@@ -150,7 +159,6 @@ def read_rows(
             hint = did_you_mean(name, preprocessing.views)
             raise ValueError(f"The model has no view {name!r} ({view.path}).{hint}")
     ids = read_ids(opened.values(), preprocessing.id_column, id_files, preprocessing.options)
-    ids = match_ids(ids, preprocessing)
     return {
         name: _read_rows(opened[name], columns, preprocessing.left_out, ids[name])
         for name, columns in preprocessing.views.items()
@@ -182,6 +190,12 @@ def match_ids(
     return {
         name: column and matcher.spell_all(f"view {name!r}", column) for name, column in ids.items()
     }
+
+
+def match_rows(rows: Mapping[str, TableRows], preprocessing: Preprocessing) -> dict[str, TableRows]:
+    """Return the rows of all views with their ids in one spelling; see `match_ids`."""
+    ids = match_ids({name: view.ids for name, view in rows.items()}, preprocessing)
+    return {name: replace(view, ids=ids[name]) for name, view in rows.items()}
 
 
 def _read_rows(
