@@ -120,7 +120,7 @@ def _format_parameters() -> Iterator[Parameter]:
         if name != "header":
             settings["metavar"] = _PER_FILE
         annotation: Any = Annotated[kind, option(text, **settings)]
-        yield Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        yield Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
 
 
 def parse_formats(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,6 +154,7 @@ def _parse_format(name: str, values: list[str]) -> Any:
         file, mark, text = value.partition("=")
         if not (file and mark and text) or (name == "query" and " " in file):
             file, text = "", value
+        text = "\t" if text == r"\t" else text
         if name == "missing":
             by_file.setdefault(file, []).append(text)
         elif file in by_file:

@@ -144,7 +144,8 @@ def spell_flag(parameter: Parameter) -> str:
     if isinstance(value, Mapping):
         value = [f"{key}={item}" for key, item in value.items()]
     values = value if isinstance(value, list) else [value]
-    return " ".join(f"{flag} {shlex.quote(str(item))}" for item in values)
+    texts = [str(item).replace("\t", r"\t") for item in values]  # a tab as it can be typed
+    return " ".join(f"{flag} {shlex.quote(text)}" for text in texts)
 
 
 def show_warning(

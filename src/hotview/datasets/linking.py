@@ -257,9 +257,8 @@ def check_spellings(tables: Mapping[str, Sequence[str | None]]) -> None:
         Ids of every table, by a name for errors.
     """
     sets = {name: {key for key in ids if key is not None} for name, ids in tables.items()}
-    n_exact = sum(n > 1 for n in _count_tables(sets, IdMatcher()).values())
-    everything = _count_tables(sets, IdMatcher(tuple(ID_DIFFERENCES)))
-    if sum(n > 1 for n in everything.values()) <= n_exact:
+    n_exact = _count_matches(sets, IdMatcher())
+    if _count_matches(sets, IdMatcher(tuple(ID_DIFFERENCES)), strict=False) <= n_exact:
         return
     choices = [c for k in (1, 2, 3) for c in combinations(ID_DIFFERENCES, k)]
     gains = {choice: _count_matches(sets, IdMatcher(choice)) - n_exact for choice in choices}
@@ -276,16 +275,16 @@ def check_spellings(tables: Mapping[str, Sequence[str | None]]) -> None:
     )
 
 
-def _count_tables(sets: Mapping[str, set[str]], matcher: IdMatcher) -> Counter[str]:
-    """Number of tables that have an id, by the id without the differences to ignore."""
-    return Counter(key for ids in sets.values() for key in {matcher.simplify(k) for k in ids})
+def _count_matches(sets: Mapping[str, set[str]], matcher: IdMatcher, *, strict: bool = True) -> int:
+    """Number of ids that an earlier table has, too.
 
-
-def _count_matches(sets: Mapping[str, set[str]], matcher: IdMatcher) -> int:
-    """Number of ids of several tables; 0 if different ids of one table become the same."""
-    if any(len({matcher.simplify(key) for key in ids}) < len(ids) for ids in sets.values()):
+    If `strict`, 0 if different ids of one table become the same.
+    """
+    simplified = [{matcher.simplify(key) for key in ids} for ids in sets.values()]
+    if strict and any(len(a) < len(b) for a, b in zip(simplified, sets.values(), strict=True)):
         return 0
-    return sum(n > 1 for n in _count_tables(sets, matcher).values())
+    n_tables = Counter(key for ids in simplified for key in ids)
+    return n_tables.total() - len(n_tables)
 
 
 def _find_pair(sets: Mapping[str, set[str]], matcher: IdMatcher) -> str:

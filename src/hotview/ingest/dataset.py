@@ -277,7 +277,7 @@ def _refuse_no_links(
 ) -> None:
     """Raise if ids link nothing, unless every view has labels of its own to learn from."""
     has_labels = all(name in dataset.unaligned_target for name in ids)
-    if files.id_column is None or len(dataset.ids) > 0 or has_labels:
+    if files.id_column is None or len(dataset.ids) > 0 or len(ids) < 2 or has_labels:
         return
     first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
     without = [name for name, own in ids.items() if own is None]
@@ -381,7 +381,7 @@ def _notes(
     alone = [name for name, own in ids.items() if own and not dataset.present[name].any()]
     if len(dataset.ids) > 0 and alone:
         notes.append(f"No id of {listed(alone)} is in another view, so no row there is linked.")
-    if files.id_column is not None and len(dataset.ids) == 0:
+    if files.id_column is not None and len(dataset.ids) == 0 and len(ids) > 1:
         notes.append("No id is in two views, so no rows are linked; every view learns from labels.")
     if dataset.groups is not None:
         groups = [dataset.groups, *dataset.unaligned_groups.values()]
@@ -410,7 +410,8 @@ def _columns_like_ids(dataset: TableDataset) -> list[str]:
         starts = np.cumsum([0, *(column.width for column in view.columns)])
         for column, j in zip(view.columns, starts[:-1], strict=True):
             # The first rows rule out nearly every column without reading the rest.
-            if column.categories is None and all(
+            is_plain = column.categories is None and column.format is None
+            if is_plain and all(
                 _are_distinct_integers(np.asarray(X[rows, j])) for rows in (_FIRST_ROWS, _ALL_ROWS)
             ):
                 like_ids.append(f"{column.name!r} of {name}")

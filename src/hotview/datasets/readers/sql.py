@@ -12,7 +12,10 @@ from hotview.datasets.readers.errors import listed, reading
 __all__ = ["read_query"]
 
 #: A query reads this database and nothing else.
-_SETTINGS = {"enable_external_access": "false", "autoinstall_known_extensions": "false"}
+_SETTINGS: dict[str, Any] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+}
 
 
 def read_query(path: Path, name: str = "", *, query: str | None = None) -> ArrowTable:
