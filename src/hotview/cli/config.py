@@ -154,31 +154,48 @@ def _make_tables(path: Path, options: Mapping[str, Any]) -> dict[str, dict[str, 
     from hotview.cli.options import files_by_view, parse_formats
 
     folder = path.absolute().parent
-    root = {name: options[name] for name in _ROOT if name in options}
-    root |= {n: _relative(str(root[n]), folder) for n in _PATHS if root.get(n) is not None}
     formats = parse_formats({n: options[n] for n in (*PER_FILE, "impute") if n in options})
-    root = {n: v for n, v in root.items() if v not in (None, False, [])} | formats
+    root = {n: options[n] for n in _ROOT if n in options and n not in formats}
+    root = {n: v for n, v in root.items() if v not in (None, False, [], ())}
+    root |= {n: _relative(str(root[n]), folder) for n in _PATHS if n in root}
     tables: dict[str, dict[str, Any]] = {"": root}
     ids = files_by_view(options.get("ids"))
     views = [split_name(spec) for spec in options["views"]]
+    by_file: dict[str, dict[str, Any]] = {}
     if any(name is None and file.lower().endswith(SEVERAL) for name, file in views):
         root["files"] = [
             _relative(f, folder) if n is None else f"{n}={_relative(f, folder)}" for n, f in views
         ]
     else:
-        for name, file in views:
+        for given, file in views:
+            name = given or file_stem(file)
             own = {"file": _relative(file, folder)}
-            tables[f"views.{_key(name or file_stem(file))}"] = own
-            if (name or file_stem(file)) in ids:
-                own["ids"] = _relative(ids[name or file_stem(file)], folder)
+            own |= {"ids": _relative(ids[name], folder)} if name in ids else {}
+            tables[f"views.{_key(name)}"] = by_file[name] = own
     if options.get("labels") is not None:
-        tables["labels"] = {"file": _relative(options["labels"], folder)}
+        own = {"file": _relative(options["labels"], folder)}
+        tables["labels"] = by_file[file_stem(options["labels"])] = own
+    for option, value in formats.items():
+        _place_format(option, value, root, by_file)
     if options.get("settings"):
         settings = parse_settings(options["settings"])
         tables["parameters"] = {
             n: list(v) if isinstance(v, tuple) else v for n, v in settings.items()
         }
     return tables
+
+
+def _place_format(
+    option: str, value: Any, root: dict[str, Any], by_file: Mapping[str, dict[str, Any]]
+) -> None:
+    """Put an option into the tables of the files that it names, if they have one."""
+    values = value if isinstance(value, Mapping) else {"": value}
+    for name, own in values.items():
+        if name in by_file:
+            by_file[name][option] = own
+    rest = {name: own for name, own in values.items() if name not in by_file}
+    if rest:
+        root[option] = rest[""] if set(rest) == {""} else rest
 
 
 def _relative(file: str, folder: Path) -> str:
@@ -190,7 +207,7 @@ def _key(name: str) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Return a value as TOML."""
+    """Return a value as TOML; None, which it does not have, is text that `--set` reads as None."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):

@@ -49,7 +49,14 @@ def evaluate(
     from hotview.training import progress
 
     columns = {"id_column": id_column, "label_column": label_column}
-    opened = open_model(model, device=device, **columns, match_ids=match_ids, text=text)
+    opened = open_model(
+        model,
+        device=device,
+        **columns,
+        match_ids=match_ids,
+        text=text,
+        tables=[*options.files_by_view(ids).values(), *filter(None, [labels])],
+    )
     opened.check_classifies()
     rows = read_evaluation_rows(opened, views, labels, options.files_by_view(ids))
     labeled = labeled_rows(rows)

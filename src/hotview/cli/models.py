@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from hotview._types import Array
 from hotview.cli.input_summary import check_cells
+from hotview.datasets.files import Options, file_stem
 from hotview.datasets.linking import IdMatcher
 from hotview.estimators import MultiViewClassifier
 from hotview.ingest.columns import Column, ViewColumns
@@ -139,6 +140,7 @@ def open_model(
     label_column: str | None = None,
     match_ids: Sequence[str] | None = None,
     text: Mapping[str, Any] | None = None,
+    tables: Iterable[str] = (),
 ) -> OpenModel:
     """Load a model and the preprocessing of its files.
 
@@ -153,7 +155,9 @@ def open_model(
     match_ids : sequence of str or None, default=None
         Differences between ids to ignore instead of those of the fit.
     text : dict of str to object, or None, default=None
-        Format of text tables, where it differs from the fit.
+        Format of files, where it differs from the fit.
+    tables : iterable of str
+        Files of labels and ids, whose format may be given, too.
 
     Returns
     -------
@@ -176,14 +180,26 @@ def open_model(
                 f"Expected {path} to hold the preprocessing of its files, but it is not valid. Fit "
                 "the model again."
             ) from error
+    Options(**(text or {})).check_names([*stored.views, *map(file_stem, tables)])
     preprocessing = replace(
         stored,
-        text={**stored.text, **(text or {})},
+        text=_update_formats(stored.text, text or {}),
         id_column=id_column or stored.id_column,
         label_column=label_column or stored.label_column,
         match_ids=tuple(match_ids or stored.match_ids),
     )
     return OpenModel(path, estimator, preprocessing)
+
+
+def _update_formats(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the formats of the fit, but for the files whose format is given."""
+    formats = dict(stored)
+    for option, value in given.items():
+        if isinstance(value, Mapping) and option in stored:
+            before = stored[option]
+            value = {**(before if isinstance(before, Mapping) else {"": before}), **value}
+        formats[option] = value
+    return formats
 
 
 def file_sha256(path: str | Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
@@ -142,13 +142,13 @@ def parse_formats(given: Mapping[str, Any]) -> dict[str, Any]:
     {'delimiter': {'labs': ';'}, 'decimal': ','}
     """
     return {
-        name: _parse_format(name, values) if isinstance(values, list) else values
+        name: _parse_format(name, values) if isinstance(values, list | tuple) else values
         for name, values in given.items()
         if values is not None
     }
 
 
-def _parse_format(name: str, values: list[str]) -> Any:
+def _parse_format(name: str, values: Sequence[str]) -> Any:
     by_file: dict[str, Any] = {}
     for value in values:
         file, mark, text = value.partition("=")

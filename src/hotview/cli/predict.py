@@ -120,7 +120,14 @@ def predict(
 
     check_output_path(out, (".csv", ".parquet"))
     check_new_file(out, force=force)
-    opened = open_model(model, device=device, id_column=id_column, match_ids=match_ids, text=text)
+    opened = open_model(
+        model,
+        device=device,
+        id_column=id_column,
+        match_ids=match_ids,
+        text=text,
+        tables=options.files_by_view(ids).values(),
+    )
     opened.check_classifies()
     given = opened.read_input(views, options.files_by_view(ids))
     rows = given.aligned
@@ -168,7 +175,13 @@ def transform(
     from hotview.cli.models import open_model
     from hotview.cli.output_files import make_folder, write_table
 
-    opened = open_model(model, device=device, id_column=id_column, text=text)
+    opened = open_model(
+        model,
+        device=device,
+        id_column=id_column,
+        text=text,
+        tables=options.files_by_view(ids).values(),
+    )
     rows = opened.read_rows(views, options.files_by_view(ids))
     print_notes(note for view in rows.values() for note in view.notes)
     tables = {name: feature_columns(opened, name, view, space) for name, view in rows.items()}

@@ -61,7 +61,14 @@ def report(
     check_output_path(out, (".html",))
     check_new_file(out, force=force)
     columns = {"id_column": id_column, "label_column": label_column}
-    opened = open_model(model, device=device, **columns, match_ids=match_ids, text=text)
+    opened = open_model(
+        model,
+        device=device,
+        **columns,
+        match_ids=match_ids,
+        text=text,
+        tables=[*options.files_by_view(ids).values(), *filter(None, [labels])],
+    )
     specs, id_files = [*(views or ()), *(data or ())], options.files_by_view(ids)
     arguments: dict[str, Any] = {}
     notes: list[str] = []

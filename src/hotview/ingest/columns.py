@@ -364,6 +364,7 @@ def _recognize_again(
     except TwoReadingsError:
         raise
     except (AssertionError, AttributeError, ParameterError) as error:
+        _suggest_format(table, column, cells)
         row = cells.index(cell) + 1 if cell in cells else 1
         what = "dates" if isinstance(stored, DateFormat) else "numbers"
         raise ParameterError(
@@ -379,6 +380,36 @@ def _recognize_again(
             raise ValueError(f"{text}{units[1]} here. Convert the numbers to {units[0]}.")
         encoded.notes.append(f"{text}{units[1]} here. The numbers are taken as they are.")
     return found
+
+
+def _suggest_format(table: TableFile, column: Column, cells: Sequence[str | None]) -> None:
+    """Raise with the options that would read a column, if it is only written otherwise."""
+    stored = column.format
+    if not isinstance(stored, NumberFormat) or any((table.decimal, table.thousands)):
+        return
+    try:
+        found = recognize_numbers(str(table.path), column.name, cells, {}, set, table.name)
+    except ParameterError:
+        return
+    if found is None or found.unit != stored.unit:
+        return
+    example = next(cell for cell in cells if cell is not None and not _fits(stored, cell))
+    options = {"decimal": found.decimal} if found.thousands is None else {}
+    options |= {} if found.thousands is None else {"thousands": found.thousands}
+    raise ParameterError(
+        f"{table.path}: the numbers of column {column.name!r} are written otherwise than at fit, "
+        f"such as {example!r}. ",
+        "Pass " + " ".join(f"{{{name}}}" for name in options) + ".",
+        **{name: {table.name: mark} for name, mark in options.items()},
+    )
+
+
+def _fits(format: NumberFormat, cell: str) -> bool:
+    try:
+        format.parse([cell])
+    except ValueError:
+        return False
+    return True
 
 
 def _one_hot(cells: Sequence[str | None], categories: Sequence[str]) -> Array:
