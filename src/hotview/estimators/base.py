@@ -307,7 +307,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             if name in tables:
                 table, scaler = tables[name], self._columns[name]
                 rows[s] = ViewRows([table], scaler, device, once=True)
-                check_rows(rows[s], partial(check_finite, name, table, self.impute, scaler))
+                check_rows(rows[s], partial(check_finite, name, table, scaler.impute, scaler))
         return rows
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from hotview import __version__
 from hotview._types import Array
 from hotview.estimators.inputs import FitInputs
+from hotview.estimators.parameters import impute_of
 from hotview.training.batches import TrainingRows
 from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
@@ -298,6 +299,7 @@ def describe_training(inputs: FitInputs, seconds: float, device: torch.device) -
             "numpy": np.__version__,
             "scikit-learn": sklearn.__version__,
         },
+        "impute": impute_of(inputs.parameters.get("impute"), inputs.tables.names),
         "device": str(device),
         "precision": used_precision(inputs.parameters.get("precision", "float32"), device),
     }

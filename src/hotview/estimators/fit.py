@@ -35,7 +35,7 @@ from hotview.estimators.out_of_fold import (
     score_warnings,
     shift_warnings,
 )
-from hotview.estimators.parameters import preprocessing_of
+from hotview.estimators.parameters import impute_of, preprocessing_of
 from hotview.losses import DGCCA
 from hotview.semisupervised.fusion import OutOfFold, fit_pool
 from hotview.semisupervised.graph import ViewGraph, refine_graph
@@ -105,7 +105,7 @@ class EnsembleFit:
         scanned = scan_views(
             self.inputs.tables,
             preprocessing=preprocessing_of(parameters, first.encoders, first.names),
-            impute=parameters["impute"],
+            impute=impute_of(parameters["impute"], first.names),
             device=first.device,
             process_group=self.process_group,
         )

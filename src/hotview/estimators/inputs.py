@@ -19,6 +19,7 @@ from hotview._validation import (
 )
 from hotview.estimators.inference import no_view_error
 from hotview.estimators.labels import Labels, number_labels, read_labels
+from hotview.estimators.parameters import impute_of
 from hotview.semisupervised.class_prior import class_priors
 from hotview.semisupervised.graph import (
     N_COMPONENTS,
@@ -254,15 +255,17 @@ def scan_views(
     tables: ViewTables,
     *,
     preprocessing: Mapping[str, str],
-    impute: str | None,
+    impute: Mapping[str, str | None],
     device: torch.device,
     process_group: ProcessGroup | None = None,
 ) -> SharedInputs:
     """Read the rows of every view once, reduce wide ones, and number those that are present."""
     scans, views = {}, []
-    options: dict[str, Any] = {"impute": impute, "device": device, "process_group": process_group}
+    options: dict[str, Any] = {"device": device, "process_group": process_group}
     for name, parts in tables.by_view.items():
-        scan = scan_tables(name, parts, preprocessing=preprocessing[name], **options)
+        scan = scan_tables(
+            name, parts, preprocessing=preprocessing[name], impute=impute[name], **options
+        )
         place = (scan.scaler, device, scan.present)
         views.append(ViewRows(parts, *place, often=True, process_group=process_group))
         scans[name] = scan
@@ -364,7 +367,8 @@ def check_validation(
         )
     Xs, y = validation
     tables = check_known_tables(Xs, fit_tables.names, fit_tables.shapes)
-    present = [check_finite(name, X, parameters["impute"]) for name, X in tables.items()]
+    impute = impute_of(parameters["impute"], fit_tables.names)
+    present = [check_finite(name, X, impute[name]) for name, X in tables.items()]
     n_rows = check_aligned_tables(tables, y)
     nowhere = np.setdiff1d(np.arange(n_rows), np.concatenate(present))
     if len(nowhere) > 0:
