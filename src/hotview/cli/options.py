@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,6 +67,39 @@ def text_format(header: bool | None, delimiter: str | None, decimal: str | None)
     """Return those options of text tables that were given."""
     given = {"header": header, "delimiter": delimiter, "decimal": decimal}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def methods_by_view(specs: list[str] | None) -> dict[str, str]:
+    """Split ``--impute view=method``; a method without a view is that of ``""``.
+
+    Examples
+    --------
+    >>> methods_by_view(["mean", "labs=median+indicator"])
+    {'': 'mean', 'labs': 'median+indicator'}
+    """
+    methods: dict[str, str] = {}
+    for spec in specs or ():
+        name, mark, method = spec.rpartition("=")
+        if not method or bool(name) != bool(mark):
+            raise UsageError(f"Expected --impute as METHOD or VIEW=METHOD, but got {spec!r}.")
+        if name in methods:
+            raise UsageError(f"Expected --impute once for every view, but got {spec!r} too.")
+        methods[name] = method
+    return methods
+
+
+def spread_methods(methods: Mapping[str, str], names: Iterable[str]) -> Any:
+    """Return the parameter `impute` for methods by view, where ``""`` stands for all others.
+
+    Examples
+    --------
+    >>> spread_methods({"": "mean", "labs": "median"}, ["labs", "genes"])
+    {'labs': 'median', 'genes': 'mean'}
+    """
+    named = {name: method for name, method in methods.items() if name}
+    if "" not in methods:
+        return named
+    return {**dict.fromkeys(names, methods[""]), **named} if named else methods[""]
 
 
 def files_by_view(specs: list[str] | None) -> dict[str, str]:

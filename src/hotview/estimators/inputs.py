@@ -258,8 +258,12 @@ def scan_views(
     impute: Mapping[str, str | None],
     device: torch.device,
     process_group: ProcessGroup | None = None,
+    load: bool = True,
 ) -> SharedInputs:
-    """Read the rows of every view once, reduce wide ones, and number those that are present."""
+    """Read the rows of every view once, reduce wide ones, and number those that are present.
+
+    Without `load`, no row is standardized before it is taken.
+    """
     scans, views = {}, []
     options: dict[str, Any] = {"device": device, "process_group": process_group}
     for name, parts in tables.by_view.items():
@@ -267,7 +271,8 @@ def scan_views(
             name, parts, preprocessing=preprocessing[name], impute=impute[name], **options
         )
         place = (scan.scaler, device, scan.present)
-        views.append(ViewRows(parts, *place, often=True, process_group=process_group))
+        own = ViewRows(parts, *place, often=load, once=not load, process_group=process_group)
+        views.append(own)
         scans[name] = scan
     return SharedInputs(tables, scans, views)
 
