@@ -413,7 +413,7 @@ BAD_VIEWS = {
     "one view": ({"a": VIEWS["view_0"]}, ValueError, "at least 2 views, but got 1"),
     "one view in a list": ([VIEWS["view_0"]], ValueError, "at least 2 views, but got 1"),
     "no view": ({}, ValueError, "at least one view"),
-    "not a collection": (VIEWS["view_0"], TypeError, "dict, list or tuple.*single ndarray"),
+    "not a collection": (VIEWS["view_0"], TypeError, "two or more tables.*single ndarray"),
     "a frame": (FRAMES["view_0"], TypeError, "dict, list or tuple.*single DataFrame"),
     "no columns": ({**VIEWS, "view_2": np.zeros((24, 0))}, ValueError, "'view_2'.*one column"),
     "1-D": ({**VIEWS, "view_2": np.zeros(24)}, ValueError, "'view_2' to be 2-D"),
