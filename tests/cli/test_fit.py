@@ -207,6 +207,16 @@ def test_methods_of_imputation_by_view(hotview, with_holes, new_files, tmp_path)
     assert hv.load(path).impute == {"blood": "median"}
 
 
+def test_a_class_may_be_called_none(hotview, files, study, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text((study / "labels.csv").read_text().replace("well", "None"))
+    mine = [labels if str(x).endswith("labels.csv") else x for x in files]
+    done = hotview("fit", *mine, "-o", tmp_path / "m.hotview", *QUICK)
+    assert done.code == 0, done.err
+    assert "stand for missing values" not in done.err
+    assert hv.load(tmp_path / "m.hotview").classes_.tolist() == ["None", "ill", "odd"]
+
+
 # what fit refuses
 
 

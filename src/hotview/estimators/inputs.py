@@ -329,11 +329,14 @@ class Validation:
         The true classes; −1 for a class that is not among the training labels.
     rows : ndarray of int64 or None, default=None
         Rows of the tables to use; None takes all.
+    text_gaps : dict of str to int, default={}
+        Texts in the place of missing labels, and their numbers.
     """
 
     tables: Mapping[str, ViewTable]
     target: IntArray
     rows: IntArray | None = None
+    text_gaps: Mapping[str, int] = field(default_factory=dict)
 
 
 def check_validation(
@@ -378,13 +381,14 @@ def check_validation(
     nowhere = np.setdiff1d(np.arange(n_rows), np.concatenate(present))
     if len(nowhere) > 0:
         raise no_view_error(nowhere, fit_tables.names)
-    labels, known = read_labels("validation's y", y, n_rows, parameters["unlabeled_marker"])
-    if not known.any():
+    found = read_labels("validation's y", y, n_rows, parameters["unlabeled_marker"])
+    if not found.known.any():
         raise ValueError(
             "Expected validation's y to hold labels to score against, but no row has one. "
             "Label some rows, or leave validation out."
         )
-    return Validation(tables, number_labels(labels, classes), np.flatnonzero(known))
+    target = number_labels(found.values, classes)
+    return Validation(tables, target, np.flatnonzero(found.known), found.text_gaps)
 
 
 @dataclass(frozen=True)
