@@ -227,12 +227,13 @@ class _Reader(nn.Module):
     mean: Tensor
     scale: Tensor
     fill: Tensor | None
+    indicators: Tensor | None
     components: Tensor | None
 
     def __init__(self, columns: ColumnScaler) -> None:
         super().__init__()
         self.is_counts = columns.is_counts
-        for name in ("mean", "scale", "fill", "components"):
+        for name in ("mean", "scale", "fill", "indicators", "components"):
             values = getattr(columns, name)
             self.register_buffer(name, None if values is None else torch.from_numpy(values.copy()))
 
@@ -244,6 +245,9 @@ class _Reader(nn.Module):
             X = (X / total.where(total > 0, torch.ones_like(total))).sqrt().float().double()
         if self.fill is not None:
             X = torch.where(missing & ~absent, self.fill, X)
+        if self.indicators is not None:
+            marks = missing[:, self.indicators].to(X.dtype).masked_fill(absent, torch.nan)
+            X = torch.cat([X, marks], dim=1)
         size = ((X - self.mean) / self.scale).abs()
         wrong = ~(size <= EXTREME).all(1, keepdim=True) & ~absent
         standard = ((X.masked_fill(wrong, 0.0) - self.mean) / self.scale).float()

@@ -70,7 +70,9 @@ def fit(
     linked_only: Annotated[
         bool, flag("--linked-only", "Leave out unlinked rows (for lscca, dgcca).")
     ] = False,
-    dry_run: Annotated[bool, flag("--dry-run", "Print how the files are read, and stop.")] = False,
+    dry_run: Annotated[
+        bool, flag("--dry-run", "Print how the files are read, check them, and stop.")
+    ] = False,
     text: options.FileFormats = None,
     coupling: Annotated[
         str | None,
@@ -87,8 +89,13 @@ def fit(
     max_epochs: Annotated[int | None, option("Maximum number of epochs.", **_ESTIMATOR)] = None,
     n_estimators: Annotated[int | None, option("Number of networks.", **_ESTIMATOR)] = None,
     impute: Annotated[
-        str | None,
-        option("mean: replace missing cells by column means. Default: raise.", **_ESTIMATOR),
+        list[str] | None,
+        option(
+            "What replaces missing cells: mean or median of the column, or, to mark them in a "
+            "column more, mean+indicator or median+indicator. Default: raise.",
+            metavar="[VIEW=]METHOD",
+            **_ESTIMATOR,
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -132,6 +139,7 @@ def fit(
         check_new_file(write_config, force=force)
     if resume and checkpoint is None:
         raise UsageError("--resume needs --checkpoint, the file to continue from.")
+    given["impute"] = options.methods_by_view(impute) or None
     parameters = {name: given[name] for name in _PARAMETERS if given[name] is not None}
     for name, value in parse_settings(settings or ()).items():
         if name in (*_PARAMETERS, "unlabeled_marker"):

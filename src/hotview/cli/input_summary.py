@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -163,23 +164,27 @@ def _first(names: list[str]) -> str:
     return ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
 
 
-def check_missing(summary: Mapping[str, Any], impute: str | None) -> None:
+def check_missing(summary: Mapping[str, Any], impute: Mapping[str, str | None]) -> None:
     """Raise if cells are missing and not imputed.
 
     Parameters
     ----------
     summary : dict
         The return value of `describe_dataset`.
-    impute : str or None
-        How missing cells are imputed.
+    impute : dict of str to (str or None)
+        How missing cells of every view are imputed.
     """
     for view in summary["views"]:
-        if view["missing"] and impute is None:
+        if view["missing"] and impute[view["name"]] is None:
             columns = _first([f"{name!r} ({n})" for name, n in view["missing"].items()])
             raise ValueError(
-                f"{view['file']}: cells are missing in {columns}. Fill them with the mean of their "
-                "column: --impute mean; or leave columns out: --drop."
+                f"{view['file']}: cells are missing in {columns}. Fill them with the median of "
+                f"their column: {_flag(view['name'])}; or leave columns out: --drop."
             )
+
+
+def _flag(name: str) -> str:
+    return f"--impute {shlex.quote(f'{name}=median')}"
 
 
 def count_missing(
@@ -215,7 +220,9 @@ def count_missing(
     return {name: int(n) for name, n in zip(columns.source_names, counts, strict=True) if n > 0}
 
 
-def check_cells(rows: AlignedRows, preprocessing: Preprocessing, impute: str | None) -> None:
+def check_cells(
+    rows: AlignedRows, preprocessing: Preprocessing, impute: Mapping[str, str | None]
+) -> None:
     """Raise if cells are missing and not imputed, or if rows are empty in all views.
 
     Parameters
@@ -224,16 +231,16 @@ def check_cells(rows: AlignedRows, preprocessing: Preprocessing, impute: str | N
         The rows of all views.
     preprocessing : Preprocessing
         The columns of all views.
-    impute : str or None
-        How missing cells are imputed.
+    impute : dict of str to (str or None)
+        How missing cells of every view are imputed.
     """
     known = np.zeros(len(rows.ids), dtype=bool)
     for name, X in rows.views.items():
         known |= rows.present[name] & ~_is_empty(X)
-        if impute is None and (missing := count_missing(X, preprocessing.views[name])):
+        if impute[name] is None and (missing := count_missing(X, preprocessing.views[name])):
             raise ValueError(
                 f"Cells of view {name!r} are missing, in {listed(missing)}. Fill them in, or fit "
-                "the model with --impute mean."
+                f"the model with {_flag(name)}."
             )
     if not known.all():
         empty = [str(key) for key in rows.ids[~known]]

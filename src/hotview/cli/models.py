@@ -15,6 +15,7 @@ from hotview.cli.input_summary import check_cells
 from hotview.datasets.files import Options, file_stem
 from hotview.datasets.linking import IdMatcher
 from hotview.estimators import MultiViewClassifier
+from hotview.estimators.parameters import impute_of
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.groups import find_groups, list_group_tables
@@ -87,7 +88,8 @@ class OpenModel:
         """Return the rows of all given views, aligned."""
         rows = match_rows(self.read_rows(specs, id_files), self.preprocessing)
         aligned = align_views(rows)
-        check_cells(aligned, self.preprocessing, self.estimator.impute)
+        impute = impute_of(self.estimator.impute, self.estimator.view_names_)
+        check_cells(aligned, self.preprocessing, impute)
         return ModelInput(aligned, rows, [note for view in rows.values() for note in view.notes])
 
     def read_labels(self, given: ModelInput, path: str | None) -> list[Any]:

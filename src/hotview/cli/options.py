@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter
 from pathlib import Path
@@ -167,6 +167,32 @@ def _parse_format(name: str, values: Sequence[str]) -> Any:
     if name == "missing" and "" in by_file:  # these hold for the files that others name, too
         by_file = {file: list(dict.fromkeys([*by_file[""], *own])) for file, own in by_file.items()}
     return by_file[""] if set(by_file) == {""} else by_file
+
+
+def methods_by_view(specs: list[str] | None) -> dict[str, str]:
+    """Split ``--impute view=method``; a method without a view is that of ``""``.
+
+    Examples
+    --------
+    >>> methods_by_view(["mean", "labs=median+indicator"])
+    {'': 'mean', 'labs': 'median+indicator'}
+    """
+    given = _parse_format("impute", specs) if specs else {}
+    return given if isinstance(given, dict) else {"": given}
+
+
+def spread_methods(methods: Mapping[str, str], names: Iterable[str]) -> Any:
+    """Return the parameter `impute` for methods by view, where ``""`` stands for all others.
+
+    Examples
+    --------
+    >>> spread_methods({"": "mean", "labs": "median"}, ["labs", "genes"])
+    {'labs': 'median', 'genes': 'mean'}
+    """
+    named = {name: method for name, method in methods.items() if name}
+    if "" not in methods:
+        return named
+    return {**dict.fromkeys(names, methods[""]), **named} if named else methods[""]
 
 
 def files_by_view(specs: list[str] | None) -> dict[str, str]:
