@@ -371,7 +371,7 @@ def _recognize_again(
             f"{table.path}: expected {what} in column {column.name!r}, as at fit, but got {cell!r} "
             f"in row {row}. Correct it (an empty cell is a missing value)",
             ", or, if it means that the value is missing, pass {missing}.",
-            missing=[cell],
+            missing={table.name: [cell]},
         ) from error
     if found.unit != stored.unit:
         units = [repr(unit) if unit else "none" for unit in (stored.unit, found.unit)]

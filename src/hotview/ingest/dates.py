@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -113,7 +113,9 @@ def recognize_dates(
     if n_dates < n_known:
         word = next(cell for cell in counts if not _match(cell))
         n, text = n_known - n_dates, "dates but for"
-        raise _error(where, column, f"{text} {n:,} cells, such as {word!r}", "Correct them", word)
+        raise _error(
+            where, column, f"{text} {n:,} cells, such as {word!r}", "Correct them", {file: [word]}
+        )
     order = order or _find_order(where, column, dates, file)
     for cell in dates:
         try:
@@ -127,12 +129,14 @@ def recognize_dates(
     return DateFormat(first.date().isoformat(), order if ambiguous else None)
 
 
-def _error(where: str, column: str, what: str, remedy: str, word: str | None = None) -> Exception:
-    missing = "" if word is None else ", or, if it means that the date is missing: {missing}"
+def _error(
+    where: str, column: str, what: str, remedy: str, missing: Mapping[str, Any] | None = None
+) -> Exception:
+    mark = "" if missing is None else ", or, if it means that the date is missing: {missing}"
     return ParameterError(
         f"{where}: column {column!r} holds {what}. ",
-        f"{remedy}{missing}, or leave the column out: {{drop}}.",
-        missing=[word],
+        f"{remedy}{mark}, or leave the column out: {{drop}}.",
+        missing=missing,
         drop=[column],
     )
 

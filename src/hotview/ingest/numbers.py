@@ -202,7 +202,7 @@ def recognize_numbers(
     if n_known - n_numbers >= _MAX_TEXT_FRACTION * n_known:
         return None
     if n_numbers < n_known:
-        _refuse_words(where, column, cells, numbers, n_known - n_numbers)
+        _refuse_words(where, column, cells, numbers, file)
     unit = _find_unit(where, column, counts, numbers)
     if unit is None:  # addresses, say
         return None
@@ -226,17 +226,18 @@ def recognize_numbers(
 
 
 def _refuse_words(
-    where: str, column: str, cells: Sequence[str | None], numbers: Mapping[str, Any], n: int
+    where: str, column: str, cells: Sequence[str | None], numbers: Mapping[str, Any], file: str
 ) -> None:
     """Raise for a few cells that are no numbers: these are mistakes, or mean "missing"."""
     known = [(row, cell) for row, cell in enumerate(cells, start=1) if cell is not None]
-    row, word = next((r, c) for r, c in known if c not in numbers and c not in MARKS)
+    words = [(row, cell) for row, cell in known if cell not in numbers and cell not in MARKS]
+    row, word = words[0]
     raise ParameterError(
-        f"{where}: column {column!r} holds numbers but for {n} of {len(known)} cells, the first "
-        f"being {word!r} in row {row}. Correct them (an empty cell is a missing value), ",
+        f"{where}: column {column!r} holds numbers but for {len(words)} of {len(known)} cells, the "
+        f"first being {word!r} in row {row}. Correct them (an empty cell is a missing value), ",
         "or, if it means that the value is missing: {missing}; or treat the column as categorical: "
         "{categorical}.",
-        missing=[word],
+        missing={file: [word]},
         categorical=[column],
     )
 
