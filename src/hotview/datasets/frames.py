@@ -88,7 +88,7 @@ def from_frames(
     if not (n_frames > 1).any():
         _check_labeled(ids, {n: (where >= 0)[has_label].any() for n, where in rows.rows.items()})
     chosen = (n_frames > 1) | has_label
-    index = pd.Index(rows.ids[chosen], tupleize_cols=False)
+    index = pd.Index(rows.ids[chosen].tolist(), tupleize_cols=False)
     linked, unaligned = {}, {}
     for name, frame in features.items():
         linked[name] = _take(frame, rows.rows[name][chosen]).set_axis(index)
