@@ -16,14 +16,15 @@ import numpy as np
 from hotview._lazy import LazyRows
 from hotview._types import Array
 from hotview._validation.containers import is_numeric_arrow
-from hotview.datasets.readers.errors import reading
-from hotview.datasets.readers.tables import (
-    LARGEST_INTEGER,
-    TableFile,
-    integer_error,
-    refuse_duplicates,
-    text_error,
+from hotview.datasets.readers.arrow import (
+    fill_numbers,
+    find_saved_index,
+    find_text_fields,
+    number_dtype,
+    read_cells,
 )
+from hotview.datasets.readers.errors import reading
+from hotview.datasets.readers.tables import TableFile, refuse_duplicates
 
 _BATCH_BYTES = 2**22  # decompressed at once
 _LARGE = 2**28  # bytes; smaller tables are read into memory also if they may be mapped
@@ -201,44 +202,26 @@ class ParquetTable(TableFile):
             self._schema = metadata.schema.to_arrow_schema()
         self._n_rows, self._mmap = metadata.num_rows, mmap
         refuse_duplicates(path, self._schema.names)
-        # An index that is only a range is described by a dict and takes no column.
-        index = (self._schema.pandas_metadata or {}).get("index_columns", [])
-        saved = [name for name in index if isinstance(name, str) and name in self._schema.names]
-        super().__init__(path, self._schema.names, saved)
+        super().__init__(path, self._schema.names, find_saved_index(self._schema))
 
     def _read(self, names: list[str]) -> Array | LazyRows:
-        import pyarrow as pa
-
         types = [self._schema.field(name).type for name in names]
-        dtype = np.dtype(np.float32 if all(t == pa.float32() for t in types) else np.float64)
+        dtype = number_dtype(types)
         is_large = self._n_rows * len(names) * dtype.itemsize > _LARGE
         if self._mmap and is_large and all(map(is_numeric_arrow, types)):
-            return ParquetRows(self.path, names, dtype, partial(_fill, self.path, names))
+            return ParquetRows(self.path, names, dtype, partial(fill_numbers, self.path, names))
         table = self._read_columns(names)
         X = np.empty((table.num_rows, len(names)), dtype=dtype)
-        _fill(self.path, names, X, table)
+        fill_numbers(self.path, names, X, table)
         return X
 
     def _read_text(self, names: list[str]) -> list[list[str | None]]:
-        import pyarrow as pa
-
-        table, columns = self._read_columns(names), []
-        for name in names:
-            column = table.column(name)
-            if pa.types.is_boolean(column.type):  # "True" and "False", as in text tables
-                columns.append([None if x is None else str(x) for x in column.to_pylist()])
-                continue
-            with reading(self.path, "a parquet file"):
-                columns.append(column.cast(pa.string()).to_pylist())
-        return columns
+        table = self._read_columns(names)
+        return [read_cells(self.path, table.column(name), "a parquet file") for name in names]
 
     def find_text(self) -> list[str]:
         """Return the columns of strings, dictionary-encoded or not."""
-        import pyarrow as pa
-
-        types = {field.name: field.type for field in self._schema}
-        plain = {n: t.value_type if pa.types.is_dictionary(t) else t for n, t in types.items()}
-        return [n for n, t in plain.items() if t in (pa.string(), pa.large_string())]
+        return find_text_fields(self._schema)
 
     def _read_columns(self, names: list[str]) -> Any:
         import pyarrow.parquet as pq
@@ -248,27 +231,3 @@ class ParquetTable(TableFile):
             if table.num_rows != self._n_rows:
                 raise EOFError(f"Expected {self._n_rows} rows, but there are {table.num_rows}.")
             return table
-
-
-def _fill(path: Path, names: list[str], X: Array, table: Any) -> None:
-    """Convert the columns of a table to numbers and write them into an array."""
-    import pyarrow as pa
-
-    for j, name in enumerate(names):
-        column = table.column(name)
-        if not is_numeric_arrow(column.type):
-            row, value = next(
-                ((i, v) for i, v in enumerate(column.to_pylist(), start=1) if v is not None),
-                (1, None),
-            )
-            raise text_error(path, name, value, f"row {row}", kind=str(column.type))
-        try:
-            # A safe cast refuses an integer that float64 cannot represent.
-            X[:, j] = values = np.asarray(column.cast(pa.float64()))
-        except pa.ArrowInvalid:
-            is_exact = False
-        else:
-            is_decimal = pa.types.is_decimal(column.type)
-            is_exact = not (is_decimal and (np.abs(values) > LARGEST_INTEGER).any())
-        if not is_exact:
-            raise integer_error(path, name, max(column.drop_null().to_pylist(), key=abs))

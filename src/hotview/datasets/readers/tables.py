@@ -96,20 +96,21 @@ def unescape_formula(cell: str | None) -> str | None:
 
 
 class TableFile(ABC):
-    """A file of a table with named columns, opened but not read.
+    """A table with named columns, in a file that is opened but not read, or in memory.
 
     Parameters
     ----------
-    path : Path
-        The file.
+    path : Path or str
+        The file, or where else the table comes from, for messages.
     names : list of str
         Names of its columns.
     saved_index : list of str
         Columns that are not measurements but a row index that pandas saved.
     """
 
-    def __init__(self, path: Path, names: list[str], saved_index: list[str]) -> None:
-        self.path, self.names, self.saved_index = path, names, saved_index
+    def __init__(self, path: Path | str, names: list[str], saved_index: list[str]) -> None:
+        self.path: Any = path
+        self.names, self.saved_index = names, saved_index
         check_one_line(names, lambda j: f"the name of column {j + 1} of {path}")
 
     def read(self, names: list[str]) -> Array | LazyRows:
@@ -185,8 +186,8 @@ def refuse_index(table: TableFile, drop: Collection[str]) -> None:
             )
 
 
-def refuse_duplicates(path: Path, names: Sequence[str]) -> None:
-    """Raise if two columns of a file have the same name."""
+def refuse_duplicates(path: Path | str, names: Sequence[str]) -> None:
+    """Raise if two columns of a table have the same name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(
@@ -194,7 +195,9 @@ def refuse_duplicates(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def text_error(path: Path, column: str, value: object, row: str, kind: str = "text") -> ValueError:
+def text_error(
+    path: Path | str, column: str, value: object, row: str, kind: str = "text"
+) -> ValueError:
     """Return the error for a column that does not hold numbers.
 
     Examples
@@ -210,7 +213,7 @@ def text_error(path: Path, column: str, value: object, row: str, kind: str = "te
     )
 
 
-def integer_error(path: Path, column: str, value: object) -> ValueError:
+def integer_error(path: Path | str, column: str, value: object) -> ValueError:
     """Return the error for a whole number that float64 cannot represent.
 
     Examples

@@ -1,0 +1,153 @@
+"""Tables in Arrow's memory format, and what they share with parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hotview._types import Array
+from hotview._validation.containers import is_numeric_arrow
+from hotview.datasets.readers.errors import reading
+from hotview.datasets.readers.tables import (
+    LARGEST_INTEGER,
+    TableFile,
+    integer_error,
+    refuse_duplicates,
+    text_error,
+)
+
+
+class ArrowTable(TableFile):
+    """A table in memory of integer, float, decimal, boolean and text columns; nulls become NaN.
+
+    Parameters
+    ----------
+    path : Path or str
+        Where the table comes from, for messages: a file, or a name.
+    table : pyarrow.Table
+        The table.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = ArrowTable("people", pa.table({"age": [31, None], "sex": ["F", "M"]}))
+    >>> people.find_text(), people.read(["age"])
+    (['sex'], array([[31.], [nan]]))
+    """
+
+    def __init__(self, path: Path | str, table: Any) -> None:
+        refuse_duplicates(path, table.schema.names)
+        super().__init__(path, table.schema.names, find_saved_index(table.schema))
+        self._table = table
+
+    def _read(self, names: list[str]) -> Array:
+        table = self._table.select(names)
+        X = np.empty((table.num_rows, len(names)), dtype=number_dtype(table.schema.types))
+        fill_numbers(self.path, names, X, table)
+        return X
+
+    def _read_text(self, names: list[str]) -> list[list[str | None]]:
+        return [read_cells(self.path, self._table.column(name), "a table") for name in names]
+
+    def find_text(self) -> list[str]:
+        """Return the columns of strings, dictionary-encoded or not."""
+        return find_text_fields(self._table.schema)
+
+
+def find_saved_index(schema: Any) -> list[str]:
+    """Return the columns of an Arrow schema that are a row index that pandas saved."""
+    # An index that is only a range is described by a dict and takes no column.
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in index if isinstance(name, str) and name in schema.names]
+
+
+def find_text_fields(schema: Any) -> list[str]:
+    """Return the names of the fields of strings, dictionary-encoded or not."""
+    return [field.name for field in schema if _is_text(decoded_type(field.type))]
+
+
+def _is_text(dtype: Any) -> bool:
+    import pyarrow as pa
+
+    return dtype in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def decoded_type(dtype: Any) -> Any:
+    """Return the type of the values of an Arrow column, dictionary-encoded or not."""
+    import pyarrow as pa
+
+    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+
+
+def number_dtype(types: Iterable[Any]) -> np.dtype[Any]:
+    """Return float32 if all columns are of it, else float64."""
+    import pyarrow as pa
+
+    return np.dtype(np.float32 if all(t == pa.float32() for t in types) else np.float64)
+
+
+def read_cells(path: Path | str, column: Any, kind: str) -> list[str | None]:
+    """Return the cells of an Arrow column as text, None where one is missing.
+
+    Parameters
+    ----------
+    path : Path or str
+        Where the table comes from, for the error.
+    column : pyarrow.ChunkedArray
+        The column, of any type that can be written as text.
+    kind : str
+        Kind of the table, for the error, as ``"a parquet file"``.
+
+    Returns
+    -------
+    list of str or None
+        Booleans are "True" and "False", as in text tables.
+    """
+    import pyarrow as pa
+
+    with reading(path, kind):
+        column = column.cast(decoded_type(column.type))
+        if pa.types.is_boolean(column.type):
+            return [None if cell is None else str(cell) for cell in column.to_pylist()]
+        text = column if _is_text(column.type) else column.cast(pa.string())
+        cells: list[str | None] = text.to_pylist()
+        return cells
+
+
+def fill_numbers(path: Path | str, names: list[str], X: Array, table: Any) -> None:
+    """Convert columns of an Arrow table to numbers and write them into an array.
+
+    Parameters
+    ----------
+    path : Path or str
+        Where the table comes from, for errors.
+    names : list of str
+        Its columns, in the order of the array.
+    X : ndarray of shape (rows, columns)
+        The array, overwritten.
+    table : pyarrow.Table or pyarrow.RecordBatch
+        The table, of as many rows.
+    """
+    import pyarrow as pa
+
+    for j, name in enumerate(names):
+        column = table.column(name)
+        if not is_numeric_arrow(column.type):
+            row, value = next(
+                ((i, v) for i, v in enumerate(column.to_pylist(), start=1) if v is not None),
+                (1, None),
+            )
+            raise text_error(path, name, value, f"row {row}", kind=str(column.type))
+        try:
+            # A safe cast refuses an integer that float64 cannot represent.
+            X[:, j] = values = np.asarray(column.cast(pa.float64()))
+        except pa.ArrowInvalid:
+            is_exact = False
+        else:
+            is_decimal = pa.types.is_decimal(column.type)
+            is_exact = not (is_decimal and (np.abs(values) > LARGEST_INTEGER).any())
+        if not is_exact:
+            raise integer_error(path, name, max(column.drop_null().to_pylist(), key=abs))
