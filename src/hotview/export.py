@@ -166,7 +166,7 @@ def _trace(module: nn.Module, estimator: Any, names: list[str], part: str) -> An
     rows = torch.export.Dim("rows")
     together = part == "predict_proba"  # elsewhere rows need not be aligned
     dims = [rows if together else torch.export.Dim(f"rows_{s}") for s in range(len(names))]
-    widths = [estimator.n_features_per_view_[name] for name in names]
+    widths = [estimator.columns_[name].n_columns for name in names]
     examples = tuple(torch.zeros(3 + s * (not together), n).double() for s, n in enumerate(widths))
     one = len(names) == 1
     outputs = [part] if together or one else [f"{part}_{name}" for name in names]

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 
@@ -15,6 +17,17 @@ from hotview.persistence.schema import (
 from hotview.persistence.serialize import deserialize, network_widths, restore_parameters
 
 MISFIT = r"changed\.hotview to be a model that hotview saved, but its parts do not fit"
+BAD_COLUMNS = (
+    *(None, [], {}, {"columns": None}, {"columns": None, "n_columns": "20"}),
+    *({"columns": None, "n_columns": n} for n in (0, -1, 10**30, math.inf, math.nan, None, [])),
+    *({"columns": [["c", x]] * 20, "n_columns": 20} for x in (3, "ab", {}, [1], [None], [["a"]])),
+    {"columns": [["c", None]] * 19, "n_columns": 20},
+    {"columns": [["c", ["a", "b"]]] * 20, "n_columns": 20},
+    {"columns": [[3, None]] * 20, "n_columns": 20},
+    {"columns": [None] * 20, "n_columns": 20},
+    {"columns": "c" * 20, "n_columns": 20},
+    {"columns": None, "n_columns": 20, "more": 1},
+)
 WRONG = {
     "estimator": ("MultiViewThing", None, 3, ["MultiViewEncoder"], "os.system", "MultiViewEncoder"),
     "parameters": (
@@ -25,7 +38,7 @@ WRONG = {
         {"encoders": None},
         {"a" * 999: 1},
     ),
-    "views": ([], {}, None, [["a", 1]], [{"name": 1, "n_columns": 20, "columns": None}]),
+    "views": ([], {}, None, [["a", 1]], [{"name": 1, "columns": {}}]),
     "own_encoders": ("view_0", None, ["other"]),
     "batch_size": (0, -1, 1.5, "3", True, 10**30),
     "trained_on": ([], "x", {"linked": 3}, {"versions": 3}),
@@ -82,6 +95,21 @@ WRONG_IN_A_MEMBER = {
 def test_facts_of_the_wrong_type_are_refused(load_changed, name, value):
     with pytest.raises(ValueError, match=MISFIT):
         load_changed(lambda tensors, facts: facts.update({name: value}))
+
+
+@pytest.mark.parametrize("columns", BAD_COLUMNS)
+def test_columns_of_a_view_that_nothing_can_have_written_are_refused(load_changed, columns):
+    problem = r"its columns of view 'view_0' do not fit|its 'views\.0\.columns' cannot be"
+    with pytest.raises(ValueError, match=problem):
+        load_changed(lambda _, facts: facts["views"][0].update(columns=columns))
+
+
+def test_columns_of_a_view_may_have_names_and_categories(load_changed):
+    names = [["a", None]] * 17 + [["sex", ["F", "M"]], ["b", None]]
+    columns = {"columns": names, "n_columns": 20}
+    model = load_changed(lambda _, facts: facts["views"][0].update(columns=columns))
+    assert model.columns_["view_0"].to_json() == columns
+    assert model.n_features_per_view_["view_0"] == 19
 
 
 @pytest.mark.parametrize("member", (0, 1))

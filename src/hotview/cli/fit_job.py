@@ -210,9 +210,11 @@ def fit_dataset(
     if isinstance(estimator, MultiViewEncoder):
         if paired or len(dataset.ids) == 0 or not dataset.unaligned:
             paired = paired or (len(dataset.ids) > 0 and not dataset.unaligned)
-            estimator.fit(dataset.linked if paired else dataset.rows, paired=paired, resume=resume)
+            views = dataset.with_columns(dataset.linked if paired else dataset.rows)
+            estimator.fit(views, paired=paired, resume=resume)
         else:
-            estimator.fit(dataset.unaligned, linked=dataset.linked, resume=resume)
+            linked = dataset.with_columns(dataset.linked)
+            estimator.fit(dataset.with_columns(dataset.unaligned), linked=linked, resume=resume)
         return
     estimator.fit(**dataset.fit_arguments, resume=resume)
 

@@ -28,7 +28,7 @@ from hotview.training.threads import existing_threads
 
 __all__ = ["check_model_path", "load_model", "save_model"]
 
-_MODEL = FileFormat("hotview model", 9, "a model", "Fit the model again.")
+_MODEL = FileFormat("hotview model", 10, "a model", "Fit the model again.")
 _MISFITS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import CONTAINERS, MultiViewEstimator
 from hotview.estimators.inference import FusionRule
+from hotview.ingest.columns import Column, ViewColumns
 from hotview.losses.coupling_specs import COUPLINGS
 from hotview.losses.specifications import REGULARIZERS, Specification
 from hotview.nn.multiview import Widths
@@ -120,15 +122,35 @@ _RANGES = {
 }
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
 _MAX_CLASS_BYTES = 2**26
+_MAX_COLUMNS = 2**31
 
 
 @dataclass(frozen=True)
 class SavedView:
-    """A view: its name, its number of columns and, where they have any, their names."""
+    """A view: its name and, as of `ViewColumns.to_json`, its columns and their encoding."""
 
     name: str
-    n_columns: int
-    columns: tuple[str, ...] | None
+    columns: dict[str, Any]
+
+    @cached_property
+    def encoding(self) -> ViewColumns:
+        """The columns; an error for what `to_json` cannot have written."""
+        try:
+            found = ViewColumns.from_json(self.columns)
+            columns, is_same = found.columns, found.to_json() == self.columns
+            n = found.n_columns if columns is None else sum(column.width for column in columns)
+            texts = [text for column in columns or () for text in _texts(column)]
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            is_same = False
+        fits = is_same and n == found.n_columns and all(isinstance(text, str) for text in texts)
+        require(fits, f"its columns of view {self.name!r} do not fit")
+        return found
+
+
+def _texts(column: Column) -> Iterator[Any]:
+    """The name and the categories of a column."""
+    yield column.name
+    yield from column.categories or ()
 
 
 @dataclass(frozen=True)
@@ -185,8 +207,8 @@ def check_model(model: SavedModel) -> None:
     require(len(set(names)) == len(names) > 0, "its views have no different names")
     for view in model.views:
         require(can_be_saved(view.name), f"a view cannot be called {shorten(view.name)}")
-        fits = view.columns is None or len(view.columns) == view.n_columns
-        require(fits and view.n_columns > 0, f"its columns of view {view.name!r} do not fit")
+        fits = 0 < view.encoding.n_columns < _MAX_COLUMNS
+        require(fits, f"its columns of view {view.name!r} do not fit")
     require(len(model.columns) == len(names), "its columns are of other views than it has")
     for columns in model.columns:
         require(columns.kind in KINDS, f"its columns cannot be {shorten(columns.kind)}")
@@ -416,8 +438,9 @@ def _expected_tensors(
     S, n_members = len(model.views), len(model.members)
     for s, view in enumerate(model.views):
         for part in ("mean", "scale", "fill"):
-            yield f"columns.{s}.{part}", (view.n_columns,), "float64"
-        yield f"columns.{s}.components", (view.n_columns, widths.columns[s]), "float32"
+            yield f"columns.{s}.{part}", (view.encoding.n_columns,), "float64"
+        shape = (view.encoding.n_columns, widths.columns[s])
+        yield f"columns.{s}.components", shape, "float32"
     each = (n_members,) if n_members > 1 and model.members[0].plan is not None else ()
     yield "references", (*each, "references", "points", widths.n_components), "float32"
     if (found := model.view_similarity) is not None:
