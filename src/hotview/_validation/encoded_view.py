@@ -50,6 +50,9 @@ class EncodedView:
         shape: tuple[int, ...] = self.X.shape
         return shape
 
+    def __len__(self) -> int:
+        return self.shape[0]
+
     def take(self, rows: Any) -> EncodedView:
         """Return some rows."""
         index = None if self.index is None else self.index[rows]

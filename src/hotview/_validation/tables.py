@@ -391,7 +391,10 @@ def check_numeric(name: str, X: Any, view: Any) -> None:
 
 
 def _not_numeric(name: str, X: Any, view: Any) -> TypeError:
-    remedy = "Encode text as numbers, then convert with .astype(float)."
+    remedy = (
+        "Encode text as numbers, then convert with .astype(float); of a data frame, text columns "
+        "are encoded."
+    )
     if view is None:
         remedy = "It is None: leave the view out, or give it rows."
     elif X.dtype.kind == "c":

@@ -122,29 +122,51 @@ _RANGES = {
 }
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
 _MAX_CLASS_BYTES = 2**26
-_MAX_COLUMNS = 2**31
 
 
 @dataclass(frozen=True)
 class SavedView:
-    """A view: its name and, as of `ViewColumns.to_json`, its columns and their encoding."""
+    """A view: its name, its number of encoded columns and, where they have names, its columns.
+
+    A column of numbers is its name alone, because there may be very many; any other column is what
+    `ViewColumns.to_json` makes of it.
+    """
 
     name: str
-    columns: dict[str, Any]
+    n_columns: int
+    columns: list[Any] | None
+
+    @classmethod
+    def of(cls, name: str, columns: ViewColumns) -> SavedView:
+        """Return what a file holds of a view."""
+        if columns.columns is None:
+            return cls(name, columns.n_columns, None)
+        pairs = zip(columns.columns, columns.to_json()["columns"], strict=True)
+        entries = [c.name if c == Column(c.name) else entry for c, entry in pairs]
+        return cls(name, columns.n_columns, entries)
 
     @cached_property
     def encoding(self) -> ViewColumns:
-        """The columns; an error for what `to_json` cannot have written."""
+        """The columns; an error for anything that `of` cannot have made."""
         try:
-            found = ViewColumns.from_json(self.columns)
-            columns, is_same = found.columns, found.to_json() == self.columns
-            n = found.n_columns if columns is None else sum(column.width for column in columns)
+            columns = None if self.columns is None else tuple(map(_read_column, self.columns))
+            found = ViewColumns(columns, self.n_columns)
+            n = self.n_columns if columns is None else sum(column.width for column in columns)
             texts = [text for column in columns or () for text in _texts(column)]
+            fits = SavedView.of(self.name, found) == self
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            is_same = False
-        fits = is_same and n == found.n_columns and all(isinstance(text, str) for text in texts)
+            fits = False
+        fits = fits and n == self.n_columns > 0 and all(isinstance(text, str) for text in texts)
         require(fits, f"its columns of view {self.name!r} do not fit")
         return found
+
+
+def _read_column(entry: Any) -> Column:
+    if isinstance(entry, str):
+        return Column(entry)
+    columns = ViewColumns.from_json({"columns": [entry], "n_columns": 0}).columns
+    assert columns is not None
+    return columns[0]
 
 
 def _texts(column: Column) -> Iterator[Any]:
@@ -207,8 +229,7 @@ def check_model(model: SavedModel) -> None:
     require(len(set(names)) == len(names) > 0, "its views have no different names")
     for view in model.views:
         require(can_be_saved(view.name), f"a view cannot be called {shorten(view.name)}")
-        fits = 0 < view.encoding.n_columns < _MAX_COLUMNS
-        require(fits, f"its columns of view {view.name!r} do not fit")
+        require(view.encoding.n_columns > 0, f"its columns of view {view.name!r} do not fit")
     require(len(model.columns) == len(names), "its columns are of other views than it has")
     for columns in model.columns:
         require(columns.kind in KINDS, f"its columns cannot be {shorten(columns.kind)}")
@@ -438,9 +459,8 @@ def _expected_tensors(
     S, n_members = len(model.views), len(model.members)
     for s, view in enumerate(model.views):
         for part in ("mean", "scale", "fill"):
-            yield f"columns.{s}.{part}", (view.encoding.n_columns,), "float64"
-        shape = (view.encoding.n_columns, widths.columns[s])
-        yield f"columns.{s}.components", shape, "float32"
+            yield f"columns.{s}.{part}", (view.n_columns,), "float64"
+        yield f"columns.{s}.components", (view.n_columns, widths.columns[s]), "float32"
     each = (n_members,) if n_members > 1 and model.members[0].plan is not None else ()
     yield "references", (*each, "references", "points", widths.n_components), "float32"
     if (found := model.view_similarity) is not None:

@@ -73,7 +73,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         hotview=hotview.__version__,
         estimator=type(estimator).__name__,
         parameters=_plain_parameters(estimator.get_params(deep=False)),
-        views=[SavedView(name, estimator.columns_[name].to_json()) for name in names],
+        views=[SavedView.of(name, estimator.columns_[name]) for name in names],
         own_encoders=[name for name, f in zip(names, own, strict=True) if f is not None],
         columns=list(estimator._columns.values()),
         references=estimator.references_,
@@ -210,7 +210,7 @@ def network_widths(estimator: Any, model: SavedModel) -> Widths:
     """
     return Widths(
         [
-            view.encoding.n_columns if columns.components is None else columns.n_outputs
+            view.n_columns if columns.components is None else columns.n_outputs
             for view, columns in zip(model.views, model.columns, strict=True)
         ],
         hidden_of(estimator.hidden, estimator.view_names_),
