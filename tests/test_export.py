@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -163,6 +164,7 @@ def test_metadata_tell_views_and_classes(tmp_path):
     metadata = session.get_modelmeta().custom_metadata_map
     assert json.loads(metadata["classes"]) == names.tolist()
     assert json.loads(metadata["views"]) == list(LINKED)
+    assert json.loads(metadata["columns"]) == dict.fromkeys(LINKED)  # arrays have no names
 
 
 class Own(torch.nn.Module):
@@ -177,6 +179,52 @@ class Own(torch.nn.Module):
     def forward(self, X):
         F = self.layers(X)
         return F * 2 if self.branches and float(F.detach().sum()) > 0 else F
+
+
+def build_input(frame, columns):
+    """The input of a view from its raw table, by the metadata of the file alone."""
+    blocks = []
+    for name, categories in columns:
+        cells = frame[name]
+        if categories is None:
+            blocks.append(cells.to_numpy(dtype=np.float64, na_value=np.nan)[:, None])
+            continue
+        block = np.array([[float(cell == c) for c in categories] for cell in cells])
+        block[cells.isna()] = np.nan
+        blocks.append(block)
+    return np.hstack(blocks)
+
+
+def test_the_metadata_say_how_to_encode_a_raw_table(tmp_path):
+    random, n = np.random.default_rng(0), 60
+    y = np.arange(n) % 2
+    people = pd.DataFrame(
+        {
+            "ward": random.choice(["c", "a", "b"], n),
+            "age": random.normal(size=n) + y,
+            "sex": np.where(random.random(n) < 0.3 + 0.4 * y, "F", "M"),
+            "ill": pd.array(random.random(n) < 0.5, dtype="boolean"),
+        }
+    )
+    people.loc[3, "sex"] = people.loc[5, "ill"] = None
+    views = {"people": people, "scans": random.normal(size=(n, 4)) + y[:, None]}
+    model = hv.MultiViewClassifier(**SMALL, n_estimators=2, device="cpu", impute="mean")
+    model.fit(views, y)
+    session = onnxruntime.InferenceSession(to_onnx(model, tmp_path / "m.onnx"))
+    columns = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
+    expected = [["ward", ["a", "b", "c"]], ["age", None], ["sex", ["F", "M"]], ["ill", None]]
+    assert columns == {"people": expected, "scans": None}
+    new = people[::-1].reset_index(drop=True)
+    new.loc[7, "ward"] = "d"  # not among the categories
+    inputs = {"people": build_input(new, columns["people"]), "scans": views["scans"]}
+    (found,) = session.run(None, inputs)
+    with pytest.warns(UserWarning, match="'d' in column 'ward'"):
+        P = model.predict_proba({"people": new, "scans": views["scans"]})
+    np.testing.assert_allclose(found, P, atol=1e-6)
+    one = onnxruntime.InferenceSession(
+        to_onnx(model, tmp_path / "f.onnx", part="features", view="people")
+    )
+    assert list(json.loads(one.get_modelmeta().custom_metadata_map["columns"])) == ["people"]
 
 
 def test_encoders_of_ones_own_are_written_where_onnx_can_express_them(tmp_path):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
-__all__ = ["Message", "Parameter", "ParameterError"]
+__all__ = ["Message", "Parameter", "ParameterError", "warn_user"]
+
+_INTERNAL = ("hotview.", "sklearn.")  # modules that a warning does not point at
 
 
 @dataclass(frozen=True)
@@ -94,3 +98,19 @@ class ParameterError(ValueError):
 
     def __init__(self, text: str, remedy: str = "", **values: Any) -> None:
         super().__init__(Message(text, remedy, **values))
+
+
+def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning that points at the user's line, whatever called this function.
+
+    Parameters
+    ----------
+    text : str
+        The warning.
+    category : type, default=UserWarning
+        Its class.
+    """
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(_INTERNAL):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)

@@ -52,10 +52,12 @@ def to_onnx(
     """Write the computation of a fitted estimator on new rows as an ONNX file, atomically.
 
     Inputs are called like the views: float64 tables of raw columns, as they went into `fit`, with
-    any number of rows. A row that is NaN throughout a view is absent from it. Where the estimator
-    would raise an error about a row (no view at all, infinity, or single NaN without `impute`), the
-    file returns NaN. Results agree with the estimator's to rounding; where two neighbors are
-    equally near to rounding, the other one may be chosen.
+    any number of rows. A text column is a column of 0 and 1 per category: all NaN where its cell is
+    missing, and all 0 where its value is none of them; the metadata tell the order. A row that is
+    NaN throughout a view is absent from it. Where the estimator would raise an error about a row
+    (no view at all, infinity, or single NaN without `impute`), the file returns NaN. Results agree
+    with the estimator's to rounding; where two neighbors are equally near to rounding, the other
+    one may be chosen.
 
     Parameters
     ----------
@@ -73,7 +75,9 @@ def to_onnx(
     Returns
     -------
     Path
-        The same path. Its metadata hold the names of the views and the classes, as JSON.
+        The same path. Its metadata hold, as JSON, the ``views``, the ``classes`` and the
+        ``columns`` of every view, in the order of its input: a list of ``[name, categories]``, with
+        null for the categories of a number, or null for a view whose columns have no names.
 
     Examples
     --------
@@ -103,7 +107,9 @@ def to_onnx(
     _check_size(module)
     program = _trace(module, estimator, names, part)
     _rename_values(program.model.graph, names)
+    columns = {name: estimator.columns_[name].to_json()["columns"] for name in names}
     metadata = {"hotview": hotview.__version__, "part": part, "views": json.dumps(list(names))}
+    metadata["columns"] = json.dumps(columns)
     if isinstance(estimator, MultiViewClassifier) and part == "predict_proba":
         metadata["classes"] = json.dumps(estimator.classes_.tolist())
     program.model.metadata_props.update(metadata)
@@ -166,7 +172,7 @@ def _trace(module: nn.Module, estimator: Any, names: list[str], part: str) -> An
     rows = torch.export.Dim("rows")
     together = part == "predict_proba"  # elsewhere rows need not be aligned
     dims = [rows if together else torch.export.Dim(f"rows_{s}") for s in range(len(names))]
-    widths = [estimator.n_features_per_view_[name] for name in names]
+    widths = [estimator.columns_[name].n_columns for name in names]
     examples = tuple(torch.zeros(3 + s * (not together), n).double() for s, n in enumerate(widths))
     one = len(names) == 1
     outputs = [part] if together or one else [f"{part}_{name}" for name in names]

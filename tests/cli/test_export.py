@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,13 @@ def test_the_exported_model_predicts_the_same(hotview, model, tmp_path):
         pytest.skip(result.err)
     assert result.code == 0, result.err
     loaded = hv.load(model)
+    columns = loaded.columns_["blood"].to_json()["columns"]
+    assert columns[-1] == ["sex", ["F", "M"]]
     rng = np.random.default_rng(0)
-    Xs = {n: rng.normal(size=(7, w)) for n, w in loaded.n_features_per_view_.items()}
+    Xs = {n: rng.normal(size=(7, c.n_columns)) for n, c in loaded.columns_.items()}
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert json.loads(metadata["columns"])["blood"] == columns
     found = session.run(None, {i.name: Xs[i.name] for i in session.get_inputs()})[0]
     np.testing.assert_allclose(found, loaded.predict_proba(Xs), atol=1e-5)
 

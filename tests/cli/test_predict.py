@@ -1,7 +1,9 @@
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -144,6 +146,55 @@ def test_a_model_from_python_takes_files_too(hotview, study, tmp_path):
     done = hotview("predict", tmp_path / "m.hotview", tmp_path / "b.csv", "-o", out, *more)
     assert done.code == 0, done.err
     assert pyarrow.csv.read_csv(out)["who"].to_pylist()[:2] == ["p0", "p1"]
+
+
+def test_a_model_of_the_command_line_takes_raw_frames(hotview, model, study, files, tmp_path):
+    out = tmp_path / "p.csv"
+    assert hotview("predict", model, *files[:2], "-o", out).code == 0
+    expected = pd.read_csv(out).set_index("id")
+    loaded = hv.load(model, device="cpu")
+    assert loaded.columns_["blood"].categorical[0].categories == ("F", "M")
+    frames = {file.stem: pd.read_csv(file) for file in files[:2]}
+    people = [f"p{i}" for i in range(40)]
+    linked = {name: frame.set_index("id", drop=False).loc[people] for name, frame in frames.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the column of ids is known
+        P = loaded.predict_proba(linked)
+    columns = [f"probability_{c}" for c in loaded.classes_]
+    np.testing.assert_allclose(P, expected.loc[people, columns], rtol=1e-12)
+    shuffled = linked["blood"][linked["blood"].columns[::-1]].assign(site="north")
+    with pytest.warns(UserWarning, match="left out: 'site' of view 'blood'"):
+        again = loaded.predict_proba({"blood": shuffled, "scan": linked["scan"]})
+    np.testing.assert_array_equal(again, P)
+    with pytest.warns(UserWarning, match="'X' in column 'sex' of view 'blood'"):
+        loaded.predict({"blood": pd.read_csv(study / "new" / "blood.csv")})
+
+
+def test_an_encoder_of_the_command_line_takes_raw_frames(hotview, files, tmp_path):
+    path = tmp_path / "e.hotview"
+    for ids in ((), ("--id-column", "id")):
+        drop = () if ids else ("--drop", "id")
+        quick = ("--max-epochs", "1", "--n-estimators", "1", "--device", "cpu", "--force")
+        done = hotview("fit", *files[:2], *ids, *drop, "-o", path, *quick)
+        assert done.code == 0, done.err
+        loaded = hv.load(path, device="cpu")
+        assert loaded.n_features_per_view_ == {"blood": 21, "scan": 20}
+        Z = loaded.transform({"blood": pd.read_csv(files[0])})["blood"]
+        assert len(Z) == 70
+
+
+def test_a_model_of_frames_with_text_takes_files(hotview, files, tmp_path):
+    frames = {file.stem: pd.read_csv(file)[:40].drop(columns="id") for file in files[:2]}
+    model = hv.MultiViewClassifier(max_epochs=1, n_estimators=1, hidden=(4,), random_state=0)
+    y = np.arange(40) % 2
+    model.set_params(device="cpu").fit(frames, y).save(tmp_path / "m.hotview")
+    frames["blood"].to_csv(tmp_path / "blood.csv", index=False)
+    out = tmp_path / "p.csv"
+    done = hotview("predict", tmp_path / "m.hotview", tmp_path / "blood.csv", "-o", out)
+    assert done.code == 0, done.err
+    P = model.predict_proba({"blood": frames["blood"]})
+    columns = [f"probability_{c}" for c in (0, 1)]
+    np.testing.assert_allclose(pd.read_csv(out)[columns], P, rtol=1e-12)
 
 
 def test_predictions_of_ids_like_formulas_are_labels_of_the_same_ids(

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.preprocessing import OneHotEncoder
 from torch import nn
 
 from hotview import (
@@ -427,14 +428,17 @@ BAD_VIEWS = {
     ),
     "objects": ({**VIEWS, "view_1": VIEWS["view_1"].astype(object)}, TypeError, "'view_1'.*object"),
     "text column": (
-        {**FRAMES, "view_1": FRAMES["view_1"].assign(city="Paris")},
-        TypeError,
-        "'view_1'.*not numeric: 'city'",
+        {**FRAMES, "view_1": FRAMES["view_1"].assign(city=[f"city {i}" for i in range(24)])},
+        ValueError,
+        r"view 'view_1': expected text columns to be categorical.*X\.drop\(columns=\['city'\]\)",
     ),
     "polars text column": (
-        {**FRAMES, "view_1": pl.DataFrame({"age": [1.0] * 24, "city": ["Paris"] * 24})},
-        TypeError,
-        "'view_1'.*not numeric: 'city'",
+        {
+            **FRAMES,
+            "view_1": pl.DataFrame({"age": [1.0] * 24, "city": list(map(chr, range(65, 89)))}),
+        },
+        ValueError,
+        r"view 'view_1': expected text columns to be categorical.*X\.drop\(\['city'\]\)",
     ),
     "complex": ({**VIEWS, "view_0": VIEWS["view_0"] + 1j}, TypeError, "'view_0'.*complex"),
     "masked": (
@@ -566,12 +570,12 @@ def test_a_linked_row_that_no_view_has(kind):
         (
             {"view_0": FRAMES["view_0"].rename(columns={"c3": "age"})},
             ValueError,
-            "'view_0'.*column 3 is 'age' instead of 'c3'.*Rename",
+            r"'view_0' to have the columns of fit.*no column 'c3'\. There are: 'c0', 'c1', 'c2'",
         ),
         (
-            {"view_0": FRAMES["view_0"][["c1", "c0", "c2", "c3", "c4"]]},
+            {"view_0": FRAMES["view_0"].assign(c1="high")},
             ValueError,
-            "'view_0'.*column 0 is 'c1' instead of 'c0'.*another order",
+            "view 'view_0': column 'c1' holds string, not numbers .'high' in row 1",
         ),
     ),
     ids=range(10),
@@ -590,7 +594,7 @@ def test_bad_unaligned_rows():
     for unaligned, error, message in (
         ({"other": VIEWS["view_0"]}, ValueError, "'other'"),
         ({"view_0": VIEWS["view_0"][:, :3]}, ValueError, "'view_0' to have 5 columns"),
-        ({"view_0": FRAMES["view_0"].add_prefix("d")}, ValueError, "column 0 is 'dc0'"),
+        ({"view_0": FRAMES["view_0"].add_prefix("d")}, ValueError, "no column 'c0', 'c1'"),
         (with_entries("view_1", (3, 0, NAN)), ValueError, "'view_1'.*NaN in 1 entry.*row 3"),
         ({"view_0": None}, ValueError, "all are absent"),
         (VIEWS["view_0"], TypeError, "dict, list or tuple"),
@@ -788,3 +792,198 @@ def test_a_label_that_the_first_member_leaves_out_is_a_label():
     for seed in range(20):  # the one label of view_2 is in some fold
         model = MultiViewClassifier(**{**SMALL, "n_estimators": 3, "random_state": seed})
         EnsembleFit(model._inputs(keep(present), Y[:21], unaligned=more)).prepare()
+
+
+# data frames with text
+
+
+def make_people(n, random):
+    """A frame with text, and what a person would make of it by hand."""
+    sex, ward = random.choice(["F", "M"], n), random.choice(["a", "b", "c"], n)
+    age = random.normal(size=n) + (sex == "F")
+    frame = pd.DataFrame({"sex": sex, "age": age, "ward": ward}, index=[f"p{i}" for i in range(n)])
+    encoder = OneHotEncoder(categories=[["F", "M"], ["a", "b", "c"]], sparse_output=False)
+    one_hot = encoder.fit_transform(frame[["sex", "ward"]])
+    return frame, np.hstack([one_hot[:, :2], age[:, None], one_hot[:, 2:]])
+
+
+random = np.random.default_rng(0)
+PEOPLE, BY_HAND = make_people(24, random)
+OTHERS, OTHERS_BY_HAND = make_people(30, random)
+SCANS = pd.DataFrame(VIEWS["view_0"], index=PEOPLE.index).add_prefix("s")
+RELEVANT = ["sex", "age", "ward"]
+
+
+@pytest.fixture(scope="module")
+def on_frames():
+    return fit(small(MultiViewClassifier), {"people": PEOPLE, "scans": SCANS})
+
+
+@BOTH
+@pytest.mark.parametrize("make", (pd.DataFrame, pl.from_pandas), ids=("pandas", "polars"))
+def test_a_frame_with_text_is_fitted_to_the_same_bits_as_its_encoding(kind, make):
+    arrays = {"people": BY_HAND, "scans": SCANS.to_numpy()}
+    expected = fit(small(kind), arrays)
+    model = fit(small(kind), {"people": make(PEOPLE), "scans": make(SCANS)})
+    for name, Z in model.transform({"people": make(PEOPLE), "scans": make(SCANS)}).items():
+        np.testing.assert_array_equal(Z, expected.transform(arrays)[name])
+    np.testing.assert_array_equal(model.history_["loss"], expected.history_["loss"])
+    if kind is MultiViewClassifier:
+        P = model.predict_proba({"people": make(OTHERS)})
+        np.testing.assert_array_equal(P, expected.predict_proba({"people": OTHERS_BY_HAND}))
+        assert model.predict(arrays).tolist() == expected.predict(arrays).tolist()
+
+
+def test_linked_and_unaligned_frames_have_one_encoding():
+    linked = {"people": PEOPLE.replace({"ward": {"c": "a"}}), "scans": SCANS}
+    by_hand = BY_HAND.copy()
+    by_hand[:, 3] += by_hand[:, 5]
+    by_hand[:, 5] = 0
+    unaligned = {"people": OTHERS[["ward", "age", "sex"]]}
+    few = {"pseudo_labels": True, "n_estimators": 2}
+    model = small(MultiViewClassifier, **few).fit(linked, Y, unaligned=unaligned)
+    expected = small(MultiViewClassifier, **few).fit(
+        {"people": by_hand, "scans": SCANS.to_numpy()}, Y, unaligned={"people": OTHERS_BY_HAND}
+    )
+    P = expected.predict_proba({"people": OTHERS_BY_HAND})
+    np.testing.assert_array_equal(model.predict_proba({"people": OTHERS}), P)
+    alone = small(MultiViewClassifier).fit(
+        None,
+        None,
+        unaligned={"people": PEOPLE, "scans": SCANS},
+        unaligned_y={"people": Y, "scans": Y},
+    )
+    assert alone.columns_ == model.columns_
+
+
+def test_an_encoder_takes_linked_frames():
+    model = small(MultiViewEncoder).fit(
+        {"people": OTHERS.replace({"sex": {"M": "D"}})}, linked={"people": PEOPLE, "scans": SCANS}
+    )
+    assert model.columns_["people"].columns[0].categories == ("D", "F", "M")
+
+
+def test_linked_rows_that_are_absent_from_a_view_may_be_an_array():
+    linked = {"people": np.full((24, 6), NAN), "scans": SCANS, "others": VIEWS["view_1"]}
+    model = small(MultiViewClassifier).fit(
+        linked,
+        Y,
+        unaligned={"people": OTHERS, "scans": None},
+        unaligned_y={"people": np.arange(30) % 2},
+    )
+    expected = small(MultiViewClassifier).fit(
+        linked, Y, unaligned={"people": OTHERS_BY_HAND}, unaligned_y={"people": np.arange(30) % 2}
+    )
+    P = expected.predict_proba({"people": BY_HAND})
+    np.testing.assert_array_equal(model.predict_proba({"people": PEOPLE}), P)
+
+
+def test_what_is_known_of_the_columns(on_frames):
+    assert on_frames.n_features_per_view_ == {"people": 3, "scans": 5}
+    people, scans = on_frames.columns_.values()
+    assert [column.name for column in people.columns] == RELEVANT
+    assert people.columns[2].categories == ("a", "b", "c")
+    assert people.n_columns == 6
+    assert scans.source_names == list(SCANS)
+    assert fit(small(MultiViewEncoder)).columns_["view_0"].columns is None
+
+
+def test_predictions_do_not_depend_on_the_order_of_columns(on_frames):
+    expected = on_frames.predict_proba({"people": PEOPLE, "scans": SCANS})
+    views = {"people": PEOPLE[["ward", "sex", "age"]], "scans": SCANS[SCANS.columns[::-1]]}
+    np.testing.assert_array_equal(on_frames.predict_proba(views), expected)
+    for make in (pl.from_pandas, lambda frame: pl.from_pandas(frame).to_arrow()):
+        other = {name: make(frame) for name, frame in views.items()}
+        np.testing.assert_array_equal(on_frames.predict_proba(other), expected)
+    found = on_frames.transform(views)["scans"]
+    pd.testing.assert_frame_equal(found, on_frames.transform({"scans": SCANS})["scans"])
+    assert on_frames.transform(views)["people"].index.equals(PEOPLE.index)
+    y = pd.Series(Y, index=PEOPLE.index)
+    assert on_frames.score(views, y) == on_frames.score({"people": PEOPLE, "scans": SCANS}, y)
+    with pytest.raises(ValueError, match="row labels of view 'people' and of y differ"):
+        on_frames.score(views, y[::-1])
+
+
+def test_columns_and_values_that_the_fit_did_not_have(on_frames):
+    expected = on_frames.predict_proba({"people": PEOPLE})
+    with pytest.warns(UserWarning, match="left out: 'city' of view 'people'") as caught:
+        found = on_frames.predict_proba({"people": PEOPLE.assign(city="Paris")})
+    assert [w.filename for w in caught] == [__file__]
+    np.testing.assert_array_equal(found, expected)
+    with pytest.warns(UserWarning, match="'d' in column 'ward' of view 'people'") as caught:
+        found = on_frames.predict_proba({"people": PEOPLE.assign(ward="d")})
+    assert [w.filename for w in caught] == [__file__]
+    unknown = BY_HAND.copy()
+    unknown[:, 3:] = 0
+    np.testing.assert_array_equal(found, on_frames.predict_proba({"people": unknown}))
+
+
+def test_text_at_predict_where_the_fit_had_an_array():
+    model = fit(small(MultiViewClassifier), {"people": BY_HAND, "scans": SCANS})
+    with pytest.raises(TypeError, match=r"'people' to hold.*no names at fit.*'sex', 'ward'"):
+        model.predict({"people": PEOPLE})
+
+
+def test_missing_cells_of_text(on_frames):
+    gaps = PEOPLE.copy()
+    gaps.loc["p3", "sex"] = None
+    with pytest.raises(ValueError, match="NaN in 2 entries, the first in row 3, column 'sex = F'"):
+        on_frames.predict({"people": gaps})
+    with pytest.raises(ValueError, match="NaN in 2 entries, the first in row 3, column 'sex = F'"):
+        fit(small(MultiViewClassifier), {"people": gaps, "scans": SCANS})
+    by_hand = BY_HAND.copy()
+    by_hand[3, :2] = NAN
+    fits = [
+        fit(small(MultiViewClassifier, impute="mean"), {"people": X, "scans": SCANS})
+        for X in (gaps, by_hand)
+    ]
+    found, expected = (model.predict_proba({"people": by_hand}) for model in fits)
+    np.testing.assert_array_equal(found, expected)
+    gaps.loc["p3"] = None  # absent
+    both = {"people": gaps, "scans": SCANS}
+    P = on_frames.predict_proba(both)
+    np.testing.assert_allclose(P[3], on_frames.predict_proba({"scans": SCANS[3:4]})[0])
+
+
+def test_validation_rows_may_be_frames():
+    views = {"people": PEOPLE, "scans": SCANS}
+    other = {"people": PEOPLE[["age", "ward", "sex"]], "scans": SCANS}
+    arrays = {"people": BY_HAND, "scans": SCANS}
+    scores = [
+        small(MultiViewClassifier).fit(views, Y, validation=(X, Y)).history_["validation_score"]
+        for X in (views, other, arrays)
+    ]
+    assert scores[0] == scores[1] == scores[2]
+
+
+def test_a_fit_with_text_resumes(tmp_path):
+    views = {"people": PEOPLE, "scans": SCANS}
+    file = str(tmp_path / "a.checkpoint")
+    small(MultiViewClassifier, checkpoint=file, max_epochs=2).fit(views, Y)
+    resumed = small(MultiViewClassifier, checkpoint=file).fit(views, Y, resume=True)
+    expected = small(MultiViewClassifier).fit(views, Y)
+    np.testing.assert_array_equal(resumed.predict_proba(views), expected.predict_proba(views))
+    renamed = {**views, "people": PEOPLE.replace({"F": "female"})}
+    with pytest.raises(ValueError, match="linked rows of view 'people'"):
+        small(MultiViewClassifier, checkpoint=file).fit(renamed, Y, resume=True)
+
+
+@BOTH
+def test_constant_columns_are_named(kind):
+    views = {"people": PEOPLE.assign(sex="F"), "scans": SCANS.assign(s3=1.0), "c": VIEWS["view_1"]}
+    views["c"] = np.hstack([views["c"], np.ones((24, 1))])
+    with pytest.warns(UserWarning, match="'people': 'sex = F'; 'scans': 's3'; 'c': 6"):
+        fit(small(kind), views)
+
+
+@BOTH
+def test_infinite_and_empty_columns_are_named(kind):
+    scans, huge = SCANS.copy(), np.where(SCANS.s1 > 0, 1e300, -1e300)
+    scans.iloc[2, 4] = INF
+    for changed, message in (
+        (scans, "infinity in 1 entry, the first in row 2, column 's4'"),
+        (SCANS.assign(s1=NAN), "column 's1' is NaN in all rows"),
+        (SCANS.assign(s1=huge), "column 's1' is too large"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fit(small(kind, impute="mean"), {"people": PEOPLE, "scans": changed})

@@ -1,11 +1,12 @@
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from hotview.datasets import load_handwritten, unalign
 from hotview.evaluation import (
@@ -386,3 +387,23 @@ def test_accuracies_on_handwritten_digits(seed):
         rows = "paired" if Baseline is ConcatenatedLabelPropagation else "unaligned"
         fitted = Baseline().fit(data.linked, data.target, **{rows: data[rows]})
         assert fitted.score(data.test, data.test_target) > least[Baseline], Baseline
+
+
+@pytest.mark.parametrize("Baseline", ALL)
+def test_frames_with_text_are_encoded(Baseline):
+    views, y = make_blobs(40)
+    more, _ = make_blobs(30, seed=1)
+    frames, arrays = [], []
+    for part in (views, more):
+        letter = np.where(part["c"][:, 0] > 5, "high", "low")
+        frame = pd.DataFrame(part["a"]).add_prefix("a").assign(letter=letter)
+        frames.append({**part, "a": frame})
+        one_hot = OneHotEncoder(sparse_output=False).fit_transform(letter[:, None])
+        arrays.append({**part, "a": np.hstack([part["a"], one_hot])})
+    frames[1]["a"] = frames[1]["a"][frames[1]["a"].columns[::-1]]
+    name = "paired" if Baseline is ConcatenatedLabelPropagation else "unaligned"
+    found, expected = (
+        Baseline().fit(linked, y, **{name: rest}).predict_proba(linked)
+        for linked, rest in (frames, arrays)
+    )
+    np.testing.assert_array_equal(found, expected)

@@ -111,3 +111,10 @@ def test_what_is_given_stays():
     np.testing.assert_array_equal(x, X)
     assert labels[0] == "b"
     assert ids == IDS
+
+
+def test_text_columns_of_a_frame_are_encoded():
+    frame = pd.DataFrame({"sex": ["F", "M", "F", "M", "F"], "age": X[:, 0]})
+    table = ClientData.from_table("a", frame).table
+    assert table.columns == ("sex = F", "sex = M", "age")
+    np.testing.assert_array_equal(table.data[:, 0], [1, 0, 1, 0, 1])

@@ -193,3 +193,14 @@ def test_a_column_like_an_id_is_noted_in_a_large_parquet_file_too(tmp_path, monk
     monkeypatch.setattr(readers_parquet, "_LARGE", 0)
     (note,) = read_dataset(DatasetFiles([str(tmp_path / "a.parquet")])).notes
     assert note.startswith("'who' of a: whole numbers, all different")
+
+
+def test_an_estimator_is_told_the_columns_and_copies_nothing(folder):
+    (folder / "blood.csv").write_text("id,iron,sex\nanna,1,F\nbert,2,M\ncarl,3,F\neve,4,M\n")
+    dataset = read_dataset(DatasetFiles((*BOTH, "genes.npy"), id_column="id"))
+    arguments = dataset.fit_arguments
+    linked, unaligned = arguments["Xs"], arguments["unaligned"]
+    assert linked["blood"].X is dataset.linked["blood"]
+    assert linked["blood"].names == ("iron", "sex = F", "sex = M")
+    assert unaligned["blood"].columns is dataset.preprocessing.views["blood"]
+    assert unaligned["genes"] is dataset.unaligned["genes"]  # a matrix has no names

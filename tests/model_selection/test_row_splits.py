@@ -11,6 +11,8 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, check_cv
 
 from hotview import MultiViewClassifier, StackedViews
+from hotview._validation import EncodedView
+from hotview.ingest.columns import Column, ViewColumns
 from hotview.model_selection import RowKFold, take_rows
 from hotview.model_selection.row_splits import Numbering
 
@@ -294,3 +296,17 @@ def test_scikit_learns_cross_validation_passes_groups_on():
     assert sorted(test.tolist() for test in found) == [
         list(range(i, i + 4)) for i in range(0, 20, 4)
     ]
+
+
+def test_frames_with_text():
+    people = pd.DataFrame({"sex": list("FMFMFM"), "age": X[:, 0]})
+    folds = list(RowKFold(3).split({"a": people, "b": X}))
+    assert sorted(np.concatenate([test for _, test in folds])) == list(range(6))
+    by_view = RowKFold(3, shuffle=False).split({"a": people}, {"a": [0, 1] * 3})
+    assert [test["a"].tolist() for _, test in by_view] == [[0, 1], [2, 3], [4, 5]]
+    taken = take_rows({"a": people}, [5, 0])["a"]
+    assert taken["sex"].tolist() == ["M", "F"]
+    encoded = EncodedView(X, ViewColumns((Column("u"), Column("v")), 2))
+    part = take_rows({"a": encoded}, [5, 0])["a"]
+    assert part.columns is encoded.columns
+    np.testing.assert_array_equal(part.X, X[[5, 0]])

@@ -1,13 +1,14 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from optuna.distributions import IntDistribution
 from sklearn import model_selection
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.metrics import balanced_accuracy_score, make_scorer
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview.evaluation import ConcatenatedLogisticRegression, PCALogisticRegression
@@ -289,3 +290,22 @@ def test_a_score_with_groups_is_not_that_of_knowing_people(visits, small):
     assert scores.mean() < 0.75
     short = small(n_estimators=2, max_epochs=1)
     assert len(cross_validate(short, views, y, groups=person, **settings).test_score) == 4
+
+
+def test_frames_with_text_are_split_by_rows_and_encoded_by_their_training_rows():
+    random, y = np.random.default_rng(0), np.arange(60) % 2
+    people = pd.DataFrame({"sex": np.where(y > 0, "F", "M"), "age": random.normal(size=60)})
+    people.loc[[0, 1], "sex"] = "D"  # in one fold only
+    views = {"people": people, "scan": random.normal(size=(60, 3))}
+    order = {"people": people[["age", "sex"]][2:]}
+    with pytest.warns(UserWarning, match="'D' in column 'sex' of view 'people'"):
+        scores = cross_validate(
+            ConcatenatedLogisticRegression(), views, y, cv=KFold(5), unaligned=order
+        )
+    assert np.mean(scores["test_score"]) > 0.8
+    model = MultiViewClassifier(max_epochs=1, n_estimators=1, hidden=(4,), random_state=0)
+    search = GridSearch(model.set_params(device="cpu"), {"encoder_dim": [2, 3]}, cv=2)
+    search.fit(views, y)
+    columns = search.best_estimator_.columns_["people"].columns
+    assert columns[0].categories == ("D", "F", "M")
+    assert search.predict(order).shape == (58,)

@@ -1,20 +1,30 @@
+import math
+
 import pytest
 import torch
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview._archive import read_archive
 from hotview._codec import decode
+from hotview.ingest.columns import Column, ViewColumns
 from hotview.persistence.models import _MODEL, _widen
 from hotview.persistence.schema import (
     NOT_SAVED,
     SPECIFICATIONS,
     SavedModel,
+    SavedView,
     check_model,
     check_tensors,
 )
 from hotview.persistence.serialize import deserialize, network_widths, restore_parameters
 
 MISFIT = r"changed\.hotview to be a model that hotview saved, but its parts do not fit"
+BAD_COLUMNS = (
+    *((n, None) for n in (0, -1, "20", 10**30, math.inf, None, [], 19)),
+    *((20, columns) for columns in (3, {}, "c" * 20, ["c"] * 19, [None] * 20, [3] * 20, [{}] * 20)),
+    *((20, [["c", x]] * 20) for x in (None, 3, "ab", {}, [1], [None], [["a"]], ["a", "b"])),
+    *((20, [entry] * 20) for entry in ([], ["c"], [3, ["a"]], ["c", ["a"], 1], [["c"], ["a"]])),
+)
 WRONG = {
     "estimator": ("MultiViewThing", None, 3, ["MultiViewEncoder"], "os.system", "MultiViewEncoder"),
     "parameters": (
@@ -82,6 +92,23 @@ WRONG_IN_A_MEMBER = {
 def test_facts_of_the_wrong_type_are_refused(load_changed, name, value):
     with pytest.raises(ValueError, match=MISFIT):
         load_changed(lambda tensors, facts: facts.update({name: value}))
+
+
+@pytest.mark.parametrize(("n", "columns"), BAD_COLUMNS)
+def test_columns_of_a_view_that_nothing_can_have_written_are_refused(load_changed, n, columns):
+    problem = r"its columns of view 'view_0' do not fit|its 'views\.0\.(n_)?columns' cannot be"
+    problem += r"|it lacks weights|should be 19"
+    with pytest.raises(ValueError, match=problem):
+        load_changed(lambda _, facts: facts["views"][0].update(n_columns=n, columns=columns))
+
+
+def test_columns_of_a_view_may_have_names_and_categories(load_changed):
+    columns = ["a"] * 17 + [["sex", ["F", "M"]], "b"]
+    model = load_changed(lambda _, facts: facts["views"][0].update(columns=columns))
+    found = model.columns_["view_0"]
+    assert found == ViewColumns((*[Column("a")] * 17, Column("sex", ("F", "M")), Column("b")), 20)
+    assert model.n_features_per_view_["view_0"] == 19
+    assert SavedView.of("view_0", found) == SavedView("view_0", 20, columns)
 
 
 @pytest.mark.parametrize("member", (0, 1))

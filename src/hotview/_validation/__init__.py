@@ -4,6 +4,7 @@ Every error states what was expected, what was passed (and in which view), and w
 """
 
 from hotview._validation.containers import check_one_line, check_target
+from hotview._validation.encoded_view import EncodedView, encoded_names
 from hotview._validation.parameters import (
     Check,
     check_choice,
@@ -24,6 +25,7 @@ from hotview._validation.tables import (
 
 __all__ = [
     "Check",
+    "EncodedView",
     "ViewTable",
     "check_aligned_tables",
     "check_choice",
@@ -38,4 +40,5 @@ __all__ = [
     "check_values",
     "check_views",
     "check_weight",
+    "encoded_names",
 ]

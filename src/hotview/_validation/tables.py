@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from hotview._validation.containers import (
     matrix_of,
     text_columns,
 )
+from hotview._validation.encoded_view import EncodedView
 
 _MAX_NAME_LENGTH = 1000
 
@@ -37,7 +38,7 @@ class ViewTable:
     data : ndarray, scipy sparse array in CSR format, LazyRows or StoredRows
         The caller's data.
     columns : tuple of str or None
-        Column names of a data frame whose names are strings, or of an AnnData.
+        Column names of a data frame whose names are strings, of an AnnData or of an EncodedView.
     index : object or None
         Row labels of a pandas frame or an AnnData.
     container : str
@@ -45,6 +46,8 @@ class ViewTable:
         or ``"anndata"``.
     device : torch.device or None
         Device of a tensor.
+    encoding : ViewColumns or None
+        Columns that the numbers of an EncodedView encode.
 
     Attributes
     ----------
@@ -68,11 +71,16 @@ class ViewTable:
     index: Any = None
     container: str = "numpy"
     device: Any = None
+    encoding: Any = None
 
     def __post_init__(self) -> None:
         self.n_rows, self.n_columns = map(int, self.data.shape)
         self.is_array = isinstance(self.data, np.ndarray)
         self.is_lazy = isinstance(self.data, LazyRows)
+
+    def describe_column(self, j: int) -> str:
+        """Return the name of a column, in quotes, or its number where it has none."""
+        return str(j) if self.columns is None else repr(self.columns[j])
 
     def rows(self, rows: Array | slice, *, dense: bool = True) -> Any:
         """Return some rows as an array; with ``dense=False``, sparse ones stay sparse."""
@@ -176,7 +184,7 @@ def check_known_tables(
     Returns
     -------
     dict of str to ViewTable
-        The present views, in the order of `fit`.
+        The present views, in the order of `fit`, with its names of columns.
     """
     if isinstance(views, Mapping):
         unknown = [name for name in views if name not in names]
@@ -199,10 +207,13 @@ def check_known_tables(
     tables = {name: _check_table(name, view) for name, view in present.items()}
     for name, table in tables.items():
         _check_columns(name, table, *shapes[name])
+        table.columns = table.columns or shapes[name][1]
     return tables
 
 
 def _check_table(name: str, view: Any) -> ViewTable:
+    if isinstance(view, EncodedView):
+        return _check_encoded(name, view)
     container = container_of(view)
     matrix: Any = matrix_of(name, view)
     if sparse.issparse(matrix):
@@ -219,6 +230,17 @@ def _check_table(name: str, view: Any) -> ViewTable:
     index = view.index if container == "pandas" else None
     device = view.device if container == "torch" else None
     return ViewTable(matrix, columns, index, container, device)
+
+
+def _check_encoded(name: str, view: EncodedView) -> ViewTable:
+    table, columns = _check_table(name, view.X), view.columns
+    if table.n_columns != columns.n_columns:
+        raise ValueError(
+            f"Expected the encoded view {name!r} to have {columns.n_columns} columns, but it has "
+            f"{table.n_columns}. Encode it by the columns that it comes with."
+        )
+    origin: dict[str, Any] = {"index": view.index, "container": view.container}
+    return replace(table, columns=view.names, encoding=columns, **origin)
 
 
 def _check_columns(
@@ -392,7 +414,10 @@ def check_numeric(name: str, X: Any, view: Any) -> None:
 
 
 def _not_numeric(name: str, X: Any, view: Any) -> TypeError:
-    remedy = "Encode text as numbers, then convert with .astype(float)."
+    remedy = (
+        "Encode text as numbers, then convert with .astype(float); of a data frame, text columns "
+        "are encoded."
+    )
     if view is None:
         remedy = "It is None: leave the view out, or give it rows."
     elif X.dtype.kind == "c":

@@ -227,8 +227,12 @@ def _fit_arguments(estimator: Any, dataset: TableDataset, *, paired: bool) -> di
         return dataset.fit_arguments
     if paired or len(dataset.ids) == 0 or not dataset.unaligned:
         paired = paired or (len(dataset.ids) > 0 and not dataset.unaligned)
-        return {"Xs": dataset.linked if paired else dataset.rows, "paired": paired}
-    return {"Xs": dataset.unaligned, "linked": dataset.linked}
+        return {
+            "Xs": dataset.with_columns(dataset.linked if paired else dataset.rows),
+            "paired": paired,
+        }
+    linked = dataset.with_columns(dataset.linked)
+    return {"Xs": dataset.with_columns(dataset.unaligned), "linked": linked}
 
 
 def _is_restarted(process_group: ProcessGroup) -> bool:

@@ -16,7 +16,6 @@ from hotview.datasets.files import Options, file_stem
 from hotview.datasets.linking import IdMatcher
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.parameters import impute_of
-from hotview.ingest.columns import Column, ViewColumns
 from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.groups import find_groups, list_group_tables
 from hotview.ingest.holdout import find_ids, keep_linked, split_holdout
@@ -168,12 +167,8 @@ def open_model(
     """
     estimator = load_model(path, device=device)
     values = estimator.metadata_.get("preprocessing")
-    if values is None:  # fitted in Python: columns as they are
-        views = {
-            name: ViewColumns(None if names is None else tuple(map(Column, names)), n_columns)
-            for name, (n_columns, names) in estimator._shapes.items()
-        }
-        stored = Preprocessing(views)
+    if values is None:  # fitted in Python
+        stored = Preprocessing(estimator.columns_)
     else:
         try:
             stored = Preprocessing.from_json(values)

@@ -22,6 +22,8 @@ from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
 from hotview.estimators.randomness import keep_random
+from hotview.ingest.columns import ViewColumns
+from hotview.ingest.frames import encode_known_views, encoded_shapes
 from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
@@ -52,6 +54,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     view_names_: list[str]
     n_views_: int
     n_features_per_view_: dict[str, int]
+    columns_: dict[str, ViewColumns]
     network_: MultiViewNetwork
     networks_: list[MultiViewNetwork]
     history_: History
@@ -140,7 +143,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     def _set_fitted(self, fit: EnsembleFit, start: float) -> None:
         """Set the attributes of a fit that began at `start`."""
         trainings = [member.training for member in fit.members]
-        self._set_views(fit.inputs.tables.shapes)
+        self._set_views(fit.inputs.tables.columns)
         self._set_networks(
             [training.network for training in trainings],
             [training.history for training in trainings],
@@ -168,9 +171,13 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         return {name: columns.description for name, columns in self._columns.items()}
 
-    def _set_views(self, shapes: dict[str, tuple[int, tuple[str, ...] | None]]) -> None:
-        self.view_names_, self.n_views_, self._shapes = list(shapes), len(shapes), shapes
-        self.n_features_per_view_ = {name: n for name, (n, _) in shapes.items()}
+    def _set_views(self, columns: Mapping[str, ViewColumns]) -> None:
+        self.view_names_, self.n_views_, self.columns_ = list(columns), len(columns), dict(columns)
+        self.n_features_per_view_ = {
+            name: own.n_columns if own.columns is None else len(own.columns)
+            for name, own in columns.items()
+        }
+        self._shapes = encoded_shapes(columns)
 
     def _set_networks(self, networks: list[MultiViewNetwork], histories: list[History]) -> None:
         self.networks_, self.histories_ = networks, histories
@@ -302,10 +309,21 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         Entries are validated by `_rows`.
         """
         check_is_fitted(self)
+        Xs = encode_known_views(Xs, self.columns_, self._left_out)
         tables = check_known_tables(Xs, self.view_names_, self._shapes)
         if aligned:
             check_aligned_tables(tables, y)
         return tables
+
+    @property
+    def _left_out(self) -> set[str]:
+        """Columns of ids, labels and groups, and dropped ones, of a fit on the command line."""
+        files = self.metadata_.get("preprocessing")
+        if not isinstance(files, Mapping):
+            return set()
+        keys, drop = ("id_column", "label_column", "group_column"), files.get("drop")
+        names = [*map(files.get, keys), *(drop if isinstance(drop, list) else ())]
+        return {name for name in names if isinstance(name, str)}
 
     @property
     def _device(self) -> torch.device:

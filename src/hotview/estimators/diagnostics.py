@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +13,7 @@ import torch
 from torch import Tensor
 
 from hotview import __version__
+from hotview._messages import warn_user
 from hotview._types import Array
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import impute_of
@@ -42,7 +41,6 @@ _LOW_SPREAD, _LOST_SPREAD = 0.01, 0.05  # relative to other views, and to the co
 _FEW_ROWS = 5  # too few to estimate a rank
 _INTERRUPTED = "Training was interrupted"
 _LISTED = 5  # items of a long list that are named
-_INTERNAL = ("hotview.", "sklearn.")  # modules that a warning does not point at
 
 
 @dataclass
@@ -68,12 +66,8 @@ class FitWarnings:
         if text is None or text in self.texts:
             return
         self.texts.append(text)
-        if not self.shown:
-            return
-        level, frame = 1, sys._getframe()
-        while frame.f_back is not None and frame.f_globals["__name__"].startswith(_INTERNAL):
-            level, frame = level + 1, frame.f_back
-        warnings.warn(text, category, stacklevel=level)
+        if self.shown:
+            warn_user(text, category)
 
 
 def input_warnings(
@@ -106,7 +100,7 @@ def input_warnings(
             "from all rows."
         )
     constant = {
-        name: scan.constant
+        name: [inputs.tables.by_view[name][0].describe_column(j) for j in scan.constant]
         for name, scan in scans.items()
         if len(scan.constant) > 0 and scan.scaler.kind != "none" and scan.scaler.components is None
     }
@@ -260,7 +254,7 @@ def was_interrupted(fit_warnings: Sequence[str]) -> bool:
     return any(text.startswith(_INTERRUPTED) for text in fit_warnings)
 
 
-def _shorten(items: Array) -> str:
+def _shorten(items: Array | Sequence[str]) -> str:
     listed = ", ".join(str(item) for item in items[:_LISTED])
     return listed + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")
 

@@ -13,6 +13,7 @@ from hotview._validation import check_tables
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.inputs import FitInputs, ViewTables, check_tables_of_views
 from hotview.estimators.randomness import member_states
+from hotview.ingest.frames import encode_views
 
 __all__ = ["MultiViewEncoder"]
 
@@ -234,6 +235,7 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         if linked is not None:
             tables = check_tables_of_views(linked, None, self._check_other_views(Xs, linked))
         else:
+            [Xs] = encode_views(Xs)
             views = check_tables(Xs, aligned=paired, at_least=2)
             tables = ViewTables(list(views), *((views, {}) if paired else ({}, views)))
         return FitInputs(tables, None, parameters, member_states(parameters))

@@ -20,6 +20,8 @@ from hotview._validation import (
 from hotview.estimators.inference import no_view_error
 from hotview.estimators.labels import Labels, number_labels, read_labels
 from hotview.estimators.parameters import impute_of
+from hotview.ingest.columns import ViewColumns
+from hotview.ingest.frames import columns_of, encode_known_views, encode_views, encoded_shapes
 from hotview.semisupervised.class_prior import class_priors
 from hotview.semisupervised.graph import (
     N_COMPONENTS,
@@ -68,8 +70,10 @@ class ViewTables:
     ----------
     by_view : dict of str to list of ViewTable
         The tables of every view, linked rows first.
+    columns : dict of str to ViewColumns
+        The columns of every view, and how they are encoded.
     shapes : dict of str to (int, tuple of str or None)
-        Number of columns of every view, and their names if they have any.
+        Number of encoded columns of every view, and their names if they have any.
     n_linked : int
         Number of rows of the linked tables.
     """
@@ -80,11 +84,16 @@ class ViewTables:
 
     def __post_init__(self) -> None:
         self.by_view: dict[str, list[ViewTable]] = {}
-        self.shapes: dict[str, tuple[int, tuple[str, ...] | None]] = {}
+        self.columns: dict[str, ViewColumns] = {}
         for name in self.names:
             tables = [tables[name] for tables in (self.linked, self.unaligned) if name in tables]
             self.by_view[name] = tables
-            self.shapes[name] = tables[0].n_columns, tables[0].columns
+            encoded = [table for table in tables if table.encoding is not None]
+            self.columns[name] = columns_of((encoded or tables)[0])
+        self.shapes = encoded_shapes(self.columns)
+        for name, (_, names) in self.shapes.items():
+            for table in self.by_view[name]:
+                table.columns = table.columns or names
         self.n_linked = self.linked[self.names[0]].n_rows if self.linked else 0
 
 
@@ -115,9 +124,11 @@ def check_tables_of_views(Xs: Views | None, y: Any, unaligned: Views | None) -> 
                 + ("y is not. " if y is not None else "unaligned is empty. ")
                 + "Pass fit(None, None, unaligned=views, unaligned_y={view: labels})."
             )
+        [unaligned] = encode_views(unaligned)
         others = check_tables(unaligned, at_least=2)
         return ViewTables(list(others), {}, others)
     _check_some_linked(Xs)
+    Xs, unaligned = encode_views(Xs, unaligned)
     linked = check_tables(Xs, aligned=True, at_least=2)
     check_aligned_tables(linked, y)
     given = ViewTables(list(linked), linked, {})
@@ -374,6 +385,7 @@ def check_validation(
             f"{type(validation).__name__}. Pass validation=(Xs, y)."
         )
     Xs, y = validation
+    Xs = encode_known_views(Xs, fit_tables.columns)
     tables = check_known_tables(Xs, fit_tables.names, fit_tables.shapes)
     impute = impute_of(parameters["impute"], fit_tables.names)
     present = [check_finite(name, X, impute[name]) for name, X in tables.items()]

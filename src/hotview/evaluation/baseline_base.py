@@ -28,6 +28,7 @@ from hotview.evaluation.baseline_rows import (
     read_matrices,
     read_rows,
 )
+from hotview.ingest.frames import encode_known_views, encoded_shapes
 
 __all__ = ["Baseline", "ConcatenatedBaseline", "UnalignedBaseline"]
 
@@ -57,7 +58,8 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
             Rows that sum to 1.
         """
         check_is_fitted(self, "classes_")
-        tables = check_known_tables(Xs, list(self._shapes), self._shapes)
+        Xs = encode_known_views(Xs, self._columns)
+        tables = check_known_tables(Xs, list(self._columns), encoded_shapes(self._columns))
         n = check_aligned_tables(tables)
         n_block = max(1, MAX_CELLS // sum(table.n_columns for table in tables.values()))
         blocks = [slice(start, start + n_block) for start in range(0, n, n_block)]
@@ -101,7 +103,7 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     def _fit_rows(self, rows: BaselineRows) -> Self:
         """Fit in the views that have labels, and carry these to the other views."""
         self._labeled_views = rows.labeled_views()
-        self._shapes, self._shares, self._of_others = rows.shapes, rows.shares, None
+        self._columns, self._shares, self._of_others = rows.columns, rows.shares, None
         if self._labeled_views:
             self._fit_views(rows.select(self._labeled_views))
             self._of_others = self._fit_other_views(rows)

@@ -21,6 +21,8 @@ from hotview._validation import (
     check_tables,
 )
 from hotview.estimators.labels import encode_labels
+from hotview.ingest.columns import ViewColumns
+from hotview.ingest.frames import columns_of, encode_views, encoded_shapes
 
 __all__ = [
     "MAX_CELLS",
@@ -48,8 +50,8 @@ class BaselineRows:
     ----------
     classes : ndarray
         The classes, sorted.
-    shapes : dict of str to (int, tuple of str or None)
-        Number of columns of every view, and their names if they have any.
+    columns : dict of str to ViewColumns
+        The columns of every view, and how they are encoded.
     linked : dict of str to ndarray or csr_array
         Rows of which row i is one individual in all views; empty if nobody is linked.
     codes : ndarray of int64
@@ -61,7 +63,7 @@ class BaselineRows:
     """
 
     classes: Array
-    shapes: dict[str, tuple[int, tuple[str, ...] | None]]
+    columns: dict[str, ViewColumns]
     linked: dict[str, Any]
     codes: IntArray
     unaligned: dict[str, Any]
@@ -223,11 +225,13 @@ def read_rows(
     BaselineRows
         The rows, with labels of at least two classes.
     """
+    Xs, unaligned = encode_views(Xs, unaligned)
     if Xs is None:
         linked, more = {}, check_tables(unaligned or {})
     else:
         linked = check_tables(Xs, aligned=True)
-        more = check_known_tables(unaligned, list(linked), _shapes(linked)) if unaligned else {}
+        shapes = encoded_shapes(_columns(linked))
+        more = check_known_tables(unaligned, list(linked), shapes) if unaligned else {}
     n = check_aligned_tables(linked, y) if linked else 0
     labels = encode_labels(y if linked else np.empty(0), n, unaligned_y, more, marker)
     chosen = _sample(labels.linked, max_rows)
@@ -238,12 +242,12 @@ def read_rows(
         rows = _sample(codes, max_rows)
         others |= read_matrices({name: table}, rows)
         other_codes[name] = codes[rows]
-    shapes, tables = _shapes(linked or more), read_matrices(linked, chosen)
-    return BaselineRows(labels.classes, shapes, tables, labels.linked[chosen], others, other_codes)
+    own, tables = _columns(linked or more), read_matrices(linked, chosen)
+    return BaselineRows(labels.classes, own, tables, labels.linked[chosen], others, other_codes)
 
 
-def _shapes(tables: Mapping[str, ViewTable]) -> dict[str, tuple[int, tuple[str, ...] | None]]:
-    return {name: (table.n_columns, table.columns) for name, table in tables.items()}
+def _columns(tables: Mapping[str, ViewTable]) -> dict[str, ViewColumns]:
+    return {name: columns_of(table) for name, table in tables.items()}
 
 
 def _sample(codes: IntArray, max_rows: int | None) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable, check_choice, check_tables
+from hotview.ingest.frames import encode_views
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.imputation import IMPUTATIONS
 from hotview.training.table_scan import scan_tables
@@ -106,7 +107,7 @@ class ClientData:
         """
         if impute is not None:
             check_choice("impute", impute, IMPUTATIONS)
-        table = check_tables({name: X})[name]
+        table = check_tables(*encode_views({name: X}))[name]
         scan = scan_tables(name, [table], preprocessing="standardize", impute=impute)
         if scan.present[0] is not None:
             raise ValueError(

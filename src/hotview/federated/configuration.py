@@ -182,7 +182,7 @@ def open_client(path: str | Path, shares: Collection[str] = ()) -> Client:
     labels = dataset.unaligned_target.get(config.name)
     data = ClientData.from_table(
         config.name,
-        dataset.rows[config.name],
+        dataset.with_columns(dataset.rows)[config.name],
         ids=None if config.id_column is None else dataset.unaligned_ids[config.name].tolist(),
         linked_ids=linked,
         labels=None if labels is None else labels.tolist(),

@@ -19,6 +19,7 @@ from hotview.federated.messages import Message, check_json
 from hotview.federated.schema import read_metadata
 from hotview.federated.session import SentHead, SentPlan, SentPool, check_known, check_names
 from hotview.federated.settings import Settings
+from hotview.ingest.frames import columns_of
 from hotview.ingest.preprocessing import Preprocessing
 from hotview.losses import Planner
 from hotview.losses.coupling_specs import as_coupling
@@ -59,7 +60,7 @@ def save_partial_model(
     model = _make_model(settings, state.classes, data.impute)
     _set_views(
         model,
-        {data.name: (data.table.n_columns, data.table.columns)},
+        {data.name: columns_of(data.table)},
         {data.name: data.columns},
         trainer.network,
     )
@@ -161,8 +162,8 @@ def join_partial_models(paths: Sequence[str | Path], out: str | Path) -> Path:
     parts, note = _load_parts([Path(path) for path in paths])
     names, settings, classes = list(parts), note.settings, note.classes
     first = parts[names[0]]
-    columns = {name: part._columns[name] for name, part in parts.items()}
-    model = _make_model(settings, classes, {name: own.impute for name, own in columns.items()})
+    scalers = {name: part._columns[name] for name, part in parts.items()}
+    model = _make_model(settings, classes, {name: own.impute for name, own in scalers.items()})
     head = _make_joint_head(note.joint_head, names)
     networks = [part.network_ for part in parts.values()]
     network = MultiViewNetwork(
@@ -172,8 +173,8 @@ def join_partial_models(paths: Sequence[str | Path], out: str | Path) -> Path:
         head,
         [view_head for network in networks for view_head in network.view_heads],
     )
-    shapes = {name: part._shapes[name] for name, part in parts.items()}
-    _set_views(model, shapes, columns, network)
+    columns = {name: part.columns_[name] for name, part in parts.items()}
+    _set_views(model, columns, scalers, network)
     model.history_, model.histories_ = first.history_, first.histories_
     model.references_ = first.references_
     if note.plan is not None and note.plan.names == names:  # it is over the same views
@@ -242,10 +243,9 @@ def _make_model(settings: Settings, classes: Sequence[Any], impute: Any) -> Any:
     return MultiViewClassifier(**given, unlabeled_marker=None)
 
 
-def _set_views(model: Any, shapes: Any, columns: Any, network: MultiViewNetwork) -> None:
-    model.view_names_, model.n_views_ = list(shapes), len(shapes)
-    model.n_features_per_view_ = {name: n for name, (n, _) in shapes.items()}
-    model._shapes, model._columns = dict(shapes), dict(columns)
+def _set_views(model: Any, columns: Any, scalers: Any, network: MultiViewNetwork) -> None:
+    model._set_views(columns)
+    model._columns = dict(scalers)
     network = copy.deepcopy(network).cpu().eval()
     if len(network.view_heads) > 0 and network.joint_head is None:  # which a model file requires
         n = sum(U.in_features for U in network.maps)  # type: ignore[misc]

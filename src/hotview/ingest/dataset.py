@@ -12,6 +12,7 @@ import numpy as np
 
 from hotview._messages import Message, ParameterError
 from hotview._types import Array, IntArray
+from hotview._validation import EncodedView
 from hotview.datasets.files import Options, file_stem
 from hotview.datasets.linking import IdMatcher, LinkedRows, link_rows, take_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
@@ -186,12 +187,20 @@ class TableDataset:
         """Arguments of a classifier's `fit`."""
         has_links = len(self.ids) > 0
         return {
-            "Xs": self.linked if has_links else None,
+            "Xs": self.with_columns(self.linked) if has_links else None,
             "y": self.target if has_links else None,
-            "unaligned": self.unaligned or None,
+            "unaligned": self.with_columns(self.unaligned) or None,
             "unaligned_y": self.unaligned_target or None,
             "groups": self.groups if has_links else None,
             "unaligned_groups": self.unaligned_groups or None,
+        }
+
+    def with_columns(self, views: Mapping[str, Matrix]) -> dict[str, Any]:
+        """Return views with their columns, so that an estimator knows names and categories."""
+        columns = self.preprocessing.views
+        return {
+            name: X if columns[name].columns is None else EncodedView(X, columns[name])
+            for name, X in views.items()
         }
 
     @property

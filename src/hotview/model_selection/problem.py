@@ -24,6 +24,7 @@ from hotview._validation import (
 from hotview._validation.tables import name_views
 from hotview.estimators.groups import encode_groups, flatten_groups
 from hotview.estimators.labels import encode_labels
+from hotview.ingest.frames import columns_of, encode_views, encoded_shapes
 from hotview.model_selection.row_splits import Numbering, RowKFold, leave_groups_out, take_rows
 
 __all__ = ["Problem", "read_problem"]
@@ -146,12 +147,13 @@ def read_problem(
     Problem
         Labeled linked rows are split into folds; if there are none, labeled unaligned rows.
     """
-    linked = check_tables(Xs, aligned=True)
+    encoded, others = encode_views(Xs, unaligned)
+    linked = check_tables(encoded, aligned=True)
     check_aligned_tables(linked, y)
     tables, named = {}, {}
     if unaligned is not None:
-        shapes = {name: (table.n_columns, table.columns) for name, table in linked.items()}
-        tables = check_known_tables(unaligned, list(linked), shapes)
+        shapes = encoded_shapes({name: columns_of(table) for name, table in linked.items()})
+        tables = check_known_tables(others, list(linked), shapes)
         named = dict(name_views(unaligned))
     sizes = {_LINKED: next(iter(linked.values())).n_rows}
     sizes |= {name: table.n_rows for name, table in tables.items()}

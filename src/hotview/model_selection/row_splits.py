@@ -17,11 +17,12 @@ from sklearn.model_selection import (
 from sklearn.utils import _safe_indexing
 
 from hotview._types import Array, IntArray, RandomState, Views
-from hotview._validation import ViewTable, check_count, check_tables
+from hotview._validation import EncodedView, ViewTable, check_count, check_tables
 from hotview._validation.containers import container_of
 from hotview._validation.tables import name_views
 from hotview.estimators.groups import encode_groups, flatten_groups
 from hotview.estimators.labels import read_labels
+from hotview.ingest.frames import encode_views
 
 __all__ = ["Numbering", "RowKFold", "leave_groups_out", "take_rows"]
 
@@ -74,6 +75,8 @@ def _take(name: str, view: Any, rows: Any) -> Any:
             f"{numbers.min()} to {numbers.max()}. Number rows from 0."
         )
     numbers = numbers.astype(np.int64)
+    if isinstance(view, EncodedView):
+        return view.take(numbers)
     if container_of(view) == "pyarrow":  # which scikit-learn 1.6 cannot index
         return view.take(numbers % n)
     return _safe_indexing(view, numbers)
@@ -163,7 +166,7 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
             return
         if y is None:
             if isinstance(X, Mapping | list | tuple):
-                X = next(iter(check_tables(X, aligned=True).values())).data
+                X = next(iter(check_tables(*encode_views(X), aligned=True).values())).data
             n = int(X.shape[0])
             labels, known = np.zeros(n), np.ones(n, dtype=bool)
         else:
@@ -178,7 +181,7 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
     def _split_by_view(
         self, views: Views, y: Mapping[str, Any], groups: Any
     ) -> Iterator[tuple[dict[str, IntArray], dict[str, IntArray]]]:
-        tables = check_tables(views)
+        tables = check_tables(*encode_views(views))
         numbering = Numbering({name: table.n_rows for name, table in tables.items()})
         people = flatten_groups(encode_groups(None, groups, {}, tables))
         if unknown := [name for name in y if name not in numbering.sizes]:

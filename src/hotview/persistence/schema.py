@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import CONTAINERS, MultiViewEstimator
 from hotview.estimators.inference import FusionRule
+from hotview.ingest.columns import Column, ViewColumns
 from hotview.losses.coupling_specs import COUPLINGS
 from hotview.losses.specifications import REGULARIZERS, Specification
 from hotview.nn.multiview import Widths
@@ -126,11 +128,53 @@ _MAX_CLASS_BYTES = 2**26
 
 @dataclass(frozen=True)
 class SavedView:
-    """A view: its name, its number of columns and, where they have any, their names."""
+    """A view: its name, its number of encoded columns and, where they have names, its columns.
+
+    A column of numbers is its name alone, because there may be very many; any other column is what
+    `ViewColumns.to_json` makes of it.
+    """
 
     name: str
     n_columns: int
-    columns: tuple[str, ...] | None
+    columns: list[Any] | None
+
+    @classmethod
+    def of(cls, name: str, columns: ViewColumns) -> SavedView:
+        """Return what a file holds of a view."""
+        if columns.columns is None:
+            return cls(name, columns.n_columns, None)
+        pairs = zip(columns.columns, columns.to_json()["columns"], strict=True)
+        entries = [c.name if c == Column(c.name) else entry for c, entry in pairs]
+        return cls(name, columns.n_columns, entries)
+
+    @cached_property
+    def encoding(self) -> ViewColumns:
+        """The columns; an error for anything that `of` cannot have made."""
+        try:
+            columns = None if self.columns is None else tuple(map(_read_column, self.columns))
+            found = ViewColumns(columns, self.n_columns)
+            n = self.n_columns if columns is None else sum(column.width for column in columns)
+            texts = [text for column in columns or () for text in _texts(column)]
+            fits = SavedView.of(self.name, found) == self
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            fits = False
+        fits = fits and n == self.n_columns > 0 and all(isinstance(text, str) for text in texts)
+        require(fits, f"its columns of view {self.name!r} do not fit")
+        return found
+
+
+def _read_column(entry: Any) -> Column:
+    if isinstance(entry, str):
+        return Column(entry)
+    columns = ViewColumns.from_json({"columns": [entry], "n_columns": 0}).columns
+    assert columns is not None
+    return columns[0]
+
+
+def _texts(column: Column) -> Iterator[Any]:
+    """The name and the categories of a column."""
+    yield column.name
+    yield from column.categories or ()
 
 
 @dataclass(frozen=True)
@@ -187,8 +231,7 @@ def check_model(model: SavedModel) -> None:
     require(len(set(names)) == len(names) > 0, "its views have no different names")
     for view in model.views:
         require(can_be_saved(view.name), f"a view cannot be called {shorten(view.name)}")
-        fits = view.columns is None or len(view.columns) == view.n_columns
-        require(fits and view.n_columns > 0, f"its columns of view {view.name!r} do not fit")
+        require(view.encoding.n_columns > 0, f"its columns of view {view.name!r} do not fit")
     require(len(model.columns) == len(names), "its columns are of other views than it has")
     for view, columns in zip(model.views, model.columns, strict=True):
         _check_columns(columns, view.n_columns)

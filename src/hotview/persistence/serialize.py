@@ -79,7 +79,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         hotview=hotview.__version__,
         estimator=type(estimator).__name__,
         parameters=_plain_parameters(estimator.get_params(deep=False)),
-        views=[SavedView(name, *estimator._shapes[name]) for name in names],
+        views=[SavedView.of(name, estimator.columns_[name]) for name in names],
         own_encoders=[name for name, f in zip(names, own, strict=True) if f is not None],
         columns=list(estimator._columns.values()),
         references=estimator.references_,
@@ -195,7 +195,7 @@ def restore_parameters(model: SavedModel, device: Any, own: Mapping[str, Any]) -
             parameters[name] = own[name] if is_own else by_name[value["name"]](**value["settings"])
     estimator: Any = CLASSES[model.estimator](**parameters, device=device)
     check_parameters(estimator.get_params(deep=False))
-    estimator._set_views({view.name: (view.n_columns, view.columns) for view in model.views})
+    estimator._set_views({view.name: view.encoding for view in model.views})
     methods = list(impute_of(estimator.impute, estimator.view_names_).values())
     fits = methods == [columns.impute for columns in model.columns]
     require(fits, f"its 'impute' cannot be {shorten(estimator.impute)}")

@@ -115,14 +115,14 @@ def scan_tables(
         np.delete(np.arange(table.n_rows), rows) if len(rows) > 0 else None
         for table, rows in zip(tables, absent, strict=True)
     ]
-    scanner.raise_if_not_finite(impute)
+    scanner.raise_if_not_finite(impute, tables[0])
     n_rows = sum(map(n_present, tables, present))
     if n_rows < 2:
         raise ValueError(
             f"Expected view {name!r} to have at least 2 rows with values, but it has {n_rows}. "
             "Leave the view out, or give it more rows."
         )
-    _check_moments(name, scanner.moments, preprocessing != "none")
+    _check_moments(name, tables[0], scanner.moments, preprocessing != "none")
     sample: Any = np.empty((0, 0))
     if preprocessing == "auto" or (is_wide and preprocessing in _REDUCING):
         sample = _sample(tables, group, present)
@@ -227,7 +227,7 @@ def check_finite(
     is_counts = scaler is not None and scaler.is_counts
     scanner = _Scanner(name, computes_moments=False, scaler=scaler, is_counts=is_counts)
     absent = scanner.scan(table, slice(0, table.n_rows))
-    scanner.raise_if_not_finite(impute)
+    scanner.raise_if_not_finite(impute, table)
     return np.delete(rows, absent)
 
 
@@ -406,7 +406,7 @@ class _Scanner:
             if places:
                 self.first[what] = places[0]
 
-    def raise_if_not_finite(self, impute: str | None) -> None:
+    def raise_if_not_finite(self, impute: str | None, table: ViewTable) -> None:
         """Raise an error for values that are not finite, with the first place and a remedy."""
         remedies = {
             "infinity": "Remove these entries or cap them.",
@@ -421,26 +421,29 @@ class _Scanner:
             )
         for what, remedy in remedies.items():
             if n := self.counts[what]:
-                i, j = self.first[what]
+                i, column = self.first[what][0], table.describe_column(self.first[what][1])
                 expected = "counts" if what == _NEGATIVE else "finite numbers"
                 raise ValueError(
                     f"Expected view {self.name!r} to hold {expected}, but it contains {what} "
-                    f"in {n} {'entry' if n == 1 else 'entries'}, the first in row {i}, column {j}. "
-                    f"{remedy}"
+                    f"in {n} {'entry' if n == 1 else 'entries'}, the first in row {i}, column "
+                    f"{column}. {remedy}"
                 )
 
 
-def _check_moments(name: str, moments: _RunningMoments, standardize: bool) -> None:
+def _check_moments(
+    name: str, table: ViewTable, moments: _RunningMoments, standardize: bool
+) -> None:
     empty = np.flatnonzero(moments.n == 0)
     if len(empty) > 0:
         raise ValueError(
             f"Expected every column of view {name!r} to hold a value somewhere, but column "
-            f"{empty[0]} is NaN in all rows, so that there is nothing to fill in. Drop the column."
+            f"{table.describe_column(empty[0])} is NaN in all rows, so that there is nothing to "
+            "fill in. Drop the column."
         )
     typical = np.hypot(moments.mean, np.sqrt(moments.variance))  # root of the mean square
     too_large = np.flatnonzero(~(typical < (np.inf if standardize else EXTREME)))
     if len(too_large) > 0:
         raise ValueError(
-            f"Expected view {name!r} to hold numbers of ordinary size, but column {too_large[0]} "
-            "is too large to compute with. Rescale it."
+            f"Expected view {name!r} to hold numbers of ordinary size, but column "
+            f"{table.describe_column(too_large[0])} is too large to compute with. Rescale it."
         )

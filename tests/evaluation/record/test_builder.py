@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import hotview
@@ -135,3 +136,18 @@ def test_progress_is_shown_where_wanted(classifier, test, train, capsys):
     alone = make_record(classifier, X, y, umap=False, verbose=False)
     assert alone.baselines == record.baselines[:1]
     assert capsys.readouterr().out == ""
+
+
+def test_frames_with_text():
+    random, y = np.random.default_rng(0), np.arange(60) % 2
+    people = pd.DataFrame({"sex": np.where(y > 0, "F", "M"), "age": random.normal(size=60)})
+    views = {"people": people, "scan": random.normal(size=(60, 3))}
+    model = hotview.MultiViewClassifier(max_epochs=1, n_estimators=1, random_state=0)
+    training = {"Xs": views, "y": y}
+    model.fit(**training)
+    other = {**views, "people": people[["age", "sex"]]}
+    ours, theirs = (make_record(model, X, y, training=training, umap=False) for X in (views, other))
+    assert ours.columns == [2, 3]
+    assert theirs.scores == ours.scores
+    assert [b.accuracy for b in theirs.baselines] == [b.accuracy for b in ours.baselines]
+    assert all(baseline.accuracy is not None for baseline in ours.baselines)
