@@ -467,7 +467,10 @@ def _find_file(path: Path, endings: Collection[str]) -> File:
         beside = sorted(entry.name for entry in path.parent.iterdir() if _ending(entry, endings))
         raise FileNotFoundError(f"There is no file {path}.{did_you_mean(path.name, beside)}")
     if not ending:
-        raise ValueError(f"{path} does not end in any of {known}, so its format is not known.")
+        hint = " Save it as xlsx or csv." if path.suffix.lower() in (".xls", ".ods") else ""
+        raise ValueError(
+            f"{path} does not end in any of {known}, so its format is not known.{hint}"
+        )
     return File(path, ending, path.name[: -len(ending)], named_by_user=False)
 
 

@@ -46,9 +46,10 @@ def read_query(path: Path, name: str = "", *, query: str | None = None) -> Arrow
     with database:
         query = query or _query_of_one_table(path, name, database)
         try:
-            table = database.execute(query).to_arrow_table()
+            table = database.sql(query).to_arrow_table()
         except duckdb.Error as error:
-            raise ValueError(f"{path}: the query {query!r} fails: {error}") from error
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"{path}: the query {query!r} fails: {reason}") from error
     return ArrowTable(path, table, name=name)
 
 
