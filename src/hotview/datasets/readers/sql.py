@@ -46,10 +46,13 @@ def read_query(path: Path, name: str = "", *, query: str | None = None) -> Arrow
     with database:
         query = query or _query_of_one_table(path, name, database)
         try:
-            table = database.sql(query).to_arrow_table()
+            result = database.sql(query)
+            table = None if result is None else result.to_arrow_table()
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
             raise ValueError(f"{path}: the query {query!r} fails: {reason}") from error
+    if table is None:
+        raise ValueError(f"{path}: the query {query!r} has no result. Pass one that selects rows.")
     return ArrowTable(path, table, name=name)
 
 
