@@ -1,6 +1,6 @@
 import pytest
 
-from hotview.cli.options import files_by_view, text_format
+from hotview.cli.options import files_by_view, parse_formats
 from hotview.cli.runner import UsageError
 
 
@@ -16,5 +16,6 @@ def test_incomplete_specs_raise(spec):
 
 
 def test_only_given_options_count():
-    assert text_format(None, ";", None) == {"delimiter": ";"}
-    assert text_format(False, None, ",") == {"header": False, "decimal": ","}
+    given = {"header": None, "delimiter": [";"], "decimal": None}
+    assert parse_formats(given) == {"delimiter": ";"}
+    assert parse_formats({"header": False, "decimal": [","]}) == {"header": False, "decimal": ","}
