@@ -190,7 +190,7 @@ def test_remarks_about_styles_are_not_shown(path, tmp_path):
         for name in book.namelist():
             styles = f'<styleSheet xmlns="{namespace}"/>'.encode()
             bare.writestr(name, styles if name == "xl/styles.xml" else book.read(name))
-    with pytest.warns(UserWarning, match="no default style"):
+    with pytest.warns(UserWarning, match="no stylesheet"):
         load_workbook(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
