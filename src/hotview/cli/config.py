@@ -185,6 +185,7 @@ def _make_tables(path: Path, options: Mapping[str, Any]) -> dict[str, dict[str, 
     from hotview.cli.options import files_by_view, parse_formats
 
     folder = path.absolute().parent
+    options = {n: list(v) if isinstance(v, tuple) else v for n, v in options.items()}  # click's
     root = {name: options[name] for name in _ROOT if name in options}
     root |= {n: _relative(str(root[n]), folder) for n in _PATHS if root.get(n) is not None}
     formats = parse_formats({n: options[n] for n in PER_FILE if n in options})
