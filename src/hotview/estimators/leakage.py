@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 from scipy.special import gammaln
 
 from hotview._types import Array, IntArray
@@ -148,8 +147,9 @@ def _labeled_rows(inputs: FitInputs, labels: Labels, name: str) -> tuple[Array, 
 
 def _read(table: ViewTable, rows: IntArray) -> Array:
     part = table.rows(rows, dense=False)
-    dense = part.toarray() if sparse.issparse(part) else np.asarray(part)
-    return dense.astype(np.float64, copy=False)
+    dense = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
+    X: Array = dense.astype(np.float64, copy=False)
+    return X
 
 
 def _keep_classes(X: Array, codes: IntArray) -> tuple[Array, IntArray, int]:

@@ -306,7 +306,7 @@ def _take_rows(
 
 def _permute(X: Any, columns: slice, order: IntArray) -> Any:
     """Return a copy in which row i has some columns of row ``order[i]``."""
-    if sparse.issparse(X):
+    if hasattr(X, "tocoo"):
         entries = X.tocoo()
         moved = (entries.col >= columns.start) & (entries.col < columns.stop)
         rows = np.where(moved, np.argsort(order)[entries.row], entries.row)
