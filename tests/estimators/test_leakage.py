@@ -30,7 +30,7 @@ def draw(n=60, n_classes=3, n_columns=5, seed=0):
 
 
 def leaks_of(views, y, **more):
-    found, _ = find_leaks(MultiViewClassifier(random_state=0)._inputs(views, y, **more))
+    found, *_ = find_leaks(MultiViewClassifier(random_state=0)._inputs(views, y, **more))
     return [(leak.view, leak.column) for leak in found]
 
 
@@ -120,6 +120,31 @@ def test_where_most_columns_tell_the_classes_there_is_no_warning():
     assert warnings_of(easy, y) == []
 
 
+def test_two_digits_are_easy_and_raise_no_alarm():
+    digits = load_handwritten()
+    rows = np.flatnonzero(np.isin(digits.target, (0, 1)))[::4]
+    views, y = {name: X[rows] for name, X in digits.views.items()}, digits.target[rows]
+    assert 1 <= len(leaks_of(views, y)) < 300
+    assert warnings_of(views, y) == []
+
+
+def test_a_leak_beside_two_good_columns_is_named():
+    views, y = draw(n_classes=2)
+    for j in (0, 1):
+        views["a"][:, j] += 3.5 * y
+    views["b"][:, 2] = y
+    assert LEAK[0] in leaks_of(views, y)
+    assert "2 (counted from 0) of view 'b'" in warnings_of(views, y)[0]
+
+
+def test_a_leak_among_many_columns_of_noise_is_named():
+    y = np.arange(30) % 2
+    views = {name: np.random.default_rng(0).normal(size=(30, 2000)) for name in ("a", "b")}
+    views["b"][:, 2] = y
+    assert leaks_of(views, y) == LEAK
+    assert len(warnings_of(views, y)) == 1  # some noise comes near, as often as by chance
+
+
 def test_unaligned_rows_with_labels_count():
     views, _ = draw()
     others, labels = draw(seed=1)
@@ -161,7 +186,7 @@ def test_an_encoder_has_no_classes():
     from hotview import MultiViewEncoder
 
     inputs = MultiViewEncoder(random_state=0)._inputs(draw()[0])
-    assert find_leaks(inputs) == ([], 0)
+    assert find_leaks(inputs) == ([], 0, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert list(leakage_warnings(inputs)) == []

@@ -19,6 +19,9 @@ __all__ = ["Separation", "find_leaks", "leakage_warnings", "measure_separation"]
 
 _MIN_ROWS, _MIN_PER_CLASS = 20, 5
 _MAX_ERRORS = 0.01  # share of rows
+_RIVAL_RUNS = 0.4  # runs of equal classes beyond one per class, relative to random order
+_FEW_RIVALS, _FEW_LEAKS = 2, 3
+_MOST_LEAKS = 0.25  # share of columns
 _FALSE_ALARMS = 0.001  # expected number per fit, if no column knew the classes
 _MAX_ROWS, _MIN_SAMPLE = 1000, 200  # of a view that are read
 _MAX_CELLS = 5_000_000  # of a view that are sorted
@@ -58,7 +61,8 @@ class Leak:
 def leakage_warnings(inputs: FitInputs) -> Iterator[str]:
     """Warning about columns that alone tell the class of nearly every labeled row.
 
-    There is none where most columns do, because then the classes are easy.
+    There is none where the classes are easy: where more than three columns, and a quarter of all,
+    do so; or where more than two others, and more than do so, separate the classes nearly as well.
 
     Parameters
     ----------
@@ -70,8 +74,10 @@ def leakage_warnings(inputs: FitInputs) -> Iterator[str]:
     str
         At most one warning.
     """
-    leaks, n_columns = find_leaks(inputs)
-    if not leaks or 2 * len(leaks) > n_columns:
+    leaks, n_columns, n_rivals = find_leaks(inputs)
+    n_leaks = len(leaks)
+    is_easy = n_leaks > max(_FEW_LEAKS, _MOST_LEAKS * n_columns)
+    if n_leaks == 0 or is_easy or n_rivals > max(_FEW_RIVALS, n_leaks):
         return
     listed = "; ".join(
         f"{leak.column} of view {leak.view!r} ({leak.n_rows - leak.n_errors} of {leak.n_rows} rows)"
@@ -85,7 +91,7 @@ def leakage_warnings(inputs: FitInputs) -> Iterator[str]:
     )
 
 
-def find_leaks(inputs: FitInputs) -> tuple[list[Leak], int]:
+def find_leaks(inputs: FitInputs) -> tuple[list[Leak], int, int]:
     """Find columns that alone separate the classes.
 
     For every column, the rows are divided by its value into intervals, one more than there are
@@ -106,22 +112,29 @@ def find_leaks(inputs: FitInputs) -> tuple[list[Leak], int]:
         The columns.
     n_columns : int
         Number of columns that were compared with the classes.
+    n_rivals : int
+        Number of other columns that separate the classes nearly as well: sorted by them, classes
+        change at most 0.4 times as often as in random order, beyond once per class. As many as do
+        so with permuted classes are subtracted. It is 0 if there is no leak.
     """
     found: list[tuple[Leak, Separation, int]] = []
-    n_columns = 0
+    views, n_columns = [], 0
     for name in inputs.tables.names if inputs.labels is not None else ():
         assert inputs.labels is not None
         X, codes, n_rare = _labeled_rows(inputs, inputs.labels, name)
         view = _ViewSearch(name, X, codes, n_rare, inputs.tables.columns[name])
         if len(codes) >= _MIN_ROWS and codes.max() > 0 and view.n_errors >= 0:
+            views.append(view)
             n_columns += view.n_columns
             found += [(leak, s, int(codes.max()) + 1) for leak, s in view.search()]
     limit = math.log(_FALSE_ALARMS)
-    return [
+    leaks = [
         leak
         for leak, separation, n_classes in found
         if separation.log_chance + math.log(n_columns * (n_classes + 1)) <= limit
-    ], n_columns
+    ]
+    n_rivals = sum(view.count_rivals() for view in views) - len(leaks) if leaks else 0
+    return leaks, n_columns, max(n_rivals, 0)
 
 
 def _labeled_rows(inputs: FitInputs, labels: Labels, name: str) -> tuple[Array, IntArray, int]:
@@ -209,6 +222,21 @@ class _ViewSearch:
             for k in np.flatnonzero(self._may_separate(self.X[:, chunk])):
                 start = int(chunk[k])
                 yield names[first + k], slice(start, start + 1), False
+
+    def count_rivals(self) -> int:
+        """Number of encoded columns that nearly sort the rows by class, beyond chance."""
+        random = np.random.default_rng(0)
+        rows = random.permutation(len(self.codes))  # equal values are in random order
+        X, codes, n_rivals = self.X[rows], self.codes[rows], 0
+        shares = np.bincount(codes) / len(codes)
+        n_runs = len(shares) + _RIVAL_RUNS * (len(codes) * (1 - (shares**2).sum()) - len(shares))
+        permuted = random.permutation(codes)
+        for first in range(0, X.shape[1], _CHUNK):
+            order = np.argsort(X[:, first : first + _CHUNK], axis=0, kind="stable")
+            for target, sign in ((codes, 1), (permuted, -1)):
+                is_changed = np.diff(target[order], axis=0) != 0
+                n_rivals += sign * int((is_changed.sum(axis=0) + 1 <= n_runs).sum())
+        return n_rivals
 
     def _may_separate(self, X: Array) -> Array:
         """Whether columns meet what separating the classes requires, by sorting them once.

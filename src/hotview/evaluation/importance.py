@@ -15,8 +15,8 @@ from scipy.stats import t as student
 
 from hotview._types import Array, IntArray, Views
 from hotview._validation import check_choice, check_count
+from hotview.estimators.labels import number_labels, read_labels
 from hotview.evaluation.baseline_rows import are_present
-from hotview.evaluation.record.scores import encode_truth
 from hotview.ingest.columns import ViewColumns
 
 __all__ = ["Effects", "PermutationImportance", "permutation_importance"]
@@ -291,8 +291,10 @@ def _take_rows(
 ) -> tuple[dict[str, Any], IntArray]:
     """Return encoded views of labeled rows, and the number of their classes."""
     tables = model._check(Xs, y, aligned=True)
-    truth = encode_truth(model, y, next(iter(tables.values())).n_rows)
-    rows = np.flatnonzero((truth >= 0) & (truth < len(model.classes_)))
+    truth = np.full(next(iter(tables.values())).n_rows, -1, dtype=np.int64)
+    found = read_labels("y", y, len(truth), model.unlabeled_marker)
+    truth[found.known] = number_labels(found.values, model.classes_)
+    rows = np.flatnonzero(truth >= 0)
     if len(rows) < 2:
         raise ValueError(
             f"Expected at least 2 rows with a class of the model, but y has {len(rows)}. Pass more "
