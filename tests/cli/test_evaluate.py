@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 import hotview as hv
+from hotview.cli.models import open_model
 from hotview.datasets import make_views
 from hotview.evaluation import ConcatenatedLogisticRegression
 
@@ -160,3 +161,19 @@ def test_nobody_linked_and_one_view_at_hand(hotview, tmp_path):
     found = json.loads(result.out)["baselines"]
     assert [b["accuracy"]["n"] for b in found] == [40] * 4
     assert found[1]["accuracy"]["value"] > found[0]["accuracy"]["value"]
+
+
+def test_importance_is_printed_with_bars_and_in_json(hotview, model, study, new_files):
+    command = ("evaluate", model, *new_files, "--labels", study / "new-labels.csv")
+    command = (*command, "--no-baselines", "--importance")
+    found = json.loads(hotview(*command, "--json").out)["importance"]
+    assert {effect["view"] for effect in found["views"]} == {"blood", "scan"}
+    opened = open_model(model)
+    expected = sum(opened.estimator.n_features_per_view_.values())
+    assert found["n_columns"] == expected == len(found["columns"])
+    assert "sex" in {effect["column"] for effect in found["columns"]}  # one, of two encoded ones
+    out = hotview(*command).out
+    assert out.index("Confusion matrix") < out.index("Views, permuted") < out.index("Columns, per")
+    longest = max(line.count("█") for line in out.splitlines())
+    assert longest == 20
+    assert "importance" not in json.loads(hotview(*command[:-1], "--json").out)

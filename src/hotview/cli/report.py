@@ -43,6 +43,9 @@ def report(
     umap: Annotated[
         bool, typer.Option(help="Embed the common space by UMAP too, if it is installed.")
     ] = True,
+    importance: Annotated[
+        bool, typer.Option(help="Measure which views and columns the predictions rely on.")
+    ] = True,
     device: options.Device = "auto",
     force: options.Force = False,
     json: options.Json = False,
@@ -50,8 +53,8 @@ def report(
 ) -> None:
     """Write a page that explains a model: one HTML file, to be opened from disk.
 
-    With tables, it also shows the metrics of the model, the contribution of every view, and the
-    common space.
+    With tables, it also shows the metrics of the model, the contribution of every view, the columns
+    that predictions rely on, and the common space.
     """
     from hotview._files import check_output_path
     from hotview.cli.models import open_model
@@ -80,7 +83,8 @@ def report(
         arguments = {"views": {n: view.X for n, view in rows.items()}, "ids": ids_by_view or None}
         notes = [note for view in rows.values() for note in view.notes]
     print_notes(notes)
-    record = make_record(opened.estimator, **arguments, umap=umap, verbose=sys.stderr.isatty())
+    arguments |= {"umap": umap, "importance": importance, "verbose": sys.stderr.isatty()}
+    record = make_record(opened.estimator, **arguments)
     write_report(record, out)
     size = out.stat().st_size
     if json:

@@ -1,4 +1,4 @@
-"""Metrics of classifiers, and baselines to compare them with."""
+"""Metrics of classifiers, importance of views and columns, and baselines to compare them with."""
 
 from hotview.evaluation.baselines import (
     ConcatenatedLabelPropagation,
@@ -6,6 +6,7 @@ from hotview.evaluation.baselines import (
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
+from hotview.evaluation.importance import PermutationImportance, permutation_importance
 from hotview.evaluation.metrics import Assessment, assess, expected_calibration_error
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "ConcatenatedLogisticRegression",
     "PCALogisticRegression",
     "PerViewLabelPropagation",
+    "PermutationImportance",
     "assess",
     "expected_calibration_error",
+    "permutation_importance",
 ]

@@ -16,7 +16,9 @@ __all__ = [
     "BaselineScore",
     "Bin",
     "Curve",
+    "Effect",
     "Embedding",
+    "ImportanceSummary",
     "Layout",
     "Learning",
     "NullSummary",
@@ -184,6 +186,36 @@ class BaselineScore:
 
 
 @dataclass(frozen=True)
+class Effect:
+    """Rise of the log loss where a view, or a column of it, is permuted, and the accuracy drop.
+
+    `low` and `high` are the 95 % interval of the rise.
+    """
+
+    view: str
+    column: str | None
+    value: float
+    low: float
+    high: float
+    accuracy_drop: float
+
+
+@dataclass(frozen=True)
+class ImportanceSummary:
+    """Permutation importance of the views, and of the columns with the largest effects.
+
+    `n_columns` are those of all views; see :func:`hotview.evaluation.permutation_importance`.
+    """
+
+    views: list[Effect]
+    columns: list[Effect]
+    log_loss: float
+    n_rows: int
+    n_repeats: int
+    n_columns: int
+
+
+@dataclass(frozen=True)
 class Layout:
     """Coordinates of all points in two dimensions, and the names of the axes."""
 
@@ -260,6 +292,8 @@ class Record:
     baselines : list of BaselineScore or None, default=None
         The majority class and, with training rows, other baselines and the model without coupling;
         None without scores.
+    importance : ImportanceSummary or None, default=None
+        Permutation importance of views and columns.
 
     Examples
     --------
@@ -295,6 +329,7 @@ class Record:
     scores: Scores | None = None
     embedding: Embedding | None = None
     baselines: list[BaselineScore] | None = None
+    importance: ImportanceSummary | None = None
 
     def to_json(self) -> str:
         """Serialize the record.

@@ -15,6 +15,7 @@ from hotview.report.page.render import render
 from hotview.report.page.sections import (
     embedding_section,
     error_section,
+    importance_section,
     learning_section,
     plan_section,
     provenance_section,
@@ -145,6 +146,10 @@ def _make_sections(record: Record) -> list[tuple[str, str, Markup]]:
     sections = [("similarity", "Which views belong together", similarity_section(record))]
     if record.scores is not None:
         sections.append(("views", "Accuracy by view", view_section(record, record.scores)))
+    if record.importance is not None:
+        title = "Which views and columns matter"
+        sections.append(("importance", title, importance_section(record, record.importance)))
+    if record.scores is not None:
         sections.append(("errors", "Errors and calibration", error_section(record, record.scores)))
     if record.embedding is not None:
         sections.append(("space", "The common space", embedding_section(record)))
