@@ -1,12 +1,13 @@
 """Metrics of classifiers, and baselines to compare them with."""
 
+from hotview.evaluation.assessment import Assessment, assess
 from hotview.evaluation.baselines import (
     ConcatenatedLabelPropagation,
     ConcatenatedLogisticRegression,
     PCALogisticRegression,
     PerViewLabelPropagation,
 )
-from hotview.evaluation.metrics import Assessment, assess, expected_calibration_error
+from hotview.evaluation.metrics import expected_calibration_error
 
 __all__ = [
     "Assessment",
