@@ -96,7 +96,9 @@ def repeat(y, P, w):
 def test_calibration_errors_are_those_of_bins():
     P, y = draw(300, 3)
     found = assess(y, P, range(3))
-    assert found.calibration_error.value == pytest.approx(expected_calibration_error(P, y, range(3)))
+    assert found.calibration_error.value == pytest.approx(
+        expected_calibration_error(P, y, range(3))
+    )
     bins = np.minimum((P[:, 2] * 15).astype(int), 14)
     gaps = [abs(((y == 2) - P[:, 2])[bins == b].sum()) for b in range(15)]
     assert found.by_class[2].calibration_error.value == pytest.approx(sum(gaps) / 300)
@@ -132,7 +134,7 @@ def test_intervals_cover_the_truth():
         values["excess"] = found.by_class[1].excess
         for name, x in values.items():
             covered[name] += x.low <= truth[name] <= x.high
-    assert all(180 <= n for n in covered.values()), covered
+    assert all(n >= 180 for n in covered.values()), covered
     assert all(n <= 199 for name, n in covered.items() if name != "calibration_error"), covered
 
 

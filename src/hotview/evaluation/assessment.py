@@ -158,7 +158,7 @@ def assess(
         Numbers or shares of the classes in training, which say what the majority class and the
         rarer class are; None takes those of `y`.
     positive : object or None, default=None
-        The positive class. None takes the rarer of two classes, and none of more.
+        The positive class, or its name. None takes the rarer of two classes, and none of more.
     cost : float or None, default=None
         Cost of a missed positive row, in false alarms. The threshold is then 1/(1 + cost), which
         has the lowest expected cost if probabilities are calibrated.
@@ -256,8 +256,8 @@ def _check_prior(prior: npt.ArrayLike, n_classes: int) -> Array:
     shares = np.asarray(prior, dtype=float)
     if shares.shape != (n_classes,):
         raise ValueError(
-            f"Expected prior to hold a number for each of the {n_classes} classes, but its shape is "
-            f"{shares.shape}. Pass one per class, in the order of classes."
+            f"Expected prior to hold a number for each of the {n_classes} classes, but its shape "
+            f"is {shares.shape}. Pass one per class, in the order of classes."
         )
     return shares
 
@@ -329,12 +329,13 @@ def _find_positive(
     if positive is None:
         where = "in training" if has_prior else "of these rows"
         return int(counts[1] <= counts[0]), f"the rarer class {where}"
-    if positive not in known:
+    names = [str(name) for name in known]
+    if str(positive) not in names:
         raise ValueError(
             f"Expected positive to be a class of the model, but it is {positive!r}. Choose one of "
             f"{', '.join(map(repr, known[:20]))}."
         )
-    return known.index(positive), "given"
+    return names.index(str(positive)), "given"
 
 
 def _resample(

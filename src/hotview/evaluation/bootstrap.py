@@ -1,8 +1,8 @@
 """Bootstrap intervals of metrics, over rows or over groups of rows.
 
-Every metric is computed from weights of the rows: of the rows as they are, and of resamples, in which
-the weight of a row is multiplied by the number of times that it is drawn. Statistics are functions of
-a matrix of weights with a column per resample, so that they are computed for many at a time.
+Every metric is computed from weights of the rows: of the rows as they are, and of resamples, in
+which the weight of a row is multiplied by the number of times that it is drawn. Statistics are
+functions of a matrix of weights with a column per resample: many are computed at a time.
 """
 
 from __future__ import annotations
@@ -208,7 +208,8 @@ class ClassStatistics:
         truth = np.minimum(truth, self.n_classes)
         is_true = truth[:, None] == codes
         own = P[np.arange(n), np.minimum(truth, self.n_classes - 1)]
-        gaps = _binned(P, is_true) + [_binned(P.max(axis=1)[:, None], (best == truth)[:, None])[0]]
+        is_correct = (best == truth)[:, None]
+        gaps = [*_binned(P, is_true), *_binned(P.max(axis=1, keepdims=True), is_correct)]
         terms = {
             "true": _indicator(truth, self.n_classes + 1),
             "predicted": _indicator(best, self.n_classes + 1),

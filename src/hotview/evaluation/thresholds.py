@@ -1,4 +1,4 @@
-"""One class against the rest: ranking, sensitivity, specificity, and thresholds of a probability."""
+"""One class against the rest: ranking, sensitivity, specificity and thresholds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 #: Value of `threshold` that chooses it on half of the rows.
 HELD_OUT = "held-out"
-_DEFAULT = "the most probable class"
+_DEFAULT = "most probable class"
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def check_threshold(threshold: float | str | None, cost: float | None) -> None:
     is_probability = isinstance(threshold, int | float) and 0 <= threshold <= 1
     if threshold is not None and threshold != HELD_OUT and not is_probability:
         raise ValueError(
-            f"Expected threshold to be a probability or {HELD_OUT!r}, but it is {threshold!r}. Pass "
-            f"0.3, or {HELD_OUT!r} to choose it on half of the rows."
+            f"Expected threshold to be a probability or {HELD_OUT!r}, but it is {threshold!r}. "
+            f"Pass 0.3, or {HELD_OUT!r} to choose it on half of the rows."
         )
 
 
@@ -165,7 +165,9 @@ def assess_positive(
         elif threshold == HELD_OUT:
             half = split_by_hash(keys)
             _check_half(is_positive[half])
-            limit = choose_threshold(is_positive[half], probability[half], sample.weights[half], cost)
+            limit = choose_threshold(
+                is_positive[half], probability[half], sample.weights[half], cost
+            )
             aim = "Youden's index" if cost is None else "the lowest cost"
             source, rows = f"chosen for {aim} on the other {half.sum():,} rows", ~half
         assert isinstance(limit, int | float)
@@ -250,7 +252,7 @@ def choose_threshold(
 
 
 def split_by_hash(keys: npt.ArrayLike) -> Array:
-    """Return which rows belong to the first half, by a hash of their keys alone.
+    """Return which rows belong to the half of the keys with the lowest hashes.
 
     Parameters
     ----------
@@ -260,7 +262,7 @@ def split_by_hash(keys: npt.ArrayLike) -> Array:
     Returns
     -------
     ndarray of bool
-        True for about half of the keys.
+        True for half of the keys; the order of the rows does not matter.
 
     Examples
     --------
@@ -268,13 +270,16 @@ def split_by_hash(keys: npt.ArrayLike) -> Array:
     >>> split_by_hash(["p1", "p2", "p1"]).tolist()
     [False, True, False]
     """
-    texts = np.asarray(keys).astype(str).tolist()
-    return np.array([hashlib.sha256(t.encode()).digest()[0] < 128 for t in texts], dtype=bool)
+    names, codes = np.unique(np.asarray(keys).astype(str), return_inverse=True)
+    order = np.argsort([hashlib.sha256(name.encode()).hexdigest() for name in names])
+    is_first = np.zeros(len(names), dtype=bool)
+    is_first[order[: len(names) // 2]] = True
+    return is_first[codes]
 
 
 def _check_half(is_positive: Array) -> None:
     if is_positive.all() or not is_positive.any():
         raise ValueError(
-            "Expected rows of both classes among those that the threshold is chosen on, but half of "
-            f"the rows, {len(is_positive)}, are all of one. Set the threshold, or give more rows."
+            "Expected rows of both classes among those that the threshold is chosen on, but half "
+            f"of the rows, {len(is_positive)}, are all of one. Set the threshold, or give more."
         )

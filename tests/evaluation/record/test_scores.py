@@ -44,7 +44,7 @@ def test_the_calibration_error_and_its_bins_are_those_of_the_metric(classifier, 
     X, y = test
     P = classifier.predict_proba(X)
     error = expected_calibration_error(P, y, classifier.classes_)
-    assert scores.calibration_error == pytest.approx(error)
+    assert scores.metrics.calibration_error.value == pytest.approx(error)
     truth = expected_calibration_error(P, y, classifier.classes_, 10)  # as many as are drawn
     gaps = [b.accuracy.n * abs(b.accuracy.value - b.confidence) for b in scores.bins]
     assert sum(gaps) / 80 == pytest.approx(truth)
