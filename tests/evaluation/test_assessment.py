@@ -1,4 +1,5 @@
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.metrics import (
 )
 
 from hotview.evaluation import assess, expected_calibration_error
+from hotview.evaluation.assessment import class_counts
 
 
 def draw(n, n_classes, seed=0, sharpness=1.0):
@@ -243,3 +245,10 @@ def test_a_cost_needs_a_positive_class():
     with pytest.raises(ValueError, match="Expected two classes beside a cost"):
         assess(y, P, range(3), cost=2)
     assert assess(y, P, range(3), cost=2, positive=1).binary.chosen is not None
+
+
+def test_training_counts_may_not_be_recorded():
+    model = SimpleNamespace(trained_on_={"classes": [["a", 3], ["b", 9]]})
+    assert class_counts(model) == [3, 9]
+    assert class_counts(SimpleNamespace(trained_on_={})) is None
+    assert class_counts(object()) is None

@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import accuracy_score, confusion_matrix
 
-from hotview.evaluation import expected_calibration_error
+from hotview.evaluation import assess, expected_calibration_error
 from hotview.evaluation.record import scores as scores_module
 from hotview.evaluation.record.scores import Predictions, encode_truth, score_rows
 
@@ -32,6 +32,17 @@ def test_accuracies_are_those_of_predict(classifier, test, scores):
         alone = classifier.predict({score.view: X[score.view]})
         assert score.alone.value == accuracy_score(y, alone)
         assert score.drop.value == pytest.approx(scores.accuracy.value - score.without.value)
+
+
+def test_metrics_are_those_of_assess(classifier, test, scores):
+    X, y = test
+    counts = [n for _, n in classifier.trained_on_["classes"]]
+    P = classifier.predict_proba(X)
+    assert scores.metrics == assess(y, P, classifier.classes_, prior=counts)
+    groups = np.arange(80) // 2
+    grouped = score_rows(predict(classifier, X, y), no_progress, groups=groups, positive=y[0])
+    assert grouped.metrics.resampled == "groups"
+    assert grouped.metrics.binary.positive == y[0]
 
 
 def test_mistakes_are_scikit_learns(classifier, test, scores):
