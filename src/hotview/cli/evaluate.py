@@ -36,14 +36,20 @@ def evaluate(
     importance: Annotated[
         bool, flag("--importance", "Show which views and columns the predictions rely on.")
     ] = False,
+    positive: options.Positive = None,
+    cost: options.Cost = None,
+    threshold: options.Threshold = None,
     device: options.Device = "auto",
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Evaluate a model: accuracy, balanced accuracy, macro-F1, calibration and confusion matrix.
+    """Evaluate a model: metrics with 95 % intervals, beside always predicting one class.
 
     Rows whose labels the model was trained on are left out, so that the files of the fit give the
     metrics on the rows held out by --hold-out. Without ids, rows are recognized by their file only.
+
+    Of two classes, also AUC, average precision, sensitivity and specificity of the positive class:
+    where the most probable class is predicted, and at a threshold by --cost or --threshold.
 
     Beside the model are the accuracies of the most frequent class and, while the files of the fit
     are unchanged, of logistic regression and label propagation on the same rows.
@@ -53,6 +59,7 @@ def evaluate(
     """
     from hotview.cli.models import labeled_rows, open_model, read_evaluation_rows, read_training
     from hotview.evaluation import assess
+    from hotview.evaluation.assessment import class_counts
     from hotview.evaluation.record.comparison import score_baselines
     from hotview.report.page.sentences import describe_comparison
     from hotview.training import progress
@@ -72,7 +79,16 @@ def evaluate(
     predictions = _predict(opened, labeled)
     P = predictions.probabilities(labeled.views)
     assert labeled.target is not None
-    scores = assess(labeled.target, P, opened.estimator.classes_)
+    scores = assess(
+        labeled.target,
+        P,
+        opened.estimator.classes_,
+        groups=labeled.ids if labeled.groups is None else labeled.groups,
+        prior=class_counts(opened.estimator),
+        positive=positive,
+        cost=cost,
+        threshold=options.parse_threshold(threshold),
+    )
     training, notes = read_training(opened) if baselines else (None, [])
     track = partial(progress.track, shown=sys.stderr.isatty())
     compared = score_baselines(predictions, training, track, control=False)
@@ -141,17 +157,19 @@ def _predict(model: OpenModel, rows: EvaluationRows) -> Predictions:
 
 
 def _print_metrics(scores: Any, views: list[str]) -> None:
-    accuracy = scores.accuracy
-    interval = f"95 % interval {100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}"
-    values = {
-        f"accuracy ({interval})": accuracy.value,
-        "balanced accuracy": scores.balanced_accuracy,
-        "macro-F1": scores.macro_f1,
-        "calibration error": scores.calibration_error,
-    }
-    rows = [(name, f"{100 * value:.1f}") for name, value in values.items()]
-    title = f"{accuracy.n:,} rows, views {', '.join(views)}"
-    print_table(make_console(), ("", "%"), rows, title=title)
+    from hotview.report.metric_tables import describe_metrics, metric_tables
+
+    console = make_console()
+    first, *others = metric_tables(scores)
+    title = f"{scores.n:,} rows, views {', '.join(views)}"
+    print_table(console, first.headings, first.rows, title=title)
+    for table in others:
+        rows = table.rows[:_MAX_CLASSES]
+        print_table(console, table.headings, rows, title=table.title, n_text=table.n_text)
+    if len(scores.by_class) > _MAX_CLASSES:
+        console.print(f"All {len(scores.by_class)} classes: see --json.")
+    for sentence in describe_metrics(scores):
+        console.print(sentence, highlight=False, markup=False)
 
 
 def _print_confusion(scores: Any) -> None:

@@ -40,6 +40,9 @@ def report(
     match_ids: options.MatchIds = None,
     text: options.FileFormats = None,
     baselines: options.Baselines = True,
+    positive: options.Positive = None,
+    cost: options.Cost = None,
+    threshold: options.Threshold = None,
     umap: Annotated[
         bool, typer.Option(help="Embed the common space by UMAP too, if it is installed.")
     ] = True,
@@ -77,6 +80,8 @@ def report(
     notes: list[str] = []
     if specs and hasattr(opened.estimator, "classes_"):
         arguments, notes = _evaluation_arguments(opened, specs, labels, id_files, baselines)
+        limit = options.parse_threshold(threshold)
+        arguments |= {"positive": positive, "cost": cost, "threshold": limit}
     elif specs:
         rows = opened.read_rows(specs, id_files)
         ids_by_view = {name: view.ids for name, view in rows.items() if view.ids is not None}
@@ -105,7 +110,7 @@ def _evaluation_arguments(
 
     rows = read_evaluation_rows(opened, specs, labels, id_files)
     arguments = {"views": rows.views, "y": rows.target, "seen": rows.seen}
-    arguments["ids"] = rows.ids.tolist()
+    arguments |= {"ids": rows.ids.tolist(), "groups": rows.groups}
     if not baselines or rows.target is None:
         return arguments, rows.notes
     arguments["training"], notes = read_training(opened)

@@ -1,5 +1,6 @@
 """Metrics of classifiers, importance of views and columns, and baselines to compare them with."""
 
+from hotview.evaluation.assessment import Assessment, assess
 from hotview.evaluation.baselines import (
     ConcatenatedLabelPropagation,
     ConcatenatedLogisticRegression,
@@ -7,7 +8,7 @@ from hotview.evaluation.baselines import (
     PerViewLabelPropagation,
 )
 from hotview.evaluation.importance import PermutationImportance, permutation_importance
-from hotview.evaluation.metrics import Assessment, assess, expected_calibration_error
+from hotview.evaluation.metrics import expected_calibration_error
 
 __all__ = [
     "Assessment",

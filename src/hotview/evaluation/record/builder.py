@@ -45,6 +45,10 @@ def make_record(
     ids: Any = None,
     training: Mapping[str, Any] | None = None,
     seen: bool = False,
+    groups: Any = None,
+    positive: Any = None,
+    cost: float | None = None,
+    threshold: float | str | None = None,
     umap: bool = True,
     importance: bool = True,
     verbose: bool | str = "auto",
@@ -69,6 +73,10 @@ def make_record(
         class alone is compared.
     seen : bool, default=False
         Whether `views` are training rows: accuracies are then optimistically biased.
+    groups : 1-D array-like or None, default=None
+        The group of every row, as one person seen several times: intervals then resample groups.
+    positive, cost, threshold : object
+        As for :func:`hotview.evaluation.assess`.
     umap : bool, default=True
         Whether to add a UMAP layout of the common space if umap-learn is installed.
     importance : bool, default=True
@@ -124,10 +132,12 @@ def make_record(
             "or leave training out."
         )
     track = partial(progress.track, shown=progress.wants_progress(verbose))
+    units = ids if groups is None else groups
+    chosen = {"groups": units, "positive": positive, "cost": cost, "threshold": threshold}
     return replace(
         record,
         n_labeled=int((truth >= 0).sum()),
-        scores=score_rows(predictions, track) if is_labeled else None,
+        scores=score_rows(predictions, track, **chosen) if is_labeled else None,
         embedding=_embed_predictions(record, latents, predictions, ids, umap=umap),
         baselines=score_baselines(predictions, training, track) if is_labeled else None,
         importance=_measure_importance(predictions) if is_labeled and importance else None,

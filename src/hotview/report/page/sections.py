@@ -28,6 +28,7 @@ from hotview.report.chart_data import (
     plan_matrix,
     plan_of,
 )
+from hotview.report.metric_tables import describe_metrics, metric_tables
 from hotview.report.page.charts import (
     calibration_chart,
     curve_chart,
@@ -63,6 +64,7 @@ __all__ = [
     "error_section",
     "importance_section",
     "learning_section",
+    "metric_section",
     "plan_section",
     "provenance_section",
     "similarity_section",
@@ -184,6 +186,12 @@ def plan_section(record: Record) -> Markup:
         chart=chart,
         rows=list(zip(matrix.rows, cells, strict=True)),
     )
+
+
+def metric_section(scores: Scores) -> Markup:
+    """Return all metrics with their intervals, by class and for the positive class."""
+    tables, sentences = metric_tables(scores.metrics), describe_metrics(scores.metrics)
+    return render("metrics.html", tables=tables, sentences=sentences)
 
 
 def view_section(record: Record, scores: Scores) -> Markup:
