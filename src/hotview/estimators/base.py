@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
 from hotview.estimators.diagnostics import describe_training
+from hotview.estimators.calibration import ScoresByViews
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
@@ -69,6 +70,9 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     metadata_: dict[str, Any]
     _columns: dict[str, ColumnScaler]
     _shapes: dict[str, tuple[int, tuple[str, ...] | None]]
+    #: scores of left-out rows and disagreement about training rows, of classifiers
+    _set_scores: ScoresByViews | None = None
+    _disagreement: ScoresByViews | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -19,6 +19,7 @@ from hotview._types import Array
 from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import CONTAINERS, MultiViewEstimator
+from hotview.estimators.calibration import ScoresByViews
 from hotview.estimators.inference import FusionRule
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.losses.coupling_specs import COUPLINGS
@@ -216,6 +217,8 @@ class SavedModel:
     pool: LogOpinionPool | None
     super_learner: SuperLearner | None
     predictors: ViewPredictors | None
+    set_scores: ScoresByViews | None
+    disagreement: ScoresByViews | None
     members: list[SavedMember]
 
 
@@ -250,6 +253,11 @@ def check_model(model: SavedModel) -> None:
     if model.classes is not None:
         require(_is_classes(model.classes), f"its classes cannot be {shorten(model.classes)}")
     _check_members(model, len(names), len(model.classes.labels) if model.classes else 0)
+    limits = {"set_scores": 1.0, "disagreement": math.log(len(model.members))}
+    for what, high in limits.items():
+        if (scores := getattr(model, what)) is not None:
+            require(is_classifier, f"its {what!r} do not fit its estimator")
+            scores.check(len(names), high, what)
 
 
 def _check_columns(columns: ColumnScaler, n_columns: int) -> None:
@@ -496,6 +504,10 @@ def _expected_tensors(
                 yield from _expected_plan(f"{at}.plan.null.plan", S, S)
                 yield f"{at}.plan.null.W", ("draws", S, S), "float"
                 yield f"{at}.plan.null.C", ("draws", S, S), "float"
+    for what in ("set_scores", "disagreement"):
+        if (scores := getattr(model, what)) is not None:
+            for g in range(len(scores.groups)):
+                yield f"{what}.groups.{g}", (f"rows of {what} {g}",), "float64"
     if model.predictors is not None:
         joint = model.predictors.joint is not None
         yield from _expected_predictors(tensors, widths, n_members, joint=joint)

@@ -93,6 +93,8 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         pool=pool,
         super_learner=super_learner,
         predictors=predictors,
+        set_scores=estimator._set_scores,
+        disagreement=estimator._disagreement,
         members=[SavedMember(*member) for member in members],
     )
 
@@ -263,6 +265,7 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
     if model.classes is not None:
         estimator.classes_ = np.array(model.classes.labels, dtype=model.classes.dtype)
         estimator._ensemble = _ensemble(model, networks)
+        estimator._set_scores, estimator._disagreement = model.set_scores, model.disagreement
 
 
 def _ensemble(
