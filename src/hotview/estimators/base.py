@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
-from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.calibration import ScoresByViews
+from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hotview._codec import require
 from hotview._types import Array, IntArray
+from hotview.estimators.inference import (
+    HeadEnsemble,
+    PredictorEnsemble,
+    disagreement,
+    log_mean,
+)
 from hotview.semisupervised.fusion import LogOpinionPool, OutOfFold
 from hotview.semisupervised.ridge import thin_rows
 from hotview.semisupervised.super_learner import ScoresOutOfFold, SuperLearner
@@ -22,6 +29,7 @@ __all__ = [
     "calibrate_super_learner",
     "draw_subsets",
     "group_rows",
+    "measure_disagreement",
     "rows_needed",
     "score_sets",
 ]
@@ -231,7 +239,10 @@ def calibrate_pool(
     """
     parts = []
     for rows, pool in zip(folds, pools, strict=True):
-        views, none = rows.present[:, :n_views] | rows.present[:, -1:], np.zeros((len(rows.target), 1))
+        views, none = (
+            rows.present[:, :n_views] | rows.present[:, -1:],
+            np.zeros((len(rows.target), 1)),
+        )
         versions = [(views, rows.present)]
         for less in (draw_subsets(views), *_alone(views)):
             versions.append((less, np.c_[less, none].astype(bool)))
@@ -241,6 +252,63 @@ def calibrate_pool(
     return ScoresByViews.collect(parts, n_views)
 
 
+def measure_disagreement(
+    ensemble: HeadEnsemble | PredictorEnsemble,
+    samples: Mapping[int, Tensor],
+    linked: Mapping[int, Tensor] | None,
+) -> ScoresByViews:
+    """Disagreement of the members about training rows.
+
+    Parameters
+    ----------
+    ensemble : HeadEnsemble or PredictorEnsemble
+        The members.
+    samples : dict of int to Tensor of shape (n_rows, n_columns)
+        Standardized rows of every view.
+    linked : dict of int to Tensor of shape (n_rows, n_columns), or None
+        Linked rows without a label, NaN where one lacks a view. None where these are too few:
+        members were trained on linked rows with labels, and agree more on them than on new ones.
+        Then rows of different views that are predicted to be of one class stand for linked ones.
+
+    Returns
+    -------
+    ScoresByViews
+        Of rows of one view, of several and of all.
+    """
+    predict, rule, parts = ensemble.prepare(), ensemble.rule, []
+
+    def add(Xs: Mapping[int, Tensor]) -> Tensor:
+        log_p = predict(Xs)
+        counts = rule.count_views(rule.find_present(Xs)).cpu().numpy()
+        parts.append((group_rows(counts), disagreement(log_p).cpu().numpy()))
+        return log_mean(log_p).argmax(1)
+
+    classes = {s: add({s: X}) for s, X in samples.items()}
+    together = linked or _join_by_class(samples, classes)
+    add(together)
+    kept = torch.from_numpy(draw_subsets(rule.find_present(together).cpu().numpy()))
+    if kept.any():
+        rows = kept.any(1).nonzero().ravel()
+        less = {s: X[rows.to(X.device)] for s, X in together.items()}
+        absent = {s: ~kept[rows, s : s + 1].to(X.device) for s, X in less.items()}
+        add({s: X.masked_fill(absent[s], torch.nan) for s, X in less.items()})
+    return ScoresByViews.collect(parts, len(samples))
+
+
+def _join_by_class(
+    samples: Mapping[int, Tensor], classes: Mapping[int, Tensor]
+) -> dict[int, Tensor]:
+    """Rows of all views in the order of their predicted classes, else at random."""
+    random, n = np.random.default_rng(0), min(map(len, samples.values()))
+    joined = {}
+    for s, X in samples.items():
+        rows = random.permutation(len(X))[:n]
+        predicted = classes[s].cpu().numpy()[rows]
+        order = rows[np.argsort(predicted, kind="stable")]
+        joined[s] = X[torch.from_numpy(order).to(X.device)]
+    return joined
+
+
 def _alone(present: Array) -> Iterator[Array]:
     """Each view alone, of rows that have another one, too."""
     several = present.sum(axis=1, keepdims=True) > 1
@@ -248,7 +316,8 @@ def _alone(present: Array) -> Iterator[Array]:
         yield present & several & (np.arange(present.shape[1]) == s)
 
 
-def _misses(log_p: torch.Tensor, target: IntArray) -> Array:
+def _misses(log_p: Tensor, target: IntArray) -> Array:
     """One minus the probability of the true class."""
     p: Array = log_p.exp().numpy()
-    return np.clip(1 - p[np.arange(len(p)), target], 0.0, 1.0)
+    misses: Array = np.clip(1 - p[np.arange(len(p)), target], 0.0, 1.0)
+    return misses

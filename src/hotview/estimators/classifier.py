@@ -400,7 +400,10 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
 
     def _predict_set(self, P: Array, groups: IntArray, alpha: float) -> Array:
         """Sets of rows by their probabilities and groups."""
-        alpha = check_share("alpha", alpha, below_one=True)
+        if check_share("alpha", alpha, below_one=True) == 0:
+            raise ValueError(
+                "Expected alpha above 0, but it is 0. For 90 % coverage pass alpha=0.1."
+            )
         sets, n_whole = score_sets(P, groups, self._set_scores, alpha)
         if n_whole > 0:
             warn_user(

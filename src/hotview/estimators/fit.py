@@ -19,10 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 from hotview._messages import ParameterError
 from hotview._types import Array, IntArray
 from hotview.estimators.calibration import (
+    MIN_ROWS,
     ScoresByViews,
     calibrate_pool,
     calibrate_super_learner,
-    group_rows,
+    measure_disagreement,
 )
 from hotview.estimators.diagnostics import (
     FitWarnings,
@@ -31,7 +32,7 @@ from hotview.estimators.diagnostics import (
     interrupt_warning,
     plan_warning,
 )
-from hotview.estimators.inference import HeadEnsemble, PredictorEnsemble, disagreement
+from hotview.estimators.inference import HeadEnsemble, PredictorEnsemble
 from hotview.estimators.inputs import FitInputs, SharedInputs, compute_graphs, scan_views
 from hotview.estimators.labels import replace_prior
 from hotview.estimators.member_fit import MemberFit, take_rows
@@ -76,7 +77,7 @@ from hotview.training.view_plan import solve_mean_plan
 
 __all__ = ["EnsembleFit", "fit_views"]
 
-_N_COMPARED = 1000  # training rows of each kind whose disagreement new rows are compared with
+_N_COMPARED = 500  # training rows of each kind whose disagreement new rows are compared with
 
 
 class EnsembleFit:
@@ -285,25 +286,20 @@ class EnsembleFit:
     def _measure_disagreement(
         self, ensemble: HeadEnsemble | PredictorEnsemble
     ) -> ScoresByViews | None:
-        """Disagreement about some training rows: of each view alone, and linked ones."""
-        views, links = self.shared.views, self.shared.linked_numbers()
+        """Disagreement about training rows, without labels where there are enough of these."""
         if len(self.members) == 1:
             return None
-        chosen: list[tuple[list[int], IntArray]] = []
-        if len(links) > 0:
-            rows = links[thin_rows(np.arange(len(links)), _N_COMPARED)]
-            chosen.append((list(range(len(views))), rows))
-        for s, view in enumerate(views):
-            chosen.append(([s], thin_rows(np.arange(view.n_rows), _N_COMPARED)[:, None]))
-        parts = []
+        labels, views = self.shared.view_labels(self.inputs.labels), self.shared.views
+        samples = {}
+        for s, (view, codes) in enumerate(zip(views, labels.codes, strict=True)):
+            free = np.flatnonzero(codes < 0)
+            rows = free if len(free) >= MIN_ROWS else np.arange(len(codes))
+            samples[s] = view.take_on_all_ranks(thin_rows(rows, _N_COMPARED))
+        free, linked = np.flatnonzero(labels.target < 0), None
+        if len(free) >= MIN_ROWS:
+            linked = take_rows(views, labels.links[thin_rows(free, _N_COMPARED)])
         with torch.inference_mode():
-            predict, rule = ensemble.prepare(), ensemble.rule
-            for of_views, rows in chosen:
-                taken = take_rows([views[s] for s in of_views], rows)
-                Xs = {s: taken[i] for i, s in enumerate(of_views)}
-                counts = rule.count_views(rule.find_present(Xs)).cpu().numpy()
-                parts.append((group_rows(counts), disagreement(predict(Xs)).cpu().numpy()))
-        return ScoresByViews.collect(parts, len(views))
+            return measure_disagreement(ensemble, samples, linked)
 
     def _refine_graphs(self) -> list[ViewGraph]:
         """The graph of every view on components and the mean features of all members."""
