@@ -12,6 +12,7 @@ from torch import Tensor
 
 from hotview._codec import require
 from hotview._types import Array, IntArray
+from hotview._validation import check_share
 from hotview.estimators.inference import (
     HeadEnsemble,
     PredictorEnsemble,
@@ -27,6 +28,7 @@ __all__ = [
     "ScoresByViews",
     "calibrate_pool",
     "calibrate_super_learner",
+    "check_alpha",
     "draw_subsets",
     "group_rows",
     "measure_disagreement",
@@ -120,6 +122,13 @@ def group_rows(counts: Array) -> IntArray:
     group = np.where(number == 1, counts.argmax(axis=1), n_views)
     group = np.where((number == n_views) & (number > 1), n_views + 1, group)
     return np.where(number == 0, -1, group).astype(np.int64)
+
+
+def check_alpha(alpha: float) -> float:
+    """Check that a share of sets that may miss the true class is between 0 and 1."""
+    if check_share("alpha", alpha, below_one=True) == 0:
+        raise ValueError("Expected alpha above 0, but it is 0. For 90 % coverage pass alpha=0.1.")
+    return float(alpha)
 
 
 def rows_needed(alpha: float) -> int:

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray, Views
-from hotview._validation import ViewTable, check_share
+from hotview._validation import ViewTable
 from hotview.estimators.base import MultiViewEstimator
-from hotview.estimators.calibration import group_rows, rows_needed, score_sets
+from hotview.estimators.calibration import check_alpha, group_rows, rows_needed, score_sets
 from hotview.estimators.groups import encode_groups
 from hotview.estimators.inference import (
     HeadEnsemble,
@@ -394,16 +394,12 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         one ensemble member, new ones by all, which is mostly better: sets tend to be too large
         rather than too small.
         """
-        tables = self._check(Xs, aligned=True)
+        alpha, tables = check_alpha(alpha), self._check(Xs, aligned=True)
         P = self._predict(tables, lambda log_p: log_mean(log_p).exp())
         return self._predict_set(P, self._group_rows(tables), alpha)
 
     def _predict_set(self, P: Array, groups: IntArray, alpha: float) -> Array:
         """Sets of rows by their probabilities and groups."""
-        if check_share("alpha", alpha, below_one=True) == 0:
-            raise ValueError(
-                "Expected alpha above 0, but it is 0. For 90 % coverage pass alpha=0.1."
-            )
         sets, n_whole = score_sets(P, groups, self._set_scores, alpha)
         if n_whole > 0:
             warn_user(
