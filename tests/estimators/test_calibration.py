@@ -183,7 +183,7 @@ def test_a_model_covers_new_rows_of_the_same_kind():
     n, covered, total = 400, 0, 0
     for seed in range(3):
         data = make_views(
-            n, n_views=2, n_groups=1, noise=0.9, class_sep=0.7, labeled=1.0, random_state=seed
+            n, n_views=2, n_groups=1, noise=0.5, class_sep=1.5, labeled=1.0, random_state=seed
         )
         y = np.asarray(data.linked_target)
         train = {name: X[:150] for name, X in data.linked.items()}

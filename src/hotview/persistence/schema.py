@@ -30,6 +30,7 @@ from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import SuperLearner
 from hotview.similarity import ViewSimilarity
 from hotview.training.column_scaler import KINDS, ColumnScaler
+from hotview.training.drift import SHARES, ColumnRanges
 from hotview.training.imputation import IMPUTATIONS, adds_indicators
 from hotview.training.view_plan import ViewPlan
 
@@ -206,6 +207,7 @@ class SavedModel:
     views: list[SavedView]
     own_encoders: list[str]
     columns: list[ColumnScaler]
+    ranges: list[ColumnRanges] | None
     references: Array | None
     view_similarity: ViewSimilarity | None
     batch_size: int
@@ -238,6 +240,8 @@ def check_model(model: SavedModel) -> None:
     require(len(model.columns) == len(names), "its columns are of other views than it has")
     for view, columns in zip(model.views, model.columns, strict=True):
         _check_columns(columns, view.n_columns)
+    fits = model.ranges is None or len(model.ranges) == len(names)
+    require(fits, "its ranges are of other views than it has")
     require(set(model.own_encoders) <= set(names), "its own encoders are of unknown views")
     for key, kind in _TRAINED_ON.items() if model.trained_on else ():
         decode(kind, model.trained_on.get(key), {}, f"trained_on.{key}")
@@ -427,6 +431,8 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
         require(fits, f"its {name!r} is not finite, or not between {low:g} and {high:g}")
     if model.view_similarity is not None:
         _check_similarity(model.view_similarity)
+    for view, ranges in zip(model.views, model.ranges or (), strict=False):
+        ranges.check(view.name)
     unexpected = tensors.keys() - seen
     require(not unexpected, f"unexpected tensor {min(unexpected, default='')!r}")
 
@@ -482,6 +488,10 @@ def _expected_tensors(
     for s, view in enumerate(model.views):
         n_marked = model.columns[s].n_indicators
         n_inputs = view.n_columns + n_marked
+        if model.ranges is not None:
+            yield f"ranges.{s}.quantiles", (len(SHARES), view.n_columns), "float32"
+            yield f"ranges.{s}.mean", (view.n_columns,), "float32"
+            yield f"ranges.{s}.missing", (view.n_columns,), "float32"
         yield f"columns.{s}.mean", (n_inputs,), "float64"
         yield f"columns.{s}.scale", (n_inputs,), "float64"
         yield f"columns.{s}.fill", (view.n_columns,), "float64"
