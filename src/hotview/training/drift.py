@@ -357,27 +357,16 @@ def _find_drift(
     """Columns that differ, by number: kind, value, value at fit and factor."""
     q, mean, missing = _describe(sample)
     fit, n = ranges.quantiles.astype(np.float64), (~np.isnan(sample)).sum(axis=0)
-    known = (n > 0) & (ranges.missing < 1)
-    many = n >= _MANY
-    binary = ranges.is_binary & (np.nan_to_num(q[_MIN]) >= 0) & (np.nan_to_num(q[_MAX]) <= 1)
-    far = _is_outside(q[_HALF], *ranges.widen(_WIDENED_FEW))
-    far = np.where(many, _is_outside(q[_HALF], fit[_LOW], fit[_HIGH]), far) & known & ~binary
+    known, many = (n > 0) & (ranges.missing < 1), n >= _MANY
+    binary = known & ranges.is_binary & (q[_MIN] >= 0) & (q[_MAX] <= 1)
     factor = _find_factors(q, fit, many)
-    shifted = far | (_is_outside(q[_HALF], fit[_FEW], fit[_MOST]) & many & known & ~binary)
-    is_other = shifted | (many & ((factor < 0.1) | (outside > _TAIL)))
-    p = np.clip(ranges.mean, 0, 1)
-    error = np.sqrt(p * (1 - p) / np.maximum(n, 1))
-    of_share = np.abs(mean - ranges.mean) > np.maximum(_SHARE, _N_ERRORS * error)
-    least = 1 / ranges.n_rows
-    p = np.clip(ranges.missing, least, 1 - least)
-    error = np.sqrt(p * (1 - p) / len(sample))
-    gone = missing - ranges.missing > np.maximum(_MISSING, _N_ERRORS * error)
     varies = (fit[_FEW] < fit[_HALF]) & (fit[_HALF] < fit[_MOST])
+    is_unit, is_far = _compare_medians(q, outside, factor, many, ranges)
     found: dict[str, tuple[Array, Array, Array]] = {
-        "unit": (known & ~binary & (factor != 1) & is_other, q[_HALF], fit[_HALF]),
-        "range": (far, q[_HALF], fit[_HALF]),
-        "share": (of_share & binary & many & known, mean, ranges.mean),
-        "constant": (varies & many & known & (q[_MIN] == q[_MAX]), q[_HALF], fit[_HALF]),
+        "unit": (is_unit & known & ~binary, q[_HALF], fit[_HALF]),
+        "range": (is_far & known & ~binary, q[_HALF], fit[_HALF]),
+        "share": (binary & many & _differs(mean, ranges.mean, n, _SHARE), mean, ranges.mean),
+        "constant": (varies & many & (q[_MIN] == q[_MAX]), q[_HALF], fit[_HALF]),
         "tail": ((outside > _TAIL) & many, outside, np.zeros_like(outside)),
     }
     done = np.zeros(len(n), dtype=bool)
@@ -385,9 +374,40 @@ def _find_drift(
         for j in np.flatnonzero(where & ~done).tolist():
             yield j, (kind, float(value[j]), float(at_fit[j]), float(factor[j]))
         done |= where
-    if len(sample) >= _MANY:
-        for j in np.flatnonzero(gone).tolist():
+    gone = _differs(missing, np.maximum(ranges.missing, 1 / ranges.n_rows), len(sample), _MISSING)
+    for j in np.flatnonzero(gone & (missing > ranges.missing)).tolist():
+        if len(sample) >= _MANY:
             yield j, ("missing", float(missing[j]), float(ranges.missing[j]), 1.0)
+
+
+def _compare_medians(
+    q: Array, outside: Array, factor: Array, many: Array, ranges: ColumnRanges
+) -> tuple[Array, Array]:
+    """Which columns are in another unit, and in which the median is outside of the range at fit.
+
+    A factor alone is no error of unit: values have to be where few or no training values are, or
+    their spread less than a tenth. Of few rows, values far outside are needed.
+    """
+    fit, median = ranges.quantiles.astype(np.float64), q[_HALF]
+    is_far = np.where(
+        many,
+        _is_outside(median, fit[_LOW], fit[_HIGH]),
+        _is_outside(median, *ranges.widen(_WIDENED_FEW)),
+    )
+    is_shifted = np.where(
+        many,
+        _is_outside(median, fit[_FEW], fit[_MOST]) | (factor < 0.1) | (outside > _TAIL),
+        _is_outside(median, *ranges.limits),
+    )
+    return (is_far | is_shifted) & (factor != 1), is_far
+
+
+def _differs(share: Array, at_fit: Array, n: Any, least: float) -> Array:
+    """Whether shares differ by so much and by more than chance."""
+    p = np.clip(at_fit, 0, 1)
+    error = np.sqrt(p * (1 - p) / np.maximum(n, 1))
+    different: Array = np.abs(share - at_fit) > np.maximum(least, _N_ERRORS * error)
+    return different
 
 
 def _is_outside(x: Array, low: Array, high: Array) -> Array:
@@ -412,6 +432,8 @@ def _find_factors(q: Array, fit: Array, many: Array) -> Array:
         fits &= ~many | (np.abs(by_spread - power) <= 2 * _POWER)
         near = np.abs(q[_HALF] - 10.0**other * fit[_HALF]) <= spread / 2
         fits_other = many & near & (np.abs(by_spread - other) <= _POWER)
+        for values in (q, fit):  # spreads of columns that are mostly 0 are no spreads
+            fits_other &= (values[_FEW] < values[_HALF]) & (values[_HALF] < values[_MOST])
     found = np.where(fits, power, np.where(fits_other, other, 0.0))
     factors: Array = 10.0 ** np.where(np.abs(found) <= _MAX_POWER, found, 0.0)
     return factors
