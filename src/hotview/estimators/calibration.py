@@ -124,10 +124,10 @@ def group_rows(counts: Array) -> IntArray:
     return np.where(number == 0, -1, group).astype(np.int64)
 
 
-def check_alpha(alpha: float) -> float:
+def check_alpha(alpha: float, name: str = "alpha") -> float:
     """Check that a share of sets that may miss the true class is between 0 and 1."""
-    if check_share("alpha", alpha, below_one=True) == 0:
-        raise ValueError("Expected alpha above 0, but it is 0. For 90 % coverage pass alpha=0.1.")
+    if check_share(name, alpha, below_one=True) == 0:
+        raise ValueError(f"Expected {name} above 0, but it is 0. For 90 % coverage take 0.1.")
     return float(alpha)
 
 
