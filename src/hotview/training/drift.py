@@ -289,8 +289,8 @@ def _row_sentences(view: ViewDrift) -> Iterator[str]:
     if n > 0 and n > _TAIL * view.n_rows:
         yield (
             f"{n:,} of {view.n_rows:,} rows have values far outside of those at fit, in up to "
-            f"{int(view.n_unusual.max()):,} of {view.n_columns:,} columns. Predictions for these "
-            "are not to be trusted."
+            f"{int(view.n_unusual.max()):,} of {view.n_columns:,} columns. Check these before you "
+            "trust what is predicted."
         )
 
 
@@ -432,8 +432,9 @@ def _find_factors(q: Array, fit: Array, many: Array) -> Array:
         fits &= ~many | (np.abs(by_spread - power) <= 2 * _POWER)
         near = np.abs(q[_HALF] - 10.0**other * fit[_HALF]) <= spread / 2
         fits_other = many & near & (np.abs(by_spread - other) <= _POWER)
-        for values in (q, fit):  # spreads of columns that are mostly 0 are no spreads
-            fits_other &= (values[_FEW] < values[_HALF]) & (values[_HALF] < values[_MOST])
+        for a, b in ((_FEW, _HALF), (_HALF, _MOST)):  # not a tail alone; NaN if most values are 0
+            half = np.log10((q[b] - q[a]) / (fit[b] - fit[a]))
+            fits_other &= np.abs(half - other) <= 2 * _POWER
     found = np.where(fits, power, np.where(fits_other, other, 0.0))
     factors: Array = 10.0 ** np.where(np.abs(found) <= _MAX_POWER, found, 0.0)
     return factors
