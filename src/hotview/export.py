@@ -77,7 +77,9 @@ def to_onnx(
     Path
         The same path. Its metadata hold, as JSON, the ``views``, the ``classes`` and the
         ``columns`` of every view, in the order of its input: a list of ``[name, categories]``, with
-        null for the categories of a number, or null for a view whose columns have no names.
+        null for the categories of a number, or null for a view whose columns have no names. A
+        column of text that holds numbers or dates has a third entry: the ``unit`` of numbers, or
+        the ``origin`` from which days are counted.
 
     Examples
     --------

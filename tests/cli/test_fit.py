@@ -168,15 +168,14 @@ def with_holes(files, study, tmp_path):
 
 
 @pytest.fixture
-def strangers(files, study, tmp_path):
-    """Two views without any row in common, of which one has labels."""
-    folder = tmp_path / "strangers"
-    folder.mkdir()
+def strangers(study, tmp_path):
+    """Tables of people of whom those of blood and urine are the same, and all of scan others."""
     for name in ("blood", "scan"):
         lines = (study / "views" / f"{name}.csv").read_text().splitlines()
-        some = lines[1:41] if name == "blood" else lines[41:]
-        (folder / f"{name}.csv").write_text("\n".join([lines[0], *some]) + "\n")
-    return [folder / "blood.csv", folder / "scan.csv", *files[2:]]
+        rows = lines[1:41] if name == "blood" else lines[41:]
+        (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *rows]) + "\n")
+    (tmp_path / "urine.csv").write_text((tmp_path / "blood.csv").read_text())
+    return [tmp_path / f"{name}.csv" for name in ("blood", "urine", "scan")]
 
 
 def test_missing_cells_raise_with_the_flag_that_imputes_them(hotview, with_holes, tmp_path):
@@ -234,9 +233,10 @@ NOT_FITTED = {
 
 @pytest.mark.parametrize(("given", "more", "code", "message"), NOT_FITTED.values(), ids=NOT_FITTED)
 def test_a_dry_run_ends_with_the_error_of_the_fit(
-    hotview, request, study, tmp_path, given, more, code, message
+    hotview, request, files, study, tmp_path, given, more, code, message
 ):
     views = request.getfixturevalue(given)
+    views = [*views, *files[2:]] if given == "strangers" else views
     if "all are" in message:  # of "well", no label is left
         labels = tmp_path / "labels.csv"
         text = (study / "labels.csv").read_text()
@@ -263,9 +263,9 @@ def test_a_dry_run_trains_nothing(hotview, files, monkeypatch):
     assert hotview("fit", *files[:2], "--id-column", "id", "--dry-run", "--json").code == 0
 
 
-def test_views_that_no_label_reaches_are_refused_with_flags(hotview, strangers, tmp_path):
+def test_views_that_no_label_reaches_are_refused_with_flags(hotview, files, strangers, tmp_path):
     out = tmp_path / "m.hotview"
-    result = hotview("fit", *strangers, "-o", out, *QUICK)
+    result = hotview("fit", *strangers, *files[2:], "-o", out, *QUICK)
     assert result.code == 1
     assert "but 'scan' has neither. Link a few rows (--id-column), or label some" in result.err
     assert "(--label-column)" in result.err
@@ -291,12 +291,13 @@ def test_flags_have_the_names_of_parameters():
     assert {"coupling", "view_regularizer", "max_epochs", "random_state", "impute"} <= named
     own = {"views", "out", "labels", "label_column", "id_column", "ids", "drop", "categorical"}
     own |= {"hold_out", "linked_only", "dry_run", "header", "delimiter", "decimal", "resume"}
-    own |= {"variable", "settings", "force", "json", "debug", "group_column"}
+    own |= {"variable", "settings", "force", "json", "debug", "group_column", "thousands"}
+    own |= {"encoding", "missing", "dates", "sheet", "query", "match_ids", "config", "write_config"}
     assert flags - named == own
 
 
-def test_help_shows_at_most_30_options(hotview, monkeypatch):
+def test_help_shows_at_most_40_options(hotview, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     shown = set(re.findall(r"^│ (--[a-z-]+)", hotview("fit", "--help").out, re.MULTILINE))
     assert {"--coupling", "--set", "--help"} <= shown
-    assert len(shown) <= 30
+    assert len(shown) <= 40

@@ -26,7 +26,7 @@ def summary(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "[a].csv").write_text("id,iron,sex\nanna,1,F\nbert,,M\ncarl,3,F\ndora,,\n")
     np.save("b.npy", np.array([[1.0, np.nan], [np.nan, np.nan], [1.0, 2.0]]))
-    dataset = read_dataset(DatasetFiles(("[a].csv", "b.npy"), id_column="id"))
+    dataset = read_dataset(DatasetFiles(("[a].csv", "b.npy"), drop=["id"]))
     return describe_dataset(dataset, "MultiViewEncoder", None)
 
 

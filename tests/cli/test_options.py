@@ -1,6 +1,6 @@
 import pytest
 
-from hotview.cli.options import files_by_view, methods_by_view, spread_methods, text_format
+from hotview.cli.options import files_by_view, methods_by_view, parse_formats, spread_methods
 from hotview.cli.runner import UsageError
 
 
@@ -51,5 +51,6 @@ def test_methods_that_are_incomplete_or_twice_raise(specs, message):
 
 
 def test_only_given_options_count():
-    assert text_format(None, ";", None) == {"delimiter": ";"}
-    assert text_format(False, None, ",") == {"header": False, "decimal": ","}
+    given = {"header": None, "delimiter": [";"], "decimal": None}
+    assert parse_formats(given) == {"delimiter": ";"}
+    assert parse_formats({"header": False, "decimal": [","]}) == {"header": False, "decimal": ","}

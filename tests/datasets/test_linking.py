@@ -1,3 +1,5 @@
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,14 +11,18 @@ from hotview.datasets.linking import align_rows
 IDS = st.lists(st.integers(0, 12), unique=True, max_size=10)
 
 
-@given(st.lists(IDS, min_size=1, max_size=4))
-def test_linked_rows_are_those_of_ids_that_all_views_have(columns):
+@given(st.lists(IDS, min_size=1, max_size=4), st.sampled_from((2, 3, None)))
+def test_linked_rows_are_those_of_ids_that_enough_views_have(columns, at_least):
     ids = {f"view_{s}": column for s, column in enumerate(columns)}
-    found = link_rows(ids)
-    assert set(found.ids) == set.intersection(*map(set, columns))
+    found = link_rows(ids, at_least=at_least)
+    n_views = Counter(key for column in columns for key in column)
+    enough = len(columns) if at_least is None else at_least
+    assert set(found.ids) == {key for key, n in n_views.items() if n >= enough}
     for name, column in ids.items():
-        assert [column[i] for i in found.linked[name]] == found.ids.tolist()
-        rows = np.concatenate([found.linked[name], found.unaligned[name]])
+        there = found.rows[name] >= 0
+        assert [column[i] for i in found.rows[name][there]] == found.ids[there].tolist()
+        assert set(found.ids[~there]).isdisjoint(column)
+        rows = np.concatenate([found.rows[name][there], found.unaligned[name]])
         assert sorted(rows) == list(range(len(column)))  # nobody is lost, nobody counts twice
 
 

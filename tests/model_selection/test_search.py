@@ -305,7 +305,7 @@ def test_frames_with_text_are_split_by_rows_and_encoded_by_their_training_rows()
     assert np.mean(scores["test_score"]) > 0.8
     model = MultiViewClassifier(max_epochs=1, n_estimators=1, hidden=(4,), random_state=0)
     search = GridSearch(model.set_params(device="cpu"), {"encoder_dim": [2, 3]}, cv=2)
-    search.fit(views, y)
+    search.fit(views, y, unaligned={"people": people})  # so that all folds know D
     columns = search.best_estimator_.columns_["people"].columns
     assert columns[0].categories == ("D", "F", "M")
     assert search.predict(order).shape == (58,)

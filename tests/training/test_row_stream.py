@@ -67,7 +67,10 @@ def with_holes(X, *, entries):
 
 
 def wide(scaler):
-    return fit_components(scaler, make_rows(), CPU)
+    X = make_rows()
+    if scaler.indicators is not None:  # of which no component may be 0 but for rounding
+        X[[3, 20, 38], [1, 1, 5]] = np.nan
+    return fit_components(scaler, X, CPU)
 
 
 def as_view(X, scaler=SCALER, *, device=CPU, name="age", impute=None):

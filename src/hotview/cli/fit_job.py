@@ -290,6 +290,7 @@ def _metadata(job: FitJob, summary: dict[str, Any], dataset: TableDataset) -> di
         "hold_out": job.hold_out,
         "linked_only": job.linked_only,
         "trained_ids": hash_ids(dataset.labeled_ids),
+        "hashed_without": list(dataset.hashed_without),
         "trained_groups": None if dataset.groups is None else hash_ids(dataset.labeled_groups),
     }
 

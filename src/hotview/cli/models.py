@@ -25,6 +25,7 @@ from hotview.ingest.preprocessing import (
     Preprocessing,
     TableRows,
     align_views,
+    match_ids,
     match_rows,
     read_rows,
 )
@@ -101,6 +102,8 @@ class OpenModel:
         matcher = self.preprocessing.make_matcher(ids)
         source = LabelSource(table, column, self.preprocessing.id_column, matcher=matcher)
         aligned = given.aligned
+        if table is not None and aligned.has_ids:
+            match_ids(ids, self.preprocessing, {str(path): source.read_ids()})
         if table is not None and not aligned.has_ids:
             cells = source.read(table)
         else:
@@ -180,7 +183,7 @@ def open_model(
     Options(**(text or {})).check_names([*stored.views, *map(file_stem, tables)])
     preprocessing = replace(
         stored,
-        text=_update_formats(stored.text, text or {}),
+        text=_merge_formats(stored.text, text or {}),
         id_column=id_column or stored.id_column,
         label_column=label_column or stored.label_column,
         match_ids=tuple(match_ids or stored.match_ids),
@@ -188,15 +191,13 @@ def open_model(
     return OpenModel(path, estimator, preprocessing)
 
 
-def _update_formats(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the formats of the fit, but for the files whose format is given."""
-    formats = dict(stored)
-    for option, value in given.items():
-        if isinstance(value, Mapping) and option in stored:
-            before = stored[option]
-            value = {**(before if isinstance(before, Mapping) else {"": before}), **value}
-        formats[option] = value
-    return formats
+def _merge_formats(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the formats of the fit with those of new files; other files keep theirs."""
+    merged = {**stored, **given}
+    for name, own in given.items():
+        if isinstance(own, Mapping) and (old := stored.get(name)) is not None:
+            merged[name] = {**(old if isinstance(old, Mapping) else {"": old}), **own}
+    return merged
 
 
 def file_sha256(path: str | Path) -> str:
@@ -322,17 +323,20 @@ def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Arr
 
 def _find_seen(model: OpenModel, given: ModelInput) -> Array:
     """Return which rows were trained on with a label, by id, or by file if there are no ids."""
-    hashes = model.estimator.metadata_.get("trained_ids")
+    metadata = model.estimator.metadata_
+    hashes = metadata.get("trained_ids")
     if given.aligned.has_ids and hashes is not None:
-        simplify = IdMatcher(model.preprocessing.match_ids).simplify
-        return _match_hashes(model, [simplify(str(key)) for key in given.aligned.ids], hashes)
+        return _match_hashes(model, given.aligned.ids, hashes, metadata.get("hashed_without", ()))
     return np.full(len(given.aligned.ids), model.are_training_files(given))
 
 
-def _match_hashes(model: OpenModel, keys: Sequence[object] | Array, hashes: Any) -> Array:
-    """Return which ids or groups are among the hashed ones of a model."""
+def _match_hashes(
+    model: OpenModel, keys: Sequence[object] | Array, hashes: Any, differences: Any = ()
+) -> Array:
+    """Return which ids or groups are among the hashed ones of a model, whatever the spelling."""
     try:
-        return find_ids(keys, hashes)
+        simplify = IdMatcher(tuple(differences)).simplify
+        return find_ids([key if key is None else simplify(str(key)) for key in keys], hashes)
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
             f"Expected {model.path} to hold the salted hashes of its ids, but they are not "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter
@@ -85,6 +86,8 @@ _FORMATS: dict[str, tuple[Any, str, str]] = {
     "query": (list[str] | None, "SQL query to a duckdb file.", "Other files"),
 }
 _PER_FILE = "[VIEW=]TEXT"
+_SHORT = ("delimiter", "decimal", "thousands", "encoding", "dates")  # these have no "="
+_QUERY = re.compile(r"[\s(]*(select|with|from|table|values|pivot|describe|show)\s", re.IGNORECASE)
 
 
 def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -151,9 +154,7 @@ def parse_formats(given: Mapping[str, Any]) -> dict[str, Any]:
 def _parse_format(name: str, values: Sequence[str]) -> Any:
     by_file: dict[str, Any] = {}
     for value in values:
-        file, mark, text = value.partition("=")
-        if not (file and mark and text) or (name == "query" and " " in file):
-            file, text = "", value
+        file, text = _split_file(name, value)
         text = "\t" if text == r"\t" else text
         if name == "missing":
             by_file.setdefault(file, []).append(text)
@@ -193,6 +194,15 @@ def spread_methods(methods: Mapping[str, str], names: Iterable[str]) -> Any:
     if "" not in methods:
         return named
     return {**dict.fromkeys(names, methods[""]), **named} if named else methods[""]
+
+
+def _split_file(name: str, value: str) -> tuple[str, str]:
+    """Split the name of a file from the value of an option; "" for all files."""
+    file, _, text = value.partition("=")
+    if name in _SHORT and not value.endswith("=="):
+        file, _, text = value.rpartition("=")  # a "=" is part of the file's name
+    is_query = name == "query" and _QUERY.match(file)
+    return (file, text) if file and text and not is_query else ("", value)
 
 
 def files_by_view(specs: list[str] | None) -> dict[str, str]:

@@ -142,8 +142,8 @@ def spell_flag(parameter: Parameter) -> str:
     if value is None or isinstance(value, bool):
         return f"--no-{name}" if value is False else flag
     if isinstance(value, Mapping):
-        parts = {key: part if isinstance(part, list) else [part] for key, part in value.items()}
-        value = [f"{key}={item}" for key, part in parts.items() for item in part]
+        pairs = [(k, x) for k, v in value.items() for x in (v if isinstance(v, list) else [v])]
+        value = [f"{key}={item}" for key, item in pairs]
     values = value if isinstance(value, list) else [value]
     texts = [str(item).replace("\t", r"\t") for item in values]  # a tab as it can be typed
     return " ".join(f"{flag} {shlex.quote(text)}" for text in texts)

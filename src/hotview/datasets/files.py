@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +73,7 @@ def read_views(
         file of one view is named after the file (``"data/blood.csv"`` is ``"blood"``), and the
         views of a file of several keep their names.
     header : bool, dict of str to bool, or None, default=None
-        Text tables: whether the first line holds the names of the columns. None expects names,
+        Text tables, xlsx: whether the first line holds the names of columns. None expects names,
         and refuses a first line that holds only numbers. Without names the columns are called
         ``column_0``, ``column_1``, …. This and the next options hold for all files, or, as a
         dict, for the views that it names.
@@ -85,7 +84,7 @@ def read_views(
     encoding : str, dict of str to str, or None, default=None
         Text tables: the encoding, such as ``"latin-1"``; None is UTF-8.
     missing : sequence of str, dict of str to sequence of str, or None, default=None
-        Text tables: cells that mean "missing", besides empty cells, NA and the like.
+        Tables: cells of text that mean "missing", besides empty cells, NA and the like.
     sheet : str, dict of str to str, or None, default=None
         xlsx: name of the sheet; None reads a file of one sheet.
     query : str, dict of str to str, or None, default=None
@@ -287,11 +286,13 @@ class FileOptions:
                 raise ValueError(f"The {option} and the decimal point are both {decimal!r}.")
         if isinstance(self.missing, str):
             raise TypeError(f"Expected missing to be a list. Write missing=[{self.missing!r}].")
+        if not all(isinstance(cell, str) for cell in self.missing or ()):
+            raise TypeError(f"Expected missing to be a list of text, but it is {self.missing!r}.")
         if self.dates is not None:
             check_choice("dates", self.dates, DATE_ORDERS)
         if self.encoding is not None:
             try:
-                codecs.lookup(self.encoding)
+                "".encode(self.encoding)  # which also refuses codecs of anything but text
             except LookupError:
                 raise ParameterError(
                     "Expected the name of an encoding, such as utf-8, latin-1 or cp1252, but it "
@@ -322,7 +323,7 @@ def _open_text(file: File, options: FileOptions, default_delimiter: str = ",") -
 def _open_sheet(file: File, options: FileOptions) -> TableFile:
     from hotview.datasets.readers.excel import read_sheet
 
-    return read_sheet(file.path, file.name, sheet=options.sheet, missing=options.missing or ())
+    return read_sheet(file.path, file.name, sheet=options.sheet, header=options.header)
 
 
 def _open_database(file: File, options: FileOptions) -> TableFile:
@@ -345,7 +346,7 @@ def open_file(file: File, options: Options) -> TableFile:
     """Open a file of a table with named columns."""
     own = options.for_file(file.name)
     table = TABLES[file.ending](file, own)
-    table.name, table.dates = file.name, own.dates
+    table.name, table.dates, table.missing = file.name, own.dates, own.missing or ()
     table.decimal, table.thousands = own.decimal, own.thousands
     return table
 

@@ -218,6 +218,9 @@ class IdMatcher:
     def __post_init__(self) -> None:
         for difference in self.ignore:
             check_choice("match_ids", difference, ("exact", *ID_DIFFERENCES))
+        if "exact" in self.ignore and len(set(self.ignore)) > 1:
+            text = f"match_ids is {listed(self.ignore)}, but 'exact' ignores no difference. "
+            raise ParameterError(text, "Correct {match_ids}.")
 
     def simplify(self, key: str) -> str:
         """Return an id without the differences to ignore."""

@@ -194,7 +194,8 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         Xs : dict, list or tuple of 2-D array-likes
             Views as at `fit`; rows need not be aligned. A dict may leave views out or hold None
-            for them; a list holds None for absent views.
+            for them; a list holds None for absent views. Columns of data frames are matched by
+            name.
         space : {"features", "common"}, default="features"
             Each view's own features f_s(x), or their image U_s f_s(x) in the common space.
 

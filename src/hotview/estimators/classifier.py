@@ -185,7 +185,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         The group of every view, where linked rows show groups that hold; else None.
     plan_, references_, history_, network_, networks_, histories_, plans_ : object
         As for :class:`MultiViewEncoder`; the history also has the validation score.
-    view_names_, n_views_, n_features_per_view_, preprocessing_, batch_size_ : object
+    view_names_, n_views_, n_features_per_view_, columns_, preprocessing_, batch_size_ : object
         As for :class:`MultiViewEncoder`.
     fit_warnings_, metadata_ : object
         As for :class:`MultiViewEncoder`.
@@ -248,7 +248,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Xs : dict, list or tuple of 2-D array-likes, or None
             At least two views; row i is the same individual in all of them. A row that is NaN
             throughout a view is absent from it. None where no row is linked: then `unaligned` has
-            all views, and `unaligned_y` the labels of every view.
+            all views, and `unaligned_y` the labels of every view. Text columns of data frames are
+            one-hot encoded, a column of 0 and 1 for every value in any row of the view.
         y : 1-D array-like or None
             The class of every row of `Xs`: numbers or text; NaN, None or `unlabeled_marker` marks
             a row without a label. None if `Xs` is None.
@@ -336,7 +337,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         Xs : dict, list or tuple of 2-D array-likes
             Views as at `fit`; row i is the same individual in all that are present. A dict may
             leave views out or hold None for them, a list holds None for what is absent, and a row
-            that is NaN throughout a view is absent from it.
+            that is NaN throughout a view is absent from it. Columns of data frames are matched by
+            name.
 
         Returns
         -------

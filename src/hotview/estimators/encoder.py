@@ -131,7 +131,11 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         costs of `plan_` are the mean over members, with references matched, and ``plan_.std`` is
         the standard deviation of their plans.
     view_names_, n_views_, n_features_per_view_ : list of str, int, dict of str to int
-        Names and number of the views, and their numbers of columns.
+        Names and number of the views, and their numbers of columns, before text is encoded.
+    columns_ : dict of str to ViewColumns
+        The columns of every view: ``columns_["blood"].columns`` have a ``name`` and, where text is
+        encoded, its ``categories``; None for a view whose columns have no names. ``n_columns`` is
+        the number of encoded columns.
     preprocessing_ : dict of str to str
         What was done to the columns of every view, in words.
     batch_size_ : int
@@ -175,7 +179,8 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         Parameters
         ----------
         Xs : dict, list or tuple of 2-D array-likes
-            At least two views, rows are individuals; their numbers may differ.
+            At least two views, rows are individuals; their numbers may differ. Text columns of data
+            frames are one-hot encoded, a column of 0 and 1 for every value in any row of the view.
         y : object, default=None
             Ignored; part of scikit-learn's interface.
         linked : dict, list or tuple of 2-D array-likes, or None, default=None

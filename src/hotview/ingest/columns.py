@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from hotview._messages import Parameter, ParameterError
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed
 from hotview.datasets.readers.tables import TableFile, refuse_index
@@ -18,6 +18,7 @@ from hotview.ingest.dates import DateFormat, recognize_dates
 from hotview.ingest.numbers import (
     NumberFormat,
     TwoReadingsError,
+    name_missing,
     recognize_numbers,
     sole_decimal,
 )
@@ -227,9 +228,8 @@ class _WrittenDecimals:
                     f"{self.table.path}: the numbers of column {name!r}, such as {points[0]!r}, "
                     f"have a point, and those of column {commas[0]!r} a decimal comma. ",
                     "Pass {decimal} if the comma is the decimal point of all columns, which makes "
-                    "the point a separator of thousands; or {point} if it is not.",
+                    "the point a separator of thousands; else write both with the same one.",
                     decimal={self.table.name: ","},
-                    point=Parameter("decimal", {self.table.name: "."}),
                 )
 
     def _points(self) -> list[str]:
@@ -333,53 +333,87 @@ def _read_numbers(
     table: TableFile, column: Column, cells: Sequence[str | None], encoded: EncodedTable
 ) -> Array:
     """Return the numbers or dates of a column of text, written as at fit or otherwise."""
-    format = column.format or NumberFormat()
+    stored = format = column.format or NumberFormat()
     try:
-        if any((table.decimal, table.thousands, table.dates)):
+        if not _is_as_given(table, stored):
             raise ValueError(next(filter(None, cells), ""))
-        values = format.parse(cells)
+        values = stored.parse(cells)
     except ValueError as error:
-        format = _recognize_again(table, column, cells, str(error), encoded)
+        format = _recognize_again(table, column.name, cells, str(error), stored)
         values = format.parse(cells)
+        encoded.notes.extend(_note_differences(table, column.name, cells, stored, format))
     if text := format.describe(cells):
         encoded.formats[column.name] = text
     return values
 
 
+def _is_as_given(table: TableFile, format: NumberFormat | DateFormat) -> bool:
+    """Whether a format does not contradict what the user says of a file."""
+    if isinstance(format, DateFormat):
+        return None in (table.dates, format.order) or table.dates == format.order
+    return table.decimal in (None, format.decimal) and format.decimal != table.thousands
+
+
 def _recognize_again(
-    table: TableFile, column: Column, cells: Sequence[str | None], cell: str, encoded: EncodedTable
+    table: TableFile,
+    name: str,
+    cells: Sequence[str | None],
+    cell: str,
+    stored: NumberFormat | DateFormat,
 ) -> NumberFormat | DateFormat:
     """Find how a column is written in a file where it is written otherwise than at fit."""
-    stored, where = column.format or NumberFormat(), (str(table.path), column.name, cells)
+    where, what = (str(table.path), name, cells), "dates"
     found: NumberFormat | DateFormat | None
     try:
         if isinstance(stored, DateFormat):
             found = recognize_dates(*where, table.dates, table.name)
-            return DateFormat(stored.origin, found.order)  # type: ignore[union-attr]
-        given = {"decimal": table.decimal, "thousands": table.thousands}
-        if not any(given.values()) and column.format is not None:
-            given = {"decimal": stored.decimal, "thousands": stored.thousands}
-        found = recognize_numbers(*where, given, set, table.name)
-        assert found is not None
-    except TwoReadingsError:
-        raise
-    except (AssertionError, AttributeError, ParameterError) as error:
-        _suggest_format(table, column, cells)
-        row = cells.index(cell) + 1 if cell in cells else 1
-        what = "dates" if isinstance(stored, DateFormat) else "numbers"
-        raise ParameterError(
-            f"{table.path}: expected {what} in column {column.name!r}, as at fit, but got {cell!r} "
-            f"in row {row}. Correct it (an empty cell is a missing value)",
-            ", or, if it means that the value is missing, pass {missing}.",
-            missing={table.name: [cell]},
-        ) from error
-    if found.unit != stored.unit:
-        units = [repr(unit) if unit else "none" for unit in (stored.unit, found.unit)]
-        text = f"{table.path}: the unit of column {column.name!r} was {units[0]} at fit, and is "
-        if found.unit and stored.unit:
-            raise ValueError(f"{text}{units[1]} here. Convert the numbers to {units[0]}.")
-        encoded.notes.append(f"{text}{units[1]} here. The numbers are taken as they are.")
-    return found
+            if isinstance(found, DateFormat):
+                return replace(found, origin=stored.origin)
+        else:
+            what = f"numbers with the unit {stored.unit!r}" if stored.unit else "numbers"
+            given = {"decimal": table.decimal, "thousands": table.thousands}
+            # Nothing in one file speaks for either decimal point.
+            found = recognize_numbers(*where, given, lambda: {".", ","}, table.name)
+    except TwoReadingsError as error:
+        if isinstance(stored, DateFormat):
+            raise
+        same = [f for f in error.formats if replace(f, unit=stored.unit) == stored]
+        if not same:
+            raise
+        return same[0]
+    except ParameterError:
+        found = None
+    if found is not None:
+        return found
+    row = cells.index(cell) + 1 if cell in cells else 1
+    raise ParameterError(
+        f"{table.path}: expected {what} in column {name!r}, as at fit, but got {cell!r} in row "
+        f"{row}. Correct it (an empty cell is a missing value)",
+        ", or, if it means that the value is missing, pass {missing}.",
+        missing=name_missing(cell, table.name),
+    )
+
+
+def _note_differences(
+    table: TableFile,
+    name: str,
+    cells: Sequence[str | None],
+    stored: NumberFormat | DateFormat,
+    found: NumberFormat | DateFormat,
+) -> Iterator[str]:
+    """Yield notes on a column that is written otherwise than at fit; another unit raises."""
+    same_unit = found
+    if isinstance(stored, NumberFormat) and isinstance(found, NumberFormat):
+        same_unit = replace(found, unit=stored.unit)
+        if found.unit != stored.unit:
+            units = [repr(unit) if unit else "none" for unit in (stored.unit, found.unit)]
+            text = f"{table.path}: the unit of column {name!r} was {units[0]} at fit, and is "
+            if found.unit and stored.unit:
+                raise ValueError(f"{text}{units[1]} here. Convert the numbers to {units[0]}.")
+            yield f"{text}{units[1]} here. The numbers are taken as they are."
+    if same_unit != stored:
+        text = found.describe(cells) or "decimal point '.'"
+        yield f"{table.path}: column {name!r} is written otherwise than at fit: {text}."
 
 
 def _suggest_format(table: TableFile, column: Column, cells: Sequence[str | None]) -> None:

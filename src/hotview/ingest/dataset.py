@@ -14,7 +14,13 @@ from hotview._messages import Message, ParameterError
 from hotview._types import Array, IntArray
 from hotview._validation import EncodedView
 from hotview.datasets.files import Options, file_stem
-from hotview.datasets.linking import IdMatcher, LinkedRows, link_rows, take_rows
+from hotview.datasets.linking import (
+    ID_DIFFERENCES,
+    IdMatcher,
+    LinkedRows,
+    link_rows,
+    take_rows,
+)
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import ViewColumns, choose_columns
@@ -120,6 +126,9 @@ class TableDataset:
         Whether each linked individual is in each view.
     formats : dict of str to dict of str to str
         How numbers and dates in columns of text were read, by view and column.
+    hashed_without : tuple of str, default=()
+        Differences between spellings that do not count where rows are recognized by their ids:
+        all that leave the ids different.
     """
 
     linked: dict[str, Matrix]
@@ -136,6 +145,7 @@ class TableDataset:
     unaligned_groups: dict[str, Array] = field(default_factory=dict)
     present: dict[str, Array] = field(default_factory=dict)
     formats: dict[str, dict[str, str]] = field(default_factory=dict)
+    hashed_without: tuple[str, ...] = ()
 
     @property
     def links(self) -> dict[tuple[str, str], int]:
@@ -167,8 +177,8 @@ class TableDataset:
 
     @property
     def labeled_ids(self) -> list[object]:
-        """Ids of the rows that have a label, without the differences that are ignored."""
-        simplify = IdMatcher(self.preprocessing.match_ids).simplify
+        """Ids of the rows that have a label, without differences in spelling."""
+        simplify = IdMatcher(self.hashed_without).simplify
         pairs = [(key, label) for key, label in self._labels() if key is not None]
         return [simplify(str(key)) for key, label in pairs if label is not None]
 
@@ -268,7 +278,8 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
     if source is not None:
         matched = replace(source, matcher=preprocessing.make_matcher(ids))
         labels = find_labels(matched, opened, ids).as_classes()
-    dataset = replace(_link(Xs, ids, labels, preprocessing, opened), formats=formats)
+    dataset = _link(Xs, ids, labels, preprocessing, opened)
+    dataset = replace(dataset, formats=formats, hashed_without=_find_differences(files, ids))
     _refuse_no_links(files, dataset, ids)
     dataset = _add_groups(files, dataset, ids)
     return replace(dataset, notes=_notes(files, dataset, ids, labels))
@@ -279,6 +290,17 @@ def _label_source(files: DatasetFiles, preprocessing: Preprocessing) -> LabelSou
         return None
     table = None if files.labels is None else open_table(files.labels, preprocessing.options)
     return LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
+
+
+def _find_differences(
+    files: DatasetFiles, ids: Mapping[str, Sequence[str | None] | None]
+) -> tuple[str, ...]:
+    """Return the differences without which all ids of a dataset are still different."""
+    different = {key for own in ids.values() for key in own or () if key is not None}
+    simplify = IdMatcher(tuple(ID_DIFFERENCES)).simplify
+    if "exact" in files.match_ids or len({simplify(key) for key in different}) < len(different):
+        return tuple(files.match_ids)
+    return tuple(ID_DIFFERENCES)
 
 
 def _refuse_no_links(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
-from hotview.ingest.numbers import MARKS, split_marks
+from hotview.ingest.numbers import MARKS, TwoReadingsError, name_missing, split_marks
 
 __all__ = ["ORDERS", "DateFormat", "recognize_dates"]
 
@@ -27,8 +27,10 @@ _YEAR_LAST = re.compile(
 )
 _SHORT_YEAR = re.compile(r"\d{1,2}([-/.])\d{1,2}\1\d\d(?:[T ]\d.*)?")
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_ENDINGS = ["uary", "ruary", "ch", "il", "", "e", "y", "ust", "t|tember", "ober", "ember", "ember"]
+_NAMES = "|".join(f"{m}(?:{end})?" for m, end in zip(_MONTHS, _ENDINGS, strict=True))
 _NAMED = re.compile(
-    rf"(?:(?P<d1>\d{{1,2}})[-\s.]+)?(?P<name>{'|'.join(_MONTHS)})[a-z]*\.?"
+    rf"(?:(?P<d1>\d{{1,2}})[-\s.]+)?(?P<name>{_NAMES})\.?"
     rf"(?:[-\s]+(?P<d2>\d{{1,2}}),?)?[-\s,]+(?P<y>\d{{4}}){_TIME}{_ZONE}",
     re.IGNORECASE,
 )
@@ -54,6 +56,11 @@ class DateFormat:
 
     origin: str
     order: str | None = None
+
+    def __post_init__(self) -> None:
+        datetime.fromisoformat(self.origin)
+        if self.order not in (None, *ORDERS):
+            raise ValueError(f"Expected the order of dates to be known, but it is {self.order!r}.")
 
     def parse(self, cells: Sequence[str | None]) -> Array:
         """Return days since the origin, NaN for a missing cell; a ValueError names a bad cell."""
@@ -107,15 +114,14 @@ def recognize_dates(
     if n_dates == 0 or n_known - n_dates >= _MAX_TEXT_FRACTION * n_known:
         return None
     if short:
-        raise _error(
-            where, column, f"dates with years of two digits, such as {short[0]!r}", "Write four"
-        )
+        text = f"dates with years of two digits, such as {short[0]!r}"
+        raise _error(where, column, text, "Write four")
     if n_dates < n_known:
         word = next(cell for cell in counts if not _match(cell))
         n, text = n_known - n_dates, "dates but for"
-        raise _error(
-            where, column, f"{text} {n:,} cells, such as {word!r}", "Correct them", {file: [word]}
-        )
+        missing = name_missing(word, file)
+        text = f"{text} {n:,} cells, such as {word!r}"
+        raise _error(where, column, text, "Correct them", missing)
     order = order or _find_order(where, column, dates, file)
     for cell in dates:
         try:
@@ -123,19 +129,17 @@ def recognize_dates(
         except ValueError:
             text = f"the date {cell!r}, which does not exist"
             text += f" if dates are {order.replace('-', ' ')}" if order else ""
-            raise _error(where, column, text, "Correct it") from None
+            raise _error(where, column, text, "Correct it", [cell]) from None
     first = min(_read_date(cell, order) for cell in dates)
     ambiguous = any(_is_ambiguous(cell) for cell in dates)
     return DateFormat(first.date().isoformat(), order if ambiguous else None)
 
 
-def _error(
-    where: str, column: str, what: str, remedy: str, missing: Mapping[str, Any] | None = None
-) -> Exception:
-    mark = "" if missing is None else ", or, if it means that the date is missing: {missing}"
+def _error(where: str, column: str, what: str, remedy: str, missing: Any = None) -> Exception:
+    may_miss = "" if missing is None else ", or, if it means that the date is missing: {missing}"
     return ParameterError(
         f"{where}: column {column!r} holds {what}. ",
-        f"{remedy}{mark}, or leave the column out: {{drop}}.",
+        f"{remedy}{may_miss}, or leave the column out: {{drop}}.",
         missing=missing,
         drop=[column],
     )
@@ -164,7 +168,7 @@ def _find_order(where: str, column: str, dates: Iterable[str], file: str) -> str
     if not cells or len(orders) == 1:
         return orders[0] if orders else None
     found = "some have the day first and some the month" if orders else "day or month may be first"
-    raise ParameterError(
+    raise TwoReadingsError(
         f"{where}: the dates of column {column!r}, such as {cells[0]!r}, can be read in two ways: "
         f"{found}. ",
         "Write them as 2024-01-31, leave the column out: {drop}"
@@ -182,12 +186,14 @@ def _read_date(cell: str, order: str | None) -> datetime:
         raise ValueError(cell)
     parts = match.groupdict()
     if "name" in parts:
-        month = _MONTHS.index(parts["name"].lower()) + 1
+        month = _MONTHS.index(parts["name"][:3].lower()) + 1
         day = int(parts["d1"] or parts["d2"])
     elif match.re is _YEAR_FIRST:
         month, day = int(parts["a"]), int(parts["b"])
     else:
         day, month = int(parts["a"]), int(parts["b"])
+        if parts["mark"] != "." and order is None:
+            raise ValueError(cell)
         if parts["mark"] != "." and order == "month-first":
             day, month = month, day
     hour, minute, second = (int(parts[name] or 0) for name in ("h", "min", "s"))

@@ -19,6 +19,7 @@ __all__ = [
     "MARKS",
     "NumberFormat",
     "TwoReadingsError",
+    "name_missing",
     "recognize_numbers",
     "sole_decimal",
     "split_marks",
@@ -35,7 +36,7 @@ _CELL = re.compile(
 )
 #: A unit is separated by a space, or is one of these, or has a slash.
 _UNIT = re.compile(
-    r"(?:[x×*]\s*)?10\^?\d+\s*/\s*\S+|[^\W\d_][^,;]{0,19}|[%‰°µμ/][^\d,;][^,;]{0,18}|[%‰]"
+    r"(?:[x×*]\s*)?10\^?[\d⁰¹²³⁴⁵⁶⁷⁸⁹]+\s*/\s*\S+|[^\W\d_][^,;]{0,19}|[%‰°µμ/][^\d,;][^,;]{0,18}|[%‰]"
 )
 _CLOSE_UNIT = re.compile(
     r"[%‰°].*|.*/.*|[kcdmµμunp]?(g|l|L|m|mol|s|Hz|Pa|eq|Eq|IU|osm|OSM)|mmHg|[kK]cal|bpm|min|h|d|"
@@ -43,7 +44,7 @@ _CLOSE_UNIT = re.compile(
 )
 _DECIMALS = (".", ",")
 _THOUSANDS = (None, ",", ".", "'", " ")
-_SPELLINGS = str.maketrans({"\u00a0": " ", "\u202f": " ", "’": "'", "−": "-"})
+_SPELLINGS = str.maketrans({"\u00a0": " ", "\u202f": " ", "’": "'", "−": "-", "μ": "µ"})
 _MIN_GROUPED = 10  # cells "142,741" beside cells "850" that show a separator of thousands
 _MAX_UNITS = 5  # of a column whose units are to be made one
 _MAX_TEXT_FRACTION = 0.2  # of the cells of a column of numbers
@@ -71,6 +72,11 @@ class NumberFormat:
     decimal: str = "."
     thousands: str | None = None
     unit: str = ""
+
+    def __post_init__(self) -> None:
+        known = self.decimal in _DECIMALS and self.thousands in _THOUSANDS
+        if not (known and isinstance(self.unit, str) and self.decimal != self.thousands):
+            raise ValueError(f"Expected a format of numbers, but got {self}.")
 
     def parse(self, cells: Sequence[str | None]) -> Array:
         """Return the numbers of cells, NaN where one is missing; a ValueError names a bad cell.
@@ -237,9 +243,20 @@ def _refuse_words(
         f"first being {word!r} in row {row}. Correct them (an empty cell is a missing value), ",
         "or, if it means that the value is missing: {missing}; or treat the column as categorical: "
         "{categorical}.",
-        missing={file: [word]},
+        missing=name_missing(word, file),
         categorical=[column],
     )
+
+
+def name_missing(word: str, file: str) -> list[str] | dict[str, list[str]]:
+    """Return the option for a cell that means "missing"; its file is named if it has a "=".
+
+    Examples
+    --------
+    >>> name_missing("unknown", "lab"), name_missing("a=b", "lab")
+    (['unknown'], {'lab': ['a=b']})
+    """
+    return {file: [word]} if "=" in word else [word]
 
 
 def _find_unit(
@@ -266,9 +283,10 @@ def _find_formats(numbers: Sequence[_Parts], given: Mapping[str, str | None]) ->
     """Return the formats that fit all numbers and differ in what they read."""
     found: dict[tuple[float | None, ...], NumberFormat] = {}
     marks = set("".join(part.digits for part in numbers))
+    separator = (given.get("thousands") or "").translate(_SPELLINGS)
     for decimal, thousands in product(_DECIMALS, _THOUSANDS):
-        is_given = given.get("decimal") in (None, decimal)
-        is_given &= thousands is None or given.get("thousands") in (None, thousands)
+        is_given = given.get("decimal") in (None, decimal) and decimal != separator
+        is_given &= thousands is None or separator in ("", thousands)
         if not is_given or decimal == thousands or (thousands and thousands not in marks):
             continue
         candidate = NumberFormat(decimal, thousands)
@@ -321,7 +339,9 @@ def sole_decimal(cells: Sequence[str | None], given: Mapping[str, str | None]) -
 
 
 class TwoReadingsError(ParameterError):
-    """Error about numbers that can be read in two ways."""
+    """Error about numbers or dates that can be read in two ways, with the formats of numbers."""
+
+    formats: Sequence[NumberFormat] = ()
 
 
 def _two_readings(
@@ -332,10 +352,12 @@ def _two_readings(
     assert parts is not None
     plain = next(f for f in formats if f.thousands is None)
     grouped = next(f for f in formats if f.thousands is not None)
-    return TwoReadingsError(
+    error = TwoReadingsError(
         f"{where}: the numbers of column {column!r} can be read in two ways, such as {cell!r}. ",
         f"Pass {{decimal}} if it is {plain._value(parts):.10g}, or {{thousands}} if it is "
         f"{grouped._value(parts):.10g}.",
         decimal={file: plain.decimal},
         thousands={file: grouped.thousands},
     )
+    error.formats = formats
+    return error

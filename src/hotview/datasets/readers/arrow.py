@@ -114,7 +114,7 @@ def read_cells(path: Path | str, column: Any, kind: str) -> list[str | None]:
     Returns
     -------
     list of str or None
-        Booleans are "True" and "False", as in text tables.
+        Booleans are "True" and "False", as in text tables, and whole numbers have no point.
     """
     import pyarrow as pa
 
@@ -124,7 +124,14 @@ def read_cells(path: Path | str, column: Any, kind: str) -> list[str | None]:
             return [None if cell is None else str(cell) for cell in column.to_pylist()]
         text = column if _is_text(column.type) else column.cast(pa.string())
         cells: list[str | None] = text.to_pylist()
+        if pa.types.is_floating(column.type):  # ids, as whole numbers are written: not 1e+11
+            numbers = zip(cells, column.to_pylist(), strict=True)
+            return [str(int(x)) if _is_whole(x) else cell for cell, x in numbers]
         return cells
+
+
+def _is_whole(number: float | None) -> bool:
+    return number is not None and abs(number) <= LARGEST_INTEGER and float(number).is_integer()
 
 
 def fill_numbers(path: Path | str, names: list[str], X: Array, table: Any) -> None:

@@ -412,6 +412,8 @@ def _is_numeric(cells: Any, decimal: str) -> bool:
 
     try:
         trimmed = pc.utf8_trim_whitespace(cells.cast(pa.string()))
+        if decimal != "." and pc.any(pc.match_substring(trimmed, ".")).as_py():
+            return False  # it separates thousands
         pc.replace_substring(trimmed, decimal, ".").cast(pa.float64())
     except pa.ArrowInvalid:
         return False

@@ -49,20 +49,21 @@ def read_query(path: Path, name: str = "", *, query: str | None = None) -> Arrow
             result = database.sql(query)
             table = None if result is None else result.to_arrow_table()
         except duckdb.Error as error:
-            reason = str(error).splitlines()[0]
+            # The rest shows the place in the query.
+            reason = " ".join(str(error).partition("\n\nLINE ")[0].split())
             raise ValueError(f"{path}: the query {query!r} fails: {reason}") from error
-    if table is None:
-        raise ValueError(f"{path}: the query {query!r} has no result. Pass one that selects rows.")
+    if table is None or table.num_rows == 0:
+        raise ValueError(f"{path}: the query {query!r} returns no rows. Correct it.")
     return ArrowTable(path, table, name=name)
 
 
 def _query_of_one_table(path: Path, name: str, database: Any) -> str:
     tables = [row[0] for row in database.execute("SHOW TABLES").fetchall()]
+    queries = [f'SELECT * FROM "{table.replace(chr(34), chr(34) * 2)}"' for table in tables]
     if len(tables) != 1:
         raise ParameterError(
             f"Expected {path} to have one table, but it has {listed(tables) or 'none'}. ",
-            "Pass {query}.",
-            query={name: f'SELECT * FROM "{tables[0]}"' if tables else "SELECT …"},
+            "Pass {query}." if tables else "",
+            query={name: next(iter(queries), "")},
         )
-    quoted = tables[0].replace('"', '""')
-    return f'SELECT * FROM "{quoted}"'
+    return queries[0]
