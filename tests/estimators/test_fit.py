@@ -415,7 +415,11 @@ BAD_VIEWS = {
     "one view in a list": ([VIEWS["view_0"]], ValueError, "at least 2 views, but got 1"),
     "no view": ({}, ValueError, "at least one view"),
     "not a collection": (VIEWS["view_0"], TypeError, "two or more tables.*single ndarray"),
-    "a frame": (FRAMES["view_0"], TypeError, "dict, list or tuple.*single DataFrame"),
+    "a frame": (
+        FRAMES["view_0"],
+        TypeError,
+        "dict or list of two or more tables.*single DataFrame",
+    ),
     "no columns": ({**VIEWS, "view_2": np.zeros((24, 0))}, ValueError, "'view_2'.*one column"),
     "1-D": ({**VIEWS, "view_2": np.zeros(24)}, ValueError, "'view_2' to be 2-D"),
     "3-D": ({**VIEWS, "view_2": np.zeros((24, 2, 2))}, ValueError, r"'view_2' to be 2-D.*reshape"),
@@ -565,7 +569,7 @@ def test_a_linked_row_that_no_view_has(kind):
         ({"view_0": VIEWS["view_0"].astype(str)}, TypeError, "'view_0' to hold real numbers"),
         (with_entries("view_0", (3, 3, NAN)), ValueError, "'view_0'.*NaN in 1 entry.*row 3"),
         (with_entries("view_0", (3, 3, INF)), ValueError, "'view_0'.*infinity"),
-        (VIEWS["view_0"], TypeError, "dict, list or tuple"),
+        (VIEWS["view_0"], TypeError, "dict or list of tables"),
         ({}, ValueError, "at least one of the views"),
         (
             {"view_0": FRAMES["view_0"].rename(columns={"c3": "age"})},
@@ -575,7 +579,7 @@ def test_a_linked_row_that_no_view_has(kind):
         (
             {"view_0": FRAMES["view_0"].assign(c1="high")},
             ValueError,
-            "view 'view_0': column 'c1' holds string, not numbers .'high' in row 1",
+            "view 'view_0': expected numbers in column 'c1', as at fit, but got 'high' in row 1",
         ),
     ),
     ids=range(10),
@@ -597,7 +601,7 @@ def test_bad_unaligned_rows():
         ({"view_0": FRAMES["view_0"].add_prefix("d")}, ValueError, "no column 'c0', 'c1'"),
         (with_entries("view_1", (3, 0, NAN)), ValueError, "'view_1'.*NaN in 1 entry.*row 3"),
         ({"view_0": None}, ValueError, "all are absent"),
-        (VIEWS["view_0"], TypeError, "dict, list or tuple"),
+        (VIEWS["view_0"], TypeError, "dict or list of tables"),
     ):
         with pytest.raises(error, match=message):
             model.fit(FRAMES, Y, unaligned=unaligned)

@@ -86,7 +86,7 @@ _FORMATS: dict[str, tuple[Any, str, str]] = {
     "query": (list[str] | None, "SQL query to a duckdb file.", "Other files"),
 }
 _PER_FILE = "[VIEW=]TEXT"
-_SHORT = ("delimiter", "decimal", "thousands", "encoding", "dates")  # these have no "="
+_SHORT = ("delimiter", "decimal", "thousands", "encoding", "dates", "impute")  # these have no "="
 _QUERY = re.compile(r"[\s(]*(select|with|from|table|values|pivot|describe|show)\s", re.IGNORECASE)
 
 
@@ -178,8 +178,15 @@ def methods_by_view(specs: list[str] | None) -> dict[str, str]:
     >>> methods_by_view(["mean", "labs=median+indicator"])
     {'': 'mean', 'labs': 'median+indicator'}
     """
-    given = _parse_format("impute", specs) if specs else {}
-    return given if isinstance(given, dict) else {"": given}
+    methods: dict[str, str] = {}
+    for spec in specs or ():
+        name, mark, method = spec.rpartition("=")
+        if not method or bool(name) != bool(mark):
+            raise UsageError(f"Expected --impute as METHOD or VIEW=METHOD, but got {spec!r}.")
+        if name in methods:
+            raise UsageError(f"Expected --impute once for every view, but got {spec!r} too.")
+        methods[name] = method
+    return methods
 
 
 def spread_methods(methods: Mapping[str, str], names: Iterable[str]) -> Any:

@@ -29,6 +29,14 @@ class LinkedFrames(NamedTuple):
         Their labels, None where there is none.
     unaligned : dict of str to DataFrame
         All other rows, of each frame that has any.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from hotview.datasets import from_frames
+    >>> labs, scan = pd.DataFrame({"iron": [9.0, 12.0]}), pd.DataFrame({"size": [3.0]})
+    >>> from_frames({"labs": labs, "scan": scan}).unaligned["labs"].index.tolist()
+    [1]
     """
 
     linked: dict[str, Any]

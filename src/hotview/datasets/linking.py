@@ -260,11 +260,12 @@ def check_spellings(tables: Mapping[str, Sequence[str | None]]) -> None:
         Ids of every table, by a name for errors.
     """
     sets = {name: {key for key in ids if key is not None} for name, ids in tables.items()}
-    n_exact = _count_matches(sets, IdMatcher())
-    if _count_matches(sets, IdMatcher(tuple(ID_DIFFERENCES)), strict=False) <= n_exact:
+    n_exact = _count_matches(sets, IdMatcher()) or 0
+    n_most = _count_matches(sets, IdMatcher(tuple(ID_DIFFERENCES)))
+    if n_most is not None and n_most <= n_exact:
         return
     choices = [c for k in (1, 2, 3) for c in combinations(ID_DIFFERENCES, k)]
-    gains = {choice: _count_matches(sets, IdMatcher(choice)) - n_exact for choice in choices}
+    gains = {c: (_count_matches(sets, IdMatcher(c)) or 0) - n_exact for c in choices}
     best = max(gains, key=lambda choice: gains[choice])  # the shortest of equal ones
     if gains[best] <= 0:
         return
@@ -278,14 +279,11 @@ def check_spellings(tables: Mapping[str, Sequence[str | None]]) -> None:
     )
 
 
-def _count_matches(sets: Mapping[str, set[str]], matcher: IdMatcher, *, strict: bool = True) -> int:
-    """Number of ids that an earlier table has, too.
-
-    If `strict`, 0 if different ids of one table become the same.
-    """
+def _count_matches(sets: Mapping[str, set[str]], matcher: IdMatcher) -> int | None:
+    """Number of ids that an earlier table has, too; None if ids of one table become the same."""
     simplified = [{matcher.simplify(key) for key in ids} for ids in sets.values()]
-    if strict and any(len(a) < len(b) for a, b in zip(simplified, sets.values(), strict=True)):
-        return 0
+    if any(len(a) < len(b) for a, b in zip(simplified, sets.values(), strict=True)):
+        return None
     n_tables = Counter(key for ids in simplified for key in ids)
     return n_tables.total() - len(n_tables)
 

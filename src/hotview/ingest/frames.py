@@ -276,11 +276,11 @@ def _spell(parameter: Parameter, container: str) -> str:
             return f"X.set_index({value!r})"
         kind = "categorical" if name == "categorical" else "drop"
         return _OPERATIONS[container][kind].format(columns, columns[0] if columns else "")
-    if not isinstance(value, Mapping):
-        return str(parameter)
-    (given,) = value.values()
+    (given,) = value.values() if isinstance(value, Mapping) else (value,)
     if name == "missing":
         return f"{given[0]!r} replaced by None"
+    if given is None:
+        return str(parameter)
     if name == "dates":
         return f"dayfirst={given == 'day-first'} to pandas.to_datetime"
     return f"{name}={given!r} where the file is read"

@@ -106,9 +106,7 @@ class TextTable(TableFile):
                 "pass {delimiter}.",
                 delimiter={self.name: others[0]},
             )
-        if header is None and all(
-            cell in (*MISSING, *self.missing) or _is_number(cell) for cell in cells
-        ):
+        if header is None and all(cell in self._markers or _is_number(cell) for cell in cells):
             raise ParameterError(
                 f"{path}: the first line holds only numbers: {listed(cells)}. ",
                 "Pass {header} if these are the names of the columns, {no_header} if there are "
@@ -125,6 +123,11 @@ class TextTable(TableFile):
         super().__init__(path, names, unnamed, name=name)
         if self.has_header and not has_rows:
             raise ValueError(f"{path} has a line of column names but no rows.")
+
+    @property
+    def _markers(self) -> tuple[str, ...]:
+        """Cells that mean "missing", with or without a space before them."""
+        return (*MISSING, *self.missing, *(f" {marker}" for marker in self.missing))
 
     def _read(self, names: list[str]) -> Array:
         import pyarrow as pa
@@ -191,7 +194,7 @@ class TextTable(TableFile):
         return ConvertOptions(
             include_columns=stored,
             column_types=dict.fromkeys(stored, dtype),
-            null_values=(*MISSING, *self.missing),
+            null_values=self._markers,
             decimal_point=self._point,
             **options,
         )
@@ -310,7 +313,7 @@ class TextTable(TableFile):
 
         def fits(cells: list[str], start: int = 0) -> bool:
             return not any(
-                (x := cell.strip(' "')) not in (*MISSING, *self.missing)
+                (x := cell.strip(' "')) not in self._markers
                 and not _is_number(x.replace(self._point, "."))
                 and holds_numbers(i)
                 for i, cell in enumerate(cells, start)
