@@ -1,4 +1,4 @@
-"""What the site's builder is told beside mkdocs.yml: how to read the docstrings' markup."""
+"""What the site's builder is told beside mkdocs.yml: how to read docstrings and notebooks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.preprocessors import Preprocessor
+from mkdocs.structure.files import File
 
-__all__ = ["DocstringMarkup", "on_config"]
+__all__ = ["DocstringMarkup", "on_config", "on_files", "on_page_markdown"]
 
 
 def _neighbor(name: str) -> ModuleType:
@@ -26,12 +27,14 @@ def _neighbor(name: str) -> ModuleType:
 
 
 formula = _neighbor("formulas").formula
+notebooks = _neighbor("notebooks")
 
 _DISPLAY = re.compile(r"^( *)\.\. math:: *(.+(?:\n\1 +\S.*)*)", re.MULTILINE)
 _DOLLARS = re.compile(r"^\$\$(.+?)\$\$$", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r":math:`([^`]+)`")
 _ROLE = re.compile(r":(?:class|func|meth|mod):`~?([^`]+)`")
 _LITERAL = re.compile(r"::(?=\n\n {4})")
+_NOTEBOOK_LINK = re.compile(r"(\]\([^)\s]*)\.ipynb(?=[)#])")
 _TABLE = re.compile(r"^={3,} +={3,}$(?:\n.+)+\n={3,} +={3,}$", re.MULTILINE)
 
 
@@ -67,3 +70,18 @@ def on_config(config: Any) -> Any:
     """Let every page and every docstring be read with it."""
     config.markdown_extensions.append(DocstringMarkup())
     return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Make a page of every notebook: its text, code and stored outputs."""
+    for file in [file for file in files if file.src_uri.endswith(".ipynb")]:
+        page = notebooks.to_markdown(notebooks.read_notebook(Path(file.abs_src_path)))
+        files.append(
+            File.generated(config, file.src_uri.removesuffix(".ipynb") + ".md", content=page)
+        )
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let links to notebooks, which code hosts show, lead to their pages."""
+    return _NOTEBOOK_LINK.sub(r"\1.md", markdown)
