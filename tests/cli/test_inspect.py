@@ -2,8 +2,8 @@ import json
 
 from hotview import MultiViewEncoder
 from hotview.cli.inspect import describe_model, result_lines
-from hotview.evaluation import assess
 from hotview.datasets import make_views
+from hotview.evaluation import assess
 from hotview.persistence import load_model
 
 
