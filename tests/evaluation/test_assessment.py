@@ -95,6 +95,18 @@ def repeat(y, P, w):
     return np.repeat(y, w), np.repeat(P, w, axis=0)
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_of_weight_zero_do_not_count():
+    P, y = draw(12, 2)
+    w = np.arange(12) < 3
+    found, few = assess(y, P, [0, 1], sample_weight=w, cost=2), assess(y[:3], P[:3], [0, 1])
+    assert found.accuracy.value == few.accuracy.value
+    assert found.log_loss.value == pytest.approx(few.log_loss.value)
+    assert (found.accuracy.low, found.accuracy.high) == pytest.approx(
+        (few.accuracy.low, few.accuracy.high)
+    )
+
+
 def test_calibration_errors_are_those_of_bins():
     P, y = draw(300, 3)
     found = assess(y, P, range(3))
@@ -224,6 +236,7 @@ def test_json_can_hold_it():
     (
         ({"y": [0]}, "each of the 2 rows of probabilities, but y holds 1"),
         ({"classes": [0, 1, 2]}, "3 probabilities for every row"),
+        ({"probabilities": [[0.5, 0.5], [np.nan] * 2]}, "probabilities from 0 to 1"),
         ({"sample_weight": [1, -1]}, "a weight of at least 0 for each of the 2 rows"),
         ({"sample_weight": [1]}, "a weight of at least 0 for each of the 2 rows"),
         ({"sample_weight": [0, 0]}, "not all of them 0"),

@@ -30,7 +30,8 @@ def test_accuracy_by_number_of_views(record, ax):
 
 
 def test_mistakes_and_no_zeros(record, ax):
-    scores = replace(record.scores, confusion=[[9, 1, 0], [0, 9, 0], [0, 0, 9]])
+    counts = [[9, 1, 0], [0, 9, 0], [0, 0, 9]]
+    scores = replace(record.scores, metrics=replace(record.scores.metrics, confusion=counts))
     assert plot_confusion(replace(record, scores=scores), ax=ax) is ax
     assert [t.get_text() for t in ax.texts] == ["9", "1", "9", "9"]
 

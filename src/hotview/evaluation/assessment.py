@@ -249,6 +249,11 @@ def _check_probabilities(
             f"Expected a row of {len(known)} probabilities for every row, one per class, but the "
             f"shape is {P.shape}. Pass what predict_proba returns, and classes_."
         )
+    if not ((P >= 0) & (P <= 1 + 1e-6)).all():
+        raise ValueError(
+            "Expected probabilities from 0 to 1, but some are not, or missing. Pass what "
+            "predict_proba returns, without rows that have no view."
+        )
     return P, known
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "RankStatistics",
     "RowSample",
     "bootstrap",
+    "bootstrap_mean",
     "estimate",
     "make_sample",
     "proportion",
@@ -134,6 +135,11 @@ def bootstrap(statistics: Statistics, sample: RowSample, width: int = 1) -> dict
     return {name: np.concatenate([b[name] for b in blocks], axis=-1) for name in blocks[0]}
 
 
+def bootstrap_mean(x: Array, sample: RowSample) -> Array:
+    """Return the mean of a quantity, and its means in resamples."""
+    return bootstrap(lambda W: {"mean": _ratio(x @ W, W.sum(axis=0))}, sample)["mean"]
+
+
 def estimate(
     replicates: Array, sample: RowSample, *, n_share: int = 0, is_biased: bool = False
 ) -> Estimate:
@@ -183,8 +189,7 @@ def proportion(is_hit: Array, sample: RowSample) -> Proportion | None:
     if sample.groups is None:
         low, high = wilson_interval(value, sample.n_effective)
     else:
-        found = bootstrap(lambda W: {"mean": x @ W / W.sum(axis=0)}, sample)["mean"]
-        interval = estimate(found, sample, n_share=sample.n_units)
+        interval = estimate(bootstrap_mean(x, sample), sample, n_share=sample.n_units)
         low, high = interval.low, interval.high
     return Proportion(value, low, high, len(is_hit))
 
@@ -224,6 +229,7 @@ class ClassStatistics:
     def __call__(self, W: Array) -> dict[str, Array]:
         """Compute the metrics for every column of weights."""
         total, K = W.sum(axis=0), self.n_classes
+        total = np.where(total > 0, total, np.nan)  # only rows of weight 0 may be drawn
         sums = self._terms @ W
         true, predicted, hit, loss, gaps = (sums[rows] for rows in self._parts.values())
         gaps = gaps.reshape(K + 1, N_BINS, -1)

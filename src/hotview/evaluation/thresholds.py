@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hotview._types import Array
-from hotview.evaluation.bootstrap import RowSample, bootstrap, estimate, proportion
+from hotview.evaluation.bootstrap import RowSample, bootstrap_mean, estimate, proportion
 from hotview.evaluation.metrics import Estimate, Proportion
 
 __all__ = [
@@ -195,8 +195,7 @@ def _score(
     if cost is not None:
         costs = np.where(is_positive, cost * ~flagged, flagged)[rows]
         part = sample.take(rows)
-        found = bootstrap(lambda W: {"cost": costs @ W / W.sum(axis=0)}, part)
-        mean_cost = estimate(found["cost"], part)
+        mean_cost = estimate(bootstrap_mean(costs, part), part)
     return OperatingPoint(
         threshold,
         source,
