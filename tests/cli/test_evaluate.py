@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 import hotview as hv
+from hotview.cli.models import open_model
 from hotview.datasets import make_views
 from hotview.evaluation import ConcatenatedLogisticRegression
 
@@ -30,14 +31,11 @@ def test_numbers_are_scikit_learns(hotview, model, study, new_files, tmp_path):
 def test_metrics_are_printed_as_tables(hotview, model, study, new_files):
     result = hotview("evaluate", model, *new_files, "--labels", study / "new-labels.csv")
     assert result.code == 0
-    for word in (
-        "accuracy",
-        "balanced accuracy",
-        "macro-F1",
-        "calibration error",
-        "Confusion matrix",
-    ):
+    words = ("majority class, always", "accuracy", "balanced accuracy", "macro-F1", "log loss")
+    for word in (*words, "prevalence", "mean probability", "calibration error", "Confusion matrix"):
         assert word in result.out
+    assert result.out.index("majority class") < result.out.index("balanced accuracy")
+    assert "Positive class" not in result.out
 
 
 def test_files_of_the_fit_are_recognized(hotview, model, files):
@@ -133,6 +131,59 @@ def test_a_model_of_noise_is_no_better_than_the_majority_class(hotview, noise):
     assert sentence in hotview(*command, *labels).out
 
 
+@pytest.fixture
+def evaluate_noise(hotview, noise):
+    def run(*more):
+        folder, _ = noise
+        files = (folder / "m.hotview", folder / "a.npy", folder / "b.npy")
+        labels = ("--labels", folder / "labels.csv", "--label-column", "state")
+        return hotview("evaluate", *files, *labels, *more)
+
+    return run
+
+
+def test_two_classes_have_a_positive_one(evaluate_noise, noise):
+    facts = json.loads(evaluate_noise("--json").out)
+    assert facts["majority_class"] == "well"
+    assert facts["majority"] == noise[1]
+    assert facts["majority_interval"][0] < noise[1] < facts["majority_interval"][1]
+    binary = facts["binary"]
+    assert (binary["positive"], binary["reason"]) == ("ill", "the rarer class in training")
+    recall = {c["name"]: c["recall"] for c in facts["by_class"]}
+    assert binary["default"]["sensitivity"] == recall["ill"]
+    assert binary["default"]["specificity"] == recall["well"]
+    assert binary["chosen"] is None
+    assert "Positive class ill (the rarer class in training)" in evaluate_noise().out
+
+
+def test_the_threshold_is_that_of_the_cost_or_given(evaluate_noise):
+    chosen = json.loads(evaluate_noise("--cost", "5", "--json").out)["binary"]["chosen"]
+    assert chosen["threshold"] == pytest.approx(1 / 6)
+    assert len(chosen["cost_interval"]) == 2
+    other = json.loads(evaluate_noise("--threshold", "0.3", "--positive", "well", "--json").out)
+    assert other["binary"]["positive"] == "well"
+    assert other["binary"]["chosen"]["threshold"] == 0.3
+    held_out = json.loads(evaluate_noise("--threshold", "held-out", "--json").out)
+    assert held_out["binary"]["chosen"]["n"] == 30
+    printed = evaluate_noise("--cost", "5").out
+    assert "cost per row" in printed
+    assert "lowest expected" in printed
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    (
+        (("--positive", "odd"), "positive to be a class of the model, but it is 'odd'"),
+        (("--threshold", "high"), "threshold to be a probability or 'held-out'"),
+        (("--cost", "-1"), "cost to be a positive number"),
+    ),
+)
+def test_options_that_do_not_fit_are_refused(evaluate_noise, option, message):
+    result = evaluate_noise(*option)
+    assert result.code == 1
+    assert message in result.err
+
+
 def test_training_rows_are_compared_without_a_sentence(hotview, model, files):
     result = hotview("evaluate", model, *files[:2], "--labels", files[3], "--json")
     facts = json.loads(result.out)
@@ -160,3 +211,19 @@ def test_nobody_linked_and_one_view_at_hand(hotview, tmp_path):
     found = json.loads(result.out)["baselines"]
     assert [b["accuracy"]["n"] for b in found] == [40] * 4
     assert found[1]["accuracy"]["value"] > found[0]["accuracy"]["value"]
+
+
+def test_importance_is_printed_with_bars_and_in_json(hotview, model, study, new_files):
+    command = ("evaluate", model, *new_files, "--labels", study / "new-labels.csv")
+    command = (*command, "--no-baselines", "--importance")
+    found = json.loads(hotview(*command, "--json").out)["importance"]
+    assert {effect["view"] for effect in found["views"]} == {"blood", "scan"}
+    opened = open_model(model)
+    expected = sum(opened.estimator.n_features_per_view_.values())
+    assert found["n_columns"] == expected == len(found["columns"])
+    assert "sex" in {effect["column"] for effect in found["columns"]}  # one, of two encoded ones
+    out = hotview(*command).out
+    assert out.index("Confusion matrix") < out.index("Views, permuted") < out.index("Columns, per")
+    longest = max(line.count("█") for line in out.splitlines())
+    assert longest == 20
+    assert "importance" not in json.loads(hotview(*command[:-1], "--json").out)

@@ -52,6 +52,7 @@ def test_nobody_is_trained_and_evaluated_on(hotview, visits, tmp_path):
     again = hotview("evaluate", path, *visits, "--json")
     assert again.code == 0, again.err
     assert json.loads(again.out)["rows"] == 3 * 6
+    assert json.loads(again.out)["resampled"] == "groups"
     both = hotview("report", path, *visits, "-o", tmp_path / "r.html", "--no-umap")
     assert both.code == 0, both.err
 

@@ -3,6 +3,7 @@ import json
 from hotview import MultiViewEncoder
 from hotview.cli.inspect import describe_model, result_lines
 from hotview.datasets import make_views
+from hotview.evaluation import assess
 from hotview.persistence import load_model
 
 
@@ -93,3 +94,11 @@ def test_other_files_raise(hotview, study):
     assert result.code == 1
     assert "labels.csv" in result.err
     assert "Traceback" not in result.err
+
+
+def test_held_out_rows_are_compared_with_the_majority_class(model):
+    scores = assess(["ill"] * 3 + ["well"], [[0.6, 0.4]] * 4, ["ill", "well"])
+    assert result_lines(load_model(model), scores)[-1] == (
+        "Accuracy on 4 held-out rows: 75.0 % (95 % interval 30 to 95 %); always predicting 'ill': "
+        "75.0 %."
+    )

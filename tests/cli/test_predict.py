@@ -210,3 +210,79 @@ def test_predictions_of_ids_like_formulas_are_labels_of_the_same_ids(
     result = hotview("evaluate", model, blood, *labels, "--json")
     assert result.code == 0, result.err
     assert json.loads(result.out)["accuracy"] == 1
+
+
+def test_sets_are_those_of_python(hotview, model, new_files, tmp_path):
+    out = tmp_path / "p.csv"
+    result = hotview("predict", model, *new_files, "-o", out, "--set", "0.2")
+    assert result.code == 0, result.err
+    table = pyarrow.csv.read_csv(out).to_pandas()
+    opened = open_model(model)
+    rows = opened.read_input([str(f) for f in new_files], {}).aligned
+    sets = opened.estimator.predict_set(rows.views, 0.2)
+    classes = opened.estimator.classes_
+    assert table["set"].tolist() == ["|".join(classes[row]) for row in sets]
+    assert table["n_set"].tolist() == sets.sum(axis=1).tolist()
+    assert f"Sets: {(table['n_set'] == 1).sum()} of 20 rows have one class" in result.out
+
+
+@pytest.mark.parametrize("ending", ("csv", "parquet"))
+def test_rows_of_small_probability_get_no_class(hotview, model, new_files, tmp_path, ending):
+    plain, out = tmp_path / "plain.parquet", tmp_path / f"p.{ending}"
+    hotview("predict", model, *new_files, "-o", plain)
+    usual = pyarrow.parquet.read_table(plain).to_pandas()
+    p = float(np.median(usual["probability"]))
+    result = hotview("predict", model, *new_files, "-o", out, "--abstain-below", p, "--json")
+    facts = json.loads(result.out)
+    read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
+    table = read(out).to_pandas()
+    left = usual["probability"] < p
+    assert 0 < left.sum() < 20
+    assert table["abstained"].tolist() == left.tolist()
+    expected = ["" if skip else name for name, skip in zip(usual["predicted"], left, strict=True)]
+    assert [name or "" for name in table["predicted"]] == expected
+    assert (facts["abstained"], sum(facts["predicted"].values())) == (left.sum(), 20 - left.sum())
+    result = hotview("predict", model, *new_files, "-o", out, "--abstain-below", p, "--force")
+    assert f"Abstained: {left.sum()} of 20 rows" in result.out
+
+
+def test_disagreement_has_a_scale(hotview, model, new_files, tmp_path):
+    out = tmp_path / "p.parquet"
+    result = hotview("predict", model, *new_files, "-o", out)
+    table = pyarrow.parquet.read_table(out).to_pandas()
+    opened = open_model(model)
+    rows = opened.read_input([str(f) for f in new_files], {}).aligned
+    expected = opened.estimator.predict_disagreement(rows.views, percentile=True)
+    np.testing.assert_array_equal(table["disagreement_percentile"], expected)
+    assert f"Disagreement: {(expected > 95).sum()} of 20 rows have more than 95 %" in result.out
+
+
+def test_a_column_in_another_unit_is_named(hotview, model, new_files, tmp_path):
+    out, wrong = tmp_path / "p.parquet", tmp_path / "scan.csv"
+    result = hotview("predict", model, *new_files, "-o", out)
+    assert "scan_0" not in result.err
+    assert pyarrow.parquet.read_table(out)["n_unusual"].to_pylist() == [0] * 20
+    scan = pd.read_csv(new_files[1])
+    scan["scan_0"] *= 100
+    scan.to_csv(wrong, index=False)
+    given = ("predict", model, new_files[0], wrong, "-o", out, "--force")
+    result = hotview(*given)
+    assert "hotview: note: View 'scan': " in result.err
+    assert "'scan_0'" in result.err
+    assert "'scan_1'" not in result.err
+    unusual = pyarrow.parquet.read_table(out)["n_unusual"].to_numpy()
+    assert (unusual == 1).sum() > 10
+    assert f"Unusual: {(unusual > 0).sum()} of 20 rows" in result.out
+    facts = json.loads(hotview(*given, "--json").out)
+    assert facts["unusual"] == (unusual > 0).sum()
+    assert any("'scan_0'" in note for note in facts["notes"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    (("--set", "0"), ("--set", "1"), ("--abstain-below", "2"), ("--abstain-below", "-1")),
+)
+def test_shares_are_checked_before_anything_is_read(hotview, tmp_path, option, value):
+    result = hotview("predict", "no.hotview", "no.csv", "-o", tmp_path / "p.csv", option, value)
+    assert result.code == 2
+    assert f"Expected {option}" in result.err

@@ -29,6 +29,20 @@ def test_new_rows_evaluate_the_model_beside_baselines(hotview, model, study, new
     assert "n19" in text  # rows have their ids
 
 
+def test_the_page_has_the_metrics_of_evaluate(hotview, model, study, new_files, tmp_path):
+    page, labels = tmp_path / "r.html", ("--labels", study / "new-labels.csv", "--no-baselines")
+    chosen = (*labels, "--positive", "ill", "--cost", "3")
+    assert hotview("report", model, *new_files, *chosen, "-o", page, "--no-umap").code == 0
+    facts = json.loads(hotview("evaluate", model, *new_files, *chosen, "--json").out)
+    text = page.read_text()
+    assert "Positive class ill (given)" in text
+    point = facts["binary"]["chosen"]
+    low, high = point["sensitivity_interval"]
+    assert f"{100 * point['sensitivity']:.1f} ({100 * low:.1f}–{100 * high:.1f})" in text
+    assert f"{point['cost']:.3f} (" in text
+    assert f"{100 * facts['majority']:.1f}" in text
+
+
 def test_training_rows_are_noted(hotview, model, files, tmp_path):
     page = tmp_path / "r.html"
     more = ("--labels", files[3], "--no-umap", "--no-baselines")

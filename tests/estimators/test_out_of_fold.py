@@ -15,6 +15,7 @@ from hotview.estimators.member_fit import MemberFit
 from hotview.estimators.out_of_fold import (
     ALL_VIEWS,
     describe_contributions,
+    fit_other_folds,
     increase_losses,
     score_out_of_fold,
     score_warnings,
@@ -145,7 +146,7 @@ def test_the_loss_without_a_view_is_that_of_the_others_by_weights_of_other_folds
         given.append(rows)
         return make_learner()
 
-    found = increase_losses(folds, without, fit)
+    found = increase_losses(folds, without, fit_other_folds(folds, fit))
     for f, rows in enumerate(folds):
         others = [fold.target for i, fold in enumerate(folds) if i != f]
         np.testing.assert_array_equal(given[f].target, np.concatenate(others))
@@ -161,11 +162,7 @@ def test_the_loss_without_a_view_is_that_of_the_others_by_weights_of_other_folds
 
 def test_weights_of_other_folds_are_fitted_to_few_rows():
     folds, sizes = [make_rows(n=400, seed=seed) for seed in range(2)], []
-    increase_losses(
-        folds,
-        [make_without(rows) for rows in folds],
-        lambda rows: sizes.append(len(rows.target)) or make_learner(),
-    )
+    fit_other_folds(folds, lambda rows: sizes.append(len(rows.target)) or make_learner())
     assert sizes == [200, 200]
 
 

@@ -194,3 +194,15 @@ def test_labels_need_rows(train):
         ConcatenatedLogisticRegression().fit(None, None)
     with pytest.raises(ValueError, match="no row has a label"):
         ConcatenatedLogisticRegression().fit(None, None, unaligned=train[0])
+
+
+def test_rows_may_have_weights(train):
+    X, y = train
+    model = ConcatenatedLogisticRegression().fit(X, y)
+    other = np.where(np.arange(60) < 20, 99, y)  # a third is wrong
+    weights = np.where(np.arange(60) < 20, 1.0, 3.0)
+    correct = model.predict(X) == other
+    assert model.score(X, other, sample_weight=weights) == pytest.approx(
+        np.average(correct, weights=weights)
+    )
+    assert model.score(X, other) == pytest.approx(correct.mean())

@@ -143,3 +143,194 @@ def test_dates_of_parquet_files_are_days_since_the_first(tmp_path, kind):
 )
 def test_columns_survive_json(view):
     assert ViewColumns.from_json(json.loads(json.dumps(view.to_json()))) == view
+
+
+def column(*cells, name="x"):
+    """Text of a table of one column, whose cells may have commas."""
+    return "".join(f"{cell}\n" for cell in (name, *cells))
+
+
+def encode(table, text, name="a.tsv", **options):
+    opened = table(text, name, **options)
+    return encode_table(opened, choose_columns(opened, (), ()))
+
+
+def test_numbers_and_dates_of_text_columns_become_numbers(table):
+    text = "dose\tsex\tseen\tiron\n1,050 mg\tF\t31.01.2024\t5\n850.5 mg\tM\t01.02.2024\t<4\n"
+    opened = table(text + "-\tF\t\t6\n7 mg\tM\t03.02.2024\t7\n", "a.tsv")
+    view = choose_columns(opened, (), ())
+    assert view.columns == (
+        Column("dose", None, NumberFormat(".", ",", "mg")),
+        Column("sex", ("F", "M")),
+        Column("seen", None, DateFormat("2024-01-31")),
+        Column("iron", None, NumberFormat()),
+    )
+    encoded = encode_table(opened, view)
+    nan = np.nan
+    expected = [[1050, 1, 0, 0, 5], [850.5, 0, 1, 1, 4], [nan, 1, 0, nan, 6], [7, 0, 1, 3, 7]]
+    np.testing.assert_array_equal(encoded.X, expected)
+    assert encoded.formats == {
+        "dose": "thousands separated by ',' ('1,050 mg' is 1050), unit 'mg', '-' missing (1 cells)",
+        "seen": "dates, read as days since 2024-01-31",
+        "iron": "'<4' read as the limit (1 cells)",
+    }
+    assert encoded.notes == []
+
+
+@pytest.mark.parametrize(
+    ("beside", "numbers"),
+    (
+        ("0.5", [142741, 850]),  # a decimal point in a column of numbers
+        ("1.5 mg", [142741, 850]),  # or of text
+        ("0,5", [142.741, 850]),
+        ("31.12.2024", None),  # dates say nothing about numbers
+        ("1.250", None),  # nor do points that may separate thousands
+        ("7", None),
+    ),
+)
+def test_other_columns_of_a_file_decide_between_two_readings(table, beside, numbers):
+    text = f"x\ty\n142,741\t{beside}\n850\t{beside}\n"
+    if numbers is None:
+        with pytest.raises(
+            ValueError, match=r"'142,741'. Pass decimal={'a': ','} if it is 142.741"
+        ):
+            encode(table, text)
+    else:
+        np.testing.assert_array_equal(encode(table, text).X[:, 0], numbers)
+
+
+def test_what_is_said_of_the_file_decides(table):
+    text = column("142,741", "85,300")
+    for options, expected in (
+        ({"decimal": {"a": ","}}, [142.741, 85.3]),
+        ({"thousands": {"a": ","}}, [142741, 85300]),
+        ({"thousands": ","}, [142741, 85300]),
+        ({"decimal": "."}, [142741, 85300]),
+    ):
+        np.testing.assert_array_equal(encode(table, text, **options).X[:, 0], expected)
+
+
+def test_points_beside_decimal_commas_are_refused_until_the_user_decides(table):
+    text = "x\ty\n1.250\t1,5\n12.500\t2,5\n"
+    with pytest.raises(ValueError, match=r"'x', such as '1.250', have a point.*decimal=\{'a': ','"):
+        encode(table, text)
+    for options in ({"decimal": {"a": ","}}, {"thousands": "."}):
+        np.testing.assert_array_equal(encode(table, text, **options).X, [[1250, 1.5], [12500, 2.5]])
+    plain = encode(table, text.replace("12.500", "12.5"))
+    np.testing.assert_array_equal(plain.X, [[1.25, 1.5], [12.5, 2.5]])
+
+
+def test_a_column_may_be_categorical_whatever_it_holds(table):
+    view = choose_columns(table(column("10 mg", "20 mg"), "a.tsv"), (), {"x"})
+    assert view.columns == (Column("x", ("10 mg", "20 mg")),)
+
+
+def test_two_readings_are_refused_in_dates_too(table):
+    text = column("03/04/2024", "05/07/2024")
+    with pytest.raises(ValueError, match=r"dates=\{'a': 'day-first'\} or dates=\{'a': 'month-f"):
+        encode(table, text)
+    assert encode(table, text, dates={"a": "month-first"}).X[1, 0] == 64
+
+
+GROUPED = [*(f"{i},{100 + i}" for i in range(1, 13)), "850"]
+#: Cells of the fit, cells of a new file, and the numbers that these are.
+AS_AT_FIT = [
+    (GROUPED, ["1,050"], [1050]),
+    (GROUPED, ["1050", "<7", "-"], [1050, 7, np.nan]),
+    (["1,5", "2,5"], ["1,050"], [1.05]),
+    (["5 mg", "<6 mg", "7 mg"], ["<8 mg"], [8]),
+    (["5", "6"], ["<8", "n.a."], [8, np.nan]),
+    (["03/25/2024", "01/02/2024"], ["04/05/2024"], [94]),
+    (["31.01.2024", "1.2.2024"], ["2024-01-30 12:00"], [-0.5]),
+]
+
+
+@pytest.mark.parametrize(("fit", "new", "numbers"), AS_AT_FIT)
+def test_new_files_are_read_in_the_format_of_the_fit(table, fit, new, numbers):
+    view = choose_columns(table(column(*fit), "a.tsv"), (), ())
+    encoded = encode_table(table(column(*new), "b.tsv"), view)
+    np.testing.assert_allclose(encoded.X[:, 0], numbers)
+    assert encoded.notes == []
+
+
+OTHERWISE = [
+    (
+        ["5 mg", "6 mg"],
+        ["7"],
+        [7],
+        "unit of column 'x' was 'mg' at fit, and is none here. The numb",
+    ),
+    (["5", "6"], ["7 mg"], [7], "the unit of column 'x' was none at fit, and is 'mg' here."),
+    (["1.5 mg", "6 mg"], ["1.050"], [1.05], "was 'mg' at fit, and is none here."),
+    (["1.5", "6"], ["1,5"], [1.5], "is written otherwise than at fit: decimal point ',' ('1,5' is"),
+    (["1,5", "6"], ["1.5"], [1.5], "is written otherwise than at fit: decimal point '.'."),
+    (["2024-01-31"], ["25/02/2024"], [25], "otherwise than at fit: dates, .* (day first)"),
+    (["03/25/2024", "01/02/2024"], ["25/04/2024"], [114], "otherwise than at fit: dates, .* (day"),
+]
+
+
+@pytest.mark.parametrize(("fit", "new", "numbers", "note"), OTHERWISE)
+def test_new_files_that_are_written_otherwise_are_noted(table, fit, new, numbers, note):
+    view = choose_columns(table(column(*fit), "a.tsv"), (), ())
+    encoded = encode_table(table(column(*new), "b.tsv"), view)
+    np.testing.assert_allclose(encoded.X[:, 0], numbers)
+    [found] = encoded.notes
+    assert all(part in found for part in ("b.tsv", *note.split(".*")))
+
+
+NOT_AS_AT_FIT = [
+    (["5 mg", "6 mg"], ["7 g"], "was 'mg' at fit, and is 'g' here. Convert the numbers to 'mg'"),
+    (
+        ["5 mg", "6 mg"],
+        ["7 mg", "8"],
+        "numbers with the unit 'mg' in column 'x'.* got '8' in row 2",
+    ),
+    (
+        ["5", "6"],
+        ["7", "ill"],
+        r"expected numbers in column 'x', as at fit, but got 'ill' in row 2",
+    ),
+    (["5", "6"], ["a=b"], r"pass missing=\{'b': \['a=b'\]\}"),
+    (["5.5", "6"], ["1,050"], r"two ways.*decimal=\{'b': ','\} if it is 1.05"),
+    (["1,5", "2,5"], ["1.050"], r"two ways.*thousands=\{'b': '.'\} if it is 1050"),
+    (["1.5 mg", "2 mg"], ["1,050 mg"], r"two ways"),
+    (
+        ["2024-01-31", "2024-02-01"],
+        ["soon"],
+        r"expected dates in column 'x', as at fit, but got 's",
+    ),
+    (["2024-01-31", "2024-02-01"], ["03/04/2024"], r"two ways.*dates=\{'b': 'day-first'\}"),
+    (["2024-01-31", "2024-02-01"], ["31.01.24"], r"expected dates in column 'x'"),
+]
+
+
+@pytest.mark.parametrize(("fit", "new", "message"), NOT_AS_AT_FIT)
+def test_new_files_that_cannot_be_read_as_at_fit_are_refused(table, fit, new, message):
+    view = choose_columns(table(column(*fit), "a.tsv"), (), ())
+    with pytest.raises(ValueError, match=f"b.tsv.*{message}"):
+        encode_table(table(column(*new), "b.tsv"), view)
+
+
+def test_what_is_said_of_a_new_file_comes_before_the_format_of_the_fit(table):
+    view = choose_columns(table(column(*GROUPED), "a.tsv"), (), ())
+    encoded = encode_table(table(column("1.050"), "b.tsv", thousands={"b": "."}), view)
+    assert encoded.X[0, 0] == 1050
+    encoded = encode_table(table(column("1,050"), "b.tsv", decimal={"b": ","}), view)
+    assert encoded.X[0, 0] == 1.05
+    view = choose_columns(table(column("03/25/2024", "01/02/2024"), "a.tsv"), (), ())
+    encoded = encode_table(table(column("03/04/2024"), "b.tsv", dates={"b": "day-first"}), view)
+    assert encoded.X[0, 0] == 92  # 3 April, where 25 March was the day 83
+
+
+def test_what_was_said_at_fit_leaves_the_formats_of_its_columns(table):
+    said = {"thousands": {"": ","}, "dates": "day-first"}
+    view = choose_columns(table(column("1,050", "2,050"), "a.tsv", **said), (), ())
+    np.testing.assert_array_equal(
+        encode_table(table(column("<5", "1,050"), "b.tsv", **said), view).X, [[5], [1050]]
+    )
+
+
+@pytest.mark.parametrize("format", (NumberFormat(",", ".", "µg/L"), DateFormat("2024-01-31")))
+def test_formats_survive_json(format):
+    view = ViewColumns((Column("x", None, format), Column("y")), 2)
+    assert ViewColumns.from_json(json.loads(json.dumps(view.to_json()))) == view

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -207,3 +209,140 @@ def test_an_estimator_is_told_the_columns_and_copies_nothing(folder):
     assert linked["blood"].names == ("iron", "sex = F", "sex = M")
     assert unaligned["blood"].columns is dataset.preprocessing.views["blood"]
     assert unaligned["genes"] is dataset.unaligned["genes"]  # a matrix has no names
+
+
+def test_a_third_table_without_common_ids_leaves_the_links_of_the_others(folder):
+    (folder / "third.csv").write_text("id,x\numa,1\nvera,2\n")
+    dataset = read_dataset(DatasetFiles((*BOTH, "third.csv"), "labels.csv", "y", "id"))
+    assert dataset.ids.tolist() == ["anna", "carl"]
+    assert dataset.links == {("blood", "scan"): 2, ("blood", "third"): 0, ("scan", "third"): 0}
+    assert np.isnan(dataset.linked["third"]).all()
+    np.testing.assert_array_equal(dataset.unaligned["third"], [[1], [2]])
+    assert "No id of 'third' is in another view, so no row there is linked." in dataset.notes
+
+
+def test_rows_are_linked_in_pairs_and_nan_where_absent(folder):
+    (folder / "third.csv").write_text("id,x\ndora,1\nanna,2\nbert,3\n")
+    dataset = read_dataset(DatasetFiles((*BOTH, "third.csv"), "labels.csv", "y", "id"))
+    assert dataset.ids.tolist() == ["anna", "bert", "carl", "dora"]
+    np.testing.assert_array_equal(dataset.linked["blood"], [[1], [2], [3], [np.nan]])
+    np.testing.assert_array_equal(dataset.linked["scan"], [[30], [np.nan], [20], [10]])
+    np.testing.assert_array_equal(dataset.linked["third"], [[2], [3], [np.nan], [1]])
+    assert dataset.target.tolist() == ["ill", "well", None, None]
+    assert dataset.links == {("blood", "scan"): 2, ("blood", "third"): 2, ("scan", "third"): 2}
+    assert dataset.is_complete.tolist() == [True, False, False, False]
+    assert dataset.unaligned == {}
+    some = dataset.take_linked(np.array([3, 0]))
+    assert some.links == {("blood", "scan"): 1, ("blood", "third"): 1, ("scan", "third"): 2}
+    assert some.is_complete.tolist() == [False, True]
+
+
+def test_no_link_at_all_stops_with_the_first_ids(folder):
+    (folder / "scan.csv").write_text("size,id\n10,dora\n20,emil\n")
+    message = (
+        r"No id is in two views, so no rows are linked. First ids: blood: 'anna', scan: 'dora'"
+    )
+    with pytest.raises(ValueError, match=rf"ids in 'id' that several views share. {message}") as e:
+        read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id"))
+    assert "drop=['id']" in str(e.value)
+    with pytest.raises(ValueError, match=r"There are no ids in 'genes'.*ids=\{'genes': 'FILE'\}"):
+        read_dataset(DatasetFiles(("blood.csv", "genes.npy"), "labels.csv", "y", "id"))
+    assert len(read_dataset(DatasetFiles(BOTH, drop=["id"])).ids) == 0
+
+
+def test_views_that_all_have_labels_need_no_links(folder):
+    (folder / "scan.csv").write_text("size,id\n10,dora\n20,zoe\n")
+    dataset = read_dataset(DatasetFiles(BOTH, "labels.csv", "y", "id"))
+    assert dataset.unaligned_target["scan"].tolist() == [None, "ill"]
+    note = "No id is in two views, so no rows are linked; every view learns from labels."
+    assert note in dataset.notes
+
+
+@pytest.fixture
+def spelled(folder):
+    """Tables whose ids differ in leading zeros: 7 and 8 in all, 9 in the labels only."""
+    (folder / "blood.csv").write_text("id,iron\n007,1\n008,2\n010,3\n")
+    (folder / "scan.csv").write_text("id,size\n8,20\n7,10\n11,30\n")
+    (folder / "labels.csv").write_text("id,y\n7.0,ill\n8,well\n09,ill\n")
+    return DatasetFiles(BOTH, "labels.csv", "y", "id")
+
+
+def test_ids_that_differ_in_spelling_stop(spelled):
+    message = r"^3 more ids would match if leading zeros or '.0' at the end did not count, such as "
+    with pytest.raises(ValueError, match=message) as caught:
+        read_dataset(spelled)
+    assert "'007' in view 'blood' and '7' in view 'scan'" in str(caught.value)
+    assert "Pass match_ids=['zeros'] to link them, or match_ids=['exact'] if" in str(caught.value)
+
+
+def test_ids_are_linked_if_their_differences_are_ignored(spelled):
+    dataset = read_dataset(replace(spelled, match_ids=("zeros",)))
+    assert dataset.ids.tolist() == ["007", "008"]  # as in the first file
+    np.testing.assert_array_equal(dataset.linked["scan"], [[10], [20]])
+    assert dataset.target.tolist() == ["ill", "well"]
+    assert dataset.preprocessing.match_ids == ("zeros",)
+
+
+def test_ids_of_labels_stop_too(spelled, folder):
+    (folder / "scan.csv").write_text("id,size\n008,20\n007,10\n")
+    with pytest.raises(
+        ValueError, match=r"^2 more ids .*'007' in view 'blood' and '7.0' in labels"
+    ):
+        read_dataset(spelled)
+    exact = read_dataset(replace(spelled, match_ids=("exact",)))
+    assert exact.ids.tolist() == ["007", "008"]
+    assert not exact.has_labels
+    assert read_dataset(replace(spelled, match_ids=("zeros",))).label_counts == {
+        "ill": 1,
+        "well": 1,
+    }
+
+
+def test_exact_ids_are_left_as_they_are(spelled, folder):
+    (folder / "scan.csv").write_text("id,size\n8,20\n7,10\n010,30\n")
+    dataset = read_dataset(replace(spelled, match_ids=("exact",)))
+    assert dataset.ids.tolist() == ["010"]
+    assert dataset.unaligned_ids["scan"].tolist() == ["8", "7"]
+
+
+def test_ids_that_become_the_same_in_one_table_stop(spelled, folder):
+    (folder / "scan.csv").write_text("id,size\n8,20\n08,10\n")
+    with pytest.raises(
+        ValueError, match="ids in view 'scan', but '8' and '08' are the same if dif"
+    ):
+        read_dataset(replace(spelled, match_ids=("zeros",)))
+
+
+def test_rows_of_the_fit_are_recognized_in_any_spelling_that_tells_them_apart(spelled, folder):
+    for name in ("blood", "scan"):
+        (folder / f"{name}.csv").write_text("id,x\nP 07,1\np08,2\n")
+    (folder / "labels.csv").write_text("id,y\nP 07,ill\np08,well\n")
+    dataset = read_dataset(spelled)
+    assert dataset.labeled_ids == ["p07", "p08"]
+    assert dataset.hashed_without == ("spaces", "case", "zeros")
+    exact = read_dataset(replace(spelled, match_ids=("exact",)))
+    assert exact.labeled_ids == ["P 07", "p08"]
+    for name in ("blood", "scan"):
+        (folder / f"{name}.csv").write_text("id,x\nP 07,1\np08,2\np 07,3\n")  # somebody else
+    assert read_dataset(spelled).labeled_ids == ["P 07", "p08"]
+
+
+def test_how_columns_of_text_were_read_is_told_by_view(folder):
+    (folder / "blood.csv").write_text('id,iron\nanna,"1,5"\nbert,2\ncarl,<3\n')
+    dataset = read_dataset(DatasetFiles(BOTH, id_column="id"))
+    np.testing.assert_array_equal(dataset.rows["blood"], [[1.5], [2], [3]])
+    assert dataset.formats["scan"] == {}
+    assert dataset.formats["blood"]["iron"].startswith("decimal point ',' ('1,5' is 1.5), '<3'")
+
+
+def test_tables_of_labels_and_ids_have_formats_of_their_own(folder):
+    (folder / "labels.csv").write_bytes("id;y\nanna;müde\nbert;wach\n".encode("latin-1"))
+    (folder / "who.csv").write_text("id|n\nanna|1\nbert|2\nzoe|3\numa|4\n")
+    text = {"delimiter": {"labels": ";", "who": "|"}, "encoding": {"labels": "latin-1"}}
+    files = DatasetFiles(
+        ("blood.csv", "genes.npy"), "labels.csv", "y", "id", {"genes": "who.csv"}, text=text
+    )
+    dataset = read_dataset(files)
+    assert dataset.target.tolist() == ["müde", "wach"]
+    with pytest.raises(ValueError, match=r"No file is called 'label'.*mean 'labels'.*delimiter"):
+        read_dataset(replace(files, text={"delimiter": {"label": ";"}}))

@@ -97,6 +97,15 @@ def test_a_comma_before_three_digits_may_be_either_and_is_refused():
     assert "thousands={'lab': ','} if it is 142741." in text
 
 
+def test_a_column_of_points_and_commas_may_be_either_too():
+    with pytest.raises(TwoReadingsError) as caught:
+        recognize(["1,000", "1.000"])
+    text = "decimal={'lab': '.'} if it is 1000, or decimal={'lab': ','} if it is 1."
+    assert text in str(caught.value)
+    assert read(["1,000", "1.000"], decimal=".") == [1000, 1]
+    assert read(["1,000", "1.000"], decimal=",") == [1, 1000]
+
+
 def test_what_the_user_says_decides():
     cells = ["142,741", "85,300"]
     assert read(cells, decimal=",") == [142.741, 85.3]

@@ -6,7 +6,16 @@ import pytest
 from scipy import sparse
 
 from hotview.ingest.columns import Column, ViewColumns
-from hotview.ingest.preprocessing import Preprocessing, TableRows, align_views, read_rows
+from hotview.ingest.dates import DateFormat
+from hotview.ingest.numbers import NumberFormat
+from hotview.ingest.preprocessing import (
+    Preprocessing,
+    TableRows,
+    align_views,
+    match_ids,
+    match_rows,
+    read_rows,
+)
 
 PREPROCESSING = Preprocessing(
     {
@@ -56,6 +65,18 @@ def test_preprocessing_survives_json():
         {"text": {"unknown": 1}},
         {"text": 3},
         {"more": 1},
+        {"match_ids": ["zero"]},
+        {"match_ids": []},
+        {"match_ids": "zeros"},
+        {"match_ids": ["exact", "zeros"]},
+        {"text": {"delimiter": {"blood": 5}}},
+        {"text": {"missing": {"blood": [5]}}},
+        {"text": {"encoding": {"blood": "nope"}}},
+        {"views": [["a", {"columns": [["x", None, {"decimal": 5}]], "n_columns": 1}]]},
+        {"views": [["a", {"columns": [["x", None, {"decimal": "."}]], "n_columns": 1}]]},
+        {"views": [["a", {"columns": [["x", None, {"origin": "soon"}]], "n_columns": 1}]]},
+        {"views": [["a", {"columns": [["x", None, {"origin": 5}]], "n_columns": 1}]]},
+        {"views": [["a", {"columns": [["x", None, 5]], "n_columns": 1}]]},
     ),
 )
 def test_what_is_no_preprocessing_is_a_value_error(changes):
@@ -122,3 +143,54 @@ def test_ids_in_some_views_only_raise():
         align_views(
             {"a": TableRows(np.ones((1, 1)), ["x"], []), "b": TableRows(np.ones((1, 1)), None, [])}
         )
+
+
+def test_formats_of_files_and_columns_survive_json():
+    columns = (
+        Column("x", None, NumberFormat(",", ".", "mg")),
+        Column("d", None, DateFormat("2024-01-31")),
+    )
+    preprocessing = replace(
+        PREPROCESSING,
+        views={"blood": ViewColumns(columns, 2)},
+        text={"delimiter": {"blood": ";", "": ","}, "missing": ["?"], "dates": "day-first"},
+        match_ids=("zeros", "case"),
+    )
+    values = json.loads(json.dumps(preprocessing.to_json()))
+    assert Preprocessing.from_json(values) == preprocessing
+    assert "match_ids" not in PREPROCESSING.to_json()  # as in models of earlier versions
+
+
+def rows_of(**ids):
+    return {name: TableRows(np.ones((len(own), 1)), own) for name, own in ids.items()}
+
+
+def test_rows_of_new_files_are_matched_as_at_fit():
+    given = rows_of(blood=["007", "8"], scan=["08", "7.0"])
+    with pytest.raises(ValueError, match=r"^2 more ids would match.*match_ids=\['zeros'\]"):
+        match_rows(given, PREPROCESSING)
+    matched = match_rows(given, replace(PREPROCESSING, match_ids=("zeros",)))
+    assert {name: rows.ids for name, rows in matched.items()} == {
+        "blood": ["007", "8"],
+        "scan": ["8", "007"],
+    }
+    exact = match_rows(given, replace(PREPROCESSING, match_ids=("exact",)))
+    assert exact["scan"].ids == ["08", "7.0"]
+    assert len(align_views(exact).ids) == 4
+    assert align_views(matched).ids.tolist() == ["007", "8"]
+
+
+def test_views_without_ids_are_left_alone():
+    ids = {"blood": ["P1", None], "scan": None}
+    for differences in ((), ("case",), ("exact",)):
+        assert match_ids(ids, replace(PREPROCESSING, match_ids=differences)) == ids
+    with pytest.raises(ValueError, match="'P1' in view 'blood' and 'p1' in labels"):
+        match_ids(ids, PREPROCESSING, {"labels": ["p1"]})
+
+
+def test_notes_on_formats_are_notes_of_the_rows(folder):
+    (folder / "blood.csv").write_text("id;sex;iron\nanna;F;1,5\nbert;M;2\n")
+    rows = read_rows(PREPROCESSING, ["blood.csv"], {})["blood"]
+    np.testing.assert_array_equal(rows.X, [[1.5, 1, 0], [2, 0, 1]])
+    [note] = rows.notes
+    assert note.startswith("blood.csv: column 'iron' is written otherwise than at fit: decimal po")

@@ -8,6 +8,7 @@ import torch
 from optuna.distributions import FloatDistribution
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.utils import _safe_indexing
 from threadpoolctl import threadpool_limits
 
@@ -151,7 +152,11 @@ def test_numbers_do_not_depend_on_the_number_of_threads():
 @pytest.mark.parametrize(
     ("scoring", "error", "message"),
     (
-        (["accuracy", "f1"], TypeError, "scoring to be the name of a score.*once per score"),
+        (7, TypeError, "scoring to be the name of a score.*but it is 7"),
+        ([], ValueError, "names of several scores"),
+        (["accuracy", "accuracy"], ValueError, "names of several scores, each once"),
+        ([make_scorer(accuracy_score)], ValueError, "a dict of scores by name"),
+        ({"a": 7}, TypeError, "scoring to be the name of a score"),
         ("accurate", ValueError, "accurate"),
     ),
 )

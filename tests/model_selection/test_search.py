@@ -48,6 +48,82 @@ def test_the_search_scores_as_it_was_told(search, make_views, log_likelihood):
     assert search.score(views, y) == pytest.approx(log_likelihood(search, views, y))
 
 
+METRICS = ["neg_log_loss", "accuracy"]
+
+
+def test_several_metrics_are_those_of_each(make_views, log_likelihood):
+    views, y = make_views(noise=3.0)
+    how = {"cv": 3, "random_state": 0}
+    model = PCALogisticRegression()
+    named = cross_validate(model, views, y, scoring=METRICS, **how)
+    for name in METRICS:
+        alone = cross_validate(model, views, y, scoring=name, **how)
+        np.testing.assert_array_equal(named[f"test_{name}"], alone.test_score)
+    own = {"mine": log_likelihood, "balanced": "balanced_accuracy", "score": None}
+    found = cross_validate(model, views, y, scoring=own, **how)
+    np.testing.assert_allclose(found.test_mine, named.test_neg_log_loss)
+    np.testing.assert_array_equal(found.test_score, named.test_accuracy)
+    assert found.test_balanced.shape == (3,)
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("scoring", (METRICS, {name: name for name in METRICS}))
+def test_the_metric_of_refit_decides(name, scoring, make_views):
+    views, y = make_views(noise=3.0)
+    several = grid(cv=2, scoring=scoring, refit=name, random_state=0).fit(views, y)
+    alone = grid(cv=2, scoring=name, random_state=0).fit(views, y)
+    assert several.best_params_ == alone.best_params_
+    assert (several.best_score_, several.best_index_) == (alone.best_score_, alone.best_index_)
+    for metric in METRICS:
+        assert several.cv_results_[f"mean_test_{metric}"].shape == (3,)
+    assert several.score(views, y) == alone.score(views, y)
+
+
+def test_metrics_that_disagree_choose_different_parameters(make_views):
+    views, y = make_views(noise=3.0)
+    opposite = {"good": "accuracy", "bad": lambda model, Xs, y: -model.score(Xs, y)}
+    chosen = [grid(cv=2, scoring=opposite, refit=name, random_state=0).fit(views, y).best_index_
+              for name in opposite]  # fmt: skip
+    assert chosen[0] != chosen[1]
+
+
+def test_several_metrics_without_refit_have_no_best_one(make_views):
+    views, y = make_views()
+    search = grid(cv=2, scoring=METRICS, refit=False, random_state=0).fit(views, y)
+    assert not hasattr(search, "best_params_")
+    assert "rank_test_accuracy" in search.cv_results_
+
+
+def test_trials_maximize_the_metric_of_refit_and_record_all(make_views):
+    views, y = make_views(noise=3.0)
+    search = optuna(cv=2, scoring=METRICS, refit="accuracy", random_state=0).fit(views, y)
+    for trial in search.study_.trials:
+        assert trial.value == trial.user_attrs["mean_test_accuracy"]
+        model = PCALogisticRegression(**trial.params)
+        found = cross_validate(model, views, y, cv=2, scoring="neg_log_loss", random_state=0)
+        assert trial.user_attrs["mean_test_neg_log_loss"] == pytest.approx(found.test_score.mean())
+    assert search.score(views, y) == search.best_estimator_.score(views, y)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("scoring", "refit", "message"),
+    (
+        (METRICS, True, "refit to be the name of the metric that decides"),
+        (METRICS, "f1", "refit to be one of the metrics"),
+        ("accuracy", "accuracy", "refit to be True or False"),
+    ),
+)
+def test_the_metric_that_decides_must_be_clear(search, scoring, refit, message, make_views):
+    with pytest.raises(ValueError, match=message):
+        search(cv=2, scoring=scoring, refit=refit).fit(*make_views())
+
+
+def test_trials_need_a_metric(make_views):
+    with pytest.raises(ValueError, match="refit to name the metric that trials maximize"):
+        optuna(cv=2, scoring=METRICS, refit=False).fit(*make_views())
+
+
 @BOTH
 def test_a_search_is_an_estimator(search, make_views):
     search = search(cv=2, random_state=0)

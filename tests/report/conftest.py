@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from hotview.evaluation.metrics import Difference, Proportion
+from hotview.evaluation import assess
+from hotview.evaluation.metrics import Difference, Estimate, Proportion
 from hotview.evaluation.record.schema import (
     BaselineScore,
     Bin,
@@ -56,11 +59,21 @@ def similarity_of(n_views):
 
 
 def scores_of(views, classes):
-    confusion = (np.eye(len(classes), dtype=int) * 9 + 1).tolist()
     by_view = [ViewScore(v, 50, shared(0.7), changed(0.078), shared(0.6)) for v in views]
     numbers = [SubsetScore(k + 1, 0.5 + k / 50, 0.4, 0.9, 2, 5) for k in range(len(views))]
     bins = [Bin(0.35, shared(0.4, 5)), Bin(0.9, shared(0.85, 45))]
-    return Scores(shared(0.8), by_view, numbers, bins, 0.05, list(classes), confusion)
+    return Scores(metrics_of(classes), by_view, numbers, bins)
+
+
+def metrics_of(classes):
+    """Metrics of one row for each cell of the confusion matrix, and nine more correct ones."""
+    confusion = np.eye(len(classes), dtype=int) * 9 + 1
+    truth, predicted = np.argwhere(np.ones_like(confusion)).repeat(confusion.ravel(), axis=0).T
+    P = np.full((len(truth), len(classes)), 0.4 / max(1, len(classes) - 1))
+    P[np.arange(len(truth)), predicted] = 0.6
+    found = assess([classes[k] for k in truth], P, list(classes))
+    accuracy, error = shared(0.8), Estimate(0.05, 0.01, 0.09)
+    return replace(found, accuracy=accuracy, calibration_error=error, majority=shared(0.968))
 
 
 def embedding_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):

@@ -46,7 +46,8 @@ def test_drops_of_views_that_can_be_hidden(record):
 
 
 def test_zeros_of_the_confusion_matrix_are_blank(record):
-    scores = replace(record.scores, confusion=[[9, 1, 0], [0, 9, 0], [0, 0, 9]])
+    counts = [[9, 1, 0], [0, 9, 0], [0, 0, 9]]
+    scores = replace(record.scores, metrics=replace(record.scores.metrics, confusion=counts))
     values = confusion(replace(record, scores=scores)).values
     np.testing.assert_array_equal(np.isnan(values), np.array(scores.confusion) == 0)
 

@@ -185,6 +185,7 @@ def _make_tables(path: Path, options: Mapping[str, Any]) -> dict[str, dict[str, 
     from hotview.cli.options import files_by_view, parse_formats
 
     folder = path.absolute().parent
+    options = {n: list(v) if isinstance(v, tuple) else v for n, v in options.items()}  # click's
     formats = parse_formats({n: options[n] for n in (*PER_FILE, "impute") if n in options})
     root = {n: options[n] for n in _ROOT if n in options and n not in formats}
     root = {n: v for n, v in root.items() if v not in (None, [], ()) and v is not False}

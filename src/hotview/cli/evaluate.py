@@ -5,18 +5,21 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from hotview.cli import options
+from hotview.cli.options import flag
 from hotview.cli.runner import make_console, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from hotview.cli.models import EvaluationRows, OpenModel
+    from hotview.evaluation import PermutationImportance
     from hotview.evaluation.record.scores import Predictions
 
 __all__ = ["evaluate"]
 
 _MAX_CLASSES = 25  # of a confusion matrix that is printed
+_MAX_COLUMNS, _BAR = 15, 20  # columns whose importance is printed, and characters of a bar
 
 
 @options.with_file_options
@@ -30,20 +33,33 @@ def evaluate(
     match_ids: options.MatchIds = None,
     text: options.FileFormats = None,
     baselines: options.Baselines = True,
+    importance: Annotated[
+        bool, flag("--importance", "Show which views and columns the predictions rely on.")
+    ] = False,
+    positive: options.Positive = None,
+    cost: options.Cost = None,
+    threshold: options.Threshold = None,
     device: options.Device = "auto",
     json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Evaluate a model: accuracy, balanced accuracy, macro-F1, calibration and confusion matrix.
+    """Evaluate a model: metrics with 95 % intervals, beside always predicting one class.
 
     Rows whose labels the model was trained on are left out, so that the files of the fit give the
     metrics on the rows held out by --hold-out. Without ids, rows are recognized by their file only.
 
+    Of two classes, also AUC, average precision, sensitivity and specificity of the positive class:
+    where the most probable class is predicted, and at a threshold by --cost or --threshold.
+
     Beside the model are the accuracies of the most frequent class and, while the files of the fit
     are unchanged, of logistic regression and label propagation on the same rows.
+
+    --importance permutes every view, and every column, among these rows, and shows how much the
+    log loss rises.
     """
     from hotview.cli.models import labeled_rows, open_model, read_evaluation_rows, read_training
     from hotview.evaluation import assess
+    from hotview.evaluation.assessment import class_counts
     from hotview.evaluation.record.comparison import score_baselines
     from hotview.report.page.sentences import describe_comparison
     from hotview.training import progress
@@ -63,7 +79,16 @@ def evaluate(
     predictions = _predict(opened, labeled)
     P = predictions.probabilities(labeled.views)
     assert labeled.target is not None
-    scores = assess(labeled.target, P, opened.estimator.classes_)
+    scores = assess(
+        labeled.target,
+        P,
+        opened.estimator.classes_,
+        groups=labeled.ids if labeled.groups is None else labeled.groups,
+        prior=class_counts(opened.estimator),
+        positive=positive,
+        cost=cost,
+        threshold=options.parse_threshold(threshold),
+    )
     training, notes = read_training(opened) if baselines else (None, [])
     track = partial(progress.track, shown=sys.stderr.isatty())
     compared = score_baselines(predictions, training, track, control=False)
@@ -72,14 +97,53 @@ def evaluate(
     if n_unlabeled := n_rows - len(labeled.ids):
         notes.append(f"{n_unlabeled:,} of {n_rows:,} rows have no label and are left out.")
     print_notes(notes)
+    relied_on = _measure_importance(opened, labeled) if importance else None
     if json:
         facts = {"views": list(rows.views), "seen": rows.seen, "notes": notes}
         facts |= {"baselines": [asdict(b) for b in compared], "comparison": sentences}
+        facts |= {} if relied_on is None else {"importance": relied_on.to_dict()}
         print_json({**scores.to_json(), **facts})
     else:
         _print_metrics(scores, list(rows.views))
         _print_comparison(compared, sentences)
         _print_confusion(scores)
+        if relied_on is not None:
+            _print_importance(relied_on)
+
+
+def _measure_importance(model: OpenModel, rows: EvaluationRows) -> PermutationImportance:
+    """Return how much the model relies on views and columns for labeled rows."""
+    from hotview.evaluation import permutation_importance
+
+    assert rows.target is not None
+    return permutation_importance(model.estimator, rows.views, rows.target)
+
+
+def _print_importance(found: PermutationImportance) -> None:
+    """Print views, then the columns of the largest effects, each with a bar."""
+    console = make_console()
+    title = f"permuted in {found.n_rows:,} rows, whose log loss is {found.log_loss:.3f}"
+    columns = found.columns.to_dicts()[:_MAX_COLUMNS]
+    largest = max((d["loss_increase"] for d in found.views.to_dicts() + columns), default=0.0)
+    for what, effects, n_text in (("Views", found.views.to_dicts(), 1), ("Columns", columns, 2)):
+        names = ("view", "column")[:n_text]
+        rows = [
+            (
+                *(effect[name] for name in names),
+                "█" * round(_BAR * max(effect["loss_increase"], 0.0) / largest if largest else 0),
+                f"{effect['loss_increase']:+.3f}",
+                f"{effect['loss_low']:+.3f} to {effect['loss_high']:+.3f}",
+                f"{100 * effect['accuracy_drop']:+.1f}",
+            )
+            for effect in effects
+        ]
+        headings = (*names, "", "log loss rises by", "95 % interval", "accuracy drops by (points)")
+        if rows:
+            print_table(console, headings, rows, title=f"{what}, {title}", n_text=n_text + 1)
+    if (n_left_out := found.n_columns - len(columns)) > 0:
+        console.print(
+            f"{n_left_out:,} other columns: smaller effects, or not among the candidates."
+        )
 
 
 def _predict(model: OpenModel, rows: EvaluationRows) -> Predictions:
@@ -93,17 +157,19 @@ def _predict(model: OpenModel, rows: EvaluationRows) -> Predictions:
 
 
 def _print_metrics(scores: Any, views: list[str]) -> None:
-    accuracy = scores.accuracy
-    interval = f"95 % interval {100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}"
-    values = {
-        f"accuracy ({interval})": accuracy.value,
-        "balanced accuracy": scores.balanced_accuracy,
-        "macro-F1": scores.macro_f1,
-        "calibration error": scores.calibration_error,
-    }
-    rows = [(name, f"{100 * value:.1f}") for name, value in values.items()]
-    title = f"{accuracy.n:,} rows, views {', '.join(views)}"
-    print_table(make_console(), ("", "%"), rows, title=title)
+    from hotview.report.metric_tables import describe_metrics, metric_tables
+
+    console = make_console()
+    first, *others = metric_tables(scores)
+    title = f"{scores.n:,} rows, views {', '.join(views)}"
+    print_table(console, first.headings, first.rows, title=title)
+    for table in others:
+        rows = table.rows[:_MAX_CLASSES]
+        print_table(console, table.headings, rows, title=table.title, n_text=table.n_text)
+    if len(scores.by_class) > _MAX_CLASSES:
+        console.print(f"All {len(scores.by_class)} classes: see --json.")
+    for sentence in describe_metrics(scores):
+        console.print(sentence, highlight=False, markup=False)
 
 
 def _print_confusion(scores: Any) -> None:

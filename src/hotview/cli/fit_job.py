@@ -30,6 +30,7 @@ from hotview.estimators.checkpointing import lock_output
 from hotview.estimators.diagnostics import was_interrupted
 from hotview.estimators.parameters import check_parameters, impute_of, pick_processes
 from hotview.evaluation import assess
+from hotview.evaluation.assessment import class_counts
 from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_holdout
 from hotview.ingest.tables import split_name
@@ -257,7 +258,8 @@ def _finish(
     estimator.save(out)
     scores = None
     if split is not None:
-        scores = assess(split.target, estimator.predict_proba(split.views), estimator.classes_)
+        P, prior = estimator.predict_proba(split.views), class_counts(estimator)
+        scores = assess(split.target, P, estimator.classes_, prior=prior)
     if job.as_json:
         result = {
             "model": str(out),

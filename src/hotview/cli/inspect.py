@@ -135,7 +135,8 @@ def result_lines(estimator: Any, scores: Any = None) -> list[str]:
         accuracy = scores.accuracy
         lines.append(
             f"Accuracy on {accuracy.n} held-out rows: {100 * accuracy.value:.1f} % (95 % interval "
-            f"{100 * accuracy.low:.0f} to {100 * accuracy.high:.0f} %)."
+            f"{100 * accuracy.low:.0f} to {100 * accuracy.high:.0f} %); always predicting "
+            f"{str(scores.majority_class)!r}: {100 * scores.majority.value:.1f} %."
         )
     return lines
 

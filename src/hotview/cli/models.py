@@ -233,6 +233,8 @@ class EvaluationRows:
         Whether the model was trained on them, labels included.
     notes : list of str
         Notes for the user.
+    groups : ndarray or None, default=None
+        Persons of the rows, by the column of the fit; the id of a row without one.
     """
 
     views: dict[str, Any]
@@ -240,12 +242,18 @@ class EvaluationRows:
     ids: Array
     seen: bool
     notes: list[str]
+    groups: Array | None = None
 
     def take(self, rows: Array) -> EvaluationRows:
         """Return some of the rows."""
         assert self.target is not None
-        views = {name: X[rows] for name, X in self.views.items()}
-        return replace(self, views=views, target=self.target[rows], ids=self.ids[rows])
+        return replace(
+            self,
+            views={name: X[rows] for name, X in self.views.items()},
+            target=self.target[rows],
+            ids=self.ids[rows],
+            groups=None if self.groups is None else self.groups[rows],
+        )
 
 
 def read_evaluation_rows(
@@ -288,6 +296,8 @@ def read_evaluation_rows(
         else:
             known = np.array([group is not None for group in groups], dtype=bool)
             seen |= known & _match_hashes(model, groups, hashes)
+            units = np.where(known, np.array(groups, dtype=object), aligned.ids.astype(object))
+            rows = replace(rows, groups=units)
     seen &= labeled
     n_seen, n_new = int(seen.sum()), int((labeled & ~seen).sum())
     if n_seen == 0:

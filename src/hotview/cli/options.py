@@ -60,6 +60,25 @@ RandomState = Annotated[
 Baselines = Annotated[
     bool, typer.Option(help="Fit simple methods on the rows of the fit, to compare.")
 ]
+Positive = Annotated[
+    str | None,
+    option("Positive class. Default: the rarer of two classes in training.", metavar="CLASS"),
+]
+Cost = Annotated[
+    float | None,
+    option(
+        "How many times worse a missed positive row is than a false alarm, such as 5: sets the "
+        "threshold to 1/(1 + cost)."
+    ),
+]
+Threshold = Annotated[
+    str | None,
+    option(
+        "Probability from which on the positive class is predicted; held-out chooses it on half of "
+        "the rows, and evaluates it on the other half.",
+        metavar="P|held-out",
+    ),
+]
 Force = Annotated[bool, flag("--force", "Replace existing files.")]
 Json = Annotated[bool, flag("--json", "Print the result as JSON, for scripts.")]
 Debug = Annotated[
@@ -168,6 +187,20 @@ def _parse_format(name: str, values: Sequence[str]) -> Any:
     if name == "missing" and "" in by_file:  # these hold for the files that others name, too
         by_file = {file: list(dict.fromkeys([*by_file[""], *own])) for file, own in by_file.items()}
     return by_file[""] if set(by_file) == {""} else by_file
+
+
+def parse_threshold(text: str | None) -> float | str | None:
+    """Return a threshold as a number, if it is one.
+
+    Examples
+    --------
+    >>> parse_threshold("0.25"), parse_threshold("held-out")
+    (0.25, 'held-out')
+    """
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
 
 
 def methods_by_view(specs: list[str] | None) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +21,12 @@ __all__ = ["feature_columns", "predict", "prediction_columns", "transform"]
 
 
 def prediction_columns(
-    model: OpenModel, rows: AlignedRows, advance: Callable[[int], object] = lambda n: None
+    model: OpenModel,
+    rows: AlignedRows,
+    advance: Callable[[int], object] = lambda n: None,
+    *,
+    alpha: float | None = None,
+    abstain_below: float | None = None,
 ) -> dict[str, Any]:
     """Predict the class of aligned rows.
 
@@ -33,22 +38,38 @@ def prediction_columns(
         The rows.
     advance : callable
         Called with the number of rows of every batch that is done.
+    alpha : float or None, default=None
+        Share of rows whose prediction set may miss the true class; None makes no sets.
+    abstain_below : float or None, default=None
+        Probability of the most probable class below which no class is predicted; None predicts
+        one for every row.
 
     Returns
     -------
     dict of str to sequence
-        Columns: ids, ``predicted``, ``probability``, ``probability_<class>`` for every class,
-        ``disagreement`` and ``n_views``.
+        Columns: ids, ``predicted``, ``abstained`` if asked for, ``probability``,
+        ``probability_<class>`` for every class, ``set`` and ``n_set`` if asked for,
+        ``disagreement``, ``disagreement_percentile`` and ``n_views``.
     """
     estimator = model.estimator
-    P, disagreement = estimator._predict_both(rows.views, advance)
+    P, disagreement, groups = estimator._predict_both(rows.views, advance)
     columns: dict[str, Any] = {}
     columns["predicted"] = estimator.classes_[P.argmax(axis=1)]
+    if abstain_below is not None:
+        abstained = P.max(axis=1) < abstain_below
+        pairs = zip(columns["predicted"].tolist(), abstained.tolist(), strict=True)
+        columns["predicted"] = [None if left else name for name, left in pairs]
+        columns["abstained"] = abstained
     columns["probability"] = P.max(axis=1)
     for j, name in enumerate(estimator.classes_.tolist()):
         columns[f"probability_{name}"] = P[:, j]
+    if alpha is not None:
+        sets = estimator._predict_set(P, groups, alpha)
+        columns["set"] = ["|".join(map(str, estimator.classes_[s].tolist())) for s in sets]
+        columns["n_set"] = sets.sum(axis=1)
     if len(estimator.networks_) > 1:
         columns["disagreement"] = disagreement
+        columns["disagreement_percentile"] = estimator._percentiles(disagreement, groups)
     columns["n_views"] = sum(present.astype(int) for present in rows.present.values())
     return {**_id_column(model, rows.ids.tolist(), columns, from_file=rows.has_ids), **columns}
 
@@ -99,6 +120,13 @@ def predict(
     id_column: options.IdColumn = None,
     ids: options.IdFiles = None,
     match_ids: options.MatchIds = None,
+    set_: Annotated[
+        float | None,
+        option("Add sets of classes that miss the true one in this share of rows.", "--set"),
+    ] = None,
+    abstain_below: Annotated[
+        float | None, option("Predict no class where the largest probability is below this.")
+    ] = None,
     text: options.FileFormats = None,
     device: options.Device = "auto",
     force: options.Force = False,
@@ -108,8 +136,9 @@ def predict(
     """Predict the class of every individual that is in at least one of the views.
 
     The table has the id, the most probable class, its probability, the probabilities of all
-    classes, the disagreement of the networks, and the number of views that have the id. Views may
-    be missing.
+    classes, the disagreement of the networks and the per cent of training rows with less of it, the
+    number of views that have the id, and the number of values far outside of those at fit. Views
+    may be missing. Notes say which columns differ from those at fit, as by another unit.
 
     In csv files, text that begins with = + - or @ gets an apostrophe, so that spreadsheets do not
     run it; hotview reads it without.
@@ -118,6 +147,8 @@ def predict(
     from hotview.cli.output_files import write_table
     from hotview.training.progress import ProgressBar
 
+    with as_usage():
+        _check_shares(set_, abstain_below)
     check_output_path(out, (".csv", ".parquet"))
     check_new_file(out, force=force)
     opened = open_model(
@@ -131,18 +162,65 @@ def predict(
     opened.check_classifies()
     given = opened.read_input(views, options.files_by_view(ids))
     rows = given.aligned
-    print_notes(given.notes)
+    drift = opened.estimator.check_drift(rows.views) if opened.estimator._ranges else None
+    notes = [*given.notes, *(drift.summary() if drift else ())]
+    print_notes(notes)
     with ProgressBar(len(rows.ids), description="predicting", delay=2.0, transient=True) as bar:
-        columns = prediction_columns(opened, rows, bar.step)
+        columns = prediction_columns(
+            opened, rows, bar.step, alpha=set_, abstain_below=abstain_below
+        )
+    if drift is not None:
+        columns["n_unusual"] = drift.n_unusual
     write_table(columns, out)
-    predicted = columns["predicted"]
-    counts = {str(c): int((predicted == c).sum()) for c in opened.estimator.classes_}
+    names = list(columns["predicted"])
+    counts = {str(c): names.count(c) for c in opened.estimator.classes_.tolist()}
+    trust = _count_doubts(columns)
     if json:
-        result = {"out": str(out), "rows": len(rows.ids), "predicted": counts}
-        print_json({**result, "views": list(rows.views), "notes": given.notes})
+        result = {"out": str(out), "rows": len(rows.ids), "predicted": counts, **trust}
+        print_json({**result, "views": list(rows.views), "notes": notes})
         return
     typer.echo(f"{len(rows.ids):,} rows written to {out}")
     typer.echo("Predicted: " + ", ".join(f"{name}: {n:,}" for name, n in counts.items()))
+    for line in _doubt_lines(trust, len(rows.ids), abstain_below):
+        typer.echo(line)
+
+
+def _check_shares(alpha: float | None, abstain_below: float | None) -> None:
+    """Raise an error for options that are no shares."""
+    from hotview._validation import check_share
+    from hotview.estimators.calibration import check_alpha
+
+    if alpha is not None:
+        check_alpha(alpha, "--set")
+    if abstain_below is not None:
+        check_share("--abstain-below", abstain_below)
+
+
+def _count_doubts(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how many rows are to be doubted, by the columns that say so."""
+    found: dict[str, Any] = {}
+    if "abstained" in columns:
+        found["abstained"] = int(columns["abstained"].sum())
+    if "n_set" in columns:
+        found["one_class_in_set"] = int((columns["n_set"] == 1).sum())
+        found["mean_set"] = round(float(columns["n_set"].mean()), 3)
+    if "disagreement_percentile" in columns:
+        found["disagreement_above_95"] = int((columns["disagreement_percentile"] > 95).sum())
+    if "n_unusual" in columns:
+        found["unusual"] = int((columns["n_unusual"] > 0).sum())
+    return found
+
+
+def _doubt_lines(found: Mapping[str, Any], n: int, below: float | None) -> Iterator[str]:
+    """Yield a sentence for every kind of doubt."""
+    if (k := found.get("abstained")) is not None:
+        yield f"Abstained: {k:,} of {n:,} rows, whose largest probability is below {below:g}."
+    if (k := found.get("one_class_in_set")) is not None:
+        yield f"Sets: {k:,} of {n:,} rows have one class, {found['mean_set']:.2f} on average."
+    if (k := found.get("disagreement_above_95")) is not None:
+        yield f"Disagreement: {k:,} of {n:,} rows have more than 95 % of the training rows."
+    if k := found.get("unusual"):
+        yield f"Unusual: {k:,} of {n:,} rows have values far outside of those at fit."
 
 
 @options.with_file_options

@@ -40,8 +40,14 @@ def report(
     match_ids: options.MatchIds = None,
     text: options.FileFormats = None,
     baselines: options.Baselines = True,
+    positive: options.Positive = None,
+    cost: options.Cost = None,
+    threshold: options.Threshold = None,
     umap: Annotated[
         bool, typer.Option(help="Embed the common space by UMAP too, if it is installed.")
+    ] = True,
+    importance: Annotated[
+        bool, typer.Option(help="Measure which views and columns the predictions rely on.")
     ] = True,
     device: options.Device = "auto",
     force: options.Force = False,
@@ -50,8 +56,8 @@ def report(
 ) -> None:
     """Write a page that explains a model: one HTML file, to be opened from disk.
 
-    With tables, it also shows the metrics of the model, the contribution of every view, and the
-    common space.
+    With tables, it also shows the metrics of the model, the contribution of every view, the columns
+    that predictions rely on, and the common space.
     """
     from hotview._files import check_output_path
     from hotview.cli.models import open_model
@@ -74,13 +80,16 @@ def report(
     notes: list[str] = []
     if specs and hasattr(opened.estimator, "classes_"):
         arguments, notes = _evaluation_arguments(opened, specs, labels, id_files, baselines)
+        limit = options.parse_threshold(threshold)
+        arguments |= {"positive": positive, "cost": cost, "threshold": limit}
     elif specs:
         rows = opened.read_rows(specs, id_files)
         ids_by_view = {name: view.ids for name, view in rows.items() if view.ids is not None}
         arguments = {"views": {n: view.X for n, view in rows.items()}, "ids": ids_by_view or None}
         notes = [note for view in rows.values() for note in view.notes]
     print_notes(notes)
-    record = make_record(opened.estimator, **arguments, umap=umap, verbose=sys.stderr.isatty())
+    arguments |= {"umap": umap, "importance": importance, "verbose": sys.stderr.isatty()}
+    record = make_record(opened.estimator, **arguments)
     write_report(record, out)
     size = out.stat().st_size
     if json:
@@ -101,7 +110,7 @@ def _evaluation_arguments(
 
     rows = read_evaluation_rows(opened, specs, labels, id_files)
     arguments = {"views": rows.views, "y": rows.target, "seen": rows.seen}
-    arguments["ids"] = rows.ids.tolist()
+    arguments |= {"ids": rows.ids.tolist(), "groups": rows.groups}
     if not baselines or rows.target is None:
         return arguments, rows.notes
     arguments["training"], notes = read_training(opened)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
+from hotview.estimators.calibration import ScoresByViews
 from hotview.estimators.diagnostics import describe_training
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
@@ -30,6 +31,7 @@ from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.similarity import ViewSimilarity
 from hotview.training.column_scaler import ColumnScaler
+from hotview.training.drift import ColumnRanges, DriftReport, compare_view
 from hotview.training.row_stream import check_rows
 from hotview.training.rows import ViewRows
 from hotview.training.table_scan import check_finite
@@ -69,6 +71,11 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     metadata_: dict[str, Any]
     _columns: dict[str, ColumnScaler]
     _shapes: dict[str, tuple[int, tuple[str, ...] | None]]
+    #: scores of left-out rows and disagreement about training rows, of classifiers
+    _set_scores: ScoresByViews | None = None
+    _disagreement: ScoresByViews | None = None
+    #: where the training values of columns are; federations do not tell
+    _ranges: dict[str, ColumnRanges] | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -154,6 +161,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         self.references_ = _references(couplings, self.plans_)
         self.view_similarity_ = fit.similarity
         self._columns = {name: scan.scaler for name, scan in fit.shared.scans.items()}
+        self._ranges = {name: scan.ranges for name, scan in fit.shared.scans.items()}
         self.fit_warnings_ = list(fit.warnings.texts)
         self.metadata_ = {}
         seconds = time.perf_counter() - start
@@ -235,6 +243,45 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             One row per row, in the container that `transform` would choose.
         """
         return self.transform({view: X}, space)[view]
+
+    def check_drift(self, Xs: Views) -> DriftReport:
+        """Compare rows with those of the fit: units, ranges, shares and missing cells of columns.
+
+        A column differs if its median is outside of nearly all training values (values about a
+        power of ten larger or smaller are named as an error of unit), if more than 5 % of its
+        values are far outside, if it is constant or missing where it was not, or if a category has
+        another share. With fewer than 20 rows, only values far outside are found: beyond the middle
+        99 % of the training values, widened by as much again on both sides.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            As for `transform`.
+
+        Returns
+        -------
+        DriftReport
+            ``summary()`` has sentences, none where nothing differs; ``views[name].columns`` the
+            columns that differ, ``views[name].n_unusual`` the number of values of every row that
+            are far outside.
+        """
+        tables = self._check(Xs)
+        if self._ranges is None:
+            raise ValueError(
+                "Expected a model that knows the ranges of its columns, but one of a federation "
+                "does not, because these are not shared. Compare rows where the model was trained."
+            )
+        return DriftReport(
+            {
+                name: compare_view(
+                    table,
+                    self._ranges[name],
+                    is_counts=self._columns[name].is_counts,
+                    names=self._shapes[name][1],
+                )
+                for name, table in tables.items()
+            }
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the features of all views, one view after the other.

@@ -13,9 +13,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from hotview._types import Array, Views
+from hotview._messages import warn_user
+from hotview._types import Array, IntArray, Views
 from hotview._validation import ViewTable
 from hotview.estimators.base import MultiViewEstimator
+from hotview.estimators.calibration import check_alpha, group_rows, rows_needed, score_sets
 from hotview.estimators.groups import encode_groups
 from hotview.estimators.inference import (
     HeadEnsemble,
@@ -40,6 +42,7 @@ from hotview.estimators.labels import (
 )
 from hotview.estimators.randomness import keep_random, member_states
 from hotview.losses.specifications import RegularizerSpec
+from hotview.training.table_scan import check_finite
 
 if TYPE_CHECKING:
     from hotview.estimators.fit import EnsembleFit
@@ -320,6 +323,7 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         self.classes_ = fit.inputs.labels.classes
         assert fit.ensemble is not None
         self._ensemble: HeadEnsemble | PredictorEnsemble = fit.ensemble
+        self._set_scores, self._disagreement = fit.set_scores, fit.disagreement
         self.trained_on_["out_of_fold"] = fit.scores
 
     @property
@@ -362,7 +366,53 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         """
         return self._predict(self._check(Xs, aligned=True), log_mean)
 
-    def predict_disagreement(self, Xs: Views) -> Array:
+    def predict_set(self, Xs: Views, alpha: float = 0.1) -> Array:
+        r"""Sets of classes that hold the true one in a share of 1 − α of rows like those labeled.
+
+        Conformal prediction (Vovk, Gammerman and Shafer, 2005) by labels that ensemble members left
+        out: a class is in the set if its probability is at least that which the true class had in
+        the :math:`\lceil (n + 1)(1 - α) \rceil`-th best of n left-out rows. These are rows that
+        were predicted from one view, from several or from all, as the row is; where there are fewer
+        than 20 of a kind, those of all kinds.
+
+        Parameters
+        ----------
+        Xs : dict, list or tuple of 2-D array-likes
+            As for `predict_proba`.
+        alpha : float, default=0.1
+            The share of rows, between 0 and 1, whose set may miss the true class.
+
+        Returns
+        -------
+        ndarray of bool, shape (rows, classes)
+            Whether a class is in the set; columns are in the order of `classes_`. The most
+            probable class always is. All are, with a warning, where fewer than 1/α − 1 labels were
+            left out.
+
+        Notes
+        -----
+        It holds on average over rows and training sets, not for every class or kind of row, and
+        not for rows of another population than the labeled ones. Left-out rows are predicted by
+        one ensemble member, new ones by all, which is mostly better: sets tend to be too large
+        rather than too small.
+        """
+        alpha, tables = check_alpha(alpha), self._check(Xs, aligned=True)
+        P = self._predict(tables, lambda log_p: log_mean(log_p).exp())
+        return self._predict_set(P, self._group_rows(tables), alpha)
+
+    def _predict_set(self, P: Array, groups: IntArray, alpha: float) -> Array:
+        """Sets of rows by their probabilities and groups."""
+        sets, n_whole = score_sets(P, groups, self._set_scores, alpha)
+        if n_whole > 0:
+            warn_user(
+                f"Expected at least {rows_needed(alpha)} labels that ensemble members left out, "
+                f"for sets with alpha={alpha:g}, but there are fewer: the sets of {n_whole} rows "
+                "hold all classes. Label more rows, choose a larger alpha, or fit with "
+                "fusion='weighted' and several n_estimators."
+            )
+        return sets
+
+    def predict_disagreement(self, Xs: Views, *, percentile: bool = False) -> Array:
         r"""Disagreement of the ensemble members about every row: the mutual information, in nats.
 
         .. math:: H\Big(\frac1R \sum_r p_r\Big) - \frac1R \sum_r H(p_r)
@@ -373,24 +423,46 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ----------
         Xs : dict, list or tuple of 2-D array-likes
             As for `predict_proba`.
+        percentile : bool, default=False
+            Whether to return, from 0 to 100, the per cent of training rows about which members
+            disagree less, among rows with the same view, with several or with all, as the row
+            has.
 
         Returns
         -------
         ndarray of shape (rows,)
             Zeros with one member.
         """
-        return self._predict(self._check(Xs, aligned=True), disagreement)
+        tables = self._check(Xs, aligned=True)
+        found = self._predict(tables, disagreement)
+        return self._percentiles(found, self._group_rows(tables)) if percentile else found
+
+    def _percentiles(self, values: Array, groups: IntArray) -> Array:
+        """Percentiles of disagreement among training rows; 0 where nothing is known of these."""
+        if self._disagreement is None:
+            return np.zeros(len(values))
+        return np.nan_to_num(self._disagreement.percentiles(values, groups))
+
+    def _group_rows(self, tables: Mapping[str, ViewTable]) -> IntArray:
+        """Groups of rows by the views that they have and that count; see `group_rows`."""
+        present = np.zeros((next(iter(tables.values())).n_rows, self.n_views_), dtype=bool)
+        for name, table in tables.items():
+            scaler = self._columns[name]
+            rows = check_finite(name, table, scaler.impute, scaler)
+            present[rows, self.view_names_.index(name)] = True
+        return group_rows(self._ensemble.rule.count_views(torch.from_numpy(present)).numpy())
 
     def _predict_both(
         self, Xs: Views, progress: Callable[[int], object] | None = None
-    ) -> tuple[Array, Array]:
-        """Probabilities and disagreement in one pass; `progress` gets numbers of rows done."""
+    ) -> tuple[Array, Array, IntArray]:
+        """Probabilities, disagreement and groups; `progress` gets numbers of rows done."""
+        tables = self._check(Xs, aligned=True)
         both = self._predict(
-            self._check(Xs, aligned=True),
+            tables,
             lambda log_p: torch.hstack([log_mean(log_p).exp(), disagreement(log_p)[:, None]]),
             progress,
         )
-        return both[:, :-1], both[:, -1]
+        return both[:, :-1], both[:, -1], self._group_rows(tables)
 
     def _predict(
         self,

@@ -16,6 +16,7 @@ from hotview import __version__
 from hotview._messages import warn_user
 from hotview._types import Array
 from hotview.estimators.inputs import FitInputs
+from hotview.estimators.leakage import leakage_warnings
 from hotview.estimators.parameters import impute_of
 from hotview.training.batches import TrainingRows
 from hotview.training.pca import effective_rank, total_std
@@ -118,6 +119,7 @@ def input_warnings(
         )
     if inputs.labels is not None:
         yield from _gap_warnings(inputs)
+        yield from leakage_warnings(inputs)
         propagates = inputs.parameters["pseudo_labels"]
         n_links = _count_links(labels) if propagates else [len(rows.transfer_rows)] * len(names)
         effect = (

@@ -18,6 +18,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from hotview._messages import ParameterError
 from hotview._types import Array, IntArray
+from hotview.estimators.calibration import (
+    MIN_ROWS,
+    ScoresByViews,
+    calibrate_pool,
+    calibrate_super_learner,
+    measure_disagreement,
+)
 from hotview.estimators.diagnostics import (
     FitWarnings,
     collapse_warning,
@@ -28,8 +35,9 @@ from hotview.estimators.diagnostics import (
 from hotview.estimators.inference import HeadEnsemble, PredictorEnsemble
 from hotview.estimators.inputs import FitInputs, SharedInputs, compute_graphs, scan_views
 from hotview.estimators.labels import replace_prior
-from hotview.estimators.member_fit import MemberFit
+from hotview.estimators.member_fit import MemberFit, take_rows
 from hotview.estimators.out_of_fold import (
+    fit_other_folds,
     increase_losses,
     score_out_of_fold,
     score_warnings,
@@ -46,6 +54,7 @@ from hotview.semisupervised.pseudo_labels import (
     doubt_priors,
     shift_priors,
 )
+from hotview.semisupervised.ridge import thin_rows
 from hotview.semisupervised.super_learner import (
     ScoresOutOfFold,
     SuperLearner,
@@ -67,6 +76,8 @@ from hotview.training.trainer import SingleTrainer, Trainer
 from hotview.training.view_plan import solve_mean_plan
 
 __all__ = ["EnsembleFit", "fit_views"]
+
+_N_COMPARED = 500  # training rows of each kind whose disagreement new rows are compared with
 
 
 class EnsembleFit:
@@ -91,12 +102,18 @@ class EnsembleFit:
         From `score_out_of_fold`; empty where no label is left out.
     similarity : ViewSimilarity or None
         Similarity of the views by linked rows; None without enough of them.
+    set_scores : ScoresByViews or None
+        Scores of left-out rows for prediction sets; None where no label is left out.
+    disagreement : ScoresByViews or None
+        Disagreement of the members about training rows; None without labels, or with one member.
     """
 
     shared: SharedInputs
     node_weights: Array  # of propagation and ridge, by view
     ensemble: HeadEnsemble | PredictorEnsemble | None = None
     similarity: ViewSimilarity | None = None
+    set_scores: ScoresByViews | None = None
+    disagreement: ScoresByViews | None = None
 
     def __init__(self, inputs: FitInputs, process_group: ProcessGroup | None = None) -> None:
         self.inputs, self.process_group = inputs, process_group or ProcessGroup()
@@ -175,6 +192,7 @@ class EnsembleFit:
                 for member in self.members:
                     member.predict_left_out()
                 self.ensemble = self._fit_predictors() if first.propagates else self._fit_heads()
+                self.disagreement = self._measure_disagreement(self.ensemble)
             if view_tests:
                 self.similarity = self._measure_similarity()
         for member in self.members:
@@ -184,9 +202,14 @@ class EnsembleFit:
     def _fit_heads(self) -> HeadEnsemble:
         """Networks whose heads predict, weighed by labels that members left out."""
         members, pool = [member.fit_heads() for member in self.members], None
+        n_views = len(self.inputs.tables.names)
         if self.inputs.parameters["fusion"] == "weighted":
             folds = [m.out_of_fold for m in self.members if isinstance(m.out_of_fold, OutOfFold)]
-            pool = fit_pool(folds, len(self.inputs.tables.names), self._fold_generator(folds))
+            pool = fit_pool(folds, n_views, random := self._fold_generator(folds))
+            if len(folds) > 1:
+                others = [[x for x in folds if x is not fold] for fold in folds]
+                pools = [fit_pool(some, n_views, random) for some in others]
+                self.set_scores = calibrate_pool(folds, pools, n_views)
         return HeadEnsemble(members, pool)
 
     def _fit_predictors(self) -> PredictorEnsemble:
@@ -218,9 +241,16 @@ class EnsembleFit:
         labeled = ScoresOutOfFold.concatenate(folds) if folds else None
         without = [m.without for m in self.members if m.without is not None]
         increase = None
+        p = self.inputs.parameters
+        log_prior = replace_prior(labels.log_prior, p["class_prior"], p["class_weight"], classes)
+        prior = tuple(map(tuple, log_prior.tolist()))  # by which rows are predicted
         if len(folds) > 1:
             fit = partial(fit_super_learner, log_prior=labels.log_prior, has_labels=known)
-            increase = increase_losses(folds, without, lambda rows: fit([rows], random=random))
+            learners = fit_other_folds(folds, lambda rows: fit([rows], random=random))
+            increase = increase_losses(folds, without, learners)
+            learners = [replace(one, log_prior=prior) for one in learners]
+            subsets = [m.subset_scores for m in self.members if m.subset_scores is not None]
+            self.set_scores = calibrate_super_learner(folds, subsets, learners, len(names))
         linked = [m.linked_scores for m in self.members if m.linked_scores is not None]
         self.scores = score_out_of_fold(
             learner,
@@ -230,11 +260,9 @@ class EnsembleFit:
             known,
             increase,
         )
-        p = self.inputs.parameters
-        log_prior = replace_prior(labels.log_prior, p["class_prior"], p["class_weight"], classes)
         for text in score_warnings(self.scores):
             self.warnings.add(text)
-        return replace(learner, log_prior=tuple(map(tuple, log_prior.tolist())))
+        return replace(learner, log_prior=prior)
 
     def _measure_similarity(self) -> ViewSimilarity | None:
         """Similarity of the views by linked rows."""
@@ -254,6 +282,24 @@ class EnsembleFit:
             components = principal_components(shared.views, N_COMPONENTS, random)
         views = list(map(_Rows, shared.views))
         return measure_linked_rows(views, components, links, classes, random=random)
+
+    def _measure_disagreement(
+        self, ensemble: HeadEnsemble | PredictorEnsemble
+    ) -> ScoresByViews | None:
+        """Disagreement about training rows, without labels where there are enough of these."""
+        if len(self.members) == 1:
+            return None
+        labels, views = self.shared.view_labels(self.inputs.labels), self.shared.views
+        samples = {}
+        for s, (view, codes) in enumerate(zip(views, labels.codes, strict=True)):
+            free = np.flatnonzero(codes < 0)
+            rows = free if len(free) >= MIN_ROWS else np.arange(len(codes))
+            samples[s] = view.take_on_all_ranks(thin_rows(rows, _N_COMPARED))
+        free, linked = np.flatnonzero(labels.target < 0), None
+        if len(free) >= MIN_ROWS:
+            linked = take_rows(views, labels.links[thin_rows(free, _N_COMPARED)])
+        with torch.inference_mode():
+            return measure_disagreement(ensemble, samples, linked)
 
     def _refine_graphs(self) -> list[ViewGraph]:
         """The graph of every view on components and the mean features of all members."""

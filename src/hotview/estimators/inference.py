@@ -153,6 +153,11 @@ class HeadEnsemble:
     pool: LogOpinionPool | None
 
     @property
+    def rule(self) -> FusionRule:
+        """Which heads count, by the first member."""
+        return self.members[0].rule
+
+    @property
     def networks(self) -> list[MultiViewNetwork]:
         """The networks of all members."""
         return [member.network for member in self.members]
@@ -272,6 +277,31 @@ class PredictorEnsemble:
         else:
             by_joint = joint.predict_without({s: X.nan_to_num() for s, X in Xs.items()})
         return ScoresWithout(by_joint.cpu().numpy(), counts.cpu().numpy())
+
+    def score_subsets(self, Xs: Mapping[int, Tensor], kept: Tensor) -> tuple[Array, Array]:
+        """What differs in the scores of rows of which some views are kept.
+
+        Parameters
+        ----------
+        Xs : dict of int to Tensor of shape (n_rows, n_columns)
+            Rows of all views, as for `score`.
+        kept : Tensor of bool, shape (n_rows, n_views)
+            Which views are kept.
+
+        Returns
+        -------
+        joint : ndarray of float64, shape (n_rows, n_classes)
+            Log-likelihoods by the joint predictor; 0 without one.
+        counts : ndarray of bool, shape (n_rows, n_views)
+            Which views count.
+        """
+        counts = self.rule.count_views(self.rule.find_present(Xs) & kept)
+        Xs = {s: X.nan_to_num() * kept[:, s : s + 1] for s, X in Xs.items()}
+        if self.predictors.joint is None:
+            joint = self.predictors.log_prior.new_zeros((len(kept), len(self.rule.log_prior)))
+        else:
+            joint = self.predictors.joint.predict(Xs)
+        return joint.cpu().numpy(), counts.cpu().numpy()
 
 
 @existing_threads()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from hotview._archive import round_to_float16
 from hotview._types import Array, IntArray
+from hotview.estimators.calibration import draw_subsets
 from hotview.estimators.inference import (
     EnsembleMember,
     FusionRule,
@@ -50,7 +51,7 @@ from hotview.training.rows import ViewRows, embed_rows
 from hotview.training.trainer import Training
 from hotview.training.view_plan import ViewPlan, draw_null, plan_views
 
-__all__ = ["MemberFit"]
+__all__ = ["MemberFit", "take_rows"]
 
 #: settings of specifications in which networks that are trained together may differ
 _PER_MEMBER = ("weight", "orthogonality_weight")
@@ -90,6 +91,8 @@ class MemberFit:
         Its predictions of rows whose labels it was not trained on, if there are any.
     without : ScoresWithout or None
         What differs in these where one view is left out; None without pseudo-labels.
+    subset_scores : ScoresOutOfFold or None
+        These with several but not all views of every row; None without pseudo-labels.
     linked_scores : ScoresOutOfFold or None
         Scores of linked rows without a label which did not teach views without labels.
     """
@@ -105,6 +108,7 @@ class MemberFit:
     interrupted: bool
     out_of_fold: ScoresOutOfFold | OutOfFold | None = None
     without: ScoresWithout | None = None
+    subset_scores: ScoresOutOfFold | None = None
     linked_scores: ScoresOutOfFold | None = None
 
     def __init__(self, inputs: FitInputs, number: int) -> None:
@@ -360,8 +364,12 @@ class MemberFit:
         predictors = fit_predictors(self.shared.graphs, self.nodes, labels, [self.features])
         ensemble = PredictorEnsemble([self.training.network], self.fusion_rule(), predictors)
         self.out_of_fold = self._score_rows(ensemble, rows, target)
+        kept = draw_subsets(rows >= 0)
         with torch.inference_mode():
-            self.without = ensemble.score_without(self._take_rows(rows))
+            Xs = self._take_rows(rows)
+            self.without = ensemble.score_without(Xs)
+            joint, counts = ensemble.score_subsets(Xs, torch.from_numpy(kept).to(self.device))
+        self.subset_scores = replace(self.out_of_fold, joint=joint, present=counts)
         linked = labels.links[self._linked_fold(labels)]
         if len(linked) > 0:
             unknown = np.full(len(linked), -1)
@@ -381,13 +389,7 @@ class MemberFit:
         return ScoresOutOfFold(*found, target)
 
     def _take_rows(self, rows: IntArray) -> dict[int, Tensor]:
-        """Rows of every view by number, NaN for −1."""
-        Xs = {}
-        for s, view in enumerate(self.shared.views):
-            X = view.take(np.maximum(rows[:, s], 0))
-            absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
-            Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
-        return Xs
+        return take_rows(self.shared.views, rows)
 
     def fusion_rule(self) -> FusionRule:
         """Which predictors count, by the labels that they are trained on."""
@@ -430,3 +432,21 @@ class MemberFit:
             for s, (name, scan) in enumerate(self.shared.scans.items())
             if name in validation.tables
         }
+
+
+def take_rows(views: Sequence[ViewRows], rows: IntArray) -> dict[int, Tensor]:
+    """Standardized rows of every view by number, NaN for −1.
+
+    Parameters
+    ----------
+    views : sequence of ViewRows
+        The views.
+    rows : ndarray of int64, shape (n_rows, n_views)
+        Numbers of individuals' rows in every view.
+    """
+    Xs = {}
+    for s, view in enumerate(views):
+        X = view.take_on_all_ranks(np.maximum(rows[:, s], 0))
+        absent = torch.from_numpy(rows[:, s] < 0).to(X.device)
+        Xs[s] = X.masked_fill(absent.unsqueeze(1), torch.nan)
+    return Xs

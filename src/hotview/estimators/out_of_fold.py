@@ -17,6 +17,7 @@ from hotview.semisupervised.super_learner import ScoresOutOfFold, ScoresWithout,
 __all__ = [
     "ALL_VIEWS",
     "describe_contributions",
+    "fit_other_folds",
     "increase_losses",
     "score_out_of_fold",
     "score_warnings",
@@ -139,15 +140,31 @@ def _interval(increase: Array, unit: float) -> dict[str, Any]:
     return {"n": len(increase), "increase": mean, "low": center - half, "high": center + half}
 
 
+def fit_other_folds(
+    folds: Sequence[ScoresOutOfFold], fit: Callable[[ScoresOutOfFold], SuperLearner]
+) -> list[SuperLearner]:
+    """Weights for every fold, fitted to the other folds.
+
+    Parameters
+    ----------
+    folds : sequence of ScoresOutOfFold
+        Two or more, by ensemble members that left out different labels.
+    fit : callable
+        Fits weights to some rows.
+    """
+    learners = []
+    for f in range(len(folds)):
+        others = ScoresOutOfFold.concatenate([fold for i, fold in enumerate(folds) if i != f])
+        learners.append(fit(others.take(thin_rows(np.arange(len(others.target)), _MAX_ROWS))))
+    return learners
+
+
 def increase_losses(
     folds: Sequence[ScoresOutOfFold],
     without: Sequence[ScoresWithout],
-    fit: Callable[[ScoresOutOfFold], SuperLearner],
+    learners: Sequence[SuperLearner],
 ) -> Array:
     """How much the log loss of left-out rows rises without each of their views.
-
-    Weights that were fitted to the same labels would favor all views: those of every fold are
-    fitted to the other folds.
 
     Parameters
     ----------
@@ -155,8 +172,8 @@ def increase_losses(
         Scores by ensemble members that left out different labels.
     without : sequence of ScoresWithout
         What differs in each where one view is left out.
-    fit : callable
-        Fits weights to some rows.
+    learners : sequence of SuperLearner
+        From `fit_other_folds`: weights that were fitted to the same labels would favor all views.
 
     Returns
     -------
@@ -164,9 +181,7 @@ def increase_losses(
         Differences of the rows of all folds; NaN where a row has no such view, or no other.
     """
     found = []
-    for f, (rows, left) in enumerate(zip(folds, without, strict=True)):
-        others = ScoresOutOfFold.concatenate([fold for i, fold in enumerate(folds) if i != f])
-        learner = fit(others.take(thin_rows(np.arange(len(others.target)), _MAX_ROWS)))
+    for rows, left, learner in zip(folds, without, learners, strict=True):
         loss = _losses(learner, rows, rows.joint, rows.present)
         increase = np.full(rows.present.shape, np.nan)
         for s in range(rows.present.shape[1]):

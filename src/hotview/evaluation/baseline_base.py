@@ -82,7 +82,9 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         best = self.predict_proba(Xs).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def score(self, Xs: Views, y: npt.ArrayLike) -> float:
+    def score(
+        self, Xs: Views, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
         """Return the accuracy.
 
         Parameters
@@ -91,6 +93,8 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
             As for `predict_proba`.
         y : 1-D array-like
             Their true classes; classes that were not in `fit` count as errors.
+        sample_weight : 1-D array-like or None, default=None
+            Weights of the rows.
 
         Returns
         -------
@@ -98,7 +102,8 @@ class Baseline(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
             Proportion of correctly classified rows.
         """
         predicted = self.predict(Xs)
-        return float(accuracy_score(check_target(y, len(predicted)), predicted))
+        truth = check_target(y, len(predicted))
+        return float(accuracy_score(truth, predicted, sample_weight=sample_weight))
 
     def _fit_rows(self, rows: BaselineRows) -> Self:
         """Fit in the views that have labels, and carry these to the other views."""

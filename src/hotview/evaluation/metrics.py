@@ -1,35 +1,46 @@
-"""Metrics of predicted probabilities, and confidence intervals of accuracies."""
+"""Proportions with their confidence intervals, and the calibration error."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binomtest
-from sklearn.metrics import confusion_matrix, f1_score, log_loss, recall_score
 
 from hotview._types import Array
 from hotview._validation import check_count, check_target
 
 __all__ = [
-    "Assessment",
+    "N_BINS",
     "Difference",
+    "Estimate",
     "Proportion",
     "accuracy_with_interval",
-    "assess",
     "compare_accuracies",
     "expected_calibration_error",
+    "square_and_add",
+    "wilson_interval",
 ]
 
 _Z = 1.959963984540054  # normal quantile of a 95 % interval
+#: Bins of a calibration error.
+N_BINS = 15
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric with its 95 % interval, NaN where there is none."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
 class Proportion:
-    """A proportion of n rows, with its 95 % Wilson interval."""
+    """A proportion of n rows, with its 95 % interval."""
 
     value: float
     low: float
@@ -69,8 +80,63 @@ def accuracy_with_interval(correct: npt.ArrayLike) -> Proportion:
     (1.0, 0.722, 1.0)
     """
     rows = np.asarray(correct, dtype=bool)
-    interval = binomtest(int(rows.sum()), len(rows)).proportion_ci(method="wilson")
-    return Proportion(float(rows.mean()), float(interval.low), float(interval.high), len(rows))
+    value = float(rows.mean())
+    return Proportion(value, *wilson_interval(value, len(rows)), len(rows))
+
+
+def wilson_interval(value: float, n: float) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a proportion of n rows.
+
+    Parameters
+    ----------
+    value : float
+        The proportion.
+    n : float
+        Number of rows; of rows with weights, the effective number.
+
+    Returns
+    -------
+    tuple of float
+        Its ends.
+
+    Examples
+    --------
+    >>> from hotview.evaluation.metrics import wilson_interval
+    >>> [round(x, 3) for x in wilson_interval(0.5, 100)]
+    [0.404, 0.596]
+    """
+    center, scale = value + _Z**2 / (2 * n), 1 + _Z**2 / n
+    width = _Z * math.sqrt(max(0.0, value * (1 - value)) / n + _Z**2 / (4 * n**2))
+    low, high = (center - width) / scale, (center + width) / scale
+    return (0.0 if value <= 0 else low), (1.0 if value >= 1 else high)
+
+
+def square_and_add(parts: Sequence[Proportion]) -> Estimate:
+    """Return the mean of independent proportions with Newcombe's square-and-add interval.
+
+    It is made of the intervals of the proportions, and so has a width where all of them are 0 or 1.
+
+    Parameters
+    ----------
+    parts : sequence of Proportion
+        At least one.
+
+    Returns
+    -------
+    Estimate
+        The mean and its 95 % interval.
+
+    Examples
+    --------
+    >>> from hotview.evaluation.metrics import accuracy_with_interval, square_and_add
+    >>> mean = square_and_add([accuracy_with_interval([True] * 10)] * 2)
+    >>> mean.value, round(mean.low, 3), mean.high
+    (1.0, 0.804, 1.0)
+    """
+    value, n = sum(x.value for x in parts) / len(parts), len(parts)
+    below = math.sqrt(sum((x.value - x.low) ** 2 for x in parts)) / n
+    above = math.sqrt(sum((x.high - x.value) ** 2 for x in parts)) / n
+    return Estimate(value, max(0.0, value - below), min(1.0, value + above))
 
 
 def compare_accuracies(correct: npt.ArrayLike, other: npt.ArrayLike) -> Difference:
@@ -150,92 +216,3 @@ def expected_calibration_error(
     bins = np.minimum((confidence * check_count("n_bins", n_bins)).astype(int), n_bins - 1)
     gaps = np.bincount(bins, weights=correct - confidence, minlength=n_bins)
     return float(np.abs(gaps).sum() / len(P))
-
-
-@dataclass(frozen=True)
-class Assessment:
-    """Metrics of a classifier's predictions.
-
-    Parameters
-    ----------
-    accuracy : Proportion
-        Proportion of correct rows, with its 95 % interval.
-    balanced_accuracy : float
-        Mean recall over the classes that occur.
-    macro_f1 : float
-        Mean F1 score over the classes that occur or are predicted.
-    calibration_error : float
-        Expected calibration error.
-    log_loss : float or None
-        Mean negative log-probability of the true class; None if a true class is not a column.
-    classes : list
-        The classes of the model, then other classes that occur.
-    confusion : list of list of int
-        Number of rows by true class (row) and predicted class (column).
-
-    Examples
-    --------
-    >>> from hotview.evaluation import assess
-    >>> assess([0, 1], [[0.9, 0.1], [0.2, 0.8]], [0, 1]).to_json()["accuracy"]
-    1.0
-    """
-
-    accuracy: Proportion
-    balanced_accuracy: float
-    macro_f1: float
-    calibration_error: float
-    log_loss: float | None
-    classes: list[Any]
-    confusion: list[list[int]]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the metrics as values that JSON can hold."""
-        return {
-            "rows": self.accuracy.n,
-            "accuracy": self.accuracy.value,
-            "accuracy_interval": [self.accuracy.low, self.accuracy.high],
-            **{name: value for name, value in vars(self).items() if name != "accuracy"},
-        }
-
-
-def assess(y: npt.ArrayLike, probabilities: npt.ArrayLike, classes: npt.ArrayLike) -> Assessment:
-    """Compute the metrics of predicted probabilities.
-
-    Parameters
-    ----------
-    y : 1-D array-like
-        The true classes; a class that is not in `classes` counts as an error.
-    probabilities : array-like of shape (n_rows, n_classes)
-        From `predict_proba`.
-    classes : 1-D array-like
-        The class of each column, as in `classes_`.
-
-    Returns
-    -------
-    Assessment
-        All metrics that `hotview evaluate` prints.
-
-    Examples
-    --------
-    >>> from hotview.evaluation import assess
-    >>> metrics = assess(["ill", "well"], [[0.9, 0.1], [0.6, 0.4]], ["ill", "well"])
-    >>> metrics.accuracy.value, metrics.confusion
-    (0.5, [[1, 0], [1, 0]])
-    """
-    P = np.asarray(probabilities, dtype=np.float64)
-    known: list[Any] = np.asarray(classes).tolist()
-    labels: list[Any] = y.tolist() if isinstance(y, np.ndarray) else list(y)  # type: ignore[arg-type]
-    unknown = sorted({label for label in labels if label not in known}, key=str)
-    codes = {label: k for k, label in enumerate([*known, *unknown])}
-    truth = np.array([codes[label] for label in labels], dtype=np.int64)
-    predicted = P.argmax(axis=1)
-    occurring = np.union1d(truth, predicted)
-    return Assessment(
-        accuracy_with_interval(predicted == truth),
-        float(recall_score(truth, predicted, labels=np.unique(truth), average="macro")),
-        float(f1_score(truth, predicted, labels=occurring, average="macro", zero_division=0.0)),
-        expected_calibration_error(P, truth, np.arange(len(known))),
-        None if unknown else float(log_loss(truth, P, labels=np.arange(len(known)))),
-        list(codes),
-        confusion_matrix(truth, predicted, labels=np.arange(len(codes))).tolist(),
-    )

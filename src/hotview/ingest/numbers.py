@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hotview._messages import ParameterError
+from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed
 
@@ -350,14 +350,16 @@ def _two_readings(
     """Return the error for numbers that can be read in two ways, with the option for each."""
     parts = _split(cell)
     assert parts is not None
-    plain = next(f for f in formats if f.thousands is None)
-    grouped = next(f for f in formats if f.thousands is not None)
+    plain, grouped = sorted(formats, key=lambda f: f.thousands is not None)
+    other = Parameter("thousands", {file: grouped.thousands})
+    if plain.thousands is not None:  # in a column of "1,000" and "1.000"
+        other = Parameter("decimal", {file: grouped.decimal})
     error = TwoReadingsError(
         f"{where}: the numbers of column {column!r} can be read in two ways, such as {cell!r}. ",
-        f"Pass {{decimal}} if it is {plain._value(parts):.10g}, or {{thousands}} if it is "
+        f"Pass {{decimal}} if it is {plain._value(parts):.10g}, or {{other}} if it is "
         f"{grouped._value(parts):.10g}.",
         decimal={file: plain.decimal},
-        thousands={file: grouped.thousands},
+        other=other,
     )
     error.formats = formats
     return error

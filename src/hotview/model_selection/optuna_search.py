@@ -45,10 +45,11 @@ class OptunaSearch(Search):
         Seconds after which no further trial begins.
     cv : int or splitter, default=5
         As for :func:`cross_validate`.
-    scoring : str, callable or None, default=None
+    scoring : str, callable, list, dict or None, default=None
         As for :func:`cross_validate`.
-    refit : bool, default=True
-        Whether to fit the best parameters to all rows.
+    refit : bool or str, default=True
+        Whether to fit the best parameters to all rows. Of several metrics, the name of the one that
+        trials maximize; the others are recorded.
     n_jobs : int or None, default=None
         Processes that share the folds of a trial, as in scikit-learn; None takes what joblib's
         `parallel_config` says. Scores are the same with any: every fit but the last works on one
@@ -63,7 +64,8 @@ class OptunaSearch(Search):
     best_params_, best_score_ : dict, float
         The best parameters, and their mean score.
     study_ : optuna.Study
-        All trials, with `trials_dataframe` and Optuna's own figures.
+        All trials, with `trials_dataframe` and Optuna's own figures; of several metrics, the mean
+        scores of a trial are its `user_attrs`, as ``mean_test_<name>``.
     best_estimator_ : object
         The estimator with the best parameters, fitted to all rows; with `refit` only.
     n_splits_ : int
@@ -93,7 +95,7 @@ class OptunaSearch(Search):
         timeout: float | None = None,
         cv: Any = 5,
         scoring: Any = None,
-        refit: bool = True,
+        refit: bool | str = True,
         n_jobs: int | None = None,
         random_state: RandomState = None,
         verbose: bool = False,
@@ -144,6 +146,11 @@ class OptunaSearch(Search):
         """
         _check_space(self.space)
         n_trials = check_count("n_trials", self.n_trials)
+        if self._metric() is None and isinstance(self.scoring, Mapping | list | tuple | set):
+            raise ValueError(
+                "Expected refit to name the metric that trials maximize, but it is False. Pass one "
+                f"of {list(self.scoring)}."
+            )
         arguments = (unaligned, unaligned_y, groups, unaligned_groups)
         problem = read_problem(self.estimator, Xs, y, *arguments)
         is_number = isinstance(self.cv, int | np.integer)
@@ -165,13 +172,17 @@ class OptunaSearch(Search):
 
     def _run_trials(self, study: Study, problem: Problem, folds: list[Any], n_trials: int) -> None:
         """Run trials until there are enough, or until Ctrl-C; one must have a score."""
-        scoring = scoring_on_rows(self.estimator, self.scoring)
+        scoring, metric = scoring_on_rows(self.estimator, self.scoring), self._metric()
         rows = Rows(problem, problem.numbering.rows)
 
         def objective(trial: Trial) -> float:
             proposed = {name: _suggest(trial, name, kind) for name, kind in self.space.items()}
             model = OnRows(clone(self.estimator).set_params(**proposed))
-            return _mean_score(model, rows, folds, scoring, self.n_jobs)
+            found = _mean_scores(model, rows, folds, scoring, self.n_jobs)
+            if metric is not None:
+                for name, value in found.items():
+                    trial.set_user_attr(f"mean_{name}", value)
+            return found.get(f"test_{metric or 'score'}", float("nan"))
 
         stopped = False
         try:
@@ -194,10 +205,10 @@ class OptunaSearch(Search):
             )
 
 
-def _mean_score(
+def _mean_scores(
     model: OnRows, rows: Rows, folds: list[Any], scoring: Any, n_jobs: int | None
-) -> float:
-    """Mean score over the folds; NaN, which Optuna takes for a failure, if a fit fails."""
+) -> dict[str, float]:
+    """Mean scores over the folds, as ``test_<name>``; none if a fit fails."""
     try:
         found = model_selection.cross_validate(
             model,
@@ -211,8 +222,8 @@ def _mean_score(
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         warnings.warn(f"A trial could not be fitted ({reason})", FitFailedWarning, stacklevel=2)
-        return float("nan")
-    return float(found["test_score"].mean())
+        return {}
+    return {name: float(x.mean()) for name, x in found.items() if name.startswith("test_")}
 
 
 def _check_space(space: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -125,11 +125,22 @@ class _OnViews:
 
 
 def scoring_on_rows(estimator: Any, scoring: Any) -> Any:
-    """Validate scoring, and adapt it to `OnRows` for scikit-learn."""
+    """Validate scoring, and adapt it to `OnRows` for scikit-learn; a dict for several metrics."""
+    if isinstance(scoring, Mapping | list | tuple | set):
+        names = list(scoring)
+        are_names = bool(names) and all(isinstance(name, str) for name in names)
+        if not are_names or len(set(names)) < len(names):
+            raise ValueError(
+                "Expected the names of several scores, each once, or a dict of scores by name, but "
+                f"scoring is {scoring!r}. Pass ['accuracy', 'neg_log_loss']."
+            )
+        scores = scoring if isinstance(scoring, Mapping) else dict(zip(names, names, strict=True))
+        return {name: scoring_on_rows(estimator, score) for name, score in scores.items()}
     if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
         raise TypeError(
-            "Expected scoring to be the name of a score, a function of (estimator, Xs, y), or "
-            f"None for the estimator's own score, but it is {scoring!r}. Search once per score."
+            "Expected scoring to be the name of a score, a function of (estimator, Xs, y), a list "
+            f"or dict of these, or None for the estimator's own score, but it is {scoring!r}. Pass "
+            "'accuracy', or ['accuracy', 'neg_log_loss']."
         )
     check_scoring(estimator, scoring)
     return _OnViews(scoring) if callable(scoring) else scoring

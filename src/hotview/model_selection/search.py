@@ -29,7 +29,7 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     estimator: Any
     scoring: Any
-    refit: bool
+    refit: bool | str
     best_params_: dict[str, Any]
     best_estimator_: Any
 
@@ -84,7 +84,7 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self._best().transform(Xs)
 
     def score(self, Xs: Views, y: npt.ArrayLike) -> float:
-        """Score the best estimator as the search did.
+        """Score the best estimator as the search did; by the metric of `refit`, of several.
 
         Parameters
         ----------
@@ -98,14 +98,32 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         float
             The score.
         """
-        best = self._best()
-        return float(check_scoring(best, self.scoring)(best, Xs, y))
+        best, scoring = self._best(), self.scoring
+        if (metric := self._metric()) is not None:
+            scoring = scoring[metric] if isinstance(scoring, Mapping) else metric
+        return float(check_scoring(best, scoring)(best, Xs, y))
 
     @property
     def classes_(self) -> Array:
         """The classes of the best estimator."""
         classes: Array = self._best().classes_
         return classes
+
+    def _metric(self) -> str | None:
+        """Return the name of the metric that decides, of several; None if there is one."""
+        is_multiple = isinstance(self.scoring, Mapping | list | tuple | set)
+        if is_multiple != isinstance(self.refit, str) and not (is_multiple and self.refit is False):
+            expected = "the name of the metric that decides" if is_multiple else "True or False"
+            raise ValueError(
+                f"Expected refit to be {expected}, because scoring is {self.scoring!r}, but it is "
+                f"{self.refit!r}. Pass {'one of these names' if is_multiple else 'refit=True'}."
+            )
+        if isinstance(self.refit, str) and self.refit not in list(self.scoring):
+            raise ValueError(
+                f"Expected refit to be one of the metrics {list(self.scoring)}, but it is "
+                f"{self.refit!r}. Pass one of these."
+            )
+        return self.refit if isinstance(self.refit, str) else None
 
     def _refit(self, problem: Problem) -> None:
         """Fit the best parameters to all rows, with `refit`."""
@@ -165,8 +183,9 @@ def cross_validate(
     cv : int or splitter, default=5
         Number of folds of :class:`RowKFold`, or one of scikit-learn's splitters, which gets the
         labeled rows, their classes and their groups.
-    scoring : str, callable or None, default=None
+    scoring : str, callable, list, dict or None, default=None
         A name of scikit-learn's, a function of (estimator, Xs, y), or the estimator's own score.
+        For several metrics, a list of names, or a dict of names and functions by name.
     n_jobs : int or None, default=None
         Processes, as in scikit-learn; None takes what joblib's `parallel_config` says. Scores are
         the same with any: every fit works on one thread.
@@ -178,7 +197,8 @@ def cross_validate(
     Returns
     -------
     Bunch
-        `test_score`, `fit_time` and `score_time`, an entry per fold; `estimator` if asked for.
+        `test_score`, `fit_time` and `score_time`, an entry per fold; `estimator` if asked for. Of
+        several metrics, `test_<name>` for each.
 
     Examples
     --------
@@ -224,10 +244,11 @@ class GridSearch(Search):
         an estimator with a specification object, not a name.
     cv : int or splitter, default=5
         As for :func:`cross_validate`.
-    scoring : str, callable or None, default=None
+    scoring : str, callable, list, dict or None, default=None
         As for :func:`cross_validate`.
-    refit : bool, default=True
-        Whether to fit the best combination to all rows.
+    refit : bool or str, default=True
+        Whether to fit the best combination to all rows. Of several metrics, the name of the one
+        that decides which is best, or False: then there is no best one.
     n_jobs : int or None, default=None
         Processes, as in scikit-learn; None takes what joblib's `parallel_config` says. Scores are
         the same with any: every fit but the last works on one thread.
@@ -239,7 +260,8 @@ class GridSearch(Search):
     best_params_, best_score_, best_index_ : dict, float, int
         The best combination, its mean score, and its place among all.
     cv_results_ : dict of str to ndarray
-        Scores and times of every combination, as in scikit-learn.
+        Scores and times of every combination, as in scikit-learn: ``mean_test_score``, or
+        ``mean_test_<name>`` of several metrics.
     best_estimator_ : object
         The estimator with the best parameters, fitted to all rows; with `refit` only.
     n_splits_ : int
@@ -265,7 +287,7 @@ class GridSearch(Search):
         *,
         cv: Any = 5,
         scoring: Any = None,
-        refit: bool = True,
+        refit: bool | str = True,
         n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -312,6 +334,7 @@ class GridSearch(Search):
         """
         arguments = (unaligned, unaligned_y, groups, unaligned_groups)
         problem = read_problem(self.estimator, Xs, y, *arguments)
+        metric = self._metric()
         search = model_selection.GridSearchCV(
             OnRows(self.estimator),
             self.param_grid,
@@ -320,7 +343,11 @@ class GridSearch(Search):
             refit=False,
             n_jobs=self.n_jobs,
         ).fit(Rows(problem, problem.numbering.rows), problem.target)
-        for name in ("cv_results_", "best_index_", "best_params_", "best_score_", "n_splits_"):
-            setattr(self, name, getattr(search, name))
+        self.cv_results_, self.n_splits_ = search.cv_results_, search.n_splits_
+        if metric is not None or not search.multimetric_:
+            name = metric or "score"
+            self.best_index_ = int(self.cv_results_[f"rank_test_{name}"].argmin())
+            self.best_params_ = self.cv_results_["params"][self.best_index_]
+            self.best_score_ = float(self.cv_results_[f"mean_test_{name}"][self.best_index_])
         self._refit(problem)
         return self

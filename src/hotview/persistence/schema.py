@@ -19,6 +19,7 @@ from hotview._types import Array
 from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import CONTAINERS, MultiViewEstimator
+from hotview.estimators.calibration import ScoresByViews
 from hotview.estimators.inference import FusionRule
 from hotview.ingest.columns import Column, ViewColumns
 from hotview.losses.coupling_specs import COUPLINGS
@@ -29,6 +30,7 @@ from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import SuperLearner
 from hotview.similarity import ViewSimilarity
 from hotview.training.column_scaler import KINDS, ColumnScaler
+from hotview.training.drift import SHARES, ColumnRanges
 from hotview.training.imputation import IMPUTATIONS, adds_indicators
 from hotview.training.view_plan import ViewPlan
 
@@ -205,6 +207,7 @@ class SavedModel:
     views: list[SavedView]
     own_encoders: list[str]
     columns: list[ColumnScaler]
+    ranges: list[ColumnRanges] | None
     references: Array | None
     view_similarity: ViewSimilarity | None
     batch_size: int
@@ -216,6 +219,8 @@ class SavedModel:
     pool: LogOpinionPool | None
     super_learner: SuperLearner | None
     predictors: ViewPredictors | None
+    set_scores: ScoresByViews | None
+    disagreement: ScoresByViews | None
     members: list[SavedMember]
 
 
@@ -235,6 +240,8 @@ def check_model(model: SavedModel) -> None:
     require(len(model.columns) == len(names), "its columns are of other views than it has")
     for view, columns in zip(model.views, model.columns, strict=True):
         _check_columns(columns, view.n_columns)
+    fits = model.ranges is None or len(model.ranges) == len(names)
+    require(fits, "its ranges are of other views than it has")
     require(set(model.own_encoders) <= set(names), "its own encoders are of unknown views")
     for key, kind in _TRAINED_ON.items() if model.trained_on else ():
         decode(kind, model.trained_on.get(key), {}, f"trained_on.{key}")
@@ -250,6 +257,11 @@ def check_model(model: SavedModel) -> None:
     if model.classes is not None:
         require(_is_classes(model.classes), f"its classes cannot be {shorten(model.classes)}")
     _check_members(model, len(names), len(model.classes.labels) if model.classes else 0)
+    limits = {"set_scores": 1.0, "disagreement": math.log(len(model.members))}
+    for what, high in limits.items():
+        if (scores := getattr(model, what)) is not None:
+            require(is_classifier, f"its {what!r} do not fit its estimator")
+            scores.check(len(names), high, what)
 
 
 def _check_columns(columns: ColumnScaler, n_columns: int) -> None:
@@ -419,6 +431,8 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
         require(fits, f"its {name!r} is not finite, or not between {low:g} and {high:g}")
     if model.view_similarity is not None:
         _check_similarity(model.view_similarity)
+    for view, ranges in zip(model.views, model.ranges or (), strict=False):
+        ranges.check(view.name)
     unexpected = tensors.keys() - seen
     require(not unexpected, f"unexpected tensor {min(unexpected, default='')!r}")
 
@@ -474,6 +488,10 @@ def _expected_tensors(
     for s, view in enumerate(model.views):
         n_marked = model.columns[s].n_indicators
         n_inputs = view.n_columns + n_marked
+        if model.ranges is not None:
+            yield f"ranges.{s}.quantiles", (len(SHARES), view.n_columns), "float32"
+            yield f"ranges.{s}.mean", (view.n_columns,), "float32"
+            yield f"ranges.{s}.missing", (view.n_columns,), "float32"
         yield f"columns.{s}.mean", (n_inputs,), "float64"
         yield f"columns.{s}.scale", (n_inputs,), "float64"
         yield f"columns.{s}.fill", (view.n_columns,), "float64"
@@ -496,6 +514,10 @@ def _expected_tensors(
                 yield from _expected_plan(f"{at}.plan.null.plan", S, S)
                 yield f"{at}.plan.null.W", ("draws", S, S), "float"
                 yield f"{at}.plan.null.C", ("draws", S, S), "float"
+    for what in ("set_scores", "disagreement"):
+        if (scores := getattr(model, what)) is not None:
+            for g in range(len(scores.groups)):
+                yield f"{what}.groups.{g}", (f"rows of {what} {g}",), "float64"
     if model.predictors is not None:
         joint = model.predictors.joint is not None
         yield from _expected_predictors(tensors, widths, n_members, joint=joint)

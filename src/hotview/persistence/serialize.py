@@ -82,6 +82,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         views=[SavedView.of(name, estimator.columns_[name]) for name in names],
         own_encoders=[name for name, f in zip(names, own, strict=True) if f is not None],
         columns=list(estimator._columns.values()),
+        ranges=None if estimator._ranges is None else list(estimator._ranges.values()),
         references=estimator.references_,
         view_similarity=estimator.view_similarity_,
         batch_size=estimator.batch_size_,
@@ -93,6 +94,8 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         pool=pool,
         super_learner=super_learner,
         predictors=predictors,
+        set_scores=estimator._set_scores,
+        disagreement=estimator._disagreement,
         members=[SavedMember(*member) for member in members],
     )
 
@@ -244,6 +247,8 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
     """
     names, device = estimator.view_names_, pick_device(estimator.device)
     estimator._columns = dict(zip(names, model.columns, strict=True))
+    if model.ranges is not None:
+        estimator._ranges = dict(zip(names, model.ranges, strict=True))
     widths, networks = network_widths(estimator, model), []
     for member in model.members:
         own = encoders_of(estimator.encoders, names)
@@ -263,6 +268,7 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
     if model.classes is not None:
         estimator.classes_ = np.array(model.classes.labels, dtype=model.classes.dtype)
         estimator._ensemble = _ensemble(model, networks)
+        estimator._set_scores, estimator._disagreement = model.set_scores, model.disagreement
 
 
 def _ensemble(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from hotview.evaluation.metrics import Difference, Proportion
-    from hotview.evaluation.record.schema import Bin, Curve, PlanSummary, Record, Scores
+    from hotview.evaluation.record.schema import Bin, Curve, Effect, PlanSummary, Record, Scores
 
 __all__ = [
     "Band",
@@ -23,6 +23,7 @@ __all__ = [
     "class_names",
     "confusion",
     "curve_band",
+    "effect_dots",
     "make_dot",
     "plan_matrix",
     "plan_of",
@@ -116,6 +117,22 @@ def make_dot(
 ) -> Dot:
     """Return the dot of a value with its interval."""
     return Dot(name, value.value, value.low, value.high, view, tooltip)
+
+
+def effect_dots(record: Record, effects: Sequence[Effect]) -> list[Dot]:
+    """Return the rise of the log loss where each view, or column, is permuted."""
+    return [
+        Dot(
+            effect.view if effect.column is None else effect.column,
+            effect.value,
+            effect.low,
+            effect.high,
+            record.views.index(effect.view),
+            f"{effect.view if effect.column is None else f'{effect.column} of {effect.view}'}: "
+            f"{effect.value:.3g} ({effect.low:.3g} to {effect.high:.3g})",
+        )
+        for effect in effects
+    ]
 
 
 def accuracy_drops(record: Record) -> list[tuple[str, int, Difference]]:

@@ -22,6 +22,7 @@ from hotview.training.column_scaler import (
     looks_like_counts,
     root_shares,
 )
+from hotview.training.drift import ColumnRanges, fit_ranges
 from hotview.training.imputation import (
     adds_indicators,
     column_medians,
@@ -34,6 +35,7 @@ __all__ = ["TableScan", "check_finite", "chunks", "n_present", "scan_tables"]
 
 _N_SAMPLE = 10_000  # maximum number of rows that determine the components
 _N_ENTRIES = 2**27  # and maximum number of their entries, if they are not sparse
+_N_RANGES = 2**22  # entries of rows that determine the ranges of columns, where no others do
 _N_LOOK = 1000  # rows by which counts are recognized
 
 _CHUNK = 2**21  # entries of a chunk
@@ -56,11 +58,14 @@ class TableScan:
         The rows of each table that hold a value; others are NaN throughout. None: all do.
     constant : ndarray of int64
         Columns with a single value.
+    ranges : ColumnRanges
+        Where the values of columns are.
     """
 
     scaler: ColumnScaler
     present: list[IntArray | None]
     constant: IntArray
+    ranges: ColumnRanges
 
 
 def scan_tables(
@@ -137,7 +142,14 @@ def scan_tables(
         scaler = _add_indicators(scaler, (n_rows - scanner.moments.n) / n_rows)
     if is_wide and preprocessing in _REDUCING:
         scaler = fit_components(scaler, sample, device or torch.device("cpu"))
-    return TableScan(scaler, present, np.flatnonzero(scanner.moments.constant))
+    if sample.shape[1] == 0:
+        sample = _sample(tables, group, present, _n_compared(tables[0].n_columns))
+    ranges = fit_ranges(sample, is_counts=scanner.is_counts)
+    return TableScan(scaler, present, np.flatnonzero(scanner.moments.constant), ranges)
+
+
+def _n_compared(n_columns: int) -> int:
+    return min(_N_SAMPLE, max(_N_LOOK // 10, _N_RANGES // n_columns))
 
 
 def _make_scaler(scanner: _Scanner, sample: Any, preprocessing: str) -> ColumnScaler:

@@ -25,7 +25,7 @@ def test_numbers_that_json_lacks_survive(encoder):
 
 
 def test_what_is_no_record_is_refused(encoder):
-    with pytest.raises(ValueError, match="format 2, but it is something else"):
+    with pytest.raises(ValueError, match="format 3, but it is something else"):
         Record.from_json("[1]")
     text = make_record(encoder).to_json()
     with pytest.raises(ValueError, match="fields do not match the schema"):

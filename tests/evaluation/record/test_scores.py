@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics import accuracy_score, confusion_matrix
 
-from hotview.evaluation import expected_calibration_error
+from hotview.evaluation import assess, expected_calibration_error
 from hotview.evaluation.record import scores as scores_module
 from hotview.evaluation.record.scores import Predictions, encode_truth, score_rows
 
@@ -34,6 +34,17 @@ def test_accuracies_are_those_of_predict(classifier, test, scores):
         assert score.drop.value == pytest.approx(scores.accuracy.value - score.without.value)
 
 
+def test_metrics_are_those_of_assess(classifier, test, scores):
+    X, y = test
+    counts = [n for _, n in classifier.trained_on_["classes"]]
+    P = classifier.predict_proba(X)
+    assert scores.metrics == assess(y, P, classifier.classes_, prior=counts)
+    groups = np.arange(80) // 2
+    grouped = score_rows(predict(classifier, X, y), no_progress, groups=groups, positive=y[0])
+    assert grouped.metrics.resampled == "groups"
+    assert grouped.metrics.binary.positive == y[0]
+
+
 def test_mistakes_are_scikit_learns(classifier, test, scores):
     X, y = test
     truth = confusion_matrix(y, classifier.predict(X), labels=classifier.classes_)
@@ -44,7 +55,7 @@ def test_the_calibration_error_and_its_bins_are_those_of_the_metric(classifier, 
     X, y = test
     P = classifier.predict_proba(X)
     error = expected_calibration_error(P, y, classifier.classes_)
-    assert scores.calibration_error == pytest.approx(error)
+    assert scores.metrics.calibration_error.value == pytest.approx(error)
     truth = expected_calibration_error(P, y, classifier.classes_, 10)  # as many as are drawn
     gaps = [b.accuracy.n * abs(b.accuracy.value - b.confidence) for b in scores.bins]
     assert sum(gaps) / 80 == pytest.approx(truth)

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from hotview.evaluation.metrics import Difference
+from hotview.evaluation.metrics import Difference, Estimate
 from hotview.report.page import write_report
 from hotview.report.page.page import page
 
@@ -65,7 +65,16 @@ def check(record, **how):
 
 def test_a_page_of_everything(record):
     text = check(record)
-    for key in ("similarity", "views", "errors", "space", "plan", "learning", "provenance"):
+    for key in (
+        "similarity",
+        "metrics",
+        "views",
+        "errors",
+        "space",
+        "plan",
+        "learning",
+        "provenance",
+    ):
         assert f'<section id="{key}"' in text
         assert f'<a href="#{key}"' in text
     assert "<title>Report on 4 views</title>" in text
@@ -130,7 +139,9 @@ def test_few_and_many(make_one, n_views, n_classes, replicas):
 def test_numbers_that_are_missing(record):
     curves = [replace(c, mean=[math.nan] * 3, std=[math.nan] * 3) for c in record.learning.terms]
     ranks = [replace(r, mean=math.nan, std=math.nan) for r in record.ranks]
-    scores = replace(record.scores, calibration_error=math.nan)
+    unknown = Estimate(math.nan, math.nan, math.nan)
+    metrics = replace(record.scores.metrics, calibration_error=unknown)
+    scores = replace(record.scores, metrics=metrics)
     learning = replace(record.learning, terms=curves)
     check(replace(record, learning=learning, ranks=ranks, scores=scores))
 

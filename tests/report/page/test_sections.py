@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hotview.evaluation.metrics import Estimate
 from hotview.evaluation.record.schema import MAJORITY, BaselineScore, Setting
 from hotview.report.page.sections import (
     error_section,
     learning_section,
+    metric_section,
     plan_section,
     provenance_section,
     similarity_section,
@@ -158,6 +160,14 @@ def test_errors_and_calibration(record):
     assert "mostly too high" in text
 
 
+def test_metrics_begin_with_the_majority_class(record):
+    text = metric_section(record.scores)
+    assert text.index("majority class, always a") < text.index(">accuracy<")
+    assert "96.8" in text
+    assert "Intervals of shares of rows are Wilson" in text
+    assert "mean probability" in text
+
+
 def test_many_classes_have_a_table_of_errors(make_one):
     record = make_one(classes=[f"class {k}" for k in range(50)])
     text = error_section(record, record.scores)
@@ -167,15 +177,21 @@ def test_many_classes_have_a_table_of_errors(make_one):
 
 
 def test_classes_that_were_not_in_training_have_a_row(record):
-    scores = replace(record.scores, true_classes=[*record.scores.true_classes, "any other class"],
-                     confusion=[*record.scores.confusion, [1, 0, 0]])  # fmt: skip
+    metrics = record.scores.metrics
+    metrics = replace(metrics, classes=[*metrics.classes, "any other class"],
+                      confusion=[*metrics.confusion, [1, 0, 0]])  # fmt: skip
+    scores = replace(record.scores, metrics=metrics)
     text = error_section(replace(record, scores=scores), scores)
     assert "7 of 37 rows are misclassified." in text
     assert "any other class" in text
 
 
 def test_missing_numbers_leave_no_trace(record):
-    assert "nan" not in error_section(record, replace(record.scores, calibration_error=math.nan))
+    unknown = Estimate(math.nan, math.nan, math.nan)
+    metrics = replace(record.scores.metrics, calibration_error=unknown, log_loss=None)
+    scores = replace(record.scores, metrics=metrics)
+    assert "nan" not in error_section(record, scores)
+    assert "nan" not in metric_section(scores)
 
 
 def test_baselines_with_their_differences(record):

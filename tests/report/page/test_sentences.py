@@ -42,6 +42,7 @@ def test_accuracy_and_its_interval(record):
     assert "Of 50 rows with a known class, it predicts 80.0 % correctly" in text
     assert "95 % interval 70.0 to 90.0 %" in text
     assert "biased" not in text
+    assert "Always predicting the most frequent class, a, gets 96.8 %." in text
     seen = plain(s.describe_accuracy(replace(record, seen=True)))
     assert "Of 50 training rows" in seen
     assert "these metrics are optimistically biased" in seen

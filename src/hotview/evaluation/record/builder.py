@@ -14,6 +14,7 @@ from hotview._types import Array, Views
 from hotview._validation.tables import check_aligned
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.out_of_fold import describe_contributions
+from hotview.evaluation.importance import Effects, permutation_importance
 from hotview.evaluation.record.comparison import score_baselines
 from hotview.evaluation.record.embedding import ViewLatents, embed_views
 from hotview.evaluation.record.model_summary import (
@@ -24,12 +25,16 @@ from hotview.evaluation.record.model_summary import (
     summarize_ranks,
     summarize_similarity,
 )
-from hotview.evaluation.record.schema import Embedding, Record
+from hotview.evaluation.record.schema import Effect, Embedding, ImportanceSummary, Record
 from hotview.evaluation.record.scores import Predictions, encode_truth, name_views, score_rows
 from hotview.losses.coupling_specs import as_coupling
 from hotview.training import progress
 
 __all__ = ["make_record"]
+
+#: Permutations of a view or column, columns that are permuted by themselves, and rows.
+_REPEATS, _COLUMNS, _ROWS = 3, 30, 500
+_MAX_EFFECTS = 15  # columns that are kept
 
 
 def make_record(
@@ -40,7 +45,12 @@ def make_record(
     ids: Any = None,
     training: Mapping[str, Any] | None = None,
     seen: bool = False,
+    groups: Any = None,
+    positive: Any = None,
+    cost: float | None = None,
+    threshold: float | str | None = None,
     umap: bool = True,
+    importance: bool = True,
     verbose: bool | str = "auto",
 ) -> Record:
     """Collect the data of a report on a model.
@@ -63,8 +73,14 @@ def make_record(
         class alone is compared.
     seen : bool, default=False
         Whether `views` are training rows: accuracies are then optimistically biased.
+    groups : 1-D array-like or None, default=None
+        The group of every row, as one person seen several times: intervals then resample groups.
+    positive, cost, threshold : object
+        As for :func:`hotview.evaluation.assess`.
     umap : bool, default=True
         Whether to add a UMAP layout of the common space if umap-learn is installed.
+    importance : bool, default=True
+        Whether to measure, with labeled rows, which views and columns predictions rely on.
     verbose : bool or "auto", default="auto"
         Whether to show progress; ``"auto"`` does in notebooks and at the prompt.
 
@@ -116,13 +132,39 @@ def make_record(
             "or leave training out."
         )
     track = partial(progress.track, shown=progress.wants_progress(verbose))
+    units = ids if groups is None else groups
+    chosen = {"groups": units, "positive": positive, "cost": cost, "threshold": threshold}
     return replace(
         record,
         n_labeled=int((truth >= 0).sum()),
-        scores=score_rows(predictions, track) if is_labeled else None,
+        scores=score_rows(predictions, track, **chosen) if is_labeled else None,
         embedding=_embed_predictions(record, latents, predictions, ids, umap=umap),
         baselines=score_baselines(predictions, training, track) if is_labeled else None,
+        importance=_measure_importance(predictions) if is_labeled and importance else None,
     )
+
+
+def _measure_importance(predictions: Predictions) -> ImportanceSummary | None:
+    """Return effects of views, and the largest ones of columns; None with fewer than two rows."""
+    n_classes = len(predictions.estimator.classes_)
+    known = (predictions.truth >= 0) & (predictions.truth < n_classes)
+    if known.sum() < 2:
+        return None
+    y = np.full(len(known), None, dtype=object)
+    y[known] = predictions.estimator.classes_[predictions.truth[known]]
+    limits: dict[str, Any] = {"n_repeats": _REPEATS, "max_columns": _COLUMNS, "max_rows": _ROWS}
+    found = permutation_importance(predictions.estimator, dict(predictions.views), y, **limits)
+    counts = (found.log_loss, found.n_rows, found.n_repeats, found.n_columns)
+    columns = _list_effects(found.columns)[:_MAX_EFFECTS]
+    return ImportanceSummary(_list_effects(found.views), columns, *counts)
+
+
+def _list_effects(effects: Effects) -> list[Effect]:
+    keys = ("loss_increase", "loss_low", "loss_high", "accuracy_drop")
+    return [
+        Effect(effect["view"], effect.get("column"), *(effect[key] for key in keys))
+        for effect in effects.to_dicts()
+    ]
 
 
 def _summarize_model(estimator: Any, *, seen: bool) -> Record:

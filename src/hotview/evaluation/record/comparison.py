@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from hotview._types import Array
+from hotview.evaluation.assessment import class_counts
 from hotview.evaluation.baseline_rows import BaselineRows, read_rows
 from hotview.evaluation.baselines import (
     ConcatenatedLogisticRegression,
@@ -64,8 +65,8 @@ def score_baselines(
     labeled = predictions.labeled_rows()
     truth, ours = predictions.truth[labeled], predictions.correct(names, labeled)
     scores = []
-    if counts := getattr(model, "trained_on_", {}).get("classes"):
-        scores.append(_compare(MAJORITY, ours, truth == np.argmax([n for _, n in counts])))
+    if counts := class_counts(model):
+        scores.append(_compare(MAJORITY, ours, truth == np.argmax(counts)))
     if training is None:
         return scores
     views = {s: select_rows(X, predictions.truth >= 0) for s, X in predictions.views.items()}

@@ -8,6 +8,7 @@ import types
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
+from hotview.evaluation.assessment import Assessment
 from hotview.evaluation.metrics import Difference, Proportion
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "BaselineScore",
     "Bin",
     "Curve",
+    "Effect",
     "Embedding",
+    "ImportanceSummary",
     "Layout",
     "Learning",
     "NullSummary",
@@ -30,7 +33,7 @@ __all__ = [
     "ViewScore",
 ]
 
-_FORMAT = 2
+_FORMAT = 3
 #: Name of the baseline that always predicts the most frequent class of the training labels.
 MAJORITY = "majority class"
 #: Maximum number of rows of each table that a baseline is fitted on; of more, a random sample.
@@ -155,19 +158,27 @@ class Bin:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of a classifier on labeled rows.
+    """Scores of a classifier on labeled rows: metrics, and accuracies by view and confidence."""
 
-    `confusion` has a row for each name in `true_classes` (the classes and, last, if such rows
-    occur, one for all classes that were not in training) and a column for each class.
-    """
-
-    accuracy: Proportion
+    metrics: Assessment
     views: list[ViewScore]
     subsets: list[SubsetScore]
     bins: list[Bin]
-    calibration_error: float
-    true_classes: list[str]
-    confusion: list[list[int]]
+
+    @property
+    def accuracy(self) -> Proportion:
+        """Proportion of correct rows."""
+        return self.metrics.accuracy
+
+    @property
+    def true_classes(self) -> list[str]:
+        """The classes and, last, if such rows occur, all that were not in training as one."""
+        return [str(name) for name in self.metrics.classes]
+
+    @property
+    def confusion(self) -> list[list[int]]:
+        """Rows by true class, in the order of `true_classes`, and predicted class."""
+        return [row[: len(self.metrics.by_class)] for row in self.metrics.confusion]
 
 
 @dataclass(frozen=True)
@@ -181,6 +192,36 @@ class BaselineScore:
     accuracy: Proportion | None
     difference: Difference | None
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Rise of the log loss where a view, or a column of it, is permuted, and the accuracy drop.
+
+    `low` and `high` are the 95 % interval of the rise.
+    """
+
+    view: str
+    column: str | None
+    value: float
+    low: float
+    high: float
+    accuracy_drop: float
+
+
+@dataclass(frozen=True)
+class ImportanceSummary:
+    """Permutation importance of the views, and of the columns with the largest effects.
+
+    `n_columns` are those of all views; see :func:`hotview.evaluation.permutation_importance`.
+    """
+
+    views: list[Effect]
+    columns: list[Effect]
+    log_loss: float
+    n_rows: int
+    n_repeats: int
+    n_columns: int
 
 
 @dataclass(frozen=True)
@@ -260,6 +301,8 @@ class Record:
     baselines : list of BaselineScore or None, default=None
         The majority class and, with training rows, other baselines and the model without coupling;
         None without scores.
+    importance : ImportanceSummary or None, default=None
+        Permutation importance of views and columns.
 
     Examples
     --------
@@ -295,6 +338,7 @@ class Record:
     scores: Scores | None = None
     embedding: Embedding | None = None
     baselines: list[BaselineScore] | None = None
+    importance: ImportanceSummary | None = None
 
     def to_json(self) -> str:
         """Serialize the record.

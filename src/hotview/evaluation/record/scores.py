@@ -10,16 +10,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics import confusion_matrix
 from sklearn.utils import _safe_indexing
 
 from hotview._types import Array, IntArray, View
 from hotview.estimators.labels import number_labels, read_labels
-from hotview.evaluation.metrics import (
-    accuracy_with_interval,
-    compare_accuracies,
-    expected_calibration_error,
-)
+from hotview.evaluation.assessment import assess, class_counts
+from hotview.evaluation.metrics import accuracy_with_interval, compare_accuracies
 from hotview.evaluation.record.schema import Bin, Scores, SubsetScore, ViewScore
 
 __all__ = ["Predictions", "Track", "encode_truth", "name_views", "score_rows", "select_rows"]
@@ -27,6 +23,8 @@ __all__ = ["Predictions", "Track", "encode_truth", "name_views", "score_rows", "
 #: Maximum number of subsets of each size, and of predictions over all their rows.
 _SUBSETS, _PREDICTIONS = 10, 50_000
 _BINS = 10
+#: Name of all classes that were not in training.
+OTHER_CLASS = "any other class"
 
 #: Iterates over items and shows progress under a description.
 Track = Callable[[Iterable[Any], str], Iterable[Any]]
@@ -101,7 +99,15 @@ def select_rows(view: Any, kept: Array) -> Any:
     return _safe_indexing(table, np.flatnonzero(kept))
 
 
-def score_rows(predictions: Predictions, track: Track) -> Scores:
+def score_rows(
+    predictions: Predictions,
+    track: Track,
+    *,
+    groups: Any = None,
+    positive: Any = None,
+    cost: float | None = None,
+    threshold: float | str | None = None,
+) -> Scores:
     """Score predictions with all views, without each, with each alone and with subsets of views.
 
     Views are hidden at prediction; nothing is retrained.
@@ -112,6 +118,10 @@ def score_rows(predictions: Predictions, track: Track) -> Scores:
         Predictions for rows, some of them labeled.
     track : callable
         Iterates over items and may show progress.
+    groups : 1-D array-like or None, default=None
+        Ids or groups of all rows.
+    positive, cost, threshold : object
+        As for :func:`hotview.evaluation.assess`.
 
     Returns
     -------
@@ -122,19 +132,25 @@ def score_rows(predictions: Predictions, track: Track) -> Scores:
     P, truth = predictions.probabilities(names)[rows], predictions.truth[rows]
     confidence, predicted = P.max(axis=1), P.argmax(axis=1)
     correct = predicted == truth
-    classes = [str(c) for c in predictions.estimator.classes_]
-    others = ["any other class"] if (truth == len(classes)).any() else []
-    codes = np.arange(len(classes) + len(others))
+    classes = predictions.estimator.classes_.tolist()
+    labels = [*classes, OTHER_CLASS]
+    metrics = assess(
+        [labels[k] for k in truth],
+        P,
+        classes,
+        groups=None if groups is None else np.asarray(groups)[rows],
+        prior=class_counts(predictions.estimator),
+        positive=positive,
+        cost=cost,
+        threshold=threshold,
+    )
     bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
     inside = [bins == b for b in np.unique(bins)]
     return Scores(
-        accuracy_with_interval(correct),
+        metrics,
         [_score_view(predictions, name) for name in track(names, "hiding views")],
         _score_subsets(predictions, track),
         [Bin(float(confidence[i].mean()), accuracy_with_interval(correct[i])) for i in inside],
-        expected_calibration_error(P, truth, np.arange(len(classes))),
-        classes + others,
-        confusion_matrix(truth, predicted, labels=codes)[:, : len(classes)].tolist(),
     )
 
 

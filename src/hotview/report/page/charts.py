@@ -51,6 +51,7 @@ def dot_plot(
     label: str,
     reference: float | None = None,
     name_length: int = _NAME_LENGTH,
+    bars: bool = False,
 ) -> Markup:
     """Draw dots with their intervals on one horizontal scale.
 
@@ -70,6 +71,8 @@ def dot_plot(
         Value at which to draw a vertical line.
     name_length : int, default=14
         Maximum number of characters of names that stand beside their row; longer ones stand above.
+    bars : bool, default=False
+        Whether bars join the dots to the line at `reference`, which must be given.
 
     Returns
     -------
@@ -94,7 +97,7 @@ def dot_plot(
     axis, size = Axis(title, ticks(*ends), text), (_WIDTH, frame.bottom + 40)
     return render(
         "dot_plot.svg", size=size, label=label, frame=frame, axis=axis, dots=dots,
-        row_height=row_height, above=above, name_length=name_length, reference=reference,
+        row_height=row_height, above=above, name_length=name_length, reference=reference, bars=bars,
     )  # fmt: skip
 
 

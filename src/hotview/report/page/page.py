@@ -15,7 +15,9 @@ from hotview.report.page.render import render
 from hotview.report.page.sections import (
     embedding_section,
     error_section,
+    importance_section,
     learning_section,
+    metric_section,
     plan_section,
     provenance_section,
     similarity_section,
@@ -119,7 +121,10 @@ def _make_tiles(record: Record) -> list[tuple[str, str, str]]:
         accuracy = record.scores.accuracy
         interval = f"{format_interval(accuracy)}, n = {accuracy.n:,}"
         tiles.append(("accuracy", percent(accuracy.value), interval))
-        error = points(record.scores.calibration_error)
+        metrics = record.scores.metrics
+        note = f"always predicting {metrics.majority_class}"
+        tiles.append(("majority class", percent(metrics.majority.value), note))
+        error = points(metrics.calibration_error.value)
         note = "mean gap of confidence and accuracy"
         tiles.append(("calibration error", f"{error} points", note))
     tiles.append(("views", str(len(record.views)), _describe_links(record)))
@@ -144,7 +149,12 @@ def _make_sections(record: Record) -> list[tuple[str, str, Markup]]:
     """Return id, title and content of the sections."""
     sections = [("similarity", "Which views belong together", similarity_section(record))]
     if record.scores is not None:
+        sections.append(("metrics", "Metrics", metric_section(record.scores)))
         sections.append(("views", "Accuracy by view", view_section(record, record.scores)))
+    if record.importance is not None:
+        title = "Which views and columns matter"
+        sections.append(("importance", title, importance_section(record, record.importance)))
+    if record.scores is not None:
         sections.append(("errors", "Errors and calibration", error_section(record, record.scores)))
     if record.embedding is not None:
         sections.append(("space", "The common space", embedding_section(record)))

@@ -14,6 +14,8 @@ from hotview.evaluation.metrics import Difference
 from hotview.evaluation.record.schema import (
     MAJORITY,
     MAX_BASELINE_ROWS,
+    Effect,
+    ImportanceSummary,
     Record,
     Scores,
 )
@@ -21,10 +23,12 @@ from hotview.report.chart_data import (
     Dot,
     accuracy_drops,
     confusion,
+    effect_dots,
     make_dot,
     plan_matrix,
     plan_of,
 )
+from hotview.report.metric_tables import describe_metrics, metric_tables
 from hotview.report.page.charts import (
     calibration_chart,
     curve_chart,
@@ -58,7 +62,9 @@ from hotview.report.tables import ABSENT, number
 __all__ = [
     "embedding_section",
     "error_section",
+    "importance_section",
     "learning_section",
+    "metric_section",
     "plan_section",
     "provenance_section",
     "similarity_section",
@@ -182,6 +188,12 @@ def plan_section(record: Record) -> Markup:
     )
 
 
+def metric_section(scores: Scores) -> Markup:
+    """Return all metrics with their intervals, by class and for the positive class."""
+    tables, sentences = metric_tables(scores.metrics), describe_metrics(scores.metrics)
+    return render("metrics.html", tables=tables, sentences=sentences)
+
+
 def view_section(record: Record, scores: Scores) -> Markup:
     """Return accuracies without each view, with each view alone and with subsets of views."""
     drops = accuracy_drops(record)
@@ -225,6 +237,33 @@ def _round_ends(differences: Sequence[Difference]) -> tuple[float, float]:
     high = max(0.0, *(d.high for d in differences))
     step = 0.05 if high - low > 0.1 else 0.01
     return math.floor(low / step) * step, math.ceil(high / step) * step
+
+
+def importance_section(record: Record, importance: ImportanceSummary) -> Markup:
+    """Return the permutation importance of views, and of the columns with the largest effects."""
+    columns = importance.columns
+    return render(
+        "importance.html",
+        importance=importance,
+        view_chart=_effect_chart(record, importance.views, "each view"),
+        column_chart=_effect_chart(record, columns, "each column") if columns else None,
+        n_others=importance.n_columns - len(columns),
+    )
+
+
+def _effect_chart(record: Record, effects: Sequence[Effect], what: str) -> Markup:
+    """Draw the rise of the log loss where views or columns are permuted."""
+    ends = [x for e in effects for x in (e.low, e.high)]
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    return dot_plot(
+        effect_dots(record, effects),
+        ends=(low, high if high > low else 1.0),
+        title="the log loss rises by",
+        text="{:.3g}".format,
+        reference=0.0,
+        bars=True,
+        label=f"Rise of the log loss where {what} is permuted, with 95 % intervals",
+    )
 
 
 def error_section(record: Record, scores: Scores) -> Markup:

@@ -112,6 +112,10 @@ def describe_accuracy(record: Record) -> Markup:
     sentence = Markup(
         "Of {:,} {}, it predicts <strong>{}</strong> correctly (95 % interval {}). "
     ).format(accuracy.n, rows, percent(accuracy.value), format_interval(accuracy))
+    metrics = record.scores.metrics
+    sentence += Markup("Always predicting the most frequent class, <em>{}</em>, gets {}. ").format(
+        metrics.majority_class, percent(metrics.majority.value)
+    )
     if record.seen:
         sentence += Markup(
             "<strong>These rows were in training: these metrics are optimistically biased. "

@@ -1,0 +1,370 @@
+"""All metrics of a classifier's predictions, each with its interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import confusion_matrix
+
+from hotview._types import Array, IntArray
+from hotview.evaluation.bootstrap import (
+    ClassStatistics,
+    RankStatistics,
+    RowSample,
+    bootstrap,
+    estimate,
+    make_sample,
+    proportion,
+)
+from hotview.evaluation.metrics import Estimate, Proportion, square_and_add
+from hotview.evaluation.thresholds import BinaryMetrics, assess_positive, check_threshold
+
+__all__ = ["Assessment", "ClassMetrics", "assess", "class_counts"]
+
+
+@dataclass(frozen=True)
+class ClassMetrics:
+    """Metrics of one class.
+
+    Parameters
+    ----------
+    name : object
+        The class.
+    n : int
+        Number of rows of this class.
+    prevalence : Proportion
+        Share of this class.
+    mean_probability : Estimate
+        Mean probability of this class over all rows; near the prevalence if calibrated.
+    excess : Estimate
+        Mean probability minus prevalence.
+    calibration_error : Estimate
+        Mean gap of probability and frequency, over 15 bins of the probability of this class.
+    recall : Proportion or None
+        Share of rows of this class that are predicted to be; None if it does not occur.
+    precision : Proportion or None
+        Share of rows predicted to be of this class that are; None if it is never predicted.
+    """
+
+    name: Any
+    n: int
+    prevalence: Proportion
+    mean_probability: Estimate
+    excess: Estimate
+    calibration_error: Estimate
+    recall: Proportion | None
+    precision: Proportion | None
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Metrics of a classifier's predictions, each with its 95 % interval.
+
+    Intervals of proportions are Wilson's, and that of the balanced accuracy is made of them
+    (Newcombe's square-and-add). All others are percentiles of 1,000 bootstrap resamples of the
+    rows with a fixed seed, fewer for large tables, but at least 200; those of calibration errors
+    are reflected at the value, which removes the bias of a mean of absolute values. Where rows
+    have groups, groups are resampled, for all metrics.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    majority_class : object
+        The most frequent class of training.
+    majority : Proportion
+        Accuracy of always predicting it.
+    accuracy : Proportion
+        Proportion of correct rows.
+    balanced_accuracy : Estimate
+        Mean recall over the classes that occur.
+    macro_f1 : Estimate
+        Mean F1 score over the classes that occur or are predicted.
+    log_loss : Estimate or None
+        Mean negative log-probability of the true class; None if a true class is not a column.
+    calibration_error : Estimate
+        Expected calibration error of the confidence.
+    by_class : list of ClassMetrics
+        Metrics of every class of the model.
+    binary : BinaryMetrics or None
+        Metrics of the positive class; None for more than two classes, unless one is named.
+    classes : list
+        The classes of the model, then other classes that occur, which count as one class.
+    confusion : list of list of int
+        Number of rows by true class (row) and predicted class (column), without weights.
+    resampled : str
+        What is resampled: "rows" or "groups".
+    n_resamples : int
+        Number of bootstrap resamples.
+
+    Examples
+    --------
+    >>> from hotview.evaluation import assess
+    >>> assess([0, 1], [[0.9, 0.1], [0.2, 0.8]], [0, 1]).to_json()["accuracy"]
+    1.0
+    """
+
+    n: int
+    majority_class: Any
+    majority: Proportion
+    accuracy: Proportion
+    balanced_accuracy: Estimate
+    macro_f1: Estimate
+    log_loss: Estimate | None
+    calibration_error: Estimate
+    by_class: list[ClassMetrics]
+    binary: BinaryMetrics | None
+    classes: list[Any]
+    confusion: list[list[int]]
+    resampled: str
+    n_resamples: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the metrics as values that JSON can hold, and ``<metric>_interval`` for each."""
+        return {"rows": self.n, **_flatten(self)}
+
+
+def assess(
+    y: npt.ArrayLike,
+    probabilities: npt.ArrayLike,
+    classes: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    groups: npt.ArrayLike | None = None,
+    prior: npt.ArrayLike | None = None,
+    positive: Any = None,
+    cost: float | None = None,
+    threshold: float | str | None = None,
+) -> Assessment:
+    """Compute the metrics of predicted probabilities, with 95 % intervals.
+
+    Parameters
+    ----------
+    y : 1-D array-like
+        The true classes; a class that is not in `classes` counts as an error.
+    probabilities : array-like of shape (n_rows, n_classes)
+        From `predict_proba`.
+    classes : 1-D array-like
+        The class of each column, as in `classes_`.
+    sample_weight : 1-D array-like or None, default=None
+        Weights of the rows.
+    groups : 1-D array-like or None, default=None
+        The group of every row, as one person seen several times: intervals then resample groups.
+    prior : 1-D array-like or None, default=None
+        Numbers or shares of the classes in training, which say what the majority class and the
+        rarer class are; None takes those of `y`.
+    positive : object or None, default=None
+        The positive class, or its name. None takes the rarer of two classes, and none of more.
+    cost : float or None, default=None
+        Cost of a missed positive row, in false alarms. The threshold is then 1/(1 + cost), which
+        has the lowest expected cost if probabilities are calibrated.
+    threshold : float, "held-out" or None, default=None
+        Threshold of the probability of the positive class, in place of that of the cost.
+        ``"held-out"`` chooses it on half of the rows (or groups, by their hash), for the lowest
+        cost or else for Youden's index, and its metrics are those of the other half.
+
+    Returns
+    -------
+    Assessment
+        All metrics that `hotview evaluate` prints.
+
+    Examples
+    --------
+    >>> from hotview.evaluation import assess
+    >>> metrics = assess(["ill", "well"], [[0.9, 0.1], [0.6, 0.4]], ["ill", "well"])
+    >>> metrics.accuracy.value, metrics.confusion
+    (0.5, [[1, 0], [1, 0]])
+    >>> metrics.majority.value, metrics.binary.auc.value
+    (0.5, 1.0)
+    """
+    P, known = _check_probabilities(probabilities, classes)
+    truth, names = _encode(y, known, len(P))
+    check_threshold(threshold, cost)
+    sample = make_sample(len(P), sample_weight, groups)
+    counts = np.bincount(truth, sample.weights, minlength=len(known))[: len(known)]
+    if prior is not None:
+        counts = _check_prior(prior, len(known))
+    chosen = _find_positive(known, counts, positive, has_prior=prior is not None)
+    if chosen is None and (cost is not None or threshold is not None):
+        raise ValueError(
+            f"Expected two classes beside a cost or a threshold, but there are {len(known)}. Name "
+            "the class that they are about: positive."
+        )
+    found = _resample(truth, P, sample, chosen)
+    correct, majority = P.argmax(axis=1) == truth, int(counts.argmax())
+    by_class = [_assess_class(k, name, truth, P, sample, found) for k, name in enumerate(known)]
+    n_smallest = int(np.unique(truth, return_counts=True)[1].min())
+    accuracy, share = proportion(correct, sample), proportion(truth == majority, sample)
+    binary = None
+    if chosen is not None:
+        k, reason = chosen
+        binary = assess_positive(
+            truth == k,
+            P[:, k],
+            P.argmax(axis=1) == k,
+            sample,
+            found,
+            np.arange(len(P)) if groups is None else groups,
+            positive=known[k],
+            reason=reason,
+            cost=cost,
+            threshold=threshold,
+        )
+    assert accuracy is not None
+    assert share is not None
+    return Assessment(
+        len(P),
+        known[majority],
+        share,
+        accuracy,
+        _balance(by_class, found, sample, n_smallest, has_unknown=len(names) > len(known)),
+        estimate(found["macro_f1"], sample, n_share=n_smallest),
+        None if len(names) > len(known) else estimate(found["log_loss"], sample),
+        estimate(found["calibration_error"], sample, is_biased=True),
+        by_class,
+        binary,
+        names,
+        confusion_matrix(truth, P.argmax(axis=1), labels=np.arange(len(names))).tolist(),
+        "rows" if sample.groups is None else "groups",
+        len(found["accuracy"]) - 1,
+    )
+
+
+def class_counts(estimator: Any) -> list[int] | None:
+    """Return the numbers of training labels by class, or None if they are not recorded."""
+    counts = getattr(estimator, "trained_on_", {}).get("classes")
+    return [n for _, n in counts] if counts else None
+
+
+def _check_probabilities(
+    probabilities: npt.ArrayLike, classes: npt.ArrayLike
+) -> tuple[Array, list[Any]]:
+    P, known = np.asarray(probabilities, dtype=np.float64), np.asarray(classes).tolist()
+    if P.ndim != 2 or P.shape[1] != len(known) or len(P) == 0:
+        raise ValueError(
+            f"Expected a row of {len(known)} probabilities for every row, one per class, but the "
+            f"shape is {P.shape}. Pass what predict_proba returns, and classes_."
+        )
+    return P, known
+
+
+def _check_prior(prior: npt.ArrayLike, n_classes: int) -> Array:
+    shares = np.asarray(prior, dtype=float)
+    if shares.shape != (n_classes,):
+        raise ValueError(
+            f"Expected prior to hold a number for each of the {n_classes} classes, but its shape "
+            f"is {shares.shape}. Pass one per class, in the order of classes."
+        )
+    return shares
+
+
+def _encode(y: Any, known: list[Any], n: int) -> tuple[IntArray, list[Any]]:
+    """Return class codes, and the classes: those of the model, then others that occur."""
+    labels: list[Any] = y.tolist() if isinstance(y, np.ndarray) else list(y)
+    if len(labels) != n:
+        raise ValueError(
+            f"Expected a class for each of the {n} rows of probabilities, but y holds "
+            f"{len(labels)}. Pass both of the same rows."
+        )
+    names = [*known, *sorted(set(labels) - set(known), key=str)]
+    codes = {label: k for k, label in enumerate(names)}
+    return np.array([codes[label] for label in labels], dtype=np.int64), names
+
+
+def _assess_class(
+    k: int, name: Any, truth: IntArray, P: Array, sample: RowSample, found: dict[str, Array]
+) -> ClassMetrics:
+    """Compute the metrics of class k."""
+    is_true, is_best = truth == k, P.argmax(axis=1) == k
+    every = np.ones(len(P), dtype=bool)
+
+    def share(name: str, hits: Array, among: Array) -> Proportion | None:
+        if not among.any():
+            return None
+        part = sample.take(among)
+        if part.groups is None:
+            return proportion(hits[among], part)
+        metric = estimate(found[name][k], part, n_share=part.n_units)  # resampled already
+        return Proportion(metric.value, metric.low, metric.high, int(among.sum()))
+
+    prevalence = share("prevalence", is_true, every)
+    assert prevalence is not None
+    return ClassMetrics(
+        name,
+        int(is_true.sum()),
+        prevalence,
+        estimate(found["mean_probability"][k], sample),
+        estimate(found["excess"][k], sample),
+        estimate(found["class_calibration_error"][k], sample, is_biased=True),
+        share("recall", is_best, is_true),
+        share("precision", is_true, is_best),
+    )
+
+
+def _balance(
+    by_class: list[ClassMetrics],
+    found: dict[str, Array],
+    sample: RowSample,
+    n_smallest: int,
+    *,
+    has_unknown: bool,
+) -> Estimate:
+    """Return the mean recall; that of classes that were not in training is certainly 0."""
+    if sample.groups is not None:
+        return estimate(found["balanced_accuracy"], sample, n_share=n_smallest)
+    recalls = [m.recall for m in by_class if m.recall is not None]
+    return square_and_add([*recalls, *([Proportion(0.0, 0.0, 0.0, 0)] if has_unknown else [])])
+
+
+def _find_positive(
+    known: list[Any], counts: Array, positive: Any, *, has_prior: bool
+) -> tuple[int, str] | None:
+    """Return the positive class and why it is this one; None if there is none."""
+    if positive is None and len(known) != 2:
+        return None
+    if positive is None:
+        where = "in training" if has_prior else "of these rows"
+        return int(counts[1] <= counts[0]), f"the rarer class {where}"
+    names = [str(name) for name in known]
+    if str(positive) not in names:
+        raise ValueError(
+            f"Expected positive to be a class of the model, but it is {positive!r}. Choose one of "
+            f"{', '.join(map(repr, known[:20]))}."
+        )
+    return names.index(str(positive)), "given"
+
+
+def _resample(
+    truth: IntArray, P: Array, sample: RowSample, positive: tuple[int, str] | None
+) -> dict[str, Array]:
+    """Bootstrap the metrics of all classes, and those of the positive class."""
+    of_classes, width = ClassStatistics(truth, P), P.shape[1] + 4
+    if positive is None:
+        return bootstrap(of_classes, sample, width)
+    of_ranks = RankStatistics(truth == positive[0], P[:, positive[0]], sample.weights)
+    return bootstrap(lambda W: of_classes(W) | of_ranks(W), sample, width)
+
+
+def _flatten(metrics: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass; intervals beside their values."""
+    facts: dict[str, Any] = {}
+    for field in fields(metrics):
+        name, value = field.name, getattr(metrics, field.name)
+        if isinstance(value, Estimate | Proportion):
+            facts[name] = _finite(value.value)
+            facts[f"{name}_interval"] = [_finite(value.low), _finite(value.high)]
+        elif is_dataclass(value):
+            facts[name] = _flatten(value)
+        elif isinstance(value, list) and value and is_dataclass(value[0]):
+            facts[name] = [_flatten(part) for part in value]
+        else:
+            facts[name] = value
+    return facts
+
+
+def _finite(x: float) -> float | None:
+    return x if math.isfinite(x) else None

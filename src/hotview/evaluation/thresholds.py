@@ -1,0 +1,285 @@
+"""One class against the rest: ranking, sensitivity, specificity and thresholds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hotview._types import Array
+from hotview.evaluation.bootstrap import RowSample, bootstrap, estimate, proportion
+from hotview.evaluation.metrics import Estimate, Proportion
+
+__all__ = [
+    "HELD_OUT",
+    "BinaryMetrics",
+    "OperatingPoint",
+    "assess_positive",
+    "check_threshold",
+    "choose_threshold",
+    "split_by_hash",
+]
+
+#: Value of `threshold` that chooses it on half of the rows.
+HELD_OUT = "held-out"
+_DEFAULT = "most probable class"
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """Metrics of predicting the positive class from a threshold of its probability on.
+
+    Parameters
+    ----------
+    threshold : float or None
+        The threshold; None for the most probable class.
+    source : str
+        How the threshold was chosen.
+    n : int
+        Number of rows that these metrics are of.
+    sensitivity : Proportion or None
+        Share of positive rows that are predicted to be positive; None without any.
+    specificity : Proportion or None
+        Share of negative rows that are predicted to be negative; None without any.
+    precision : Proportion or None
+        Share of rows predicted to be positive that are; None without any.
+    cost : Estimate or None
+        Mean cost of a row, in false alarms; None if no cost is given.
+    """
+
+    threshold: float | None
+    source: str
+    n: int
+    sensitivity: Proportion | None
+    specificity: Proportion | None
+    precision: Proportion | None
+    cost: Estimate | None
+
+
+@dataclass(frozen=True)
+class BinaryMetrics:
+    """Metrics of the positive class against the rest.
+
+    Parameters
+    ----------
+    positive : object
+        The positive class.
+    reason : str
+        Why it is this one.
+    auc : Estimate or None
+        Area under the ROC curve; None if all rows are of one class.
+    average_precision : Estimate or None
+        Average precision, whose value by chance is the prevalence; None if all are of one class.
+    cost_ratio : float or None
+        Cost of a missed positive row, in false alarms.
+    default : OperatingPoint
+        Where the most probable class is predicted.
+    chosen : OperatingPoint or None
+        At the threshold by cost, by choice or chosen on other rows; None if not asked for.
+    """
+
+    positive: Any
+    reason: str
+    auc: Estimate | None
+    average_precision: Estimate | None
+    cost_ratio: float | None
+    default: OperatingPoint
+    chosen: OperatingPoint | None
+
+
+def check_threshold(threshold: float | str | None, cost: float | None) -> None:
+    """Raise if a threshold or a cost cannot be used."""
+    if cost is not None and not 0 < cost < np.inf:
+        raise ValueError(
+            f"Expected cost to be a positive number, the cost of a missed positive row in false "
+            f"alarms, but it is {cost!r}. Pass 5 if missing one is five times worse."
+        )
+    is_probability = isinstance(threshold, int | float) and 0 <= threshold <= 1
+    if threshold is not None and threshold != HELD_OUT and not is_probability:
+        raise ValueError(
+            f"Expected threshold to be a probability or {HELD_OUT!r}, but it is {threshold!r}. "
+            f"Pass 0.3, or {HELD_OUT!r} to choose it on half of the rows."
+        )
+
+
+def assess_positive(
+    is_positive: Array,
+    probability: Array,
+    predicted: Array,
+    sample: RowSample,
+    found: Mapping[str, Array],
+    keys: npt.ArrayLike,
+    *,
+    positive: Any,
+    reason: str,
+    cost: float | None = None,
+    threshold: float | str | None = None,
+) -> BinaryMetrics:
+    """Compute the metrics of one class against the rest.
+
+    Parameters
+    ----------
+    is_positive : ndarray of bool
+        Whether each row is of the positive class.
+    probability : ndarray
+        Its probability.
+    predicted : ndarray of bool
+        Whether it is the most probable class.
+    sample : RowSample
+        Weights and groups of the rows.
+    found : dict of str to ndarray
+        Bootstrap replicates of `RankStatistics`.
+    keys : array-like
+        What decides which half a row belongs to, if the threshold is chosen on half of the rows.
+    positive : object
+        The positive class.
+    reason : str
+        Why it is this one.
+    cost : float or None, default=None
+        Cost of a missed positive row, in false alarms.
+    threshold : float, "held-out" or None, default=None
+        Threshold of the probability; None takes that of the cost.
+
+    Returns
+    -------
+    BinaryMetrics
+        The metrics.
+    """
+    n_smaller = int(min(is_positive.sum(), (~is_positive).sum()))
+    auc, precision = (
+        estimate(found[name], sample, n_share=n_smaller) if n_smaller > 0 else None
+        for name in ("auc", "average_precision")
+    )
+    every = np.ones(len(is_positive), dtype=bool)
+    default = _score(is_positive, predicted, sample, every, cost, None, _DEFAULT)
+    chosen = None
+    if threshold is not None or cost is not None:
+        limit, source, rows = threshold, "given", every
+        if threshold is None:
+            assert cost is not None
+            limit, source = 1 / (1 + cost), f"1/(1 + {cost:g}), that of the lowest expected cost"
+        elif threshold == HELD_OUT:
+            half = split_by_hash(keys)
+            _check_half(is_positive[half])
+            limit = choose_threshold(
+                is_positive[half], probability[half], sample.weights[half], cost
+            )
+            aim = "Youden's index" if cost is None else "the lowest cost"
+            source, rows = f"chosen for {aim} on the other {half.sum():,} rows", ~half
+        assert isinstance(limit, int | float)
+        flagged = probability >= limit
+        chosen = _score(is_positive, flagged, sample, rows, cost, float(limit), source)
+    return BinaryMetrics(positive, reason, auc, precision, cost, default, chosen)
+
+
+def _score(
+    is_positive: Array,
+    flagged: Array,
+    sample: RowSample,
+    rows: Array,
+    cost: float | None,
+    threshold: float | None,
+    source: str,
+) -> OperatingPoint:
+    """Score rows that are flagged as positive or not."""
+
+    def share(hits: Array, among: Array) -> Proportion | None:
+        chosen = among & rows
+        return proportion(hits[chosen], sample.take(chosen)) if chosen.any() else None
+
+    mean_cost = None
+    if cost is not None:
+        costs = np.where(is_positive, cost * ~flagged, flagged)[rows]
+        part = sample.take(rows)
+        found = bootstrap(lambda W: {"cost": costs @ W / W.sum(axis=0)}, part)
+        mean_cost = estimate(found["cost"], part)
+    return OperatingPoint(
+        threshold,
+        source,
+        int(rows.sum()),
+        share(flagged, is_positive),
+        share(~flagged, ~is_positive),
+        share(is_positive, flagged),
+        mean_cost,
+    )
+
+
+def choose_threshold(
+    is_positive: Array, probability: Array, weights: Array, cost: float | None = None
+) -> float:
+    """Return the threshold with the lowest cost on the given rows.
+
+    Parameters
+    ----------
+    is_positive : ndarray of bool
+        Whether each row is of the positive class; some are, some are not.
+    probability : ndarray
+        Its probability.
+    weights : ndarray
+        Weights of the rows.
+    cost : float or None, default=None
+        Cost of a missed positive row, in false alarms. None takes the number of negative rows per
+        positive one, which maximizes Youden's index, sensitivity + specificity − 1.
+
+    Returns
+    -------
+    float
+        Halfway between the lowest probability that is flagged and the highest one that is not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.evaluation.thresholds import choose_threshold
+    >>> y = np.array([True, True, False, False])
+    >>> choose_threshold(y, np.array([0.5, 0.25, 0.125, 0.0]), np.ones(4))
+    0.1875
+    """
+    if cost is None:
+        cost = float(weights[~is_positive].sum() / weights[is_positive].sum())
+    values, codes = np.unique(-probability, return_inverse=True)
+    values = -values  # highest first
+    n_positive = np.bincount(codes, weights * is_positive)
+    n_negative = np.bincount(codes, weights * ~is_positive)
+    flagged = np.append(0.0, np.cumsum(n_negative))
+    missed = n_positive.sum() - np.append(0.0, np.cumsum(n_positive))
+    best = int(np.argmin(cost * missed + flagged))  # the first `best` values are flagged
+    around = np.concatenate([[1.0], values, [0.0]])
+    return float((around[best] + around[best + 1]) / 2)
+
+
+def split_by_hash(keys: npt.ArrayLike) -> Array:
+    """Return which rows belong to the half of the keys with the lowest hashes.
+
+    Parameters
+    ----------
+    keys : array-like
+        Ids or groups of the rows; rows of one key are in one half.
+
+    Returns
+    -------
+    ndarray of bool
+        True for half of the keys; the order of the rows does not matter.
+
+    Examples
+    --------
+    >>> from hotview.evaluation.thresholds import split_by_hash
+    >>> split_by_hash(["p1", "p2", "p1"]).tolist()
+    [False, True, False]
+    """
+    names, codes = np.unique(np.asarray(keys).astype(str), return_inverse=True)
+    order = np.argsort([hashlib.sha256(name.encode()).hexdigest() for name in names])
+    is_first = np.zeros(len(names), dtype=bool)
+    is_first[order[: len(names) // 2]] = True
+    return is_first[codes]
+
+
+def _check_half(is_positive: Array) -> None:
+    if is_positive.all() or not is_positive.any():
+        raise ValueError(
+            "Expected rows of both classes among those that the threshold is chosen on, but half "
+            f"of the rows, {len(is_positive)}, are all of one. Set the threshold, or give more."
+        )

@@ -1,0 +1,332 @@
+"""Configuration files: what is written is read, and repeats the fit."""
+
+import json
+import tomllib
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hotview as hv
+from hotview.cli.config import read_config, write_config
+from hotview.cli.fit import parse_settings
+from hotview.cli.options import parse_formats
+from hotview.cli.runner import UsageError
+from hotview.datasets.files import PER_FILE
+
+from .conftest import QUICK
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Write a configuration, and read it."""
+
+    def read(text):
+        path = tmp_path / "study.toml"
+        path.write_text(text, encoding="utf-8")
+        return read_config(path)
+
+    return read
+
+
+EVERYTHING = """
+out = "models/a.hotview"
+id_column = "id"
+label_column = "state"
+drop = ["note", "x y"]
+match_ids = "zeros"
+hold_out = 0.2
+linked_only = true
+max_epochs = 5
+unlabeled_marker = -1
+impute = "mean"
+decimal = ","
+header = false
+
+[views.blood]
+file = "data/a.csv"
+delimiter = ";"
+missing = ["?", -99]
+
+[views."the scan"]
+file = "b.npy"
+ids = "who.csv"
+
+[labels]
+file = "labels.csv"
+encoding = "latin-1"
+
+[parameters]
+hidden = [8, 4]
+class_weight = "balanced"
+coupling__reg = 0.5
+"""
+
+
+def test_a_configuration_is_options_as_they_would_be_typed(config, tmp_path):
+    assert config(EVERYTHING) == {
+        "out": str(tmp_path / "models/a.hotview"),
+        "id_column": "id",
+        "label_column": "state",
+        "drop": ["note", "x y"],
+        "match_ids": ["zeros"],
+        "hold_out": 0.2,
+        "linked_only": True,
+        "max_epochs": 5,
+        "unlabeled_marker": "-1",
+        "impute": "mean",
+        "decimal": [","],
+        "header": False,
+        "views": [f"blood={tmp_path / 'data/a.csv'}", f"the scan={tmp_path / 'b.npy'}"],
+        "ids": [f"the scan={tmp_path / 'who.csv'}"],
+        "delimiter": ["blood=;"],
+        "missing": ["blood=?", "blood=-99"],
+        "labels": str(tmp_path / "labels.csv"),
+        "encoding": ["labels=latin-1"],
+        "settings": ["hidden=(8, 4)", "class_weight=balanced", "coupling__reg=0.5"],
+    }
+
+
+def test_files_without_names_may_have_ids(config, tmp_path):
+    found = config('files = ["all.npz", "c=c.csv"]\n[ids]\na = "who.csv"\n')
+    assert found["views"] == [str(tmp_path / "all.npz"), f"c={tmp_path / 'c.csv'}"]
+    assert found["ids"] == [f"a={tmp_path / 'who.csv'}"]
+
+
+def test_a_path_may_be_absolute(config):
+    assert config('[views.a]\nfile = "/data/a.csv"\n')["views"] == ["a=/data/a.csv"]
+
+
+def test_a_mark_at_the_beginning_of_the_file_is_no_key(config):
+    assert config('\ufeffid_column = "id"\n') == {"id_column": "id"}
+
+
+REFUSED = {
+    "no TOML": ("id_column = \n", "Expected .*study.toml to be TOML, but it is not: .*line 1"),
+    "unknown": ('lable_column = "y"\n', "unknown key 'lable_column'. Did you mean 'label_column'?"),
+    "unknown in a view": (
+        "[views.a]\nfil = 'x'\n",
+        r"key 'fil' in \[views.a\]. Did you mean 'file'",
+    ),
+    "unknown in labels": ("[labels]\nids = 'x'\n", r"unknown key 'ids' in \[labels\]"),
+    "header of a view": ("[views.a]\nfile = 'x'\nheader = true\n", r"unknown key 'header' in \[vi"),
+    "no file": ("[views.a]\nsheet = 'x'\n", r"Expected a file in \[views.a\] of .*study.toml"),
+    "no file of labels": ("[labels]\nsheet = 'x'\n", r"Expected a file in \[labels\]"),
+    "file": ("[views.a]\nfile = 5\n", "Expected 'file' in .* to be text, but it is 5"),
+    "files": ("files = 'a.csv'\n", "Expected 'files' in .* to be a list, but it is 'a.csv'"),
+    "a file": ("files = [1]\n", "Expected 'files' in .* to be text, but it is 1"),
+    "views": ("views = ['a.csv']\n", "Expected 'views' in .* to be a table"),
+    "a view": ("[views]\na = 'a.csv'\n", "Expected 'views.a' in .* to be a table"),
+    "labels": ("labels = 'a.csv'\n", "Expected 'labels' in .* to be a table"),
+    "ids": ("[ids]\na = 5\n", "Expected 'ids' in .* to be text"),
+    "parameters": ("parameters = 5\n", "Expected 'parameters' in .* to be a table"),
+    "text": ("id_column = ['id']\n", r"Expected 'id_column' in .* to be text, but it is \['id'\]"),
+    "date": ("id_column = 2024-01-31\n", "Expected 'id_column' in .* to be text"),
+    "path": ("out = 5\n", "Expected 'out' in .* to be text, but it is 5"),
+    "whole number": (
+        "random_state = 1.5\n",
+        "'random_state' in .* to be a whole number, but .* 1.5",
+    ),
+    "truth as a number": ("max_epochs = true\n", "'max_epochs' in .* to be a whole number"),
+    "number": ("hold_out = '0.2'\n", "'hold_out' in .* to be a number, but it is '0.2'"),
+    "truth": ("linked_only = 'yes'\n", "'linked_only' in .* to be true or false, but it is 'yes'"),
+    "list": ("drop = [['a']]\n", r"'drop' in .* to be text, but it is \['a'\]"),
+    "format": ("delimiter = [';']\n", "'delimiter' in .* to be text"),
+    "format of a file": ("delimiter = {a = true}\n", "'delimiter' in .* to be text"),
+    "name": ("[views.'a=b']\nfile = 'x'\n", "view 'a=b' of .* to have a name without '='"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_configuration_is_refused_in_a_sentence(config, text, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        config(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_configuration_is_named(hotview, tmp_path):
+    result = hotview("fit", "--config", tmp_path / "no.toml")
+    assert (result.code, result.err) == (
+        1,
+        f"hotview: There is no configuration {tmp_path / 'no.toml'}.\n",
+    )
+
+
+NAMES = st.text(min_size=1, max_size=8).filter(
+    lambda name: (
+        not set(name) & set("=/\\\0\n\r") and name not in (".", "..") and name.isprintable()
+    )
+)
+LINES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+CHARACTERS = st.sampled_from(";|,.' \t")
+LITERALS = st.one_of(
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+    LINES,
+    st.lists(st.integers(), max_size=3),
+    st.tuples(st.integers(), st.integers()),
+    st.dictionaries(st.integers(), st.floats(0, 9), max_size=2),
+    st.tuples(st.tuples(st.integers()), st.none()),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(NAMES, min_size=1, max_size=3, unique=True),
+    st.dictionaries(st.sampled_from(["id_column", "label_column", "group_column"]), LINES),
+    st.dictionaries(
+        st.sampled_from(["drop", "categorical", "variable"]), st.lists(LINES, min_size=1)
+    ),
+    st.data(),
+)
+def test_options_survive_being_written_and_read(tmp_path, names, texts, lists, data):
+    views = [f"{name}={tmp_path / 'data' / f'{s}.csv'}" for s, name in enumerate(names)]
+    options = {"views": views, **texts, **lists}
+    for option in ("delimiter", "decimal", "thousands"):
+        if owners := data.draw(st.lists(st.sampled_from(names), unique=True)):
+            options[option] = [f"{owner}={data.draw(CHARACTERS)}" for owner in owners]
+    if owners := data.draw(st.lists(st.sampled_from(names), unique=True)):
+        options["ids"] = [f"{owner}={tmp_path / 'who.csv'}" for owner in owners]
+        options["sheet"] = [f"{owner}={data.draw(LINES)}" for owner in owners]
+        options["missing"] = [f"{owner}={data.draw(LINES)}" for owner in owners]
+    values = data.draw(st.dictionaries(st.sampled_from(["hidden", "x", "y__z"]), LITERALS))
+    options["settings"] = [f"{name}={value!r}" for name, value in values.items()]
+    path = tmp_path / "study.toml"
+    write_config(path, options)
+    found = read_config(path)
+    assert parse_settings(found.pop("settings", [])) == values
+    del options["settings"]
+    for name in {*options, *found} & set(PER_FILE):
+        one = parse_formats({name: found.pop(name, None)})
+        assert one == parse_formats({name: options.pop(name, None)})
+    assert sorted(found.pop("ids", [])) == sorted(options.pop("ids", []))
+    assert found == options
+
+
+def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("data", "configs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "data" / "a.csv").touch()
+    options = {"views": ["data/a.csv"], "labels": "data/y.csv", "out": "m.hotview"}
+    write_config(tmp_path / "configs" / "study.toml", options)
+    found = tomllib.loads((tmp_path / "configs" / "study.toml").read_text())
+    assert found == {
+        "out": "../m.hotview",
+        "views": {"a": {"file": "../data/a.csv"}},
+        "labels": {"file": "../data/y.csv"},
+    }
+
+
+def test_views_of_a_file_of_several_keep_their_names_and_ids(tmp_path):
+    options = {"views": [str(tmp_path / "all.npz")], "ids": [f"a={tmp_path / 'who.csv'}"]}
+    write_config(tmp_path / "study.toml", options)
+    assert read_config(tmp_path / "study.toml") == options
+
+
+def test_only_given_values_are_written(tmp_path):
+    write_config(
+        tmp_path / "a.toml",
+        {"views": ["a.csv"], "drop": [], "linked_only": False, "max_epochs": 0, "coupling": None},
+    )
+    found = tomllib.loads((tmp_path / "a.toml").read_text())
+    assert {name for name in found if name != "views"} == {"max_epochs"}
+
+
+@pytest.fixture
+def messy(study, tmp_path):
+    """A study with names that need quotes, and a table of another country."""
+    folder = tmp_path / "my data"
+    folder.mkdir()
+    blood = (study / "views" / "blood.csv").read_text()
+    (folder / "a 'b'.csv").write_text(blood.replace(",", ";").replace(".", ","))
+    (folder / "scan.csv").write_text((study / "views" / "scan.csv").read_text())
+    (folder / "labels.csv").write_text((study / "labels.csv").read_text())
+    blood, scan, labels = (folder / name for name in ("a 'b'.csv", "scan.csv", "labels.csv"))
+    views = (f'the "blood" 1={blood}', scan, "--labels", labels)
+    columns = ("--label-column", "state", "--id-column", "id")
+    formats = ("--delimiter", 'the "blood" 1=;', "--decimal", 'the "blood" 1=,')
+    return (*views, *columns, *formats, "--hold-out", "0.25", "--missing", "?")
+
+
+def summary(result):
+    assert result.code == 0, result.err
+    values = json.loads(result.out)
+    for view in values["views"]:
+        view.pop("file")
+    return values
+
+
+def test_what_is_written_gives_the_same_summary_and_the_same_model(
+    hotview, messy, tmp_path, monkeypatch
+):
+    path = tmp_path / "configs" / "study.toml"
+    path.parent.mkdir()
+    model, again = tmp_path / "m.hotview", tmp_path / "again.hotview"
+    typed = hotview("fit", *messy, *QUICK, "-o", model, "--write-config", path)
+    assert typed.code == 0, typed.err
+    assert f"Configuration written to {path}: hotview fit --config {path}" in typed.out
+    expected = summary(hotview("fit", *messy, *QUICK, "--dry-run", "--json"))
+    monkeypatch.chdir(path.parent)  # and not in the folder of the fit
+    assert summary(hotview("fit", "--config", "study.toml", "--dry-run", "--json")) == expected
+    done = hotview("fit", "--config", "study.toml", "-o", again)
+    assert done.code == 0, done.err
+    first, second = hv.load(model), hv.load(again)
+    assert first.metadata_["preprocessing"] == second.metadata_["preprocessing"]
+    rng = np.random.default_rng(0)
+    new = {name: rng.normal(size=(9, n)) for name, (n, _) in first._shapes.items()}
+    np.testing.assert_array_equal(first.predict_proba(new), second.predict_proba(new))
+    assert first.get_params()["hidden"] == second.get_params()["hidden"] == (8,)
+
+
+def test_typed_options_come_before_those_of_the_file(hotview, files, tmp_path):
+    path = tmp_path / "study.toml"
+    common = (*files, "--drop", "sex", "--hold-out", "0.25")
+    assert hotview("fit", *common, "--dry-run", "--write-config", path).code == 0
+    found = summary(hotview("fit", "--config", path, "--dry-run", "--json"))
+    assert found["rows_held_out"] == 10
+    assert found["views"][0]["left_out"] == ["id", "sex"]
+    more = ("--hold-out", "0.5", "--drop", "blood_0")
+    found = summary(hotview("fit", "--config", path, *more, "--dry-run", "--json"))
+    assert found["rows_held_out"] == 20
+    assert found["views"][0]["left_out"] == ["id", "blood_0"]
+
+
+def test_what_is_typed_beside_a_file_is_written_with_it(hotview, files, tmp_path):
+    first, second = tmp_path / "a.toml", tmp_path / "b.toml"
+    assert hotview("fit", *files, "--dry-run", "--write-config", first).code == 0
+    more = ("--impute", "mean", "--dry-run", "--write-config", second)
+    assert hotview("fit", "--config", first, *more).code == 0
+    assert read_config(second) == {**read_config(first), "impute": "mean"}
+
+
+def test_wrong_keys_and_values_are_printed_in_a_line(hotview, files, tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text('id_colum = "id"\n')
+    result = hotview("fit", *files, "--config", path, "--dry-run")
+    assert result.code == 2
+    assert result.err.endswith("has an unknown key 'id_colum'. Did you mean 'id_column'?\n")
+    path.write_text("[parameters]\nhiden = [8]\n")
+    result = hotview("fit", *files, "--config", path, "--dry-run")
+    assert result.code == 2
+    assert "Did you mean 'hidden'" in result.err
+
+
+def test_nothing_is_written_where_the_fit_cannot_begin(hotview, files, tmp_path):
+    path = tmp_path / "study.toml"
+    assert hotview("fit", *files, "--drop", "no", "--dry-run", "--write-config", path).code == 1
+    assert (
+        hotview("fit", *files, "--dry-run", "--write-config", tmp_path / "no" / "a.toml").code == 1
+    )
+    assert list(tmp_path.iterdir()) == []
+    path.write_text("mine")
+    result = hotview("fit", *files, "--dry-run", "--write-config", path)
+    assert result.code == 1
+    assert "--force" in result.err
+    assert path.read_text() == "mine"
+    assert hotview("fit", *files, "--dry-run", "--write-config", path, "--force").code == 0
+    assert list(tmp_path.iterdir()) == [path]
+    assert read_config(path)["id_column"] == "id"

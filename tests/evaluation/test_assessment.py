@@ -1,0 +1,254 @@
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    confusion_matrix,
+    f1_score,
+    log_loss,
+    precision_score,
+    recall_score,
+    roc_auc_score,
+)
+
+from hotview.evaluation import assess, expected_calibration_error
+from hotview.evaluation.assessment import class_counts
+
+
+def draw(n, n_classes, seed=0, sharpness=1.0):
+    """Probabilities, and classes that are drawn from them (sharpness 1) or not."""
+    random = np.random.default_rng(seed)
+    P = random.dirichlet(np.ones(n_classes), size=n)
+    y = (random.random((n, 1)) > P.cumsum(axis=1)).sum(axis=1).clip(max=n_classes - 1)
+    sharp = P**sharpness
+    return sharp / sharp.sum(axis=1, keepdims=True), y
+
+
+@pytest.mark.parametrize("names", (np.array([3, 5, 9]), np.array(["a", "b", "c"])))
+@pytest.mark.parametrize("is_weighted", (False, True))
+def test_numbers_are_scikit_learns(names, is_weighted):
+    P, codes = draw(60, 3)
+    y, predicted = names[codes], names[P.argmax(axis=1)]
+    w = np.random.default_rng(1).integers(0, 4, 60) if is_weighted else None
+    found = assess(y, P, names, sample_weight=w)
+    assert found.accuracy.value == pytest.approx(accuracy_score(y, predicted, sample_weight=w))
+    balanced = balanced_accuracy_score(y, predicted, sample_weight=w)
+    assert found.balanced_accuracy.value == pytest.approx(balanced)
+    f1 = f1_score(y, predicted, average="macro", sample_weight=w)
+    assert found.macro_f1.value == pytest.approx(f1)
+    assert found.log_loss.value == pytest.approx(log_loss(y, P, labels=names, sample_weight=w))
+    np.testing.assert_array_equal(found.confusion, confusion_matrix(y, predicted, labels=names))
+    scores = {"labels": names, "average": None, "sample_weight": w}
+    recall, precision = (f(y, predicted, **scores) for f in (recall_score, precision_score))
+    weights = np.ones(60) if w is None else w
+    for k, part in enumerate(found.by_class):
+        assert part.name == names[k]
+        assert part.recall.value == pytest.approx(recall[k])
+        assert part.precision.value == pytest.approx(precision[k])
+        assert part.prevalence.value == pytest.approx(np.average(codes == k, weights=weights))
+        assert part.mean_probability.value == pytest.approx(np.average(P[:, k], weights=weights))
+        gap = part.mean_probability.value - part.prevalence.value
+        assert part.excess.value == pytest.approx(gap)
+    assert found.binary is None
+
+
+@pytest.mark.parametrize("decimals", (1, 15))
+@pytest.mark.parametrize("is_weighted", (False, True))
+def test_ranking_is_scikit_learns_with_ties_and_weights(decimals, is_weighted):
+    P, y = draw(80, 2)
+    p = P[:, 1].round(decimals)
+    w = np.random.default_rng(1).random(80) if is_weighted else None
+    found = assess(y, np.column_stack([1 - p, p]), [0, 1], positive=1, sample_weight=w).binary
+    assert found.auc.value == pytest.approx(roc_auc_score(y, p, sample_weight=w))
+    precision = average_precision_score(y, p, sample_weight=w)
+    assert found.average_precision.value == pytest.approx(precision)
+    predicted = (p > 0.5).astype(int)
+    sensitivity = recall_score(y, predicted, sample_weight=w)
+    assert found.default.sensitivity.value == pytest.approx(sensitivity)
+    specificity = recall_score(y, predicted, pos_label=0, sample_weight=w)
+    assert found.default.specificity.value == pytest.approx(specificity)
+
+
+def test_ranking_of_many_rows_is_exact():
+    P, y = draw(5_000, 2)
+    found = assess(y, P, [0, 1], positive=1).binary
+    assert found.auc.value == pytest.approx(roc_auc_score(y, P[:, 1]), abs=1e-12)
+    assert found.auc.low < found.auc.value < found.auc.high
+    precision = average_precision_score(y, P[:, 1])
+    assert found.average_precision.value == pytest.approx(precision, abs=1e-12)
+
+
+def test_weights_that_are_numbers_of_rows_give_the_metrics_of_these_rows():
+    P, y = draw(50, 3)
+    w = np.random.default_rng(0).integers(1, 4, 50)
+    weighted, repeated = assess(y, P, range(3), sample_weight=w), assess(*repeat(y, P, w), range(3))
+    assert weighted.calibration_error.value == pytest.approx(repeated.calibration_error.value)
+    for a, b in zip(weighted.by_class, repeated.by_class, strict=True):
+        assert a.calibration_error.value == pytest.approx(b.calibration_error.value)
+
+
+def repeat(y, P, w):
+    return np.repeat(y, w), np.repeat(P, w, axis=0)
+
+
+def test_calibration_errors_are_those_of_bins():
+    P, y = draw(300, 3)
+    found = assess(y, P, range(3))
+    assert found.calibration_error.value == pytest.approx(
+        expected_calibration_error(P, y, range(3))
+    )
+    bins = np.minimum((P[:, 2] * 15).astype(int), 14)
+    gaps = [abs(((y == 2) - P[:, 2])[bins == b].sum()) for b in range(15)]
+    assert found.by_class[2].calibration_error.value == pytest.approx(sum(gaps) / 300)
+
+
+TRUE = {
+    "accuracy": lambda P, y: np.mean(P.argmax(axis=1) == y),
+    "balanced_accuracy": lambda P, y: balanced_accuracy_score(y, P.argmax(axis=1)),
+    "macro_f1": lambda P, y: f1_score(y, P.argmax(axis=1), average="macro"),
+    "log_loss": lambda P, y: log_loss(y, P),
+    "calibration_error": lambda P, y: expected_calibration_error(P, y, [0, 1]),
+    "majority": lambda P, y: np.mean(y == 0),
+}
+TRUE_OF_ONE = {
+    "auc": lambda P, y: roc_auc_score(y, P[:, 1]),
+    "average_precision": lambda P, y: average_precision_score(y, P[:, 1]),
+}
+
+
+def test_intervals_cover_the_truth():
+    """Of 200 samples, 95 % intervals cover the values of the population in 90 % to 99 %."""
+    P, y = draw(100_000, 2, seed=1, sharpness=2.0)
+    kept = (y == 0) | (np.random.default_rng(0).random(len(y)) < 0.4)  # one class is rarer
+    P, y = P[kept], y[kept]
+    truth = {name: f(P, y) for name, f in (TRUE | TRUE_OF_ONE).items()}
+    truth["excess"] = P[:, 1].mean() - np.mean(y == 1)
+    random, covered = np.random.default_rng(2), dict.fromkeys(truth, 0)
+    for _ in range(200):
+        rows = random.integers(0, len(y), 150)
+        found = assess(y[rows], P[rows], [0, 1], positive=1, prior=[1, 0])
+        values = {name: getattr(found, name) for name in TRUE}
+        values |= {name: getattr(found.binary, name) for name in TRUE_OF_ONE}
+        values["excess"] = found.by_class[1].excess
+        for name, x in values.items():
+            covered[name] += x.low <= truth[name] <= x.high
+    assert all(n >= 180 for n in covered.values()), covered
+    assert all(n <= 199 for name, n in covered.items() if name != "calibration_error"), covered
+
+
+def test_groups_are_resampled_as_a_whole():
+    P, y = draw(60, 2)
+    copies = np.repeat(np.arange(60), 10)
+    alone, grouped = assess(y, P, [0, 1]), assess(y[copies], P[copies], [0, 1], groups=copies)
+    assert (alone.resampled, grouped.resampled) == ("rows", "groups")
+    blind = assess(y[copies], P[copies], [0, 1])
+    for name in ("accuracy", "balanced_accuracy", "log_loss", "macro_f1"):
+        a, b, c = (width(getattr(x, name)) for x in (alone, grouped, blind))
+        assert b == pytest.approx(a, rel=0.15)
+        assert c < a / 2
+    recall = [width(x.by_class[1].recall) for x in (alone, grouped, blind)]
+    assert recall[1] == pytest.approx(recall[0], rel=0.15)
+    assert recall[2] < recall[0] / 2
+    assert assess(y, P, [0, 1], groups=np.arange(60)).resampled == "rows"
+
+
+def width(x):
+    return x.high - x.low
+
+
+def test_a_perfect_score_of_few_rows_is_no_certainty():
+    found = assess([0, 1] * 5, [[0.9, 0.1], [0.1, 0.9]] * 5, [0, 1])
+    for x in (found.balanced_accuracy, found.macro_f1, found.binary.auc):
+        assert (x.value, x.high) == (1.0, 1.0)
+        assert 0.5 < x.low < 0.85
+
+
+def test_one_row_has_no_interval_of_the_loss():
+    found = assess([1], [[0.2, 0.8]], [0, 1])
+    assert found.to_json()["log_loss_interval"] == [None, None]
+    assert found.binary.auc is None
+
+
+def test_the_majority_class_is_that_of_training():
+    P, y = draw(100, 2)
+    found = assess(y, P, [0, 1], prior=[3, 97])
+    assert found.majority_class == 1
+    assert found.majority.value == np.mean(y == 1)
+    assert (found.binary.positive, found.binary.reason) == (0, "the rarer class in training")
+    rare = assess([0, 0, 1], P[:3], [0, 1])
+    assert (rare.majority_class, rare.binary.positive) == (0, 1)
+    assert rare.binary.reason == "the rarer class of these rows"
+    assert assess([0, 1], P[:2], [0, 1]).binary.positive == 1
+
+
+def test_one_of_many_classes_can_be_the_positive_one():
+    P, y = draw(100, 3)
+    found = assess(y, P, range(3), positive=2).binary
+    assert found.auc.value == pytest.approx(roc_auc_score(y == 2, P[:, 2]))
+    best = P.argmax(axis=1)
+    assert found.default.sensitivity.value == pytest.approx(np.mean(best[y == 2] == 2))
+
+
+def test_an_unknown_class_counts_as_an_error():
+    found = assess(["a", "z"], [[0.9, 0.1], [0.2, 0.8]], ["a", "b"])
+    assert found.accuracy.value == 0.5
+    assert found.balanced_accuracy.value == 0.5
+    assert found.classes == ["a", "b", "z"]
+    assert found.confusion == [[1, 0, 0], [0, 0, 0], [0, 1, 0]]
+    assert found.log_loss is None
+
+
+def test_classes_that_do_not_occur_do_not_count():
+    found = assess(["a", "a"], [[0.9, 0.1], [0.8, 0.2]], ["a", "b"])
+    assert found.balanced_accuracy.value == found.macro_f1.value == 1.0
+    assert found.by_class[1].recall is None
+    assert found.by_class[1].precision is None
+
+
+def test_json_can_hold_it():
+    P, y = draw(20, 2)
+    facts = assess(y, P, np.array([0, 1]), cost=2).to_json()
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert facts["rows"] == 20
+    assert facts["accuracy_interval"][0] < facts["accuracy"] < facts["accuracy_interval"][1]
+    assert len(facts["by_class"][0]["recall_interval"]) == 2
+    assert facts["binary"]["chosen"]["threshold"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    (
+        ({"y": [0]}, "each of the 2 rows of probabilities, but y holds 1"),
+        ({"classes": [0, 1, 2]}, "3 probabilities for every row"),
+        ({"sample_weight": [1, -1]}, "a weight of at least 0 for each of the 2 rows"),
+        ({"sample_weight": [1]}, "a weight of at least 0 for each of the 2 rows"),
+        ({"sample_weight": [0, 0]}, "not all of them 0"),
+        ({"groups": [1]}, "the group of each of the 2 rows"),
+        ({"prior": [1]}, "a number for each of the 2 classes"),
+        ({"positive": "x"}, "positive to be a class of the model, but it is 'x'"),
+        ({"cost": 0}, "cost to be a positive number"),
+        ({"threshold": 1.5}, "threshold to be a probability or 'held-out'"),
+    ),
+)
+def test_what_does_not_fit_is_refused(change, message):
+    arguments = {"y": [0, 1], "probabilities": [[0.5, 0.5]] * 2, "classes": [0, 1]}
+    with pytest.raises(ValueError, match=message):
+        assess(**arguments | change)
+
+
+def test_a_cost_needs_a_positive_class():
+    P, y = draw(20, 3)
+    with pytest.raises(ValueError, match="Expected two classes beside a cost"):
+        assess(y, P, range(3), cost=2)
+    assert assess(y, P, range(3), cost=2, positive=1).binary.chosen is not None
+
+
+def test_training_counts_may_not_be_recorded():
+    model = SimpleNamespace(trained_on_={"classes": [["a", 3], ["b", 9]]})
+    assert class_counts(model) == [3, 9]
+    assert class_counts(SimpleNamespace(trained_on_={})) is None
+    assert class_counts(object()) is None
