@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import hotview
 from hotview import MultiViewClassifier, MultiViewEncoder, StackedViews
-from hotview.cli.main import app
+from hotview.cli.main import app, main
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -155,6 +155,29 @@ def test_commands_of_the_first_guide_work(tmp_path, monkeypatch):
     assert quoted in printed
     written = {path.name for path in tmp_path.iterdir()}
     assert written == {"digits", "digits.hotview", "predictions.csv", "from-mor.csv", "report.html"}
+
+
+@pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+def test_the_guide_to_messy_tables_gets_the_messages_it_shows(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = PAGES["guides/messy-tables.md"].read_text()
+    exec(compile(python_blocks(PAGES["guides/messy-tables.md"])[0], "messy-tables.md", "exec"), {})
+    capsys.readouterr()
+    said, codes = "", []
+    for kind, block in re.findall(r"```(console|text)\n(.*?)```", page, re.DOTALL):
+        if kind == "text":
+            for line in block.splitlines():
+                assert line in said, line
+            continue
+        program, *arguments = shlex.split(block.removeprefix("$ "))
+        arguments += QUICK.get(arguments[0], ())
+        monkeypatch.setattr(sys, "argv", [program, *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        codes.append(end.value.code or 0)
+        said = "".join(capsys.readouterr())
+    assert codes == [1, 1, 1, 1, 1, 0, 0, 0]
+    assert (tmp_path / "predictions.csv").read_text().count("\n") == 401
 
 
 def test_every_command_is_on_the_page():

@@ -26,7 +26,10 @@ SMALL = {"hidden": (8,), "encoder_dim": 4, "n_components": 3, "max_epochs": 2, "
 
 def classifier(**parameters):
     model = hv.MultiViewClassifier(**{**SMALL, "n_estimators": 2, "device": "cpu", **parameters})
-    return model.fit(LINKED, DATA.linked_target, unaligned=UNALIGNED)
+    views = {name: X.copy() for name, X in LINKED.items()}
+    if "impute" in parameters:
+        views["view_1"][5:9, 2:4] = np.nan
+    return model.fit(views, DATA.linked_target, unaligned=UNALIGNED)
 
 
 def run(path, views):
@@ -49,9 +52,10 @@ def with_gaps(views, *, single=False):
     "parameters",
     (
         {"impute": "mean"},
+        {"impute": {"view_1": "median+indicator"}},
         {"pseudo_labels": False, "fusion": "average", "view_regularizer": "autoencoder"},
     ),
-    ids=("default", "heads alone"),
+    ids=("default", "indicators", "heads alone"),
 )
 def test_probabilities_are_the_estimators(tmp_path, parameters):
     model = classifier(**parameters)
@@ -90,8 +94,10 @@ def test_counts_are_reduced_as_by_the_estimator(tmp_path):
         "words": random.poisson(rates).astype(np.float64),
         "age": random.normal(size=(40, 3)) + y[:, None],
     }
-    options = {**SMALL, "n_estimators": 2, "device": "cpu", "impute": "mean"}
+    views["words"][20:, 100] = np.nan
+    options = {**SMALL, "n_estimators": 2, "device": "cpu", "impute": "median+indicator"}
     model = hv.MultiViewClassifier(**options).fit(views, y)
+    assert model.preprocessing_["words"].endswith("301 columns reduced to 40 components")
     path = to_onnx(model, tmp_path / "m.onnx")
     views["words"][0] = np.nan
     views["words"][1, 5:9] = np.nan

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hotview import ot as ot
     from hotview import similarity as similarity
     from hotview import tracking as tracking
+    from hotview.datasets import from_frames as from_frames
     from hotview.estimators import MultiViewClassifier, MultiViewEncoder, StackedViews
     from hotview.losses.coupling_specs import DGCCASpec as DGCCASpec
     from hotview.losses.coupling_specs import HOTPairwiseSpec as HOTPairwiseSpec
@@ -68,6 +69,7 @@ __all__ = [
     "evaluation",
     "export",
     "federated",
+    "from_frames",
     "load",
     "losses",
     "model_selection",
@@ -79,7 +81,8 @@ __all__ = [
 ]
 
 
-_CLASSES = {
+_OBJECTS = {
+    "from_frames": "hotview.datasets",
     "MultiViewClassifier": "hotview.estimators",
     "MultiViewEncoder": "hotview.estimators",
     "StackedViews": "hotview.estimators",
@@ -105,8 +108,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'hotview' has no attribute {name!r}")
     if name in ("load", "save"):
         return getattr(import_module("hotview.persistence"), f"{name}_model")
-    if name in _CLASSES:
-        return getattr(import_module(_CLASSES[name]), name)
+    if name in _OBJECTS:
+        return getattr(import_module(_OBJECTS[name]), name)
     return import_module(f"hotview.{name}")
 
 

@@ -77,7 +77,9 @@ def to_onnx(
     Path
         The same path. Its metadata hold, as JSON, the ``views``, the ``classes`` and the
         ``columns`` of every view, in the order of its input: a list of ``[name, categories]``, with
-        null for the categories of a number, or null for a view whose columns have no names.
+        null for the categories of a number, or null for a view whose columns have no names. A
+        column of text that holds numbers or dates has a third entry: the ``unit`` of numbers, or
+        the ``origin`` from which days are counted.
 
     Examples
     --------
@@ -233,12 +235,13 @@ class _Reader(nn.Module):
     mean: Tensor
     scale: Tensor
     fill: Tensor | None
+    indicators: Tensor | None
     components: Tensor | None
 
     def __init__(self, columns: ColumnScaler) -> None:
         super().__init__()
         self.is_counts = columns.is_counts
-        for name in ("mean", "scale", "fill", "components"):
+        for name in ("mean", "scale", "fill", "indicators", "components"):
             values = getattr(columns, name)
             self.register_buffer(name, None if values is None else torch.from_numpy(values.copy()))
 
@@ -250,6 +253,9 @@ class _Reader(nn.Module):
             X = (X / total.where(total > 0, torch.ones_like(total))).sqrt().float().double()
         if self.fill is not None:
             X = torch.where(missing & ~absent, self.fill, X)
+        if self.indicators is not None:
+            marks = missing[:, self.indicators].to(X.dtype).masked_fill(absent, torch.nan)
+            X = torch.cat([X, marks], dim=1)
         size = ((X - self.mean) / self.scale).abs()
         wrong = ~(size <= EXTREME).all(1, keepdim=True) & ~absent
         standard = ((X.masked_fill(wrong, 0.0) - self.mean) / self.scale).float()

@@ -36,6 +36,17 @@ def test_a_table_tells_its_size_and_gives_rows():
     np.testing.assert_array_equal(table.rows(slice(1, 9)), X[1:])
 
 
+def test_where_two_views_are_needed_one_table_is_told_at_once():
+    expected = (
+        r"dict or list of two or more tables.*single DataFrame\. .*scikit-learn has estimators"
+    )
+    with pytest.raises(TypeError, match=expected) as error:
+        check_tables(pd.DataFrame(X), at_least=2)
+    assert "[X]" not in str(error.value)
+    with pytest.raises(ValueError, match=r"at least 2 views, but got 1.*scikit-learn"):
+        check_tables([X], at_least=2)
+
+
 @pytest.mark.parametrize("kind", (sparse.csr_array, sparse.csc_matrix, sparse.coo_array))
 def test_a_sparse_view_stays_sparse_until_rows_are_asked_for(kind):
     table = check_tables({"a": kind(X)})["a"]
@@ -159,7 +170,8 @@ def test_absent_views_are_left_out_and_the_order_is_that_of_fit(views):
         ({}, ValueError, r"at least one of the views \['clinical'.*all are absent"),
         ({"genetic": None}, ValueError, "all are absent"),
         ([None, None, None], ValueError, "all are absent"),
-        (X, TypeError, r"single ndarray.*\[X\]"),
+        (X, TypeError, r"single ndarray\. Pass one view of several .* \{'clinical': X\}"),
+        (np.zeros((3, 3, 2)), TypeError, r"single ndarray\. Turn a stack of views into list\(X\)"),
         ("abc", TypeError, "single str"),
         (None, TypeError, "single NoneType"),
         ({"genetic": X[:, :1]}, ValueError, "'genetic' to have 2 columns, as at fit, .* has 1"),
@@ -328,7 +340,11 @@ def test_a_tensor_keeps_its_precision_and_its_memory():
 @pytest.mark.parametrize(
     ("views", "error", "message"),
     (
-        (X, TypeError, r"single ndarray.*\[X\]"),
+        (
+            X,
+            TypeError,
+            r"dict or list of tables, .* single ndarray\. .*name, as in \{'clinical': X",
+        ),
         (pd.DataFrame(X), TypeError, "single DataFrame"),
         (None, TypeError, "single NoneType"),
         ("abc", TypeError, "single str"),

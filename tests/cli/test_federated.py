@@ -17,7 +17,7 @@ import hotview as hv
 from hotview._archive import read_archive, write_archive
 from hotview.cli.federated_jobs import CountingChannel, SimulationJob, open_clients, read_app
 from hotview.cli.main import app as commands
-from hotview.federated import Server, Settings
+from hotview.federated import Client, Server, Settings
 from hotview.persistence.models import _MODEL
 
 from .test_federated_jobs import NAMES, write_small_app
@@ -188,6 +188,62 @@ def test_an_organization_predicts_alone_what_the_joined_model_does_from_its_view
             for path in (alone, joint)
         ]
         assert (P[0].argmax(1) == P[1].argmax(1)).all()  # how sure it is may be weighed otherwise
+
+
+def make_hole(path, row, column):
+    """Empty a cell of a table."""
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    lines[row][column] = ""
+    path.write_text("\n".join(map(",".join, lines)) + "\n")
+
+
+def test_organizations_that_treat_missing_cells_differently_can_be_joined(hotview, fresh, tmp_path):
+    home, methods = fresh / "organizations", {"genetic": "median+indicator", "imaging": "mean"}
+    for name in methods:
+        make_hole(home / f"{name}.csv", 3, 2)
+    refused = hotview("federated", "simulate", fresh)
+    assert refused.code == 1
+    assert "view 'genetic'" in refused.err  # before anything is trained
+    assert not part(fresh, "clinical").exists()
+    for name, method in methods.items():
+        config = home / f"{name}.toml"
+        config.write_text(f'impute = "{method}"\n' + config.read_text())
+    done = hotview("federated", "simulate", fresh)
+    assert done.code == 0, done.err
+    out = tmp_path / "joint.hotview"
+    joined = hotview("federated", "join", *parts(fresh), "-o", out)
+    assert joined.code == 0, joined.err
+    model = hv.load(out)
+    assert model.impute == {"clinical": None, **methods}
+    assert model._columns["genetic"].n_indicators == 1
+    told = hotview("inspect", out).out
+    assert "'genetic': standardized; missing cells replaced by the median and marked in 1" in told
+    done = hotview("predict", out, *files(fresh), "-o", tmp_path / "p.csv")
+    assert done.code == 0, done.err
+    make_hole(home / "clinical.csv", 4, 2)
+    refused = hotview("predict", out, *files(fresh), "-o", tmp_path / "q.csv")
+    assert refused.code == 1
+    assert "Cells of view 'clinical' are missing" in refused.err
+
+
+def test_another_version_at_one_organization_ends_before_the_first_round(
+    hotview, fresh, monkeypatch
+):
+    hello = Client._hello
+
+    def hello_of_old(self, message):
+        told = hello(self, message)
+        if self.data.name == "imaging":
+            del told.metadata["model_format"]
+        return told
+
+    monkeypatch.setattr(Client, "_hello", hello_of_old)
+    refused = hotview("federated", "simulate", fresh)
+    assert refused.code == 1
+    assert "that of 'imaging' differs" in refused.err
+    assert "Install the same version of hotview everywhere." in refused.err
+    assert not any(client.exists() for client in parts(fresh))
+    assert not list(fresh.rglob("state.federated"))
 
 
 def test_parts_join_in_any_order_and_leave_some_out(hotview, app, tmp_path):

@@ -156,26 +156,116 @@ def test_a_model_is_replaced_only_by_force(hotview, files, tmp_path):
     assert hv.load(path).n_views_ == 2
 
 
-def test_missing_cells_raise_with_the_flag_that_imputes_them(hotview, files, study, tmp_path):
-    holes = tmp_path / "blood.csv"
+@pytest.fixture
+def with_holes(files, study, tmp_path):
+    """The files, a cell of two rows of the first view missing."""
     rows = (study / "views" / "blood.csv").read_text().splitlines()
-    cells = rows[3].split(",")
-    holes.write_text("\n".join([*rows[:3], ",".join([cells[0], "", *cells[2:]]), *rows[4:]]) + "\n")
-    mine = [holes, *files[1:]]
-    result = hotview("fit", *mine, "-o", tmp_path / "m.hotview", *QUICK)
-    assert result.code == 1
-    assert "--impute mean" in result.err
-    assert hotview("fit", *mine, "-o", tmp_path / "m.hotview", *QUICK, "--impute", "mean").code == 0
+    for i in (3, 5):
+        cells = rows[i].split(",")
+        rows[i] = ",".join([cells[0], "", *cells[2:]])
+    (tmp_path / "blood.csv").write_text("\n".join(rows) + "\n")
+    return [tmp_path / "blood.csv", *files[1:]]
 
 
-def test_views_that_no_label_reaches_are_refused_with_flags(hotview, files, study, tmp_path):
+@pytest.fixture
+def strangers(study, tmp_path):
+    """Tables of people of whom those of blood and urine are the same, and all of scan others."""
     for name in ("blood", "scan"):
         lines = (study / "views" / f"{name}.csv").read_text().splitlines()
-        strangers = [lines[0], *lines[1:41]] if name == "blood" else [lines[0], *lines[41:]]
-        (tmp_path / f"{name}.csv").write_text("\n".join(strangers) + "\n")
-    views = [tmp_path / "blood.csv", tmp_path / "scan.csv"]
+        rows = lines[1:41] if name == "blood" else lines[41:]
+        (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *rows]) + "\n")
+    (tmp_path / "urine.csv").write_text((tmp_path / "blood.csv").read_text())
+    return [tmp_path / f"{name}.csv" for name in ("blood", "urine", "scan")]
+
+
+def test_missing_cells_raise_with_the_flag_that_imputes_them(hotview, with_holes, tmp_path):
+    fit = ("fit", *with_holes, "-o", tmp_path / "m.hotview", *QUICK)
+    result = hotview(*fit)
+    assert result.code == 1
+    assert "--impute blood=median" in result.err
+    assert hotview(*fit, "--impute", "scan=mean").err == result.err
+    assert hotview(*fit, "--impute", "mean").code == 0
+    assert hv.load(tmp_path / "m.hotview").impute == "mean"
+
+
+def test_methods_of_imputation_by_view(hotview, with_holes, new_files, tmp_path):
+    path = tmp_path / "m.hotview"
+    more = ("--impute", "mean", "--impute", "blood=median+indicator")
+    done = hotview("fit", *with_holes, "-o", path, *QUICK, *more)
+    assert done.code == 0, done.err
+    told = "missing cells replaced by the median and marked in 1 more columns"
+    assert f"View 'blood': standardized; {told}." in done.out
+    assert hv.load(path).impute == {"blood": "median+indicator", "scan": "mean"}
+    facts = json.loads(hotview("inspect", path, "--json").out)
+    assert facts["trained_on"]["impute"] == {"blood": "median+indicator", "scan": "mean"}
+    assert facts["preprocessing"]["blood"] == f"standardized; {told}"
+    found = hotview("predict", path, with_holes[0], new_files[1], "-o", tmp_path / "p.csv")
+    assert found.code == 0, found.err
+    alone = ("--impute", "blood=median", "--force")
+    assert hotview("fit", *with_holes, "-o", path, *QUICK, *alone).code == 0
+    assert hv.load(path).impute == {"blood": "median"}
+
+
+def test_a_class_may_be_called_none(hotview, files, study, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text((study / "labels.csv").read_text().replace("well", "None"))
+    mine = [labels if str(x).endswith("labels.csv") else x for x in files]
+    done = hotview("fit", *mine, "-o", tmp_path / "m.hotview", *QUICK)
+    assert done.code == 0, done.err
+    assert "stand for missing values" not in done.err
+    assert hv.load(tmp_path / "m.hotview").classes_.tolist() == ["None", "ill", "odd"]
+
+
+# what fit refuses
+
+
+NOT_FITTED = {
+    "missing cells": ("with_holes", (), 1, "--impute blood=median"),
+    "a view without labels": ("strangers", (), 1, "but 'scan' has neither. Link a few rows"),
+    "one class": ("files", ("--unlabeled-marker", "odd"), 1, "all are of one class, 'ill'"),
+    "too few rows": ("files", ("--set", "validation_fraction=0.001"), 1, "0.001 of 40"),
+    "hidden": ("files", ("--set", "hidden=a"), 1, "Expected hidden to be a tuple"),
+    "a class": ("files", ("--set", "class_weight={'il': 2}"), 1, "il"),
+    "a method": ("files", ("--impute", "medain"), 2, "Did you mean 'median'"),
+    "a view": ("files", ("--impute", "blod=mean"), 2, "Did you mean 'blood'"),
+}
+
+
+@pytest.mark.parametrize(("given", "more", "code", "message"), NOT_FITTED.values(), ids=NOT_FITTED)
+def test_a_dry_run_ends_with_the_error_of_the_fit(
+    hotview, request, files, study, tmp_path, given, more, code, message
+):
+    views = request.getfixturevalue(given)
+    views = [*views, *files[2:]] if given == "strangers" else views
+    if "all are" in message:  # of "well", no label is left
+        labels = tmp_path / "labels.csv"
+        text = (study / "labels.csv").read_text()
+        labels.write_text(text.replace("well", "odd"))
+        views = [labels if str(x).endswith("labels.csv") else x for x in views]
     out = tmp_path / "m.hotview"
-    result = hotview("fit", *views, *files[2:], "-o", out, *QUICK)
+    fitted = hotview("fit", *views, "-o", out, *QUICK, *more)
+    dry = hotview("fit", *views, "--dry-run", *QUICK, *more)
+    as_json = hotview("fit", *views, "--dry-run", "--json", *QUICK, *more)
+    assert fitted.code == dry.code == as_json.code == code
+    last = [result.err.splitlines()[-1] for result in (fitted, dry, as_json)]
+    assert message in last[0]
+    assert last[0] == last[1] == last[2]
+    assert not out.exists()
+    if code == 1:  # wrong usage is known before the files are read
+        assert "Linked rows: " in dry.out
+        assert json.loads(as_json.out)["views"][0]["name"] == "blood"
+
+
+def test_a_dry_run_trains_nothing(hotview, files, monkeypatch):
+    monkeypatch.setattr("hotview.estimators.fit.compute_graphs", None)
+    monkeypatch.setattr("hotview.estimators.fit.train", None)
+    assert hotview("fit", *files, "--dry-run").code == 0
+    assert hotview("fit", *files[:2], "--id-column", "id", "--dry-run", "--json").code == 0
+
+
+def test_views_that_no_label_reaches_are_refused_with_flags(hotview, files, strangers, tmp_path):
+    out = tmp_path / "m.hotview"
+    result = hotview("fit", *strangers, *files[2:], "-o", out, *QUICK)
     assert result.code == 1
     assert "but 'scan' has neither. Link a few rows (--id-column), or label some" in result.err
     assert "(--label-column)" in result.err
@@ -201,12 +291,13 @@ def test_flags_have_the_names_of_parameters():
     assert {"coupling", "view_regularizer", "max_epochs", "random_state", "impute"} <= named
     own = {"views", "out", "labels", "label_column", "id_column", "ids", "drop", "categorical"}
     own |= {"hold_out", "linked_only", "dry_run", "header", "delimiter", "decimal", "resume"}
-    own |= {"variable", "settings", "force", "json", "debug", "group_column"}
+    own |= {"variable", "settings", "force", "json", "debug", "group_column", "thousands"}
+    own |= {"encoding", "missing", "dates", "sheet", "query", "match_ids", "config", "write_config"}
     assert flags - named == own
 
 
-def test_help_shows_at_most_30_options(hotview, monkeypatch):
+def test_help_shows_at_most_40_options(hotview, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     shown = set(re.findall(r"^│ (--[a-z-]+)", hotview("fit", "--help").out, re.MULTILINE))
     assert {"--coupling", "--set", "--help"} <= shown
-    assert len(shown) <= 30
+    assert len(shown) <= 40

@@ -26,7 +26,7 @@ def summary(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "[a].csv").write_text("id,iron,sex\nanna,1,F\nbert,,M\ncarl,3,F\ndora,,\n")
     np.save("b.npy", np.array([[1.0, np.nan], [np.nan, np.nan], [1.0, 2.0]]))
-    dataset = read_dataset(DatasetFiles(("[a].csv", "b.npy"), id_column="id"))
+    dataset = read_dataset(DatasetFiles(("[a].csv", "b.npy"), drop=["id"]))
     return describe_dataset(dataset, "MultiViewEncoder", None)
 
 
@@ -37,9 +37,12 @@ def test_missing_cells_are_counted_but_for_rows_that_are_absent(summary):
 
 
 def test_missing_cells_raise_by_file_and_column(summary):
-    with pytest.raises(ValueError, match=r"\[a\].csv: cells are missing in 'iron' \(1\).*--impute"):
-        check_missing(summary, None)
-    check_missing(summary, "mean")
+    text = r"\[a\].csv: cells are missing in 'iron' \(1\).*--impute '\[a\]=median';"
+    with pytest.raises(ValueError, match=text):
+        check_missing(summary, {"[a]": None, "b": "mean"})
+    with pytest.raises(ValueError, match=r"b\.npy: cells are missing in 'column 2' .*b=median;"):
+        check_missing(summary, {"[a]": "mean", "b": None})
+    check_missing(summary, {"[a]": "mean", "b": "median+indicator"})
 
 
 def test_json_can_hold_it(summary):
@@ -96,12 +99,14 @@ def test_several_processes_count_in_their_own_rows_and_add_up():
 def test_missing_cells_raise_unless_they_are_imputed():
     X = np.array([[NAN, 1, 0], [2.0, 0, 1]])
     preprocessing = Preprocessing({"blood": COLUMNS})
-    with pytest.raises(ValueError, match=r"view 'blood' are missing, in 'iron'. .*--impute mean"):
-        check_cells(aligned(X), preprocessing, None)
-    check_cells(aligned(X), preprocessing, "mean")
+    with pytest.raises(
+        ValueError, match=r"view 'blood' are missing, in 'iron'. .*--impute blood=median"
+    ):
+        check_cells(aligned(X), preprocessing, {"blood": None})
+    check_cells(aligned(X), preprocessing, {"blood": "mean"})
 
 
 def test_empty_rows_are_named():
     X = np.array([[1.0, 1, 0], [NAN, NAN, NAN]])
     with pytest.raises(ValueError, match=r"1 of 2 are empty: 'p1'"):
-        check_cells(aligned(X), Preprocessing({"blood": COLUMNS}), "mean")
+        check_cells(aligned(X), Preprocessing({"blood": COLUMNS}), {"blood": "mean"})

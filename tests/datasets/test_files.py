@@ -15,7 +15,7 @@ import scipy.io
 from anndata import AnnData
 
 from hotview.datasets import read_views
-from hotview.datasets.files import FORMATS, list_files
+from hotview.datasets.files import FORMATS, Options, file_stem, list_files, open_file
 
 X = np.array([[0.1, 2.0], [np.nan, 1e-300], [-4.0, 1 / 3]])
 
@@ -292,3 +292,97 @@ def test_an_empty_source_is_refused(source):
 def test_what_is_no_source_is_refused(source):
     with pytest.raises(TypeError, match="Expected a path, a list of paths or a dict"):
         list_files(source, ENDINGS)
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Three tables of the same numbers, one of which is European and one in UTF-16."""
+    (tmp_path / "here.csv").write_text("p,q\n1.5,2\n3,4\n")
+    (tmp_path / "there.csv").write_text("p;q\n1,5;2\n3;4\n")
+    (tmp_path / "far.csv").write_bytes("p|q\n1.5|2\nx|4\n".encode("utf-16"))
+    return [tmp_path / f"{name}.csv" for name in ("here", "there", "far")]
+
+
+PER_FILE = {
+    "delimiter": {"there": ";", "far": "|"},
+    "decimal": {"there": ","},
+    "encoding": {"far": "utf-16"},
+    "missing": {"far": ["x"]},
+}
+
+
+def test_every_file_may_have_its_own_format(three):
+    views = read_views(three, **PER_FILE)
+    for name, last in {"here": 3, "there": 3, "far": np.nan}.items():
+        np.testing.assert_array_equal(views[name], [[1.5, 2], [last, 4]])
+
+
+def test_views_named_by_the_user_have_options_by_that_name(three):
+    views = read_views({"a": three[0], "b": three[1]}, delimiter={"b": ";"}, decimal={"b": ","})
+    np.testing.assert_array_equal(views["a"], views["b"])
+
+
+def test_an_option_for_all_other_files(three):
+    three[0].write_text("p;q\n1,5;2\n3;4\n")
+    views = read_views(
+        three, **(PER_FILE | {"delimiter": {"": ";", "far": "|"}, "decimal": {"": ",", "far": "."}})
+    )
+    np.testing.assert_array_equal(views["here"], [[1.5, 2], [3, 4]])
+    assert views["far"][0, 0] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    (
+        (
+            {"delimiter": {"ther": ";"}},
+            ValueError,
+            r"No file is called 'ther'.*mean 'there'.*delim",
+        ),
+        ({"delimiter": {"there": "::"}}, ValueError, "delimiter to be one character"),
+        ({"encoding": {"far": "nope"}}, ValueError, "name of an encoding.*'nope'.*encoding"),
+        ({"encoding": "rot13"}, ValueError, "name of an encoding.*'rot13'"),
+        ({"missing": "x"}, TypeError, r"Write missing=\['x'\]"),
+        ({"missing": {"far": [5]}}, TypeError, "missing to be a list of text"),
+    ),
+)
+def test_options_of_one_file_that_cannot_be_followed_are_refused(three, options, error, message):
+    with pytest.raises(error, match=message):
+        read_views(three, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    (
+        ({"thousands": ",", "decimal": ","}, "thousands and the decimal point are both ','"),
+        ({"thousands": ".", "delimiter": ","}, "delimiter and the decimal point are both ','"),
+        ({"thousands": ".", "decimal": "."}, "thousands and the decimal point are both '.'"),
+        ({"dates": "year-first"}, "day-first"),
+    ),
+)
+def test_options_that_contradict_each_other_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Options(**options)
+    with pytest.raises(ValueError, match=message):
+        Options(**{name: {"lab": value} for name, value in options.items()})
+
+
+def test_a_point_between_thousands_makes_the_comma_decimal(tmp_path):
+    (tmp_path / "a.tsv").write_text("p\tq\n1,5\t2\n")
+    table = open_file(list_files(tmp_path / "a.tsv", FORMATS)[0], Options(thousands={"a": "."}))
+    np.testing.assert_array_equal(table.read(["p"]), [[1.5]])
+    assert (table.name, table.thousands, table.decimal) == ("a", ".", None)
+
+
+def test_cells_that_mean_missing_do_so_in_parquet_files_too(tmp_path):
+    pq.write_table(pa.table({"sex": ["F", "unknown"]}), tmp_path / "a.parquet")
+    file = list_files(tmp_path / "a.parquet", FORMATS)[0]
+    assert open_file(file, Options(missing=["unknown"])).read_text(["sex"]) == [["F", None]]
+
+
+@pytest.mark.parametrize(
+    ("path", "stem"),
+    (("data/lab.csv", "lab"), ("lab.v2.csv.gz", "lab.v2"), ("LAB.XLSX", "LAB"), ("notes", "notes")),
+)
+def test_options_name_a_file_without_its_folder_and_ending(path, stem):
+    assert file_stem(path) == stem

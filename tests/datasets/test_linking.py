@@ -1,22 +1,35 @@
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from hotview.datasets import link_rows
-from hotview.datasets.linking import align_rows
+from hotview.datasets.linking import (
+    ID_DIFFERENCES,
+    IdMatcher,
+    align_rows,
+    check_spellings,
+    take_rows,
+)
 
 IDS = st.lists(st.integers(0, 12), unique=True, max_size=10)
 
 
-@given(st.lists(IDS, min_size=1, max_size=4))
-def test_linked_rows_are_those_of_ids_that_all_views_have(columns):
+@given(st.lists(IDS, min_size=1, max_size=4), st.sampled_from((2, 3, None)))
+def test_linked_rows_are_those_of_ids_that_enough_views_have(columns, at_least):
     ids = {f"view_{s}": column for s, column in enumerate(columns)}
-    found = link_rows(ids)
-    assert set(found.ids) == set.intersection(*map(set, columns))
+    found = link_rows(ids, at_least=at_least)
+    n_views = Counter(key for column in columns for key in column)
+    enough = len(columns) if at_least is None else at_least
+    assert set(found.ids) == {key for key, n in n_views.items() if n >= enough}
     for name, column in ids.items():
-        assert [column[i] for i in found.linked[name]] == found.ids.tolist()
-        rows = np.concatenate([found.linked[name], found.unaligned[name]])
+        there = found.rows[name] >= 0
+        assert [column[i] for i in found.rows[name][there]] == found.ids[there].tolist()
+        assert set(found.ids[~there]).isdisjoint(column)
+        rows = np.concatenate([found.rows[name][there], found.unaligned[name]])
         assert sorted(rows) == list(range(len(column)))  # nobody is lost, nobody counts twice
 
 
@@ -55,3 +68,118 @@ def test_a_missing_id_is_refused(missing):
 def test_an_id_of_two_lines_is_refused(function):
     with pytest.raises(ValueError, match="the id of row 2 of view 'blood' has a line break"):
         function({"blood": ["anna", "bert\ncarl,1"], "scan": ["anna"]})
+
+
+def test_a_view_without_common_ids_leaves_the_links_of_the_others():
+    found = link_rows({"a": ["x", "y"], "b": ["y", "x"], "c": ["z"]})
+    assert found.ids.tolist() == ["x", "y"]
+    assert {view: rows.tolist() for view, rows in found.rows.items()} == {
+        "a": [0, 1],
+        "b": [1, 0],
+        "c": [-1, -1],
+    }
+    assert found.unaligned["c"].tolist() == [0]
+    assert found.pairs == {("a", "b"): 2, ("a", "c"): 0, ("b", "c"): 0}
+    assert found.complete.tolist() == [False, False]
+
+
+@given(st.lists(IDS, min_size=2, max_size=4))
+def test_pairs_count_the_ids_that_two_views_share(columns):
+    found = link_rows(dict(enumerate(columns)))
+    for (a, b), n in found.pairs.items():
+        assert n == len(set(columns[a]) & set(columns[b]))
+    everywhere = set.intersection(*map(set, columns))
+    assert set(found.ids[found.complete]) == everywhere
+
+
+@pytest.mark.parametrize("kind", (np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)))
+def test_rows_are_taken_and_nan_where_there_is_none(kind):
+    X = kind(np.arange(1.0, 7).reshape(3, 2))
+    assert take_rows(X, np.arange(3)) is X
+    taken = take_rows(X, np.array([2, -1, 0]))
+    np.testing.assert_array_equal(taken, [[5, 6], [np.nan, np.nan], [1, 2]])
+    assert taken.dtype == X.dtype
+    some = take_rows(X, np.array([2, 0]))
+    np.testing.assert_array_equal(getattr(some, "toarray", lambda: some)(), [[5, 6], [1, 2]])
+    assert np.isnan(take_rows(X, np.array([-1, -1]))).all()
+
+
+def test_whole_numbers_can_be_missing_too():
+    taken = take_rows(np.array([[1], [2]], dtype=np.int8), np.array([1, -1]))
+    np.testing.assert_array_equal(taken, [[2], [np.nan]])
+
+
+SPELLINGS = {
+    "zeros": ("0033743", "33743"),
+    "zeros at the end": ("33743.0", "33743"),
+    "case": ("P12a", "p12A"),
+    "spaces": ("P 12", "P12 "),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), SPELLINGS.values(), ids=SPELLINGS)
+def test_ids_that_differ_in_spelling_are_refused_with_the_option(first, second):
+    tables = {"view 'a'": [first, "q"], "view 'b'": [second, "q"], "labels.csv": ["q", None]}
+    with pytest.raises(ValueError, match="1 more ids would match") as caught:
+        check_spellings(tables)
+    text = str(caught.value)
+    assert f"such as {first!r} in view 'a' and {second!r} in view 'b'" in text
+    found = next(d for d in ID_DIFFERENCES if f"match_ids=['{d}']" in text)
+    assert "match_ids=['exact']" in text
+    matcher = IdMatcher([found])
+    assert matcher.spell(first) == matcher.spell(second) == first
+
+
+def test_several_differences_are_named_together():
+    tables = {"a": ["P 007", "q1"], "b": ["p007", "Q1"]}
+    with pytest.raises(ValueError, match=r"2 more ids.*match_ids=\['spaces', 'case'\]"):
+        check_spellings(tables)
+
+
+def test_a_difference_that_would_make_two_ids_of_a_table_one_is_not_proposed():
+    check_spellings({"a": ["1", "01", "2"], "b": ["1", "01", "3"]})
+    check_spellings({"a": ["1", "01"], "b": ["001"]})  # which of the two?
+    with pytest.raises(ValueError, match=r"match_ids=\['case'\]"):
+        check_spellings({"a": ["1", "01", "P"], "b": ["1", "01", "p"]})
+
+
+@given(st.lists(st.lists(st.sampled_from("ABCDEF"), unique=True), min_size=1, max_size=3))
+def test_ids_that_are_spelled_alike_are_never_refused(columns):
+    check_spellings({str(s): column for s, column in enumerate(columns)})
+
+
+@given(
+    st.lists(st.text("0aA. 1", min_size=1), max_size=6), st.sets(st.sampled_from([*ID_DIFFERENCES]))
+)
+def test_ids_are_the_same_exactly_if_they_are_simplified_alike(ids, differences):
+    matcher = IdMatcher(tuple(differences))
+    for a in ids:
+        for b in ids:
+            same = matcher.spell(a) == matcher.spell(b)
+            assert same == (matcher.simplify(a) == matcher.simplify(b))
+
+
+def test_the_first_spelling_stays():
+    matcher = IdMatcher(["zeros"])
+    assert matcher.spell_all("a", ["007", None, "8"]) == ["007", None, "8"]
+    assert matcher.spell_all("b", ["08.0", "7", "9"]) == ["8", "007", "9"]
+
+
+def test_ids_of_one_table_that_become_the_same_are_refused():
+    message = r"different ids in labels.csv, but '7' and '007' are the same.*match_ids with fewer"
+    with pytest.raises(ValueError, match=message):
+        IdMatcher(["zeros"]).spell_all("labels.csv", ["7", "8", "007"])
+
+
+@pytest.mark.parametrize(
+    ("key", "simple"),
+    (("000", "0"), ("0", "0"), ("1.50", "1.50"), ("007.00", "7"), ("P007", "P007"), ("-07", "-07")),
+)
+def test_zeros_are_those_of_whole_numbers(key, simple):
+    assert IdMatcher(["zeros"]).simplify(key) == simple
+
+
+@pytest.mark.parametrize("ignore", (["zero"], ["exact", "zeros"]))
+def test_differences_that_cannot_be_ignored_are_refused(ignore):
+    with pytest.raises(ValueError, match="match_ids"):
+        IdMatcher(ignore)

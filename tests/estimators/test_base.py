@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import re
 import tracemalloc
 
 import anndata as ad
@@ -518,6 +519,32 @@ def test_means_of_training_fill_gaps(kind):
     )
     with pytest.raises(ValueError, match=r"'view_0'.*NaN in 1 entry, the first in row 4, column 1"):
         fit(small(kind)).transform_view(X, "view_0")
+
+
+# checks without training
+
+
+def test_what_fit_refuses_is_found_without_training(monkeypatch):
+    model = small(MultiViewClassifier)
+    y = np.zeros(30)
+    with pytest.raises(ValueError, match="all are of one class") as expected:
+        model.fit(VIEWS, y)
+    with pytest.raises(ValueError, match=re.escape(str(expected.value))):
+        model._check_fit(Xs=VIEWS, y=y)
+    apart = {"unaligned": VIEWS, "unaligned_y": {"view_0": np.arange(30) % 2}}
+    with pytest.raises(ValueError, match="but 'view_1' and 'view_2' have neither") as expected:
+        model.fit(None, None, **apart)
+    with pytest.raises(ValueError, match=re.escape(str(expected.value))):
+        model._check_fit(Xs=None, y=None, **apart)
+    monkeypatch.setattr("hotview.training.rows.ViewRows.part", None)  # no row is standardized
+    model._check_fit(Xs=VIEWS, y=np.arange(30) % 2)
+    assert not hasattr(model, "network_")
+
+
+def test_a_check_warns_as_fit_does():
+    views = {**VIEWS, "view_0": np.hstack([VIEWS["view_0"], np.ones((30, 1))])}
+    with pytest.warns(UserWarning, match="Columns with a single value"):
+        small(MultiViewEncoder)._check_fit(Xs=views)
 
 
 # output as data frames

@@ -120,6 +120,19 @@ def test_a_classifier_is_trained_on_for_more_epochs(tmp_path, parameters):
     assert_same(more, whole)
 
 
+def test_imputation_by_view_is_resumed_and_compared(tmp_path):
+    path, views = tmp_path / "fit.checkpoint", {name: X.copy() for name, X in DATA.views.items()}
+    views["view_1"][5:9, 2] = np.nan
+    methods = {"view_1": "median+indicator"}
+    whole = encoder(6, impute=methods).fit(views)
+    encoder(3, impute=methods, checkpoint=path).fit(views)
+    more = encoder(6, impute=dict(methods), checkpoint=path).fit(views, resume=True)
+    assert_same(more, whole)
+    np.testing.assert_array_equal(more.transform(views)["view_1"], whole.transform(views)["view_1"])
+    with pytest.raises(ValueError, match=r"differ: parameter impute \(.*indicator.*'mean'.* now\)"):
+        encoder(6, impute={"view_1": "mean"}, checkpoint=path).fit(views, resume=True)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("n_estimators", (1, 3))
 @pytest.mark.parametrize("make", (encoder, classifier))

@@ -900,6 +900,7 @@ WIDE = {
     "age": np.random.default_rng(2).normal(size=(40, 3)) + 1.5 * ODD,
 }
 WIDE["words"][:, -1] = 0  # a constant column
+HELD = slice(160, None)
 
 
 def fit_wide(views=WIDE, **parameters):
@@ -934,6 +935,34 @@ def test_the_reduction_can_be_switched_off():
     assert set(fit_wide(preprocessing="none").preprocessing_.values()) == {"as given"}
     with pytest.raises(ValueError, match=r"preprocessing to name views.*also names \['word'\]"):
         fit_wide(preprocessing={"word": "pca"})
+
+
+@pytest.mark.filterwarnings("ignore:Predictions from")
+def test_an_indicator_finds_a_class_that_decides_what_is_measured():
+    """Ill people mostly have one lab value, others mostly not; the value itself tells nothing."""
+    random, y = np.random.default_rng(0), np.arange(240) % 2
+    views = {"labs": random.normal(size=(240, 6)), "genes": random.normal(size=(240, 5))}
+    measured = random.random(240) < np.where(y == 1, 0.9, 0.1)
+    views["labs"][~measured, 3] = np.nan
+    first, last = ({name: X[rows] for name, X in views.items()} for rows in (slice(160), HELD))
+    scores = {}
+    for method in ("median", "median+indicator"):
+        model = voting(n_estimators=3, impute={"labs": method}).fit(first, y[:160])
+        scores[method] = model.score(last, y[HELD])
+    best = np.mean(measured[HELD] == y[HELD])
+    assert best > 0.9
+    assert scores["median+indicator"] > best - 0.05
+    assert scores["median"] < 0.65
+
+
+def test_an_encoder_of_the_users_own_gets_indicators_too():
+    views = {name: X.astype(np.float64) for name, X in WIDE.items()}
+    views["age"][3:7, 1] = np.nan
+    encoders = {"age": torch.nn.Linear(4, 4)}
+    model = fit_wide(views, encoders=encoders, impute={"age": "mean+indicator"})
+    assert model.predict_proba(views).shape == (40, 2)
+    with pytest.raises(ValueError, match=r"'age' to turn float32 rows of shape \(2, 4\)"):
+        fit_wide(views, encoders={"age": torch.nn.Linear(3, 4)}, impute="mean+indicator")
 
 
 def test_an_encoder_of_the_users_own_gets_all_columns():

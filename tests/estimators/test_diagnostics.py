@@ -57,6 +57,31 @@ def test_an_ordinary_fit_does_not_warn(kind, coupling):
     small(kind, coupling=coupling).fit(VIEWS, Y)  # warnings are errors here
 
 
+# labels
+
+
+def test_labels_that_are_texts_of_missing_values_are_counted():
+    names = np.array(["ill", "odd", "well"])[Y].astype("U8")
+    y, own, truth = names.copy(), names.copy(), names[:9].copy()
+    y[[3, 5]], y[7], own[4], truth[2] = "", "nan", "None", "<NA>"
+    more = {"unaligned": {"view_0": VIEWS["view_0"]}, "unaligned_y": {"view_0": own}}
+    more["validation"] = {name: X[:9] for name, X in VIEWS.items()}, truth
+    model = small(MultiViewClassifier)
+    text = warned(model, y=y, **more)
+    assert "(y: 2 times '', 1 times 'nan'; unaligned_y['view_0']: 1 times 'None'; vali" in text
+    assert "validation's y: 1 times '<NA>')" in text
+    assert "by None or NaN" in text
+    assert model.fit_warnings_ == [text]
+    assert model.classes_.tolist() == ["ill", "odd", "well"]
+    assert model.trained_on_["linked_labeled"] == 37
+    assert model.trained_on_["unaligned_labeled"] == {"view_0": 39}
+    gaps = np.array([None if label in ("", "nan") else label for label in y], dtype=object)
+    same = small(MultiViewClassifier).fit(VIEWS, gaps)
+    other = small(MultiViewClassifier, unlabeled_marker=None).fit(VIEWS, y)
+    assert same.classes_.tolist() == ["ill", "odd", "well"]
+    assert other.classes_.tolist() == ["", "ill", "nan", "odd", "well"]
+
+
 # columns
 
 

@@ -414,8 +414,12 @@ BAD_VIEWS = {
     "one view": ({"a": VIEWS["view_0"]}, ValueError, "at least 2 views, but got 1"),
     "one view in a list": ([VIEWS["view_0"]], ValueError, "at least 2 views, but got 1"),
     "no view": ({}, ValueError, "at least one view"),
-    "not a collection": (VIEWS["view_0"], TypeError, "dict, list or tuple.*single ndarray"),
-    "a frame": (FRAMES["view_0"], TypeError, "dict, list or tuple.*single DataFrame"),
+    "not a collection": (VIEWS["view_0"], TypeError, "two or more tables.*single ndarray"),
+    "a frame": (
+        FRAMES["view_0"],
+        TypeError,
+        "dict or list of two or more tables.*single DataFrame",
+    ),
     "no columns": ({**VIEWS, "view_2": np.zeros((24, 0))}, ValueError, "'view_2'.*one column"),
     "1-D": ({**VIEWS, "view_2": np.zeros(24)}, ValueError, "'view_2' to be 2-D"),
     "3-D": ({**VIEWS, "view_2": np.zeros((24, 2, 2))}, ValueError, r"'view_2' to be 2-D.*reshape"),
@@ -496,19 +500,53 @@ def test_unequal_numbers_of_linked_rows(kind):
 
 
 @BOTH
-def test_gaps_can_be_filled(kind):
+@pytest.mark.parametrize("method", ("mean", "median"))
+def test_gaps_can_be_filled(kind, method):
     views = with_entries("view_1", (4, 2, NAN), (9, 0, NAN))
     filled = {name: X.copy() for name, X in views.items()}
     for row, column in ((4, 2), (9, 0)):
-        filled["view_1"][row, column] = np.nanmean(views["view_1"][:, column])
-    model = fit(small(kind, impute="mean", preprocessing="none"), views)
+        statistic = {"mean": np.nanmean, "median": np.nanmedian}[method]
+        filled["view_1"][row, column] = statistic(views["view_1"][:, column])
+    model = fit(small(kind, impute=method, preprocessing="none"), views)
     expected = fit(small(kind, preprocessing="none"), filled)
     np.testing.assert_allclose(model.history_["loss"], expected.history_["loss"], rtol=1e-5)
     with pytest.raises(ValueError, match="infinity"):
-        fit(small(kind, impute="mean"), with_entries("view_1", (4, 2, INF)))
+        fit(small(kind, impute=method), with_entries("view_1", (4, 2, INF)))
     empty = with_entries("view_1", *((row, 2, NAN) for row in range(24)))
     with pytest.raises(ValueError, match=r"'view_1'.*column 2 is NaN in all rows.*Drop the column"):
-        fit(small(kind, impute="mean"), empty)
+        fit(small(kind, impute=method), empty)
+
+
+@BOTH
+def test_indicators_are_columns_of_zeros_and_ones(kind):
+    views = with_entries("view_1", (4, 2, NAN), (9, 0, NAN), (11, 2, NAN))
+    X = views["view_1"]
+    marks = np.isnan(X[:, [0, 2]])
+    filled = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
+    given = {"impute": {"view_1": "median+indicator"}, "preprocessing": "none"}
+    model = fit(small(kind, **given), views)
+    columns = {**views, "view_1": np.hstack([filled, marks])}
+    expected = fit(small(kind, preprocessing="none"), columns)
+    np.testing.assert_allclose(model.history_["loss"], expected.history_["loss"], rtol=1e-5)
+    assert model.impute == {"view_1": "median+indicator"} == given["impute"]
+    assert model.n_features_per_view_["view_1"] == X.shape[1]
+    assert model.trained_on_["impute"] == {**dict.fromkeys(VIEWS), "view_1": "median+indicator"}
+    text = "missing cells replaced by the median and marked in 2 more columns"
+    assert model.preprocessing_["view_1"] == f"as given; {text}"
+    Z = model.transform({"view_1": X})["view_1"]
+    np.testing.assert_allclose(Z, expected.transform(columns)["view_1"], rtol=1e-4, atol=1e-5)
+
+
+@BOTH
+def test_only_views_that_are_named_may_have_gaps(kind):
+    views = with_entries("view_1", (4, 2, NAN), (9, 0, NAN))
+    with pytest.raises(ValueError, match=r"'view_1'.*NaN in 2.*impute=\{'view_1': 'mean'\}"):
+        fit(small(kind, impute={"view_0": "mean", "view_1": None}), views)
+    model = fit(small(kind, impute={"view_1": "mean"}), views)
+    model.impute = None  # what was fitted stays
+    assert model.transform(views)["view_1"].shape == (24, 4)
+    with pytest.raises(ValueError, match=r"'view_0'.*NaN in 1 entry"):
+        model.transform(with_entries("view_0", (1, 1, NAN)))
 
 
 @BOTH
@@ -531,7 +569,7 @@ def test_a_linked_row_that_no_view_has(kind):
         ({"view_0": VIEWS["view_0"].astype(str)}, TypeError, "'view_0' to hold real numbers"),
         (with_entries("view_0", (3, 3, NAN)), ValueError, "'view_0'.*NaN in 1 entry.*row 3"),
         (with_entries("view_0", (3, 3, INF)), ValueError, "'view_0'.*infinity"),
-        (VIEWS["view_0"], TypeError, "dict, list or tuple"),
+        (VIEWS["view_0"], TypeError, "dict or list of tables"),
         ({}, ValueError, "at least one of the views"),
         (
             {"view_0": FRAMES["view_0"].rename(columns={"c3": "age"})},
@@ -541,7 +579,7 @@ def test_a_linked_row_that_no_view_has(kind):
         (
             {"view_0": FRAMES["view_0"].assign(c1="high")},
             ValueError,
-            "view 'view_0': column 'c1' holds string, not numbers .'high' in row 1",
+            "view 'view_0': expected numbers in column 'c1', as at fit, but got 'high' in row 1",
         ),
     ),
     ids=range(10),
@@ -563,7 +601,7 @@ def test_bad_unaligned_rows():
         ({"view_0": FRAMES["view_0"].add_prefix("d")}, ValueError, "no column 'c0', 'c1'"),
         (with_entries("view_1", (3, 0, NAN)), ValueError, "'view_1'.*NaN in 1 entry.*row 3"),
         ({"view_0": None}, ValueError, "all are absent"),
-        (VIEWS["view_0"], TypeError, "dict, list or tuple"),
+        (VIEWS["view_0"], TypeError, "dict or list of tables"),
     ):
         with pytest.raises(error, match=message):
             model.fit(FRAMES, Y, unaligned=unaligned)
@@ -612,7 +650,12 @@ BAD_PARAMETERS = {
     "unknown projections": (coupled(projections="random"), "'orthogonal', 'iid', 'qmc'"),
     "unknown reduction": (coupled(reduction="total"), "'mean', 'sum'"),
     "unknown initialization": ({"initialization": "zero"}, "'pca', 'random'"),
-    "unknown impute": ({"impute": "median"}, "impute to be one of 'mean'"),
+    "unknown impute": ({"impute": "medain"}, "impute to be one of 'mean'.*Did you mean 'median'"),
+    "unknown impute of a view": ({"impute": {"view_1": "mode"}}, r"impute\['view_1'\] to be one"),
+    "impute of an unknown view": (
+        {"impute": {"view1": "mean"}},
+        r"impute to name views among.*names \['view1'\]\. Did you mean 'view_1'\?",
+    ),
     "unknown preprocessing": ({"preprocessing": "no"}, "preprocessing to be one of.*'no'"),
     "unknown verbose": ({"verbose": "loud"}, "verbose to be True, False or 'auto'"),
     "coupling weight": (coupled(weight=-0.1), "coupling__weight.*at least 0.*-0.1"),

@@ -26,7 +26,10 @@ def make_view_tables(linked, unaligned=None):
 
 
 def how(tables, preprocessing="standardize", impute=None):
-    return {"preprocessing": dict.fromkeys(tables.names, preprocessing), "impute": impute}
+    return {
+        "preprocessing": dict.fromkeys(tables.names, preprocessing),
+        "impute": dict.fromkeys(tables.names, impute),
+    }
 
 
 def gather(tables, labels=None):
@@ -60,17 +63,11 @@ def test_every_view_is_scanned_over_all_its_tables():
     np.testing.assert_allclose(scans["a"].scaler.scale, np.sqrt(8 / 3))
     np.testing.assert_allclose(scans["b"].scaler.mean, [3.5, 4])
     assert scans["a"].scaler.fill is None
-    np.testing.assert_array_equal(
-        scan_views(
-            tables,
-            preprocessing=dict.fromkeys(tables.names, "standardize"),
-            impute="mean",
-            device=CPU,
-        )
-        .views[0]
-        .scaler.fill,
-        [2, 2.5],
-    )
+    methods = {"a": "mean", "b": "median"}
+    views = scan_views(tables, **how(tables) | {"impute": methods}, device=CPU).views
+    np.testing.assert_array_equal(views[0].scaler.fill, [2, 2.5])
+    np.testing.assert_array_equal(views[1].scaler.fill, [3.5, 4])
+    assert [view.scaler.impute for view in views] == ["mean", "median"]
 
 
 def test_unlinked_views_have_no_aligned_rows():
@@ -129,12 +126,7 @@ def test_a_linked_row_that_no_view_has_is_refused():
 def test_a_view_needs_two_rows_that_hold_something():
     tables = make_view_tables({"a": table(1, None, None), "b": table(3, 4, 5)})
     with pytest.raises(ValueError, match="'a' to have at least 2 rows with values, but it has 1"):
-        scan_views(
-            tables,
-            preprocessing=dict.fromkeys(tables.names, "standardize"),
-            impute=None,
-            device=CPU,
-        )
+        scan_views(tables, **how(tables), device=CPU)
 
 
 def test_without_linked_rows_every_view_learns_from_its_own_labels():

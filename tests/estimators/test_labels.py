@@ -157,7 +157,8 @@ def test_what_does_not_belong_together():
 
 
 def test_read_labels_gives_the_known_ones():
-    labels, known = read_labels("y", [3, -1, None, 5], 4, -1)
+    found = read_labels("y", [3, -1, None, 5], 4, -1)
+    labels, known = found.values, found.known
     assert labels.tolist() == [3, 5]
     assert known.tolist() == [True, False, False, True]
     with pytest.raises(ValueError, match=r"validation's y to hold a label for every row.*None"):
@@ -318,9 +319,63 @@ def test_labels_of_one_view_are_left_out_too():
     ids=("nan", "none", "marker", "tuple", "array"),
 )
 def test_gaps_among_text_are_gaps(y):
-    labels, known = read_labels("y", y, 4, -1)
+    found = read_labels("y", y, 4, -1)
+    labels, known = found.values, found.known
     assert labels.tolist() == ["x", "y", "x"]
     assert known.tolist() == [True, True, False, True]
+
+
+GAPS = {"": 2, "nan": 1, "NaN": 1, "None": 1, "<NA>": 1, "NaT": 1}
+GAPPY = ["x", "", "nan", "NaN", "None", "y", "<NA>", "NaT", "  "]
+
+
+@pytest.mark.parametrize("kind", (list, np.array, lambda y: np.array(y, object), pd.Series))
+def test_texts_of_missing_labels_are_gaps(kind):
+    found = read_labels("y", kind(GAPPY), 9, -1)
+    assert found.values.tolist() == ["x", "y"]
+    assert np.flatnonzero(found.known).tolist() == [0, 5]
+    assert found.text_gaps == GAPS
+
+
+def test_every_way_in_which_missing_labels_become_text():
+    missing = ["x", None, np.nan, "y"]
+    made = [
+        np.array(missing, dtype=str),
+        np.array(missing, dtype=object).astype(str),
+        pd.Series(missing).astype(str),
+        pd.Series(missing, dtype="string").astype(object).map(str),
+        pd.Series(missing).fillna(""),
+        pd.Series([*map(pd.Timestamp, ["2020", None, None, "2021"])]).astype(str),
+    ]
+    for y in made:
+        assert read_labels("y", y, 4, -1).known.tolist() == [True, False, False, True]
+
+
+def test_such_texts_are_classes_where_nothing_else_is_a_gap():
+    y = ["None", "mild", "none", None]
+    found = read_labels("y", y, 4, None)
+    assert found.values.tolist() == ["None", "mild", "none"]
+    assert found.text_gaps == {}
+    assert read_labels("y", y, 4, "mild").values.tolist() == ["none"]
+
+
+def test_the_marker_is_no_other_text():
+    found = read_labels("y", ["x", "", "y", "nan"], 4, "")
+    assert (found.values.tolist(), found.text_gaps) == (["x", "y"], {"nan": 1})
+
+
+def test_texts_that_only_contain_them_are_classes():
+    y = ["nancy", "NA", "none", "null", "a ", "N/A"]
+    assert read_labels("y", y, 6, -1).values.tolist() == y
+
+
+def test_gaps_are_counted_by_argument():
+    found = encode(["x", "", "y"], {"a": ["x", "nan", "nan"], "b": ["y"]}, sizes={"a": 3, "b": 1})
+    assert found.text_gaps == {"y": {"": 1}, "unaligned_y['a']": {"nan": 2}}
+    assert found.linked.tolist() == [0, -1, 1]
+    assert found.unaligned["a"].tolist() == [0, -1, -1]
+    with pytest.raises(ValueError, match=r"one class, 'x'\. \(Texts such as '' and 'nan' count as"):
+        encode(["x", "", "nan"])
 
 
 def test_a_list_that_mixes_text_and_numbers_is_refused():
@@ -331,6 +386,11 @@ def test_a_list_that_mixes_text_and_numbers_is_refused():
 def test_the_labels_that_are_wrong_are_named():
     with pytest.raises(ValueError, match=r"Expected unaligned_y\['a'\] to hold one label"):
         read_labels("unaligned_y['a']", [0, 1], 3, -1)
+
+
+def test_texts_of_missing_labels_cannot_be_scored():
+    with pytest.raises(ValueError, match=r"1 of 3 have none, the first being row 1"):
+        check_all_known(["x", "nan", "y"], 3, -1)
 
 
 @pytest.mark.parametrize("gap", (-1, None, np.nan))
@@ -359,17 +419,20 @@ WHOLE = [3, None, 1, 2**53 + 1]
     ids=("Int64", "array", "arrow", "categories", "polars", "pyarrow", "chunks", "list"),
 )
 def test_whole_numbers_with_gaps_stay_whole_numbers(y):
-    labels, known = read_labels("y", y, 4, -1)
+    found = read_labels("y", y, 4, -1)
+    labels, known = found.values, found.known
     assert labels.dtype.kind == "i"
     assert labels.tolist() == [3, 1, 2**53 + 1]
     assert known.tolist() == [True, False, True, True]
 
 
 def test_switches_and_text_with_gaps_keep_their_kind():
-    labels, known = read_labels("y", pd.Series([True, None, False], dtype="boolean"), 3, -1)
+    found = read_labels("y", pd.Series([True, None, False], dtype="boolean"), 3, -1)
+    labels, known = found.values, found.known
     assert labels.tolist() == [True, False]
     assert labels.dtype == bool
-    labels, known = read_labels("y", pl.Series(["a", None, "b"]), 3, -1)
+    found = read_labels("y", pl.Series(["a", None, "b"]), 3, -1)
+    labels, known = found.values, found.known
     assert labels.tolist() == ["a", "b"]
     assert known.tolist() == [True, False, True]
 

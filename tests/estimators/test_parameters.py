@@ -9,6 +9,7 @@ from hotview.estimators.parameters import (
     check_parameters,
     encoders_of,
     hidden_of,
+    impute_of,
     pick_device,
     pick_processes,
 )
@@ -48,6 +49,8 @@ def test_the_defaults_are_accepted_and_not_changed(kind):
         {"callbacks": ()},
         {"callbacks": [print]},
         {"impute": "mean"},
+        {"impute": "median+indicator"},
+        {"impute": {"a": "mean+indicator", "b": None}},
         {"pseudo_labels": np.bool_(False)},
         {"fusion": "average"},
         {"max_epochs": None},
@@ -149,6 +152,19 @@ def test_hidden_layers(hidden, expected):
 def test_hidden_layers_that_cannot_be(hidden, message):
     with pytest.raises(ValueError, match=message):
         hidden_of(hidden, NAMES)
+
+
+# imputation
+
+
+def test_imputation_by_view():
+    assert impute_of(None, NAMES) == {"a": None, "b": None, "c": None}
+    assert impute_of("mean", NAMES) == {"a": "mean", "b": "mean", "c": "mean"}
+    given = {"b": "median", "c": None}
+    assert impute_of(given, NAMES) == {"a": None, "b": "median", "c": None}
+    assert given == {"b": "median", "c": None}
+    with pytest.raises(ValueError, match=r"impute to name views among.*\['lab'\]\. Did you mean"):
+        impute_of({"lab": "mean"}, ["blood", "labs"])
 
 
 # encoders

@@ -25,6 +25,7 @@ from hotview.federated.client_state import read_client_state
 from hotview.federated.labels import split_linked
 from hotview.federated.local_trainer import LocalTrainer
 from hotview.federated.privacy import ReleaseRecord, total_epsilon
+from hotview.persistence.models import MODEL_FORMAT
 
 
 def one(folder, name="clinical", own=None, **more):
@@ -60,7 +61,8 @@ def test_hello_has_no_linked_ids(tmp_path):
     own = client_data()[HOLDER]
     facts = one(tmp_path, HOLDER).handle(Message("hello")).metadata
     digest = own.digest
-    assert facts == {"name": HOLDER, "n_linked": N_LINKED, "digest": digest}
+    linked = {"n_linked": N_LINKED, "digest": digest}
+    assert facts == {"name": HOLDER, **linked, "model_format": MODEL_FORMAT}
     assert not (tmp_path / "clinical").exists()  # nothing has begun
 
 

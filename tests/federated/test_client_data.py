@@ -85,7 +85,7 @@ def test_a_label_that_the_holder_does_not_know_is_refused():
         ({"linked_ids": ["ann"], "ids": ["ann", *IDS[:4]]}, "distinct ids for the rows of 'a'"),
         ({"linked_ids": ["ann", "ann"], "ids": IDS}, "distinct linked ids"),
         ({"linked_ids": ["ann", "max", "tom"], "ids": IDS}, "but 2 are not, the first .* 'max'"),
-        ({"impute": "median"}, "impute"),
+        ({"impute": "mode"}, "impute to be one of"),
     ),
 )
 def test_what_does_not_fit_is_refused(more, why):
@@ -100,7 +100,9 @@ def test_rows_without_values_and_missing_cells_are_refused():
         ClientData.from_table("a", empty, impute="mean")
     with pytest.raises(ValueError, match="impute"):
         ClientData.from_table("a", gap)
-    assert ClientData.from_table("a", gap, impute="mean").impute == "mean"
+    filled = [ClientData.from_table("a", gap, impute=method) for method in ("mean", "median")]
+    assert [data.impute for data in filled] == ["mean", "median"]
+    assert filled[0].fingerprint != filled[1].fingerprint
 
 
 def test_what_is_given_stays():

@@ -171,7 +171,7 @@ def test_columns_are_dropped_categories_told_apart_and_gaps_filled(tables):
     assert own.impute == "mean"
     assert columns_of(own) == [*(f"x{j}" for j in range(5)), "ward"]
     assert own.table.n_columns == 5 + 3  # a column for every ward
-    path.write_text(path.read_text().replace('impute = "mean"', 'impute = "median"'))
+    path.write_text(path.read_text().replace('impute = "mean"', 'impute = "mode"'))
     with pytest.raises(ValueError, match="impute"):
         open_client(path)
 

@@ -315,18 +315,29 @@ def test_what_is_no_part_is_refused(trained, tmp_path):
         )
 
 
-def test_missing_cells_must_be_treated_alike(tmp_path):
-    own = client_data()
-    own["imaging"] = ClientData.from_table(
-        "imaging",
-        own["imaging"].table.data,
-        ids=[f"patient-{i}" for i in np.random.default_rng(2).permutation(40)],
-        linked_ids=[f"patient-{i}" for i in range(20)],
-        impute="mean",
-    )
+def test_every_organization_may_treat_missing_cells_in_its_own_way(tmp_path):
+    own, methods = client_data(), {"genetic": "mean", "imaging": "median+indicator"}
+    for s, (name, method) in enumerate(methods.items(), start=1):
+        X = np.array(own[name].table.data)
+        X[3, 1] = np.nan
+        own[name] = ClientData.from_table(
+            name,
+            X,
+            ids=[f"patient-{i}" for i in np.random.default_rng(s).permutation(40)],
+            linked_ids=[f"patient-{i}" for i in range(20)],
+            labels=own[name].labels if name == HOLDER else None,
+            impute=method,
+        )
     given = Trained(tmp_path, own, rounds=1)
-    with pytest.raises(ValueError, match="missing cells alike: impute"):
-        join_partial_models(list(given.parts.values()), tmp_path / "a.hotview")
+    model = hv.load(join_partial_models(list(given.parts.values()), tmp_path / "a.hotview"))
+    assert model.impute == {"clinical": None, **methods}
+    assert model._columns["imaging"].indicators.tolist() == [1]
+    for name in methods:
+        part, X = hv.load(given.parts[name]), {name: np.asarray(own[name].table.data)}
+        assert part.impute == methods[name]
+        np.testing.assert_array_equal(model.transform(X)[name], part.transform(X)[name])
+    with pytest.raises(ValueError, match=r"'clinical'.*NaN in 1 entry"):
+        model.transform({"clinical": np.where(np.eye(1, 5) > 0, np.nan, 1.0)})
 
 
 def test_a_joined_model_has_the_plan_of_the_last_round(trained, tmp_path):

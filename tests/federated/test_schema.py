@@ -86,7 +86,7 @@ def test_whatever_is_changed_passes_or_is_a_value_error(recorded, seed):
 @pytest.mark.parametrize("kind", ("hello", "start", "round", "label_loss", "fusion", "finish"))
 def test_metadata_that_is_unknown_or_missing_is_refused(recorded, kind):
     given, session, pairs = recorded
-    optional = {"update_round", "curvatures", "plan", "pool", "head", "privacy"}
+    optional = {"update_round", "curvatures", "plan", "pool", "head", "privacy", "model_format"}
     for name, request, response in pairs:
         if request.kind != kind:
             continue

@@ -542,7 +542,7 @@ def test_without_coupling_nothing_but_scores_is_sent(tmp_path):
     assert {name for arrays in seen for name in arrays} == {"scores", "held_out"}
 
 
-HELLO = {"n_linked": 4, "digest": "d"}
+HELLO = {"n_linked": 4, "digest": "d", "model_format": 10}
 
 
 def exchange(change=None, classes=("a", "b"), codes=None):
@@ -582,7 +582,16 @@ def test_no_two_trainings_have_the_same_name():
     (
         ({"y": {"digest": "e"}}, "have the same linked ids"),
         ({"y": {"name": "z"}}, "'y' to say hello, but its name is 'z'"),
-        ({"y": {"n_linked": 5}}, r"lists differ \(numbers of ids: {'x': 4, 'y': 5}\)"),
+        (
+            {"y": {"n_linked": 5}},
+            r"lists differ \(numbers of ids: {'x': 4, 'y': 5}\): look at that of 'y' first",
+        ),
+        (
+            {"x": {"model_format": 9}},
+            r"that of 'y' differs \(formats: 'x' 9, 'y' 10\).*same version",
+        ),
+        ({"y": {"model_format": None}}, r"of 'y' differs \(formats: 'x' 10, 'y' an older one\)"),
+        ({"y": {"model_format": "10"}}, "'y' to say hello, but its 'model_format' cannot be '10'"),
         ({"x": {"digest": ["d"]}}, r"'x' to say hello, but its 'digest' cannot be \['d'\]"),
         ({"x": {"n_linked": 10**12}}, "hello, but its 'n_linked' cannot be 1000000000000"),
         ({"x": {"n_linked": "four"}, "y": {"n_linked": "four"}}, "'n_linked' cannot be 'four'"),
@@ -592,6 +601,14 @@ def test_disagreement_is_an_error(change, problem):
     ask, _ = exchange(change)
     with pytest.raises(ValueError, match=problem):
         start_session(ask, ["x", "y"], Settings())
+
+
+@pytest.mark.parametrize("change", ({"digest": "e"}, {"model_format": 9}), ids=str)
+def test_the_organization_that_differs_from_most_is_named(change):
+    ask, seen = exchange({"x": change})
+    with pytest.raises(ValueError, match=r"that of 'x' (differs|first)"):
+        start_session(ask, ["x", "y", "z"], Settings())
+    assert seen == []  # nobody has begun
 
 
 def test_an_unknown_label_holder_is_refused():

@@ -1,3 +1,4 @@
+import datetime
 import json
 
 import numpy as np
@@ -8,6 +9,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from hotview.datasets.files import Options
 from hotview.ingest.columns import Column, ViewColumns, choose_columns, encode_table
+from hotview.ingest.dates import DateFormat
+from hotview.ingest.numbers import NumberFormat
 from hotview.ingest.tables import open_table
 
 PEOPLE = "id,age,sex,town\n1,31,F,Bonn\n2,,M,Ulm\n3,54,,Bonn\n4,7,M,Ulm\n5,7,F,Bonn\n6,8,F,Ulm\n"
@@ -25,7 +28,7 @@ def test_numbers_stay_and_text_becomes_categories(table):
 
 def test_categories_are_one_hot_as_in_scikit_learn(table):
     opened = table(PEOPLE)
-    X, _ = encode_table(opened, choose_columns(opened, {"id"}, ()))
+    X = encode_table(opened, choose_columns(opened, {"id"}, ())).X
     towns = np.array(opened.read_text(["town"])[0])[:, None]
     np.testing.assert_array_equal(X[:, 3:], OneHotEncoder(sparse_output=False).fit_transform(towns))
     np.testing.assert_array_equal(X[:, 0], [31, np.nan, 54, 7, 7, 8])
@@ -33,7 +36,7 @@ def test_categories_are_one_hot_as_in_scikit_learn(table):
 
 def test_a_missing_category_is_missing_in_all_its_columns(table):
     opened = table(PEOPLE)
-    X, _ = encode_table(opened, choose_columns(opened, {"id"}, ()))
+    X = encode_table(opened, choose_columns(opened, {"id"}, ())).X
     assert np.isnan(X[2, 1:3]).all()
     assert not np.isnan(X[[0, 1, 3, 4, 5], 1:3]).any()
 
@@ -41,9 +44,9 @@ def test_a_missing_category_is_missing_in_all_its_columns(table):
 def test_an_unseen_category_is_zero_in_all_columns_and_reported(table):
     view = choose_columns(table(PEOPLE), {"id"}, ())
     new = table("town,sex,age\nKiel,F,3\nUlm,X,4\n", "b.csv")  # and columns in another order
-    X, unseen = encode_table(new, view)
-    np.testing.assert_array_equal(X, [[3, 1, 0, 0, 0], [4, 0, 0, 0, 1]])
-    assert unseen == {"sex": ["X"], "town": ["Kiel"]}
+    encoded = encode_table(new, view)
+    np.testing.assert_array_equal(encoded.X, [[3, 1, 0, 0, 0], [4, 0, 0, 0, 1]])
+    assert encoded.unseen == {"sex": ["X"], "town": ["Kiel"]}
 
 
 def test_numbers_can_be_categories(table):
@@ -61,10 +64,13 @@ def test_free_text_raises_all_columns_at_once(table):
     assert view.n_columns == 61
 
 
-def test_a_decimal_comma_is_detected(table):
+def test_a_decimal_comma_is_recognized(table):
     opened = table("dose;age\n1,5;3\n2,5;4\n-3,25;5\n", delimiter=";")
-    with pytest.raises(ValueError, match=r"'dose' holds numbers with a decimal comma.*decimal=','"):
-        choose_columns(opened, (), ())
+    view = choose_columns(opened, (), ())
+    assert view.columns == (Column("dose", None, NumberFormat(",")), Column("age"))
+    encoded = encode_table(opened, view)
+    np.testing.assert_array_equal(encoded.X, [[1.5, 3], [2.5, 4], [-3.25, 5]])
+    assert encoded.formats == {"dose": "decimal point ',' ('1,5' is 1.5)"}
 
 
 def test_few_rows_of_names_are_no_categories(table):
@@ -111,20 +117,25 @@ def test_parquet_columns_are_what_their_types_say(tmp_path):
     opened = open_table(tmp_path / "a.parquet", Options())
     view = choose_columns(opened, (), ())
     assert view.columns == (Column("age"), Column("ill"), Column("sex", ("F", "M")))
-    X, _ = encode_table(opened, view)
+    X = encode_table(opened, view).X
     np.testing.assert_array_equal(X[0], [31, 1, 1, 0])
     np.testing.assert_array_equal(X[1], [np.nan, 0, 0, 1])
 
 
-def test_dates_are_neither_numbers_nor_categories(tmp_path):
-    import datetime
-
-    people = pa.table({"born": [datetime.date(2000, 1, 1)] * 2, "age": [1, 2]})
+@pytest.mark.parametrize(
+    "kind",
+    (pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("us", "UTC")),
+    ids=str,
+)
+def test_dates_of_parquet_files_are_days_since_the_first(tmp_path, kind):
+    born = [datetime.date(2000, 2, 28), None, datetime.date(2001, 3, 1)]
+    people = pa.table({"born": pa.array(born, pa.date32()).cast(kind), "age": [1, 2, 3]})
     parquet.write_table(people, tmp_path / "a.parquet")
     opened = open_table(tmp_path / "a.parquet", Options())
     view = choose_columns(opened, (), ())
-    with pytest.raises(ValueError, match="'born' holds date32"):
-        encode_table(opened, view)
+    assert view.columns == (Column("born", None, DateFormat("2000-02-28")), Column("age"))
+    X = encode_table(opened, view).X
+    np.testing.assert_array_equal(X[:, 0], [0, np.nan, (born[2] - born[0]).days])
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,8 @@ def test_an_id_in_several_views_counts_once(folder):
     (folder / "third.csv").write_text("id,x\nbert,1\ndora,2\n")
     (folder / "scan.csv").write_text("size,id\n10,dora\n20,bert\n30,anna\n")
     dataset = read_dataset(DatasetFiles((*BOTH, "third.csv"), "labels.csv", "y", "id"))
-    assert dataset.ids.tolist() == ["bert"]  # anna is in two of three
+    assert dataset.ids.tolist() == ["anna", "bert", "dora"]
+    assert dataset.is_complete.tolist() == [False, True, False]  # anna is in two of three
     assert dataset.label_counts == {"ill": 1, "well": 1}
 
 
@@ -94,7 +95,7 @@ def test_a_marker_may_stand_for_no_label(folder):
 
 def test_numeric_columns_that_look_like_ids_are_noted(folder):
     rows = "\n".join(f"p{i},{100 + i},{i % 3}" for i in range(30))
-    (folder / "blood.csv").write_text(f"id,number,iron\n{rows}\n")
+    (folder / "blood.csv").write_text(f"id,number,iron\n{rows}\nanna,130,0\n")
     dataset = read_dataset(DatasetFiles(BOTH, id_column="id"))
     assert any("'number' of blood: whole numbers, all different" in note for note in dataset.notes)
     assert not any("'iron'" in note for note in dataset.notes)
@@ -125,7 +126,9 @@ def test_ids_of_a_matrix_come_from_a_table(folder):
     dataset = read_dataset(
         DatasetFiles((*BOTH, "genes.npy"), "labels.csv", "y", "id", {"genes": "who.csv"})
     )
-    np.testing.assert_array_equal(dataset.linked["genes"], [[0, 1], [4, 5]])
+    assert dataset.ids.tolist() == ["anna", "bert", "carl", "dora"]
+    np.testing.assert_array_equal(dataset.linked["genes"], [[0, 1], [2, 3], [4, 5], [6, 7]])
+    np.testing.assert_array_equal(dataset.linked["scan"], [[30], [np.nan], [20], [10]])
     (folder / "who.csv").write_text("id\nanna\nbert\n")
     with pytest.raises(ValueError, match="id for each of the 4 rows of view 'genes'"):
         read_dataset(

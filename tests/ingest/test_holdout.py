@@ -140,7 +140,7 @@ def test_linked_rows_can_be_kept_alone(dataset, folder):
     kept = keep_linked(read_dataset(DatasetFiles(BOTH, label_column="y", id_column="id")))
     assert (kept.unaligned, kept.unaligned_target, kept.unaligned_ids) == ({}, {}, {})
     assert len(kept.rows["scan"]) == len(kept.ids) == 60
-    with pytest.raises(ValueError, match="no rows are linked"):
+    with pytest.raises(ValueError, match="rows that are linked in all views, but there are none"):
         keep_linked(read_dataset(DatasetFiles(BOTH, drop=["id", "y"])))
 
 

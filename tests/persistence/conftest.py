@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 
 import hotview as hv
@@ -21,11 +22,20 @@ def saved(tmp_path_factory):
     return save_model(model, tmp_path_factory.mktemp("model") / "m.hotview")
 
 
+@pytest.fixture(scope="session")
+def saved_imputing(tmp_path_factory):
+    """The path of an encoder that marks missing cells of columns 2 and 5 of a view."""
+    views = {name: X.copy() for name, X in DATA.views.items()}
+    views["view_1"][3, 2] = views["view_1"][7, 5] = np.nan
+    model = hv.MultiViewEncoder(**SMALL, impute={"view_1": "median+indicator"}, device="cpu")
+    return save_model(model.fit(views), tmp_path_factory.mktemp("model") / "m.hotview")
+
+
 @pytest.fixture
 def load_changed(saved, tmp_path):
     """Load the model after a change of its tensors, in float32, and facts."""
 
-    def load(change):
+    def load(change, saved=saved):
         archive = copy.deepcopy(read_archive(saved, _MODEL))
         tensors = {name: _widen(tensor) for name, tensor in archive.tensors.items()}
         change(tensors, archive.metadata)

@@ -240,6 +240,31 @@ def test_other_formats_are_refused(tmp_path):
             load_model(path)
 
 
+# missing cells
+
+
+@pytest.mark.parametrize("n_columns", (20, 300), ids=("columns", "components"))
+def test_imputation_by_view_is_saved_to_the_last_bit(tmp_path, n_columns):
+    views = {name: X.astype(np.float64) for name, X in DATA.linked.items()}
+    random = np.random.default_rng(0)
+    views["view_1"] = views["view_1"] @ random.normal(size=(20, n_columns))
+    for name in ("view_1", "view_2"):
+        views[name][random.random(views[name].shape) < 0.02] = np.nan
+    methods = {"view_1": "median+indicator", "view_2": "mean"}
+    model = hv.MultiViewClassifier(**{**SMALL, "impute": methods, "device": "cpu"})
+    model.fit(views, DATA.linked_target)
+    loaded = load_model(save_model(model, tmp_path / "m.hotview"), device="cpu")
+    assert loaded.impute == methods
+    assert loaded._columns["view_1"].n_indicators > 3
+    assert (loaded.preprocessing_, loaded.trained_on_) == (model.preprocessing_, model.trained_on_)
+    np.testing.assert_array_equal(loaded.predict_proba(views), model.predict_proba(views))
+    again = save_model(loaded, tmp_path / "again.hotview")
+    assert again.read_bytes() == (tmp_path / "m.hotview").read_bytes()
+    model.impute = "mean"
+    with pytest.raises(ValueError, match=r"'impute' cannot be 'mean'.*set them back"):
+        model.save(tmp_path / "m.hotview")
+
+
 # numbers that take half the space
 
 

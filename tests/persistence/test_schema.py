@@ -199,6 +199,52 @@ def test_widths_of_views_that_cannot_be_are_refused(load_changed, width):
         load_changed(change)
 
 
+def mark(*columns):
+    return {"columns.1.indicators": torch.tensor(columns)}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "impute", "expected"),
+    (
+        ({}, {"columns": "mode"}, "cannot be imputed by 'mode'"),
+        ({}, {"columns": "median"}, "cannot be imputed by 'median'"),
+        ({}, {"columns": None}, "cannot be imputed by None"),
+        ({}, {"columns": 3}, r"'columns\.1\.impute' cannot be 3"),
+        ({}, {"parameter": "median"}, "'impute' cannot be 'median'"),
+        ({}, {"parameter": {"view_0": "median+indicator"}}, "'impute' cannot be"),
+        ({}, {"parameter": {"view_1": "mode"}}, r"impute\['view_1'\] to be one of"),
+        ({}, {"parameter": {"view_9": "mean"}}, "impute to name views among"),
+        (mark(2, 20), {}, "cannot be imputed"),
+        (mark(-1, 2), {}, "cannot be imputed"),
+        (mark(5, 2), {}, "cannot be imputed"),
+        (mark(2, 2), {}, "cannot be imputed"),
+        (mark(2.0, 5.0), {}, "cannot be imputed"),
+        (mark([2, 5]), {}, "cannot be imputed"),
+        (mark(), {}, "cannot be imputed"),
+        (mark(2), {}, r"'columns\.1\.mean' should be 21 of float64"),
+        ({"columns.1.fill": torch.zeros(22).double()}, {}, r"fill' should be 20 of float64"),
+        ({"columns.1.indicators": None}, {}, r"'columns\.1\.mean' should be 20 of float64"),
+        ({"columns.1.fill": None}, {}, "cannot be imputed by 'median"),
+    ),
+    ids=str,
+)
+def test_imputations_that_cannot_be_are_refused(
+    load_changed, saved_imputing, tensors, impute, expected
+):
+    def change(stored, facts):
+        for name, tensor in tensors.items():
+            stored[name] = tensor
+            if tensor is None:
+                del stored[name]
+        if "columns" in impute:
+            facts["columns"][1]["impute"] = impute["columns"]
+        facts["parameters"]["impute"] = impute.get("parameter", facts["parameters"]["impute"])
+
+    assert load_changed(lambda *_: None, saved_imputing)._columns["view_1"].n_indicators == 2
+    with pytest.raises(ValueError, match=MISFIT + f".*{expected}"):
+        load_changed(change, saved_imputing)
+
+
 @pytest.mark.parametrize(
     "name", ("../../etc/x", "/etc/x", "a/../b", "..\\x", "a\0b", "a\nb", "x" * 5000, "view_0", "")
 )

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 import hotview as hv
+from hotview._lazy import LazyRows
 from hotview._validation import check_tables
 from hotview.datasets import make_views
 from hotview.estimators.fit import EnsembleFit
@@ -97,16 +98,31 @@ def take_steps(trainer):
     return {"terms": torch.tensor(terms).numpy(), "weights": torch.cat(weights).numpy()}
 
 
+class Lazy(LazyRows):
+    """Rows that are there when they are asked for, two at a time."""
+
+    def __init__(self, X):
+        super().__init__(np.empty_like(X), np.append(np.arange(0, len(X), 2), len(X)))
+        self.X = X
+
+    def fill(self, block):
+        rows = slice(*self._edges[block : block + 2])
+        self._array[rows] = self.X[rows]
+
+
 def scan(group=None):
     """What is seen in two tables with holes, of sizes that nobody can divide."""
     random = np.random.default_rng(0)
     tables = [random.normal(5, 2, size=(n, 3)) for n in (1, 7)]
     tables[1][2] = np.nan
     tables[1][4, 1] = np.nan
-    views = list(check_tables(tables).values())
-    found = scan_tables("x", views, preprocessing="standardize", impute="mean", process_group=group)
-    columns = found.scaler
-    return np.stack([columns.mean, columns.scale, columns.fill]), found.present
+    statistics = []
+    for views in (tables, [tables[0], Lazy(tables[1])]):
+        for impute in ("mean", "median+indicator"):
+            how = {"preprocessing": "standardize", "impute": impute, "process_group": group}
+            found = scan_tables("x", list(check_tables(views).values()), **how)
+            statistics += [found.scaler.mean, found.scaler.scale, found.scaler.fill]
+    return np.concatenate(statistics), found.present
 
 
 def refuse(group=None):

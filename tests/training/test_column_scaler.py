@@ -222,6 +222,40 @@ def test_what_is_done_is_said_in_words():
     assert reduced.endswith("in their row; 300 columns reduced to 60 components")
 
 
+def test_the_description_says_how_missing_cells_are_imputed():
+    scaler = ColumnScaler(np.zeros(3), np.ones(3), np.zeros(3), impute="median")
+    assert scaler.description == "standardized; missing cells replaced by the median"
+    marking = ColumnScaler(
+        np.zeros(1002),
+        np.ones(1002),
+        np.zeros(1000),
+        impute="mean+indicator",
+        indicators=np.array([4, 7]),
+        components=np.ones((1002, 5), dtype=np.float32),
+    )
+    assert marking.description == (
+        "standardized; missing cells replaced by the mean and marked in 2 more columns; 1,002 "
+        "columns reduced to 5 components"
+    )
+    assert (marking.n_columns, marking.n_indicators, marking.n_outputs) == (1000, 2, 5)
+
+
+def test_a_missing_cell_that_is_stored_in_parts_is_marked_once():
+    parts = sparse.csr_array(([np.nan, 1.0, 2.0, 3.0], [0, 0, 1, 1], [0, 2, 3, 4]), shape=(3, 2))
+    scaler = ColumnScaler(
+        np.zeros(3),
+        np.ones(3),
+        np.array([5.0, 6.0]),
+        impute="mean+indicator",
+        indicators=np.array([0]),
+        components=np.eye(3, dtype=np.float32),
+    )
+    expected = [[5, 0, 1], [0, 2, 0], [0, 3, 0]]
+    np.testing.assert_array_equal(scaler.transform(parts), expected)
+    np.testing.assert_array_equal(scaler.transform(parts.toarray()), expected)
+    assert parts.nnz == 4
+
+
 def test_a_row_is_reduced_alone_as_among_others(monkeypatch):
     X = make_correlated(50, 300)
     scaler = fit_components(ColumnScaler(X.mean(axis=0), X.std(axis=0), None), X, CPU)

@@ -30,7 +30,17 @@ SCALER = ColumnScaler(
     np.array([1.0, 3.0, 1 / 3, 1.0, 1e-5, 7.0]),
     None,
 )
-IMPUTING = replace(SCALER, fill=SCALER.mean)
+IMPUTING = replace(SCALER, fill=SCALER.mean, impute="mean")
+MARKING = replace(
+    IMPUTING,
+    mean=np.append(SCALER.mean, [0.1, 1 / 3]),
+    scale=np.append(SCALER.scale, [0.3, 2**0.5 / 3]),
+    impute="mean+indicator",
+    indicators=np.array([1, 5]),
+)
+SCALERS = pytest.mark.parametrize(
+    "scaler", (SCALER, IMPUTING, MARKING), ids=("as given", "imputed", "marked")
+)
 
 
 @pytest.fixture
@@ -57,7 +67,10 @@ def with_holes(X, *, entries):
 
 
 def wide(scaler):
-    return fit_components(scaler, make_rows(), CPU)
+    X = make_rows()
+    if scaler.indicators is not None:  # of which no component may be 0 but for rounding
+        X[[3, 20, 38], [1, 1, 5]] = np.nan
+    return fit_components(scaler, X, CPU)
 
 
 def as_view(X, scaler=SCALER, *, device=CPU, name="age", impute=None):
@@ -93,7 +106,7 @@ def test_rows_are_standardized_as_on_the_cpu(dtype, device, streamed):
 
 @ON_DEVICES
 @pytest.mark.parametrize("dtype", ("f4", "f8"))
-@pytest.mark.parametrize("scaler", (SCALER, IMPUTING), ids=("as given", "imputed"))
+@SCALERS
 @pytest.mark.parametrize("components", (False, True))
 def test_absent_rows_stay_so_and_missing_entries_are_filled(
     dtype, scaler, components, device, streamed
@@ -101,7 +114,7 @@ def test_absent_rows_stay_so_and_missing_entries_are_filled(
     is_imputed = scaler.fill is not None
     scaler = wide(scaler) if components else scaler
     X = with_holes(make_rows(dtype), entries=is_imputed)
-    view = as_view(X, scaler, device=device, impute="mean" if is_imputed else None)
+    view = as_view(X, scaler, device=device, impute=scaler.impute)
     found = take({0: view})
     assert np.flatnonzero(np.isnan(found).all(axis=1)).tolist() == [0, 12, 39]
     assert_same_bits(found, scaler.transform(X))
@@ -265,7 +278,7 @@ def unused():
 
 
 @ON_DEVICES
-@pytest.mark.parametrize("scaler", (SCALER, IMPUTING), ids=("as given", "imputed"))
+@SCALERS
 @pytest.mark.parametrize("dtype", ("f4", "f8"))
 def test_valid_rows_need_no_other_check(dtype, scaler, device, streamed):
     X = with_holes(make_rows(dtype), entries=scaler.fill is not None)
@@ -386,9 +399,12 @@ SMALL = {"max_epochs": 2, "hidden": (8,), "batch_size": 16, "n_estimators": 2, "
 DATA = make_views(N, n_views=3, n_columns=[5, 6, 4], labeled=1.0, random_state=0)
 
 
-def fit(kind, device=CPU, **parameters):
-    model = kind(**SMALL, coupling="none", device=device, **parameters)
-    return model.fit(DATA.linked, DATA.linked_target)
+def fit(kind, device=CPU, impute=None):
+    views = {name: X.copy() for name, X in DATA.linked.items()}
+    if impute is not None:
+        views["view_2"][[5, 30], 1] = np.nan
+    model = kind(**SMALL, coupling="none", device=device, impute=impute)
+    return model.fit(views, DATA.linked_target)
 
 
 def outputs(model, views):
@@ -401,7 +417,7 @@ BOTH = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
 
 
 @BOTH
-@pytest.mark.parametrize("impute", (None, "mean"))
+@pytest.mark.parametrize("impute", (None, "mean", "median+indicator"))
 def test_estimators_compute_the_same_whether_rows_are_streamed_or_not(kind, impute, request):
     model, views = fit(kind, impute=impute), {name: X.copy() for name, X in DATA.linked.items()}
     views["view_0"][[3, 20]] = np.nan

@@ -6,11 +6,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 
+from hotview._lazy import LazyRows
 from hotview._validation import ViewTable
 from hotview.training import table_scan
 from hotview.training.column_scaler import ColumnScaler
+from hotview.training.imputation import IMPUTATIONS
 from hotview.training.table_scan import check_finite, chunks, scan_tables
 
 CHUNKS = (1, 7, 40, 2**21)  # entries together: down to one row at a time
@@ -156,7 +159,10 @@ def test_nan_is_refused_with_its_place_and_the_remedy(chunk, monkeypatch):
     X = make_rows()
     X[3] = np.nan  # an absent row, not an error
     X[7, 2] = X[7, 3] = X[9, 0] = np.nan
-    text = r"'age'.*NaN in 3 entries, the first in row 7, column 2\. impute='mean' fills.*absent"
+    text = (
+        r"'age'.*NaN in 3 entries, the first in row 7, column 2\. impute='mean' fills.*, in this "
+    )
+    text += r"view alone impute=\{'age': 'mean'\};.*absent"
     with pytest.raises(ValueError, match=text):
         scan(X)
     with pytest.raises(ValueError, match=text):
@@ -195,6 +201,116 @@ def test_imputing_fills_with_the_mean_of_what_is_known(chunk, dtype, monkeypatch
     raw = scan(X, preprocessing="none", impute="mean").scaler.transform(X).numpy()
     means = np.broadcast_to(np.nanmean(X, axis=0), X.shape)
     np.testing.assert_allclose(raw[holes], means[holes], rtol=1e-5)
+
+
+def with_holes(X, seed=3):
+    X = X.copy()
+    holes = np.random.default_rng(seed).random(X.shape) < 0.3
+    holes[:, 0] = False
+    X[holes] = np.nan
+    return X
+
+
+def expected_of(method, X, new):
+    """What scikit-learn makes of rows; columns are scaled by the cells that are known."""
+    imputer = SimpleImputer(strategy=method.partition("+")[0], add_indicator="+" in method).fit(X)
+    filled, d = imputer.transform(new), X.shape[1]
+    marks = imputer.transform(X)[:, d:]
+    parts = [StandardScaler().fit(X).transform(filled[:, :d])]
+    if marks.shape[1] > 0:
+        parts.append(StandardScaler().fit(marks).transform(filled[:, d:]))
+    return np.hstack(parts), imputer.statistics_
+
+
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("dtype", ("f4", "f8"))
+@pytest.mark.parametrize("method", IMPUTATIONS)
+def test_every_method_against_scikit_learn(method, dtype, chunk, monkeypatch):
+    monkeypatch.setattr(table_scan, "_CHUNK", chunk)
+    X = with_holes(make_rows().astype(dtype))
+    new = with_holes(make_rows(seed=1).astype(dtype), seed=4)
+    new[5, 0] = np.nan  # no cell of this column is missing from the training rows
+    found = scan(X[:11], X[11:], impute=method).scaler
+    for rows in (X, new):
+        expected, statistics = expected_of(method, X.astype(np.float64), rows.astype(np.float64))
+        np.testing.assert_allclose(found.fill, statistics, rtol=1e-12)
+        np.testing.assert_allclose(found.transform(rows), expected, rtol=1e-4, atol=1e-4)
+    assert (found.impute, found.n_columns, found.n_outputs) == (method, 4, expected.shape[1])
+    assert (found.indicators is not None) == ("+" in method)
+
+
+@pytest.mark.parametrize("preprocessing", ("standardize", "none", "components"))
+@pytest.mark.parametrize("is_sparse", (False, True))
+def test_indicators_are_scaled_or_left_as_they_are(preprocessing, is_sparse):
+    X = with_holes(make_rows())
+    table = sparse.csr_array(X) if is_sparse else X
+    found = scan(table, preprocessing=preprocessing, impute="median+indicator").scaler
+    marks = np.isnan(X[:, 1:]).astype(np.float64)
+    expected = marks if preprocessing == "none" else StandardScaler().fit_transform(marks)
+    np.testing.assert_allclose(found.transform(table)[:, 4:], expected, rtol=1e-5, atol=1e-6)
+    plain = scan(table, preprocessing=preprocessing, impute="median").scaler
+    np.testing.assert_array_equal(found.transform(table)[:, :4], plain.transform(table))
+
+
+@pytest.mark.parametrize("is_sparse", (False, True))
+def test_wide_counts_are_reduced_together_with_their_indicators(is_sparse):
+    X = np.random.default_rng(0).poisson(0.3, size=(80, 300)).astype(np.float64)
+    X[::3, 7] = X[1::3, 9] = np.nan
+    table = sparse.csr_array(X) if is_sparse else X
+    found = scan(table, preprocessing="auto", impute="median+indicator").scaler
+    assert (found.kind, found.n_outputs, found.components.shape) == ("counts", 64, (302, 64))
+    assert found.indicators.tolist() == [7, 9]
+    share = np.isnan(X[:, [7, 9]]).mean(axis=0)
+    np.testing.assert_allclose(found.mean[300:], share)
+    np.testing.assert_allclose(found.scale[300:], (share * (1 - share)) ** 0.25)
+    roots = table_scan.root_shares(X)
+    filled = np.where(np.isnan(roots), found.fill, roots)
+    whole = (np.hstack([filled, np.isnan(X[:, [7, 9]])]) - found.mean) / found.scale
+    np.testing.assert_allclose(found.transform(table), whole @ found.components, atol=1e-4)
+
+
+def test_without_missing_cells_nothing_is_marked():
+    X = make_rows()
+    found = scan(X, impute="mean+indicator").scaler
+    assert (found.indicators, found.n_outputs, found.impute) == (None, 4, "mean+indicator")
+    X[3] = np.nan  # absent rows are not cells that are missing
+    assert scan(X, impute="mean+indicator").scaler.indicators is None
+
+
+def test_absent_rows_have_no_indicators():
+    X = with_holes(make_rows())
+    X[[2, 9]] = np.nan
+    for table in (X, sparse.csr_array(X)):
+        found = scan(table, impute="median+indicator").scaler.transform(table).numpy()
+        assert found.shape == (30, 7)
+        assert np.isnan(found[[2, 9]]).all()
+        assert not np.isnan(np.delete(found, [2, 9], axis=0)).any()
+
+
+class Lazy(LazyRows):
+    """Rows that are there when they are asked for."""
+
+    def __init__(self, X):
+        super().__init__(np.empty_like(X), np.append(np.arange(0, len(X), 5), len(X)))
+        self.X = X
+
+    def fill(self, block):
+        part = slice(*self._edges[block : block + 2])
+        self._array[part] = self.X[part]
+
+
+def test_medians_of_rows_in_files_are_those_of_some_rows(monkeypatch):
+    X = with_holes(make_rows(99))
+    whole = scan(Lazy(X), impute="median").scaler.fill
+    np.testing.assert_array_equal(whole, np.nanmedian(X, axis=0))  # there are few
+    monkeypatch.setattr(table_scan._sample, "__defaults__", (None, 9))
+    rows = np.linspace(0, 98, 9).astype(int)
+    X[rows, 1] = np.nan
+    some = scan(Lazy(X), impute="median").scaler.fill
+    expected = np.nanmedian(X[rows][:, [0, 2, 3]], axis=0)
+    np.testing.assert_array_equal(some[[0, 2, 3]], expected)
+    np.testing.assert_allclose(some[1], np.nanmean(X[:, 1]))  # no median is known
+    np.testing.assert_array_equal(scan(X, impute="median").scaler.fill, np.nanmedian(X, axis=0))
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
@@ -240,8 +356,9 @@ def test_a_column_of_another_size_is_not_constant(size):
 def test_a_column_without_any_value_cannot_be_filled():
     X = make_rows()
     X[:, 2] = np.nan
-    with pytest.raises(ValueError, match=r"'age' to hold a value.*column 2 is NaN.*Drop"):
-        scan(X, impute="mean")
+    for method in IMPUTATIONS:
+        with pytest.raises(ValueError, match=r"'age' to hold a value.*column 2 is NaN.*Drop"):
+            scan(X, impute=method)
 
 
 @pytest.mark.parametrize("n", (0, 1))

@@ -224,11 +224,37 @@ def check_choice(name: str, choice: Any, choices: Iterable[str]) -> str:
     words = list(choices)
     if isinstance(choice, str) and choice in words:
         return choice
-    near = difflib.get_close_matches(str(choice).lower(), words, n=1, cutoff=0.5)
     raise ValueError(
         f"Expected {name} to be one of {', '.join(map(repr, words))}, but it is {choice!r}. "
-        + (f"Did you mean {near[0]!r}?" if near else f"Write {name}={words[0]!r}, say.")
+        + suggest(choice, words, f"Write {name}={words[0]!r}, say.")
     )
+
+
+def suggest(word: Any, words: Iterable[str], otherwise: str) -> str:
+    """Return a sentence that suggests the nearest of some words, or another if none is near.
+
+    Parameters
+    ----------
+    word : object
+        What was given.
+    words : iterable of str
+        What was expected.
+    otherwise : str
+        The other sentence.
+
+    Returns
+    -------
+    str
+        The sentence.
+
+    Examples
+    --------
+    >>> from hotview._validation.parameters import suggest
+    >>> suggest("labz", ["blood", "labs"], "Rename it.")
+    "Did you mean 'labs'?"
+    """
+    near = difflib.get_close_matches(str(word).lower(), list(words), n=1, cutoff=0.5)
+    return f"Did you mean {near[0]!r}?" if near else otherwise
 
 
 def _is_number(value: Any) -> bool:

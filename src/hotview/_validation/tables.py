@@ -117,7 +117,7 @@ def check_tables(views: Views, *, aligned: bool = False, at_least: int = 1) -> d
     >>> check_tables({"clinical": pd.DataFrame({"age": [61.0, 48.0]})})["clinical"].columns
     ('age',)
     """
-    named = name_views(views)
+    named = name_views(views, at_least=at_least)
     if len(named) < at_least:
         raise ValueError(
             f"Expected at least {at_least} views, but got {len(named)}. Add a view of the same or "
@@ -193,7 +193,7 @@ def check_known_tables(
                 f"Expected views among {list(names)}, but got {unknown}. "
                 "Leave them out, or rename them."
             )
-    elif len(unnamed := name_views(views)) != len(names):
+    elif len(unnamed := name_views(views, example=names[0])) != len(names):
         raise ValueError(
             f"Expected {len(names)} views, as at fit, but got {len(unnamed)}. Write None in the "
             f"place of an absent view, or pass a dict with some of {list(names)}."
@@ -310,16 +310,39 @@ def check_aligned(sizes: Mapping[str, int]) -> None:
         )
 
 
-def name_views(views: Views) -> list[tuple[str, Any]]:
-    """Return (name, view) pairs; raise if `views` is not a collection of named views."""
+def name_views(
+    views: Views, *, at_least: int = 1, example: str = "clinical"
+) -> list[tuple[str, Any]]:
+    """Return (name, view) pairs; raise if `views` is not a collection of named views.
+
+    Parameters
+    ----------
+    views : dict, list or tuple of 2-D array-likes
+        One table per view.
+    at_least : int, default=1
+        Number of views that the caller needs, for the error.
+    example : str, default="clinical"
+        Name of a view, for the error.
+
+    Returns
+    -------
+    list of (str, object)
+        Names and views.
+    """
     if isinstance(views, Mapping):
         pairs = list(views.items())
     elif isinstance(views, Sequence) and not isinstance(views, str | bytes):
         pairs = [(f"view_{s}", view) for s, view in enumerate(views)]
     else:
+        several = at_least > 1
+        remedy = f"Pass one view of several by its name, as in {{{example!r}: X}}."
+        if several:
+            remedy = "Pass {'name': X, 'other name': Y}; for one table scikit-learn has estimators."
+        if getattr(views, "ndim", 2) == 3:
+            remedy = "Turn a stack of views into list(X)."
         raise TypeError(
-            "Expected a dict, list or tuple of 2-D arrays, one per view, but got a single "
-            f"{type(views).__name__}. Wrap one view as [X]; turn a stack of views into list(X)."
+            f"Expected a dict or list of {'two or more ' * several}tables, one per view, but got a "
+            f"single {type(views).__name__}. {remedy}"
         )
     if not pairs:
         raise ValueError("Expected at least one view, but the collection is empty. Pass one array.")

@@ -19,6 +19,7 @@ __all__ = ["evaluate"]
 _MAX_CLASSES = 25  # of a confusion matrix that is printed
 
 
+@options.with_file_options
 def evaluate(
     model: options.Model,
     views: options.Views,
@@ -26,9 +27,8 @@ def evaluate(
     label_column: options.LabelColumn = None,
     id_column: options.IdColumn = None,
     ids: options.IdFiles = None,
-    header: options.Header = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
+    match_ids: options.MatchIds = None,
+    text: options.FileFormats = None,
     baselines: options.Baselines = True,
     device: options.Device = "auto",
     json: options.Json = False,
@@ -48,9 +48,15 @@ def evaluate(
     from hotview.report.page.sentences import describe_comparison
     from hotview.training import progress
 
-    text = options.text_format(header, delimiter, decimal)
     columns = {"id_column": id_column, "label_column": label_column}
-    opened = open_model(model, device=device, **columns, text=text)
+    opened = open_model(
+        model,
+        device=device,
+        **columns,
+        match_ids=match_ids,
+        text=text,
+        tables=[*options.files_by_view(ids).values(), *filter(None, [labels])],
+    )
     opened.check_classifies()
     rows = read_evaluation_rows(opened, views, labels, options.files_by_view(ids))
     labeled = labeled_rows(rows)

@@ -15,6 +15,7 @@ import numpy as np
 from hotview.cli.input_summary import check_missing, describe_dataset, print_dataset
 from hotview.cli.inspect import result_lines
 from hotview.cli.models import file_sha256
+from hotview.cli.options import spread_methods
 from hotview.cli.runner import (
     INTERRUPTED,
     UsageError,
@@ -27,7 +28,7 @@ from hotview.datasets.readers.errors import did_you_mean
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.checkpointing import lock_output
 from hotview.estimators.diagnostics import was_interrupted
-from hotview.estimators.parameters import check_parameters, pick_processes
+from hotview.estimators.parameters import check_parameters, impute_of, pick_processes
 from hotview.evaluation import assess
 from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_holdout
@@ -63,7 +64,7 @@ class FitJob:
     linked_only : bool
         Whether to leave out unlinked rows.
     dry_run : bool
-        Whether to stop before training.
+        Whether to stop before training, after all checks.
     resume : bool
         Whether to continue from a checkpoint.
     force : bool
@@ -83,13 +84,16 @@ class FitJob:
     as_json: bool
 
 
-def run_fit(job: FitJob) -> int:
+def run_fit(job: FitJob, write_config: Callable[[], str | None] = lambda: None) -> int:
     """Train a model on files.
 
     Parameters
     ----------
     job : FitJob
         Options of the fit.
+    write_config : callable
+        Called once the files have been read; writes the configuration that repeats the fit, if
+        asked for, and returns a sentence that says so.
 
     Returns
     -------
@@ -99,10 +103,10 @@ def run_fit(job: FitJob) -> int:
     process_group = pick_processes({"device": "auto", **job.parameters})
     out = None if job.dry_run else job.out
     with process_group.report_errors(), lock_output(out, process_group):
-        return _fit(job, process_group)
+        return _fit(job, process_group, write_config)
 
 
-def _fit(job: FitJob, process_group: ProcessGroup) -> int:
+def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], str | None]) -> int:
     if job.out is not None and not job.dry_run:
         check_model_path(job.out)  # before the work, not after it
         check_new_file(job.out, force=job.force)
@@ -114,14 +118,19 @@ def _fit(job: FitJob, process_group: ProcessGroup) -> int:
     estimator = make_estimator(dataset, job.parameters)
     with as_usage():
         check_parameters(estimator.get_params(deep=False))
+        impute = impute_of(estimator.impute, list(dataset.rows))
     summary = describe_dataset(dataset, type(estimator).__name__, split, process_group)
+    written = process_group.on_rank_zero(write_config)
     if not job.as_json:
         print_dataset(summary, make_console())
+    elif job.dry_run:
+        print_json(summary)
+    if written and not job.as_json:
+        print(written)
+    check_missing(summary, impute)
     if job.dry_run:
-        if job.as_json:
-            print_json(summary)
+        estimator._check_fit(**_fit_arguments(estimator, dataset, paired=paired))
         return 0
-    check_missing(summary, estimator.impute)
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted(process_group))
     fit_dataset(estimator, dataset, paired=paired, resume=resume)
     # A process that ends before the model is saved would count as lost.
@@ -134,11 +143,10 @@ def _read(job: FitJob, *, paired: bool) -> tuple[TableDataset, HoldoutSplit | No
     dataset = read_dataset(job.files)
     if job.linked_only:
         dataset = keep_linked(dataset)
-    elif paired and dataset.unaligned:
+    elif paired and (dataset.unaligned or not dataset.is_complete.all()):
         raise UsageError(
-            f"--coupling {job.parameters['coupling']} needs aligned rows, but "
-            f"{len(dataset.unaligned)} views have unlinked rows. Leave these out with "
-            "--linked-only."
+            f"--coupling {job.parameters['coupling']} needs rows that are linked in all views, but "
+            "there are others. Leave these out with --linked-only."
         )
     if job.hold_out is None:
         return dataset, None
@@ -154,7 +162,8 @@ def make_estimator(dataset: TableDataset, parameters: Mapping[str, Any]) -> Any:
     dataset : TableDataset
         The rows to train on.
     parameters : dict of str to object
-        Parameters that were given; ``coupling__reg`` is a setting of the coupling.
+        Parameters that were given; ``coupling__reg`` is a setting of the coupling, and ``impute``
+        is a dict from `methods_by_view`.
 
     Returns
     -------
@@ -169,6 +178,8 @@ def make_estimator(dataset: TableDataset, parameters: Mapping[str, Any]) -> Any:
         estimator = MultiViewEncoder(verbose=verbose)
     known = estimator.get_params(deep=False)
     settings = dict(parameters)
+    if "impute" in parameters:
+        settings["impute"] = spread_methods(parameters["impute"], dataset.rows)
     for name in parameters:
         owner, nested, _ = name.partition("__")
         _check_parameter(owner, known)
@@ -207,16 +218,21 @@ def fit_dataset(
     resume : bool, default=False
         Whether to continue from the estimator's checkpoint.
     """
-    if isinstance(estimator, MultiViewEncoder):
-        if paired or len(dataset.ids) == 0 or not dataset.unaligned:
-            paired = paired or (len(dataset.ids) > 0 and not dataset.unaligned)
-            views = dataset.with_columns(dataset.linked if paired else dataset.rows)
-            estimator.fit(views, paired=paired, resume=resume)
-        else:
-            linked = dataset.with_columns(dataset.linked)
-            estimator.fit(dataset.with_columns(dataset.unaligned), linked=linked, resume=resume)
-        return
-    estimator.fit(**dataset.fit_arguments, resume=resume)
+    estimator.fit(**_fit_arguments(estimator, dataset, paired=paired), resume=resume)
+
+
+def _fit_arguments(estimator: Any, dataset: TableDataset, *, paired: bool) -> dict[str, Any]:
+    """Return the arguments of `fit` for a dataset."""
+    if not isinstance(estimator, MultiViewEncoder):
+        return dataset.fit_arguments
+    if paired or len(dataset.ids) == 0 or not dataset.unaligned:
+        paired = paired or (len(dataset.ids) > 0 and not dataset.unaligned)
+        return {
+            "Xs": dataset.with_columns(dataset.linked if paired else dataset.rows),
+            "paired": paired,
+        }
+    linked = dataset.with_columns(dataset.linked)
+    return {"Xs": dataset.with_columns(dataset.unaligned), "linked": linked}
 
 
 def _is_restarted(process_group: ProcessGroup) -> bool:
@@ -274,6 +290,7 @@ def _metadata(job: FitJob, summary: dict[str, Any], dataset: TableDataset) -> di
         "hold_out": job.hold_out,
         "linked_only": job.linked_only,
         "trained_ids": hash_ids(dataset.labeled_ids),
+        "hashed_without": list(dataset.hashed_without),
         "trained_groups": None if dataset.groups is None else hash_ids(dataset.labeled_groups),
     }
 

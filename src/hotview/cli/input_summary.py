@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -55,6 +56,8 @@ def describe_dataset(
         "estimator": estimator,
         "views": [_describe_view(view, dataset, process_group) for view in dataset.opened],
         "linked_rows": len(dataset.ids),
+        "linked_in_all_views": int(dataset.is_complete.sum()),
+        "links": [[*pair, n] for pair, n in dataset.links.items()],
         "linked_rows_with_label": sum(label is not None for label in dataset.target),
         "rows_held_out": 0 if split is None else len(split.ids),
         "labels": [[label, counts[label]] for label in labels],
@@ -77,7 +80,9 @@ def _describe_view(
         "file": str(view.path),
         "rows": int(dataset.rows[view.name].shape[0]),
         "columns": columns.n_columns,
+        "linked_rows": int(dataset.present[view.name].sum()),
         "categorical": {c.name: list(c.categories or ()) for c in columns.categorical},
+        "formats": dataset.formats.get(view.name, {}),
         "left_out": [name for name in names if name not in used],
         "missing": count_missing(dataset.rows[view.name], columns, process_group),
         "unaligned_rows": 0 if unaligned is None else int(unaligned.shape[0]),
@@ -98,18 +103,33 @@ def print_dataset(summary: Mapping[str, Any], console: Console) -> None:
     headings = ("view", "file", "rows", "columns", "linked", "unlinked", "unlinked with label")
     rows = []
     for view in summary["views"]:
-        linked = min(summary["linked_rows"], view["rows"] - view["unaligned_rows"])
-        unlinked = (view["unaligned_rows"], view["unaligned_rows_with_label"])
-        rows.append((view["name"], view["file"], view["rows"], view["columns"], linked, *unlinked))
+        counts = ("rows", "columns", "linked_rows", "unaligned_rows", "unaligned_rows_with_label")
+        rows.append((view["name"], view["file"], *(view[count] for count in counts)))
     print_table(console, headings, rows, title="Input data", n_text=2)
+    if len(rows) > 2 and summary["linked_rows"]:
+        _print_links(summary, console)
     for line in _summary_lines(summary):
         console.print(line, highlight=False, markup=False)
     print_notes(summary["notes"])
 
 
+def _print_links(summary: Mapping[str, Any], console: Console) -> None:
+    """Print the number of linked rows of every pair of views."""
+    names = [view["name"] for view in summary["views"]]
+    links = {frozenset(pair): n for *pair, n in summary["links"]}
+    rows = [
+        (a, *("" if j < i else links[frozenset((a, b))] for j, b in enumerate(names[1:])))
+        for i, a in enumerate(names[:-1])  # every pair once
+    ]
+    print_table(console, ("", *names[1:]), rows, title="Linked rows by pair")
+
+
 def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    in_all = ""
+    if len(summary["views"]) > 2 and summary["linked_rows"]:
+        in_all = f" in two views or more ({summary['linked_in_all_views']:,} in all)"
     yield (
-        f"Linked rows: {summary['linked_rows']:,}, of which "
+        f"Linked rows: {summary['linked_rows']:,}{in_all}, of which "
         f"{summary['linked_rows_with_label']:,} have a label."
     )
     if summary["rows_held_out"]:
@@ -127,6 +147,9 @@ def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
         if any(columns.values()):
             parts = [f"{name}: {_first(names)}" for name, names in columns.items() if names]
             yield f"{heading}: {'; '.join(parts)}."
+    for view in views:
+        for column, text in view["formats"].items():
+            yield f"{view['name']}: column {column!r}: {text}."
     categorical = [
         f"{view['name']}: {name} ({len(values)}: {_first(values)})"
         for view in views
@@ -141,23 +164,27 @@ def _first(names: list[str]) -> str:
     return ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
 
 
-def check_missing(summary: Mapping[str, Any], impute: str | None) -> None:
+def check_missing(summary: Mapping[str, Any], impute: Mapping[str, str | None]) -> None:
     """Raise if cells are missing and not imputed.
 
     Parameters
     ----------
     summary : dict
         The return value of `describe_dataset`.
-    impute : str or None
-        How missing cells are imputed.
+    impute : dict of str to (str or None)
+        How missing cells of every view are imputed.
     """
     for view in summary["views"]:
-        if view["missing"] and impute is None:
+        if view["missing"] and impute[view["name"]] is None:
             columns = _first([f"{name!r} ({n})" for name, n in view["missing"].items()])
             raise ValueError(
-                f"{view['file']}: cells are missing in {columns}. Fill them with the mean of their "
-                "column: --impute mean; or leave columns out: --drop."
+                f"{view['file']}: cells are missing in {columns}. Fill them with the median of "
+                f"their column: {_flag(view['name'])}; or leave columns out: --drop."
             )
+
+
+def _flag(name: str) -> str:
+    return f"--impute {shlex.quote(f'{name}=median')}"
 
 
 def count_missing(
@@ -193,7 +220,9 @@ def count_missing(
     return {name: int(n) for name, n in zip(columns.source_names, counts, strict=True) if n > 0}
 
 
-def check_cells(rows: AlignedRows, preprocessing: Preprocessing, impute: str | None) -> None:
+def check_cells(
+    rows: AlignedRows, preprocessing: Preprocessing, impute: Mapping[str, str | None]
+) -> None:
     """Raise if cells are missing and not imputed, or if rows are empty in all views.
 
     Parameters
@@ -202,16 +231,16 @@ def check_cells(rows: AlignedRows, preprocessing: Preprocessing, impute: str | N
         The rows of all views.
     preprocessing : Preprocessing
         The columns of all views.
-    impute : str or None
-        How missing cells are imputed.
+    impute : dict of str to (str or None)
+        How missing cells of every view are imputed.
     """
     known = np.zeros(len(rows.ids), dtype=bool)
     for name, X in rows.views.items():
         known |= rows.present[name] & ~_is_empty(X)
-        if impute is None and (missing := count_missing(X, preprocessing.views[name])):
+        if impute[name] is None and (missing := count_missing(X, preprocessing.views[name])):
             raise ValueError(
                 f"Cells of view {name!r} are missing, in {listed(missing)}. Fill them in, or fit "
-                "the model with --impute mean."
+                f"the model with {_flag(name)}."
             )
     if not known.all():
         empty = [str(key) for key in rows.ids[~known]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,10 @@ import numpy as np
 
 from hotview._types import Array
 from hotview.cli.input_summary import check_cells
+from hotview.datasets.files import Options, file_stem
+from hotview.datasets.linking import IdMatcher
 from hotview.estimators import MultiViewClassifier
+from hotview.estimators.parameters import impute_of
 from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.groups import find_groups, list_group_tables
 from hotview.ingest.holdout import find_ids, keep_linked, split_holdout
@@ -22,6 +25,8 @@ from hotview.ingest.preprocessing import (
     Preprocessing,
     TableRows,
     align_views,
+    match_ids,
+    match_rows,
     read_rows,
 )
 from hotview.ingest.tables import open_table
@@ -81,9 +86,10 @@ class OpenModel:
 
     def read_input(self, specs: Sequence[str], id_files: Mapping[str, str]) -> ModelInput:
         """Return the rows of all given views, aligned."""
-        rows = self.read_rows(specs, id_files)
+        rows = match_rows(self.read_rows(specs, id_files), self.preprocessing)
         aligned = align_views(rows)
-        check_cells(aligned, self.preprocessing, self.estimator.impute)
+        impute = impute_of(self.estimator.impute, self.estimator.view_names_)
+        check_cells(aligned, self.preprocessing, impute)
         return ModelInput(aligned, rows, [note for view in rows.values() for note in view.notes])
 
     def read_labels(self, given: ModelInput, path: str | None) -> list[Any]:
@@ -92,13 +98,17 @@ class OpenModel:
         if column is None:
             raise ValueError("Expected a column of labels. Pass --label-column.")
         table = None if path is None else open_table(path, self.preprocessing.options)
-        source = LabelSource(table, column, self.preprocessing.id_column)
+        ids = {name: rows.ids for name, rows in given.rows.items()}
+        matcher = self.preprocessing.make_matcher(ids)
+        source = LabelSource(table, column, self.preprocessing.id_column, matcher=matcher)
         aligned = given.aligned
+        if table is not None and aligned.has_ids:
+            match_ids(ids, self.preprocessing, {str(path): source.read_ids()})
         if table is not None and not aligned.has_ids:
             cells = source.read(table)
         else:
             views = [rows.view for rows in given.rows.values() if rows.view is not None]
-            labels = find_labels(source, views, {n: rows.ids for n, rows in given.rows.items()})
+            labels = find_labels(source, views, ids)
             by_row = {n: dict(enumerate(c, start=1)) for n, c in labels.by_view.items()}
             by_key = labels.by_id if aligned.has_ids else merge_labels(by_row)
             cells = [by_key.get(key) for key in aligned.ids.tolist()]
@@ -132,7 +142,9 @@ def open_model(
     device: str = "auto",
     id_column: str | None = None,
     label_column: str | None = None,
+    match_ids: Sequence[str] | None = None,
     text: Mapping[str, Any] | None = None,
+    tables: Iterable[str] = (),
 ) -> OpenModel:
     """Load a model and the preprocessing of its files.
 
@@ -144,8 +156,12 @@ def open_model(
         Device to compute on.
     id_column, label_column : str or None, default=None
         Columns to use instead of those of the fit.
+    match_ids : sequence of str or None, default=None
+        Differences between ids to ignore instead of those of the fit.
     text : dict of str to object, or None, default=None
-        Format of text tables, where it differs from the fit.
+        Format of files, where it differs from the fit.
+    tables : iterable of str
+        Files of labels and ids, whose format may be given, too.
 
     Returns
     -------
@@ -164,13 +180,24 @@ def open_model(
                 f"Expected {path} to hold the preprocessing of its files, but it is not valid. Fit "
                 "the model again."
             ) from error
+    Options(**(text or {})).check_names([*stored.views, *map(file_stem, tables)])
     preprocessing = replace(
         stored,
-        text={**stored.text, **(text or {})},
+        text=_merge_formats(stored.text, text or {}),
         id_column=id_column or stored.id_column,
         label_column=label_column or stored.label_column,
+        match_ids=tuple(match_ids or stored.match_ids),
     )
     return OpenModel(path, estimator, preprocessing)
+
+
+def _merge_formats(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the formats of the fit with those of new files; other files keep theirs."""
+    merged = {**stored, **given}
+    for name, own in given.items():
+        if isinstance(own, Mapping) and (old := stored.get(name)) is not None:
+            merged[name] = {**(old if isinstance(old, Mapping) else {"": old}), **own}
+    return merged
 
 
 def file_sha256(path: str | Path) -> str:
@@ -296,16 +323,20 @@ def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Arr
 
 def _find_seen(model: OpenModel, given: ModelInput) -> Array:
     """Return which rows were trained on with a label, by id, or by file if there are no ids."""
-    hashes = model.estimator.metadata_.get("trained_ids")
+    metadata = model.estimator.metadata_
+    hashes = metadata.get("trained_ids")
     if given.aligned.has_ids and hashes is not None:
-        return _match_hashes(model, given.aligned.ids, hashes)
+        return _match_hashes(model, given.aligned.ids, hashes, metadata.get("hashed_without", ()))
     return np.full(len(given.aligned.ids), model.are_training_files(given))
 
 
-def _match_hashes(model: OpenModel, keys: Sequence[object] | Array, hashes: Any) -> Array:
-    """Return which ids or groups are among the hashed ones of a model."""
+def _match_hashes(
+    model: OpenModel, keys: Sequence[object] | Array, hashes: Any, differences: Any = ()
+) -> Array:
+    """Return which ids or groups are among the hashed ones of a model, whatever the spelling."""
     try:
-        return find_ids(keys, hashes)
+        simplify = IdMatcher(tuple(differences)).simplify
+        return find_ids([key if key is None else simplify(str(key)) for key in keys], hashes)
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
             f"Expected {model.path} to hold the salted hashes of its ids, but they are not "
@@ -365,6 +396,7 @@ def read_training_dataset(model: OpenModel) -> TableDataset | None:
         preprocessing.text,
         metadata["unlabeled_marker"],
         preprocessing.group_column,
+        preprocessing.match_ids,
     )
     dataset, fraction = read_dataset(files), metadata["hold_out"]
     if metadata["linked_only"]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,13 +25,12 @@ def flag(name: str, text: str) -> Any:
     return typer.Option(name, help=text)
 
 
-_TEXT = {"rich_help_panel": "Text tables"}
 Views = Annotated[
     list[str],
     typer.Argument(
         metavar="VIEW...",
         help="Tables, as name=file, or as files named after their view: csv, tsv (also .gz), "
-        "parquet, npy, npz, mat, h5ad, h5mu.",
+        "parquet, xlsx, duckdb, npy, npz, mat, h5ad, h5mu.",
         show_default=False,
     ),
 ]
@@ -42,9 +46,13 @@ IdFiles = Annotated[
         metavar="VIEW=FILE",
     ),
 ]
-Header = Annotated[bool | None, option("Whether the first line holds column names.", **_TEXT)]
-Delimiter = Annotated[str | None, option("Separator of cells, such as ';'.", **_TEXT)]
-Decimal = Annotated[str | None, option("Decimal point, such as ','.", **_TEXT)]
+MatchIds = Annotated[
+    list[str] | None,
+    option(
+        "Difference between ids to ignore: zeros (leading ones, or .0 at the end), case or spaces; "
+        "exact ignores none. Can be given several times."
+    ),
+]
 Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda, …")]
 RandomState = Annotated[
     int, typer.Option(min=0, max=2**63 - 1, help="Seed; the same seed gives the same model.")
@@ -62,10 +70,146 @@ Debug = Annotated[
 ]
 
 
-def text_format(header: bool | None, delimiter: str | None, decimal: str | None) -> dict[str, Any]:
-    """Return those options of text tables that were given."""
-    given = {"header": header, "delimiter": delimiter, "decimal": decimal}
-    return {name: value for name, value in given.items() if value is not None}
+#: What a command gets of the options about the format of files; see `with_file_options`.
+FileFormats = Mapping[str, Any] | None
+
+#: Options about the format of files: their type, their help and the kind of file.
+_FORMATS: dict[str, tuple[Any, str, str]] = {
+    "header": (bool | None, "Whether the first line holds column names.", "Text tables"),
+    "delimiter": (list[str] | None, "Separator of cells, such as ';'.", "Text tables"),
+    "decimal": (list[str] | None, "Decimal point, such as ','.", "Text tables"),
+    "thousands": (list[str] | None, "Separator of thousands, such as ','.", "Text tables"),
+    "encoding": (list[str] | None, "Encoding, such as latin-1. Default: UTF-8.", "Text tables"),
+    "missing": (list[str] | None, "Cell that means missing, besides NA etc.", "Text tables"),
+    "dates": (list[str] | None, "Order of 03/04/2024: day-first or month-first.", "Text tables"),
+    "sheet": (list[str] | None, "Sheet of an xlsx file.", "Other files"),
+    "query": (list[str] | None, "SQL query to a duckdb file.", "Other files"),
+}
+_PER_FILE = "[VIEW=]TEXT"
+_SHORT = ("delimiter", "decimal", "thousands", "encoding", "dates", "impute")  # these have no "="
+_QUERY = re.compile(r"[\s(]*(select|with|from|table|values|pivot|describe|show)\s", re.IGNORECASE)
+
+
+def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options about the format of files, which it takes as a dict, `text`.
+
+    Parameters
+    ----------
+    command : callable
+        A command with a parameter `text`.
+
+    Returns
+    -------
+    callable
+        The command, with an option for every format in its place.
+    """
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        values = {name: given.pop(name) for name in _FORMATS}
+        command(**given, text=parse_formats(values))
+
+    parameters: list[Parameter] = []
+    signature = inspect.signature(command, eval_str=True)
+    for parameter in signature.parameters.values():
+        parameters += _format_parameters() if parameter.name == "text" else [parameter]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
+def _format_parameters() -> Iterator[Parameter]:
+    for name, (kind, text, panel) in _FORMATS.items():
+        settings: dict[str, Any] = {"rich_help_panel": panel}
+        if name != "header":
+            settings["metavar"] = _PER_FILE
+        annotation: Any = Annotated[kind, option(text, **settings)]
+        yield Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
+
+
+def parse_formats(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options about formats that were given, by file where they name one.
+
+    Parameters
+    ----------
+    given : dict of str to (list of str, bool or None)
+        Every option as it was typed, such as ``[";", "labs=,"]``.
+
+    Returns
+    -------
+    dict of str to object
+        Arguments of `Options`.
+
+    Examples
+    --------
+    >>> parse_formats({"delimiter": ["labs=;"], "decimal": [","], "header": None})
+    {'delimiter': {'labs': ';'}, 'decimal': ','}
+    """
+    return {
+        name: _parse_format(name, values) if isinstance(values, list | tuple) else values
+        for name, values in given.items()
+        if values is not None
+    }
+
+
+def _parse_format(name: str, values: Sequence[str]) -> Any:
+    by_file: dict[str, Any] = {}
+    for value in values:
+        file, text = _split_file(name, value)
+        text = "\t" if text == r"\t" else text
+        if name == "missing":
+            by_file.setdefault(file, []).append(text)
+        elif file in by_file:
+            what = f"for {file!r}" if file else "for all files"
+            raise UsageError(
+                f"Expected --{name} once {what}, but got {by_file[file]!r} and {text!r}."
+            )
+        else:
+            by_file[file] = text
+    if name == "missing" and "" in by_file:  # these hold for the files that others name, too
+        by_file = {file: list(dict.fromkeys([*by_file[""], *own])) for file, own in by_file.items()}
+    return by_file[""] if set(by_file) == {""} else by_file
+
+
+def methods_by_view(specs: list[str] | None) -> dict[str, str]:
+    """Split ``--impute view=method``; a method without a view is that of ``""``.
+
+    Examples
+    --------
+    >>> methods_by_view(["mean", "labs=median+indicator"])
+    {'': 'mean', 'labs': 'median+indicator'}
+    """
+    methods: dict[str, str] = {}
+    for spec in specs or ():
+        name, mark, method = spec.rpartition("=")
+        if not method or bool(name) != bool(mark):
+            raise UsageError(f"Expected --impute as METHOD or VIEW=METHOD, but got {spec!r}.")
+        if name in methods:
+            raise UsageError(f"Expected --impute once for every view, but got {spec!r} too.")
+        methods[name] = method
+    return methods
+
+
+def spread_methods(methods: Mapping[str, str], names: Iterable[str]) -> Any:
+    """Return the parameter `impute` for methods by view, where ``""`` stands for all others.
+
+    Examples
+    --------
+    >>> spread_methods({"": "mean", "labs": "median"}, ["labs", "genes"])
+    {'labs': 'median', 'genes': 'mean'}
+    """
+    named = {name: method for name, method in methods.items() if name}
+    if "" not in methods:
+        return named
+    return {**dict.fromkeys(names, methods[""]), **named} if named else methods[""]
+
+
+def _split_file(name: str, value: str) -> tuple[str, str]:
+    """Split the name of a file from the value of an option; "" for all files."""
+    file, _, text = value.partition("=")
+    if name in _SHORT and not value.endswith("=="):
+        file, _, text = value.rpartition("=")  # a "=" is part of the file's name
+    is_query = name == "query" and _QUERY.match(file)
+    return (file, text) if file and text and not is_query else ("", value)
 
 
 def files_by_view(specs: list[str] | None) -> dict[str, str]:

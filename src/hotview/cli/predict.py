@@ -91,15 +91,15 @@ def _id_column(
     return {name: ids}
 
 
+@options.with_file_options
 def predict(
     model: options.Model,
     views: options.Views,
     out: Annotated[Path, option("Table to write (.csv or .parquet).", "--out", "-o")],
     id_column: options.IdColumn = None,
     ids: options.IdFiles = None,
-    header: options.Header = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
+    match_ids: options.MatchIds = None,
+    text: options.FileFormats = None,
     device: options.Device = "auto",
     force: options.Force = False,
     json: options.Json = False,
@@ -120,8 +120,14 @@ def predict(
 
     check_output_path(out, (".csv", ".parquet"))
     check_new_file(out, force=force)
-    text = options.text_format(header, delimiter, decimal)
-    opened = open_model(model, device=device, id_column=id_column, text=text)
+    opened = open_model(
+        model,
+        device=device,
+        id_column=id_column,
+        match_ids=match_ids,
+        text=text,
+        tables=options.files_by_view(ids).values(),
+    )
     opened.check_classifies()
     given = opened.read_input(views, options.files_by_view(ids))
     rows = given.aligned
@@ -139,6 +145,7 @@ def predict(
     typer.echo("Predicted: " + ", ".join(f"{name}: {n:,}" for name, n in counts.items()))
 
 
+@options.with_file_options
 def transform(
     model: options.Model,
     views: options.Views,
@@ -149,9 +156,7 @@ def transform(
     format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
     id_column: options.IdColumn = None,
     ids: options.IdFiles = None,
-    header: options.Header = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
+    text: options.FileFormats = None,
     device: options.Device = "auto",
     force: options.Force = False,
     json: options.Json = False,
@@ -170,8 +175,13 @@ def transform(
     from hotview.cli.models import open_model
     from hotview.cli.output_files import make_folder, write_table
 
-    text = options.text_format(header, delimiter, decimal)
-    opened = open_model(model, device=device, id_column=id_column, text=text)
+    opened = open_model(
+        model,
+        device=device,
+        id_column=id_column,
+        text=text,
+        tables=options.files_by_view(ids).values(),
+    )
     rows = opened.read_rows(views, options.files_by_view(ids))
     print_notes(note for view in rows.values() for note in view.notes)
     tables = {name: feature_columns(opened, name, view, space) for name, view in rows.items()}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["report"]
 
 
+@options.with_file_options
 def report(
     model: options.Model,
     out: Annotated[Path, option("Page to write (.html).", "--out", "-o")],
@@ -36,9 +37,8 @@ def report(
     label_column: options.LabelColumn = None,
     id_column: options.IdColumn = None,
     ids: options.IdFiles = None,
-    header: options.Header = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
+    match_ids: options.MatchIds = None,
+    text: options.FileFormats = None,
     baselines: options.Baselines = True,
     umap: Annotated[
         bool, typer.Option(help="Embed the common space by UMAP too, if it is installed.")
@@ -60,9 +60,15 @@ def report(
 
     check_output_path(out, (".html",))
     check_new_file(out, force=force)
-    text = options.text_format(header, delimiter, decimal)
     columns = {"id_column": id_column, "label_column": label_column}
-    opened = open_model(model, device=device, **columns, text=text)
+    opened = open_model(
+        model,
+        device=device,
+        **columns,
+        match_ids=match_ids,
+        text=text,
+        tables=[*options.files_by_view(ids).values(), *filter(None, [labels])],
+    )
     specs, id_files = [*(views or ()), *(data or ())], options.files_by_view(ids)
     arguments: dict[str, Any] = {}
     notes: list[str] = []

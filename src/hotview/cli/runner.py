@@ -142,9 +142,11 @@ def spell_flag(parameter: Parameter) -> str:
     if value is None or isinstance(value, bool):
         return f"--no-{name}" if value is False else flag
     if isinstance(value, Mapping):
-        value = [f"{key}={item}" for key, item in value.items()]
+        pairs = [(k, x) for k, v in value.items() for x in (v if isinstance(v, list) else [v])]
+        value = [f"{key}={item}" for key, item in pairs]
     values = value if isinstance(value, list) else [value]
-    return " ".join(f"{flag} {shlex.quote(str(item))}" for item in values)
+    texts = [str(item).replace("\t", r"\t") for item in values]  # a tab as it can be typed
+    return " ".join(f"{flag} {shlex.quote(text)}" for text in texts)
 
 
 def show_warning(

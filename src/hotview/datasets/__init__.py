@@ -1,14 +1,17 @@
 """Embedded digits, the paper's protocol, synthetic views, and readers of the user's files."""
 
 from hotview.datasets.files import read_views
+from hotview.datasets.frames import LinkedFrames, from_frames
 from hotview.datasets.handwritten import load_handwritten
 from hotview.datasets.linking import LinkedRows, link_rows
 from hotview.datasets.protocol import Split, split_rows, unalign
 from hotview.datasets.synthetic import make_views
 
 __all__ = [
+    "LinkedFrames",
     "LinkedRows",
     "Split",
+    "from_frames",
     "link_rows",
     "load_handwritten",
     "make_views",

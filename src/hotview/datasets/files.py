@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from hotview._messages import ParameterError
-from hotview._validation import check_one_line
+from hotview._validation import check_choice, check_one_line
 from hotview.datasets.readers.arrays import (
     as_view,
     read_h5ad,
@@ -26,15 +26,21 @@ from hotview.datasets.readers.parquet import ParquetTable
 from hotview.datasets.readers.tables import TableFile, select
 
 AnyPath: TypeAlias = str | os.PathLike[str]
+_T = TypeVar("_T")
+PerFile: TypeAlias = _T | Mapping[str, _T] | None
 Source: TypeAlias = AnyPath | Sequence[AnyPath] | Mapping[str, AnyPath]
 
 
 def read_views(
     source: Source,
     *,
-    header: bool | None = None,
-    delimiter: str | None = None,
-    decimal: str = ".",
+    header: PerFile[bool] = None,
+    delimiter: PerFile[str] = None,
+    decimal: PerFile[str] = None,
+    encoding: PerFile[str] = None,
+    missing: PerFile[Sequence[str]] = None,
+    sheet: PerFile[str] = None,
+    query: PerFile[str] = None,
     columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     drop: Sequence[str] = (),
     variables: Sequence[str] | None = None,
@@ -47,6 +53,8 @@ def read_views(
     ========================================  ==================================================
     .csv, .tsv, .csv.gz, .tsv.gz              one view; empty cells, NA, NaN, null, … become NaN
     .parquet                                  one view; nulls become NaN, true and false 1 and 0
+    .xlsx (needs ``hotview[excel]``)          one view: a sheet, whose first row holds the names
+    .duckdb (needs ``hotview[sql]``)          one view: the result of a query
     .npy                                      one view
     .npz                                      a view per array; with ``view_names`` in the file,
                                               ``view_0``, ``view_1``, … under those names
@@ -64,14 +72,23 @@ def read_views(
         The files. A dict names the views, and each of its files has to hold one view. Else a
         file of one view is named after the file (``"data/blood.csv"`` is ``"blood"``), and the
         views of a file of several keep their names.
-    header : bool or None, default=None
-        Text tables: whether the first line holds the names of the columns. None expects names,
+    header : bool, dict of str to bool, or None, default=None
+        Text tables, xlsx: whether the first line holds the names of columns. None expects names,
         and refuses a first line that holds only numbers. Without names the columns are called
-        ``column_0``, ``column_1``, ….
-    delimiter : str or None, default=None
+        ``column_0``, ``column_1``, …. This and the next options hold for all files, or, as a
+        dict, for the views that it names.
+    delimiter : str, dict of str to str, or None, default=None
         Text tables: separator of cells. None is a comma in csv and a tab in tsv.
-    decimal : str, default="."
-        Text tables: the decimal point.
+    decimal : str, dict of str to str, or None, default=None
+        Text tables: the decimal point; None is a point.
+    encoding : str, dict of str to str, or None, default=None
+        Text tables: the encoding, such as ``"latin-1"``; None is UTF-8.
+    missing : sequence of str, dict of str to sequence of str, or None, default=None
+        Tables: cells of text that mean "missing", besides empty cells, NA and the like.
+    sheet : str, dict of str to str, or None, default=None
+        xlsx: name of the sheet; None reads a file of one sheet.
+    query : str, dict of str to str, or None, default=None
+        duckdb: the SQL query whose result is the view; None reads a database of one table.
     columns : sequence of str, dict of str to sequence of str, or None, default=None
         Text tables and parquet: the columns to keep, in this order. A sequence holds for every
         such file, a dict for the views that it names. None keeps all columns, and refuses a row
@@ -119,8 +136,21 @@ def read_views(
     array([[15.5, 80. ],
            [ nan, 72. ]])
     """
-    options = Options(header, delimiter, decimal, columns, drop, variables, mmap)
+    options = Options(
+        header=header,
+        delimiter=delimiter,
+        decimal=decimal,
+        encoding=encoding,
+        missing=missing,
+        sheet=sheet,
+        query=query,
+        columns=columns,
+        drop=drop,
+        variables=variables,
+        mmap=mmap,
+    )
     files = list_files(source, FORMATS)
+    options.check_names([file.name for file in files])
     if variables is not None and not any(file.ending in SEVERAL for file in files):
         text = f"Expected files of several views, {', '.join(SEVERAL)}, but there are none. "
         raise ParameterError(text, "Leave out {variables}.")
@@ -136,6 +166,10 @@ def read_views(
                 )
             views[name], origin[name] = X, file.path
     return views
+
+
+#: Orders of day and month in dates such as 03/04/2024.
+DATE_ORDERS = ("day-first", "month-first")
 
 
 class File(NamedTuple):
@@ -159,13 +193,30 @@ class File(NamedTuple):
     named_by_user: bool
 
 
+#: Options that may differ from file to file.
+PER_FILE = (
+    *("header", "delimiter", "decimal", "thousands", "encoding", "missing", "dates"),
+    *("sheet", "query"),
+)
+
+
 @dataclass(frozen=True)
 class Options:
-    """The options of `read_views`."""
+    """The options of `read_views`, and of tables whose columns are not all numbers.
 
-    header: bool | None = None
-    delimiter: str | None = None
-    decimal: str = "."
+    Those in `PER_FILE` hold for all files, or, as a dict, for files by name, and for the others
+    under ``""``. `thousands` is the separator of thousands, and `dates` the order of day and month.
+    """
+
+    header: PerFile[bool] = None
+    delimiter: PerFile[str] = None
+    decimal: PerFile[str] = None
+    thousands: PerFile[str] = None
+    encoding: PerFile[str] = None
+    missing: PerFile[Sequence[str]] = None
+    dates: PerFile[str] = None
+    sheet: PerFile[str] = None
+    query: PerFile[str] = None
     columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None
     drop: Sequence[str] = ()
     variables: Sequence[str] | None = None
@@ -175,43 +226,133 @@ class Options:
         for option in ("columns", "drop", "variables"):
             if isinstance(value := getattr(self, option), str):
                 raise TypeError(f"Expected {option} to be a list. Write {option}=[{value!r}].")
-        for option in ("delimiter", "decimal"):
+        for name in dict.fromkeys(["", *self.named_files]):
+            self.for_file(name).check()
+
+    @property
+    def named_files(self) -> list[str]:
+        """Names of files that an option names."""
+        values = [getattr(self, option) for option in PER_FILE]
+        return [name for value in values if isinstance(value, Mapping) for name in value if name]
+
+    def for_file(self, name: str) -> FileOptions:
+        """Return the options of one file."""
+        values = {option: getattr(self, option) for option in PER_FILE}
+        own = {
+            option: value.get(name, value.get("")) if isinstance(value, Mapping) else value
+            for option, value in values.items()
+        }
+        return FileOptions(**own, mmap=self.mmap)
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raise if an option names a file that is not there."""
+        for option in PER_FILE:
             value = getattr(self, option)
-            if value is not None and len(value) != 1:
-                raise ValueError(f"Expected {option} to be one character, but it is {value!r}.")
-        if self.delimiter == self.decimal:
-            raise ValueError(f"The delimiter and the decimal point are both {self.decimal!r}.")
+            for name in value if isinstance(value, Mapping) else ():
+                if name and name not in names:
+                    hint = did_you_mean(name, names)
+                    text = f"No file is called {name!r}.{hint}"
+                    raise ParameterError(text, f" Correct {{{option}}}.")
 
     def columns_of(self, view: str) -> Sequence[str] | None:
         """Return the columns to keep in one view."""
         return self.columns.get(view) if isinstance(self.columns, Mapping) else self.columns
 
 
+@dataclass(frozen=True)
+class FileOptions:
+    """The options of one file."""
+
+    header: bool | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    missing: Sequence[str] | None = None
+    dates: str | None = None
+    sheet: str | None = None
+    query: str | None = None
+    mmap: bool = False
+
+    def check(self) -> None:
+        """Raise if an option has a value that is not possible."""
+        for option in ("delimiter", "decimal", "thousands"):
+            value = getattr(self, option)
+            if value is not None and len(value) != 1:
+                raise ValueError(f"Expected {option} to be one character, but it is {value!r}.")
+        decimal = self.decimal or ("," if self.thousands == "." else ".")
+        for option in ("delimiter", "thousands"):
+            if getattr(self, option) == decimal:
+                raise ValueError(f"The {option} and the decimal point are both {decimal!r}.")
+        if isinstance(self.missing, str):
+            raise TypeError(f"Expected missing to be a list. Write missing=[{self.missing!r}].")
+        if not all(isinstance(cell, str) for cell in self.missing or ()):
+            raise TypeError(f"Expected missing to be a list of text, but it is {self.missing!r}.")
+        if self.dates is not None:
+            check_choice("dates", self.dates, DATE_ORDERS)
+        if self.encoding is not None:
+            try:
+                "".encode(self.encoding)  # which also refuses codecs of anything but text
+            except LookupError:
+                raise ParameterError(
+                    "Expected the name of an encoding, such as utf-8, latin-1 or cp1252, but it "
+                    f"is {self.encoding!r}. ",
+                    "Correct {encoding}.",
+                ) from None
+
+
 _Named: TypeAlias = list[tuple[str, Matrix]]
 _Reader: TypeAlias = Callable[[File, Options], _Named]
-_Opener: TypeAlias = Callable[[Path, Options], TableFile]
+_Opener: TypeAlias = Callable[[File, FileOptions], TableFile]
 
 
-def _open_text(path: Path, options: Options, default_delimiter: str = ",") -> TableFile:
+def _open_text(file: File, options: FileOptions, default_delimiter: str = ",") -> TableFile:
+    decimal = options.decimal or ("," if options.thousands == "." else ".")
     return TextTable(
-        path,
+        file.path,
+        name=file.name,
         header=options.header,
         delimiter=options.delimiter,
-        decimal=options.decimal,
+        decimal=decimal,
+        encoding=options.encoding,
+        missing=options.missing or (),
         default_delimiter=default_delimiter,
     )
+
+
+def _open_sheet(file: File, options: FileOptions) -> TableFile:
+    from hotview.datasets.readers.excel import read_sheet
+
+    return read_sheet(file.path, file.name, sheet=options.sheet, header=options.header)
+
+
+def _open_database(file: File, options: FileOptions) -> TableFile:
+    from hotview.datasets.readers.sql import read_query
+
+    return read_query(file.path, file.name, query=options.query)
 
 
 #: Formats with named columns; they are opened and checked before any of them is read.
 TABLES: dict[str, _Opener] = {
     **dict.fromkeys((".csv", ".csv.gz"), _open_text),
     **dict.fromkeys((".tsv", ".tsv.gz"), partial(_open_text, default_delimiter="\t")),
-    ".parquet": lambda path, options: ParquetTable(path, mmap=options.mmap),
+    ".parquet": lambda file, options: ParquetTable(file.path, mmap=options.mmap),
+    ".xlsx": _open_sheet,
+    ".duckdb": _open_database,
 }
 
 
+def open_file(file: File, options: Options) -> TableFile:
+    """Open a file of a table with named columns."""
+    own = options.for_file(file.name)
+    table = TABLES[file.ending](file, own)
+    table.name, table.dates, table.missing = file.name, own.dates, own.missing or ()
+    table.decimal, table.thousands = own.decimal, own.thousands
+    return table
+
+
 def _read_table(file: File, options: Options) -> _Named:
-    table = TABLES[file.ending](file.path, options)
+    table = open_file(file, options)
     names = select(table, options.columns_of(file.name), options.drop)
     return [(file.name, as_view(table.read(names), str(file.path)))]
 
@@ -240,7 +381,7 @@ def _check_columns(options: Options, files: list[File]) -> None:
         names = [file.name for file in tables]
         _refuse_unknown(options.columns, names, "columns= names a view that is not a table:")
     if options.drop:
-        known = [name for file in tables for name in TABLES[file.ending](file.path, options).names]
+        known = [name for file in tables for name in open_file(file, options).names]
         paths = ", ".join(str(file.path) for file in tables)
         _refuse_unknown(options.drop, known, f"drop= names a column that is not in {paths}:")
 
@@ -327,8 +468,17 @@ def _find_file(path: Path, endings: Collection[str]) -> File:
         beside = sorted(entry.name for entry in path.parent.iterdir() if _ending(entry, endings))
         raise FileNotFoundError(f"There is no file {path}.{did_you_mean(path.name, beside)}")
     if not ending:
-        raise ValueError(f"{path} does not end in any of {known}, so its format is not known.")
+        hint = " Save it as xlsx or csv." if path.suffix.lower() in (".xls", ".ods") else ""
+        raise ValueError(
+            f"{path} does not end in any of {known}, so its format is not known.{hint}"
+        )
     return File(path, ending, path.name[: -len(ending)], named_by_user=False)
+
+
+def file_stem(path: AnyPath) -> str:
+    """Return the name of a file in options: without its folder and its ending."""
+    path = Path(path)
+    return path.name[: len(path.name) - len(_ending(path, FORMATS))]
 
 
 def _ending(path: Path, endings: Collection[str]) -> str:

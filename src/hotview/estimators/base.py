@@ -125,6 +125,17 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
                 (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
             self._set_fitted(fit, start)
 
+    def _check_fit(self, **arguments: Any) -> None:
+        """Raise the error that `fit` with these arguments raises before training, if any."""
+        with keep_random():
+            from hotview.estimators.fit import EnsembleFit
+
+        parameters = self._parameters()
+        process_group = pick_processes(parameters)
+        with existing_threads(), process_group.report_errors():
+            inputs = self._inputs(**arguments, parameters=parameters)
+            EnsembleFit(inputs, process_group).scan(load=False)
+
     def _parameters(self) -> dict[str, Any]:
         """The validated parameters."""
         return check_parameters(self.get_params(deep=False), self._regularizer_weight)
@@ -326,7 +337,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             if name in tables:
                 table, scaler = tables[name], self._columns[name]
                 rows[s] = ViewRows([table], scaler, device, once=True)
-                check_rows(rows[s], partial(check_finite, name, table, self.impute, scaler))
+                check_rows(rows[s], partial(check_finite, name, table, scaler.impute, scaler))
         return rows
 
 

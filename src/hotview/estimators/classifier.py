@@ -105,10 +105,14 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         are raised in part. ``"auto"`` recognizes counts in wide views, and components; else it is
         ``"pca"``. `preprocessing_` says what was done. A view with an encoder of the user's own is
         not reduced.
-    impute : {None, "mean"}, default=None
+    impute : str, dict of str by view, or None, default=None
         Treatment of NaN in a row that has other values in the view: None raises an error,
-        ``"mean"`` fills in the column's training mean. A row that is NaN throughout a view is
-        absent from it.
+        ``"mean"`` and ``"median"`` fill in the mean or median of the column's training values (of
+        tables that are not in memory: the median of up to 10,000 rows, evenly spaced).
+        ``"mean+indicator"`` and ``"median+indicator"`` also add, for every column with NaN in
+        training rows, a column that is 1 where it is NaN and 0 elsewhere, for values whose absence
+        is informative; encoders of the user's own get these columns, too. In a dict, views that
+        are not named have None. A row that is NaN throughout a view is absent from it.
     n_estimators : int, default=5
         Number of networks, trained on the same rows from different seeds: a deep ensemble.
         Probabilities are their mean, `predict_disagreement` measures how they differ, and `plan_`
@@ -161,7 +165,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ones. None takes the shares of the labels, those of a view that has labels of its own,
         shrunk to equal shares where labels are few. It needs `pseudo_labels`.
     unlabeled_marker : object, default=-1
-        Value in y that marks a row without a label, besides NaN and None; None for no other value.
+        Value in y that marks a row without a label, besides NaN, None and what these become as
+        text (``""``, ``"nan"``, ``"None"``, ``"<NA>"``, ``"NaT"``); None for NaN and None alone.
     validation_fraction : float or None, default=None
         Fraction of the labeled linked rows whose labels are held out to score every epoch; these
         rows are trained on as rows without a label.

@@ -16,6 +16,7 @@ from hotview import __version__
 from hotview._messages import warn_user
 from hotview._types import Array
 from hotview.estimators.inputs import FitInputs
+from hotview.estimators.parameters import impute_of
 from hotview.training.batches import TrainingRows
 from hotview.training.pca import effective_rank, total_std
 from hotview.training.precision import used_precision
@@ -116,6 +117,7 @@ def input_warnings(
             "coupling='hot-reference', or four views and more."
         )
     if inputs.labels is not None:
+        yield from _gap_warnings(inputs)
         propagates = inputs.parameters["pseudo_labels"]
         n_links = _count_links(labels) if propagates else [len(rows.transfer_rows)] * len(names)
         effect = (
@@ -124,6 +126,23 @@ def input_warnings(
             else "there is no joint predictor of all views"
         )
         yield from _label_warnings(inputs.labels.classes, names, rows, n_links, effect)
+
+
+def _gap_warnings(inputs: FitInputs) -> Iterator[str]:
+    """Warning about labels that are texts made of missing values."""
+    gaps = dict(inputs.labels.text_gaps) if inputs.labels is not None else {}
+    if inputs.validation is not None and inputs.validation.text_gaps:
+        gaps["validation's y"] = inputs.validation.text_gaps
+    if gaps:
+        found = "; ".join(
+            f"{what}: " + ", ".join(f"{n} times {text!r}" for text, n in texts.items())
+            for what, texts in gaps.items()
+        )
+        yield (
+            f"Labels are texts that stand for missing values, and count as missing ({found}). Mark "
+            "rows without a label by None or NaN. If such a text is a class, set "
+            "unlabeled_marker=None."
+        )
 
 
 def _count_links(labels: ViewLabels) -> list[int]:
@@ -292,6 +311,7 @@ def describe_training(inputs: FitInputs, seconds: float, device: torch.device) -
             "numpy": np.__version__,
             "scikit-learn": sklearn.__version__,
         },
+        "impute": impute_of(inputs.parameters.get("impute"), inputs.tables.names),
         "device": str(device),
         "precision": used_precision(inputs.parameters.get("precision", "float32"), device),
     }

@@ -70,10 +70,14 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         are raised in part. ``"auto"`` recognizes counts in wide views, and components; else it is
         ``"pca"``. `preprocessing_` says what was done. A view with an encoder of the user's own is
         not reduced.
-    impute : {None, "mean"}, default=None
+    impute : str, dict of str by view, or None, default=None
         Treatment of NaN in a row that has other values in the view: None raises an error,
-        ``"mean"`` fills in the column's training mean. A row that is NaN throughout a view is
-        absent from it.
+        ``"mean"`` and ``"median"`` fill in the mean or median of the column's training values (of
+        tables that are not in memory: the median of up to 10,000 rows, evenly spaced).
+        ``"mean+indicator"`` and ``"median+indicator"`` also add, for every column with NaN in
+        training rows, a column that is 1 where it is NaN and 0 elsewhere, for values whose absence
+        is informative; encoders of the user's own get these columns, too. In a dict, views that
+        are not named have None. A row that is NaN throughout a view is absent from it.
     n_estimators : int, default=1
         Number of networks, trained on the same rows from different seeds; `transform` concatenates
         their features, and `plan_` is solved once, for the mean of their costs. Encoders of the
@@ -137,7 +141,8 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     batch_size_ : int
         Number of rows of the largest view in a step.
     trained_on_ : dict of str to object
-        Provenance of the model: numbers of rows and labels, seconds, versions, device, precision.
+        Provenance of the model: numbers of rows and labels, seconds, versions, how missing cells of
+        every view were imputed, device, precision.
     fit_warnings_ : list of str
         Warnings of `fit`.
     metadata_ : dict of str to object

@@ -35,12 +35,17 @@ from hotview.estimators.out_of_fold import (
     score_warnings,
     shift_warnings,
 )
-from hotview.estimators.parameters import preprocessing_of
+from hotview.estimators.parameters import hidden_of, impute_of, preprocessing_of
 from hotview.losses import DGCCA
 from hotview.semisupervised.fusion import OutOfFold, fit_pool
 from hotview.semisupervised.graph import ViewGraph, refine_graph
 from hotview.semisupervised.predictors import fit_predictors
-from hotview.semisupervised.pseudo_labels import calibrate, doubt_priors, shift_priors
+from hotview.semisupervised.pseudo_labels import (
+    ViewLabels,
+    calibrate,
+    doubt_priors,
+    shift_priors,
+)
 from hotview.semisupervised.super_learner import (
     ScoresOutOfFold,
     SuperLearner,
@@ -99,15 +104,30 @@ class EnsembleFit:
         self.scores: dict[str, dict[str, Any]] = {}
         self.warnings = FitWarnings(shown=self.process_group.is_rank_zero)
 
-    def prepare(self) -> None:
-        """Read the tables, compute what members share, and prepare their trainings."""
+    def scan(self, *, load: bool = True) -> tuple[SharedInputs, ViewLabels]:
+        """Read the tables, raise an error for what cannot be trained on, and warn of the rest.
+
+        Parameters
+        ----------
+        load : bool, default=True
+            Whether rows are loaded for training; False only checks them.
+
+        Returns
+        -------
+        SharedInputs
+            The rows.
+        ViewLabels
+            Their labels.
+        """
         first, parameters = self.members[0], self.inputs.parameters
+        hidden_of(parameters["hidden"], first.names)
         scanned = scan_views(
             self.inputs.tables,
             preprocessing=preprocessing_of(parameters, first.encoders, first.names),
-            impute=parameters["impute"],
+            impute=impute_of(parameters["impute"], first.names),
             device=first.device,
             process_group=self.process_group,
+            load=load,
         )
         if self.process_group.is_rank_zero and wants_progress(parameters["verbose"]):
             for name, scan in scanned.scans.items():
@@ -119,7 +139,12 @@ class EnsembleFit:
         given = scanned.view_labels(self.inputs.labels)
         for text in input_warnings(self.inputs, scanned.scans, rows, given):
             self.warnings.add(text)
-        scanned = replace(scanned, log_prior=given.log_prior)
+        return replace(scanned, log_prior=given.log_prior), given
+
+    def prepare(self) -> None:
+        """Scan the tables, compute what members share, and prepare their trainings."""
+        first, parameters = self.members[0], self.inputs.parameters
+        scanned, given = self.scan()
         self.shared = compute_graphs(scanned, parameters, given, first.random.numpy)
         self.node_weights = np.empty((0, 0))
         if first.propagates and self.inputs.labels is not None:

@@ -19,6 +19,7 @@ from hotview._validation import (
 )
 from hotview.estimators.inference import no_view_error
 from hotview.estimators.labels import Labels, number_labels, read_labels
+from hotview.estimators.parameters import impute_of
 from hotview.ingest.columns import ViewColumns
 from hotview.ingest.frames import columns_of, encode_known_views, encode_views, encoded_shapes
 from hotview.semisupervised.class_prior import class_priors
@@ -265,17 +266,24 @@ def scan_views(
     tables: ViewTables,
     *,
     preprocessing: Mapping[str, str],
-    impute: str | None,
+    impute: Mapping[str, str | None],
     device: torch.device,
     process_group: ProcessGroup | None = None,
+    load: bool = True,
 ) -> SharedInputs:
-    """Read the rows of every view once, reduce wide ones, and number those that are present."""
+    """Read the rows of every view once, reduce wide ones, and number those that are present.
+
+    Without `load`, no row is standardized before it is taken.
+    """
     scans, views = {}, []
-    options: dict[str, Any] = {"impute": impute, "device": device, "process_group": process_group}
+    options: dict[str, Any] = {"device": device, "process_group": process_group}
     for name, parts in tables.by_view.items():
-        scan = scan_tables(name, parts, preprocessing=preprocessing[name], **options)
+        scan = scan_tables(
+            name, parts, preprocessing=preprocessing[name], impute=impute[name], **options
+        )
         place = (scan.scaler, device, scan.present)
-        views.append(ViewRows(parts, *place, often=True, process_group=process_group))
+        own = ViewRows(parts, *place, often=load, once=not load, process_group=process_group)
+        views.append(own)
         scans[name] = scan
     return SharedInputs(tables, scans, views)
 
@@ -332,11 +340,14 @@ class Validation:
         The true classes; −1 for a class that is not among the training labels.
     rows : ndarray of int64 or None, default=None
         Rows of the tables to use; None takes all.
+    text_gaps : dict of str to int, default={}
+        Texts in the place of missing labels, and their numbers.
     """
 
     tables: Mapping[str, ViewTable]
     target: IntArray
     rows: IntArray | None = None
+    text_gaps: Mapping[str, int] = field(default_factory=dict)
 
 
 def check_validation(
@@ -376,18 +387,20 @@ def check_validation(
     Xs, y = validation
     Xs = encode_known_views(Xs, fit_tables.columns)
     tables = check_known_tables(Xs, fit_tables.names, fit_tables.shapes)
-    present = [check_finite(name, X, parameters["impute"]) for name, X in tables.items()]
+    impute = impute_of(parameters["impute"], fit_tables.names)
+    present = [check_finite(name, X, impute[name]) for name, X in tables.items()]
     n_rows = check_aligned_tables(tables, y)
     nowhere = np.setdiff1d(np.arange(n_rows), np.concatenate(present))
     if len(nowhere) > 0:
         raise no_view_error(nowhere, fit_tables.names)
-    labels, known = read_labels("validation's y", y, n_rows, parameters["unlabeled_marker"])
-    if not known.any():
+    found = read_labels("validation's y", y, n_rows, parameters["unlabeled_marker"])
+    if not found.known.any():
         raise ValueError(
             "Expected validation's y to hold labels to score against, but no row has one. "
             "Label some rows, or leave validation out."
         )
-    return Validation(tables, number_labels(labels, classes), np.flatnonzero(known))
+    target = number_labels(found.values, classes)
+    return Validation(tables, target, np.flatnonzero(found.known), found.text_gaps)
 
 
 @dataclass(frozen=True)

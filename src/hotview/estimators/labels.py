@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from hotview._validation.containers import PANDAS_NA, is_known, keep_kinds
 from hotview.estimators.groups import RowGroups, deal_folds, pick_units, take_groups
 
 __all__ = [
+    "KnownLabels",
     "Labels",
     "check_all_known",
     "encode_labels",
@@ -28,6 +30,8 @@ __all__ = [
     "weigh_classes",
 ]
 
+#: what numpy and pandas make of missing labels that are turned into text
+_TEXT_GAPS = ("", "nan", "NaN", "None", "<NA>", "NaT")
 _MIN_PRIOR = 1e-12  # of a class of weight 0
 _ROUNDING = 1e-6
 
@@ -46,12 +50,15 @@ class Labels:
         The same for the unaligned rows of some views.
     groups : RowGroups or None, default=None
         Groups of rows whose labels are held out together; None where every row is its own.
+    text_gaps : dict of str to dict of str to int, default={}
+        Texts in the place of missing labels, and their numbers, by argument of `fit`.
     """
 
     classes: Array
     linked: IntArray
     unaligned: dict[str, IntArray]
     groups: RowGroups | None = None
+    text_gaps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def codes(self) -> IntArray:
@@ -99,7 +106,8 @@ def encode_labels(
     Labels
         With at least two classes.
     """
-    known: dict[str | None, tuple[Array, Array]] = {None: read_labels("y", y, n_linked, marker)}
+    known: dict[str | None, KnownLabels] = {None: read_labels("y", y, n_linked, marker)}
+    gaps = {"y": known[None].text_gaps}
     if not isinstance(unaligned_y, Mapping | None):
         raise TypeError(
             "Expected unaligned_y to be a dict of labels by view, but it is a "
@@ -114,17 +122,41 @@ def encode_labels(
         check_aligned_tables({name: unaligned[name]}, labels)
         what = f"unaligned_y[{name!r}]"
         known[name] = read_labels(what, labels, unaligned[name].n_rows, marker)
-    classes = _find_classes([labels for labels, _ in known.values() if len(labels) > 0])
+        gaps[what] = known[name].text_gaps
+    gaps = {what: texts for what, texts in gaps.items() if texts}
+    classes = _find_classes([found.values for found in known.values()], gaps)
     check_one_line(classes.tolist(), lambda i: "a class")
     codes: dict[Any, IntArray] = {}
-    for view, (labels, is_labeled) in known.items():
-        codes[view] = np.full(len(is_labeled), -1, dtype=np.int64)
-        codes[view][is_labeled] = number_labels(labels, classes)
-    return Labels(classes, codes.pop(None), codes)
+    for view, found in known.items():
+        codes[view] = np.full(len(found.known), -1, dtype=np.int64)
+        codes[view][found.known] = number_labels(found.values, classes)
+    return Labels(classes, codes.pop(None), codes, text_gaps=gaps)
 
 
-def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Array]:
+@dataclass(frozen=True)
+class KnownLabels:
+    """Labels with gaps, validated.
+
+    Parameters
+    ----------
+    values : ndarray
+        Labels of the rows that have one.
+    known : ndarray of bool, shape (n_rows,)
+        Which rows have a label.
+    text_gaps : dict of str to int
+        Texts that count as missing, and their numbers.
+    """
+
+    values: Array
+    known: Array
+    text_gaps: Mapping[str, int]
+
+
+def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> KnownLabels:
     """Validate labels; return them, and which rows have one.
+
+    Texts that numpy and pandas make of missing labels, as ``"nan"``, count as missing, unless the
+    marker is None.
 
     Parameters
     ----------
@@ -139,10 +171,8 @@ def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Arr
 
     Returns
     -------
-    labels : ndarray
-        Labels of the rows that have one.
-    known : ndarray of bool, shape (n_rows,)
-        Which rows have a label.
+    KnownLabels
+        The labels.
     """
     if y is None:
         raise ValueError(
@@ -160,21 +190,23 @@ def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> tuple[Array, Arr
             "may be two classes, or one class and no label. Set unlabeled_marker=None for two "
             "classes, or mark rows without a label by NaN."
         )
-    known[known] = ~marked
-    return _check_kind(what, labels[~marked]), known
+    gaps = _is_text_gap(labels) & ~marked if marker is not None else np.zeros_like(marked)
+    known[known] = ~(marked | gaps)
+    values = _check_kind(what, labels[~(marked | gaps)])
+    return KnownLabels(values, known, Counter(str(text).strip() for text in labels[gaps]))
 
 
 def check_all_known(y: Any, n_rows: int, marker: Any) -> Array:
     """Validate labels of rows to score; raise an error if one is missing."""
-    labels, known = read_labels("y", y, n_rows, marker)
-    if not known.all():
-        missing = np.flatnonzero(~known)
+    found = read_labels("y", y, n_rows, marker)
+    if not found.known.all():
+        missing = np.flatnonzero(~found.known)
         raise ValueError(
             f"Expected y to hold the class of every row, but {len(missing)} of {n_rows} have none, "
             f"the first being row {missing[0]}. A row without a label cannot be scored: leave "
             "these rows out."
         )
-    return labels
+    return found.values
 
 
 def number_labels(labels: Array, classes: Array) -> IntArray:
@@ -322,6 +354,14 @@ def _is_marked(labels: Array, marker: Any) -> Array:
     return np.asarray(labels == marker) if same_kind else np.zeros(len(labels), dtype=bool)
 
 
+def _is_text_gap(labels: Array) -> Array:
+    if labels.dtype.kind == "U":
+        texts, places = np.unique(labels, return_inverse=True)
+        return np.array([text.strip() in _TEXT_GAPS for text in texts], dtype=bool)[places]
+    gaps = [isinstance(label, str) and label.strip() in _TEXT_GAPS for label in labels]
+    return np.array(gaps, dtype=bool) if labels.dtype.kind == "O" else np.zeros(len(labels), bool)
+
+
 def _check_kind(what: str, labels: Array) -> Array:
     """Return labels as an array of numbers or of text; raise an error if they are no classes."""
     if labels.dtype.kind == "O":
@@ -361,7 +401,8 @@ def _check_same_kind(every: list[Array]) -> None:
         )
 
 
-def _find_classes(every: list[Array]) -> Array:
+def _find_classes(every: list[Array], text_gaps: Mapping[str, Mapping[str, int]]) -> Array:
+    every = [labels for labels in every if len(labels) > 0]
     _check_same_kind(every)
     classes: Array = np.unique(np.concatenate(every)) if every else np.empty(0)
     if len(classes) < 2:
@@ -372,6 +413,7 @@ def _find_classes(every: list[Array]) -> Array:
                 if len(classes)
                 else "no row has a label."
             )
+            + (" (Texts such as '' and 'nan' count as missing.)" if text_gaps else "")
             + " Label some rows of another class, or use MultiViewEncoder, which needs none."
         )
     return classes

@@ -25,8 +25,10 @@ from hotview._validation import (
     check_values,
     check_weight,
 )
+from hotview._validation.parameters import suggest
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import CouplingSpec, RegularizerSpec, as_regularizer
+from hotview.training.imputation import IMPUTATIONS
 from hotview.training.precision import PRECISIONS
 from hotview.training.process_group import ProcessGroup
 
@@ -39,6 +41,7 @@ __all__ = [
     "check_parameters",
     "encoders_of",
     "hidden_of",
+    "impute_of",
     "pick_device",
     "pick_processes",
     "preprocessing_of",
@@ -57,10 +60,9 @@ _CHECKS: Mapping[str, Check] = {
     "initialization": partial(check_choice, choices=("pca", "random")),
     "precision": partial(check_choice, choices=PRECISIONS),
     "fusion": partial(check_choice, choices=("weighted", "average")),
-    "impute": partial(check_choice, choices=("mean",)),
 }
 _PREPROCESSING = ("auto", "pca", "counts", "components", "standardize", "none")
-_OPTIONAL = ("max_epochs", "steps_per_epoch", "patience", "impute", "validation_fraction")
+_OPTIONAL = ("max_epochs", "steps_per_epoch", "patience", "validation_fraction")
 _SPECIFICATIONS: Mapping[str, Callable[[Any], Any]] = {
     "coupling": as_coupling,
     "view_regularizer": as_regularizer,
@@ -85,7 +87,7 @@ class Parameters:
     batch_size: int = 400
     learning_rate: float = 0.001
     preprocessing: Any = "auto"
-    impute: str | None = None
+    impute: Any = None
     n_estimators: int = 1
     device: Any = "auto"
     devices: int | str | None = None
@@ -149,10 +151,12 @@ def _check_types(parameters: Mapping[str, Any]) -> None:
             "Expected callbacks to be a list of functions that take an Epoch, but it is "
             f"{callbacks!r}. Pass callbacks=[function]."
         )
-    kinds = parameters["preprocessing"]
-    for name, kind in kinds.items() if isinstance(kinds, Mapping) else [(None, kinds)]:
-        what = "preprocessing" if name is None else f"preprocessing[{name!r}]"
-        check_choice(what, kind, _PREPROCESSING)
+    for parameter, choices in (("preprocessing", _PREPROCESSING), ("impute", IMPUTATIONS)):
+        given = parameters[parameter]
+        for name, kind in given.items() if isinstance(given, Mapping) else [(None, given)]:
+            what = parameter if name is None else f"{parameter}[{name!r}]"
+            if not (kind is None and parameter == "impute"):
+                check_choice(what, kind, choices)
     if not isinstance(path, str | os.PathLike | None):
         raise TypeError(
             f"Expected checkpoint to be the path of a file, or None, but it is {path!r}. "
@@ -239,6 +243,14 @@ def preprocessing_of(
     return kinds
 
 
+def impute_of(impute: Any, names: Sequence[str]) -> dict[str, str | None]:
+    """How missing cells of every view are imputed; None for views that a dict does not name."""
+    if isinstance(impute, Mapping):
+        _check_view_names("impute", impute, names, every=False)
+        return {name: impute.get(name) for name in names}
+    return dict.fromkeys(names, impute)
+
+
 def encoders_of(encoders: Any, names: Sequence[str]) -> list[nn.Module | None]:
     """Copies of the user's encoder of every view, None where there is none."""
     if encoders is None:
@@ -275,7 +287,8 @@ def _check_view_names(
     missing = [name for name in names if name not in given] if every else []
     if unknown or missing:
         problem = f"it also names {unknown}" if unknown else f"it lacks {missing}"
+        remedy = "Use the names of the views."
         raise ValueError(
             f"Expected {what} to name views among {list(names)}, but {problem}. "
-            "Use the names of the views."
+            + (suggest(unknown[0], names, remedy) if unknown else remedy)
         )

@@ -26,6 +26,7 @@ from hotview.federated.privacy import GaussianMechanism, Privacy, ReleaseRecord,
 from hotview.federated.schema import check_request, check_training_request
 from hotview.federated.session import Session
 from hotview.federated.settings import Settings
+from hotview.persistence.models import MODEL_FORMAT
 
 __all__ = ["Client"]
 
@@ -121,8 +122,8 @@ class Client:
 
     def _hello(self, message: Message) -> Message:
         data = self.data
-        metadata = {"name": data.name, "n_linked": len(data.linked), "digest": data.digest}
-        return Message("hello", metadata)
+        linked = {"n_linked": len(data.linked), "digest": data.digest}
+        return Message("hello", {"name": data.name, **linked, "model_format": MODEL_FORMAT})
 
     def _start(self, message: Message) -> Message:
         settings = Settings.from_json(message.metadata["settings"])

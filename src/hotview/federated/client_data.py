@@ -13,6 +13,7 @@ from hotview._types import Array, IntArray
 from hotview._validation import ViewTable, check_choice, check_tables
 from hotview.ingest.frames import encode_views
 from hotview.training.column_scaler import ColumnScaler
+from hotview.training.imputation import IMPUTATIONS
 from hotview.training.table_scan import scan_tables
 
 __all__ = ["ClientData", "hash_ids"]
@@ -38,7 +39,7 @@ class ClientData:
         SHA-256 of the linked ids.
     preprocessing : dict of str to object, or None, default=None
         How the file was read, so that later files are read alike.
-    impute : {None, "mean"}, default=None
+    impute : {None, "mean", "median", "mean+indicator", "median+indicator"}, default=None
         Imputation of missing cells.
 
     Examples
@@ -85,8 +86,8 @@ class ClientData:
             Ids that all organizations have in common, in the same order everywhere.
         labels : sequence or None, default=None
             Label of every row, None where it has none.
-        impute : {None, "mean"}, default=None
-            Imputation of missing cells.
+        impute : {None, "mean", "median", "mean+indicator", "median+indicator"}, default=None
+            Imputation of missing cells, as of the estimators.
         preprocessing : dict or None, default=None
             How the file was read.
 
@@ -105,7 +106,7 @@ class ClientData:
         array([2, 0])
         """
         if impute is not None:
-            check_choice("impute", impute, ("mean",))
+            check_choice("impute", impute, IMPUTATIONS)
         table = check_tables(*encode_views({name: X}))[name]
         scan = scan_tables(name, [table], preprocessing="standardize", impute=impute)
         if scan.present[0] is not None:
@@ -123,9 +124,10 @@ class ClientData:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the number of rows, the linked ids, and means and scales of the columns."""
+        """SHA-256 of the number of rows, the linked ids, and statistics of the columns."""
         digest = hashlib.sha256(f"{self.table.n_rows} {self.digest}".encode())
-        for numbers in (self.columns.mean, self.columns.scale):
+        fill = () if self.columns.fill is None else (self.columns.fill,)
+        for numbers in (self.columns.mean, self.columns.scale, *fill):
             digest.update(np.ascontiguousarray(numbers, dtype=np.float64).data)
         return digest.hexdigest()
 

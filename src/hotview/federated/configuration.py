@@ -61,7 +61,7 @@ class ClientConfig:
         Column of labels.
     drop, categorical : tuple of str, default=()
         Columns to leave out, and numeric columns that are categories.
-    impute : {None, "mean"}, default=None
+    impute : {None, "mean", "median", "mean+indicator", "median+indicator"}, default=None
         Imputation of missing cells.
     device : str, default="auto"
         Device of the training.

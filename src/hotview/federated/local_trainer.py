@@ -185,7 +185,7 @@ class LocalTrainer:
     def _make_network(self, seed: Sequence[int], n_views: int) -> MultiViewNetwork:
         settings, data = self.settings, self.data
         widths = Widths(
-            [data.table.n_columns],
+            [data.columns.n_outputs],
             [settings.hidden],
             settings.encoder_dim,
             settings.n_components,

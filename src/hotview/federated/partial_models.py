@@ -162,7 +162,8 @@ def join_partial_models(paths: Sequence[str | Path], out: str | Path) -> Path:
     parts, note = _load_parts([Path(path) for path in paths])
     names, settings, classes = list(parts), note.settings, note.classes
     first = parts[names[0]]
-    model = _make_model(settings, classes, first.impute)
+    scalers = {name: part._columns[name] for name, part in parts.items()}
+    model = _make_model(settings, classes, {name: own.impute for name, own in scalers.items()})
     head = _make_joint_head(note.joint_head, names)
     networks = [part.network_ for part in parts.values()]
     network = MultiViewNetwork(
@@ -173,7 +174,6 @@ def join_partial_models(paths: Sequence[str | Path], out: str | Path) -> Path:
         [view_head for network in networks for view_head in network.view_heads],
     )
     columns = {name: part.columns_[name] for name, part in parts.items()}
-    scalers = {name: part._columns[name] for name, part in parts.items()}
     _set_views(model, columns, scalers, network)
     model.history_, model.histories_ = first.history_, first.histories_
     model.references_ = first.references_
@@ -221,14 +221,12 @@ def _load_parts(paths: Sequence[Path]) -> tuple[dict[str, Any], Any]:
             f"Expected parts of at least two different organizations, but these are of "
             f"{sorted(parts)}."
         )
-    if len({part.impute for part in parts.values()}) > 1:
-        raise ValueError("Expected all parts to treat missing cells alike: impute.")
     heads = [note.joint_head for note in notes if note.joint_head is not None]
     notes[0].joint_head = heads[0] if heads else None
     return {name: parts[name] for name in notes[0].names if name in parts}, notes[0]
 
 
-def _make_model(settings: Settings, classes: Sequence[Any], impute: str | None) -> Any:
+def _make_model(settings: Settings, classes: Sequence[Any], impute: Any) -> Any:
     same = ("n_components", "encoder_dim", "hidden", "batch_size", "learning_rate")
     given: dict[str, Any] = {name: getattr(settings, name) for name in same}
     coupling = as_coupling(settings.coupling)

@@ -55,7 +55,7 @@ _REQUESTS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 _RESPONSES: Mapping[str, Mapping[str, Any]] = {
-    "hello": {"name": str, "n_linked": int, "digest": str},
+    "hello": {"name": str, "n_linked": int, "digest": str, "model_format": int | None},
     "classes": {"classes": list[Any]},
     "start": {"name": str},
     "round": {"name": str, "round": int, "privacy": SpentPrivacy | None},

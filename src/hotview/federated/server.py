@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -309,6 +310,7 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
                 f"Expected {name!r} to say hello, but {error}. All organizations must be there "
                 "when a training begins."
             ) from None
+    _check_formats(hellos)
     n_linked = _count_linked(hellos)
     holder = settings.label_holder
     if holder is not None and holder not in hellos:
@@ -328,15 +330,34 @@ def start_session(exchange: Exchange, names: Sequence[str], settings: Settings) 
     return session
 
 
+def _check_formats(hellos: Mapping[str, Message]) -> None:
+    """Raise an error if partial models would have formats that cannot be joined."""
+    formats = {name: hello.metadata.get("model_format") for name, hello in hellos.items()}
+    if others := _find_others(formats):
+        written = ", ".join(f"{name!r} {x or 'an older one'}" for name, x in formats.items())
+        raise ValueError(
+            "Expected all organizations to write models of one format, because others cannot be "
+            f"joined in the end, but that of {others} differs (formats: {written}). Install the "
+            "same version of hotview everywhere."
+        )
+
+
 def _count_linked(hellos: Mapping[str, Message]) -> int:
     """Return the number of linked ids, which must be the same at all clients."""
     counts = {name: hello.metadata["n_linked"] for name, hello in hellos.items()}
-    if len({(hello.metadata["digest"], counts[name]) for name, hello in hellos.items()}) > 1:
+    lists = {name: (hello.metadata["digest"], counts[name]) for name, hello in hellos.items()}
+    if others := _find_others(lists):
         raise ValueError(
             "Expected all organizations to have the same linked ids in the same order, but their "
-            f"lists differ (numbers of ids: {counts}). Agree again."
+            f"lists differ (numbers of ids: {counts}): look at that of {others} first. Agree again."
         )
     return int(next(iter(counts.values())))
+
+
+def _find_others(values: Mapping[str, Hashable]) -> str:
+    """Return the names of clients whose value is not that of most, or of the first."""
+    most, _ = Counter(values.values()).most_common(1)[0]
+    return " and ".join(repr(name) for name, value in values.items() if value != most)
 
 
 def _request_classes(

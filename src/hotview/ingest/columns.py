@@ -1,28 +1,35 @@
-"""Numeric and categorical columns of a table, and their encoding as numbers."""
+"""Columns of numbers, dates and categories of a table, and their encoding as numbers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from hotview._lazy import LazyRows
 from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed
 from hotview.datasets.readers.tables import TableFile, refuse_index
+from hotview.ingest.dates import DateFormat, recognize_dates
+from hotview.ingest.numbers import (
+    NumberFormat,
+    TwoReadingsError,
+    name_missing,
+    recognize_numbers,
+    sole_decimal,
+)
 from hotview.ingest.tables import check_column
 
-__all__ = ["RULE", "Column", "ViewColumns", "choose_columns", "encode_table"]
+__all__ = ["RULE", "Column", "EncodedTable", "ViewColumns", "choose_columns", "encode_table"]
 
 _MAX_CATEGORIES = 50
 _ROWS_PER_CATEGORY = 2  # on average; names and addresses have fewer
-_MAX_TEXT_FRACTION = 0.2  # of the cells of a numeric column
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_DECIMAL_COMMA = re.compile(r"[-+]?\d*(,\d+)?([eE][-+]?\d+)?")
+_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
+_GROUPED_BY_POINT = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 
 #: How text columns are encoded, in a sentence.
 RULE = (
@@ -42,16 +49,34 @@ class Column:
     name : str
         Its name.
     categories : tuple of str or None, default=None
-        Values of a categorical column; None for a numeric column.
+        Values of a categorical column; None for any other.
+    format : NumberFormat, DateFormat or None, default=None
+        How the numbers or dates of a column of text are written; None for any other column.
     """
 
     name: str
     categories: tuple[str, ...] | None = None
+    format: NumberFormat | DateFormat | None = None
 
     @property
     def width(self) -> int:
         """Number of encoded columns."""
         return 1 if self.categories is None else len(self.categories)
+
+    def to_json(self) -> list[Any]:
+        """Return plain values for JSON."""
+        values: list[Any] = [self.name, self.categories and list(self.categories)]
+        return values if self.format is None else [*values, self.format.to_json()]
+
+    @classmethod
+    def from_json(
+        cls, name: str, categories: Sequence[str] | None, format: Mapping[str, Any] | None = None
+    ) -> Column:
+        """Return the column described by `to_json`."""
+        kept = None if categories is None else tuple(categories)
+        if format is None:
+            return cls(name, kept)
+        return cls(name, kept, (DateFormat if "origin" in format else NumberFormat)(**format))
 
 
 @dataclass(frozen=True)
@@ -85,7 +110,7 @@ class ViewColumns:
         """Return plain values for JSON."""
         columns = None
         if self.columns is not None:
-            columns = [[c.name, c.categories and list(c.categories)] for c in self.columns]
+            columns = [column.to_json() for column in self.columns]
         return {"columns": columns, "n_columns": self.n_columns}
 
     @classmethod
@@ -93,7 +118,7 @@ class ViewColumns:
         """Return the columns described by `to_json`."""
         columns = values["columns"]
         if columns is not None:
-            columns = tuple(Column(n, None if c is None else tuple(c)) for n, c in columns)
+            columns = tuple(Column.from_json(*column) for column in columns)
         return cls(columns, int(values["n_columns"]))
 
 
@@ -123,28 +148,97 @@ def choose_columns(
     text = set(table.find_text())
     chosen = [name for name in names if name in text or name in categorical]
     cells = dict(zip(chosen, table.read_text(chosen), strict=True)) if chosen else {}
-    values = {name: sorted({c for c in column if c is not None}) for name, column in cells.items()}
     detected = {name: column for name, column in cells.items() if name not in categorical}
-    _refuse_few_words(table, detected)
-    _refuse_free_text(table, detected, values)
-    columns = tuple(Column(n, tuple(values[n]) if n in values else None) for n in names)
+    formats = _find_formats(table, detected, [name for name in names if name not in text])
+    values = {
+        name: sorted({c for c in column if c is not None})
+        for name, column in cells.items()
+        if name not in formats
+    }
+    _refuse_free_text(table, {n: detected[n] for n in detected if n in values}, values)
+    columns = tuple(
+        Column(n, tuple(values[n]) if n in values else None, formats.get(n)) for n in names
+    )
     return ViewColumns(columns, sum(column.width for column in columns))
 
 
-def _refuse_few_words(table: TableFile, cells: Mapping[str, Sequence[str | None]]) -> None:
-    """Raise if a few cells of a numeric column are text: these are mistakes."""
+def _find_formats(
+    table: TableFile, cells: Mapping[str, Sequence[str | None]], numeric: Sequence[str]
+) -> dict[str, NumberFormat | DateFormat]:
+    """Recognize the columns of text that hold numbers or dates."""
+    formats: dict[str, NumberFormat | DateFormat] = {}
     for name, column in cells.items():
-        known = [(row, cell) for row, cell in enumerate(column, start=1) if cell is not None]
-        words = [(row, cell) for row, cell in known if not _NUMBER.fullmatch(cell)]
-        if words and len(words) < _MAX_TEXT_FRACTION * len(known):
-            row, cell = words[0]
-            raise ParameterError(
-                f"{table.path}: column {name!r} holds numbers but for {len(words)} of "
-                f"{len(known)} cells, the first being {cell!r} in row {row}. Correct them (an "
-                "empty cell is a missing value), ",
-                "or treat the column as categorical: {categorical}.",
-                categorical=[name],
-            )
+        dates = recognize_dates(str(table.path), name, column, table.dates, table.name)
+        if dates is not None:
+            formats[name] = dates
+    given = {"decimal": table.decimal, "thousands": table.thousands}
+    written = _WrittenDecimals(table, cells, numeric)
+    for name, column in cells.items():
+        if name in formats:
+            continue
+        others = partial(written.of_others, name, given)
+        number = recognize_numbers(str(table.path), name, column, given, others, table.name)
+        if number is not None:
+            formats[name] = number
+    written.check_points(formats, given)
+    return formats
+
+
+@dataclass
+class _WrittenDecimals:
+    """Decimal points that the columns of a table show, read where numbers are ambiguous.
+
+    Parameters
+    ----------
+    table : TableFile
+        The table.
+    cells : dict of str to sequence of (str or None)
+        Its columns of text.
+    numeric : sequence of str
+        Its other columns.
+    """
+
+    table: TableFile
+    cells: Mapping[str, Sequence[str | None]]
+    numeric: Sequence[str]
+    _numbers: dict[str, list[str]] = field(default_factory=dict)
+
+    def of_others(self, name: str, given: Mapping[str, str | None]) -> set[str]:
+        """Return the decimal points that columns other than one show beyond doubt."""
+        shown = set()
+        if any(_POINT.fullmatch(c) and not _GROUPED_BY_POINT.fullmatch(c) for c in self._points()):
+            shown.add(".")
+        for other, column in self.cells.items():
+            if other != name and (found := sole_decimal(column, given)):
+                shown.add(found)
+        return shown
+
+    def check_points(
+        self, formats: Mapping[str, NumberFormat | DateFormat], given: Mapping[str, str | None]
+    ) -> None:
+        """Raise if points separate thousands in a column of numbers, where commas are decimal."""
+        commas = [n for n, f in formats.items() if isinstance(f, NumberFormat) and f.decimal == ","]
+        if not commas or any(given.values()):
+            return
+        self._points()
+        for name, cells in self._numbers.items():
+            points = [cell for cell in cells if "." in cell]
+            if points and all(map(_GROUPED_BY_POINT.fullmatch, points)):
+                raise ParameterError(
+                    f"{self.table.path}: the numbers of column {name!r}, such as {points[0]!r}, "
+                    f"have a point, and those of column {commas[0]!r} a decimal comma. ",
+                    "Pass {decimal} if the comma is the decimal point of all columns, which makes "
+                    "the point a separator of thousands; else write both with the same one.",
+                    decimal={self.table.name: ","},
+                )
+
+    def _points(self) -> list[str]:
+        """Return the cells of columns of numbers that have a point."""
+        if not self._numbers and self.numeric:
+            columns = self.table.read_text(list(self.numeric))
+            for name, cells in zip(self.numeric, columns, strict=True):
+                self._numbers[name] = [c for c in dict.fromkeys(cells) if c and "." in c]
+        return [cell for cells in self._numbers.values() for cell in cells]
 
 
 def _refuse_free_text(
@@ -158,13 +252,6 @@ def _refuse_free_text(
     }
     if not free:
         return
-    if commas := [name for name in free if all(map(_DECIMAL_COMMA.fullmatch, free[name]))]:
-        raise ParameterError(
-            f"{table.path}: column {commas[0]!r} holds numbers with a decimal comma, such as "
-            f"{free[commas[0]][0]!r}. ",
-            "Pass {decimal} (and, if needed, {delimiter}).",
-            **{"decimal": ",", "delimiter": ";"},
-        )
     described = [f"{n!r} ({len(v)} different: {listed(v[:3])})" for n, v in free.items()]
     first = next(iter(free))
     raise ParameterError(
@@ -177,9 +264,29 @@ def _refuse_free_text(
     )
 
 
-def encode_table(
-    table: TableFile, view: ViewColumns
-) -> tuple[Array | LazyRows, dict[str, list[str]]]:
+@dataclass(frozen=True)
+class EncodedTable:
+    """A table as numbers.
+
+    Parameters
+    ----------
+    X : ndarray, csr_array or LazyRows of shape (rows, columns)
+        The numbers, NaN where a cell is missing.
+    unseen : dict of str to list of str
+        Values that are not among the categories of a column, by column.
+    formats : dict of str to str
+        How numbers and dates in columns of text were read, by column, in words.
+    notes : list of str
+        Differences from the training data, for the user.
+    """
+
+    X: Any
+    unseen: dict[str, list[str]] = field(default_factory=dict)
+    formats: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
     """Encode a table, whatever the order of its columns.
 
     Parameters
@@ -191,27 +298,152 @@ def encode_table(
 
     Returns
     -------
-    X : ndarray or LazyRows of shape (rows, columns)
-        The numbers, NaN where a cell is missing.
-    unseen : dict of str to list of str
-        Values that are not among the categories of a column, by column.
+    EncodedTable
+        The numbers, and what there is to say about them.
     """
     assert view.columns is not None
     for column in view.columns:
         check_column(table, column.name, ", as at fit")
-    numbers = [column.name for column in view.columns if column.categories is None]
-    if not view.categorical:  # a table larger than memory stays on disk
-        return table.read(numbers), {}
-    read = np.asarray(table.read(numbers)).T if numbers else ()
-    blocks = {n: x[:, None] for n, x in zip(numbers, read, strict=True)}
-    unseen: dict[str, list[str]] = {}
-    texts = table.read_text([column.name for column in view.categorical])
-    for column, cells in zip(view.categorical, texts, strict=True):
-        categories = column.categories or ()
-        blocks[column.name] = _one_hot(cells, categories)
-        if others := sorted({cell for cell in cells if cell is not None} - set(categories)):
-            unseen[column.name] = others
-    return np.hstack([blocks[column.name] for column in view.columns]), unseen
+    plain = [c.name for c in view.columns if c.categories is None and c.format is None]
+    try:
+        read = table.read(plain) if plain else np.empty((0, 0))
+    except ParameterError:  # numbers at fit, but here some are written otherwise
+        respelled = set(plain) & set(table.find_text())
+        if not respelled:
+            raise
+        plain = [name for name in plain if name not in respelled]
+        read = table.read(plain) if plain else np.empty((0, 0))
+    if len(plain) == len(view.columns):
+        return EncodedTable(read)  # a table larger than memory stays on disk
+    blocks = {n: x[:, None] for n, x in zip(plain, np.asarray(read).T, strict=True)}
+    text = [column for column in view.columns if column.name not in blocks]
+    encoded = EncodedTable(read)
+    for column, cells in zip(text, table.read_text([c.name for c in text]), strict=True):
+        if column.categories is None:
+            blocks[column.name] = _read_numbers(table, column, cells, encoded)[:, None]
+            continue
+        blocks[column.name] = _one_hot(cells, column.categories)
+        known = set(column.categories)
+        if others := sorted({cell for cell in cells if cell is not None} - known):
+            encoded.unseen[column.name] = others
+    return replace(encoded, X=np.hstack([blocks[column.name] for column in view.columns]))
+
+
+def _read_numbers(
+    table: TableFile, column: Column, cells: Sequence[str | None], encoded: EncodedTable
+) -> Array:
+    """Return the numbers or dates of a column of text, written as at fit or otherwise."""
+    stored = format = column.format or NumberFormat()
+    try:
+        if not _is_as_given(table, stored):
+            raise ValueError(next(filter(None, cells), ""))
+        values = stored.parse(cells)
+    except ValueError as error:
+        format = _recognize_again(table, column.name, cells, str(error), stored)
+        values = format.parse(cells)
+        encoded.notes.extend(_note_differences(table, column.name, cells, stored, format))
+    if text := format.describe(cells):
+        encoded.formats[column.name] = text
+    return values
+
+
+def _is_as_given(table: TableFile, format: NumberFormat | DateFormat) -> bool:
+    """Whether a format does not contradict what the user says of a file."""
+    if isinstance(format, DateFormat):
+        return None in (table.dates, format.order) or table.dates == format.order
+    return table.decimal in (None, format.decimal) and format.decimal != table.thousands
+
+
+def _recognize_again(
+    table: TableFile,
+    name: str,
+    cells: Sequence[str | None],
+    cell: str,
+    stored: NumberFormat | DateFormat,
+) -> NumberFormat | DateFormat:
+    """Find how a column is written in a file where it is written otherwise than at fit."""
+    where, what = (str(table.path), name, cells), "dates"
+    found: NumberFormat | DateFormat | None
+    try:
+        if isinstance(stored, DateFormat):
+            found = recognize_dates(*where, table.dates, table.name)
+            if isinstance(found, DateFormat):
+                return replace(found, origin=stored.origin)
+        else:
+            what = f"numbers with the unit {stored.unit!r}" if stored.unit else "numbers"
+            given = {"decimal": table.decimal, "thousands": table.thousands}
+            # Nothing in one file speaks for either decimal point.
+            found = recognize_numbers(*where, given, lambda: {".", ","}, table.name)
+    except TwoReadingsError as error:
+        if isinstance(stored, DateFormat):
+            raise
+        same = [f for f in error.formats if replace(f, unit=stored.unit) == stored]
+        if not same:
+            raise
+        return same[0]
+    except ParameterError:
+        found = None
+    if found is not None:
+        return found
+    row = cells.index(cell) + 1 if cell in cells else 1
+    raise ParameterError(
+        f"{table.path}: expected {what} in column {name!r}, as at fit, but got {cell!r} in row "
+        f"{row}. Correct it (an empty cell is a missing value)",
+        ", or, if it means that the value is missing, pass {missing}.",
+        missing=name_missing(cell, table.name),
+    )
+
+
+def _note_differences(
+    table: TableFile,
+    name: str,
+    cells: Sequence[str | None],
+    stored: NumberFormat | DateFormat,
+    found: NumberFormat | DateFormat,
+) -> Iterator[str]:
+    """Yield notes on a column that is written otherwise than at fit; another unit raises."""
+    same_unit = found
+    if isinstance(stored, NumberFormat) and isinstance(found, NumberFormat):
+        same_unit = replace(found, unit=stored.unit)
+        if found.unit != stored.unit:
+            units = [repr(unit) if unit else "none" for unit in (stored.unit, found.unit)]
+            text = f"{table.path}: the unit of column {name!r} was {units[0]} at fit, and is "
+            if found.unit and stored.unit:
+                raise ValueError(f"{text}{units[1]} here. Convert the numbers to {units[0]}.")
+            yield f"{text}{units[1]} here. The numbers are taken as they are."
+    if same_unit != stored:
+        text = found.describe(cells) or "decimal point '.'"
+        yield f"{table.path}: column {name!r} is written otherwise than at fit: {text}."
+
+
+def _suggest_format(table: TableFile, column: Column, cells: Sequence[str | None]) -> None:
+    """Raise with the options that would read a column, if it is only written otherwise."""
+    stored = column.format
+    if not isinstance(stored, NumberFormat) or any((table.decimal, table.thousands)):
+        return
+    try:
+        found = recognize_numbers(str(table.path), column.name, cells, {}, set, table.name)
+    except ParameterError:
+        return
+    if found is None or found.unit != stored.unit:
+        return
+    example = next(cell for cell in cells if cell is not None and not _fits(stored, cell))
+    options = {"decimal": found.decimal} if found.thousands is None else {}
+    options |= {} if found.thousands is None else {"thousands": found.thousands}
+    raise ParameterError(
+        f"{table.path}: the numbers of column {column.name!r} are written otherwise than at fit, "
+        f"such as {example!r}. ",
+        "Pass " + " ".join(f"{{{name}}}" for name in options) + ".",
+        **{name: {table.name: mark} for name, mark in options.items()},
+    )
+
+
+def _fits(format: NumberFormat, cell: str) -> bool:
+    try:
+        format.parse([cell])
+    except ValueError:
+        return False
+    return True
 
 
 def _one_hot(cells: Sequence[str | None], categories: Sequence[str]) -> Array:

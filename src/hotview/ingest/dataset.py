@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
+from itertools import combinations, repeat
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,20 @@ import numpy as np
 from hotview._messages import Message, ParameterError
 from hotview._types import Array, IntArray
 from hotview._validation import EncodedView
-from hotview.datasets.files import Options
-from hotview.datasets.linking import link_rows
+from hotview.datasets.files import Options, file_stem
+from hotview.datasets.linking import (
+    ID_DIFFERENCES,
+    IdMatcher,
+    LinkedRows,
+    link_rows,
+    take_rows,
+)
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import ViewColumns, choose_columns
 from hotview.ingest.groups import find_groups, list_group_tables
 from hotview.ingest.labels import Label, LabelCells, LabelSource, find_labels, label_array
-from hotview.ingest.preprocessing import Preprocessing, read_view
+from hotview.ingest.preprocessing import Preprocessing, match_ids, read_view
 from hotview.ingest.tables import OpenView, open_table, open_views, read_ids
 
 __all__ = ["DatasetFiles", "TableDataset", "read_dataset"]
@@ -50,11 +56,14 @@ class DatasetFiles:
     categorical : sequence of str
         Numeric columns to treat as categorical.
     text : dict of str to object
-        Format of the files: header, delimiter, decimal, variables.
+        Format of the files, as `Options` has it: delimiter, decimal, encoding, ….
     unlabeled_marker : str or None, default=None
         Cell that marks a row without a label, in addition to empty cells.
     group_column : str or None, default=None
         Column of groups, as one person seen several times, in any of the tables.
+    match_ids : sequence of str, default=()
+        Differences between ids that are ignored, of "zeros", "case" and "spaces"; "exact" ignores
+        none. By default it is an error if more ids would match without these differences.
     """
 
     views: Sequence[str]
@@ -67,6 +76,7 @@ class DatasetFiles:
     text: Mapping[str, Any] = field(default_factory=dict)
     unlabeled_marker: str | None = None
     group_column: str | None = None
+    match_ids: Sequence[str] = ()
 
     def check(self) -> None:
         """Raise if a column is missing that another setting needs."""
@@ -89,7 +99,7 @@ class TableDataset:
     Parameters
     ----------
     linked : dict of str to ndarray or csr_array
-        Rows of individuals that are in all views with ids.
+        Rows of individuals that are in two views or more; NaN throughout where one is absent.
     target : ndarray
         Their labels, None where there is none.
     unaligned : dict of str to ndarray or csr_array
@@ -112,6 +122,13 @@ class TableDataset:
         Groups of the linked rows, None for a row without one; None if no row has a group.
     unaligned_groups : dict of str to ndarray
         Groups of the unlinked rows of each view that has any; empty if no row has a group.
+    present : dict of str to ndarray of bool
+        Whether each linked individual is in each view.
+    formats : dict of str to dict of str to str
+        How numbers and dates in columns of text were read, by view and column.
+    hashed_without : tuple of str, default=()
+        Differences between spellings that do not count where rows are recognized by their ids:
+        all that leave the ids different.
     """
 
     linked: dict[str, Matrix]
@@ -126,6 +143,32 @@ class TableDataset:
     notes: list[str]
     groups: Array | None = None
     unaligned_groups: dict[str, Array] = field(default_factory=dict)
+    present: dict[str, Array] = field(default_factory=dict)
+    formats: dict[str, dict[str, str]] = field(default_factory=dict)
+    hashed_without: tuple[str, ...] = ()
+
+    @property
+    def links(self) -> dict[tuple[str, str], int]:
+        """Number of linked individuals that are in both views of a pair."""
+        pairs = combinations(self.present, 2)
+        return {(a, b): int((self.present[a] & self.present[b]).sum()) for a, b in pairs}
+
+    @property
+    def is_complete(self) -> Array:
+        """Whether each linked individual is in all views."""
+        complete: Array = np.all(list(self.present.values()), axis=0)
+        return complete
+
+    def take_linked(self, rows: IntArray) -> TableDataset:
+        """Return the dataset with some of its linked rows."""
+        return replace(
+            self,
+            linked={name: X[rows] for name, X in self.linked.items()},
+            target=self.target[rows],
+            ids=self.ids[rows],
+            groups=None if self.groups is None else self.groups[rows],
+            present={name: here[rows] for name, here in self.present.items()},
+        )
 
     @property
     def has_labels(self) -> bool:
@@ -134,8 +177,10 @@ class TableDataset:
 
     @property
     def labeled_ids(self) -> list[object]:
-        """Ids of the rows that have a label."""
-        return [key for key, label in self._labels() if key is not None and label is not None]
+        """Ids of the rows that have a label, without differences in spelling."""
+        simplify = IdMatcher(self.hashed_without).simplify
+        pairs = [(key, label) for key, label in self._labels() if key is not None]
+        return [simplify(str(key)) for key, label in pairs if label is not None]
 
     @property
     def labeled_groups(self) -> set[object]:
@@ -185,9 +230,8 @@ class TableDataset:
 def read_dataset(files: DatasetFiles) -> TableDataset:
     """Read files, link their rows by ids and assign the labels.
 
-    Ids found in all views are linked rows, with or without a label. Every other row is unaligned,
-    and keeps its label if it has one. A view without ids has no linked rows: it is absent (NaN)
-    from those of the others.
+    Ids found in two views or more are linked rows, with or without a label, and NaN throughout the
+    views that do not have them. Every other row is unaligned, and keeps its label if it has one.
 
     Parameters
     ----------
@@ -203,12 +247,24 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
     columns: dict[str, ViewColumns] = {}
     drop, text = tuple(files.drop), dict(files.text)
     preprocessing = Preprocessing(
-        columns, files.id_column, files.label_column, drop, text, files.group_column
+        columns,
+        files.id_column,
+        files.label_column,
+        drop,
+        text,
+        files.group_column,
+        tuple(files.match_ids),
     )
     opened = open_views(files.views, preprocessing.options)
-    _check_column_names(files, opened)
+    _check_names(files, opened, preprocessing.options)
     ids = read_ids(opened, files.id_column, files.ids, preprocessing.options)
+    source = _label_source(files, preprocessing)
+    others = (
+        {} if source is None or source.table is None else {files.labels or "": source.read_ids()}
+    )
+    ids = match_ids(ids, preprocessing, others)
     Xs: dict[str, Matrix] = {}
+    formats: dict[str, dict[str, str]] = {}
     for view in opened:
         if view.table is None:
             assert view.X is not None
@@ -216,33 +272,69 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
         else:
             chosen = choose_columns(view.table, preprocessing.left_out, files.categorical)
             columns[view.name] = chosen
-        Xs[view.name], _ = read_view(view, columns[view.name], ids[view.name])
-    labels = _read_labels(files, opened, ids, preprocessing.options)
+        encoded, _ = read_view(view, columns[view.name], ids[view.name])
+        Xs[view.name], formats[view.name] = encoded.X, encoded.formats
+    labels = LabelCells({}, {})
+    if source is not None:
+        matched = replace(source, matcher=preprocessing.make_matcher(ids))
+        labels = find_labels(matched, opened, ids).as_classes()
     dataset = _link(Xs, ids, labels, preprocessing, opened)
+    dataset = replace(dataset, formats=formats, hashed_without=_find_differences(files, ids))
+    _refuse_no_links(files, dataset, ids)
     dataset = _add_groups(files, dataset, ids)
     return replace(dataset, notes=_notes(files, dataset, ids, labels))
 
 
-def _check_column_names(files: DatasetFiles, opened: Sequence[OpenView]) -> None:
+def _label_source(files: DatasetFiles, preprocessing: Preprocessing) -> LabelSource | None:
+    if files.label_column is None:
+        return None
+    table = None if files.labels is None else open_table(files.labels, preprocessing.options)
+    return LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
+
+
+def _find_differences(
+    files: DatasetFiles, ids: Mapping[str, Sequence[str | None] | None]
+) -> tuple[str, ...]:
+    """Return the differences without which all ids of a dataset are still different."""
+    different = {key for own in ids.values() for key in own or () if key is not None}
+    simplify = IdMatcher(tuple(ID_DIFFERENCES)).simplify
+    if "exact" in files.match_ids or len({simplify(key) for key in different}) < len(different):
+        return tuple(files.match_ids)
+    return tuple(ID_DIFFERENCES)
+
+
+def _refuse_no_links(
+    files: DatasetFiles, dataset: TableDataset, ids: Mapping[str, Sequence[str | None] | None]
+) -> None:
+    """Raise if ids link nothing, unless every view has labels of its own to learn from."""
+    has_labels = all(name in dataset.unaligned_target for name in ids)
+    if files.id_column is None or len(dataset.ids) > 0 or len(ids) < 2 or has_labels:
+        return
+    first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
+    without = [name for name, own in ids.items() if own is None]
+    reason = f"No id is in two views, so no rows are linked. First ids: {first}."
+    if without:
+        reason += f" There are no ids in {listed(without)}."
+    raise ParameterError(
+        f"Expected ids in {files.id_column!r} that several views share. {reason} ",
+        "Correct {id_column}"
+        + (", or pass {ids}" if without else "")
+        + "; to train without links, leave it out and drop the column: {drop}.",
+        ids={without[0]: "FILE"} if without else None,
+        drop=[files.id_column],
+    )
+
+
+def _check_names(files: DatasetFiles, opened: Sequence[OpenView], options: Options) -> None:
+    """Raise if an option names a column or a file that does not exist."""
+    tables = [*files.ids.values(), *([] if files.labels is None else [files.labels])]
+    options.check_names([*(view.name for view in opened), *map(file_stem, tables)])
     known = [name for view in opened if view.table is not None for name in view.table.names]
     for parameter, names in (("drop", files.drop), ("categorical", files.categorical)):
         if unknown := [name for name in names if name not in known]:
             hint = did_you_mean(unknown[0], dict.fromkeys(known))
             text = f"No table has a column {unknown[0]!r}.{hint}"
             raise ParameterError(text, f" Correct {{{parameter}}}.")
-
-
-def _read_labels(
-    files: DatasetFiles,
-    opened: Sequence[OpenView],
-    ids: Mapping[str, Sequence[str | None] | None],
-    options: Options,
-) -> LabelCells:
-    if files.label_column is None:
-        return LabelCells({}, {})
-    table = None if files.labels is None else open_table(files.labels, options)
-    source = LabelSource(table, files.label_column, files.id_column, files.unlabeled_marker)
-    return find_labels(source, opened, ids).as_classes()
 
 
 def _add_groups(
@@ -280,20 +372,16 @@ def _link(
     opened: list[OpenView],
 ) -> TableDataset:
     id_arrays = {name: label_array(own) for name, own in ids.items() if own is not None}
-    linked_ids, positions = label_array([]), dict[str, IntArray]()
-    if id_arrays:
-        links = link_rows(id_arrays)  # validates the ids of a single view, too
-        if len(id_arrays) > 1:
-            linked_ids, positions = links.ids, links.linked
-    linked, unaligned, targets, unaligned_ids = {}, {}, {}, {}
+    links = link_rows(id_arrays) if id_arrays else LinkedRows(label_array([]), {}, {})
+    nowhere = np.full(len(links.ids), -1)
+    positions = {name: links.rows.get(name, nowhere) for name in Xs}
+    linked = {name: take_rows(X, positions[name]) for name, X in Xs.items()}
+    unaligned, targets, unaligned_ids = {}, {}, {}
     for name, X in Xs.items():
-        own_ids, here = id_arrays.get(name), positions.get(name, np.empty(0, dtype=np.int64))
-        absent = np.full((len(linked_ids), X.shape[1]), np.nan)
-        linked[name] = absent if own_ids is None else X[here]
-        rest = np.setdiff1d(np.arange(X.shape[0]), here)
+        own_ids, rest = id_arrays.get(name), links.unaligned.get(name, np.arange(X.shape[0]))
         if len(rest) == 0:
             continue
-        unaligned[name] = X if len(rest) == X.shape[0] else X[rest]
+        unaligned[name] = take_rows(X, rest)
         if own_ids is None:
             target = label_array(labels.by_view.get(name, [None] * X.shape[0]))
         else:
@@ -301,9 +389,12 @@ def _link(
             target = label_array([labels.by_id.get(key) for key in own_ids[rest]])
         if any(label is not None for label in target):
             targets[name] = target
+    linked_ids = links.ids
     target = label_array([labels.by_id.get(key) for key in linked_ids])
     rows = (linked_ids, unaligned_ids, dict(Xs))
-    return TableDataset(linked, target, unaligned, targets, *rows, preprocessing, opened, [])
+    present = {name: where >= 0 for name, where in positions.items()}
+    dataset = TableDataset(linked, target, unaligned, targets, *rows, preprocessing, opened, [])
+    return replace(dataset, present=present)
 
 
 def _notes(
@@ -318,9 +409,11 @@ def _notes(
     if files.id_column is not None and without:
         text = f"There are no ids in {listed(without)}, so no row there is linked. "
         notes.append(Message(text, "Pass {ids}.", ids={without[0]: "FILE"}))
-    if files.id_column is not None and len(dataset.ids) == 0:
-        first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
-        notes.append(f"No id is in all views, so no rows are linked. First ids: {first}.")
+    alone = [name for name, own in ids.items() if own and not dataset.present[name].any()]
+    if len(dataset.ids) > 0 and alone:
+        notes.append(f"No id of {listed(alone)} is in another view, so no row there is linked.")
+    if files.id_column is not None and len(dataset.ids) == 0 and len(ids) > 1:
+        notes.append("No id is in two views, so no rows are linked; every view learns from labels.")
     if dataset.groups is not None:
         groups = [dataset.groups, *dataset.unaligned_groups.values()]
         if n := sum(group is None for part in groups for group in part):
@@ -348,7 +441,8 @@ def _columns_like_ids(dataset: TableDataset) -> list[str]:
         starts = np.cumsum([0, *(column.width for column in view.columns)])
         for column, j in zip(view.columns, starts[:-1], strict=True):
             # The first rows rule out nearly every column without reading the rest.
-            if column.categories is None and all(
+            is_plain = column.categories is None and column.format is None
+            if is_plain and all(
                 _are_distinct_integers(np.asarray(X[rows, j])) for rows in (_FIRST_ROWS, _ALL_ROWS)
             ):
                 like_ids.append(f"{column.name!r} of {name}")

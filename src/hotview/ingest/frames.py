@@ -41,9 +41,12 @@ class _Notes:
 
     extra: dict[str, list[str]] = field(default_factory=dict)
     unseen: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    differences: list[str] = field(default_factory=list)
 
     def warn(self, left_out: Collection[str]) -> None:
-        """Issue one warning about columns and one about categories, where there are any."""
+        """Issue one warning about columns, one about categories, and those about units."""
+        for text in self.differences:
+            warn_user(text)
         extra = {
             name: [column for column in columns if column not in left_out]
             for name, columns in self.extra.items()
@@ -220,8 +223,10 @@ def _encode(name: str, view: Any, columns: ViewColumns, notes: _Notes) -> Any:
         return view[known] if container == "pandas" else view.select(known)
     table = ArrowTable(_title(name), _to_arrow(name, view, known))
     with _spelled_for(container):
-        X, notes.unseen[name] = encode_table(table, columns)
-    return EncodedView(X, columns, view.index if container == "pandas" else None, container)
+        encoded = encode_table(table, columns)
+    notes.unseen[name] = encoded.unseen
+    notes.differences += encoded.notes
+    return EncodedView(encoded.X, columns, view.index if container == "pandas" else None, container)
 
 
 def _check_names(name: str, names: Sequence[Any], known: Sequence[str]) -> None:
@@ -277,9 +282,14 @@ def _spell(parameter: Parameter, container: str) -> str:
             return f"X.set_index({value!r})"
         kind = "categorical" if name == "categorical" else "drop"
         return _OPERATIONS[container][kind].format(columns, columns[0] if columns else "")
-    if name == "decimal":
-        return f"{parameter} where the file is read"
-    return str(parameter)
+    (given,) = value.values() if isinstance(value, Mapping) else (value,)
+    if name == "missing":
+        return f"{given[0]!r} replaced by None"
+    if given is None:
+        return str(parameter)
+    if name == "dates":
+        return f"dayfirst={given == 'day-first'} to pandas.to_datetime"
+    return f"{name}={given!r} where the file is read"
 
 
 #: How columns are dropped, and the first of them made categorical, in every container.

@@ -50,7 +50,9 @@ def list_group_tables(
     if labels is not None:
         table = open_table(labels, options)
         if id_column in table.names:
-            tables.append((labels, table, table.read_text([id_column])[0]))
+            matcher = preprocessing.make_matcher(ids)
+            keys = matcher.spell_all(labels, table.read_text([id_column])[0])
+            tables.append((labels, table, keys))
     return tables
 
 

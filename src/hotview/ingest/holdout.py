@@ -48,7 +48,7 @@ class HoldoutSplit:
 
 
 def keep_linked(dataset: TableDataset) -> TableDataset:
-    """Leave out unlinked rows.
+    """Leave out rows that are not linked in all views.
 
     Parameters
     ----------
@@ -58,13 +58,17 @@ def keep_linked(dataset: TableDataset) -> TableDataset:
     Returns
     -------
     TableDataset
-        The linked rows.
+        The rows that are linked in all views.
     """
-    if len(dataset.ids) == 0:
+    complete = np.flatnonzero(dataset.is_complete)
+    if len(complete) == 0:
         remedy = "Check {id_column}, or do without {linked_only}."
-        raise ParameterError("Expected linked rows, but no rows are linked. ", remedy)
+        raise ParameterError(
+            "Expected rows that are linked in all views, but there are none. ", remedy
+        )
+    kept = dataset if len(complete) == len(dataset.ids) else dataset.take_linked(complete)
     none: dict[str, Any] = {name: {} for name in _UNALIGNED}
-    return replace(dataset, **none, rows=dataset.linked)
+    return replace(kept, **none, rows=kept.linked)
 
 
 def split_holdout(dataset: TableDataset, fraction: float) -> HoldoutSplit:
@@ -95,14 +99,7 @@ def split_holdout(dataset: TableDataset, fraction: float) -> HoldoutSplit:
     is_out = np.array([key in chosen for key in _group_keys(dataset)], dtype=bool)
     held = np.flatnonzero(is_out & np.array([label is not None for label in dataset.target]))
     kept = np.flatnonzero(~is_out)
-    training = replace(
-        dataset,
-        linked={name: X[kept] for name, X in dataset.linked.items()},
-        target=dataset.target[kept],
-        ids=dataset.ids[kept],
-        groups=None if dataset.groups is None else dataset.groups[kept],
-        **_leave_groups_out(dataset, chosen),
-    )
+    training = replace(dataset.take_linked(kept), **_leave_groups_out(dataset, chosen))
     views = {name: X[held] for name, X in dataset.linked.items()}
     return HoldoutSplit(training, dataset.ids[held], views, dataset.target[held])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from hotview._messages import ParameterError
 from hotview._types import Array
+from hotview.datasets.linking import IdMatcher
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.tables import TableFile
 from hotview.ingest.tables import OpenView, check_column
@@ -46,18 +47,28 @@ class LabelSource:
         Column of ids.
     unlabeled_marker : str or None, default=None
         Cell that marks a row without a label, in addition to empty cells.
+    matcher : IdMatcher
+        Spells ids like those of the views.
     """
 
     table: TableFile | None
     label_column: str
     id_column: str | None = None
     unlabeled_marker: str | None = None
+    matcher: IdMatcher = field(default_factory=IdMatcher)
 
     def read(self, table: TableFile) -> list[str | None]:
         """Return the labels of a table as text."""
         check_column(table, self.label_column, " of labels")
         [cells] = table.read_text([self.label_column])
         return [None if cell == self.unlabeled_marker else cell for cell in cells]
+
+    def read_ids(self) -> list[str | None]:
+        """Return the ids of the table of labels, as they are written there."""
+        assert self.table is not None
+        assert self.id_column is not None
+        check_column(self.table, self.id_column, " of ids")
+        return self.table.read_text([self.id_column])[0]
 
 
 @dataclass(frozen=True)
@@ -100,9 +111,7 @@ def find_labels(
         The labels; tables that contradict each other raise an error.
     """
     if source.table is not None:
-        assert source.id_column is not None
-        check_column(source.table, source.id_column, " of ids")
-        [keys] = source.table.read_text([source.id_column])
+        keys = source.matcher.spell_all(str(source.table.path), source.read_ids())
         return LabelCells(_pair(source.table, keys, source.read(source.table)), {})
     tables = {view.name: view.table for view in views if view.table is not None}
     labeled = {n: table for n, table in tables.items() if source.label_column in table.names}

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from hotview._messages import ParameterError
-from hotview._types import Array, IntArray
+from hotview._types import Array
 from hotview.datasets.files import Options
-from hotview.datasets.linking import align_rows
+from hotview.datasets.linking import IdMatcher, align_rows, check_spellings, take_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
-from hotview.ingest.columns import Column, ViewColumns, encode_table
+from hotview.ingest.columns import Column, EncodedTable, ViewColumns, encode_table
 from hotview.ingest.tables import OpenView, open_views, read_ids
 
-__all__ = ["AlignedRows", "Preprocessing", "TableRows", "align_views", "read_rows", "read_view"]
+__all__ = [
+    "AlignedRows",
+    "Preprocessing",
+    "TableRows",
+    "align_views",
+    "match_ids",
+    "match_rows",
+    "read_rows",
+    "read_view",
+]
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,8 @@ class Preprocessing:
         Format of text tables: header, delimiter, decimal.
     group_column : str or None, default=None
         Column of groups.
+    match_ids : tuple of str, default=()
+        Differences between ids that are ignored; see `IdMatcher`.
     """
 
     views: Mapping[str, ViewColumns]
@@ -46,6 +57,7 @@ class Preprocessing:
     drop: tuple[str, ...] = ()
     text: Mapping[str, Any] = field(default_factory=dict)
     group_column: str | None = None
+    match_ids: tuple[str, ...] = ()
 
     @property
     def left_out(self) -> set[str]:
@@ -67,7 +79,15 @@ class Preprocessing:
             "drop": list(self.drop),
             "text": dict(self.text),
             **({} if self.group_column is None else {"group_column": self.group_column}),
+            **({"match_ids": list(self.match_ids)} if self.match_ids else {}),
         }
+
+    def make_matcher(self, ids: Mapping[str, Sequence[str | None] | None]) -> IdMatcher:
+        """Return what spells ids like those of the views."""
+        matcher = IdMatcher(self.match_ids)
+        for name, own in ids.items():
+            matcher.spell_all(f"view {name!r}", own or ())
+        return matcher
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Preprocessing:
@@ -76,13 +96,15 @@ class Preprocessing:
             views = {name: ViewColumns.from_json(view) for name, view in values["views"]}
             drop, text = tuple(values["drop"]), dict(values["text"])
             names_of = values["id_column"], values["label_column"]
-            found = cls(views, *names_of, drop, text, values.get("group_column"))
+            more = values.get("group_column"), tuple(values.get("match_ids", ()))
+            found = cls(views, *names_of, drop, text, *more)
             columns = [column for view in views.values() for column in view.columns or ()]
             special = (found.id_column, found.label_column, found.group_column)
             given = [x for x in special if x is not None]
             names = [*views, *drop, *given, *(column.name for column in columns)]
             names += [category for column in columns for category in column.categories or ()]
             is_same = found.options is not None and found.to_json() == values
+            IdMatcher(found.match_ids)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(f"its preprocessing is not valid ({type(error).__name__})") from error
         if not is_same or not all(isinstance(name, str) for name in names):
@@ -144,6 +166,38 @@ def read_rows(
     }
 
 
+def match_ids(
+    ids: Mapping[str, list[str | None] | None],
+    preprocessing: Preprocessing,
+    others: Mapping[str, Sequence[str | None]] | None = None,
+) -> dict[str, list[str | None] | None]:
+    """Return the ids of all views in one spelling; raise if more would match in another one.
+
+    Parameters
+    ----------
+    ids : dict of str to (list of (str or None), or None)
+        Ids of every view, if it has any.
+    preprocessing : Preprocessing
+        Says which differences are ignored.
+    others : dict of str to sequence of (str or None), or None, default=None
+        Ids of other tables, such as labels, by a name for errors.
+    """
+    if not preprocessing.match_ids:
+        own = {f"view {name!r}": column for name, column in ids.items() if column is not None}
+        check_spellings({**own, **(others or {})})
+        return dict(ids)
+    matcher = preprocessing.make_matcher(ids)
+    return {
+        name: column and matcher.spell_all(f"view {name!r}", column) for name, column in ids.items()
+    }
+
+
+def match_rows(rows: Mapping[str, TableRows], preprocessing: Preprocessing) -> dict[str, TableRows]:
+    """Return the rows of all views with their ids in one spelling; see `match_ids`."""
+    ids = match_ids({name: view.ids for name, view in rows.items()}, preprocessing)
+    return {name: replace(view, ids=ids[name]) for name, view in rows.items()}
+
+
 def _read_rows(
     view: OpenView, columns: ViewColumns, left_out: set[str], ids: list[str | None] | None
 ) -> TableRows:
@@ -155,9 +209,10 @@ def _read_rows(
         notes.append(
             f"{view.path}: columns are matched by position; the training data had no column names."
         )
-    X, unseen = read_view(view, columns, ids)
+    encoded, differences = read_view(view, columns, ids)
+    X = encoded.X
     _check_width(view, X.shape[1], columns)
-    notes += unseen
+    notes += differences
     if view.table is not None and columns.columns is not None:
         known = {column.name for column in columns.columns} | left_out
         if extra := [name for name in view.table.names if name not in known]:
@@ -176,23 +231,26 @@ def _check_width(view: OpenView, width: int, columns: ViewColumns) -> None:
 
 def read_view(
     view: OpenView, columns: ViewColumns, ids: Sequence[str | None] | None
-) -> tuple[Matrix, list[str]]:
-    """Return the rows of a view as numbers, and notes about categories not seen at fit."""
-    unseen: dict[str, list[str]] = {}
+) -> tuple[EncodedTable, list[str]]:
+    """Return the rows of a view as numbers, and notes on differences from the training data."""
     if view.table is None:
         assert view.X is not None
-        X = view.X
+        encoded = EncodedTable(view.X)
     else:
-        X, unseen = encode_table(view.table, columns)
-    if ids is not None and len(ids) != X.shape[0]:
+        encoded = encode_table(view.table, columns)
+    n_rows = encoded.X.shape[0]
+    if ids is not None and len(ids) != n_rows:
         raise ValueError(
-            f"Expected an id for each of the {X.shape[0]} rows of view {view.name!r} "
+            f"Expected an id for each of the {n_rows} rows of view {view.name!r} "
             f"({view.path}), but there are {len(ids)}. Give a table with one row per row."
         )
-    return X, [
-        f"{view.path}: column {name!r} has values not in the training data, encoded as 0 in all "
-        f"categories: {listed(values)}"
-        for name, values in unseen.items()
+    return encoded, [
+        *encoded.notes,
+        *(
+            f"{view.path}: column {name!r} has values not in the training data, encoded as 0 in "
+            f"all categories: {listed(values)}"
+            for name, values in encoded.unseen.items()
+        ),
     ]
 
 
@@ -241,7 +299,7 @@ def align_views(rows: Mapping[str, TableRows]) -> AlignedRows:
             ids={without[0]: "FILE"},
         )
     all_ids, positions = align_rows(ids)
-    views = {name: _take_rows(rows[name].X, where) for name, where in positions.items()}
+    views = {name: take_rows(rows[name].X, where) for name, where in positions.items()}
     return AlignedRows(all_ids, views, True, {n: where >= 0 for n, where in positions.items()})
 
 
@@ -257,16 +315,3 @@ def _align_by_position(views: dict[str, Matrix]) -> AlignedRows:
         )
     present = dict.fromkeys(views, np.ones(n_rows, dtype=bool))
     return AlignedRows(np.arange(1, n_rows + 1), views, False, present)
-
-
-def _take_rows(X: Matrix, rows: IntArray) -> Matrix:
-    """Return rows of `X` by position, NaN throughout for −1; `X` itself if nothing changes."""
-    if len(rows) == X.shape[0] and (rows == np.arange(len(rows))).all():
-        return X
-    if (rows >= 0).all():
-        return X[rows]
-    kept: Any = X[rows[rows >= 0]]
-    dense = kept.toarray() if hasattr(kept, "toarray") else kept
-    taken = np.full((len(rows), X.shape[1]), np.nan, np.promote_types(dense.dtype, np.float32))
-    taken[rows >= 0] = dense
-    return taken

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotview._messages import ParameterError
-from hotview.datasets.files import FORMATS, TABLES, File, Options, list_files, read_file
+from hotview.datasets.files import (
+    FORMATS,
+    TABLES,
+    File,
+    Options,
+    list_files,
+    open_file,
+    read_file,
+)
 from hotview.datasets.readers.arrays import read_obs_names
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.datasets.readers.matlab import Matrix
@@ -98,7 +106,7 @@ def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:
 
 def _open_file(file: File, options: Options) -> list[OpenView]:
     if file.ending in TABLES:
-        return [OpenView(file.name, file.path, TABLES[file.ending](file.path, options))]
+        return [OpenView(file.name, file.path, open_file(file, options))]
     ids = read_obs_names(file.path) if file.ending in _OMICS else {}
     # Row names are stored by view in an h5mu file, and under "" in an h5ad file.
     return [
@@ -125,7 +133,7 @@ def open_table(path: str | Path, options: Options) -> TableFile:
     [file] = list_files([path], FORMATS)
     if file.ending not in TABLES:
         raise ValueError(f"Expected {path} to be a table, one of {', '.join(TABLES)}.")
-    return TABLES[file.ending](file.path, options)
+    return open_file(file, options)
 
 
 def check_column(table: TableFile, name: str, purpose: str) -> None:

@@ -96,7 +96,7 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
     random_state : int, numpy Generator or None, default=None
         Seed of the shuffle.
     unlabeled_marker : object, default=-1
-        Value in y that marks a row without a label, besides NaN and None; None for no other value.
+        Value in y that marks a row without a label, as of `MultiViewClassifier`.
 
     Examples
     --------
@@ -171,7 +171,8 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
             labels, known = np.zeros(n), np.ones(n, dtype=bool)
         else:
             n = len(y)
-            labels, known = read_labels("y", y, n, self.unlabeled_marker)
+            found = read_labels("y", y, n, self.unlabeled_marker)
+            labels, known = found.values, found.known
         row_table = {"": ViewTable(np.empty((n, 0)))}
         people = flatten_groups(encode_groups(groups, None, row_table, {}))
         for test in self._deal(np.flatnonzero(known), labels, people):
@@ -191,9 +192,9 @@ class RowKFold(BaseCrossValidator):  # type: ignore[misc]
         rows, strata = [], []
         for name, labels in y.items():
             n = numbering.sizes[name]
-            found, known = read_labels(f"y[{name!r}]", labels, n, self.unlabeled_marker)
-            rows.append(numbering.starts[name] + np.flatnonzero(known))
-            strata.append([f"{label} in {name}" for label in found])
+            found = read_labels(f"y[{name!r}]", labels, n, self.unlabeled_marker)
+            rows.append(numbering.starts[name] + np.flatnonzero(found.known))
+            strata.append([f"{label} in {name}" for label in found.values])
         for test in self._deal(np.concatenate(rows), np.concatenate(strata), people):
             train = leave_groups_out(np.setdiff1d(numbering.rows, test), test, people)
             held = numbering.locate(test)

@@ -88,8 +88,9 @@ def read_cells(
     """
     modalities = modalities_of(data)
     views = {name: _matrix_of(name, adata, layer, obsm) for name, adata in modalities.items()}
-    rows = link_rows({name: adata.obs_names.to_list() for name, adata in views.items()})
-    linked = {name: take_cells(adata, rows.linked[name]) for name, adata in views.items()}
+    names = {name: adata.obs_names.to_list() for name, adata in views.items()}
+    rows = link_rows(names, at_least=None)
+    linked = {name: take_cells(adata, rows.rows[name]) for name, adata in views.items()}
     others = {name: take_cells(views[name], r) for name, r in rows.unaligned.items() if len(r) > 0}
     labels = _find_labels(data, modalities, label)
     target = labels.reindex(rows.ids).to_numpy(dtype=object)

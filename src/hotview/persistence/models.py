@@ -26,9 +26,10 @@ from hotview.persistence.schema import (
 from hotview.persistence.serialize import deserialize, network_widths, restore_parameters, serialize
 from hotview.training.threads import existing_threads
 
-__all__ = ["check_model_path", "load_model", "save_model"]
+__all__ = ["MODEL_FORMAT", "check_model_path", "load_model", "save_model"]
 
-_MODEL = FileFormat("hotview model", 10, "a model", "Fit the model again.")
+MODEL_FORMAT = 10  # files of another format cannot be loaded, nor joined
+_MODEL = FileFormat("hotview model", MODEL_FORMAT, "a model", "Fit the model again.")
 _MISFITS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),

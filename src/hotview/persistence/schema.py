@@ -29,6 +29,7 @@ from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import SuperLearner
 from hotview.similarity import ViewSimilarity
 from hotview.training.column_scaler import KINDS, ColumnScaler
+from hotview.training.imputation import IMPUTATIONS, adds_indicators
 from hotview.training.view_plan import ViewPlan
 
 __all__ = [
@@ -100,6 +101,7 @@ _TRAINED_ON: Mapping[str, Any] = {
     "unaligned_labeled": dict[str, int],
     "seconds": float,
     "versions": dict[str, str],
+    "impute": dict[str, str | None],
     "device": str,
     "precision": str,
     "classes": list[list[Any]] | None,
@@ -117,7 +119,7 @@ _RANGES = {
     "W": (0.0, _MAX),
     **dict.fromkeys(("value", "low", "high"), (-1 - _ROUNDING, 1 + _ROUNDING)),
     "p_value": (0.0, 1.0),
-    "n_rows": (0, 2**63 - 1),
+    **dict.fromkeys(("n_rows", "indicators"), (0, 2**63 - 1)),
     **dict.fromkeys("fg", (-math.inf, math.inf)),
 }
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
@@ -231,11 +233,8 @@ def check_model(model: SavedModel) -> None:
         require(can_be_saved(view.name), f"a view cannot be called {shorten(view.name)}")
         require(view.encoding.n_columns > 0, f"its columns of view {view.name!r} do not fit")
     require(len(model.columns) == len(names), "its columns are of other views than it has")
-    for columns in model.columns:
-        require(columns.kind in KINDS, f"its columns cannot be {shorten(columns.kind)}")
-        reduced = columns.components
-        fits = reduced is None or (reduced.ndim == 2 and reduced.shape[1] > 0)
-        require(fits, "its components are not a matrix")
+    for view, columns in zip(model.views, model.columns, strict=True):
+        _check_columns(columns, view.n_columns)
     require(set(model.own_encoders) <= set(names), "its own encoders are of unknown views")
     for key, kind in _TRAINED_ON.items() if model.trained_on else ():
         decode(kind, model.trained_on.get(key), {}, f"trained_on.{key}")
@@ -251,6 +250,21 @@ def check_model(model: SavedModel) -> None:
     if model.classes is not None:
         require(_is_classes(model.classes), f"its classes cannot be {shorten(model.classes)}")
     _check_members(model, len(names), len(model.classes.labels) if model.classes else 0)
+
+
+def _check_columns(columns: ColumnScaler, n_columns: int) -> None:
+    require(columns.kind in KINDS, f"its columns cannot be {shorten(columns.kind)}")
+    reduced, method, marked = columns.components, columns.impute, columns.indicators
+    fits = reduced is None or (reduced.ndim == 2 and reduced.shape[1] > 0)
+    require(fits, "its components are not a matrix")
+    fits = method is None or method in IMPUTATIONS
+    fits = fits and (method is None) == (columns.fill is None)
+    if marked is not None:
+        fits = fits and method is not None and adds_indicators(method)
+        fits = fits and marked.dtype == np.int64 and marked.ndim == 1 and len(marked) > 0
+        ends = np.concatenate([[-1], marked, [n_columns]]) if fits else marked
+        fits = fits and bool((np.diff(ends) > 0).all())
+    require(fits, f"its cells cannot be imputed by {shorten(method)}")
 
 
 def _check_scores(scores: Mapping[str, Mapping[str, Any]]) -> None:
@@ -271,7 +285,7 @@ def _check_parameters(estimator: type[MultiViewEstimator], parameters: dict[str,
             is_valid = value in (None, BY_CLASS[name]) or _is_by_class(value)
         else:  # the estimator checks the values; no number may be too large for an array
             is_valid = (
-                name in ("hidden", "preprocessing")
+                name in ("hidden", "preprocessing", "impute")
                 or value is None
                 or isinstance(value, str | float)
             )
@@ -387,7 +401,7 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
         seen.add(name)
         if (found := tensors.get(name)) is None:
             optional = name.endswith((".fill", ".mask", ".components", ".groups", ".counts"))
-            optional = optional or name == "references"
+            optional = optional or name.endswith(".indicators") or name == "references"
             require(optional, f"it lacks {name!r}")
             continue
         fits = found.ndim == len(shape) and all(
@@ -458,9 +472,13 @@ def _expected_tensors(
     """Names, shapes and dtypes (``"float"`` for any float) of all tensors but the networks'."""
     S, n_members = len(model.views), len(model.members)
     for s, view in enumerate(model.views):
-        for part in ("mean", "scale", "fill"):
-            yield f"columns.{s}.{part}", (view.n_columns,), "float64"
-        yield f"columns.{s}.components", (view.n_columns, widths.columns[s]), "float32"
+        n_marked = model.columns[s].n_indicators
+        n_inputs = view.n_columns + n_marked
+        yield f"columns.{s}.mean", (n_inputs,), "float64"
+        yield f"columns.{s}.scale", (n_inputs,), "float64"
+        yield f"columns.{s}.fill", (view.n_columns,), "float64"
+        yield f"columns.{s}.indicators", (n_marked,), "int64"
+        yield f"columns.{s}.components", (n_inputs, widths.columns[s]), "float32"
     each = (n_members,) if n_members > 1 and model.members[0].plan is not None else ()
     yield "references", (*each, "references", "points", widths.n_components), "float32"
     if (found := model.view_similarity) is not None:

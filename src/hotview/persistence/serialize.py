@@ -11,11 +11,17 @@ import torch
 from torch import nn
 
 import hotview
-from hotview._codec import require
+from hotview._codec import require, shorten
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.base import MultiViewEstimator
 from hotview.estimators.inference import EnsembleMember, HeadEnsemble, PredictorEnsemble
-from hotview.estimators.parameters import check_parameters, encoders_of, hidden_of, pick_device
+from hotview.estimators.parameters import (
+    check_parameters,
+    encoders_of,
+    hidden_of,
+    impute_of,
+    pick_device,
+)
 from hotview.losses.specifications import Specification, as_regularizer
 from hotview.nn.multiview import MultiViewNetwork, Widths, make_network
 from hotview.persistence.schema import (
@@ -190,6 +196,9 @@ def restore_parameters(model: SavedModel, device: Any, own: Mapping[str, Any]) -
     estimator: Any = CLASSES[model.estimator](**parameters, device=device)
     check_parameters(estimator.get_params(deep=False))
     estimator._set_views({view.name: view.encoding for view in model.views})
+    methods = list(impute_of(estimator.impute, estimator.view_names_).values())
+    fits = methods == [columns.impute for columns in model.columns]
+    require(fits, f"its 'impute' cannot be {shorten(estimator.impute)}")
     return estimator
 
 
@@ -210,7 +219,9 @@ def network_widths(estimator: Any, model: SavedModel) -> Widths:
     """
     return Widths(
         [
-            view.n_columns if columns.components is None else columns.n_outputs
+            view.n_columns + columns.n_indicators
+            if columns.components is None
+            else columns.n_outputs
             for view, columns in zip(model.views, model.columns, strict=True)
         ],
         hidden_of(estimator.hidden, estimator.view_names_),

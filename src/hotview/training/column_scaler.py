@@ -11,7 +11,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from hotview._types import Array
+from hotview._types import Array, IntArray
 
 __all__ = [
     "ColumnScaler",
@@ -50,15 +50,20 @@ class ColumnScaler:
     Parameters
     ----------
     mean : ndarray of float64
-        Subtracted from every column; 0 without standardization.
+        Subtracted from every column, and from the indicators behind them; 0 without
+        standardization.
     scale : ndarray of float64
-        Divisor of every column; 1 for constant columns.
+        Divisor of every column and indicator; 1 for constant columns.
     fill : ndarray of float64 or None
         Values that replace NaN; None where NaN is an error.
     kind : {"none", "standardize", "components", "counts"}, default="standardize"
         What the mean and the scale are for; of counts, `root_shares` are taken before all else.
-    components : ndarray of float32, shape (n_columns, n_components), or None, default=None
-        Linear map of the standardized columns; None where these are not reduced.
+    components : ndarray of float32, shape (n_inputs, n_components), or None, default=None
+        Linear map of the standardized columns and indicators; None where these are not reduced.
+    impute : str or None, default=None
+        The method of imputation, one of `IMPUTATIONS`, that `fill` is from.
+    indicators : ndarray of int64 or None, default=None
+        Columns with an indicator: a further column, 1 where a cell is missing, 0 elsewhere.
     """
 
     mean: Array
@@ -66,6 +71,8 @@ class ColumnScaler:
     fill: Array | None
     kind: str = "standardize"
     components: Array | None = None
+    impute: str | None = None
+    indicators: IntArray | None = None
 
     @property
     def is_counts(self) -> bool:
@@ -75,14 +82,28 @@ class ColumnScaler:
     @property
     def description(self) -> str:
         """What is done to the columns, in words."""
-        text = KINDS[self.kind]
-        if self.components is None:
-            return text
-        return f"{text}; {len(self.mean):,} columns reduced to {self.n_outputs} components"
+        parts = [KINDS[self.kind]]
+        if self.impute is not None:
+            parts.append(f"missing cells replaced by the {self.impute.partition('+')[0]}")
+        if self.n_indicators > 0:
+            parts[-1] += f" and marked in {self.n_indicators:,} more columns"
+        if self.components is not None:
+            parts.append(f"{len(self.mean):,} columns reduced to {self.n_outputs} components")
+        return "; ".join(parts)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of a row as it is given, without indicators."""
+        return len(self.mean) - self.n_indicators
+
+    @property
+    def n_indicators(self) -> int:
+        """Number of columns that mark missing cells."""
+        return 0 if self.indicators is None else len(self.indicators)
 
     @property
     def n_outputs(self) -> int:
-        """Number of columns after the reduction."""
+        """Number of columns after indicators are added and columns are reduced."""
         return len(self.mean) if self.components is None else self.components.shape[1]
 
     def transform(self, X: Any) -> Tensor:
@@ -94,18 +115,27 @@ class ColumnScaler:
         if not _is_sparse(X):
             return self._reduce(X, torch.from_numpy(self.components).double())
         map_, offset = self._sparse_map
-        X = self.fill_sparse(X).astype(map_.dtype, copy=False)
+        X = self.impute_sparse(X).astype(map_.dtype, copy=False)
         return torch.from_numpy((X @ map_ - offset).astype(np.float32, copy=False))
 
-    def fill_sparse(self, X: Any) -> Any:
-        """Sparse rows with NaN replaced; a row that is NaN throughout stays so."""
-        missing = np.isnan(X.data)
-        if self.fill is None or not missing.any():
+    def impute_sparse(self, X: Any) -> Any:
+        """Sparse rows as `_impute` makes dense ones."""
+        if self.fill is None or (self.indicators is None and not np.isnan(X.data).any()):
             return X
+        if not X.has_canonical_format:  # a cell that is stored in parts is missing once
+            X = X.copy()
+            X.sum_duplicates()
+        missing = np.isnan(X.data)
         n_missing = np.diff(np.concatenate([[0], missing.cumsum()])[X.indptr])
-        is_absent = np.repeat(n_missing == X.shape[1], np.diff(X.indptr))
-        values = np.where(missing & ~is_absent, self.fill[X.indices].astype(X.dtype), X.data)
-        return sparse.csr_array((values, X.indices, X.indptr), shape=X.shape)
+        missing &= ~np.repeat(n_missing == X.shape[1], np.diff(X.indptr))
+        values = np.where(missing, self.fill[X.indices].astype(X.dtype), X.data)
+        filled = sparse.csr_array((values, X.indices, X.indptr), shape=X.shape)
+        if self.indicators is None:
+            return filled
+        marks = sparse.csr_array((missing.astype(X.dtype), X.indices, X.indptr), shape=X.shape)
+        marks = marks[:, self.indicators]
+        marks.eliminate_zeros()
+        return sparse.csr_array(sparse.hstack([filled, marks]))
 
     @property
     def sparse_dtype(self) -> type[np.floating]:
@@ -130,15 +160,25 @@ class ColumnScaler:
 
     def _standardize(self, X: Array) -> Tensor:
         exact = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-        if self.fill is not None and np.isnan(exact).any():
-            # A row that is NaN throughout is absent, and stays NaN.
-            missing = np.isnan(exact) & ~np.isnan(exact).all(axis=1, keepdims=True)
-            exact = np.where(missing, self.fill.astype(exact.dtype), exact)
+        if self.fill is not None:
+            exact = self._impute(exact, self.fill.astype(exact.dtype))
         mean, rounding, scale = self.constants(exact.dtype)
         # The first operation makes a copy; the others are torch's, twice as fast on narrow rows.
         standardized = torch.from_numpy(exact - mean)
         standardized.sub_(torch.from_numpy(rounding)).div_(torch.from_numpy(scale))
         return standardized.to(torch.float32).contiguous()
+
+    def _impute(self, X: Array, fill: Array) -> Array:
+        """Rows with NaN replaced, and indicators; a row that is NaN throughout is absent."""
+        missing = np.isnan(X)
+        if self.indicators is None and not missing.any():
+            return X
+        absent = missing.all(axis=1, keepdims=True)
+        filled = np.where(missing & ~absent, fill, X)
+        if self.indicators is None:
+            return filled
+        marks = np.where(absent, np.nan, missing[:, self.indicators]).astype(X.dtype)
+        return np.concatenate([filled, marks], axis=1)
 
     def constants(self, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
         """Mean, its rounding error and scale of every column, in the precision of some rows.
@@ -174,7 +214,7 @@ def fit_components(scaler: ColumnScaler, X: Any, device: torch.device) -> Column
     mean, scale = scaler.mean, scaler.scale
     X = root_shares(X) if scaler.is_counts else X
     if _is_sparse(X):
-        X = scaler.fill_sparse(X).astype(scaler.sparse_dtype, copy=False)
+        X = scaler.impute_sparse(X).astype(scaler.sparse_dtype, copy=False)
     else:
         X, mean, scale = scaler._standardize(X).numpy(), np.zeros_like(mean), np.ones_like(scale)
     vectors, Y = singular_vectors(X, mean, scale, N_COMPONENTS, np.random.default_rng(0), device)

@@ -187,9 +187,11 @@ class RawRows:
         dtype = np.dtype(np.float32 if self.data.dtype == np.float32 else np.float64)
         on_device = partial(torch.tensor, device=self.device)
         self.mean, self.rounding, self.scale = on_device(np.stack(scaler.constants(dtype)))
-        self.fill = self.components = None
+        self.fill = self.components = self.indicators = None
         if scaler.fill is not None:
             self.fill = on_device(scaler.fill.astype(dtype))
+        if scaler.indicators is not None:
+            self.indicators = on_device(scaler.indicators)
         if scaler.components is not None:
             self.components = on_device(scaler.components.astype(np.float64))
 
@@ -206,6 +208,9 @@ class RawRows:
         absent = missing.all(1, keepdim=True)
         if self.fill is not None:
             X = torch.where(missing & ~absent, self.fill, X)
+        if self.indicators is not None:
+            marks = missing[:, self.indicators].to(X.dtype).masked_fill(absent, torch.nan)
+            X = torch.cat([X, marks], dim=1)
         Z = (X - self.mean).sub_(self.rounding).div_(self.scale).to(torch.float32)
         low, high = Z.aminmax(dim=1, keepdim=True)  # NaN where an entry is NaN
         is_ordinary = (low >= -_ORDINARY) & (high <= _ORDINARY) | absent
@@ -261,8 +266,8 @@ def _write(staged: Tensor, copied: torch.cuda.Event | None, rows: Array) -> None
 
 def _n_entries_per_row(view: ViewRows) -> int:
     """Number of entries of a row of a view while it is read; sparse ones may stay sparse."""
-    widths = (view.n_columns if sparse.issparse(t.data) else t.n_columns for t in view.tables)
-    return max(widths)
+    widths = (t.n_columns for t in view.tables if not sparse.issparse(t.data))
+    return max(view.n_columns, *widths, 0)
 
 
 def _empty_staged(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:

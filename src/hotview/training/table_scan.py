@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,12 @@ from hotview.training.column_scaler import (
     looks_like_components,
     looks_like_counts,
     root_shares,
+)
+from hotview.training.imputation import (
+    adds_indicators,
+    column_medians,
+    is_in_memory,
+    uses_median,
 )
 from hotview.training.process_group import ProcessGroup, shard_of_rank
 
@@ -76,8 +82,9 @@ def scan_tables(
         Its rows, in one or more tables with the same columns.
     preprocessing : {"auto", "pca", "counts", "components", "standardize", "none"}
         What is done to the columns; see `MultiViewClassifier`.
-    impute : {None, "mean"}
-        What to do with NaN in a row that is not NaN throughout.
+    impute : {None, "mean", "median", "mean+indicator", "median+indicator"}
+        What to do with NaN in a row that is not NaN throughout. Medians are those of all rows
+        where these are in memory, else of up to 10,000 rows, evenly spaced.
     device : torch.device or None, default=None
         Where components are computed; None is the CPU.
     process_group : ProcessGroup or None, default=None
@@ -119,15 +126,21 @@ def scan_tables(
     sample: Any = np.empty((0, 0))
     if preprocessing == "auto" or (is_wide and preprocessing in _REDUCING):
         sample = _sample(tables, group, present)
-    scaler = _make_scaler(scanner, sample, preprocessing, impute)
+    scaler = _make_scaler(scanner, sample, preprocessing)
+    if impute is not None:
+        fill = scanner.moments.mean
+        if uses_median(impute):
+            medians = _find_medians(tables, group, present, is_counts=scanner.is_counts)
+            fill = np.where(np.isnan(medians), fill, medians)  # unknown in a sample of rows
+        scaler = replace(scaler, fill=fill, impute=impute)
+    if impute is not None and adds_indicators(impute):
+        scaler = _add_indicators(scaler, (n_rows - scanner.moments.n) / n_rows)
     if is_wide and preprocessing in _REDUCING:
         scaler = fit_components(scaler, sample, device or torch.device("cpu"))
     return TableScan(scaler, present, np.flatnonzero(scanner.moments.constant))
 
 
-def _make_scaler(
-    scanner: _Scanner, sample: Any, preprocessing: str, impute: str | None
-) -> ColumnScaler:
+def _make_scaler(scanner: _Scanner, sample: Any, preprocessing: str) -> ColumnScaler:
     """How to center and scale columns, by their moments and by some rows."""
     moments, kind = scanner.moments, "none" if preprocessing == "none" else "standardize"
     mean, scale = moments.mean, np.sqrt(moments.variance)
@@ -139,8 +152,38 @@ def _make_scaler(
         preprocessing == "auto" and not sparse.issparse(sample) and looks_like_components(sample)
     ):
         kind, scale = "components", 1 / component_weights(moments.variance)
-    fill = moments.mean if impute == "mean" else None
-    return ColumnScaler(mean, np.where(moments.constant, 1.0, scale), fill, kind)
+    return ColumnScaler(mean, np.where(moments.constant, 1.0, scale), None, kind)
+
+
+def _find_medians(
+    tables: Sequence[ViewTable],
+    process_group: ProcessGroup,
+    present: Sequence[IntArray | None],
+    *,
+    is_counts: bool,
+) -> Array:
+    """Medians of columns over all rows in memory, else over some; NaN where none is known."""
+    if not all(map(is_in_memory, tables)):
+        tables, present = [ViewTable(_sample(tables, process_group, present))], [None]
+    return column_medians(tables, present, is_counts=is_counts)
+
+
+def _add_indicators(scaler: ColumnScaler, missing: Array) -> ColumnScaler:
+    """Add indicators of columns by the share of every column that is missing."""
+    columns = np.flatnonzero(missing > 0)
+    if len(columns) == 0:
+        return scaler
+    mean, scale = missing[columns], np.sqrt(missing * (1 - missing))[columns]
+    if scaler.kind == "none":
+        mean, scale = np.zeros_like(mean), np.ones_like(scale)
+    elif scaler.kind == "counts":
+        scale = np.sqrt(scale)
+    return replace(
+        scaler,
+        mean=np.concatenate([scaler.mean, mean]),
+        scale=np.concatenate([scaler.scale, scale]),
+        indicators=columns,
+    )
 
 
 def _sample(
@@ -199,10 +242,17 @@ def _is_ordinary(X: Array, scaler: ColumnScaler | None) -> bool:
     for axis in (None, 0):
         ends = np.reshape([X.min(axis), X.max(axis)], (2, -1)).astype(np.float64)
         with np.errstate(all="ignore"):
-            sizes = np.abs(ends if scaler is None else (ends - scaler.mean) / scaler.scale)
+            sizes = np.abs(ends) if scaler is None else _sizes(ends, scaler)
         if (sizes <= limit).all():
             return True
     return False
+
+
+def _sizes(X: Array, scaler: ColumnScaler) -> Array:
+    """Absolute values of entries, once standardized."""
+    n = scaler.n_columns
+    sizes: Array = np.abs((X - scaler.mean[:n]) / scaler.scale[:n])
+    return sizes
 
 
 def _is_ordinary_sparse(X: Any, scaler: ColumnScaler | None) -> bool:
@@ -329,7 +379,7 @@ class _Scanner:
         self._count("NaN", missing & ~absent[:, None], start)
         self._count("infinity", np.isinf(exact), start)
         if self.scaler is not None:
-            size = np.abs((exact - self.scaler.mean) / self.scaler.scale)
+            size = _sizes(exact, self.scaler)
             self._count("extreme values", (size > EXTREME) & ~np.isinf(exact), start)
         if self.computes_moments and self.counts["infinity"] == 0 and not absent.all():
             self.moments.add(exact[~absent])
@@ -365,8 +415,9 @@ class _Scanner:
         }
         if impute is None:
             remedies["NaN"] = (
-                "impute='mean' fills NaN from the training means; a row that is NaN throughout "
-                "the view counts as absent."
+                "impute='mean' fills NaN from the training means, in this view alone "
+                f"impute={{{self.name!r}: 'mean'}}; a row that is NaN throughout the view counts "
+                "as absent."
             )
         for what, remedy in remedies.items():
             if n := self.counts[what]:
@@ -386,7 +437,7 @@ def _check_moments(
     if len(empty) > 0:
         raise ValueError(
             f"Expected every column of view {name!r} to hold a value somewhere, but column "
-            f"{table.describe_column(empty[0])} is NaN in all rows, so that there is no mean to "
+            f"{table.describe_column(empty[0])} is NaN in all rows, so that there is nothing to "
             "fill in. Drop the column."
         )
     typical = np.hypot(moments.mean, np.sqrt(moments.variance))  # root of the mean square

@@ -43,9 +43,10 @@ def test_numbers(table):
 
 
 def test_text(table):
-    assert table.find_text() == ["sex", "ward", "long"]
-    names = ["ward", "sex", "ill", "age"]
+    assert table.find_text() == ["sex", "ward", "long", "seen"]  # a date is text, too
+    names = ["ward", "sex", "ill", "age", "seen"]
     expected = [["a", "b", None], ["F", None, "M"], ["True", "False", None], ["31", None, "58"]]
+    expected.append(["2024-01-31"] * 3)
     assert table.read_text(names) == expected
 
 

@@ -278,9 +278,9 @@ REFUSED = [
     ("numbers and gaps", "1,,NA\n3,4,5\n", {}, "header=False"),
     ("duplicate names", "a,b,a\n1,2,3\n", {}, "more than one column is called 'a'"),
     ("duplicate names, dropped", "a,b,a\n1,2,3\n", {"drop": ["a"]}, "more than one.* 'a'"),
-    ("semicolons", "a;b\n1;2\n", {}, r"'a;b'.*delimiter=';'"),
-    ("semicolons, no names", "1;2\n3;4\n", {"header": False}, "delimiter=';'"),
-    ("tabs", "a\tb\n1\t2\n", {}, r"delimiter='\\t'"),
+    ("semicolons", "a;b\n1;2\n", {}, r"'a;b'.*delimiter=\{'lab': ';'\}"),
+    ("semicolons, no names", "1;2\n3;4\n", {"header": False}, "delimiter={'lab': ';'}"),
+    ("tabs", "a\tb\n1\t2\n", {}, r"delimiter=\{'lab': '\\t'\}"),
     ("Latin-1 name", "\xe4ge,b\n1,2\n".encode("latin-1"), {}, "not UTF-8"),
     ("Latin-1 value", "a,b\n1,2\xa05\n".encode("latin-1"), {}, "not UTF-8"),
     ("UTF-16", "a,b\n1,2\n".encode("utf-16"), {}, "not UTF-8"),
@@ -352,3 +352,73 @@ def test_a_whole_number_is_read_exactly_or_not_at_all(path, number):
         assert abs(number) > 2**53
     else:
         assert int(got[0, 0]) == number
+
+
+NAMES = "größe,y\n1,2\n3,4\n"
+ENCODINGS = {
+    "latin-1": NAMES.encode("latin-1"),
+    "cp1252": NAMES.replace("größe", "€").encode("cp1252"),
+    "utf-16": NAMES.encode("utf-16"),
+    "utf-16-le": NAMES.encode("utf-16-le"),
+    "utf-16-be": NAMES.encode("utf-16-be"),
+}
+
+
+@pytest.mark.parametrize(("encoding", "content"), ENCODINGS.items(), ids=ENCODINGS)
+@pytest.mark.parametrize("ending", (".csv", ".csv.gz"))
+def test_the_encoding_is_proposed_and_the_file_then_read(tmp_path, encoding, content, ending):
+    path = tmp_path / f"lab{ending}"
+    path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    with pytest.raises(ValueError, match=rf"not UTF-8.*encoding=\{{'lab': '{encoding}'\}}"):
+        read_views(path)
+    np.testing.assert_array_equal(read_views(path, encoding=encoding)["lab"], [[1, 2], [3, 4]])
+    names = TextTable(path, encoding=encoding).names
+    assert names == content.decode(encoding).lstrip("\ufeff").splitlines()[0].split(",")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "letter"), (("latin-1", "ß"), ("cp1252", "€"), ("utf-16", "€"))
+)
+def test_letters_far_down_are_read_in_their_encoding(path, encoding, letter):
+    n = 200_000
+    cells = ["a"] * n + [letter] * n
+    path.write_bytes(("x,word\n" + "".join(f"1,{c}\n" for c in cells)).encode(encoding))
+    with pytest.raises(ValueError, match=f"encoding={{'lab': '{encoding}'}}"):
+        TextTable(path).find_text()
+    table = TextTable(path, encoding=encoding)
+    assert table.find_text() == ["word"]
+    assert table.read_text(["word"]) == [cells]
+
+
+@pytest.mark.parametrize("encoding", ("ascii", "utf-16", "shift_jis"))
+def test_an_encoding_that_the_bytes_are_not_in_is_named(path, encoding):
+    with pytest.raises(
+        ValueError, match=rf"lab\.csv is not text in the encoding {encoding}\. Pass"
+    ):
+        read(path, NAMES.encode("latin-1") + b"1,\xff\n", encoding=encoding)
+
+
+def test_line_numbers_are_those_of_the_decoded_text(path):
+    path.write_bytes('id,note\n1,x\n"2\n3",x\n'.encode("utf-16"))
+    with pytest.raises(ValueError, match="in the row that begins in line 3,"):
+        TextTable(path, encoding="utf-16").read_text(["id"])
+
+
+def test_more_cells_may_mean_missing(path):
+    path.write_text("a,b, c\n-99,x, -99\n2,unknown, 3\n.,y, .\n")
+    table = TextTable(path, missing=["-99", "unknown", "."])
+    assert table.find_text() == ["b"]
+    np.testing.assert_array_equal(table.read(["a", " c"]), [[np.nan] * 2, [2, 3], [np.nan] * 2])
+    assert table.read_text(["b"]) == [["x", None, "y"]]
+    got = read(path, "1,x\n2,3\n", missing=["x"], header=False)
+    np.testing.assert_array_equal(got, [[1, np.nan], [2, 3]])
+    with pytest.raises(ValueError, match="first line holds only numbers"):
+        read(path, "1,x\n2,3\n", missing=["x"])
+
+
+def test_a_point_where_the_comma_is_decimal_is_no_number(path):
+    path.write_text("a;b;c\n1,5;1.250;7\n2,5;3.500;8\n")
+    table = TextTable(path, delimiter=";", decimal=",")
+    assert table.find_text() == ["b"]
+    np.testing.assert_array_equal(table.read(["a", "c"]), [[1.5, 7], [2.5, 8]])
+    assert table.read_text(["b"]) == [["1.250", "3.500"]]

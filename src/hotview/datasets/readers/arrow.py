@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from hotview.datasets.readers.tables import (
 
 
 class ArrowTable(TableFile):
-    """A table in memory of integer, float, decimal, boolean and text columns; nulls become NaN.
+    """A table in memory of numbers, booleans, text and dates; nulls become NaN.
 
     Parameters
     ----------
@@ -29,6 +29,10 @@ class ArrowTable(TableFile):
         Where the table comes from, for messages: a file, or a name.
     table : pyarrow.Table
         The table.
+    name : str, default=""
+        Name of the file in options.
+    missing : sequence of str, default=()
+        Cells that mean "missing", besides the usual ones.
 
     Examples
     --------
@@ -38,10 +42,12 @@ class ArrowTable(TableFile):
     (['sex'], array([[31.], [nan]]))
     """
 
-    def __init__(self, path: Path | str, table: Any) -> None:
+    def __init__(
+        self, path: Path | str, table: Any, *, name: str = "", missing: Sequence[str] = ()
+    ) -> None:
         refuse_duplicates(path, table.schema.names)
-        super().__init__(path, table.schema.names, find_saved_index(table.schema))
-        self._table = table
+        super().__init__(path, table.schema.names, find_saved_index(table.schema), name=name)
+        self._table, self.missing = table, missing
 
     def _read(self, names: list[str]) -> Array:
         table = self._table.select(names)
@@ -65,8 +71,12 @@ def find_saved_index(schema: Any) -> list[str]:
 
 
 def find_text_fields(schema: Any) -> list[str]:
-    """Return the names of the fields of strings, dictionary-encoded or not."""
-    return [field.name for field in schema if _is_text(decoded_type(field.type))]
+    """Return the names of the fields of strings, dictionary-encoded or not, and of dates."""
+    import pyarrow as pa
+
+    types = {field.name: decoded_type(field.type) for field in schema}
+    is_date = (pa.types.is_date, pa.types.is_timestamp)
+    return [n for n, t in types.items() if _is_text(t) or any(test(t) for test in is_date)]
 
 
 def _is_text(dtype: Any) -> bool:
@@ -104,7 +114,7 @@ def read_cells(path: Path | str, column: Any, kind: str) -> list[str | None]:
     Returns
     -------
     list of str or None
-        Booleans are "True" and "False", as in text tables.
+        Booleans are "True" and "False", as in text tables, and whole numbers have no point.
     """
     import pyarrow as pa
 
@@ -114,7 +124,14 @@ def read_cells(path: Path | str, column: Any, kind: str) -> list[str | None]:
             return [None if cell is None else str(cell) for cell in column.to_pylist()]
         text = column if _is_text(column.type) else column.cast(pa.string())
         cells: list[str | None] = text.to_pylist()
+        if pa.types.is_floating(column.type):  # ids, as whole numbers are written: not 1e+11
+            numbers = zip(cells, column.to_pylist(), strict=True)
+            return [str(int(x)) if _is_whole(x) else cell for cell, x in numbers]
         return cells
+
+
+def _is_whole(number: float | None) -> bool:
+    return number is not None and abs(number) <= LARGEST_INTEGER and float(number).is_integer()
 
 
 def fill_numbers(path: Path | str, names: list[str], X: Array, table: Any) -> None:

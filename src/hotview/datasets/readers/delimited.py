@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
@@ -53,8 +53,14 @@ class TextTable(TableFile):
         another.
     decimal : str, default="."
         Decimal point.
+    encoding : str or None, default=None
+        Encoding of the text; None is UTF-8.
+    missing : sequence of str, default=()
+        Cells that mean "missing", besides the usual ones.
     default_delimiter : str, default=","
         Delimiter of the file's format.
+    name : str, default=""
+        Name of the file in options; by default that of the file without its ending.
 
     Examples
     --------
@@ -74,24 +80,33 @@ class TextTable(TableFile):
         header: bool | None = None,
         delimiter: str | None = None,
         decimal: str = ".",
+        encoding: str | None = None,
+        missing: Sequence[str] = (),
         default_delimiter: str = ",",
+        name: str = "",
     ) -> None:
-        self.has_header, self.decimal = header is not False, decimal
+        self.has_header, self._point = header is not False, decimal
         self._rows_are_checked = False
-        self.delimiter = delimiter or default_delimiter
-        cells, has_rows = _first_line(path, self.delimiter)
+        self.delimiter, self.missing = delimiter or default_delimiter, tuple(missing)
+        self.path, self.name, self._encoding = path, name or path.name.partition(".")[0], encoding
+        try:
+            cells, has_rows = _first_line(path, self.delimiter, encoding)
+        except ValueError as error:
+            if isinstance(error.__cause__, UnicodeError):
+                raise self._encoding_error() from error
+            raise
         # Bytes that are not UTF-8 become lone surrogates; UTF-16 without its mark has zeros.
         if re.search("[\0\udc80-\udcff]", "".join(cells)):
-            raise _encoding_error(path)
+            raise self._encoding_error()
         others = [mark for mark in DELIMITERS if mark in cells[0]]
         if delimiter is None and len(cells) == 1 and others:
             raise ParameterError(
                 f"{path}: the first line is one single cell, {cells[0][:60]!r}. If its columns are "
                 f"separated by {others[0]!r}, ",
                 "pass {delimiter}.",
-                delimiter=others[0],
+                delimiter={self.name: others[0]},
             )
-        if header is None and all(cell in MISSING or _is_number(cell) for cell in cells):
+        if header is None and all(cell in self._markers or _is_number(cell) for cell in cells):
             raise ParameterError(
                 f"{path}: the first line holds only numbers: {listed(cells)}. ",
                 "Pass {header} if these are the names of the columns, {no_header} if there are "
@@ -104,9 +119,15 @@ class TextTable(TableFile):
             names = [unescape_formula(cell) or "" for cell in cells]
             refuse_duplicates(path, names)
         self._stored = dict(zip(names, cells if self.has_header else names, strict=True))
-        super().__init__(path, names, [name for name in names if not name.strip()])
+        unnamed = [column for column in names if not column.strip()]
+        super().__init__(path, names, unnamed, name=name)
         if self.has_header and not has_rows:
             raise ValueError(f"{path} has a line of column names but no rows.")
+
+    @property
+    def _markers(self) -> tuple[str, ...]:
+        """Cells that mean "missing", with or without a space before them."""
+        return (*MISSING, *self.missing, *(f" {marker}" for marker in self.missing))
 
     def _read(self, names: list[str]) -> Array:
         import pyarrow as pa
@@ -132,7 +153,10 @@ class TextTable(TableFile):
 
     def _place(self, name: str, row: int) -> str:
         n_left, start = row + self.has_header, 1
-        with _open(self.path) as stream, suppress(csv.Error):  # this cell is a long one
+        with (
+            _open(self.path, self._encoding) as stream,
+            suppress(csv.Error),
+        ):  # this cell is a long one
             text = io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="")
             lines = csv.reader(text, delimiter=self.delimiter)
             for cells in lines:
@@ -150,15 +174,15 @@ class TextTable(TableFile):
         text: set[str] = set()
         options = self._conversion(self.names, pa.string(), strings_can_be_null=True)
         try:
-            with _open(self.path) as stream:
+            with _open(self.path, self._encoding) as stream:
                 for block in open_csv(stream, **self._csv_options(options, threads=False)):
                     numeric = [name for name in self.names if name not in text]
                     text |= {
                         name
                         for name in numeric
-                        if not _is_numeric(block.column(self._stored[name]), self.decimal)
+                        if not _is_numeric(block.column(self._stored[name]), self._point)
                     }
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             raise self._explain(error) from error
         return [name for name in self.names if name in text]
 
@@ -170,8 +194,8 @@ class TextTable(TableFile):
         return ConvertOptions(
             include_columns=stored,
             column_types=dict.fromkeys(stored, dtype),
-            null_values=MISSING,
-            decimal_point=self.decimal,
+            null_values=self._markers,
+            decimal_point=self._point,
             **options,
         )
 
@@ -183,7 +207,7 @@ class TextTable(TableFile):
             return table.rename_columns(names)
         except MemoryError:
             raise
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             if threads:  # only the serial reader reports the row, and it accepts longer lines
                 return self._convert(names, dtype, threads=False)
             raise self._explain(error) from error
@@ -191,7 +215,7 @@ class TextTable(TableFile):
     def _read_arrow(self, convert: Any, **options: bool) -> Any:
         from pyarrow.csv import read_csv
 
-        with _open(self.path) as stream:
+        with _open(self.path, self._encoding) as stream:
             return read_csv(stream, **self._csv_options(convert, **options))
 
     def _csv_options(
@@ -218,7 +242,7 @@ class TextTable(TableFile):
         if match := _NOT_A_NUMBER.search(str(error)):
             column, row, value = match.groups()
             if "\ufffd" in value:  # pyarrow's replacement of bytes that are not UTF-8
-                return _encoding_error(self.path)
+                return self._encoding_error()
             return text_error(self.path, self.names[int(column)], value, self._row(row))
         if match := _RAGGED.search(str(error)):
             row, expected, got = match.groups()
@@ -226,7 +250,22 @@ class TextTable(TableFile):
                 f"{self.path}: {self._row(row)} has {got} cells where {expected} were expected. "
                 f"Every row needs a cell for each column, be it an empty one."
             )
+        if "invalid UTF8" in str(error) or isinstance(error, UnicodeError):
+            return self._encoding_error()
         return unreadable(self.path, _KIND, error)
+
+    def _encoding_error(self) -> ValueError:
+        """Return the error for text in another encoding, which its bytes may tell."""
+        if self._encoding is not None:
+            return ParameterError(
+                f"{self.path} is not text in the encoding {self._encoding}. ",
+                "Pass another {encoding}, or save it again with the encoding UTF-8.",
+            )
+        return ParameterError(
+            f"{self.path} is not UTF-8 text. ",
+            "Try {encoding}, or save it again with the encoding UTF-8.",
+            encoding={self.name: _guess_encoding(self.path)},
+        )
 
     def _row(self, number: str) -> str:
         # pyarrow counts the header, but no blank lines.
@@ -246,7 +285,7 @@ class TextTable(TableFile):
         from pyarrow.csv import open_csv
 
         n_lines, has_quotes, first = 0, False, 0
-        with _open(self.path) as stream:
+        with _open(self.path, self._encoding) as stream:
             while block := stream.read(2**22):
                 ends = block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
                 n_lines, has_quotes = n_lines + ends, has_quotes or b'"' in block
@@ -254,9 +293,9 @@ class TextTable(TableFile):
             return
         # Whatever its encoding.
         options = self._conversion(self.names, pa.binary(), strings_can_be_null=True)
-        with _open(self.path) as stream:
+        with _open(self.path, self._encoding) as stream:
             for batch in open_csv(stream, **self._csv_options(options, threads=False)):
-                holds_numbers = cache(partial(_holds_numbers, batch, self.decimal))
+                holds_numbers = cache(partial(_holds_numbers, batch, self._point))
                 for j, cells in enumerate(batch.columns):
                     found = pc.match_substring_regex(cells, "[\r\n]")
                     for row in pc.indices_nonzero(found).to_pylist():
@@ -274,8 +313,8 @@ class TextTable(TableFile):
 
         def fits(cells: list[str], start: int = 0) -> bool:
             return not any(
-                (x := cell.strip(' "')) not in MISSING
-                and not _is_number(x.replace(self.decimal, "."))
+                (x := cell.strip(' "')) not in self._markers
+                and not _is_number(x.replace(self._point, "."))
                 and holds_numbers(i)
                 for i, cell in enumerate(cells, start)
             )
@@ -315,9 +354,9 @@ class TextTable(TableFile):
                     raise integer_error(self.path, name, cell)
 
 
-def _first_line(path: Path, delimiter: str) -> tuple[list[str], bool]:
+def _first_line(path: Path, delimiter: str, encoding: str | None) -> tuple[list[str], bool]:
     """Return the cells of the first line that is not blank, and whether more lines follow."""
-    with reading(path, _KIND), _open(path) as stream:
+    with reading(path, _KIND), _open(path, encoding) as stream:
         text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
         lines = (line for line in text if line.strip("\r\n"))
         try:
@@ -333,14 +372,28 @@ def _first_line(path: Path, delimiter: str) -> tuple[list[str], bool]:
     return first, has_rows
 
 
-def _open(path: Path) -> Any:
+def _open(path: Path, encoding: str | None = None) -> Any:
+    """Open a file, perhaps compressed; its text is converted to UTF-8."""
     import pyarrow as pa
 
-    return pa.input_stream(str(path), compression="gzip" if path.suffix.lower() == ".gz" else None)
+    compression = "gzip" if path.suffix.lower() == ".gz" else None
+    stream = pa.input_stream(str(path), compression=compression)
+    return stream if encoding is None else pa.transcoding_input_stream(stream, encoding, "utf-8")
 
 
-def _encoding_error(path: Path) -> ValueError:
-    return ValueError(f"{path} is not UTF-8 text. Save it again with the encoding UTF-8.")
+def _guess_encoding(path: Path) -> str:
+    """Return the encoding that bytes of a file suggest: UTF-16, Windows' or Latin-1."""
+    with _open(path) as stream:
+        start = stream.read(2**20)
+        if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            return "utf-16"
+        if b"\0" in start:
+            return "utf-16-le" if start[1:2] == b"\0" else "utf-16-be"
+        while start:
+            if re.search(rb"[\x80-\x9f]", start):  # control characters in Latin-1
+                return "cp1252"
+            start = stream.read(2**22)
+    return "latin-1"
 
 
 def _is_number(cell: str) -> bool:
@@ -362,6 +415,8 @@ def _is_numeric(cells: Any, decimal: str) -> bool:
 
     try:
         trimmed = pc.utf8_trim_whitespace(cells.cast(pa.string()))
+        if decimal != "." and pc.any(pc.match_substring(trimmed, ".")).as_py():
+            return False  # it separates thousands
         pc.replace_substring(trimmed, decimal, ".").cast(pa.float64())
     except pa.ArrowInvalid:
         return False

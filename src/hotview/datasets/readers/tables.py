@@ -106,11 +106,28 @@ class TableFile(ABC):
         Names of its columns.
     saved_index : list of str
         Columns that are not measurements but a row index that pandas saved.
+    name : str, default=""
+        Name of the file in options; by default that of the file without its ending.
+
+    Attributes
+    ----------
+    missing : sequence of str
+        Cells that mean "missing" besides the usual ones.
+    decimal, thousands, dates : str or None
+        What the user says about numbers and dates in columns of text; None where nothing is said.
     """
 
-    def __init__(self, path: Path | str, names: list[str], saved_index: list[str]) -> None:
+    missing: Sequence[str] = ()
+    decimal: str | None = None
+    thousands: str | None = None
+    dates: str | None = None
+
+    def __init__(
+        self, path: Path | str, names: list[str], saved_index: list[str], *, name: str = ""
+    ) -> None:
         self.path: Any = path
         self.names, self.saved_index = names, saved_index
+        self.name = name or Path(path).name.partition(".")[0]
         check_one_line(names, lambda j: f"the name of column {j + 1} of {path}")
 
     def read(self, names: list[str]) -> Array | LazyRows:
@@ -122,6 +139,9 @@ class TableFile(ABC):
         """Read columns as text of one line, None where a cell is missing."""
         with within_memory(self.path):
             columns = [[clean_text(cell) for cell in cells] for cells in self._read_text(names)]
+        if self.missing:
+            marks = {mark.strip() for mark in self.missing}
+            columns = [[None if cell in marks else cell for cell in cells] for cells in columns]
         for name, cells in zip(names, columns, strict=True):
             check_one_line(cells, partial(self._place, name))
         return columns

@@ -215,9 +215,11 @@ def describe_settings(estimator: Any) -> list[Setting]:
         One per parameter.
     """
     defaults = inspect.signature(type(estimator)).parameters
+    # The command line reads labels itself, and sets how missing ones are marked.
+    own = {"unlabeled_marker"} if "preprocessing" in estimator.metadata_ else set()
     settings = []
     for name, value in estimator.get_params(deep=False).items():
-        if name not in _RUNTIME_SETTINGS:
+        if name not in {*_RUNTIME_SETTINGS, *own}:
             text, default = _describe(value), _describe(defaults[name].default)
             settings.append(Setting(name, text, default, text != default))
     return sorted(settings, key=lambda setting: not setting.changed)

@@ -87,9 +87,9 @@ def encode_truth(estimator: Any, y: Any, n: int) -> IntArray:
     """Return class codes: −1 where unknown, the number of classes for classes not in training."""
     truth = np.full(n, -1, dtype=np.int64)
     if y is not None:
-        labels, known = read_labels("y", y, n, estimator.unlabeled_marker)
-        codes = number_labels(labels, estimator.classes_)
-        truth[known] = np.where(codes < 0, len(estimator.classes_), codes)
+        found = read_labels("y", y, n, estimator.unlabeled_marker)
+        codes = number_labels(found.values, estimator.classes_)
+        truth[found.known] = np.where(codes < 0, len(estimator.classes_), codes)
     return truth
 
 

@@ -1,0 +1,186 @@
+"""Data frames indexed by person, linked to the arguments of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hotview._messages import ParameterError
+from hotview._types import Array
+from hotview._validation.containers import container_of, is_known
+from hotview._validation.tables import name_views
+from hotview.datasets.linking import IdMatcher, check_spellings, link_rows
+from hotview.datasets.readers.errors import did_you_mean, listed
+
+__all__ = ["LinkedFrames", "from_frames"]
+
+
+class LinkedFrames(NamedTuple):
+    """Data frames as arguments of a fit.
+
+    Attributes
+    ----------
+    linked : dict of str to DataFrame
+        Persons who are in two frames or more, or have a label: row i is one person in every frame,
+        NaN throughout where a person is absent from it. All frames have the same index.
+    y : Series
+        Their labels, None where there is none.
+    unaligned : dict of str to DataFrame
+        All other rows, of each frame that has any.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from hotview.datasets import from_frames
+    >>> labs, scan = pd.DataFrame({"iron": [9.0, 12.0]}), pd.DataFrame({"size": [3.0]})
+    >>> from_frames({"labs": labs, "scan": scan}).unaligned["labs"].index.tolist()
+    [1]
+    """
+
+    linked: dict[str, Any]
+    y: Any
+    unaligned: dict[str, Any]
+
+
+def from_frames(
+    frames: Mapping[str, Any], labels: Any = None, *, match_ids: Sequence[str] = ()
+) -> LinkedFrames:
+    """Link the rows of pandas frames by their index, and assign the labels.
+
+    Parameters
+    ----------
+    frames : dict of str to pandas DataFrame
+        A frame per view, indexed by person. Every person is once in a frame.
+    labels : pandas Series, dict, str or None, default=None
+        Labels by person; or a column of labels in one or more of the frames, which is then no
+        feature. None, NaN and persons who are not named have no label.
+    match_ids : sequence of {"zeros", "case", "spaces", "exact"}, default=()
+        Differences between ids that are text to ignore: leading zeros (and ".0" at the end),
+        capital letters, spaces. ``["exact"]`` ignores none; by default it is an error if more ids
+        would match.
+
+    Returns
+    -------
+    LinkedFrames
+        ``linked, y, unaligned``. The frames are not changed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import hotview as hv
+    >>> labs = pd.DataFrame({"iron": [15.5, 9.0, 12.0]}, index=["anna", "bert", "carl"])
+    >>> scan = pd.DataFrame({"size": [3.0, 4.0]}, index=["carl", "dora"])
+    >>> linked, y, unaligned = hv.from_frames({"labs": labs, "scan": scan}, {"anna": "ill"})
+    >>> list(y.items())
+    [('anna', 'ill'), ('carl', None)]
+    >>> linked["scan"]["size"].tolist(), unaligned["scan"].index.tolist()
+    ([nan, 3.0], ['dora'])
+    """
+    import pandas as pd
+
+    for name, frame in name_views(frames):
+        if container_of(frame) != "pandas":
+            raise TypeError(
+                f"Expected view {name!r} to be a pandas DataFrame indexed by person, but it is a "
+                f"{type(frame).__name__}. Convert it, as in df.to_pandas().set_index('id')."
+            )
+    features, by_person = _split_labels(frames, labels)
+    ids = {name: frame.index.tolist() for name, frame in features.items()}
+    ids, by_person = _match(ids, by_person, match_ids)
+    rows = link_rows(ids, at_least=1)
+    n_frames = np.sum([where >= 0 for where in rows.rows.values()], axis=0)
+    y = np.array([by_person.get(key) for key in rows.ids], dtype=object)
+    has_label = np.array([label is not None for label in y], dtype=bool)
+    if not (n_frames > 1).any():
+        _check_labeled(ids, {n: (where >= 0)[has_label].any() for n, where in rows.rows.items()})
+    chosen = (n_frames > 1) | has_label
+    index = pd.Index(rows.ids[chosen].tolist(), tupleize_cols=False)
+    linked, unaligned = {}, {}
+    for name, frame in features.items():
+        linked[name] = _take(frame, rows.rows[name][chosen]).set_axis(index)
+        others = np.sort(rows.rows[name][~chosen & (rows.rows[name] >= 0)])
+        if len(others) > 0:
+            unaligned[name] = frame.iloc[others]
+    return LinkedFrames(linked, pd.Series(y[chosen], index=index, dtype=object), unaligned)
+
+
+def _split_labels(frames: Mapping[str, Any], labels: Any) -> tuple[dict[str, Any], dict[Any, Any]]:
+    """Return the frames without labels, and the labels by person."""
+    if labels is None:
+        return dict(frames), {}
+    if not isinstance(labels, str):
+        if not hasattr(labels, "items"):
+            raise TypeError(
+                "Expected labels by person, as a pandas Series or a dict, or the name of a column, "
+                f"but got a {type(labels).__name__}. Pass pd.Series(labels, index=ids)."
+            )
+        return dict(frames), _known([labels], "labels")
+    holders = {name: frame for name, frame in frames.items() if labels in frame.columns}
+    if not holders:
+        names = dict.fromkeys(str(c) for frame in frames.values() for c in frame.columns)
+        raise ValueError(f"No frame has a column {labels!r}.{did_you_mean(labels, names)}")
+    known = _known([frame[labels] for frame in holders.values()], f"the columns {labels!r}")
+    return {n: f.drop(columns=labels) if n in holders else f for n, f in frames.items()}, known
+
+
+def _known(parts: Sequence[Any], what: str) -> dict[Any, Any]:
+    """Return the labels that are not missing, by person; raise if a person has two."""
+    known: dict[Any, Any] = {}
+    for part in parts:
+        items = list(part.items())
+        values = np.empty(len(items), dtype=object)
+        values[:] = [value for _, value in items]
+        for (key, value), has_label in zip(items, is_known(values), strict=True):
+            if has_label and known.setdefault(key, value) != value:
+                raise ValueError(
+                    f"Expected one label per person in {what}, but {key!r} has {known[key]!r} and "
+                    f"{value!r}. Keep one."
+                )
+    return known
+
+
+def _match(
+    ids: dict[str, list[Any]], labels: dict[Any, Any], ignore: Sequence[str]
+) -> tuple[dict[str, list[Any]], dict[Any, Any]]:
+    """Return ids in the spelling of the first frame; raise if more would match in another."""
+    texts = {name: [key for key in own if isinstance(key, str)] for name, own in ids.items()}
+    known = [key for key in labels if isinstance(key, str)]
+    if not ignore:
+        check_spellings({**{f"frame {n!r}": own for n, own in texts.items()}, "labels": known})
+        return ids, labels
+    matcher = IdMatcher(ignore)
+
+    def spell(key: Any) -> Any:
+        return matcher.spell(key) if isinstance(key, str) else key
+
+    for name, own in texts.items():
+        matcher.spell_all(f"frame {name!r}", own)
+    matcher.spell_all("labels", known)
+    return {n: [*map(spell, own)] for n, own in ids.items()}, {
+        spell(k): v for k, v in labels.items()
+    }
+
+
+def _check_labeled(ids: Mapping[str, Sequence[Any]], has_labels: Mapping[str, bool]) -> None:
+    """Raise if nothing is linked, unless every frame has labels of its own to learn from."""
+    if all(has_labels.values()):
+        return
+    first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
+    kinds = {type(key).__name__ for own in ids.values() for key in own[:1]}
+    hint = " Numbers and text are different ids: convert one with df.index.astype(str)."
+    raise ParameterError(
+        "Expected frames that have some of their index in common, but no person is in two of "
+        f"{listed(ids)}. First ids: {first}.{hint if len(kinds) > 1 else ''} Index the frames by "
+        "person, as in df.set_index('id')."
+    )
+
+
+def _take(frame: Any, rows: Array) -> Any:
+    """Return rows of a frame, missing throughout for −1, in types that can hold missing values."""
+    if (rows >= 0).all():
+        return frame.iloc[rows]
+    booleans = {name: "boolean" for name, dtype in frame.dtypes.items() if dtype.kind == "b"}
+    frame = frame.astype(booleans) if booleans else frame
+    return frame.reset_index(drop=True).reindex(np.where(rows >= 0, rows, len(frame)))

@@ -1,0 +1,363 @@
+"""Numbers as people write them: separators, units, detection limits, marks of missing values."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hotview._messages import ParameterError
+from hotview._types import Array
+from hotview.datasets.readers.errors import listed
+
+__all__ = [
+    "MARKS",
+    "NumberFormat",
+    "TwoReadingsError",
+    "name_missing",
+    "recognize_numbers",
+    "sole_decimal",
+    "split_marks",
+]
+
+#: Cells of a column of numbers or dates that mean "missing", besides empty cells, NA and the like.
+MARKS = frozenset(("-", "--", "---", "–", "—", ".", "..", "?", "n.a.", "N.A."))
+
+_CELL = re.compile(
+    r"(?P<limit>[<>]=?|[≤≥])?\s*(?P<sign>[-+−]?)\s*(?P<currency>[$€£¥]?)\s*"
+    r"(?P<digits>\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*[.,]?|[.,]\d+)"
+    r"(?P<exponent>[eE][-+]?\d+)?(?P<gap>\s*)(?P<unit>.*)",
+    re.DOTALL,
+)
+#: A unit is separated by a space, or is one of these, or has a slash.
+_UNIT = re.compile(
+    r"(?:[x×*]\s*)?10\^?[\d⁰¹²³⁴⁵⁶⁷⁸⁹]+\s*/\s*\S+|[^\W\d_][^,;]{0,19}|[%‰°µμ/][^\d,;][^,;]{0,18}|[%‰]"
+)
+_CLOSE_UNIT = re.compile(
+    r"[%‰°].*|.*/.*|[kcdmµμunp]?(g|l|L|m|mol|s|Hz|Pa|eq|Eq|IU|osm|OSM)|mmHg|[kK]cal|bpm|min|h|d|"
+    r"(hour|day|week|month|year|yr)s?"
+)
+_DECIMALS = (".", ",")
+_THOUSANDS = (None, ",", ".", "'", " ")
+_SPELLINGS = str.maketrans({"\u00a0": " ", "\u202f": " ", "’": "'", "−": "-", "μ": "µ"})
+_MIN_GROUPED = 10  # cells "142,741" beside cells "850" that show a separator of thousands
+_MAX_UNITS = 5  # of a column whose units are to be made one
+_MAX_TEXT_FRACTION = 0.2  # of the cells of a column of numbers
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How the numbers of a column are written.
+
+    Parameters
+    ----------
+    decimal : str, default="."
+        Decimal point.
+    thousands : str or None, default=None
+        Separator of thousands; a space stands for all spaces, an apostrophe for both of its forms.
+    unit : str, default=""
+        Unit or currency beside every number.
+
+    Examples
+    --------
+    >>> NumberFormat(",", ".", "€").parse(["1.050,5 €", "<5 €", "-"])
+    array([1050.5, 5. , nan])
+    """
+
+    decimal: str = "."
+    thousands: str | None = None
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        known = self.decimal in _DECIMALS and self.thousands in _THOUSANDS
+        if not (known and isinstance(self.unit, str) and self.decimal != self.thousands):
+            raise ValueError(f"Expected a format of numbers, but got {self}.")
+
+    def parse(self, cells: Sequence[str | None]) -> Array:
+        """Return the numbers of cells, NaN where one is missing; a ValueError names a bad cell.
+
+        A detection limit such as "<5" is read as the limit.
+        """
+        values = {cell: self._parse_cell(cell) for cell in dict.fromkeys(cells)}
+        return np.array([values[cell] for cell in cells], dtype=np.float64)
+
+    def _parse_cell(self, cell: str | None) -> float:
+        if cell is None or cell in MARKS:
+            return np.nan
+        parts = _split(cell)
+        value = None if parts is None else self._value(parts)
+        if parts is None or value is None or parts.unit != self.unit:
+            raise ValueError(cell)
+        return value
+
+    def _value(self, parts: _Parts) -> float | None:
+        """Return a number without its unit; None if it is not written in this format."""
+        digits, decimal = parts.digits, re.escape(self.decimal)
+        whole = r"\d+"
+        if self.thousands is not None:
+            whole += rf"|[1-9]\d{{0,2}}(?:{re.escape(self.thousands)}\d{{3}})+"
+        if not re.fullmatch(rf"(?:{whole})(?:{decimal}\d*)?|{decimal}\d+", digits):
+            return None
+        plain = digits.replace(self.thousands or "\0", "").replace(self.decimal, ".")
+        return float(f"{parts.sign}{plain}{parts.exponent}")
+
+    def describe(self, cells: Sequence[str | None]) -> str:
+        """Return how the numbers of a column are read, with counts and examples of its cells."""
+        counts = Counter(cell for cell in cells if cell is not None)
+        found: dict[str, list[str]] = {"thousands": [], "decimal": [], "limit": [], "mark": []}
+        for cell in counts:
+            parts = None if cell in MARKS else _split(cell)
+            if parts is None:
+                found["mark"].append(cell)
+                continue
+            if parts.limit:
+                found["limit"].append(cell)
+            if self.thousands is not None and self.thousands in parts.digits:
+                found["thousands"].append(cell)
+            if self.decimal != "." and self.decimal in parts.digits:
+                found["decimal"].append(cell)
+        texts = []
+        for kind, text in (("thousands", "thousands separated by"), ("decimal", "decimal point")):
+            if cells_of_kind := found[kind]:
+                example, mark = cells_of_kind[0], getattr(self, kind)
+                texts.append(f"{text} {mark!r} ({example!r} is {self._parse_cell(example):.10g})")
+        if self.unit:
+            texts.append(f"unit {self.unit!r}")
+        for kind, text in (("limit", "read as the limit"), ("mark", "missing")):
+            if cells_of_kind := found[kind]:
+                n = sum(counts[cell] for cell in cells_of_kind)
+                texts.append(f"{listed(cells_of_kind[:3])} {text} ({n:,} cells)")
+        return ", ".join(texts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A cell, taken apart: limit, sign, digits with separators, exponent, and unit."""
+
+    limit: str
+    sign: str
+    digits: str
+    exponent: str
+    unit: str
+
+
+def _split(cell: str) -> _Parts | None:
+    """Take a cell apart; None if it is not a number, perhaps with a unit."""
+    match = _CELL.fullmatch(cell.translate(_SPELLINGS))
+    if match is None:
+        return None
+    currency, unit, gap = match["currency"], match["unit"].strip(), match["gap"]
+    if unit and not _UNIT.fullmatch(unit) and unit not in "$€£¥":
+        return None
+    if unit and not gap and unit not in "$€£¥" and not _CLOSE_UNIT.fullmatch(unit):
+        return None
+    sign, exponent = match["sign"].replace("+", ""), match["exponent"] or ""
+    return _Parts(match["limit"] or "", sign, match["digits"], exponent, currency + unit)
+
+
+def split_marks(cells: Sequence[str | None]) -> Counter[str]:
+    """Count the different cells of a column that are not missing and no mark of a missing one."""
+    return Counter(cell for cell in cells if cell is not None and cell not in MARKS)
+
+
+def recognize_numbers(
+    where: str,
+    column: str,
+    cells: Sequence[str | None],
+    given: Mapping[str, str | None],
+    other_decimals: Callable[[], set[str]],
+    file: str,
+) -> NumberFormat | None:
+    """Find how the numbers of a column of text are written.
+
+    Parameters
+    ----------
+    where, column : str
+        The file and the column, for errors.
+    cells : sequence of (str or None)
+        The cells of the column.
+    given : dict of str to (str or None)
+        What the user says of the file: ``decimal`` and ``thousands``; None where not said.
+    other_decimals : callable
+        Returns the decimal points that other columns of the file show.
+    file : str
+        Name of the file in options, for errors.
+
+    Returns
+    -------
+    NumberFormat or None
+        None for a column that does not hold numbers. A column that can be read in two ways, or has
+        several units, or few cells that are no numbers, raises an error.
+    """
+    counts = split_marks(cells)
+    parts = {cell: _split(cell) for cell in counts}
+    numbers = {cell: part for cell, part in parts.items() if part is not None}
+    n_known, n_numbers = counts.total(), sum(counts[cell] for cell in numbers)
+    n_limits = sum(counts[cell] for cell, part in numbers.items() if part.limit)
+    if n_numbers == 0 or 2 * n_limits > n_numbers:
+        return None
+    if n_known - n_numbers >= _MAX_TEXT_FRACTION * n_known:
+        return None
+    if n_numbers < n_known:
+        _refuse_words(where, column, cells, numbers, file)
+    unit = _find_unit(where, column, counts, numbers)
+    if unit is None:  # addresses, say
+        return None
+    formats = [replace(f, unit=unit) for f in _find_formats(list(numbers.values()), given)]
+    if not formats:
+        first = max(numbers, key=len)
+        raise ParameterError(
+            f"{where}: column {column!r} seems to hold numbers, such as {first!r}, but no decimal "
+            "point and separator of thousands fit all of them. ",
+            "Correct them, leave the column out: {drop}, or treat it as categorical: "
+            "{categorical}.",
+            drop=[column],
+            categorical=[column],
+        )
+    if len(formats) == 1:
+        return formats[0]
+    chosen = _choose_format(formats, counts, numbers, other_decimals())
+    if chosen is None:
+        raise _two_readings(where, column, next(_grouped(numbers)), formats, file)
+    return chosen
+
+
+def _refuse_words(
+    where: str, column: str, cells: Sequence[str | None], numbers: Mapping[str, Any], file: str
+) -> None:
+    """Raise for a few cells that are no numbers: these are mistakes, or mean "missing"."""
+    known = [(row, cell) for row, cell in enumerate(cells, start=1) if cell is not None]
+    words = [(row, cell) for row, cell in known if cell not in numbers and cell not in MARKS]
+    row, word = words[0]
+    raise ParameterError(
+        f"{where}: column {column!r} holds numbers but for {len(words)} of {len(known)} cells, the "
+        f"first being {word!r} in row {row}. Correct them (an empty cell is a missing value), ",
+        "or, if it means that the value is missing: {missing}; or treat the column as categorical: "
+        "{categorical}.",
+        missing=name_missing(word, file),
+        categorical=[column],
+    )
+
+
+def name_missing(word: str, file: str) -> list[str] | dict[str, list[str]]:
+    """Return the option for a cell that means "missing"; its file is named if it has a "=".
+
+    Examples
+    --------
+    >>> name_missing("unknown", "lab"), name_missing("a=b", "lab")
+    (['unknown'], {'lab': ['a=b']})
+    """
+    return {file: [word]} if "=" in word else [word]
+
+
+def _find_unit(
+    where: str, column: str, counts: Counter[str], numbers: Mapping[str, _Parts]
+) -> str | None:
+    """Return the unit of all numbers of a column; raise if there are several, None if many."""
+    units: Counter[str] = Counter()
+    for cell, part in numbers.items():
+        units[part.unit] += counts[cell]
+    if len(units) == 1 or len(units) > _MAX_UNITS:
+        return next(iter(units)) if len(units) == 1 else None
+    found = ", ".join(f"{unit!r}: {n:,}" if unit else f"none: {n:,}" for unit, n in units.items())
+    raise ParameterError(
+        f"{where}: expected one unit for all numbers of column {column!r}, but there are several "
+        f"(cells by unit: {found}). ",
+        "Convert them to one unit, leave the column out: {drop}, or treat it as categorical: "
+        "{categorical}.",
+        drop=[column],
+        categorical=[column],
+    )
+
+
+def _find_formats(numbers: Sequence[_Parts], given: Mapping[str, str | None]) -> list[NumberFormat]:
+    """Return the formats that fit all numbers and differ in what they read."""
+    found: dict[tuple[float | None, ...], NumberFormat] = {}
+    marks = set("".join(part.digits for part in numbers))
+    separator = (given.get("thousands") or "").translate(_SPELLINGS)
+    for decimal, thousands in product(_DECIMALS, _THOUSANDS):
+        is_given = given.get("decimal") in (None, decimal) and decimal != separator
+        is_given &= thousands is None or separator in ("", thousands)
+        if not is_given or decimal == thousands or (thousands and thousands not in marks):
+            continue
+        candidate = NumberFormat(decimal, thousands)
+        values = tuple(candidate._value(part) for part in numbers)
+        if None not in values:
+            found.setdefault(values, candidate)
+    return list(found.values())
+
+
+def _choose_format(
+    formats: Sequence[NumberFormat],
+    counts: Counter[str],
+    numbers: Mapping[str, _Parts],
+    other_decimals: set[str],
+) -> NumberFormat | None:
+    """Choose between formats that read different numbers; None if nothing speaks for one."""
+    fitting = [f for f in formats if other_decimals == {f.decimal}]
+    if len(fitting) == 1:
+        return fitting[0]
+    grouped = [f for f in formats if f.thousands is not None]
+    if len(grouped) == 1 and _are_grouped(counts, numbers):
+        return grouped[0]
+    if other_decimals <= {"."} and not any("," in part.digits for part in numbers.values()):
+        return next((f for f in formats if f.decimal == "." and f.thousands is None), None)
+    return None
+
+
+def _grouped(numbers: Mapping[str, _Parts]) -> Iterator[str]:
+    """Yield the cells with one comma or point that may separate thousands."""
+    return (c for c, part in numbers.items() if re.fullmatch(r"\d{1,3}[.,]\d{3}", part.digits))
+
+
+def _are_grouped(counts: Counter[str], numbers: Mapping[str, _Parts]) -> bool:
+    """Whether many cells have groups of three digits and all others are below 1,000.
+
+    Numbers with three decimals would all have a separator, or some fewer decimals.
+    """
+    n_grouped = sum(counts[cell] for cell in _grouped(numbers))
+    others = [part.digits for part in numbers.values() if part.digits.isdigit()]
+    return n_grouped >= _MIN_GROUPED and bool(others) and all(len(x) <= 3 for x in others)
+
+
+def sole_decimal(cells: Sequence[str | None], given: Mapping[str, str | None]) -> str | None:
+    """Return the decimal point that cells of numbers show; None if they show none beyond doubt."""
+    parts = [part for cell in split_marks(cells) if (part := _split(cell)) is not None]
+    formats = _find_formats(parts, given)
+    if len(formats) != 1 or not any(formats[0].decimal in part.digits for part in parts):
+        return None
+    return formats[0].decimal
+
+
+class TwoReadingsError(ParameterError):
+    """Error about numbers or dates that can be read in two ways, with the formats of numbers."""
+
+    formats: Sequence[NumberFormat] = ()
+
+
+def _two_readings(
+    where: str, column: str, cell: str, formats: Sequence[NumberFormat], file: str
+) -> TwoReadingsError:
+    """Return the error for numbers that can be read in two ways, with the option for each."""
+    parts = _split(cell)
+    assert parts is not None
+    plain = next(f for f in formats if f.thousands is None)
+    grouped = next(f for f in formats if f.thousands is not None)
+    error = TwoReadingsError(
+        f"{where}: the numbers of column {column!r} can be read in two ways, such as {cell!r}. ",
+        f"Pass {{decimal}} if it is {plain._value(parts):.10g}, or {{thousands}} if it is "
+        f"{grouped._value(parts):.10g}.",
+        decimal={file: plain.decimal},
+        thousands={file: grouped.thousands},
+    )
+    error.formats = formats
+    return error

@@ -1,0 +1,208 @@
+"""Sheets of xlsx files: what is read, and what is refused instead of being lost."""
+
+import datetime
+import sys
+import warnings
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from openpyxl import Workbook, load_workbook
+from openpyxl.worksheet.formula import ArrayFormula
+
+from hotview.datasets import read_views
+from hotview.datasets.files import Options
+from hotview.datasets.readers.excel import read_sheet
+from hotview.ingest.tables import open_table
+
+NAN = np.nan
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "lab.xlsx"
+
+
+def write(path, rows, **others):
+    """Write a workbook of a sheet 'Sheet', and other sheets by name."""
+    book = Workbook()
+    for sheet, part in {book.active: rows, **others}.items():
+        page = sheet if sheet is book.active else book.create_sheet(sheet)
+        for row in part:
+            page.append(row)
+    book.save(path)
+    return path
+
+
+def test_numbers_and_missing_cells(path):
+    write(path, [["a", "b", "c"], [1, 2.5, True], [None, -3e-7, False], [7, None, None]])
+    X = read_views(path)["lab"]
+    np.testing.assert_array_equal(X, [[1, 2.5, 1], [NAN, -3e-7, 0], [7, NAN, NAN]])
+    assert X.dtype == np.float64
+
+
+def test_empty_rows_and_columns_at_the_end_and_spaces_are_nothing(path):
+    rows = [["a", " b "], [1, 2], [3, "  "], [None, None], [" ", None, None]]
+    table = read_sheet(write(path, rows))
+    assert table.names == ["a", "b"]
+    np.testing.assert_array_equal(table.read(["a", "b"]), [[1, 2], [3, NAN]])
+
+
+def test_a_gap_between_columns_is_no_column(path):
+    table = read_sheet(write(path, [["a", None, "b"], [1, None, 2], [3, None, 4]]))
+    assert table.names == ["a", "b"]
+
+
+def test_a_column_without_a_name_is_refused(path):
+    write(path, [["a", None, "b"], [1, 5, 2], [3, 6, 4]])
+    with pytest.raises(ValueError, match="column '' looks like a row index"):
+        read_views(path)
+
+
+def test_text_is_read_as_from_a_csv_file(path):
+    rows = [["id", "sex", "dose"], ["p1", " F ", "1,5"], ["p2", "NA", 2], [3, None, 2.25]]
+    table = read_sheet(write(path, rows))
+    assert table.find_text() == ["id", "sex", "dose"]
+    expected = [["p1", "p2", "3"], ["F", None, None], ["1,5", "2", "2.25"]]
+    assert table.read_text(["id", "sex", "dose"]) == expected
+
+
+@pytest.mark.parametrize("key", (33743, 20240131001, 999999999999999, 2**53))
+def test_ids_that_are_numbers_are_written_out(path, key):
+    table = read_sheet(write(path, [["id", "x"], [key, 1], [7, 2]]))
+    assert table.read_text(["id"]) == [[str(key), "7"]]
+    mixed = read_sheet(write(path, [["id", "x"], [float(key), 1], [7.5, 2], ["p1", 3]]))
+    assert mixed.read_text(["id"]) == [[str(key), "7.5", "p1"]]
+
+
+def test_a_whole_number_that_would_lose_digits_is_refused(path):
+    with pytest.raises(ValueError, match="column 'x' holds the whole number 90071992547409"):
+        read_views(write(path, [["x", "y"], [2**53 + 4, 1]]))
+
+
+def test_dates_are_text_of_dates(path):
+    day, moment = datetime.date(2024, 1, 31), datetime.datetime(2024, 2, 1, 12, 30)
+    table = read_sheet(write(path, [["a", "b"], [day, 1], [moment, 2], [None, 3]]))
+    assert table.find_text() == ["a"]
+    [cells] = table.read_text(["a"])
+    assert [cell and cell[:16] for cell in cells] == ["2024-01-31 00:00", "2024-02-01 12:30", None]
+
+
+@pytest.mark.parametrize("value", (datetime.time(10, 30), datetime.timedelta(days=1)))
+def test_times_are_refused(path, value):
+    with pytest.raises(ValueError, match=r"column 'x' holds (time64|duration).*drop=\['x'\]"):
+        read_views(write(path, [["x", "y"], [value, 1], [value, 2]]))
+
+
+def test_formulas_without_values_are_refused_wherever_they_are(path):
+    rows = [["id", "x"], [1, 5]]
+    for formulas in ([2, "=1+1"], ["=A2+1", "=B2+1"]):  # a cell, and a whole row at the end
+        with pytest.raises(ValueError, match=r"lab.xlsx: the formula '=\w+\+1' in row 3 has no st"):
+            read_sheet(write(path, [*rows, formulas]))
+    book = Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.active["B3"] = ArrayFormula("B3:B3", "=SUM(B2:B2)")
+    book.save(path)
+    with pytest.raises(ValueError, match=r"formula '=SUM\(B2:B2\)' in row 3 has no stored value"):
+        read_sheet(path)
+
+
+def test_a_text_that_is_no_formula_may_begin_like_one_in_a_value(path):
+    book = Workbook()
+    for row in (["a", "b"], ["x", 1]):
+        book.active.append(row)
+    book.active["A2"].value, book.active["A2"].data_type = "=x", "s"
+    book.save(path)
+    assert read_sheet(path).read_text(["a"]) == [["=x"]]
+
+
+def test_one_of_several_sheets_is_named(path):
+    write(path, [["a", "b"], [1, 2]], **{"Lab 2": [["a", "b"], [3, 4]]})
+    with pytest.raises(ValueError, match=r"has 2 sheets: 'Sheet', 'Lab 2'.*sheet=\{'lab': 'Sheet'"):
+        read_views(path)
+    np.testing.assert_array_equal(read_views(path, sheet="Lab 2")["lab"], [[3, 4]])
+    np.testing.assert_array_equal(read_views(path, sheet={"lab": "Sheet"})["lab"], [[1, 2]])
+    with pytest.raises(ValueError, match=r"no sheet 'lab 2'\. Did you mean 'Lab 2'"):
+        read_views(path, sheet="lab 2")
+
+
+# Rows of a sheet, and what the message says.
+REFUSED = {
+    "nothing": ([], "a row of names and rows below"),
+    "only names": ([["a", "b"]], "a row of names and rows below"),
+    "title": ([["Results"], ["a", "b"], [1, 2]], "but it has the one cell 'Results'. Remove"),
+    "title in the middle": ([[None, "Results"], ["a", "b"], [1, 2]], "the one cell 'Results'"),
+    "empty row": ([[None, None], ["a", "b"], [1, 2]], "but it is empty. Remove the rows above"),
+    "no names": ([[1, 2.5], [3, 4]], r"only numbers: '1', '2\.5'.*header=True.*header=False"),
+    "a name twice": ([["a", "a"], [1, 2]], "more than one column is called 'a'"),
+    "two without names": ([["a", "b", None, None], [1, 2, 3, 4]], "more than one .* called ''"),
+}
+
+
+@pytest.mark.parametrize(("rows", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(path, rows, message):
+    with pytest.raises(ValueError, match=rf"lab\.xlsx.*({message})"):
+        read_views(write(path, rows))
+
+
+def test_names_may_be_numbers_or_absent_if_the_user_says_so(path):
+    write(path, [[2019, 2020], [1, 2]])
+    np.testing.assert_array_equal(read_views(path, header=True)["lab"], [[1, 2]])
+    np.testing.assert_array_equal(read_views(path, header=False)["lab"], [[2019, 2020], [1, 2]])
+    assert open_table(path, Options(header=False)).names == ["column_0", "column_1"]
+
+
+def test_more_cells_may_mean_missing(path):
+    write(path, [["x", "y"], ["#DIV/0!", 1], [5, 2]])
+    table = open_table(path, Options(missing={"lab": ["#DIV/0!"]}))
+    assert table.read_text(["x"]) == [[None, "5"]]
+
+
+@pytest.mark.parametrize("share", (0.5, 0.95))
+def test_a_damaged_file_is_one_sentence(path, share):
+    write(path, [["a", "b"], *([i, i] for i in range(500))])
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(
+        ValueError, match=r"lab\.xlsx cannot be read as an xlsx file: it is damaged"
+    ):
+        read_views(path)
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"lab\.xlsx cannot be read as an xlsx file"):
+        read_views(path)
+
+
+def test_without_openpyxl_the_extra_is_named(path, monkeypatch):
+    write(path, [["a", "b"], [1, 2]])
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ImportError, match=r'lab\.xlsx needs openpyxl.*"hotview\[excel\]"'):
+        read_views(path)
+
+
+def test_remarks_about_styles_are_not_shown(path, tmp_path):
+    namespace = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    with (
+        zipfile.ZipFile(write(tmp_path / "a.xlsx", [["a", "b"], [1, 2]])) as book,
+        zipfile.ZipFile(path, "w") as bare,
+    ):
+        for name in book.namelist():
+            styles = f'<styleSheet xmlns="{namespace}"/>'.encode()
+            bare.writestr(name, styles if name == "xl/styles.xml" else book.read(name))
+    with pytest.warns(UserWarning, match="no stylesheet"):
+        load_workbook(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_sheet(path).names == ["a", "b"]
+
+
+def test_the_file_is_not_changed(path):
+    before = write(path, [["a", "b"], [1, None]]).read_bytes()
+    read_views(path)
+    assert path.read_bytes() == before
+
+
+def test_types_are_those_of_arrow(path):
+    table = read_sheet(write(path, [["n", "x", "t"], [1, 1.5, "a"], [2, 3, "b"]]))
+    assert table._table.schema.types == [pa.int64(), pa.float64(), pa.string()]

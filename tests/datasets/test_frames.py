@@ -1,0 +1,106 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hotview as hv
+from hotview.datasets import make_views
+
+LABS = pd.DataFrame({"iron": [1.0, 2.0, 3.0], "fast": [True, False, True]}, index=["a", "b", "c"])
+SCAN = pd.DataFrame({"size": [7, 8], "site": ["x", "y"]}, index=["c", "d"])
+IDS = st.lists(st.integers(0, 12), unique=True, min_size=1, max_size=10)
+
+
+def test_persons_in_two_frames_are_linked_and_all_others_are_kept():
+    linked, y, unaligned = hv.from_frames({"labs": LABS, "scan": SCAN}, pd.Series({"c": "ill"}))
+    assert list(y.items()) == [("c", "ill")]
+    assert linked["labs"].loc["c", "iron"] == 3.0
+    assert linked["scan"].loc["c", "site"] == "x"
+    assert unaligned["labs"].index.tolist() == ["a", "b"]
+    assert unaligned["scan"].index.tolist() == ["d"]
+
+
+def test_a_labeled_person_of_one_frame_is_kept_and_absent_from_the_other():
+    linked, y, unaligned = hv.from_frames({"labs": LABS, "scan": SCAN}, {"a": 0, "c": 1, "zoe": 1})
+    assert list(y.items()) == [("a", 0), ("c", 1)]
+    assert linked["scan"].loc["a"].isna().all()
+    assert linked["labs"]["fast"].tolist() == [True, True]
+    assert linked["scan"].index.equals(linked["labs"].index)
+    assert unaligned["labs"].index.tolist() == ["b"]
+
+
+@given(
+    st.lists(IDS, min_size=2, max_size=4), st.dictionaries(st.integers(0, 12), st.integers(0, 1))
+)
+@settings(deadline=None)
+def test_nobody_is_lost_and_nobody_counts_twice(columns, labels):
+    frames = {
+        f"view_{s}": pd.DataFrame({"x": np.array(column, dtype=float)}, index=column)
+        for s, column in enumerate(columns)
+    }
+    persons = [key for column in columns for key in column]
+    is_linked = len(persons) > len(set(persons))
+    if not is_linked and not all(set(column) & set(labels) for column in columns):
+        with pytest.raises(ValueError, match="in common"):
+            hv.from_frames(frames, labels)
+        return
+    linked, y, unaligned = hv.from_frames(frames, labels)
+    for name, frame in frames.items():
+        present = linked[name]["x"].dropna()
+        rest = unaligned[name]["x"] if name in unaligned else present.iloc[:0]
+        assert sorted([*present.index, *rest.index]) == sorted(frame.index)
+        assert all(part.tolist() == part.index.tolist() for part in (present, rest))
+    for person, label in y.items():
+        assert label == labels.get(person)
+
+
+def test_frames_are_not_changed():
+    before = LABS.copy(), SCAN.copy()
+    hv.from_frames({"labs": LABS, "scan": SCAN}, {"a": 0})
+    pd.testing.assert_frame_equal(LABS, before[0])
+    pd.testing.assert_frame_equal(SCAN, before[1])
+
+
+def test_labels_may_be_a_column_which_is_then_no_feature():
+    labs = LABS.assign(state=["ill", None, np.nan])
+    scan = SCAN.assign(state=["well", None])
+    linked, y, _ = hv.from_frames({"labs": labs, "scan": scan}, "state")
+    assert list(y.items()) == [("a", "ill"), ("c", "well")]
+    assert "state" not in linked["labs"].columns
+    with pytest.raises(ValueError, match="'c' has 'ill' and 'well'"):
+        hv.from_frames({"labs": labs.assign(state=["ill"] * 3), "scan": scan}, "state")
+    with pytest.raises(ValueError, match=r"No frame has a column 'stat'. Did you mean 'state'"):
+        hv.from_frames({"labs": labs, "scan": scan}, "stat")
+
+
+def test_ids_in_another_spelling_stop_or_are_matched():
+    scan = SCAN.set_axis(["C", "D"])
+    with pytest.raises(ValueError, match=r"1 more ids would match if capital letters.*\['case'\]"):
+        hv.from_frames({"labs": LABS, "scan": scan})
+    linked, y, _ = hv.from_frames({"labs": LABS, "scan": scan}, {"C": 1}, match_ids=["case"])
+    assert list(y.items()) == [("c", 1)]  # as the first frame writes it
+    assert linked["scan"]["size"].tolist() == [7]
+
+
+def test_frames_without_common_persons_are_refused():
+    with pytest.raises(ValueError, match=r"no person is in two.*labs: 'a', scan: 1.*astype\(str\)"):
+        hv.from_frames({"labs": LABS, "scan": SCAN.set_axis([1, 2])})
+    with pytest.raises(TypeError, match="indexed by person, but it is a ndarray"):
+        hv.from_frames({"labs": LABS, "scan": np.zeros((2, 2))})
+    with pytest.raises(TypeError, match=r"Expected labels by person.*but got a list"):
+        hv.from_frames({"labs": LABS, "scan": SCAN}, ["ill", "well"])
+    with pytest.raises(ValueError, match="Expected every id once in view 'labs'"):
+        hv.from_frames({"labs": LABS.set_axis(["a", "a", "c"]), "scan": SCAN})
+
+
+def test_a_classifier_takes_what_comes_out():
+    data = make_views(90, n_views=2, n_groups=1, labeled=1.0, random_state=0)
+    X, Y = (pd.DataFrame(view).add_prefix("x") for view in data.linked.values())
+    frames = {"labs": X.iloc[:70], "scan": Y.iloc[20:]}
+    labels = pd.Series(data.linked_target[10:60], index=range(10, 60))
+    linked, y, unaligned = hv.from_frames(frames, labels)
+    assert len(y) == 60  # 50 linked, and 10 labeled in the first frame alone
+    model = hv.MultiViewClassifier(max_epochs=1, n_estimators=2, random_state=0)
+    model.fit(linked, y, unaligned=unaligned)
+    assert model.predict({"scan": Y.iloc[:5]}).shape == (5,)
