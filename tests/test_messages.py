@@ -3,7 +3,7 @@ import warnings
 
 import pytest
 
-from hotview._messages import Message, Parameter, ParameterError
+from hotview._messages import Message, Parameter, ParameterError, warn_user
 
 NO_HEADER = Parameter("header", False)
 MESSAGE = Message("a{b}.csv: ", "Pass {no} or {id_column}.", no=NO_HEADER)
@@ -41,3 +41,9 @@ def test_parameters_survive_pickle(value):
     assert str(again) == str(value)
     message = again.args[0] if isinstance(again, ParameterError) else again
     assert message.parts == MESSAGE.parts
+
+
+def test_a_warning_points_at_the_line_of_the_user():
+    with pytest.warns(FutureWarning, match="soon") as caught:
+        warn_user("soon", FutureWarning)
+    assert caught[0].filename == __file__

@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from hotview._lazy import LazyRows
 from hotview._validation import EncodedView, check_tables, encoded_names
 from hotview.ingest.columns import Column, ViewColumns
 
@@ -27,6 +28,16 @@ def test_an_encoded_view_is_a_table_with_names_whose_numbers_are_not_copied(data
     assert [table.describe_column(j) for j in range(3)] == ["'age'", "'sex = F'", "'sex = M'"]
 
 
+def test_rows_on_disk_stay_there():
+    class Rows(LazyRows):
+        def fill(self, block):
+            raise AssertionError("read")
+
+    table = check_tables({"a": EncodedView(Rows(X, np.array([0, 3])), COLUMNS)})["a"]
+    assert table.is_lazy
+    assert table.columns[0] == "age"
+
+
 def test_where_it_comes_from_is_kept():
     index = pd.Index(["ann", "bob", "eve"])
     view = EncodedView(X, COLUMNS, index, "pandas")
@@ -36,6 +47,7 @@ def test_where_it_comes_from_is_kept():
     part = view.take(np.array([2, 0]))
     assert part.index.tolist() == ["eve", "ann"]
     assert part.shape == (2, 3)
+    assert len(part) == 2
     np.testing.assert_array_equal(part.X, X[[2, 0]])
     assert EncodedView(X, COLUMNS).take([1]).index is None
 

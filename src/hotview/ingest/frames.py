@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ from hotview.ingest.columns import Column, ViewColumns, choose_columns, encode_t
 __all__ = ["columns_of", "encode_known_views", "encode_views", "encoded_shapes"]
 
 _FRAMES = ("pandas", "polars", "pyarrow")
+#: What a column has besides its name, and what a column of numbers has; there may be many columns.
+_SETTINGS = attrgetter(*(item.name for item in fields(Column) if item.name != "name"))
+_PLAIN = _SETTINGS(Column(""))
 _INTEGERS = 2.0**53  # below which floats that are whole numbers are written as such
 
 
@@ -207,14 +211,15 @@ def _encode(name: str, view: Any, columns: ViewColumns, notes: _Notes) -> Any:
             raise _no_names_error(name, text)
         return view
     known = [column.name for column in columns.columns]
-    is_numeric = all(column == Column(column.name) for column in columns.columns)
+    is_numeric = all(settings == _PLAIN for settings in map(_SETTINGS, columns.columns))
     if is_numeric and not text:
         has_names = all(isinstance(column, str) for column in names)
         if names == known or not has_names:  # without names, by position
             return view
     _check_names(name, names, known)
-    notes.extra[name] = [column for column in names if column not in set(known)]
-    if is_numeric and not set(text) & set(known):
+    wanted = set(known)
+    notes.extra[name] = [column for column in names if column not in wanted]
+    if is_numeric and not wanted.intersection(text):
         return view[known] if container == "pandas" else view.select(known)
     table = ArrowTable(_title(name), _to_arrow(name, view, known))
     with _spelled_for(container):
@@ -242,7 +247,8 @@ def _check_names(name: str, names: Sequence[Any], known: Sequence[str]) -> None:
             f"Expected every column of view {name!r} to have its own name, but {listed(twice)} "
             "occur more than once. Rename all but one."
         )
-    lacking = [column for column in known if column not in set(names)]
+    given = set(names)
+    lacking = [column for column in known if column not in given]
     if lacking:
         raise ValueError(
             f"Expected view {name!r} to have the columns of fit, in any order, but it has no "
