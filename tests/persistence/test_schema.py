@@ -52,6 +52,9 @@ WRONG = {
         {"complete": [1.0] * 3 + [1e30], "partial": [1.0] * 3, "power": 1.0},
         {"complete": [1.0] * 4, "partial": [1.0, 1.0, -1.0], "power": 1.0},
     ),
+    "set_scores": ({}, [], {"groups": []}, {"groups": [None] * 4}, {"groups": [None] * 6}),
+    "disagreement": ({}, [], {"groups": [None] * 6}, {"groups": 3}),
+    "ranges": ([], {}, [None], [{"quantiles": None, "mean": None, "missing": None, "n_rows": 1}]),
     "super_learner": ({}, None, {"predictors": [], "complete": []}),
     "predictors": ([], {}, None, {"knn": [], "ridge": None}),
     "members": ([], {}, None, [None]),
@@ -544,3 +547,21 @@ def test_groups_that_are_none_are_refused(load_changed, groups):
         load_changed(
             lambda tensors, _: tensors.update({f"{SIMILARITY}.groups": torch.tensor(groups)})
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "problem"),
+    (
+        ("set_scores.groups.4", 2.0, "its set_scores of training rows are none"),
+        ("set_scores.groups.0", -1.0, "its set_scores of training rows are none"),
+        ("disagreement.groups.1", 1e6, "its disagreement of training rows are none"),
+        ("ranges.0.quantiles", -1.0, "its ranges of columns of view 'view_0' are none"),
+        ("ranges.1.quantiles", math.nan, r"its 'ranges\.1\.quantiles' is not finite"),
+    ),
+)
+def test_what_new_rows_are_compared_with_is_checked(load_changed, name, factor, problem):
+    def change(tensors, facts):
+        tensors[name] = tensors[name] * factor
+
+    with pytest.raises(ValueError, match=problem):
+        load_changed(change)

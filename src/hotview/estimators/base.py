@@ -251,7 +251,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         power of ten larger or smaller are named as an error of unit), if more than 5 % of its
         values are far outside, if it is constant or missing where it was not, or if a category has
         another share. With fewer than 20 rows, only values far outside are found: beyond the middle
-        99 % of the training values, widened by as much again on both sides.
+        99 % of the training values, widened by twice its width on both sides.
 
         Parameters
         ----------

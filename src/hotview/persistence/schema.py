@@ -124,6 +124,7 @@ _RANGES = {
     **dict.fromkeys(("n_rows", "indicators"), (0, 2**63 - 1)),
     **dict.fromkeys("fg", (-math.inf, math.inf)),
 }
+_SCORES = ("set_scores", "disagreement")  # of training rows, in a classifier
 _DTYPE = re.compile(r"[<>|=]?([biuf](1|2|4|8|16)|U[1-9][0-9]{0,6})")
 _MAX_CLASS_BYTES = 2**26
 
@@ -257,11 +258,10 @@ def check_model(model: SavedModel) -> None:
     if model.classes is not None:
         require(_is_classes(model.classes), f"its classes cannot be {shorten(model.classes)}")
     _check_members(model, len(names), len(model.classes.labels) if model.classes else 0)
-    limits = {"set_scores": 1.0, "disagreement": math.log(len(model.members))}
-    for what, high in limits.items():
+    for what in _SCORES:
         if (scores := getattr(model, what)) is not None:
-            require(is_classifier, f"its {what!r} do not fit its estimator")
-            scores.check(len(names), high, what)
+            fits = is_classifier and len(scores.groups) == len(names) + 2
+            require(fits, f"its {what!r} does not fit its estimator")
 
 
 def _check_columns(columns: ColumnScaler, n_columns: int) -> None:
@@ -433,6 +433,9 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
         _check_similarity(model.view_similarity)
     for view, ranges in zip(model.views, model.ranges or (), strict=False):
         ranges.check(view.name)
+    for what, high in {"set_scores": 1.0, "disagreement": math.log(len(model.members))}.items():
+        if (scores := getattr(model, what)) is not None:
+            scores.check(len(model.views), high, what)
     unexpected = tensors.keys() - seen
     require(not unexpected, f"unexpected tensor {min(unexpected, default='')!r}")
 
@@ -488,15 +491,15 @@ def _expected_tensors(
     for s, view in enumerate(model.views):
         n_marked = model.columns[s].n_indicators
         n_inputs = view.n_columns + n_marked
-        if model.ranges is not None:
-            yield f"ranges.{s}.quantiles", (len(SHARES), view.n_columns), "float32"
-            yield f"ranges.{s}.mean", (view.n_columns,), "float32"
-            yield f"ranges.{s}.missing", (view.n_columns,), "float32"
         yield f"columns.{s}.mean", (n_inputs,), "float64"
         yield f"columns.{s}.scale", (n_inputs,), "float64"
         yield f"columns.{s}.fill", (view.n_columns,), "float64"
         yield f"columns.{s}.indicators", (n_marked,), "int64"
         yield f"columns.{s}.components", (n_inputs, widths.columns[s]), "float32"
+        if model.ranges is not None:
+            yield f"ranges.{s}.quantiles", (len(SHARES), view.n_columns), "float32"
+            yield f"ranges.{s}.mean", (view.n_columns,), "float32"
+            yield f"ranges.{s}.missing", (view.n_columns,), "float32"
     each = (n_members,) if n_members > 1 and model.members[0].plan is not None else ()
     yield "references", (*each, "references", "points", widths.n_components), "float32"
     if (found := model.view_similarity) is not None:
@@ -514,7 +517,7 @@ def _expected_tensors(
                 yield from _expected_plan(f"{at}.plan.null.plan", S, S)
                 yield f"{at}.plan.null.W", ("draws", S, S), "float"
                 yield f"{at}.plan.null.C", ("draws", S, S), "float"
-    for what in ("set_scores", "disagreement"):
+    for what in _SCORES:
         if (scores := getattr(model, what)) is not None:
             for g in range(len(scores.groups)):
                 yield f"{what}.groups.{g}", (f"rows of {what} {g}",), "float64"
