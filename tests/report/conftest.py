@@ -6,7 +6,9 @@ from hotview.evaluation.record.schema import (
     BaselineScore,
     Bin,
     Curve,
+    Effect,
     Embedding,
+    ImportanceSummary,
     Layout,
     Learning,
     NullSummary,
@@ -61,6 +63,12 @@ def scores_of(views, classes):
     numbers = [SubsetScore(k + 1, 0.5 + k / 50, 0.4, 0.9, 2, 5) for k in range(len(views))]
     bins = [Bin(0.35, shared(0.4, 5)), Bin(0.9, shared(0.85, 45))]
     return Scores(shared(0.8), by_view, numbers, bins, 0.05, list(classes), confusion)
+
+
+def importance_of(views):
+    by_view = [Effect(v, None, 0.5 / (s + 1), 0.1, 0.6, 0.05) for s, v in enumerate(views)]
+    by_column = [Effect(views[0], f"{views[0]} {j}", 0.3 - j / 10, -0.1, 0.4, 0) for j in range(4)]
+    return ImportanceSummary(by_view, by_column, 0.432, 50, 3, 3 * len(views))
 
 
 def embedding_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
@@ -118,6 +126,7 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
         scores=scores_of(views, classes),
         embedding=embedding_of(views, len(classes), n),
         baselines=baselines,
+        importance=importance_of(views),
     )
 
 
