@@ -158,10 +158,10 @@ def test_importance_is_that_of_the_permutations_unless_not_wanted(classifier, te
     from hotview.evaluation import permutation_importance
 
     found = make_record(classifier, *test, umap=False).importance
-    expected = permutation_importance(classifier, *test, n_repeats=3, max_columns=30, max_rows=500)
+    expected = permutation_importance(classifier, *test, n_repeats=3, max_columns=20, max_rows=300)
     assert [e.view for e in found.views] == expected.views.views
     assert [e.value for e in found.views] == pytest.approx(expected.views.loss_increase.tolist())
-    assert len(found.columns) == 15
+    assert len(found.columns) == min(15, len(expected.columns)) > 1
     assert found.columns[0].column == expected.columns.columns[0]
     assert make_record(classifier, *test, umap=False, importance=False).importance is None
     assert make_record(classifier, test[0], umap=False).importance is None
