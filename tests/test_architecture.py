@@ -33,6 +33,8 @@ ORDER = (
 #: upward imports inside a function that are allowed
 ALLOWED = {
     ("estimators/base.py", "persistence"),  # estimator.save(path), a method for convenience
+    ("estimators/base.py", "evaluation"),  # estimator.report(path), another one
+    ("estimators/base.py", "report"),
 }
 #: folders of the names that the root package imports when they are first used
 ROOT_NAMES = {"load": "persistence", "save": "persistence"}

@@ -703,3 +703,13 @@ def test_an_unknown_container_is_refused():
     model._sklearn_output_config = {"transform": "arrow"}
     with pytest.raises(ValueError, match="'default', 'pandas', 'polars'"):
         output_container(model)
+
+
+def test_report_writes_the_page_of_the_model_and_rows(tmp_path):
+    data = make_views(40, n_views=2, n_groups=1, n_columns=4, labeled=1.0, random_state=0)
+    model = MultiViewClassifier(max_epochs=1, n_estimators=1, hidden=(4,), random_state=0)
+    model.fit(data.linked, data.linked_target)
+    assert model.report(tmp_path / "a.html") == tmp_path / "a.html"
+    assert "Which views and columns matter" not in (tmp_path / "a.html").read_text()
+    model.report(tmp_path / "b.html", data.linked, data.linked_target)
+    assert "Which views and columns matter" in (tmp_path / "b.html").read_text()

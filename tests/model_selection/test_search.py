@@ -370,7 +370,8 @@ def test_a_score_with_groups_is_not_that_of_knowing_people(visits, small):
 
 def test_frames_with_text_are_split_by_rows_and_encoded_by_their_training_rows():
     random, y = np.random.default_rng(0), np.arange(60) % 2
-    people = pd.DataFrame({"sex": np.where(y > 0, "F", "M"), "age": random.normal(size=60)})
+    sex = np.where(random.random(60) < 0.1, "F", np.where(y > 0, "F", "M"))
+    people = pd.DataFrame({"sex": sex, "age": random.normal(size=60)})
     people.loc[[0, 1], "sex"] = "D"  # in one fold only
     views = {"people": people, "scan": random.normal(size=(60, 3))}
     order = {"people": people[["age", "sex"]][2:]}

@@ -9,7 +9,9 @@ from hotview.evaluation.record.schema import (
     BaselineScore,
     Bin,
     Curve,
+    Effect,
     Embedding,
+    ImportanceSummary,
     Layout,
     Learning,
     NullSummary,
@@ -76,6 +78,12 @@ def metrics_of(classes):
     return replace(found, accuracy=accuracy, calibration_error=error, majority=shared(0.968))
 
 
+def importance_of(views):
+    by_view = [Effect(v, None, 0.5 / (s + 1), 0.1, 0.6, 0.05) for s, v in enumerate(views)]
+    by_column = [Effect(views[0], f"{views[0]} {j}", 0.3 - j / 10, -0.1, 0.4, 0) for j in range(4)]
+    return ImportanceSummary(by_view, by_column, 0.432, 50, 3, 3 * len(views))
+
+
 def embedding_of(views, n_classes, n=30, layouts=("PCA", "UMAP")):
     random = np.random.default_rng(0)
     count = n * len(views)
@@ -131,6 +139,7 @@ def make(views=("pix", "mor", "fac", "zer"), classes=("a", "b", "c"), *, replica
         scores=scores_of(views, classes),
         embedding=embedding_of(views, len(classes), n),
         baselines=baselines,
+        importance=importance_of(views),
     )
 
 

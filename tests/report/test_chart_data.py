@@ -63,3 +63,12 @@ def test_records_without_plan_or_scores_are_refused(record):
         plan_matrix(bare)
     with pytest.raises(ValueError, match="Pass views and y to make_record"):
         confusion(bare)
+
+
+def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record):
+    from hotview.report.chart_data import effect_dots, importance_of
+
+    found = importance_of(record)
+    dots = effect_dots(record, [found.views[1], found.columns[0]])
+    assert [(dot.name, dot.view) for dot in dots] == [("mor", 1), ("pix 0", 0)]
+    assert dots[1].tooltip == "pix 0 of pix: 0.3 (-0.1 to 0.4)"

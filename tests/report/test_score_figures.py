@@ -6,6 +6,7 @@ import pytest
 from hotview.report.figures import (
     new_figure,
     plot_calibration,
+    plot_column_importance,
     plot_confusion,
     plot_importance,
     plot_number_of_views,
@@ -22,6 +23,17 @@ def test_importance_is_what_is_lost(record, ax):
     dots = [line for line in ax.lines if line.get_marker() == "o"]
     np.testing.assert_allclose([d.get_xdata()[0] for d in dots], [7.8] * 4)
     assert [t.get_text() for t in ax.get_yticklabels()] == record.views
+
+
+def test_columns_stand_below_views_with_bars_and_intervals(record, ax):
+    assert plot_column_importance(record, ax=ax, max_columns=2) is ax
+    names = [t.get_text() for t in ax.get_yticklabels()]
+    assert names == [*record.views, "pix: pix 0", "pix: pix 1"]
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches][3:], [0.125, 0.3, 0.2])
+    np.testing.assert_allclose(ax.lines[-4].get_xdata(), [-0.1, 0.4])
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+    with pytest.raises(ValueError, match="importance=True to make_record"):
+        plot_column_importance(replace(record, importance=None), ax=ax)
 
 
 def test_accuracy_by_number_of_views(record, ax):

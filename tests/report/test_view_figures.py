@@ -91,7 +91,7 @@ def test_what_is_not_there_cannot_be_drawn(record, ax):
             draw(replace(record, similarity=None), ax=ax)
     with pytest.raises(ValueError, match=r"one of \[\], which were recorded, but it is 'loss'"):
         plot_learning(bare, ax=ax)
-    with pytest.raises(ValueError, match="Pass views to make_record"):
+    with pytest.raises(ValueError, match="Pass views to make_record, or beside the model"):
         plot_space(bare, ax=ax)
     with pytest.raises(ValueError, match=r"one of \['PCA', 'UMAP'\]"):
         plot_space(record, ax=ax, layout="t-SNE")

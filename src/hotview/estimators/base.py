@@ -19,6 +19,7 @@ from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
 from hotview.estimators.calibration import ScoresByViews
 from hotview.estimators.diagnostics import describe_training
+from hotview.estimators.html_summary import summarize_as_html
 from hotview.estimators.inference import encode_rows
 from hotview.estimators.inputs import FitInputs
 from hotview.estimators.parameters import Parameters, check_nested, check_parameters, pick_processes
@@ -338,6 +339,35 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         from hotview.persistence.models import save_model  # which imports the estimators
 
         return save_model(self, path)
+
+    def report(self, path: str | Path, Xs: Views | None = None, y: Any = None) -> Path:
+        """Write a page that explains the fitted estimator: one HTML file, to be opened from disk.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to; ends in ``.html``.
+        Xs : dict, list or tuple of 2-D array-likes, or None, default=None
+            Rows that were not in training: aligned ones for a classifier, any for an encoder. They
+            add metrics, the importance of views and columns, and the common space to the page.
+        y : 1-D array-like or None, default=None
+            Their classes.
+
+        Returns
+        -------
+        Path
+            Where it is.
+        """
+        from hotview.evaluation.record import make_record  # these import the estimators
+        from hotview.report.page import write_report
+
+        return write_report(make_record(self, Xs, y), path)
+
+    def _html_repr(self) -> str:
+        """What was learned, for notebooks; before `fit`, scikit-learn's diagram."""
+        if not hasattr(self, "trained_on_"):
+            return str(super()._html_repr())
+        return summarize_as_html(self)
 
     def _feature_names(self, view: str, space: str) -> list[str]:
         s = self.view_names_.index(view)

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from hotview.evaluation.metrics import Difference, Proportion
-    from hotview.evaluation.record.schema import Bin, Curve, Effect, PlanSummary, Record, Scores
+    from hotview.evaluation.record.schema import (
+        Bin,
+        Curve,
+        Effect,
+        ImportanceSummary,
+        PlanSummary,
+        Record,
+        Scores,
+    )
 
 __all__ = [
     "Band",
@@ -24,6 +32,7 @@ __all__ = [
     "confusion",
     "curve_band",
     "effect_dots",
+    "importance_of",
     "make_dot",
     "plan_matrix",
     "plan_of",
@@ -82,10 +91,20 @@ def scores_of(record: Record) -> Scores:
     """Return the scores of a record; raise if it has none."""
     if record.scores is None:
         raise ValueError(
-            "Expected a record of a classifier with labeled rows, but it has no scores. Pass views "
-            "and y to make_record."
+            "Expected a classifier with labeled rows, but there are no scores. Pass views and y to "
+            "make_record, or beside the model."
         )
     return record.scores
+
+
+def importance_of(record: Record) -> ImportanceSummary:
+    """Return the importance of views and columns; raise if it was not measured."""
+    if record.importance is None:
+        raise ValueError(
+            "Expected a record with importance, but it was not measured. Pass labeled rows and "
+            "importance=True to make_record, or a classifier and labeled rows."
+        )
+    return record.importance
 
 
 def class_names(record: Record) -> list[str]:

@@ -1,4 +1,8 @@
-"""Figures for papers and pages: each function draws on the given `ax` and returns it."""
+"""Figures for papers, pages and notebooks: each function draws a model, or its record.
+
+Functions draw on `ax`, or on new axes of pyplot, and return them; those that need rows take them
+beside the model: ``plot_plan(model)``, ``plot_confusion(model, Xs, y)``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import numpy as np
 from hotview._files import atomic_write, check_output_path
 from hotview.report.score_figures import (
     plot_calibration,
+    plot_column_importance,
     plot_confusion,
     plot_importance,
     plot_number_of_views,
@@ -31,6 +36,7 @@ __all__ = [
     "check_picture_path",
     "new_figure",
     "plot_calibration",
+    "plot_column_importance",
     "plot_confusion",
     "plot_graph",
     "plot_importance",

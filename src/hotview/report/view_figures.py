@@ -1,21 +1,21 @@
-"""Matplotlib figures of the views, the plan, the training and the embedding of a record."""
+"""Matplotlib figures of the views, the plan, the training and the embedding of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hotview._types import Views
 from hotview.report.chart_data import class_names, curve_band, plan_matrix
+from hotview.report.model_record import as_record, new_axes
 from hotview.report.palette import CLASS_COLORS, VIEW_COLORS, view_style
 from hotview.report.similarity_data import graph_of_views, list_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from hotview.evaluation.record.schema import Record
 
 __all__ = [
     "plot_graph",
@@ -38,7 +38,7 @@ def plot_matrix(
     row_names: Sequence[str],
     column_names: Sequence[str],
     *,
-    ax: Axes,
+    ax: Axes | None = None,
     title: str = "",
     cmap: str = "Blues",
     digits: int = 3,
@@ -55,8 +55,8 @@ def plot_matrix(
         One name per row.
     column_names : sequence of str
         One name per column.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on; None makes new ones.
     title : str, default=""
         Title of the axes.
     cmap : str, default="Blues"
@@ -71,7 +71,7 @@ def plot_matrix(
     Returns
     -------
     matplotlib.axes.Axes
-        The given `ax`.
+        The axes.
 
     Examples
     --------
@@ -80,6 +80,7 @@ def plot_matrix(
     >>> plot_matrix([[0.5, 0.0], [0.0, 0.5]], ["a", "b"], ["a", "b"], ax=ax) is ax
     True
     """
+    ax = new_axes() if ax is None else ax
     matrix = np.asarray(values, dtype=float)
     stds = None if std is None else np.asarray(std, dtype=float)
     top = float(np.nanmax(matrix)) if largest is None else largest
@@ -102,20 +103,20 @@ def plot_matrix(
     return ax
 
 
-def plot_plan(record: Record, *, ax: Axes) -> Axes:
+def plot_plan(model: Any, *, ax: Axes | None = None) -> Axes:
     """Draw the plan W as a heat map, with standard deviations over the ensemble members.
 
     Parameters
     ----------
-    record : Record
-        Record of a model that has a plan.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
+    model : MultiViewClassifier, MultiViewEncoder or Record
+        A fitted model that has a plan, or its record.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on; None makes new ones.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The given `ax`.
+        The axes.
 
     Examples
     --------
@@ -130,6 +131,7 @@ def plot_plan(record: Record, *, ax: Axes) -> Axes:
     >>> plot_plan(record, ax=ax) is ax
     True
     """
+    record, ax = as_record(model), new_axes() if ax is None else ax
     plan = plan_matrix(record)
     title = "plan W" if plan.std is None else "plan W over mean costs, ± std over members"
     plot_matrix(plan.values, plan.rows, plan.columns, ax=ax, title=title, std=plan.std)
@@ -137,7 +139,7 @@ def plot_plan(record: Record, *, ax: Axes) -> Axes:
     return ax
 
 
-def plot_similarity(record: Record, *, ax: Axes, max_pairs: int = 15) -> Axes:
+def plot_similarity(model: Any, *, ax: Axes | None = None, max_pairs: int = 15) -> Axes:
     """Draw the similarity of pairs of views by linked rows, with 95 % intervals.
 
     The most similar pairs are drawn, and of them those that could be unrelated (p > 0.05) hollow;
@@ -145,17 +147,17 @@ def plot_similarity(record: Record, *, ax: Axes, max_pairs: int = 15) -> Axes:
 
     Parameters
     ----------
-    record : Record
-        Record of a model that was fitted with linked rows.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
+    model : MultiViewClassifier, MultiViewEncoder or Record
+        A fitted model that was fitted with linked rows, or its record.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on; None makes new ones.
     max_pairs : int, default=15
         Maximum number of pairs.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The given `ax`.
+        The axes.
 
     Examples
     --------
@@ -170,6 +172,7 @@ def plot_similarity(record: Record, *, ax: Axes, max_pairs: int = 15) -> Axes:
     >>> plot_similarity(record, ax=ax) is ax
     True
     """
+    record, ax = as_record(model), new_axes() if ax is None else ax
     pairs = [pair for pair in list_pairs(record) if pair.is_known][:max_pairs]
     for i, pair in enumerate(pairs):
         face = _ACCENT if pair.is_significant else "white"
@@ -183,7 +186,7 @@ def plot_similarity(record: Record, *, ax: Axes, max_pairs: int = 15) -> Axes:
     return ax
 
 
-def plot_graph(record: Record, *, ax: Axes) -> Axes:
+def plot_graph(model: Any, *, ax: Axes | None = None) -> Axes:
     """Draw the views as a graph, with edges between views that share information (p ≤ 0.05).
 
     Wider edges are more similar views, and dashed ones uncertain: their 95 % interval reaches below
@@ -191,15 +194,15 @@ def plot_graph(record: Record, *, ax: Axes) -> Axes:
 
     Parameters
     ----------
-    record : Record
-        Record of a model that was fitted with linked rows.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
+    model : MultiViewClassifier, MultiViewEncoder or Record
+        A fitted model that was fitted with linked rows, or its record.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on; None makes new ones.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The given `ax`.
+        The axes.
 
     Examples
     --------
@@ -214,6 +217,7 @@ def plot_graph(record: Record, *, ax: Axes) -> Axes:
     >>> plot_graph(record, ax=ax) is ax
     True
     """
+    record, ax = as_record(model), new_axes() if ax is None else ax
     graph, up = graph_of_views(record), [1, -1]
     positions = graph.positions * up
     for arc in graph.arcs:
@@ -232,22 +236,22 @@ def plot_graph(record: Record, *, ax: Axes) -> Axes:
     return ax
 
 
-def plot_learning(record: Record, *, ax: Axes, term: str = "loss") -> Axes:
+def plot_learning(model: Any, *, ax: Axes | None = None, term: str = "loss") -> Axes:
     """Draw a term of the loss over the epochs: mean ± standard deviation over members.
 
     Parameters
     ----------
-    record : Record
-        Record of a model with learning curves.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
+    model : MultiViewClassifier, MultiViewEncoder or Record
+        A fitted model with learning curves, or its record.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on; None makes new ones.
     term : str, default="loss"
         Name of the term.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The given `ax`.
+        The axes.
 
     Examples
     --------
@@ -262,6 +266,7 @@ def plot_learning(record: Record, *, ax: Axes, term: str = "loss") -> Axes:
     >>> plot_learning(record, ax=ax) is ax
     True
     """
+    record, ax = as_record(model), new_axes() if ax is None else ax
     curves = {} if record.learning is None else {c.name: c for c in record.learning.terms}
     if record.learning is None or term not in curves:
         raise ValueError(
@@ -276,15 +281,27 @@ def plot_learning(record: Record, *, ax: Axes, term: str = "loss") -> Axes:
     return ax
 
 
-def plot_space(record: Record, *, ax: Axes, color: str = "view", layout: str = "PCA") -> Axes:
+def plot_space(
+    model: Any,
+    Xs: Views | None = None,
+    y: Any = None,
+    *,
+    ax: Axes | None = None,
+    color: str = "view",
+    layout: str = "PCA",
+) -> Axes:
     """Draw rows of all views in the common space.
 
     Parameters
     ----------
-    record : Record
-        Record with rows.
-    ax : matplotlib.axes.Axes
-        Axes to draw on.
+    model : MultiViewClassifier, MultiViewEncoder or Record
+        A fitted model, or a record with rows.
+    Xs : dict, list or tuple of 2-D array-likes, or None, default=None
+        Rows to draw, of a model; None for a record.
+    y : 1-D array-like, dict of str to 1-D array-like, or None, default=None
+        Their classes, for ``color="class"``.
+    ax : matplotlib.axes.Axes or None, default=None
+        Axes to draw on; None makes new ones.
     color : {"view", "class", "predicted"}, default="view"
         Quantity that colors show.
     layout : {"PCA", "UMAP"}, default="PCA"
@@ -293,7 +310,7 @@ def plot_space(record: Record, *, ax: Axes, color: str = "view", layout: str = "
     Returns
     -------
     matplotlib.axes.Axes
-        The given `ax`.
+        The axes.
 
     Examples
     --------
@@ -308,9 +325,13 @@ def plot_space(record: Record, *, ax: Axes, color: str = "view", layout: str = "
     >>> plot_space(record, ax=ax) is ax
     True
     """
+    record = as_record(model, Xs, y, umap=layout == "UMAP")
     embedding = record.embedding
     if embedding is None:
-        raise ValueError("Expected a record with rows, but it has none. Pass views to make_record.")
+        raise ValueError(
+            "Expected rows to draw, but there are none. Pass views to make_record, or beside the "
+            "model."
+        )
     layouts = {each.name: each for each in embedding.layouts}
     if layout not in layouts:
         raise ValueError(
@@ -321,6 +342,7 @@ def plot_space(record: Record, *, ax: Axes, color: str = "view", layout: str = "
     codes["predicted"] = embedding.predicted
     if color not in codes:
         raise ValueError(f"Expected color to be one of {list(codes)}, but it is {color!r}.")
+    ax = new_axes() if ax is None else ax
     points, code_of_point = np.array(layouts[layout].points), np.array(codes[color])
     names = record.views if color == "view" else class_names(record)
     occurring: Sequence[int] = np.unique(code_of_point).tolist()

@@ -140,7 +140,8 @@ def test_progress_is_shown_where_wanted(classifier, test, train, capsys):
 
 def test_frames_with_text():
     random, y = np.random.default_rng(0), np.arange(60) % 2
-    people = pd.DataFrame({"sex": np.where(y > 0, "F", "M"), "age": random.normal(size=60)})
+    sex = np.where(random.random(60) < 0.1, "F", np.where(y > 0, "F", "M"))
+    people = pd.DataFrame({"sex": sex, "age": random.normal(size=60)})
     views = {"people": people, "scan": random.normal(size=(60, 3))}
     model = hotview.MultiViewClassifier(max_epochs=1, n_estimators=1, random_state=0)
     training = {"Xs": views, "y": y}
@@ -151,3 +152,16 @@ def test_frames_with_text():
     assert theirs.scores == ours.scores
     assert [b.accuracy for b in theirs.baselines] == [b.accuracy for b in ours.baselines]
     assert all(baseline.accuracy is not None for baseline in ours.baselines)
+
+
+def test_importance_is_that_of_the_permutations_unless_not_wanted(classifier, test):
+    from hotview.evaluation import permutation_importance
+
+    found = make_record(classifier, *test, umap=False).importance
+    expected = permutation_importance(classifier, *test, n_repeats=3, max_columns=20, max_rows=300)
+    assert [e.view for e in found.views] == expected.views.views
+    assert [e.value for e in found.views] == pytest.approx(expected.views.loss_increase.tolist())
+    assert len(found.columns) == min(15, len(expected.columns)) > 1
+    assert found.columns[0].column == expected.columns.columns[0]
+    assert make_record(classifier, *test, umap=False, importance=False).importance is None
+    assert make_record(classifier, test[0], umap=False).importance is None

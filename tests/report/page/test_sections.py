@@ -287,3 +287,14 @@ def test_files_and_versions(record):
     assert "a.csv, sha256 ab12" in text
     assert "b.csv" in text
     assert '<th scope="row">version of hotview</th><td>1.0</td>' in text
+
+
+def test_importance_has_a_bar_per_view_and_column(record):
+    from hotview.report.page.sections import importance_section
+
+    html = importance_section(record, record.importance)
+    assert html.count('class="bar"') == 8
+    assert "rows, 0.432, rises" in html
+    assert "8 other columns" in html  # of 12, 4 are drawn
+    views_only = replace(record.importance, columns=[])
+    assert importance_section(record, views_only).count('class="bar"') == 4

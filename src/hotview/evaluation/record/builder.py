@@ -33,7 +33,7 @@ from hotview.training import progress
 __all__ = ["make_record"]
 
 #: Permutations of a view or column, columns that are permuted by themselves, and rows.
-_REPEATS, _COLUMNS, _ROWS = 3, 30, 500
+_REPEATS, _COLUMNS, _ROWS = 3, 20, 300
 _MAX_EFFECTS = 15  # columns that are kept
 
 

@@ -1,0 +1,94 @@
+"""What an estimator has learned, as HTML for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from hotview.similarity.sentences import describe_similarity
+
+__all__ = ["summarize_as_html"]
+
+_MAX_VIEWS = 30  # that have a row of their own
+
+
+def summarize_as_html(estimator: Any) -> str:
+    """Summarize a fitted estimator: rows, views, accuracy on left-out labels, similarity, warnings.
+
+    Parameters
+    ----------
+    estimator : MultiViewClassifier or MultiViewEncoder
+        The estimator.
+
+    Returns
+    -------
+    str
+        HTML without scripts; all names are escaped.
+
+    Examples
+    --------
+    >>> from hotview import MultiViewEncoder
+    >>> from hotview.datasets import make_views
+    >>> from hotview.estimators.html_summary import summarize_as_html
+    >>> views = make_views(50, n_views=2, random_state=0).views
+    >>> html = summarize_as_html(MultiViewEncoder(max_epochs=1, random_state=0).fit(views))
+    >>> "<td>view_0</td>" in html
+    True
+    """
+    sentences = [_describe_rows(estimator), *_describe_views(estimator)]
+    parts = [
+        f"<strong>{escape(type(estimator).__name__)}</strong>, fitted",
+        *(f"<div>{escape(sentence)}</div>" for sentence in sentences if sentence),
+        _table(*_list_views(estimator)),
+        *(f"<div><strong>Warning:</strong> {escape(w)}</div>" for w in estimator.fit_warnings_),
+    ]
+    return f'<div class="hotview">{"".join(parts)}</div>'
+
+
+def _describe_rows(estimator: Any) -> str:
+    trained_on = estimator.trained_on_
+    parts = [f"{trained_on.get('linked', 0):,} linked rows"]
+    if classes := trained_on.get("classes"):
+        n_labels = sum(n for _, n in classes)
+        parts.append(f"{n_labels:,} labels of {len(classes)} classes")
+    text = ", ".join(parts) + "."
+    scores = getattr(estimator, "out_of_fold_", {}).get("all views")
+    if scores is not None:
+        text += f" Accuracy on {scores['n']:,} labels that were left out: "
+        text += f"{100 * scores['accuracy']:.1f} %."
+    return text
+
+
+def _describe_views(estimator: Any) -> list[str]:
+    found = estimator.view_similarity_
+    if found is None:
+        return []
+    n_linked = estimator.trained_on_.get("linked", 0)
+    return describe_similarity(found, estimator.view_names_, n_linked)[:1]
+
+
+def _list_views(estimator: Any) -> tuple[list[str], list[list[str]]]:
+    """Return headings, and name, columns, unlinked rows and accuracy of every view."""
+    unaligned = estimator.trained_on_.get("unaligned") or {}
+    scores = getattr(estimator, "out_of_fold_", {})
+    rows = []
+    for name in estimator.view_names_[:_MAX_VIEWS]:
+        columns, others = estimator.n_features_per_view_[name], unaligned.get(name, 0)
+        cells = [name, f"{columns:,}", f"{others:,}"]
+        if scores:
+            own = scores.get(name)
+            cells.append("–" if own is None else f"{100 * own['accuracy']:.1f}")
+        rows.append(cells)
+    if (n_more := estimator.n_views_ - len(rows)) > 0:
+        rows.append([f"and {n_more} more"])
+    accuracy = ["accuracy, left-out labels (%)"] if scores else []
+    return ["view", "columns", "unlinked rows", *accuracy], rows
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
