@@ -1,3 +1,7 @@
+import csv
+import io
+import re
+import shlex
 import sys
 from types import SimpleNamespace
 
@@ -81,3 +85,29 @@ def model(study, files):
     patch.undo()
     assert end.value.code in (0, None)
     return path
+
+
+def paste(message, flag, which=0):
+    """Return an option of a message as a shell splits it, without the end of its sentence."""
+    word = rf"{flag} ((?:'[^']*'|\"[^\"]*\"|[^\s'\"])+?)(?=[.;:]?(?:\s+[A-Z]|\s*$)|;?\s|, or )"
+    return shlex.split(f"{flag} {re.findall(word, message)[which]}")
+
+
+@pytest.fixture
+def write_csv(tmp_path, monkeypatch):
+    """Write a table of text into the folder of the command, with quotes where cells need them."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, columns, delimiter=",", encoding="utf-8"):
+        stream = io.StringIO()
+        rows = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+        rows.writerow(columns)
+        rows.writerows(zip(*columns.values(), strict=True))
+        (tmp_path / name).write_bytes(stream.getvalue().encode(encoding))
+
+    return write
+
+
+def numbers(n, seed=0):
+    """Cells of random numbers with two decimals."""
+    return [f"{x:.2f}" for x in np.random.default_rng(seed).normal(size=n)]
