@@ -111,3 +111,28 @@ def write_csv(tmp_path, monkeypatch):
 def numbers(n, seed=0):
     """Cells of random numbers with two decimals."""
     return [f"{x:.2f}" for x in np.random.default_rng(seed).normal(size=n)]
+
+
+@pytest.fixture(scope="session")
+def messy_model(tmp_path_factory):
+    """A model of two tables as people write them: ids with zeros, thousands, units and dates."""
+    folder = tmp_path_factory.mktemp("messy")
+    rng, patch = np.random.default_rng(0), pytest.MonkeyPatch()
+    patch.chdir(folder)
+    prices, states = rng.integers(1, 9999, 40), np.arange(40) % 2
+    lines = ["id\tprice\tdose\tseen\ty"]
+    for i, (price, state) in enumerate(zip(prices, states, strict=True)):
+        seen = f"{1 + i % 12:02}/{1 + i % 28:02}/2024"
+        lines.append(f"{i:03}\t{price:,}\t{10 * state + i % 7} mg\t{seen}\t{'uv'[state]}")
+    (folder / "lab.tsv").write_text("\n".join(lines) + "\n")
+    scans = [f"{i}.0\t{x + 3 * states[i]:.3f}\t{x:.3f}" for i, x in enumerate(rng.normal(size=40))]
+    (folder / "scan.tsv").write_text("\n".join(["id\tx\ty2", *scans]) + "\n")
+    columns = ["--id-column", "id", "--label-column", "y", "--match-ids", "zeros"]
+    model = folder / "m.hotview"
+    command = ["hotview", "fit", "lab.tsv", "scan.tsv", *columns, "-o", str(model), *QUICK]
+    patch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as end:
+        main()
+    patch.undo()
+    assert end.value.code in (0, None)
+    return model
