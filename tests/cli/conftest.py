@@ -1,3 +1,7 @@
+import csv
+import io
+import re
+import shlex
 import sys
 from types import SimpleNamespace
 
@@ -81,3 +85,54 @@ def model(study, files):
     patch.undo()
     assert end.value.code in (0, None)
     return path
+
+
+def paste(message, flag, which=0):
+    """Return an option of a message as a shell splits it, without the end of its sentence."""
+    word = rf"{flag} ((?:'[^']*'|\"[^\"]*\"|[^\s'\"])+?)(?=[.;:]?(?:\s+[A-Z]|\s*$)|;?\s|, or )"
+    return shlex.split(f"{flag} {re.findall(word, message)[which]}")
+
+
+@pytest.fixture
+def write_csv(tmp_path, monkeypatch):
+    """Write a table of text into the folder of the command, with quotes where cells need them."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, columns, delimiter=",", encoding="utf-8"):
+        stream = io.StringIO()
+        rows = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
+        rows.writerow(columns)
+        rows.writerows(zip(*columns.values(), strict=True))
+        (tmp_path / name).write_bytes(stream.getvalue().encode(encoding))
+
+    return write
+
+
+def numbers(n, seed=0):
+    """Cells of random numbers with two decimals."""
+    return [f"{x:.2f}" for x in np.random.default_rng(seed).normal(size=n)]
+
+
+@pytest.fixture(scope="session")
+def messy_model(tmp_path_factory):
+    """A model of two tables as people write them: ids with zeros, thousands, units and dates."""
+    folder = tmp_path_factory.mktemp("messy")
+    rng, patch = np.random.default_rng(0), pytest.MonkeyPatch()
+    patch.chdir(folder)
+    prices, states = rng.integers(1, 9999, 40), np.arange(40) % 2
+    lines = ["id\tprice\tdose\tseen\ty"]
+    for i, (price, state) in enumerate(zip(prices, states, strict=True)):
+        seen = f"{1 + i % 12:02}/{1 + i % 28:02}/2024"
+        lines.append(f"{i:03}\t{price:,}\t{10 * state + i % 7} mg\t{seen}\t{'uv'[state]}")
+    (folder / "lab.tsv").write_text("\n".join(lines) + "\n")
+    scans = [f"{i}.0\t{x + 3 * states[i]:.3f}\t{x:.3f}" for i, x in enumerate(rng.normal(size=40))]
+    (folder / "scan.tsv").write_text("\n".join(["id\tx\ty2", *scans]) + "\n")
+    columns = ["--id-column", "id", "--label-column", "y", "--match-ids", "zeros"]
+    model = folder / "m.hotview"
+    command = ["hotview", "fit", "lab.tsv", "scan.tsv", *columns, "-o", str(model), *QUICK]
+    patch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as end:
+        main()
+    patch.undo()
+    assert end.value.code in (0, None)
+    return model

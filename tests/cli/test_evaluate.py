@@ -9,6 +9,8 @@ from hotview.cli.models import open_model
 from hotview.datasets import make_views
 from hotview.evaluation import ConcatenatedLogisticRegression
 
+from .conftest import paste
+
 
 def test_numbers_are_scikit_learns(hotview, model, study, new_files, tmp_path):
     import pyarrow.csv
@@ -227,3 +229,36 @@ def test_importance_is_printed_with_bars_and_in_json(hotview, model, study, new_
     longest = max(line.count("█") for line in out.splitlines())
     assert longest == 20
     assert "importance" not in json.loads(hotview(*command[:-1], "--json").out)
+
+
+def test_rows_of_the_fit_are_recognized_in_another_spelling(hotview, messy_model, tmp_path):
+    lines = (messy_model.parent / "lab.tsv").read_text().splitlines()
+    rows = [f"{int(line[:3])}{line[3:]}" for line in lines[1:]]
+    (tmp_path / "lab.tsv").write_text("\n".join([lines[0], *rows]) + "\n")
+    for more in ((), ("--match-ids", "exact"), ("--match-ids", "case")):
+        command = ("evaluate", messy_model, tmp_path / "lab.tsv", "--no-baselines", "--json", *more)
+        result = hotview(*command)
+        assert result.code == 0, result.err
+        assert json.loads(result.out)["seen"]
+        assert "trained on these rows and labels" in result.err
+
+
+def test_ids_of_a_fit_that_ignored_nothing_are_recognized_too(hotview, model, files, tmp_path):
+    text = files[1].read_text().replace('"p', '"P ')
+    (tmp_path / "scan.csv").write_text(text)
+    (tmp_path / "labels.csv").write_text(files[3].read_text().replace('"p', '"P '))
+    labels = ("--labels", tmp_path / "labels.csv", "--no-baselines")
+    result = hotview("evaluate", model, tmp_path / "scan.csv", *labels, "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["seen"]
+
+
+def test_labels_whose_ids_differ_in_spelling_stop(hotview, model, study, new_files, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text((study / "new-labels.csv").read_text().replace('"n', '"N'))
+    command = ("evaluate", model, *new_files, "--labels", labels, "--no-baselines", "--json")
+    result = hotview(*command)
+    assert result.code == 1
+    assert "20 more ids would match if capital letters did not count" in result.err
+    done = hotview(*command, *paste(result.err, "--match-ids"))
+    assert json.loads(done.out)["rows"] == 20

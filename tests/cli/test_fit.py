@@ -1,8 +1,14 @@
+import datetime
 import json
 import re
+import sys
 
+import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
+from openpyxl import Workbook
 from typer.main import get_command
 
 import hotview as hv
@@ -10,7 +16,7 @@ from hotview.cli.fit import parse_settings
 from hotview.cli.main import app
 from hotview.cli.runner import UsageError
 
-from .conftest import QUICK
+from .conftest import QUICK, numbers, paste
 
 
 @pytest.mark.parametrize(
@@ -301,3 +307,317 @@ def test_help_shows_at_most_40_options(hotview, monkeypatch):
     shown = set(re.findall(r"^│ (--[a-z-]+)", hotview("fit", "--help").out, re.MULTILINE))
     assert {"--coupling", "--set", "--help"} <= shown
     assert len(shown) <= 40
+
+
+def dry_run(hotview, *arguments):
+    """Return the summary of a dry run."""
+    result = hotview("fit", *arguments, "--dry-run", "--json")
+    assert result.code == 0, result.err
+    return json.loads(result.out)
+
+
+def test_a_third_table_without_common_ids_keeps_the_links_of_the_others(
+    hotview, strangers, tmp_path
+):
+    out = tmp_path / "m.hotview"
+    result = hotview("fit", *strangers, "--id-column", "id", "-o", out, *QUICK)
+    assert result.code == 0, result.err
+    assert "Linked rows: 40 in two views or more (0 in all)" in result.out
+    pairs = result.out.split("Linked rows by pair")[1]
+    assert re.search(r"blood +│ +40 +│ +0 ", pairs)
+    assert re.search(r"urine +│ +│ +0 ", pairs)
+    assert "No id of 'scan' is in another view, so no row there is linked." in result.err
+    summary = dry_run(hotview, *strangers, "--id-column", "id")
+    expected = [["blood", "urine", 40], ["blood", "scan", 0], ["urine", "scan", 0]]
+    assert summary["links"] == expected
+    assert [view["linked_rows"] for view in summary["views"]] == [40, 40, 0]
+
+
+def test_no_link_at_all_stops_with_the_reason(hotview, files, strangers, tmp_path):
+    out = tmp_path / "m.hotview"
+    result = hotview("fit", *strangers[1:], *files[2:], "-o", out, *QUICK)
+    assert result.code == 1
+    reason = "No id is in two views, so no rows are linked. First ids: urine: 'p0', scan: 'scan0'."
+    assert reason in result.err
+    assert not out.exists()
+    assert dry_run(hotview, *strangers[1:], *paste(result.err, "--drop"))["linked_rows"] == 0
+
+
+SPELLINGS = {
+    "zeros": ("00{}", "{}.0", "leading zeros or '.0' at the end"),
+    "case": ("P{}", "p{}", "capital letters"),
+    "spaces": ("P {}", "P{}", "spaces"),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "words"), SPELLINGS.values(), ids=SPELLINGS)
+def test_ids_that_differ_in_spelling_stop_and_the_options_work(
+    hotview, write_csv, first, second, words
+):
+    for name, spelling in {"a": first, "b": second}.items():
+        ids = [spelling.format(i) for i in range(10, 30)] + ["both"]
+        write_csv(f"{name}.csv", {"id": ids, "x": numbers(21), "y": numbers(21, 1)})
+    command = ("a.csv", "b.csv", "--id-column", "id")
+    result = hotview("fit", *command, "--dry-run")
+    assert result.code == 1
+    assert f"20 more ids would match if {words} did not count, such as" in result.err
+    ignored, exact = (paste(result.err, "--match-ids", which) for which in (0, 1))
+    assert dry_run(hotview, *command, *ignored)["linked_rows"] == 21
+    assert dry_run(hotview, *command, *exact)["linked_rows"] == 1
+
+
+def test_labels_are_matched_in_spelling_too(hotview, write_csv):
+    for name in ("a", "b"):
+        write_csv(f"{name}.csv", {"id": [f"P{i:03}" for i in range(9)], "x": numbers(9)})
+    write_csv("labels.csv", {"id": [f"p{i:03}" for i in range(9)], "y": "uvuvuvuvu"})
+    command = (
+        "a.csv",
+        "b.csv",
+        "--id-column",
+        "id",
+        "--labels",
+        "labels.csv",
+        "--label-column",
+        "y",
+    )
+    result = hotview("fit", *command, "--dry-run")
+    assert result.code == 1
+    assert "9 more ids" in result.err
+    assert "'P000' in view 'a' and 'p000' in labels.csv" in result.err
+    summary = dry_run(hotview, *command, *paste(result.err, "--match-ids"))
+    assert summary["linked_rows_with_label"] == 9
+
+
+def test_two_differences_may_be_ignored(hotview, write_csv):
+    write_csv("a.csv", {"id": [f"P {i}" for i in range(9)], "x": numbers(9)})
+    write_csv("b.csv", {"id": [f"p{i}" for i in range(9)], "x": numbers(9)})
+    command = ("a.csv", "b.csv", "--id-column", "id")
+    error = hotview("fit", *command, "--dry-run").err
+    both = [*paste(error, "--match-ids"), *paste(error, "--match-ids", 1)]
+    assert dry_run(hotview, *command, *both)["linked_rows"] == 9
+    refused = hotview("fit", *command, "--match-ids", "exact", "--match-ids", "case", "--dry-run")
+    assert refused.code == 1
+    assert "'exact' ignores no difference. Correct --match-ids." in refused.err
+
+
+@pytest.fixture
+def lab(hotview, write_csv):
+    """Type a fit of two tables, of which one, the first, has a column of given cells."""
+
+    def run(cells, *more, beside=None, dry=True):
+        ids = [f"p{i}" for i in range(len(cells))]
+        extra = {} if beside is None else {"beside": [beside] * len(cells)}
+        write_csv("my lab.csv", {"id": ids, "x": cells, **extra})
+        write_csv("scan.csv", {"id": ids, "size": numbers(len(cells))})
+        command = ("my lab.csv", "scan.csv", "--id-column", "id", *more)
+        return dry_run(hotview, *command) if dry else hotview("fit", *command, "--dry-run")
+
+    return run
+
+
+def test_a_comma_before_three_digits_stops_and_both_options_work(lab):
+    cells = ["142,741", "85,300", "7,125"]
+    result = lab(cells, dry=False)
+    assert result.code == 1
+    assert "the numbers of column 'x' can be read in two ways, such as '142,741'." in result.err
+    decimal, thousands = (paste(result.err, flag) for flag in ("--decimal", "--thousands"))
+    assert f"{decimal[0]} 'my lab=,' if it is 142.741, or {thousands[0]} 'my lab=,'" in result.err
+    grouped = lab(cells, *thousands)["views"][0]
+    assert grouped["formats"]["x"] == "thousands separated by ',' ('142,741' is 142741)"
+    plain = lab(cells, *decimal)["views"][0]
+    assert plain["formats"] == {}  # a column of numbers like any other
+    assert plain["columns"] == 1
+    assert lab(cells, beside="0.5")["views"][0]["formats"] == grouped["formats"]
+    assert "is 142.741" in lab(cells, beside="0,5")["views"][0]["formats"]["x"]
+
+
+def test_points_beside_decimal_commas_stop_and_the_option_works(lab):
+    cells = ["1.250", "12.500", "7.125"]
+    result = lab(cells, beside="0,5", dry=False)
+    assert result.code == 1
+    found = lab(cells, *paste(result.err, "--decimal"), beside="0,5")["views"][0]["formats"]
+    assert found == {"x": "thousands separated by '.' ('1.250' is 1250)"}
+
+
+WRITTEN = {
+    "groups": [*(f"{i},{100 + i}" for i in range(1, 13)), "850"],
+    "two groups": ["142,741", "1,142,741", "850"],
+    "comma": ["1,5", "2,25", "3"],
+    "Switzerland": ["1’050.5", "25'000", "7"],
+    "France": ["1\u202f050,5", "25\u202f000", "7"],
+    "percent": ["5 %", "12.5%", "7%"],
+    "currency": ["$5", "$1,050.00", "$7"],
+    "unit": ["5mg", "6.5 mg", "7 mg"],
+    "powers": ["5.2 10^9/L", "6 10^9/L", "7 10^9/L"],
+    "limits": ["<5", "6", "7"],
+    "marks": ["-", "n.a.", "7"],
+    "minus": ["−5", "6", "7"],
+    "few values": ["10 mg", "20 mg", "10 mg"],
+}
+
+
+@pytest.mark.parametrize("cells", WRITTEN.values(), ids=WRITTEN)
+def test_numbers_as_people_write_them_are_one_numeric_column(lab, cells):
+    summary = lab(cells)["views"][0]
+    assert (summary["columns"], summary["categorical"]) == (1, {})
+
+
+def test_how_columns_were_read_is_printed(lab, hotview):
+    lab(["1,050.5 mg", "<5 mg", "-", "7 mg"])
+    printed = hotview("fit", "my lab.csv", "scan.csv", "--id-column", "id", "--dry-run").out
+    line = "my lab: column 'x': thousands separated by ',' ('1,050.5 mg' is 1050.5), unit 'mg', "
+    assert f"{line}'<5 mg' read as the limit (1 cells), '-' missing (1 cells)." in printed
+
+
+@pytest.mark.parametrize(
+    "cells", (["1A", "2B"], ["1st", "2nd"], ["<50", ">50"], ["18-25", "25-40"])
+)
+def test_codes_stay_categories(lab, cells):
+    assert lab(cells * 3)["views"][0]["categorical"] == {"x": sorted(cells)}
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    (
+        (["5 mg", "6 g"], "(cells by unit: 'mg': 1, 'g': 1)"),
+        (["5 mg", "6"], "(cells by unit: 'mg': 1, none: 1)"),
+        (["1,2", "1,2,3"], "no decimal point and separator of thousands fit all of them"),
+    ),
+)
+def test_numbers_that_do_not_fit_together_stop(lab, cells, message):
+    result = lab(cells, dry=False)
+    assert result.code == 1
+    assert message in result.err
+    assert lab(cells * 2, *paste(result.err, "--categorical"))["views"][0]["columns"] == 2
+
+
+@pytest.mark.parametrize("word", ("unknown", "not done", "n=0", "it's -", "-x"))
+def test_a_few_words_stop_and_may_mean_missing(lab, word):
+    cells = [*"123456789", word]
+    result = lab(cells, beside="1", dry=False)
+    assert result.code == 1
+    assert f"but for 1 of 10 cells, the first being {word!r} in row 10" in result.err
+    summary = lab(cells, *paste(result.err, "--missing"), beside="1")["views"][0]
+    assert (summary["missing"], summary["columns"]) == ({"x": 1}, 2)
+
+
+def test_dates_are_read_and_two_readings_stop(lab):
+    for cells in (["2024-01-31", "2024-02-01T12:00Z"], ["31.1.2024", "1.2.2024"], ["31 Jan 2024"]):
+        text = lab(cells)["views"][0]["formats"]["x"]
+        assert text == "dates, read as days since 2024-01-31"
+    assert lab(["03/04/2024", "25/04/2024"])["views"][0]["formats"]["x"].endswith("(day first)")
+    result = lab(["03/04/2024", "05/07/2024"], dry=False)
+    assert result.code == 1
+    for which, order in enumerate(("day first", "month first")):
+        option = paste(result.err, "--dates", which)
+        text = lab(["03/04/2024", "05/07/2024"], *option)["views"][0]["formats"]["x"]
+        assert text.endswith(f"({order})")
+    for cells in (["31.01.24", "01.02.24"], ["2024-02-30", "2024-01-01"]):
+        result = lab(cells, dry=False)
+        assert result.code == 1
+        assert "column 'x' holds" in result.err
+
+
+def test_dates_of_parquet_files_are_days(hotview, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    days = [datetime.date(2024, 1, 31), datetime.date(2024, 3, 1), None]
+    moments = [datetime.datetime(2024, 1, 31, 12), None, datetime.datetime(2024, 3, 1)]
+    table = pa.table({"id": ["a", "b", "c"], "day": days, "moment": moments})
+    pyarrow.parquet.write_table(table, "a.parquet")
+    summary = dry_run(hotview, "a.parquet", "--drop", "id")["views"][0]
+    text = "dates, read as days since 2024-01-31"
+    assert summary["formats"] == {"day": text, "moment": text}
+    assert summary["missing"] == {"day": 1, "moment": 1}
+
+
+def test_every_table_may_have_its_own_format(hotview, write_csv):
+    ids = [f"p{i}" for i in range(20)]
+    comma = [cell.replace(".", ",") for cell in numbers(20)]
+    write_csv("here.csv", {"id": ids, "x": numbers(20)})
+    write_csv("there.csv", {"id": ids, "größe": comma, "n": ["1.250"] * 20}, ";", "latin-1")
+    write_csv("far.csv", {"id": ids, "€": numbers(20, 1)}, encoding="cp1252")
+    write_csv("wide.csv", {"id": ids, "größe": numbers(20, 2)}, "\t", "utf-16")
+    command = ["here.csv", "there.csv", "far.csv", "wide.csv", "--id-column", "id"]
+    flags = []
+    while (result := hotview("fit", *command, "--dry-run")).code:  # what is suggested works
+        flag = re.search(r"--(delimiter|encoding|decimal) ", result.err)[0].strip()
+        command += paste(result.err, flag)
+        flags.append((flag, command[-1]))
+        assert len(flags) <= 6
+    assert sorted(flags) == [
+        ("--decimal", "there=,"),
+        ("--delimiter", "there=;"),
+        ("--delimiter", r"wide=\t"),
+        ("--encoding", "far=cp1252"),
+        ("--encoding", "there=latin-1"),
+        ("--encoding", "wide=utf-16"),
+    ]
+    summary = dry_run(hotview, *command)
+    assert [view["columns"] for view in summary["views"]] == [1, 2, 1, 1]
+    assert summary["linked_in_all_views"] == 20
+    text = "thousands separated by '.' ('1.250' is 1250)"
+    assert summary["views"][1]["formats"] == {"n": text}
+
+
+def test_a_file_that_no_option_can_mean_is_named(hotview, files):
+    result = hotview("fit", *files, "--delimiter", "blod=;", "--dry-run")
+    assert result.code == 1
+    assert "No file is called 'blod'. Did you mean 'blood'? Correct --delimiter." in result.err
+
+
+def test_a_sheet_of_a_spreadsheet_is_a_view(hotview, write_csv, tmp_path):
+    book = Workbook()
+    book.active.append(["id", "note"])
+    page = book.create_sheet("Lab 2")
+    page.append(["id", "x", "sex", "seen"])
+    for i in range(20):
+        seen = datetime.datetime(2024, 1, 31) + datetime.timedelta(days=i)
+        page.append([20240131000 + i, None if i == 3 else i / 4, "FM"[i % 2], seen])
+    book.save(tmp_path / "the lab.xlsx")
+    write_csv("scan.csv", {"id": [20240131000 + i for i in range(20)], "size": numbers(20)})
+    command = ["the lab.xlsx", "scan.csv", "--id-column", "id"]
+    result = hotview("fit", *command, "--dry-run")
+    assert result.code == 1
+    assert paste(result.err, "--sheet") == ["--sheet", "the lab=Sheet"]
+    summary = dry_run(hotview, *command, "--sheet", "the lab=Lab 2")
+    assert summary["linked_rows"] == 20
+    view = summary["views"][0]
+    assert view["formats"] == {"seen": "dates, read as days since 2024-01-31"}
+    assert (view["missing"], view["categorical"]) == ({"x": 1}, {"sex": ["F", "M"]})
+
+
+def test_a_damaged_spreadsheet_is_one_line(hotview, tmp_path):
+    (tmp_path / "a.xlsx").write_bytes(b"PK" + bytes(100))
+    result = hotview("fit", tmp_path / "a.xlsx", "--dry-run")
+    assert result.code == 1
+    assert "a.xlsx cannot be read as an xlsx file: it is damaged" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_query_to_a_database_is_a_view(hotview, write_csv, tmp_path):
+    with duckdb.connect(str(tmp_path / "my lab.duckdb")) as database:
+        ids = "SELECT 'p' || range AS id, range AS n"
+        database.execute(f'CREATE TABLE "the people" AS {ids}, range / 4 AS x FROM range(20)')
+        database.execute(f"CREATE TABLE visits AS {ids} FROM range(20)")
+    write_csv("scan.csv", {"id": [f"p{i}" for i in range(20)], "size": numbers(20)})
+    command = ["my lab.duckdb", "scan.csv", "--id-column", "id"]
+    result = hotview("fit", *command, "--dry-run")
+    assert result.code == 1
+    summary = dry_run(hotview, *command, *paste(result.err, "--query"))
+    assert (summary["linked_rows"], summary["views"][0]["columns"]) == (20, 2)
+    joined = 'SELECT p.id, x, v.n FROM "the people" p, visits v WHERE p.id=v.id AND x>=1'
+    assert dry_run(hotview, *command, "--query", joined)["linked_rows"] == 16
+    for query in ("SELECT * FROM read_csv('scan.csv')", "DROP TABLE visits"):
+        result = hotview("fit", *command, "--query", query, "--dry-run")
+        assert result.code == 1
+        assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("module", "extra"), (("openpyxl", "excel"), ("duckdb", "sql")))
+def test_a_missing_package_is_named_with_its_extra(hotview, tmp_path, monkeypatch, module, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    path = tmp_path / ("a.xlsx" if module == "openpyxl" else "a.duckdb")
+    path.write_bytes(b"x")
+    result = hotview("fit", path, "--dry-run")
+    assert result.code == 1
+    assert f'needs {module}. Run pip install "hotview[{extra}]"' in result.err

@@ -1,4 +1,6 @@
+import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -110,3 +112,35 @@ def test_empty_rows_are_named():
     X = np.array([[1.0, 1, 0], [NAN, NAN, NAN]])
     with pytest.raises(ValueError, match=r"1 of 2 are empty: 'p1'"):
         check_cells(aligned(X), Preprocessing({"blood": COLUMNS}), {"blood": "mean"})
+
+
+def test_links_are_counted_and_printed_by_pair(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, ids in {"blood": "xyz", "genes": "yzu", "scan": "zv"}.items():
+        (tmp_path / f"{name}.csv").write_text("id,n\n" + "".join(f"{key},1\n" for key in ids))
+    dataset = read_dataset(DatasetFiles(("blood.csv", "genes.csv", "scan.csv"), id_column="id"))
+    summary = describe_dataset(dataset, "MultiViewEncoder", None)
+    assert summary["links"] == [["blood", "genes", 2], ["blood", "scan", 1], ["genes", "scan", 1]]
+    assert (summary["linked_rows"], summary["linked_in_all_views"]) == (2, 1)
+    console = Console(width=120, record=True, file=io.StringIO())
+    print_dataset(summary, console)
+    printed = console.export_text()
+    assert "Linked rows: 2 in two views or more (1 in all), of which 0 have a label." in printed
+    pairs = printed.split("Linked rows by pair")[1].split("Linked rows:")[0]
+    assert [re.findall(r"\w+", line) for line in pairs.splitlines() if re.search(r"\w", line)] == [
+        ["genes", "scan"],
+        ["blood", "2", "1"],
+        ["genes", "1"],
+    ]
+
+
+def test_formats_of_columns_are_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text('n,seen\n"1,5",2024-01-31\n2,2024-02-01\n')
+    summary = describe_dataset(read_dataset(DatasetFiles(["a.csv"])), "MultiViewEncoder", None)
+    console = Console(width=120, record=True, file=io.StringIO())
+    print_dataset(summary, console)
+    printed = console.export_text()
+    assert "a: column 'n': decimal point ',' ('1,5' is 1.5)." in printed
+    assert "a: column 'seen': dates, read as days since 2024-01-31." in printed
+    assert "Linked rows by pair" not in printed

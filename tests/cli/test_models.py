@@ -150,3 +150,31 @@ def test_without_a_label_column_there_is_nothing_to_evaluate_on(tmp_path):
     )
     with pytest.raises(ValueError, match="--label-column"):
         labeled_rows(rows)
+
+
+def test_formats_of_new_files_are_added_to_those_of_the_fit(model, tmp_path):
+    loaded = load_model(model)
+    stored = loaded.metadata_["preprocessing"]
+    text = {"delimiter": {"blood": ";", "scan": "|"}, "decimal": ",", "header": True}
+    loaded.metadata_ = {"preprocessing": {**stored, "text": text}}
+    loaded.save(tmp_path / "m.hotview")
+    new = {"delimiter": {"scan": ","}, "decimal": {"scan": "."}, "missing": ["?"]}
+    found = open_model(tmp_path / "m.hotview", text=new).preprocessing.text
+    assert found == {
+        "delimiter": {"blood": ";", "scan": ","},
+        "decimal": {"": ",", "scan": "."},
+        "header": True,
+        "missing": ["?"],
+    }
+    assert open_model(tmp_path / "m.hotview", text={"delimiter": "!"}).preprocessing.text == {
+        **text,
+        "delimiter": "!",
+    }
+
+
+@pytest.mark.parametrize("differences", (7, ["zero"], [3]))
+def test_differences_that_hashes_cannot_ignore_are_refused(model, files, differences):
+    opened = open_model(model)
+    opened.estimator.metadata_["hashed_without"] = differences
+    with pytest.raises(ValueError, match=r"\.hotview to hold the salted hashes of its ids"):
+        read_evaluation_rows(opened, [str(files[1])], str(files[3]), {})

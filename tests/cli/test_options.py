@@ -1,7 +1,19 @@
-import pytest
+import inspect
 
-from hotview.cli.options import files_by_view, methods_by_view, parse_formats, spread_methods
+import pytest
+from typer.main import get_command
+
+from hotview.cli.main import app
+from hotview.cli.options import (
+    FileFormats,
+    files_by_view,
+    methods_by_view,
+    parse_formats,
+    spread_methods,
+    with_file_options,
+)
 from hotview.cli.runner import UsageError
+from hotview.datasets.files import PER_FILE
 
 
 def test_files_are_split_by_view():
@@ -54,3 +66,57 @@ def test_only_given_options_count():
     given = {"header": None, "delimiter": [";"], "decimal": None}
     assert parse_formats(given) == {"delimiter": ";"}
     assert parse_formats({"header": False, "decimal": [","]}) == {"header": False, "decimal": ","}
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "expected"),
+    (
+        ("delimiter", [";"], ";"),
+        ("delimiter", ["lab=;"], {"lab": ";"}),
+        ("delimiter", [",", "lab=;"], {"": ",", "lab": ";"}),
+        ("delimiter", [r"\t"], "\t"),
+        ("delimiter", [r"lab=\t"], {"lab": "\t"}),
+        ("delimiter", ["="], "="),
+        ("delimiter", ["lab=="], {"lab": "="}),
+        ("decimal", ["year=2024=,"], {"year=2024": ","}),
+        ("thousands", ["lab= "], {"lab": " "}),
+        ("encoding", ["a b=latin-1"], {"a b": "latin-1"}),
+        ("sheet", ["lab=a=b"], {"lab": "a=b"}),
+        ("missing", ["?", "unknown"], ["?", "unknown"]),
+        ("missing", ["lab=?", "lab=a=b"], {"lab": ["?", "a=b"]}),
+        ("missing", ["?", "lab=x"], {"": ["?"], "lab": ["?", "x"]}),
+        ("query", ["SELECT * FROM t WHERE a=1"], "SELECT * FROM t WHERE a=1"),
+        ("query", ["lab=SELECT * FROM t WHERE a=1"], {"lab": "SELECT * FROM t WHERE a=1"}),
+        ("query", ["my lab=FROM t"], {"my lab": "FROM t"}),
+        ("query", ["with x as (select 1 as a) from x where a=1"], None),
+        ("query", ["(select 1) union select 1 where 1=1"], None),
+    ),
+)
+def test_options_about_formats_may_name_a_file(name, typed, expected):
+    assert parse_formats({name: typed}) == {name: typed[0] if expected is None else expected}
+
+
+@pytest.mark.parametrize("typed", ([";", ","], ["lab=;", "lab=,"]))
+def test_one_file_has_one_delimiter(typed):
+    with pytest.raises(UsageError, match=r"Expected --delimiter once for .*';' and ','"):
+        parse_formats({"delimiter": typed})
+
+
+def test_a_command_has_an_option_for_every_format_in_place_of_the_dict():
+    seen = {}
+
+    def command(views: list, text: FileFormats = None, json: bool = False) -> None:
+        seen.update(views=views, text=text, json=json)
+
+    wrapped = with_file_options(command)
+    names = list(inspect.signature(wrapped).parameters)
+    assert names == ["views", *PER_FILE, "json"]
+    given = dict.fromkeys(PER_FILE) | {"decimal": ["lab=,"], "views": ["a.csv"], "json": True}
+    wrapped(**given)
+    assert seen == {"views": ["a.csv"], "text": {"decimal": {"lab": ","}}, "json": True}
+
+
+@pytest.mark.parametrize("command", ("fit", "predict", "transform", "evaluate", "report"))
+def test_commands_that_read_files_have_these_options(command):
+    names = {option.name for option in get_command(app).commands[command].params}
+    assert set(PER_FILE) <= names

@@ -12,6 +12,8 @@ import hotview as hv
 from hotview.cli.models import open_model
 from hotview.cli.predict import feature_columns, prediction_columns
 
+from .conftest import paste
+
 
 def test_predictions_are_the_models(model, new_files):
     opened = open_model(model)
@@ -286,3 +288,110 @@ def test_shares_are_checked_before_anything_is_read(hotview, tmp_path, option, v
     result = hotview("predict", "no.hotview", "no.csv", "-o", tmp_path / "p.csv", option, value)
     assert result.code == 2
     assert f"Expected {option}" in result.err
+
+
+@pytest.fixture
+def predict(hotview, messy_model, tmp_path):
+    """Predict a row of the messy table, and return the result and the table."""
+
+    def run(*more, price="1,050", dose="2.5 mg", seen="03/04/2024", scan=None):
+        lab, out = tmp_path / "lab.tsv", tmp_path / "p.parquet"
+        lab.write_text(f"id\tprice\tdose\tseen\n007\t{price}\t{dose}\t{seen}\n")
+        files = [lab]
+        if scan is not None:
+            files.append(tmp_path / "scan.tsv")
+            files[1].write_text(f"id\tx\ty2\n{scan}\t0.5\t-0.5\n")
+        result = hotview("predict", messy_model, *files, "-o", out, "--force", *more)
+        rows = None if result.code else pyarrow.parquet.read_table(out).to_pylist()
+        return result, rows
+
+    return run
+
+
+def probabilities(model, price, dose, days):
+    lab = np.array([[price, dose, days]], dtype=float)
+    return hv.load(model).predict_proba({"lab": lab})[0].tolist()
+
+
+def read_probabilities(rows):
+    return [rows[0]["probability_u"], rows[0]["probability_v"]]
+
+
+def test_one_row_is_read_in_the_format_of_the_fit(predict, messy_model):
+    result, rows = predict()
+    assert (result.code, result.err) == (0, "")
+    days = 31 + 29 + 3  # 4 March, as the dates of the fit begin with the month
+    expected = probabilities(messy_model, 1050, 2.5, days)
+    np.testing.assert_allclose(read_probabilities(rows), expected, rtol=1e-12)
+    assert expected != probabilities(messy_model, 1.05, 2.5, days)
+
+
+def test_numbers_without_the_unit_of_the_fit_are_noted(predict, messy_model):
+    result, rows = predict(dose="2.5")
+    assert result.code == 0
+    assert "the unit of column 'dose' was 'mg' at fit, and is none here" in result.err
+    expected = probabilities(messy_model, 1050, 2.5, 63)
+    np.testing.assert_allclose(read_probabilities(rows), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    (
+        ({"dose": "2.5 g"}, "was 'mg' at fit, and is 'g' here. Convert the numbers to 'mg'."),
+        (
+            {"dose": "much"},
+            "expected numbers with the unit 'mg' in column 'dose', as at fit, but g",
+        ),
+        ({"seen": "soon"}, "expected dates in column 'seen', as at fit, but got 'soon' in row 1"),
+        ({"dose": "1,050 mg"}, "can be read in two ways, such as '1,050 mg'"),
+    ),
+)
+def test_what_is_not_as_at_fit_stops(predict, cells, message):
+    result, _ = predict(**cells)
+    assert result.code == 1
+    assert message in result.err
+
+
+def test_options_of_new_files_work_as_suggested(predict, messy_model):
+    result, _ = predict(dose="1,050 mg")
+    _, rows = predict(*paste(result.err, "--decimal"), dose="1,050 mg", price="1.050")
+    expected = probabilities(messy_model, 1050, 1.05, 63)
+    np.testing.assert_allclose(read_probabilities(rows), expected, rtol=1e-12)
+    _, rows = predict("--dates", "day-first")
+    expected = probabilities(messy_model, 1050, 2.5, 31 + 29 + 31 + 2)
+    np.testing.assert_allclose(read_probabilities(rows), expected, rtol=1e-12)
+    result, rows = predict("--missing", "much", dose="much")
+    assert "Cells of view 'lab' are missing, in 'dose'" in result.err
+
+
+def test_predictions_show_the_spelling_of_the_first_file(predict):
+    result, rows = predict(scan="7")  # the fit ignores leading zeros
+    assert result.code == 0, result.err
+    assert [(row["id"], row["n_views"]) for row in rows] == [("007", 2)]
+    _, rows = predict("--match-ids", "exact", scan="7")
+    assert [(row["id"], row["n_views"]) for row in rows] == [("007", 1), ("7", 1)]
+
+
+def test_ids_that_differ_in_spelling_stop_at_predict_too(hotview, model, new_files, tmp_path):
+    text = new_files[1].read_text().replace('"n', '"N')
+    (tmp_path / "scan.csv").write_text(text)
+    command = ("predict", model, new_files[0], tmp_path / "scan.csv", "-o", tmp_path / "p.parquet")
+    result = hotview(*command)
+    assert result.code == 1
+    assert "20 more ids would match if capital letters did not count" in result.err
+    assert hotview(*command, *paste(result.err, "--match-ids")).code == 0
+    rows = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pylist()
+    assert [(row["id"], row["n_views"]) for row in rows] == [(f"n{i}", 2) for i in range(20)]
+
+
+def test_one_european_table_among_new_ones(hotview, model, new_files, tmp_path):
+    text = new_files[1].read_text().replace(",", ";").replace(".", ",")
+    (tmp_path / "scan.csv").write_text(text)
+    out, expected = tmp_path / "p.parquet", tmp_path / "q.parquet"
+    command = ["predict", model, new_files[0], tmp_path / "scan.csv", "-o", out]
+    result = hotview(*command)
+    assert result.code == 1
+    done = hotview(*command, *paste(result.err, "--delimiter"), "--decimal", "scan=,")
+    assert done.code == 0, done.err
+    hotview("predict", model, *new_files, "-o", expected)
+    assert pyarrow.parquet.read_table(out) == pyarrow.parquet.read_table(expected)

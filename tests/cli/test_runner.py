@@ -91,6 +91,9 @@ def test_warnings_are_one_line(capsys, monkeypatch):
         (Parameter("variables"), "--variable"),
         (Parameter("variables", ["X"]), "--variable X"),
         (Parameter("ids", {"scan": "FILE"}), "--ids scan=FILE"),
+        (Parameter("delimiter", {"my lab": "\t"}), r"--delimiter 'my lab=\t'"),
+        (Parameter("missing", {"lab": ["a=b", "?"]}), "--missing lab=a=b --missing 'lab=?'"),
+        (Parameter("match_ids", ["zeros", "case"]), "--match-ids zeros --match-ids case"),
     ),
 )
 def test_parameters_become_flags(parameter, expected, capsys):
