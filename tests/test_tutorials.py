@@ -84,3 +84,7 @@ def test_tutorials_are_pages_of_the_site():
     navigation = (ROOT / "mkdocs.yml").read_text()
     for path in NOTEBOOKS:
         assert f"tutorials/{path.stem}.md" in navigation
+        page = tool.to_markdown(tool.read_notebook(path))
+        text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+        assert text.startswith("# ")
+        assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1, "one title"
