@@ -188,7 +188,7 @@ def test_an_encoder_of_the_command_line_takes_raw_frames(hotview, files, tmp_pat
 def test_a_model_of_frames_with_text_takes_files(hotview, files, tmp_path):
     frames = {file.stem: pd.read_csv(file)[:40].drop(columns="id") for file in files[:2]}
     model = hv.MultiViewClassifier(max_epochs=1, n_estimators=1, hidden=(4,), random_state=0)
-    y = np.arange(40) % 2
+    y = np.arange(40) // 2 % 2
     model.set_params(device="cpu").fit(frames, y).save(tmp_path / "m.hotview")
     frames["blood"].to_csv(tmp_path / "blood.csv", index=False)
     out = tmp_path / "p.csv"

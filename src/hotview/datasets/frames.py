@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview._validation.containers import container_of, is_known
 from hotview._validation.tables import name_views
@@ -34,9 +33,10 @@ class LinkedFrames(NamedTuple):
     --------
     >>> import pandas as pd
     >>> from hotview.datasets import from_frames
-    >>> labs, scan = pd.DataFrame({"iron": [9.0, 12.0]}), pd.DataFrame({"size": [3.0]})
+    >>> labs = pd.DataFrame({"iron": [9.0, 12.0]}, index=["anna", "bert"])
+    >>> scan = pd.DataFrame({"size": [3.0]}, index=["anna"])
     >>> from_frames({"labs": labs, "scan": scan}).unaligned["labs"].index.tolist()
-    [1]
+    ['bert']
     """
 
     linked: dict[str, Any]
@@ -80,12 +80,18 @@ def from_frames(
     """
     import pandas as pd
 
+    if not isinstance(frames, Mapping):
+        raise TypeError(
+            "Expected frames by the name of their view, but got a "
+            f"{type(frames).__name__}. Pass {{'labs': df1, 'vitals': df2}}."
+        )
     for name, frame in name_views(frames):
         if container_of(frame) != "pandas":
             raise TypeError(
                 f"Expected view {name!r} to be a pandas DataFrame indexed by person, but it is a "
                 f"{type(frame).__name__}. Convert it, as in df.to_pandas().set_index('id')."
             )
+    _refuse_default_index(frames)
     features, by_person = _split_labels(frames, labels)
     ids = {name: frame.index.tolist() for name, frame in features.items()}
     ids, by_person = _match(ids, by_person, match_ids)
@@ -93,6 +99,11 @@ def from_frames(
     n_frames = np.sum([where >= 0 for where in rows.rows.values()], axis=0)
     y = np.array([by_person.get(key) for key in rows.ids], dtype=object)
     has_label = np.array([label is not None for label in y], dtype=bool)
+    if by_person and not has_label.any():
+        ids = {**ids, "labels": list(by_person)}
+        raise ValueError(
+            f"Expected labels of persons in the frames, but no id matches. {_hint(ids)}"
+        )
     if not (n_frames > 1).any():
         _check_labeled(ids, {n: (where >= 0)[has_label].any() for n, where in rows.rows.items()})
     chosen = (n_frames > 1) | has_label
@@ -111,7 +122,7 @@ def _split_labels(frames: Mapping[str, Any], labels: Any) -> tuple[dict[str, Any
     if labels is None:
         return dict(frames), {}
     if not isinstance(labels, str):
-        if not hasattr(labels, "items"):
+        if not hasattr(labels, "items") or hasattr(labels, "columns"):
             raise TypeError(
                 "Expected labels by person, as a pandas Series or a dict, or the name of a column, "
                 f"but got a {type(labels).__name__}. Pass pd.Series(labels, index=ids)."
@@ -167,14 +178,29 @@ def _check_labeled(ids: Mapping[str, Sequence[Any]], has_labels: Mapping[str, bo
     """Raise if nothing is linked, unless every frame has labels of its own to learn from."""
     if all(has_labels.values()):
         return
+    raise ValueError(
+        "Expected frames that have some of their index in common, but no person is in two of "
+        f"{listed(ids)}. {_hint(ids)}"
+    )
+
+
+def _hint(ids: Mapping[str, Sequence[Any]]) -> str:
+    """Return the first ids of everything, and what to do."""
     first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
     kinds = {type(key).__name__ for own in ids.values() for key in own[:1]}
-    hint = " Numbers and text are different ids: convert one with df.index.astype(str)."
-    raise ParameterError(
-        "Expected frames that have some of their index in common, but no person is in two of "
-        f"{listed(ids)}. First ids: {first}.{hint if len(kinds) > 1 else ''} Index the frames by "
-        "person, as in df.set_index('id')."
-    )
+    text = " Numbers and text are different ids: convert one with df.index.astype(str)."
+    remedy = "Index frames and labels by person, as in df.set_index('id')."
+    return f"First ids: {first}.{text if len(kinds) > 1 else ''} {remedy}"
+
+
+def _refuse_default_index(frames: Mapping[str, Any]) -> None:
+    """Raise if no frame has an index of its own: row numbers are no persons."""
+    indices = [frame.index for frame in frames.values()]
+    if all(type(i).__name__ == "RangeIndex" and i.start == 0 and i.name is None for i in indices):
+        raise ValueError(
+            "Expected frames indexed by person, but all have pandas' default index, the number of "
+            "the row. Index them, as in df.set_index('id')."
+        )
 
 
 def _take(frame: Any, rows: Array) -> Any:

@@ -216,6 +216,8 @@ class IdMatcher:
     known: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if isinstance(self.ignore, str):
+            raise TypeError(f"Expected match_ids to be a list. Write match_ids=[{self.ignore!r}].")
         for difference in self.ignore:
             check_choice("match_ids", difference, ("exact", *ID_DIFFERENCES))
         if "exact" in self.ignore and len(set(self.ignore)) > 1:

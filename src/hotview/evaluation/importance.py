@@ -83,8 +83,10 @@ class PermutationImportance:
         One effect per view.
     columns : Effects
         One effect per column that was permuted by itself.
-    log_loss, accuracy : float
-        Those of the rows as they are.
+    log_loss : float
+        That of the rows as they are.
+    accuracy : float
+        That of the rows as they are.
     n_rows : int
         Number of rows.
     n_repeats : int

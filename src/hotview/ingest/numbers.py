@@ -42,6 +42,11 @@ _CLOSE_UNIT = re.compile(
     r"[%‰°].*|.*/.*|[kcdmµμunp]?(g|l|L|m|mol|s|Hz|Pa|eq|Eq|IU|osm|OSM)|mmHg|[kK]cal|bpm|min|h|d|"
     r"(hour|day|week|month|year|yr)s?"
 )
+#: Behind a number, these belong to a date.
+_DATE_WORD = re.compile(
+    r"\d{4}|\b(jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[a-zé]*\.?$",
+    re.IGNORECASE,
+)
 _DECIMALS = (".", ",")
 _THOUSANDS = (None, ",", ".", "'", " ")
 _SPELLINGS = str.maketrans({"\u00a0": " ", "\u202f": " ", "’": "'", "−": "-", "μ": "µ"})
@@ -158,6 +163,8 @@ def _split(cell: str) -> _Parts | None:
     currency, unit, gap = match["currency"], match["unit"].strip(), match["gap"]
     if unit and not _UNIT.fullmatch(unit) and unit not in "$€£¥":
         return None
+    if _DATE_WORD.search(unit):
+        return None
     if unit and not gap and unit not in "$€£¥" and not _CLOSE_UNIT.fullmatch(unit):
         return None
     sign, exponent = match["sign"].replace("+", ""), match["exponent"] or ""
@@ -203,10 +210,10 @@ def recognize_numbers(
     numbers = {cell: part for cell, part in parts.items() if part is not None}
     n_known, n_numbers = counts.total(), sum(counts[cell] for cell in numbers)
     n_limits = sum(counts[cell] for cell, part in numbers.items() if part.limit)
-    if n_numbers == 0 or 2 * n_limits > n_numbers:
+    if n_limits == n_numbers or n_known - n_numbers >= _MAX_TEXT_FRACTION * n_known:
         return None
-    if n_known - n_numbers >= _MAX_TEXT_FRACTION * n_known:
-        return None
+    if 2 * n_limits > n_numbers:
+        raise _mostly_limits(where, column, n_limits, n_numbers)
     if n_numbers < n_known:
         _refuse_words(where, column, cells, numbers, file)
     unit = _find_unit(where, column, counts, numbers)
@@ -229,6 +236,17 @@ def recognize_numbers(
     if chosen is None:
         raise _two_readings(where, column, next(_grouped(numbers)), formats, file)
     return chosen
+
+
+def _mostly_limits(where: str, column: str, n_limits: int, n: int) -> ParameterError:
+    return ParameterError(
+        f"{where}: column {column!r} holds numbers, but {n_limits:,} of {n:,} are detection limits "
+        "such as '<5', too many to read them as the limit. ",
+        "Replace them by numbers, leave the column out: {drop}, or treat it as categorical: "
+        "{categorical}.",
+        drop=[column],
+        categorical=[column],
+    )
 
 
 def _refuse_words(

@@ -87,7 +87,7 @@ class TextTable(TableFile):
     ) -> None:
         self.has_header, self._point = header is not False, decimal
         self._rows_are_checked = False
-        self.delimiter, self.missing = delimiter or default_delimiter, tuple(missing)
+        self.delimiter, self.missing = delimiter or default_delimiter, _spellings(missing)
         self.path, self.name, self._encoding = path, name or path.name.partition(".")[0], encoding
         try:
             cells, has_rows = _first_line(path, self.delimiter, encoding)
@@ -379,6 +379,13 @@ def _open(path: Path, encoding: str | None = None) -> Any:
     compression = "gzip" if path.suffix.lower() == ".gz" else None
     stream = pa.input_stream(str(path), compression=compression)
     return stream if encoding is None else pa.transcoding_input_stream(stream, encoding, "utf-8")
+
+
+def _spellings(marks: Sequence[str]) -> tuple[str, ...]:
+    """Return marks of missing cells, numbers with and without decimals: -999 and -999.0."""
+    numbers = [float(mark) for mark in marks if _is_number(mark)]
+    decimals = [f"{x:.{n}f}" for x in numbers for n in range(4)]
+    return tuple(dict.fromkeys([*marks, *(text for text in decimals if float(text) in numbers)]))
 
 
 def _guess_encoding(path: Path) -> str:

@@ -216,7 +216,7 @@ def describe_settings(estimator: Any) -> list[Setting]:
     """
     defaults = inspect.signature(type(estimator)).parameters
     # The command line reads labels itself, and sets how missing ones are marked.
-    own = {"unlabeled_marker"} if "preprocessing" in estimator.metadata_ else set()
+    own = {"unlabeled_marker"} if "preprocessing" in getattr(estimator, "metadata_", {}) else set()
     settings = []
     for name, value in estimator.get_params(deep=False).items():
         if name not in {*_RUNTIME_SETTINGS, *own}:
