@@ -68,10 +68,14 @@ def test_text_of_other_types():
         "codes": pa.array([7, None]).dictionary_encode(),
         "flags": pa.array([True, None]).dictionary_encode(),
         "floats": pa.array([1.0, 2.5]),
+        "ids": pa.array([20240131001.0, None]),
+        "narrow": pa.array([33743.0, 0.1], type=pa.float32()),
+        "others": pa.array([float("nan"), 1e300]),
     }
     table = ArrowTable("a", pa.table(columns))
     assert table.find_text() == ["view"]
     expected = [["a", None], ["7", None], ["True", None], ["1", "2.5"]]
+    expected += [["20240131001", None], ["33743", "0.1"], [None, "1e+300"]]
     assert table.read_text(list(columns)) == expected
 
 
