@@ -57,6 +57,12 @@ def test_what_is_not_a_number(table):
         table.read(["seen"])
 
 
+def test_numbers_may_mean_missing(table):
+    table.missing = ["31", "2.0", "?", "0"]
+    X = table.read(["age", "dose", "ill"])  # 0 is no number in a column of truth values
+    np.testing.assert_array_equal(X, [[NAN, 1.5, 1], [NAN, NAN, 0], [58, NAN, NAN]])
+
+
 def test_numbers_of_float32_stay_so():
     table = ArrowTable("a", pa.table({"x": pa.array([1.5, None], type=pa.float32())}))
     assert table.read(["x"]).dtype == np.float32
