@@ -374,6 +374,17 @@ def test_a_point_between_thousands_makes_the_comma_decimal(tmp_path):
     assert (table.name, table.thousands, table.decimal) == ("a", ".", None)
 
 
+def test_numbers_that_mean_missing_do_so_in_every_format(tmp_path, monkeypatch):
+    table = pa.table({"p": [-99, 2], "q": [1.5, -99.0]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text("p,q\n-99,1.5\n2,-99\n")
+    for large in (2**28, 0):  # which stays on disk
+        monkeypatch.setattr("hotview.datasets.readers.parquet._LARGE", large)
+        views = read_views([tmp_path / "a.parquet", tmp_path / "b.csv"], missing=["-99"], mmap=True)
+        for view in views.values():
+            np.testing.assert_array_equal(np.asarray(view), [[np.nan, 1.5], [2, np.nan]])
+
+
 def test_cells_that_mean_missing_do_so_in_parquet_files_too(tmp_path):
     pq.write_table(pa.table({"sex": ["F", "unknown"]}), tmp_path / "a.parquet")
     file = list_files(tmp_path / "a.parquet", FORMATS)[0]

@@ -148,7 +148,18 @@ def test_an_order_that_makes_no_date_is_named():
 
 
 @pytest.mark.parametrize(
-    "cells", (["1.5", "2"], ["2024"], ["10:30"], ["v1.2.3"], ["ill"], [None, "-"], ["120/80/60"])
+    "cells",
+    (
+        ["1.5", "2"],
+        ["2024"],
+        ["10:30"],
+        ["v1.2.3"],
+        ["Jan 2024"],
+        ["5 Jan 6 2024"],
+        ["ill"],
+        [None, "-"],
+        ["120/80/60"],
+    ),
 )
 def test_what_is_no_date_is_left_alone(cells):
     assert recognize(cells) is None

@@ -28,6 +28,7 @@ def read(cells, **options):
 WRITTEN = {
     "decimal comma": (["1,5", "2,25", "-3"], NumberFormat(","), [1.5, 2.25, -3]),
     "decimal comma without a zero": ([",5", "0,500"], NumberFormat(","), [0.5, 0.5]),
+    "decimal comma behind a zero": (["0,500", "1,250"], NumberFormat(","), [0.5, 1.25]),
     "two groups": (["142,741", "1,142,741"], NumberFormat(".", ","), [142741, 1142741]),
     "groups and a point": (["1,142.5", "850"], NumberFormat(".", ","), [1142.5, 850]),
     "groups of points": (["1.142.741", "850"], NumberFormat(",", "."), [1142741, 850]),

@@ -84,7 +84,7 @@ def read_views(
     encoding : str, dict of str to str, or None, default=None
         Text tables: the encoding, such as ``"latin-1"``; None is UTF-8.
     missing : sequence of str, dict of str to sequence of str, or None, default=None
-        Tables: cells of text that mean "missing", besides empty cells, NA and the like.
+        Tables: cells that mean "missing", besides empty cells, NA and the like.
     sheet : str, dict of str to str, or None, default=None
         xlsx: name of the sheet; None reads a file of one sheet.
     query : str, dict of str to str, or None, default=None

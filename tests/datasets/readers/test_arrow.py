@@ -57,6 +57,12 @@ def test_what_is_not_a_number(table):
         table.read(["seen"])
 
 
+def test_numbers_may_mean_missing(table):
+    table.missing = ["31", "2.0", "?", "0"]
+    X = table.read(["age", "dose", "ill"])  # 0 is no number in a column of truth values
+    np.testing.assert_array_equal(X, [[NAN, 1.5, 1], [NAN, NAN, 0], [58, NAN, NAN]])
+
+
 def test_numbers_of_float32_stay_so():
     table = ArrowTable("a", pa.table({"x": pa.array([1.5, None], type=pa.float32())}))
     assert table.read(["x"]).dtype == np.float32
@@ -68,10 +74,14 @@ def test_text_of_other_types():
         "codes": pa.array([7, None]).dictionary_encode(),
         "flags": pa.array([True, None]).dictionary_encode(),
         "floats": pa.array([1.0, 2.5]),
+        "ids": pa.array([20240131001.0, None]),
+        "narrow": pa.array([33743.0, 0.1], type=pa.float32()),
+        "others": pa.array([float("nan"), 1e300]),
     }
     table = ArrowTable("a", pa.table(columns))
     assert table.find_text() == ["view"]
     expected = [["a", None], ["7", None], ["True", None], ["1", "2.5"]]
+    expected += [["20240131001", None], ["33743", "0.1"], [None, "1e+300"]]
     assert table.read_text(list(columns)) == expected
 
 

@@ -15,6 +15,7 @@ from hotview.datasets.readers.tables import (
     LARGEST_INTEGER,
     TableFile,
     integer_error,
+    is_number,
     refuse_duplicates,
     text_error,
 )
@@ -52,7 +53,7 @@ class ArrowTable(TableFile):
     def _read(self, names: list[str]) -> Array:
         table = self._table.select(names)
         X = np.empty((table.num_rows, len(names)), dtype=number_dtype(table.schema.types))
-        fill_numbers(self.path, names, X, table)
+        fill_numbers(self.path, names, X, table, missing=self.missing)
         return X
 
     def _read_text(self, names: list[str]) -> list[list[str | None]]:
@@ -134,7 +135,9 @@ def _is_whole(number: float | None) -> bool:
     return number is not None and abs(number) <= LARGEST_INTEGER and float(number).is_integer()
 
 
-def fill_numbers(path: Path | str, names: list[str], X: Array, table: Any) -> None:
+def fill_numbers(
+    path: Path | str, names: list[str], X: Array, table: Any, *, missing: Sequence[str] = ()
+) -> None:
     """Convert columns of an Arrow table to numbers and write them into an array.
 
     Parameters
@@ -147,9 +150,12 @@ def fill_numbers(path: Path | str, names: list[str], X: Array, table: Any) -> No
         The array, overwritten.
     table : pyarrow.Table or pyarrow.RecordBatch
         The table, of as many rows.
+    missing : sequence of str, default=()
+        Cells that mean "missing"; those that are numbers, such as ``"-99"``, become NaN.
     """
     import pyarrow as pa
 
+    markers = [float(cell) for cell in missing if is_number(cell)]
     for j, name in enumerate(names):
         column = table.column(name)
         if not is_numeric_arrow(column.type):
@@ -168,3 +174,5 @@ def fill_numbers(path: Path | str, names: list[str], X: Array, table: Any) -> No
             is_exact = not (is_decimal and (np.abs(values) > LARGEST_INTEGER).any())
         if not is_exact:
             raise integer_error(path, name, max(column.drop_null().to_pylist(), key=abs))
+        if markers and not pa.types.is_boolean(column.type):
+            X[np.isin(values, markers), j] = np.nan

@@ -25,6 +25,7 @@ from hotview.datasets.readers.tables import (
     MISSING,
     TableFile,
     integer_error,
+    is_number,
     refuse_duplicates,
     text_error,
     unescape_formula,
@@ -106,7 +107,7 @@ class TextTable(TableFile):
                 "pass {delimiter}.",
                 delimiter={self.name: others[0]},
             )
-        if header is None and all(cell in self._markers or _is_number(cell) for cell in cells):
+        if header is None and all(cell in self._markers or is_number(cell) for cell in cells):
             raise ParameterError(
                 f"{path}: the first line holds only numbers: {listed(cells)}. ",
                 "Pass {header} if these are the names of the columns, {no_header} if there are "
@@ -314,7 +315,7 @@ class TextTable(TableFile):
         def fits(cells: list[str], start: int = 0) -> bool:
             return not any(
                 (x := cell.strip(' "')) not in self._markers
-                and not _is_number(x.replace(self._point, "."))
+                and not is_number(x.replace(self._point, "."))
                 and holds_numbers(i)
                 for i, cell in enumerate(cells, start)
             )
@@ -401,14 +402,6 @@ def _guess_encoding(path: Path) -> str:
                 return "cp1252"
             start = stream.read(2**22)
     return "latin-1"
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _holds_numbers(batch: Any, decimal: str, column: int) -> bool:

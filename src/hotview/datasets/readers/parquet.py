@@ -209,10 +209,11 @@ class ParquetTable(TableFile):
         dtype = number_dtype(types)
         is_large = self._n_rows * len(names) * dtype.itemsize > _LARGE
         if self._mmap and is_large and all(map(is_numeric_arrow, types)):
-            return ParquetRows(self.path, names, dtype, partial(fill_numbers, self.path, names))
+            convert = partial(fill_numbers, self.path, names, missing=tuple(self.missing))
+            return ParquetRows(self.path, names, dtype, convert)
         table = self._read_columns(names)
         X = np.empty((table.num_rows, len(names)), dtype=dtype)
-        fill_numbers(self.path, names, X, table)
+        fill_numbers(self.path, names, X, table, missing=self.missing)
         return X
 
     def _read_text(self, names: list[str]) -> list[list[str | None]]:

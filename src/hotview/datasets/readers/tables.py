@@ -53,6 +53,21 @@ def clean_text(cell: str | None) -> str | None:
     return trimmed
 
 
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number with a decimal point, as Python reads it.
+
+    Examples
+    --------
+    >>> is_number("-1.5e3"), is_number("1,5")
+    (True, False)
+    """
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
 def escape_formulas(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Put an apostrophe before names and cells of text that spreadsheets would run as a formula.
 
