@@ -83,8 +83,10 @@ class PermutationImportance:
         One effect per view.
     columns : Effects
         One effect per column that was permuted by itself.
-    log_loss, accuracy : float
-        Those of the rows as they are.
+    log_loss : float
+        Log loss of the rows as they are.
+    accuracy : float
+        Their accuracy.
     n_rows : int
         Number of rows.
     n_repeats : int
