@@ -42,7 +42,11 @@ def test_nobody_is_lost_and_nobody_counts_twice(columns, labels):
     persons = [key for column in columns for key in column]
     is_linked = len(persons) > len(set(persons))
     if not is_linked and not all(set(column) & set(labels) for column in columns):
-        with pytest.raises(ValueError, match="in common"):
+        with pytest.raises(ValueError, match=r"in common|no id matches"):
+            hv.from_frames(frames, labels)
+        return
+    if labels and not set(persons) & set(labels):
+        with pytest.raises(ValueError, match="no id matches"):
             hv.from_frames(frames, labels)
         return
     linked, y, unaligned = hv.from_frames(frames, labels)
@@ -81,6 +85,25 @@ def test_ids_in_another_spelling_stop_or_are_matched():
     linked, y, _ = hv.from_frames({"labs": LABS, "scan": scan}, {"C": 1}, match_ids=["case"])
     assert list(y.items()) == [("c", 1)]  # as the first frame writes it
     assert linked["scan"]["size"].tolist() == [7]
+
+
+def test_row_numbers_are_no_persons():
+    with pytest.raises(ValueError, match="all have pandas' default index"):
+        hv.from_frames({"a": LABS.reset_index(), "b": SCAN.reset_index()})
+
+
+def test_labels_of_nobody_are_refused():
+    labels = pd.Series({"C": 1})
+    with pytest.raises(ValueError, match="1 more ids would match if capital letters"):
+        hv.from_frames({"labs": LABS, "scan": SCAN}, labels)
+    with pytest.raises(ValueError, match=r"no id matches.*labels: 7.*are different ids"):
+        hv.from_frames({"labs": LABS, "scan": SCAN}, {7: 1})
+    with pytest.raises(TypeError, match=r"Expected labels by person.*but got a DataFrame"):
+        hv.from_frames({"labs": LABS, "scan": SCAN}, labels.to_frame())
+    with pytest.raises(TypeError, match="Expected frames by the name of their view"):
+        hv.from_frames([LABS, SCAN])
+    with pytest.raises(TypeError, match="match_ids to be a list"):
+        hv.from_frames({"labs": LABS, "scan": SCAN}, match_ids="zeros")
 
 
 def test_frames_without_common_persons_are_refused():

@@ -75,7 +75,6 @@ TEXT = {
     "ranges": ["18-25", "25-40"],
     "codes with a meaning": ["0 = no", "1 = yes"],
     "more than limits": ["<50", ">50", "<50"],
-    "mostly limits": ["<5", "<5", "<5", "7"],
     "times": ["10:30", "11:45"],
     "scores of parts": ["3/5", "4/5"],
     "brackets": ["(5)", "(6)"],
@@ -262,3 +261,13 @@ def test_any_text_is_recognized_refused_or_left_alone(cells):
         assert len(found.parse(cells)) == len(cells)
         assert isinstance(found.describe(cells), str)
         assert NumberFormat(**found.to_json()) == found
+
+
+def test_numbers_that_are_mostly_limits_stop():
+    with pytest.raises(ValueError, match=r"3 of 4 are detection limits.*categorical=\['x'\]"):
+        recognize(["<5", "<5", "<5", "7"])
+
+
+@pytest.mark.parametrize("cell", ("28. März 2024", "12 Jan", "3 May"))
+def test_parts_of_a_date_are_no_unit(cell):
+    assert recognize([cell] * 3) is None

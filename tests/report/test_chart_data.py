@@ -72,3 +72,5 @@ def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record)
     dots = effect_dots(record, [found.views[1], found.columns[0]])
     assert [(dot.name, dot.view) for dot in dots] == [("mor", 1), ("pix 0", 0)]
     assert dots[1].tooltip == "pix 0 of pix: 0.3 (-0.1 to 0.4)"
+    same = [found.columns[0], replace(found.columns[0], view="mor")]
+    assert [dot.name for dot in effect_dots(record, same)] == ["pix: pix 0", "mor: pix 0"]

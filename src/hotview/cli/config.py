@@ -22,9 +22,9 @@ _PATHS = ("out", "checkpoint")
 _LISTS = ("drop", "categorical", "variable", "match_ids")
 _TEXTS = (
     *("label_column", "id_column", "group_column", "unlabeled_marker"),
-    *("coupling", "view_regularizer", "impute", "device"),
+    *("coupling", "view_regularizer", "device"),
 )
-_FORMATS = tuple(name for name in PER_FILE if name != "header")
+_FORMATS = (*(name for name in PER_FILE if name != "header"), "impute")
 #: Type of the value of every other option.
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("max_epochs", "n_estimators", "random_state"), int),
@@ -95,7 +95,7 @@ def _read_table(
     path: Path, table: str, values: Any, options: dict[str, Any], name: str | None = None
 ) -> str:
     """Return the file of a table of the configuration, and add its format to the options."""
-    keys = ("file", *_FORMATS) if name is None else ("file", "ids", *_FORMATS)
+    keys = ("file", *_FORMATS[:-1]) if name is None else ("file", "ids", *_FORMATS)
     _check_keys(path, table, _expect(path, table, values, dict), keys)
     if "file" not in values:
         raise UsageError(f"Expected a file in [{table}] of {path}, but there is none.")

@@ -84,9 +84,9 @@ class PermutationImportance:
     columns : Effects
         One effect per column that was permuted by itself.
     log_loss : float
-        That of the rows as they are.
+        Log loss of the rows as they are.
     accuracy : float
-        That of the rows as they are.
+        Their accuracy.
     n_rows : int
         Number of rows.
     n_repeats : int

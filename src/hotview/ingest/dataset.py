@@ -281,17 +281,20 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
     dataset = _link(Xs, ids, labels, preprocessing, opened)
     dataset = replace(dataset, formats=formats, hashed_without=_find_differences(files, ids))
     if source is not None and not dataset.has_labels:
-        known = [key for key, label in labels.by_id.items() if label is not None]
-        text = (
-            f" The {len(known):,} labels are of ids in no view: {listed(known)}." if known else ""
-        )
-        raise ParameterError(
-            f"Expected rows with a label in {files.label_column!r}, but no row has one.{text} ",
-            "Check {label_column} and {id_column}; without labels, leave out {label_column}.",
-        )
+        raise _no_labels(files, labels)
     _refuse_no_links(files, dataset, ids)
     dataset = _add_groups(files, dataset, ids)
     return replace(dataset, notes=_notes(files, dataset, ids, labels))
+
+
+def _no_labels(files: DatasetFiles, labels: LabelCells) -> ParameterError:
+    """Return the error for a column of labels in which no row of a view has one."""
+    known = [key for key, label in labels.by_id.items() if label is not None]
+    who = f" {len(known):,} labels are of ids in no view: {listed(known)}." if known else ""
+    return ParameterError(
+        f"Expected rows with a label in {files.label_column!r}, but no row has one.{who} ",
+        "Check {label_column} and {id_column}; to train an encoder, leave out {label_column}.",
+    )
 
 
 def _label_source(files: DatasetFiles, preprocessing: Preprocessing) -> LabelSource | None:

@@ -139,19 +139,20 @@ def make_dot(
 
 
 def effect_dots(record: Record, effects: Sequence[Effect]) -> list[Dot]:
-    """Return the rise of the log loss where each view, or column, is permuted."""
-    return [
-        Dot(
-            effect.view if effect.column is None else effect.column,
-            effect.value,
-            effect.low,
-            effect.high,
-            record.views.index(effect.view),
-            f"{effect.view if effect.column is None else f'{effect.column} of {effect.view}'}: "
-            f"{effect.value:.3g} ({effect.low:.3g} to {effect.high:.3g})",
-        )
-        for effect in effects
-    ]
+    """Return the rise of the log loss where each view, or column, is permuted.
+
+    Columns of the same name have that of their view before it.
+    """
+    columns = [effect.column for effect in effects]
+    dots = []
+    for e in effects:
+        name = e.column or e.view
+        if e.column is not None and columns.count(e.column) > 1:
+            name = f"{e.view}: {e.column}"
+        full = e.view if e.column is None else f"{e.column} of {e.view}"
+        tooltip = f"{full}: {e.value:.3g} ({e.low:.3g} to {e.high:.3g})"
+        dots.append(Dot(name, e.value, e.low, e.high, record.views.index(e.view), tooltip))
+    return dots
 
 
 def accuracy_drops(record: Record) -> list[tuple[str, int, Difference]]:

@@ -83,7 +83,7 @@ def test_a_page_of_everything(record):
 def test_every_chart_has_its_numbers_in_a_table(record):
     text = check(record)
     figures = text.split("<figure>")[1:]
-    assert len(figures) == 12
+    assert len(figures) == 14
     assert all("<table>" in part.split("</figure>")[0] for part in figures)
 
 

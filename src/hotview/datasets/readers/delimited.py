@@ -384,7 +384,7 @@ def _open(path: Path, encoding: str | None = None) -> Any:
 
 def _spellings(marks: Sequence[str]) -> tuple[str, ...]:
     """Return marks of missing cells, numbers with and without decimals: -999 and -999.0."""
-    numbers = [float(mark) for mark in marks if _is_number(mark)]
+    numbers = [float(mark) for mark in marks if is_number(mark)]
     decimals = [f"{x:.{n}f}" for x in numbers for n in range(4)]
     return tuple(dict.fromkeys([*marks, *(text for text in decimals if float(text) in numbers)]))
 

@@ -74,6 +74,7 @@ __all__ = [
 _MAX_PAIRS = 15  # pairs of views that are drawn with their intervals
 _MIN_GRAPH, _MIN_HEAT_MAP = 4, 12  # views of a graph, and of a heat map in its place
 _MAX_CLASSES = 40  # of a confusion matrix that is drawn
+_EFFECT_LENGTH = 20  # characters of a column beside its bar
 _MAX_ERRORS = 30  # rows of the table of errors
 _MAX_STD_COLUMNS = 8  # of a plan whose cells have room for standard deviations
 
@@ -262,6 +263,7 @@ def _effect_chart(record: Record, effects: Sequence[Effect], what: str) -> Marku
         text="{:.3g}".format,
         reference=0.0,
         bars=True,
+        name_length=_EFFECT_LENGTH,
         label=f"Rise of the log loss where {what} is permuted, with 95 % intervals",
     )
 
