@@ -220,6 +220,13 @@ def test_row_labels_that_agree_or_say_nothing_are_aligned(indices):
     assert len(check_tables(frames(*indices), aligned=True)) == 2
 
 
+@pytest.mark.parametrize("index", ([2, 0, 1], [1, 2, 3], range(1, 4)))
+def test_row_numbers_in_another_order_are_not_aligned(index):
+    with pytest.raises(ValueError, match="row labels of view 'v0' and of view 'v1' differ"):
+        check_tables(frames(None, index), aligned=True)
+    check_tables(frames(None, [7, 8, 9]), aligned=True)  # rows of a part, counted anew
+
+
 def test_row_labels_in_another_order_are_not_aligned():
     views = frames(["a", "b", "c"], ["c", "b", "a"])
     check_tables(views)

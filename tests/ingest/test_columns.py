@@ -334,3 +334,15 @@ def test_what_was_said_at_fit_leaves_the_formats_of_its_columns(table):
 def test_formats_survive_json(format):
     view = ViewColumns((Column("x", None, format), Column("y")), 2)
     assert ViewColumns.from_json(json.loads(json.dumps(view.to_json()))) == view
+
+
+def test_points_beside_decimal_commas_stop_in_new_files_too(table):
+    rows = "".join(f'"{i},050",{i}.5 %\n' for i in range(1, 30))
+    view = choose_columns(table(f"cost,share\n850,1.5 %\n{rows}"), (), ())
+    new = table('cost,share\n1.050,"5,2 %"\n', "new.csv")
+    with pytest.raises(
+        ValueError, match=r"'cost'.*have a point, and those of column 'share' a dec"
+    ):
+        encode_table(new, view)
+    given = table('cost,share\n1.050,"5,2 %"\n', "new.csv", decimal=",")
+    np.testing.assert_array_equal(encode_table(given, view).X, [[1050, 5.2]])

@@ -6,6 +6,7 @@ import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -150,21 +151,24 @@ def check_aligned_tables(tables: Mapping[str, ViewTable], y: Any = None, *, what
     indices = {f"view {name!r}": table.index for name, table in tables.items()}
     if hasattr(y, "iloc"):
         indices[what] = y.index
-    # A RangeIndex only counts the rows, it does not identify them.
-    labeled = {
-        owner: index
-        for owner, index in indices.items()
-        if index is not None and type(index).__name__ != "RangeIndex"
-    }
-    first = next(iter(labeled), "")
-    for owner, index in labeled.items():
-        if not index.equals(labeled[first]):
+    known = {owner: index for owner, index in indices.items() if index is not None}
+    for (first, a), (owner, b) in combinations(known.items(), 2):
+        if not a.equals(b) and _identify_rows(a, b):
             raise ValueError(
                 f"Expected aligned rows, but the row labels of {first} and of {owner} differ. "
                 "Bring them into one order, as in X.loc[ids], or drop them by "
                 ".reset_index(drop=True) if row i is the same individual nevertheless."
             )
     return next(iter(tables.values())).n_rows
+
+
+def _identify_rows(a: Any, b: Any) -> bool:
+    """Whether two different indices of pandas tell which rows are the same individuals.
+
+    A RangeIndex that shares no label with the other index only counts rows.
+    """
+    counts_rows = any(type(index).__name__ == "RangeIndex" for index in (a, b))
+    return not counts_rows or len(a.intersection(b)) > 0
 
 
 def check_known_tables(

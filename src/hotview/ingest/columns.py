@@ -326,7 +326,23 @@ def encode_table(table: TableFile, view: ViewColumns) -> EncodedTable:
         known = set(column.categories)
         if others := sorted({cell for cell in cells if cell is not None} - known):
             encoded.unseen[column.name] = others
+    _check_points(table, text, plain)
     return replace(encoded, X=np.hstack([blocks[column.name] for column in view.columns]))
+
+
+def _check_points(table: TableFile, text: Sequence[Column], plain: Sequence[str]) -> None:
+    """Raise if a new file has decimal commas where that of the fit had points, and both in it."""
+    given = {"decimal": table.decimal, "thousands": table.thousands}
+    if any(given.values()):
+        return
+    names = [c.name for c in text if c.categories is None and not isinstance(c.format, DateFormat)]
+    commas = {
+        name: NumberFormat(",")
+        for name, cells in zip(names, table.read_text(names) if names else (), strict=True)
+        if sole_decimal(cells, {}) == ","
+    }
+    others = [*plain, *(name for name in names if name not in commas)]
+    _WrittenDecimals(table, {}, others).check_points(commas, given)
 
 
 def _read_numbers(
