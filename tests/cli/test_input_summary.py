@@ -144,3 +144,9 @@ def test_formats_of_columns_are_printed(tmp_path, monkeypatch):
     assert "a: column 'n': decimal point ',' ('1,5' is 1.5)." in printed
     assert "a: column 'seen': dates, read as days since 2024-01-31." in printed
     assert "Linked rows by pair" not in printed
+
+
+def test_a_column_without_values_is_to_be_dropped():
+    view = {"name": "a", "file": "a.csv", "rows": 3, "missing": {"my q": 3, "x": 1}}
+    with pytest.raises(ValueError, match=r"no cell of 'my q' has a value. Pass --drop 'my q'"):
+        check_missing({"views": [view]}, {"a": None})

@@ -175,6 +175,12 @@ def check_missing(summary: Mapping[str, Any], impute: Mapping[str, str | None]) 
         How missing cells of every view are imputed.
     """
     for view in summary["views"]:
+        empty = [name for name, n in view["missing"].items() if n >= view["rows"]]
+        if empty:
+            drop = " ".join(f"--drop {shlex.quote(name)}" for name in empty)
+            raise ValueError(
+                f"{view['file']}: no cell of {listed(empty)} has a value. Pass {drop}."
+            )
         if view["missing"] and impute[view["name"]] is None:
             columns = _first([f"{name!r} ({n})" for name, n in view["missing"].items()])
             raise ValueError(

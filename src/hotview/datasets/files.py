@@ -280,6 +280,8 @@ class FileOptions:
             value = getattr(self, option)
             if value is not None and len(value) != 1:
                 raise ValueError(f"Expected {option} to be one character, but it is {value!r}.")
+        if self.decimal is not None:
+            check_choice("decimal", self.decimal, (".", ","))
         decimal = self.decimal or ("," if self.thousands == "." else ".")
         for option in ("delimiter", "thousands"):
             if getattr(self, option) == decimal:

@@ -61,7 +61,8 @@ class LabelSource:
         """Return the labels of a table as text."""
         check_column(table, self.label_column, " of labels")
         [cells] = table.read_text([self.label_column])
-        return [None if cell == self.unlabeled_marker else cell for cell in cells]
+        marks = {self.unlabeled_marker, *_other_spellings(self.unlabeled_marker)}
+        return [None if cell in marks else cell for cell in cells]
 
     def read_ids(self) -> list[str | None]:
         """Return the ids of the table of labels, as they are written there."""
@@ -69,6 +70,12 @@ class LabelSource:
         assert self.id_column is not None
         check_column(self.table, self.id_column, " of ids")
         return self.table.read_text([self.id_column])[0]
+
+
+def _other_spellings(marker: str | None) -> list[str]:
+    """Return a whole number with and without a decimal: -1 and -1.0."""
+    match = None if marker is None else _INTEGER.fullmatch(marker)
+    return [] if match is None else [match[1], f"{match[1]}.0"]
 
 
 @dataclass(frozen=True)
