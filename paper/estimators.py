@@ -46,13 +46,15 @@ def parameters_of(cell: Cell) -> dict[str, Any]:
     >>> from paper.estimators import parameters_of
     >>> from paper.cells import Cell
     >>> parameters_of(Cell("handwritten", "unsupervised", "SW (9)", "robust"))
-    {'coupling': 'sw-reference', 'view_regularizer': 'none', 'preprocessing': 'standardize'}
+    {'coupling': 'sw-reference', 'view_regularizer': 'none', 'preprocessing': 'standardize',
+    'alignment_weight': 0.0}
     """
     own: dict[str, Any] = {}
     if cell.method != DEFAULT:
         model = TRAINED[cell.method]
         own = {"coupling": model.coupling, "view_regularizer": model.view_regularizer}
         own["preprocessing"] = "standardize"  # the paper's encoders get all columns
+        own["alignment_weight"] = 0.0  # its linked rows act through their labels alone
         if model.coupling == "hot-reference":  # our default depends on the number of views
             own["coupling__n_references"] = SETTINGS["coupling__n_references"]
         own |= PLAIN if cell.task == "semi-supervised" else {}

@@ -47,6 +47,7 @@ def describe_model(estimator: Any) -> dict[str, Any]:
         "metadata": estimator.metadata_,
         "plan": None,
         "view_similarity": None,
+        "common_space": None,
     }
     if hasattr(estimator, "classes_"):
         facts["classes"] = estimator.classes_.tolist()
@@ -57,6 +58,11 @@ def describe_model(estimator: Any) -> dict[str, Any]:
         }
     if (similarity := summarize_similarity(estimator)) is not None:
         facts["view_similarity"] = _without_nan(asdict(similarity))
+    if (common := estimator.common_space_) is not None:
+        values = {
+            name: x.tolist() if hasattr(x, "tolist") else x for name, x in vars(common).items()
+        }
+        facts["common_space"] = _without_nan(values)
     return facts
 
 

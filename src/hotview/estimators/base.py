@@ -15,6 +15,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from hotview._messages import warn_user
 from hotview._types import Array, IntArray, View, Views
 from hotview._validation import ViewTable, check_aligned_tables, check_choice, check_known_tables
 from hotview.estimators.calibration import ScoresByViews
@@ -30,7 +31,7 @@ from hotview.losses import Coupling
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
-from hotview.similarity import ViewSimilarity
+from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.training.column_scaler import ColumnScaler
 from hotview.training.drift import ColumnRanges, DriftReport, compare_view
 from hotview.training.row_stream import check_rows
@@ -65,6 +66,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     plan_: ViewPlan | None
     plans_: list[ViewPlan] | None
     view_similarity_: ViewSimilarity | None
+    common_space_: CommonSpace | None
     references_: Array | None
     batch_size_: int
     trained_on_: dict[str, Any]
@@ -160,7 +162,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         self._set_plans([member.plan for member in fit.members if member.plan is not None])
         couplings = [training.objective.coupling for training in trainings]
         self.references_ = _references(couplings, self.plans_)
-        self.view_similarity_ = fit.similarity
+        self.view_similarity_, self.common_space_ = fit.similarity, fit.common_space
         self._columns = {name: scan.scaler for name, scan in fit.shared.scans.items()}
         self._ranges = {name: scan.ranges for name, scan in fit.shared.scans.items()}
         self.fit_warnings_ = list(fit.warnings.texts)
@@ -206,7 +208,9 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             for them; a list holds None for absent views. Columns of data frames are matched by
             name.
         space : {"features", "common"}, default="features"
-            Each view's own features f_s(x), or their image U_s f_s(x) in the common space.
+            Each view's own features f_s(x), or their image U_s f_s(x) in the common space. Rows of
+            different views can be compared there if `common_space_` says so, which takes linked
+            rows; otherwise it warns.
 
         Returns
         -------
@@ -220,11 +224,36 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         """
         tables = self._check(Xs)
         check_choice("space", space, ("features", "common"))
+        if space == "common":
+            self._warn_of_common_space()
         rows = self._rows(tables)
         encoded = {self.view_names_[s]: self._encode(s, view, space) for s, view in rows.items()}
         if isinstance(Xs, Mapping):
             return {name: encoded.get(name) for name in Xs}
         return [encoded.get(name) for name in self.view_names_]
+
+    def _warn_of_common_space(self) -> None:
+        """Warn if rows of different views cannot be compared in the common space, as far as known.
+
+        Couplings that need aligned rows are trained on all of them, and none is held out.
+        """
+        found, coupling = self.common_space_, as_coupling(self.coupling)
+        if (found is not None and found.is_comparable) or coupling.needs_alignment:
+            return
+        if found is not None:
+            why = (
+                "held-out linked rows are as far apart as others (FOSCTTM "
+                f"{found.mean_foscttm:.2f}, 95 % interval {found.low:.2f} to {found.high:.2f}; "
+                "chance is 0.50). Link more "
+                "rows, or let alignment_weight be above 0."
+            )
+        else:
+            why = (
+                "fewer than 20 rows were linked, too few to measure it; without any, every "
+                "rotation of a view matches the others as well. Link rows: "
+                "MultiViewEncoder.fit(views, linked=rows)."
+            )
+        warn_user(f"Rows of different views may not be comparable in the common space: {why}")
 
     def transform_view(self, X: View, view: str, space: str = "features") -> Any:
         """Encode rows of one view.

@@ -74,6 +74,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ``"manifold"`` (neighbors have similar latents) or ``"diffusion"`` (features approximate
         diffusion coordinates); or a specification, as ``AutoencoderSpec(weight=0.1)``. Its default
         weight is 1.0.
+    alignment_weight : float, default=1.0
+        Weight of linked rows relative to R_M, as for :class:`MultiViewEncoder`. With 0, as in the
+        paper, linked rows act through their labels alone.
     n_components : int, default=10
         Dimension of the common space.
     encoder_dim : int, default=20
@@ -186,6 +189,8 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ``low``, ``high`` and ``p_value`` of every pair; None without enough linked rows.
     view_labels_ : ndarray of int64 or None
         The group of every view, where linked rows show groups that hold; else None.
+    common_space_ : CommonSpace or None
+        As for :class:`MultiViewEncoder`, the mean over ensemble members.
     plan_, references_, history_, network_, networks_, histories_, plans_ : object
         As for :class:`MultiViewEncoder`; the history also has the validation score.
     view_names_, n_views_, n_features_per_view_, columns_, preprocessing_, batch_size_ : object

@@ -21,8 +21,9 @@ __all__ = ["MultiViewEncoder"]
 class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
     r"""Encode views whose rows do not correspond.
 
-    Minimizes :math:`γ R_M + τ \sum_s R_S` of Luo, Xu and Carin (2020): `coupling` is
-    :math:`R_M`, `view_regularizer` is :math:`R_S`.
+    Minimizes :math:`γ (R_M + λ R_A) + τ \sum_s R_S`, which without linked rows is that of Luo, Xu
+    and Carin (2020): `coupling` is :math:`R_M`, `view_regularizer` is :math:`R_S`, and :math:`R_A`
+    is the distance between the latents of linked rows.
 
     Parameters
     ----------
@@ -37,6 +38,13 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
         ``"manifold"`` (neighbors have similar latents) or ``"diffusion"`` (features approximate
         diffusion coordinates); or a specification, as ``AutoencoderSpec(weight=0.1)``. Its default
         weight is 0.01.
+    alignment_weight : float, default=1.0
+        λ, the weight of linked rows (``fit(..., linked=)``) relative to R_M: the squared distance
+        between latents of the same individual, and a tenth of that of all rows from their targets,
+        by generalized CCA of the linked rows on components and neighbor graphs. These targets take
+        the place of the coupling's constraint. A fifth of 20 linked rows and more, at most 20, is
+        held out for `common_space_`. With 0, as in the paper, linked rows are not aligned; nor are
+        they by ``"lscca"`` and ``"dgcca"``, which do it themselves.
     n_components : int, default=10
         Dimension of the common space.
     encoder_dim : int, default=20
@@ -116,14 +124,19 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
     view_similarity_ : ViewSimilarity or None
         What views share, measured on linked rows: ``value``, ``low``, ``high`` and ``p_value`` of
         every pair; None without enough linked rows.
+    common_space_ : CommonSpace or None
+        Whether rows of different views can be compared in the common space: ``foscttm`` and
+        ``neighbor_agreement`` of every pair on linked rows that were held out, ``low`` and ``high``
+        ends of the interval, ``is_comparable``; None with fewer than 20 linked rows.
     view_labels_ : ndarray of int64 or None
         The group of every view, where linked rows show groups that hold; else None.
     references_ : ndarray of shape (K, points, n_components) or None
         The reference clouds, if the coupling has any, in the order of the columns of `plan_`; with
         several networks, those of each.
     history_ : History
-        Per epoch: the loss and its terms, the effective rank of every view's latents, the error of
-        the plan's marginals, and seconds.
+        Per epoch: the loss and its weighted terms (``transport``, ``alignment``, ``extension``),
+        ``foscttm`` and ``neighbor_agreement`` of held-out linked rows, the effective rank of every
+        view's latents, the error of the plan's marginals, and seconds.
     network_ : nn.Module
         The trained network.
     networks_, histories_, plans_ : list
@@ -185,8 +198,9 @@ class MultiViewEncoder(TransformerMixin, MultiViewEstimator, auto_wrap_output_ke
             Ignored; part of scikit-learn's interface.
         linked : dict, list or tuple of 2-D array-likes, or None, default=None
             Further rows, of individuals who are in several views: row i is the same individual in
-            all of them, NaN throughout a view that it is absent from. They are trained on as the
-            others, and `view_similarity_` is measured on them. `Xs` may then leave views out.
+            all of them, NaN throughout a view that it is absent from. Their latents are aligned
+            (see `alignment_weight`), and `view_similarity_` is measured on them. `Xs` may then
+            leave views out.
         paired : bool, default=False
             Whether row i of `Xs` is the same individual in every view, which ``"lscca"`` and
             ``"dgcca"`` need.

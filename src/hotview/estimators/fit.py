@@ -60,7 +60,8 @@ from hotview.semisupervised.super_learner import (
     SuperLearner,
     fit_super_learner,
 )
-from hotview.similarity import ViewSimilarity
+from hotview.similarity import CommonSpace, ViewSimilarity
+from hotview.similarity.common_space import average_common_spaces
 from hotview.similarity.view_similarity import N_COMPONENTS, measure_linked_rows
 from hotview.training.batched import BatchedTrainer
 from hotview.training.batches import TrainingRows
@@ -102,6 +103,8 @@ class EnsembleFit:
         From `score_out_of_fold`; empty where no label is left out.
     similarity : ViewSimilarity or None
         Similarity of the views by linked rows; None without enough of them.
+    common_space : CommonSpace or None
+        Nearness of held-out linked rows in the common space; None without any.
     set_scores : ScoresByViews or None
         Scores of left-out rows for prediction sets; None where no label is left out.
     disagreement : ScoresByViews or None
@@ -112,6 +115,7 @@ class EnsembleFit:
     node_weights: Array  # of propagation and ridge, by view
     ensemble: HeadEnsemble | PredictorEnsemble | None = None
     similarity: ViewSimilarity | None = None
+    common_space: CommonSpace | None = None
     set_scores: ScoresByViews | None = None
     disagreement: ScoresByViews | None = None
 
@@ -195,6 +199,9 @@ class EnsembleFit:
                 self.disagreement = self._measure_disagreement(self.ensemble)
             if view_tests:
                 self.similarity = self._measure_similarity()
+            if len(self.shared.held_out_links) > 0:
+                found = [m.measure_common_space() for m in self.members]
+                self.common_space = average_common_spaces([one for one in found if one is not None])
         for member in self.members:
             member.interrupted = member.interrupted or interrupt.requested
         self._warn()

@@ -12,18 +12,21 @@ from hotview.losses import Planner
 from hotview.losses.sliced import ReferenceCoupling
 from hotview.nn.multiview import MultiViewNetwork
 from hotview.ot.sliced import random_sliced_cost
+from hotview.semisupervised.ridge import thin_rows
 from hotview.training.batches import ShuffledIndices, TrainingRows
 from hotview.training.rows import embed_rows
 
 __all__ = [
     "start_at_components",
     "start_at_principal_components",
+    "start_at_targets",
     "start_encoder",
     "start_references",
 ]
 
 
 _OTHERS = 0.1  # factor of the weights that stay random
+_N_REGRESSED, _RIDGE = 10_000, 1e-3  # rows of a regression, and its relative penalty
 _BASES = 5  # orthogonal bases of directions on which views are compared
 
 
@@ -61,6 +64,42 @@ def start_at_principal_components(
         torch.as_tensor(pca.mean_, dtype=torch.float32),
         float(np.sqrt(n_components * variance / leading)),
     )
+
+
+def start_at_targets(
+    network: MultiViewNetwork, s: int, data: TrainingRows, *, is_own: bool
+) -> None:
+    """Set the latents of view s to the ridge regression of their targets on its features.
+
+    Parameters
+    ----------
+    network : MultiViewNetwork
+        The network.
+    s : int
+        The view.
+    data : TrainingRows
+        Its rows and their targets.
+    is_own : bool
+        Whether the encoder is the user's own, whose weights are left alone.
+    """
+    encoder, U, targets = network.encoders[s], network.maps[s], data.link_targets[s]
+    rows = thin_rows(np.arange(data.views[s].n_rows), _N_REGRESSED)
+    network.eval()
+    with torch.no_grad():
+        F = encoder(data.views[s].take_on_all_ranks(rows)).double()
+        T = targets[torch.from_numpy(rows).to(targets.device)].double()
+        shift, center = F.mean(0), T.mean(0)
+        gram = (F - shift).mT @ (F - shift)
+        ridge = _RIDGE * gram.diagonal().mean().clamp_min(_RIDGE)
+        eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
+        W = torch.linalg.solve(gram + ridge * eye, (F - shift).mT @ (T - center))
+        assert isinstance(U, nn.Linear)
+        U.weight.copy_(W.mT)
+        if not is_own:  # U has no offset: the last layer of the encoder takes it
+            assert isinstance(encoder, nn.Sequential)
+            last = encoder[-1]
+            assert isinstance(last, nn.Linear)
+            last.bias.add_((torch.linalg.pinv(W.mT) @ (center - shift @ W)).float())
 
 
 def start_references(

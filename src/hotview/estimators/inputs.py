@@ -30,6 +30,7 @@ from hotview.semisupervised.graph import (
     make_coordinates,
     nearest_neighbors,
 )
+from hotview.semisupervised.link_targets import make_link_targets
 from hotview.training.batches import TrainingRows
 from hotview.training.pca import principal_components
 from hotview.training.process_group import ProcessGroup
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from sklearn.decomposition import PCA
 
     from hotview.semisupervised.pseudo_labels import ViewLabels
+
+_MIN_LINKS = 3  # linked rows that are aligned
+_MIN_SPLIT, _MAX_HELD_OUT = 20, 20  # linked rows of which some are held out, and how many
+_MAX_MEASURED = 100  # linked rows to measure on, where none are aligned
 
 __all__ = [
     "FitInputs",
@@ -172,6 +177,12 @@ class SharedInputs:
         Diffusion coordinates of every row of every view, for ``view_regularizer="diffusion"``.
     log_prior : ndarray of shape (n_views, n_classes) or None
         Logarithms of the prior probabilities of the classes in every view, by all labels.
+    links : ndarray of int64, shape (n_links, n_views)
+        Row in every view of linked individuals whose latents are to agree, −1 where absent.
+    held_out_links : ndarray of int64, shape (n_held_out, n_views)
+        The same of individuals by whom it is measured whether latents agree.
+    link_targets : list of Tensor
+        Target latents of every row of every view, from `links`; empty where nothing is aligned.
     """
 
     tables: ViewTables
@@ -182,6 +193,9 @@ class SharedInputs:
     graphs: list[ViewGraph] = field(default_factory=list)
     coordinates: list[Tensor] = field(default_factory=list)
     log_prior: Array | None = None
+    links: IntArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+    held_out_links: IntArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+    link_targets: list[Tensor] = field(default_factory=list)
 
     def training_rows(self, labels: Labels | None) -> TrainingRows:
         """Rows to train on: which are aligned, and which have a label.
@@ -200,6 +214,8 @@ class SharedInputs:
             )
         aligned = numbers if all_complete else numbers[complete]
         extra: dict[str, Any] = {"neighbors": self.neighbors, "coordinates": self.coordinates}
+        if self.link_targets:
+            extra["links"] = self.links
         if labels is None:
             return TrainingRows(self.views, aligned, **extra)
         own = [
@@ -309,8 +325,11 @@ def compute_graphs(
     """
     regularizer, k = parameters["view_regularizer"], parameters["n_neighbors"]
     n_features = parameters["encoder_dim"]
+    links, held_out = _split_links(shared, parameters, random)
     needs_graphs = parameters.get("pseudo_labels", False) or regularizer.needs_coordinates
+    needs_graphs = needs_graphs or len(links) > 0
     needs_components = parameters["initialization"] == "pca" or regularizer.needs_neighbors
+    shared = replace(shared, links=links, held_out_links=held_out)
     if not (needs_components or needs_graphs):
         return shared
     n = max(n_features, parameters["n_components"], N_COMPONENTS * needs_graphs)
@@ -323,9 +342,38 @@ def compute_graphs(
             graphs.append(build_graph(view, pca, k, random, labels.node_order(s)))
         if regularizer.needs_coordinates:
             coordinates.append(make_coordinates(graphs[s], n_features))
+    targets = []
+    if len(links) > 0:
+        targets = make_link_targets(graphs, links, parameters["n_components"])
     return replace(
-        shared, components=components, neighbors=neighbors, graphs=graphs, coordinates=coordinates
+        shared,
+        components=components,
+        neighbors=neighbors,
+        graphs=graphs,
+        coordinates=coordinates,
+        link_targets=targets,
     )
+
+
+def _split_links(
+    shared: SharedInputs, parameters: Mapping[str, Any], random: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Linked rows whose latents are to agree, and others by which it is measured whether they do.
+
+    A fifth of the rows, at most 20, are held out; none of fewer than 20, which are too few for
+    both. Where nothing is aligned, it can be measured on all.
+    """
+    links = shared.linked_numbers()
+    links = links[(links >= 0).sum(axis=1) > 1]
+    none = links[:0]
+    if parameters["coupling"].needs_alignment:  # it aligns the rows itself
+        return none, none
+    order = random.permutation(len(links)) if len(links) > 0 else np.empty(0, np.int64)
+    if parameters["alignment_weight"] == 0:
+        return none, links[np.sort(order[:_MAX_MEASURED])]
+    n = min(_MAX_HELD_OUT, len(links) // 5) if len(links) >= _MIN_SPLIT else 0
+    trained = links[np.sort(order[n:])]
+    return trained if len(trained) >= _MIN_LINKS else none, links[np.sort(order[:n])]
 
 
 @dataclass(frozen=True)

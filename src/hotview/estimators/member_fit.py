@@ -21,7 +21,11 @@ from hotview.estimators.inference import (
     predict_ensemble,
     predict_out_of_fold,
 )
-from hotview.estimators.initialization import start_at_principal_components, start_references
+from hotview.estimators.initialization import (
+    start_at_principal_components,
+    start_at_targets,
+    start_references,
+)
 from hotview.estimators.inputs import FitInputs, SharedInputs, Validation
 from hotview.estimators.labels import hide, weigh_classes
 from hotview.estimators.parameters import encoders_of, hidden_of, pick_device
@@ -43,6 +47,7 @@ from hotview.semisupervised.pseudo_labels import (
     score_nodes,
 )
 from hotview.semisupervised.super_learner import ScoresOutOfFold, ScoresWithout
+from hotview.similarity import CommonSpace, measure_common_space
 from hotview.training.batches import Sampler, TrainingRows
 from hotview.training.loop import Schedule
 from hotview.training.process_group import catch_interrupt
@@ -59,6 +64,7 @@ _MIN_EPOCHS = 10  # of a training whose length is not given
 _MIN_STEPS, _MAX_STEPS = 80, 600  # of the same
 _MAX_LEFT_OUT = 1000  # rows that a member predicts to weigh its predictors
 _N_LATENTS = 1000  # rows of every view by which collapse is detected
+_N_COMPARED = 300  # rows of every view with which linked rows are compared after an epoch
 
 
 class MemberFit:
@@ -106,6 +112,7 @@ class MemberFit:
     plan: ViewPlan | None
     latents: list[Tensor]
     interrupted: bool
+    _compared: list[Tensor]  # held-out linked rows of every view, and a sample of its rows
     out_of_fold: ScoresOutOfFold | OutOfFold | None = None
     without: ScoresWithout | None = None
     subset_scores: ScoresOutOfFold | None = None
@@ -209,10 +216,17 @@ class MemberFit:
         )
         network = self._network().to(self.device)
         objective = self._objective(rows, sampler.batch_size).to(self.device)
+        self.latent_variance = self._latent_variance(objective.coupling, sampler.batch_size)
+        targets = [T * math.sqrt(self.latent_variance) for T in shared.link_targets]
+        sampler.data = replace(rows, link_targets=targets)
         self.training = Training(network, objective, sampler, self.random.torch, member=self.number)
-        self._initialize(network, objective.coupling, rows)
+        if p["initialization"] == "pca":
+            self._initialize(network, objective.coupling, sampler.data)
         if self.labels is not None and self.validation is not None:
             self.training.score = self._validation_score(network, self.validation)
+        if len(shared.held_out_links) > 0:
+            self._compared = self._take_compared(shared.held_out_links)
+            self.training.measure = self._record_common_space
 
     def _network(self) -> MultiViewNetwork:
         p = self.parameters
@@ -240,23 +254,29 @@ class MemberFit:
             head_weight=self.parameters.get("head_weight", 1.0),
             class_weight=None if weight is None else torch.as_tensor(weight, dtype=torch.float32),
             source_views=rows.source_views,
+            # Where costs are sums over the rows of a batch, so is the distance of linked rows.
+            alignment_weight=self.parameters["alignment_weight"]
+            * (n_points if coupling.reduction == "sum" else 1),
         )
 
-    def _initialize(
-        self, network: MultiViewNetwork, coupling: Coupling, rows: TrainingRows
-    ) -> None:
-        """Set the encoders to principal components, and the references to samples of latents."""
+    def _latent_variance(self, coupling: Coupling, batch_size: int) -> float:
+        """Mean variance of the latents' columns that the constraint of the coupling requires."""
         n_clouds = 1 if isinstance(coupling, DGCCA) else len(self.names)
         if isinstance(coupling, ReferenceCoupling):
             n_clouds = len(coupling.clouds())
         is_sum = self.parameters["coupling"].reduction == "sum"
-        self.latent_variance = 1 / (n_clouds * (self.training.sampler.batch_size if is_sum else 1))
-        if self.parameters["initialization"] != "pca":
-            return
+        return 1 / (n_clouds * (batch_size if is_sum else 1))
+
+    def _initialize(
+        self, network: MultiViewNetwork, coupling: Coupling, rows: TrainingRows
+    ) -> None:
+        """Set encoders to principal components, latents to targets, references to samples."""
         for s, (pca, given) in enumerate(zip(self.shared.components, self.encoders, strict=True)):
             if given is None:
                 n_components = self.parameters["n_components"]
                 start_at_principal_components(network, s, pca, n_components, self.latent_variance)
+            if rows.link_targets:
+                start_at_targets(network, s, rows, is_own=given is not None)
         if isinstance(coupling, ReferenceCoupling):
             start_references(network, coupling, rows, self.random)
 
@@ -290,6 +310,34 @@ class MemberFit:
             for name, weight in network.named_parameters():
                 if not name.startswith(own):
                     weight.copy_(round_to_float16(weight))
+
+    def _take_compared(self, links: IntArray) -> list[Tensor]:
+        """Held-out linked rows of every view, and behind them a random sample of its rows."""
+        random = np.random.default_rng(0)  # the measure does not depend on a seed
+        parts = []
+        for view, own in zip(self.shared.views, links.T, strict=True):
+            sample = random.permutation(view.n_rows)[:_N_LATENTS]
+            parts.append(view.take_on_all_ranks(np.concatenate([np.maximum(own, 0), sample])))
+        return parts
+
+    def measure_common_space(self, n_rows: int = _N_LATENTS) -> CommonSpace | None:
+        """Nearness of held-out linked rows in the common space, compared with a sample of rows."""
+        network, n = self.training.network, len(self.shared.held_out_links)
+        network.eval()
+        with torch.no_grad():
+            Zs = [
+                Z.cpu().numpy() for Z in network.latents([X[: n + n_rows] for X in self._compared])
+            ]
+        for Z, own in zip(Zs, self.shared.held_out_links.T, strict=True):
+            Z[:n][own < 0] = np.nan
+        return measure_common_space([Z[:n] for Z in Zs], [Z[n:] for Z in Zs])
+
+    def _record_common_space(self) -> dict[str, float]:
+        """What the history records of the common space."""
+        found = self.measure_common_space(_N_COMPARED)
+        if found is None:
+            return {}
+        return {"foscttm": found.mean_foscttm, "neighbor_agreement": found.mean_agreement}
 
     def _plan(self, *, null: bool) -> ViewPlan | None:
         """The plan over the views from a last pass over all rows; None without a coupling."""

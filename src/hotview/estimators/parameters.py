@@ -54,7 +54,7 @@ _COUNTS = (
 _CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(_COUNTS, check_count),
     "pseudo_labels": check_switch,
-    "head_weight": check_weight,
+    **dict.fromkeys(("head_weight", "alignment_weight"), check_weight),
     "learning_rate": check_positive,
     "validation_fraction": check_share,
     "initialization": partial(check_choice, choices=("pca", "random")),
@@ -76,6 +76,7 @@ class Parameters:
     coupling: str | CouplingSpec = "hot-reference"
     view_regularizer: str | RegularizerSpec = "autoencoder"
     _: KW_ONLY
+    alignment_weight: float = 1.0
     n_components: int = 10
     encoder_dim: int = 20
     hidden: Any = (128,)

@@ -236,7 +236,7 @@ def _make_model(settings: Settings, classes: Sequence[Any], impute: Any) -> Any:
     if regularizer.get_params():
         regularizer.set_params(weight=settings.regularizer_weight)
     given |= {"coupling": coupling, "view_regularizer": regularizer}
-    given |= {"impute": impute, "n_estimators": 1}
+    given |= {"impute": impute, "n_estimators": 1, "alignment_weight": 0.0}
     if not classes:
         return MultiViewEncoder(**given)
     given |= {"head_weight": settings.head_weight, "pseudo_labels": False}
@@ -256,7 +256,8 @@ def _set_views(model: Any, columns: Any, scalers: Any, network: MultiViewNetwork
     model.networks_, model.network_ = [network], network
     model.batch_size_, model.trained_on_, model.fit_warnings_ = model.batch_size, {}, []
     model._set_plans([])
-    model.view_similarity_ = None  # no side sees linked rows of several views
+    # No side sees linked rows of several views.
+    model.view_similarity_, model.common_space_ = None, None
 
 
 def _set_fusion(

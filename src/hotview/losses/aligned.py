@@ -14,7 +14,7 @@ from hotview._validation import check_choice
 from hotview.losses.coupling import Coupling, Generators, Terms, check_pairs
 from hotview.losses.orthogonality import constrain, nearest_orthonormal, orthogonality
 
-__all__ = ["DGCCA", "LSCCA"]
+__all__ = ["DGCCA", "LSCCA", "alignment_error"]
 
 
 class LSCCA(Coupling):
@@ -106,6 +106,43 @@ class DGCCA(Coupling):
         G = nearest(mean) if self.outside is None else self.outside(nearest, mean)
         distances = [_squared_norm(Z - G, self.reduction) for Z in Zs]
         return Terms({"agreement": torch.stack(distances).mean(0)})
+
+
+def alignment_error(Zs: Sequence[Tensor], present: Tensor) -> Tensor:
+    r"""Mean squared distance between views' latents of one individual, who may lack views.
+
+    .. math:: \frac{1}{d} \operatorname{mean}_{i,\, s<t} \|z_{is} - z_{it}\|^2
+
+    over all individuals and the pairs of views that they have: LSCCA for partial rows, per column.
+
+    Parameters
+    ----------
+    Zs : sequence of Tensor of shape (..., n, d)
+        Latents of the same individuals in every view; any value where a view is absent.
+    present : Tensor of bool, shape (..., n, S)
+        Which views every individual has.
+
+    Returns
+    -------
+    Tensor
+        The mean, one number per member.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from hotview.losses.aligned import alignment_error
+    >>> Zs = [torch.zeros(2, 3), torch.ones(2, 3), torch.full((2, 3), 9.0)]
+    >>> alignment_error(Zs, torch.tensor([[True, True, False], [True, True, False]]))
+    tensor(1.)
+    """
+    Z = torch.stack(list(Zs), dim=-2)  # (..., n, S, d)
+    has = present.unsqueeze(-1).to(Z.dtype)
+    n = has.sum(-2, keepdim=True)
+    mean = (Z * has).sum(-2, keepdim=True) / n.clamp_min(1)
+    # The sum over pairs of m points is m times their squared distances from the mean.
+    total = (n.squeeze(-1) * ((Z - mean) * has).square().sum(-1)).sum((-2, -1))
+    n_pairs = (n * (n - 1) / 2).sum((-3, -2, -1))
+    return total / (Z.shape[-1] * n_pairs.clamp_min(1))
 
 
 def _squared_norm(difference: Tensor, reduction: str) -> Tensor:

@@ -9,11 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, softmax
 
+from hotview.losses.aligned import alignment_error
 from hotview.losses.coupling import Coupling, Terms
 from hotview.losses.view_regularizers import reconstruction_error, smoothness_penalty
 from hotview.nn.multiview import MultiViewNetwork, map_views
 
 __all__ = ["VIEW_REGULARIZERS", "Batch", "Evaluation", "Objective", "Regularizer"]
+
+_EXTENSION = 0.1  # weight of the targets of all rows, relative to the linked rows themselves
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,9 @@ class Batch:
     sizes : dict of str to list of int
         Number of rows of each view in each part, in the order of the parts. ``rows`` are coupled
         and regularized, ``neighbors`` holds one neighbor of each of these, ``labeled`` are aligned
-        rows with a label, ``view_labeled`` rows with a label in this view alone, and ``transfer``
-        aligned rows without a label, which get soft labels from the source views.
+        rows with a label, ``view_labeled`` rows with a label in this view alone, ``transfer``
+        aligned rows without a label, which get soft labels from the source views, and ``linked``
+        rows of individuals who are in several views, whose latents are to agree.
     target : Tensor
         Classes of the ``labeled`` rows.
     view_targets : list of Tensor
@@ -38,6 +42,10 @@ class Batch:
         Class probabilities of each view's ``rows``; empty without soft labels.
     coordinates : list of Tensor
         Target features of each view's ``rows``; empty without target features.
+    linked_present : Tensor of bool, shape (n_linked, n_views)
+        Which views each of the ``linked`` individuals has; other views hold any row in its place.
+    link_targets : list of Tensor
+        Target latents of each view's ``rows``, from linked rows; empty without these.
     directions : Tensor or None
         Directions to project on; None lets the coupling draw them.
     """
@@ -48,6 +56,8 @@ class Batch:
     view_targets: list[Tensor] = field(default_factory=list)
     soft_labels: list[Tensor] = field(default_factory=list)
     coordinates: list[Tensor] = field(default_factory=list)
+    linked_present: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.bool))
+    link_targets: list[Tensor] = field(default_factory=list)
     directions: Tensor | None = None
 
     def split(self, tensors: Sequence[Tensor]) -> dict[str, list[Tensor]]:
@@ -103,9 +113,12 @@ VIEW_REGULARIZERS: dict[str, Regularizer] = {
 
 
 class Objective(nn.Module):
-    r"""Objective (3) of the paper, with a head per view besides the joint head.
+    r"""Objective (3) of the paper, with a head per view besides the joint head, and linked rows.
 
-    .. math:: L(g(f_1, …, f_S), y) + h \sum_s L(g_s(f_s), y) + γ R_M + τ \sum_s R_S
+    .. math:: L(g(f_1, …, f_S), y) + h \sum_s L(g_s(f_s), y) + γ (R_M + λ R_A) + τ \sum_s R_S
+
+    R_A is the squared distance between the latents of linked rows, and a tenth of that of all rows
+    from their targets, which linked rows give; these replace the constraint of the coupling.
 
     Parameters
     ----------
@@ -124,6 +137,8 @@ class Objective(nn.Module):
         Weight of each class; None weights all classes equally.
     source_views : sequence of int
         Views whose heads give soft labels to the other views on ``transfer`` rows.
+    alignment_weight : float or Tensor
+        λ, one number or one per member.
     """
 
     def __init__(
@@ -136,11 +151,13 @@ class Objective(nn.Module):
         head_weight: float = 0.0,
         class_weight: Tensor | None = None,
         source_views: Sequence[int] = (),
+        alignment_weight: float | Tensor = 0.0,
     ) -> None:
         super().__init__()
         self.coupling, self.regularizer = coupling, regularizer
         self.coupling_weight, self.regularizer_weight = coupling_weight, regularizer_weight
         self.head_weight, self.source_views = head_weight, list(source_views)
+        self.alignment_weight = alignment_weight
         self.register_buffer("class_weight", class_weight)
 
     def forward(
@@ -162,7 +179,18 @@ class Objective(nn.Module):
             R_S = self.regularizer(network, batch, Fs)
             for terms, weight in ((R_M, self.coupling_weight), (R_S, self.regularizer_weight)):
                 for name, part in terms.parts.items():
-                    parts[name] = weight * part
+                    # Targets keep latents from collapsing, and their columns differ in size.
+                    if not (name == "orthogonality" and batch.link_targets):
+                        parts[name] = weight * part
+        weight = self.coupling_weight * self.alignment_weight
+        if "linked" in Fs:
+            linked = network.embed(Fs["linked"])
+            parts["alignment"] = weight * alignment_error(linked, batch.linked_present)
+        if batch.link_targets:
+            errors = [
+                (Z - T).square().mean((-2, -1)) for Z, T in zip(Zs, batch.link_targets, strict=True)
+            ]
+            parts["extension"] = _EXTENSION * weight * torch.stack(errors).mean(0)
         return Evaluation(Terms(parts), Zs)
 
     def _head_examples(

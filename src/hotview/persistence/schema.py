@@ -28,7 +28,7 @@ from hotview.nn.multiview import Widths
 from hotview.semisupervised.fusion import LogOpinionPool
 from hotview.semisupervised.predictors import ViewPredictors
 from hotview.semisupervised.super_learner import SuperLearner
-from hotview.similarity import ViewSimilarity
+from hotview.similarity import CommonSpace, ViewSimilarity
 from hotview.training.column_scaler import KINDS, ColumnScaler
 from hotview.training.drift import SHARES, ColumnRanges
 from hotview.training.imputation import IMPUTATIONS, adds_indicators
@@ -211,6 +211,7 @@ class SavedModel:
     ranges: list[ColumnRanges] | None
     references: Array | None
     view_similarity: ViewSimilarity | None
+    common_space: CommonSpace | None
     batch_size: int
     trained_on: dict[str, Any]
     fit_warnings: list[str]
@@ -431,6 +432,8 @@ def check_tensors(model: SavedModel, tensors: Mapping[str, Tensor], widths: Widt
         require(fits, f"its {name!r} is not finite, or not between {low:g} and {high:g}")
     if model.view_similarity is not None:
         _check_similarity(model.view_similarity)
+    if model.common_space is not None:
+        _check_common_space(model.common_space)
     for view, ranges in zip(model.views, model.ranges or (), strict=False):
         ranges.check(view.name)
     for what, high in {"set_scores": 1.0, "disagreement": math.log(len(model.members))}.items():
@@ -459,10 +462,21 @@ def _check_similarity(found: ViewSimilarity) -> None:
         require(fits, "its similarities of views contradict each other")
 
 
+def _check_common_space(found: CommonSpace) -> None:
+    """Raise an error for a measure of the common space that contradicts itself."""
+    known = np.isfinite(found.foscttm)
+    fits = 0 <= found.low <= found.high <= 1 and bool(known.any())
+    fits = fits and np.array_equal(known, np.isfinite(found.neighbor_agreement))
+    fits = fits and np.array_equal(known, found.n_rows > 0) and not known.diagonal().any()
+    for part in (found.foscttm, found.neighbor_agreement, found.n_rows):
+        fits = fits and np.array_equal(part, part.T, equal_nan=True)
+    require(fits, "its measure of the common space contradicts itself")
+
+
 def _may_be_nan(name: str, tensor: Tensor) -> Tensor:
     """Which numbers are NaN, in tensors that hold it for pairs of views without linked rows."""
-    is_similarity = name.startswith("view_similarity.")
-    return tensor.isnan() if is_similarity else torch.zeros_like(tensor, dtype=torch.bool)
+    of_pairs = name.startswith(("view_similarity.", "common_space."))
+    return tensor.isnan() if of_pairs else torch.zeros_like(tensor, dtype=torch.bool)
 
 
 def _check_network(model: SavedModel, network: Mapping[str, Tensor], widths: Widths) -> None:
@@ -509,6 +523,10 @@ def _expected_tensors(
             yield f"{at}.n_rows", (S, S), "int64"
             for part in ("value", "low", "high", "p_value"):
                 yield f"{at}.{part}", (S, S), "float64"
+    if model.common_space is not None:
+        yield "common_space.n_rows", (S, S), "int64"
+        yield "common_space.foscttm", (S, S), "float64"
+        yield "common_space.neighbor_agreement", (S, S), "float64"
     for r, member in enumerate(model.members):
         at = f"members.{r}"
         if member.plan is not None:

@@ -85,6 +85,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         ranges=None if estimator._ranges is None else list(estimator._ranges.values()),
         references=estimator.references_,
         view_similarity=estimator.view_similarity_,
+        common_space=estimator.common_space_,
         batch_size=estimator.batch_size_,
         trained_on=check_plain(estimator.trained_on_, "trained_on_"),
         fit_warnings=check_plain(estimator.fit_warnings_, "fit_warnings_"),
@@ -259,6 +260,7 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
     estimator._set_networks(networks, [History(member.history) for member in model.members])
     estimator.batch_size_, estimator.references_ = model.batch_size, model.references
     estimator.view_similarity_ = model.view_similarity
+    estimator.common_space_ = model.common_space
     estimator.trained_on_ = check_plain(model.trained_on, "trained_on_")
     estimator.metadata_ = check_plain(model.metadata, "metadata_")
     estimator.fit_warnings_ = model.fit_warnings

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from hotview._types import Array, IntArray
+from hotview.similarity.common_space import CommonSpace
 from hotview.similarity.view_similarity import (
     MAX_ROWS,
     PairSimilarity,
@@ -15,7 +16,7 @@ from hotview.similarity.view_similarity import (
     replaces_total,
 )
 
-__all__ = ["describe_shapes", "describe_similarity", "name_groups"]
+__all__ = ["describe_common_space", "describe_shapes", "describe_similarity", "name_groups"]
 
 _SIGNIFICANT = 0.05
 _FEW_VIEWS = 3  # whose pairs are all named
@@ -103,6 +104,48 @@ def describe_shapes(costs: Array, p_value: float, names: Sequence[str]) -> list[
     if S > _FEW_VIEWS and p_value > _SIGNIFICANT:
         alike += f"; permuted columns differ as much (p = {p_value:.2f})"
     return [first, f"{alike}. Tables of one shape need not share any information."]
+
+
+def describe_common_space(found: CommonSpace, names: Sequence[str]) -> str:
+    """Say whether latents of different views can be compared.
+
+    Parameters
+    ----------
+    found : CommonSpace
+        The measure, from linked rows that were held out.
+    names : sequence of str
+        Names of the views.
+
+    Returns
+    -------
+    str
+        A sentence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hotview.similarity import measure_common_space
+    >>> from hotview.similarity.sentences import describe_common_space
+    >>> Z = np.random.default_rng(0).normal(size=(60, 2))
+    >>> found = measure_common_space([Z[:9], Z[:9]], [Z, Z])
+    >>> describe_common_space(found, ["labs", "vitals"]).partition(":")[0]
+    'In the common space, rows of different views can be compared'
+    """
+    S = len(names)
+    pairs = [pair for pair in combinations(range(S), 2) if np.isfinite(found.foscttm[pair])]
+    n = [int(found.n_rows[pair]) for pair in pairs]
+    count = f"{n[0]}" if min(n) == max(n) else f"{min(n)} to {max(n)}"
+    verb = "can" if found.is_comparable else "cannot"
+    text = (
+        f"In the common space, rows of different views {verb} be compared: of {count} linked rows "
+        f"that were held out, {100 * found.mean_foscttm:.0f} % of the rows of the other view are "
+        f"nearer than the individual's own (FOSCTTM {_number(found.mean_foscttm)}, 95 % interval "
+        f"{_number(found.low)} to {_number(found.high)}; chance is 0.50)"
+    )
+    if len(pairs) > 1:
+        s, t = max(pairs, key=lambda pair: float(found.foscttm[pair]))
+        text += f", least near are {names[s]!r} and {names[t]!r}, {_number(found.foscttm[s, t])}"
+    return f"{text}."
 
 
 def name_groups(groups: IntArray, names: Sequence[str]) -> list[list[str]]:

@@ -60,6 +60,8 @@ class BatchedTrainer(Trainer):
         self.soft_labels = [_pad_and_stack(tensors) for tensors in pairs]
         pairs = zip(*(x.coordinates for x in data), strict=True)
         self.coordinates = [_pad_and_stack(tensors) for tensors in pairs]
+        pairs = zip(*(x.link_targets for x in data), strict=True)
+        self.link_targets = [_pad_and_stack(tensors) for tensors in pairs]
         self._drawn: deque[tuple[list[Tensor], Batch]] = deque()  # row numbers, and all but rows
         self._n_undrawn = 0  # steps that will be taken, and are not drawn yet
         self._graphed: GraphedStep | None = None
@@ -77,6 +79,7 @@ class BatchedTrainer(Trainer):
             Xs=[view.take(numbers) for view, numbers in zip(self.views, rows, strict=True)],
             soft_labels=_gather(self.soft_labels, rows, batch.sizes),
             coordinates=_gather(self.coordinates, rows, batch.sizes),
+            link_targets=_gather(self.link_targets, rows, batch.sizes),
         )
         if self._graphed is not None:
             return self._graphed(self.batch)
@@ -121,6 +124,8 @@ class BatchedTrainer(Trainer):
         n_targets = len(first.view_targets)
         view_targets = [send([x.view_targets[s] for x in drawn]) for s in range(n_targets)]
         target = send([x.target for x in drawn])
+        present = torch.from_numpy(np.array([x.linked_present for x in drawn])).to(self.device)
+        present = present.view(n_steps, len(self.trainings), *present.shape[1:])
         theta: Sequence[Tensor | None] = [None] * n_steps
         if directions[0] is not None:
             stacked = torch.stack([x.float() for x in directions if x is not None])
@@ -128,6 +133,7 @@ class BatchedTrainer(Trainer):
         for t in range(n_steps):
             own = [y[t] for y in view_targets]
             batch = Batch([], first.sizes, target[t], own, directions=theta[t])
+            batch = replace(batch, linked_present=present[t])
             self._drawn.append(([x[t] for x in rows], batch))
 
     def _is_recordable(self) -> bool:
@@ -201,6 +207,7 @@ def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> 
         head_weight=first.head_weight,
         class_weight=_pad_and_stack(class_weights) if class_weights else None,
         source_views=first.source_views,
+        alignment_weight=_stack_weights([o.alignment_weight for o in objectives], device),
     )
 
 
@@ -316,5 +323,6 @@ def _to_device(batch: Batch) -> Batch:
 
 def _tensors(batch: Batch) -> list[Tensor]:
     known = [batch.Xs, [batch.target], batch.view_targets, batch.soft_labels, batch.coordinates]
+    known += [[batch.linked_present], batch.link_targets]
     directions = [] if batch.directions is None else [batch.directions]
     return [tensor for part in (*known, directions) for tensor in part]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._types import IntArray
+from hotview._types import Array, IntArray
 from hotview.losses.objective import Batch
 from hotview.training.process_group import RowShard
 from hotview.training.rows import ViewRows
@@ -49,6 +49,10 @@ class TrainingRows:
         labeled rows are not drawn separately. Empty without soft labels.
     coordinates : list of Tensor of shape (n_rows, encoder_dim)
         Target features of every row of every view; empty where features have no target.
+    links : ndarray of int64, shape (n_linked, n_views)
+        The row in every view of each individual whose latents are to agree, −1 where absent.
+    link_targets : list of Tensor of shape (n_rows, n_components)
+        Target latents of every row of every view; empty where latents have no target.
     """
 
     views: list[ViewRows]
@@ -59,6 +63,8 @@ class TrainingRows:
     neighbors: list[IntArray] = field(default_factory=list)
     soft_labels: list[Tensor] = field(default_factory=list)
     coordinates: list[Tensor] = field(default_factory=list)
+    links: IntArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+    link_targets: list[Tensor] = field(default_factory=list)
 
     @property
     def labeled(self) -> IntArray:
@@ -94,6 +100,7 @@ class BatchIndices:
     sizes: dict[str, list[int]]
     target: IntArray
     view_targets: list[IntArray]
+    linked_present: Array
 
 
 def span(sizes: dict[str, list[int]], name: str, s: int) -> slice:
@@ -153,7 +160,9 @@ class Sampler:
         if couples or data.soft_labels:
             columns = [max(widths)] if aligned else widths
             self.row_orders = list(map(self._shuffle, n_coupled, columns))
+        self.link_order = self._shuffle(len(data.links), max(widths))
         self.orders = [self.labeled_order, self.transfer_order, *self.view_orders, *self.row_orders]
+        self.orders += [self.link_order] * (self.link_order.n > 0)
         #: the rows that this process reads; None reads all
         self.shard: RowShard | None = None
 
@@ -181,6 +190,8 @@ class Sampler:
             [torch.from_numpy(y).to(device) for y in indices.view_targets],
             [x[where] for x, where in zip(self.data.soft_labels, coupled, strict=False)],
             [x[where] for x, where in zip(self.data.coordinates, coupled, strict=False)],
+            torch.from_numpy(indices.linked_present).to(device),
+            [x[where] for x, where in zip(self.data.link_targets, coupled, strict=False)],
         )
 
     def draw_indices(self) -> BatchIndices:
@@ -207,11 +218,15 @@ class Sampler:
                     graph[rows, self.random.integers(graph.shape[1], size=len(rows))]
                     for graph, rows in zip(self.data.neighbors, parts["rows"], strict=True)
                 ]
+        links = self.data.links[self.link_order.next_batch()]
+        if len(links) > 0:
+            parts["linked"] = list(np.maximum(links, 0).T)
         return BatchIndices(
             [np.concatenate(rows) for rows in zip(*parts.values(), strict=True)],
             {name: [len(rows) for rows in part] for name, part in parts.items()},
             target,
             view_targets,
+            links >= 0,
         )
 
 

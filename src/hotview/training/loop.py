@@ -151,7 +151,7 @@ def train(
             if checkpoint is not None and not is_whole:
                 checkpoint.save(trainer, index)  # so that the rest of the epoch can follow
             _end_epoch(trainer, schedule, process_group, evaluation, start)
-            terms = ["loss", *evaluation.terms.parts, "validation_score"]
+            terms = ["loss", *evaluation.terms.parts, "foscttm", "validation_score"]
             bar.epoch(trainer.trainings[0].rows[-1], terms)
             every = schedule.checkpoint_every
             is_due = every is not None and trainer.epoch % every == 0
@@ -214,7 +214,7 @@ def _end_epoch(
         recorded["marginal_error"] = plan.marginal_error.expand(n).tolist()
     means = trainer.means.means(n)
     seconds = (time.perf_counter() - start) / n
-    if schedule.callbacks or any(training.score is not None for training in trainings):
+    if schedule.callbacks or any(t.score or t.measure for t in trainings):
         trainer.write_back()
     trainer.epoch, trainer.means = trainer.epoch + 1, RunningMeans()
     for i, training in enumerate(trainings):
@@ -240,8 +240,9 @@ def _record(
 
     def validate() -> dict[str, float]:
         start = time.perf_counter()
+        measured = {} if training.measure is None else training.measure()
         score = {} if training.score is None else {"validation_score": training.score()}
-        return {**row, **score, "seconds": seconds + time.perf_counter() - start}
+        return {**row, **measured, **score, "seconds": seconds + time.perf_counter() - start}
 
     def call_callbacks() -> bool:
         epoch = Epoch(int(row["epoch"]), dict(row), training.network, training.member)

@@ -20,7 +20,11 @@ from hotview.evaluation.record.schema import (
     SimilaritySummary,
 )
 from hotview.losses.specifications import Specification
-from hotview.similarity.sentences import describe_shapes, describe_similarity
+from hotview.similarity.sentences import (
+    describe_common_space,
+    describe_shapes,
+    describe_similarity,
+)
 
 __all__ = [
     "describe_settings",
@@ -118,8 +122,10 @@ def describe_views(estimator: Any) -> list[str]:
     """
     found, plan, names = estimator.view_similarity_, estimator.plan_, estimator.view_names_
     trained_on = getattr(estimator, "trained_on_", {})
+    common = estimator.common_space_
+    nearness = [] if common is None else [describe_common_space(common, names)]
     if found is not None:
-        return describe_similarity(found, names, trained_on.get("linked", 0))
+        return describe_similarity(found, names, trained_on.get("linked", 0)) + nearness
     if not trained_on:  # of a federation, whose sides do not share rows
         return []
     if trained_on.get("linked", 0) > 0:
