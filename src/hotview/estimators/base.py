@@ -222,10 +222,15 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
             matrices and lists give arrays. `set_output` chooses another container. None for
             views that are None, and NaN in rows that are NaN throughout.
         """
-        tables = self._check(Xs)
-        check_choice("space", space, ("features", "common"))
+        encoded = self._transform(Xs, space)
         if space == "common":
             self._warn_of_common_space()
+        return encoded
+
+    def _transform(self, Xs: Views, space: str) -> Any:
+        """Encode rows as `transform` does, without its warning."""
+        tables = self._check(Xs)
+        check_choice("space", space, ("features", "common"))
         rows = self._rows(tables)
         encoded = {self.view_names_[s]: self._encode(s, view, space) for s, view in rows.items()}
         if isinstance(Xs, Mapping):

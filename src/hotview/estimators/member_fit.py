@@ -211,6 +211,7 @@ class MemberFit:
             p["batch_size"],
             self.random.numpy,
             couples=self.n_classes == 0
+            or len(shared.link_targets) > 0
             or {p["coupling"].name, p["view_regularizer"].name} != {"none"},
             aligned=p["coupling"].needs_alignment,
         )

@@ -127,22 +127,25 @@ def average_common_spaces(found: Sequence[CommonSpace]) -> CommonSpace | None:
 
 def _compare(Z: Array, match: Array, rows: Array) -> tuple[Array, Array]:
     """Fraction of rows nearer to Z than its match, and neighbors that Z and its match share."""
-    distances = cdist(Z, rows)
-    to_match = np.linalg.norm(Z - match, axis=1)
-    k = max(1, round(_SHARE * len(rows)))
-    nearest = _nearest(distances, k), _nearest(cdist(match, rows), k)
-    shared = (nearest[0] & nearest[1]).sum(axis=1) / k
+    # By one function, so that rows at the same distance are ties to the last bit.
+    to_match, distances = np.split(cdist(Z, np.concatenate([match, rows])), [len(match)], axis=1)
+    to_match, around_match = to_match.diagonal()[:, None], cdist(match, rows)
+    has_own = (around_match == 0).any(axis=1)  # the match itself is no other row
+    nearer = (distances < to_match).sum(axis=1)
     # Rows that are as far count half: latents that are all alike are at chance.
-    nearer = (distances < to_match[:, None]).mean(axis=1)
-    return (nearer + (distances <= to_match[:, None]).mean(axis=1)) / 2, shared
+    ties = (distances == to_match).sum(axis=1) - has_own
+    fractions = (nearer + ties / 2) / np.maximum(len(rows) - has_own, 1)
+    k = max(1, round(_SHARE * len(rows)))
+    shared = (_nearest(distances, k) * _nearest(around_match, k)).sum(axis=1) / k
+    return fractions, shared
 
 
 def _nearest(distances: Array, k: int) -> Array:
-    """Which rows are the k nearest, for every point."""
-    chosen = np.zeros(distances.shape, dtype=bool)
-    nearest = np.argpartition(distances, k - 1, axis=1)[:, :k]
-    np.put_along_axis(chosen, nearest, True, axis=1)
-    return chosen
+    """1 for the k nearest rows of every point, 0 for others; rows at equal distance share."""
+    farthest = np.partition(distances, k - 1, axis=1)[:, k - 1, None]
+    is_nearer, is_last = distances < farthest, distances == farthest
+    left = k - is_nearer.sum(axis=1, keepdims=True)
+    return is_nearer + is_last * (left / is_last.sum(axis=1, keepdims=True))
 
 
 def _half_interval(values: Array) -> float:

@@ -192,7 +192,7 @@ def _summarize_model(estimator: Any, *, seen: bool) -> Record:
 
 def _compute_latents(estimator: Any, views: Views) -> dict[str, Array]:
     """Return the latents of each view by the first ensemble member, NaN for absent rows."""
-    latents = name_views(estimator.transform(views, space="common"), estimator.view_names_)
+    latents = name_views(estimator._transform(views, "common"), estimator.view_names_)
     return {
         name: np.asarray(latents[name])[:, : estimator.n_components]
         for name in estimator.view_names_

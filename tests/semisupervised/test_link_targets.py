@@ -1,0 +1,236 @@
+"""Targets of all rows from linked ones: generalized CCA against closed forms, and what it ignores."""
+
+import numpy as np
+import pytest
+from scipy.linalg import subspace_angles, svdvals
+from sklearn.decomposition import PCA
+
+from hotview.semisupervised import link_targets
+from hotview.semisupervised.graph import build_graph
+from hotview.semisupervised.link_targets import generalized_cca, make_link_targets
+
+COMPLETE = np.stack([np.arange(80)] * 2, axis=1)
+
+
+def correlated(n=120, columns=(4, 3), n_common=2, noise=0.7, seed=0):
+    """Views that share factors, each mixed into its own columns."""
+    random = np.random.default_rng(seed)
+    common = random.normal(size=(n, n_common))
+    return [
+        common @ random.normal(size=(n_common, D)) + noise * random.normal(size=(n, D))
+        for D in columns
+    ]
+
+
+def white(X):
+    """An orthonormal basis of the centered columns."""
+    return np.linalg.qr(X - X.mean(axis=0))[0]
+
+
+def without_penalty(monkeypatch):
+    monkeypatch.setattr(link_targets, "_PENALTY", 0.0)
+
+
+def test_two_complete_views_without_a_penalty_have_the_variables_of_cca(monkeypatch):
+    without_penalty(monkeypatch)
+    Xs = correlated()
+    a, b = generalized_cca(Xs, COMPLETE, 3)
+    linked = [X[:80] for X in Xs]
+    rho = svdvals(white(linked[0]).T @ white(linked[1]))
+    for j in range(3):
+        # Canonical variables, with the correlations of CCA.
+        assert np.corrcoef(a[:80, j], b[:80, j])[0, 1] == pytest.approx(rho[j])
+        for i in range(j):
+            assert np.corrcoef(a[:80, i], a[:80, j])[0, 1] == pytest.approx(0, abs=1e-8)
+            assert np.corrcoef(a[:80, i], b[:80, j])[0, 1] == pytest.approx(0, abs=1e-8)
+    # The shared variable has unit length, and the eigenvalue (1 + ρ) / 2 as its weight: the
+    # variable of a view is then long √(λ / 2) times the weight, over the root of 2 views.
+    value = (1 + rho) / 2
+    G = (a + b)[:80] / 2
+    np.testing.assert_allclose(np.linalg.norm(G, axis=0), value**2 / np.sqrt(2), rtol=1e-6)
+
+
+def slow_objective(Xs, links, G):
+    """What G must minimize among all of its length: the error of every view's regression."""
+    total = 0.0
+    for X, rows in zip(Xs, links.T, strict=True):
+        has = rows >= 0
+        A = X[rows[has]] - X[rows[has]].mean(axis=0)
+        ridge = np.trace(A.T @ A) / A.shape[1]
+        B = np.linalg.solve(A.T @ A + ridge * np.eye(A.shape[1]), A.T @ G[has])
+        total += ((A @ B - G[has]) ** 2).sum() + ridge * (B**2).sum()
+    return total
+
+
+def test_the_first_variable_minimizes_the_error_of_ridge_regressions_of_partial_rows():
+    Xs, links = correlated(columns=(4, 3, 5)), np.stack([np.arange(60)] * 3, axis=1)
+    random = np.random.default_rng(1)
+    links[random.random(links.shape) < 0.25] = -1
+    links = links[(links >= 0).sum(axis=1) > 1]
+    m = (links >= 0).sum(axis=1)
+    # Normalized by the number of views that a row has; the minimum is an eigenvector.
+    halves = []
+    for X, rows in zip(Xs, links.T, strict=True):
+        has = rows >= 0
+        A = X[rows[has]] - X[rows[has]].mean(axis=0)
+        P = np.zeros((len(links), len(links)))
+        ridge = np.trace(A.T @ A) / A.shape[1]
+        P[np.ix_(has, has)] = A @ np.linalg.solve(A.T @ A + ridge * np.eye(A.shape[1]), A.T)
+        halves.append(P / np.sqrt(np.outer(m, m)))
+    values, vectors = np.linalg.eigh(sum(halves))
+    best = vectors[:, -1] / np.sqrt(m)
+    least = slow_objective(Xs, links, best[:, None])
+    assert least == pytest.approx(1 - values[-1])
+    for _ in range(200):
+        G = random.normal(size=len(links))
+        G /= np.sqrt((m * G**2).sum())
+        assert slow_objective(Xs, links, G[:, None]) > least
+    # The variables are the ridge regressions of that G, times its eigenvalue.
+    found, expected = generalized_cca(Xs, links, 1), []
+    for X, rows in zip(Xs, links.T, strict=True):
+        has = rows >= 0
+        mean = X[rows[has]].mean(axis=0)
+        A = X[rows[has]] - mean
+        ridge = np.trace(A.T @ A) / A.shape[1]
+        B = np.linalg.solve(A.T @ A + ridge * np.eye(A.shape[1]), A.T @ best[has])
+        expected.append((X - mean) @ B * values[-1])
+    sign = np.sign(found[0][:, 0] @ expected[0])  # the same in all views
+    for Z, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(Z[:, 0], sign * other, rtol=1e-6, atol=1e-9)
+
+
+def test_what_does_not_matter_changes_nothing():
+    Xs = correlated()
+    expected = generalized_cca(Xs, COMPLETE, 3)
+    random = np.random.default_rng(2)
+    columns, order = random.permutation(4), random.permutation(80)
+    rotated = [Xs[0] @ np.linalg.qr(random.normal(size=(4, 4)))[0], Xs[1]]
+    for changed, links in (
+        ([Xs[0][:, columns], Xs[1]], COMPLETE),
+        ([-Xs[0], Xs[1]], COMPLETE),
+        ([Xs[0] + 100, Xs[1]], COMPLETE),
+        ([1e3 * Xs[0], Xs[1]], COMPLETE),  # the penalty is relative
+        (rotated, COMPLETE),
+        (Xs, COMPLETE[order]),
+        (Xs, np.vstack([COMPLETE, [[90, -1], [-1, 95], [-1, -1]]])),  # in one view or none
+    ):
+        for Z, other in zip(generalized_cca(changed, links, 3), expected, strict=True):
+            np.testing.assert_allclose(Z, other, atol=1e-8)
+
+
+def test_rows_of_a_view_in_another_order_have_their_own_variables():
+    Xs, order = correlated(), np.random.default_rng(3).permutation(120)
+    expected = generalized_cca(Xs, COMPLETE, 3)
+    links = COMPLETE.copy()
+    links[:, 0] = np.argsort(order)[:80]
+    a, b = generalized_cca([Xs[0][order], Xs[1]], links, 3)
+    np.testing.assert_allclose(a, expected[0][order], atol=1e-10)
+    np.testing.assert_allclose(b, expected[1], atol=1e-10)
+
+
+def test_views_in_another_order_have_the_same_variables():
+    Xs = correlated(columns=(4, 3, 5))
+    links = np.stack([np.arange(80)] * 3, axis=1)
+    links[::7, 1] = -1
+    expected = generalized_cca(Xs, links, 3)
+    found = generalized_cca(Xs[::-1], links[:, ::-1], 3)[::-1]
+    for Z, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(Z, other, atol=1e-8)
+
+
+def test_a_view_without_linked_rows_and_a_constant_one_have_zeros():
+    Xs = [*correlated(), np.random.default_rng(0).normal(size=(50, 3)), np.full((120, 2), 7.0)]
+    links = np.column_stack([COMPLETE, np.full(80, -1), np.arange(80)])
+    a, b, unlinked, constant = generalized_cca(Xs, links, 2)
+    assert not unlinked.any()
+    np.testing.assert_allclose(constant, 0, atol=1e-9)
+    # The constant view weighs all variables down alike.
+    for Z, other in zip((a, b), generalized_cca(Xs[:2], COMPLETE, 2), strict=True):
+        assert subspace_angles(Z[:, :1], other[:, :1]).max() < 1e-6
+
+
+def test_three_links_give_two_variables_and_others_are_zero():
+    Xs = correlated()
+    for Z in generalized_cca(Xs, COMPLETE[:3], 6):
+        assert Z.shape == (120, 6)
+        assert np.isfinite(Z).all()
+        assert (np.abs(Z).max(axis=0) > 1e-9).tolist() == [True] * 2 + [False] * 4
+
+
+def test_partial_rows_carry_over_from_pairs_of_views():
+    # No row is in all three views; the third must agree with the first all the same.
+    Xs = correlated(200, (5, 5, 5), noise=0.1)
+    links = np.full((80, 3), -1)
+    links[:40, :2] = np.arange(40)[:, None]
+    links[40:, 1:] = np.arange(40, 80)[:, None]
+    a, _, c = generalized_cca(Xs, links, 2)
+    for j in range(2):
+        assert np.corrcoef(a[80:, j], c[80:, j])[0, 1] > 0.9
+
+
+def test_a_penalty_keeps_few_links_from_overfitting():
+    Xs = correlated(600, (20, 20), noise=1.0)
+    links = COMPLETE[:40]
+
+    def unseen(Zs):
+        return np.corrcoef(Zs[0][100:, 0], Zs[1][100:, 0])[0, 1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(link_targets, "_PENALTY", 1e-9)
+        free = unseen(generalized_cca(Xs, links, 2))
+    assert unseen(generalized_cca(Xs, links, 2)) > max(0.9, free + 0.2)
+
+
+def graphs_of(Xs, n_neighbors=5, seed=0):
+    random = np.random.default_rng(seed)
+    return [
+        build_graph(X.astype(np.float32), PCA().fit(X), n_neighbors, random) for X in Xs
+    ]
+
+
+def test_targets_have_a_mean_variance_of_one_over_the_views():
+    Xs = correlated(200, (6, 5))
+    targets = make_link_targets(graphs_of(Xs), COMPLETE, 3)
+    assert [tuple(T.shape) for T in targets] == [(200, 3)] * 2
+    assert [str(T.dtype) for T in targets] == ["torch.float32"] * 2
+    variances = [T.double().var(0, correction=0).mean().item() for T in targets]
+    assert np.mean(variances) == pytest.approx(1, rel=1e-5)
+
+
+def test_the_same_table_twice_has_the_same_targets():
+    X = correlated(150, (6,))[0]
+    a, b = make_link_targets(graphs_of([X, X]), COMPLETE, 3)
+    np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_linked_rows_have_similar_targets_and_unseen_ones_too():
+    Xs = correlated(300, (6, 5), noise=0.2)
+    a, b = (T.numpy() for T in make_link_targets(graphs_of(Xs), COMPLETE, 2))
+    for rows in (slice(80), slice(80, None)):
+        assert ((a[rows] - b[rows]) ** 2).mean() < 0.3
+    wrong = COMPLETE.copy()
+    wrong[:, 1] = np.random.default_rng(0).permutation(80)
+    a, b = (T.numpy() for T in make_link_targets(graphs_of(Xs), wrong, 2))
+    assert ((a[80:] - b[80:]) ** 2).mean() > 0.6
+
+
+def test_constant_views_have_targets_of_zero():
+    with np.errstate(invalid="ignore"):  # their components explain a share of nothing
+        graphs = graphs_of([np.full((30, 2), 3.0), np.full((40, 2), 5.0)])
+    for T in make_link_targets(graphs, COMPLETE[:20], 2):
+        assert np.isfinite(T.numpy()).all()
+        assert np.abs(T.numpy()).max() < 10
+
+
+def test_linked_rows_that_are_no_nodes_are_left_out(monkeypatch):
+    from hotview.semisupervised import graph
+
+    monkeypatch.setattr(graph, "_MAX_NODES", 100)
+    Xs = correlated(200, (6, 5))
+    graphs = graphs_of(Xs)
+    a, b = make_link_targets(graphs, COMPLETE, 2)
+    both = [np.isin(COMPLETE[:, s], g.nodes) for s, g in enumerate(graphs)]
+    kept = COMPLETE[both[0] & both[1]]
+    assert 0 < len(kept) < 80
+    for T, other in zip((a, b), make_link_targets(graphs, kept, 2), strict=True):
+        np.testing.assert_allclose(T, other, atol=1e-5)
