@@ -41,6 +41,9 @@ DATA = make_views(30, n_views=3, n_columns=[5, 6, 4], labeled=1.0, random_state=
 VIEWS, Y = DATA.linked, DATA.linked_target
 
 
+not_comparable = pytest.mark.filterwarnings("ignore:Rows of different views may not:UserWarning")
+
+
 def small(kind, **parameters):
     return kind(**{**SMALL, "coupling": "none", **parameters})
 
@@ -366,7 +369,8 @@ def test_every_container_gives_the_same_result(kind, container, tmp_path):
 def test_every_kind_of_number_gives_the_same_result(kind, dtype):
     views = {name: (X > 0).astype(dtype) for name, X in VIEWS.items()}
     floats = {name: X.astype(np.float32) for name, X in views.items()}
-    expected, model = fit(small(kind), floats), fit(small(kind), views)
+    # Of rows that are equal, rounding decides which are neighbors in the graphs of linked rows.
+    expected, model = (fit(small(kind, alignment_weight=0), Xs) for Xs in (floats, views))
     np.testing.assert_allclose(model.history_["loss"], expected.history_["loss"], rtol=1e-5)
     Z, Z_expected = model.transform(views), expected.transform(floats)
     for name in views:
@@ -482,6 +486,7 @@ def test_rows_of_transform_need_not_be_aligned(kind):
     )
 
 
+@not_comparable
 @BOTH
 def test_transform_is_the_network_on_standardized_rows(kind):
     model = fit(small(kind, coupling="hot-reference"))
@@ -550,6 +555,7 @@ def test_a_check_warns_as_fit_does():
 # output as data frames
 
 
+@not_comparable
 @BOTH
 def test_pandas_frames_keep_the_index_and_name_the_columns(kind):
     index = [f"person {i}" for i in range(30)]

@@ -90,7 +90,7 @@ def test_every_combination_trains(coupling, view_regularizer):
     classifier = small(coupling=coupling, view_regularizer=view_regularizer, max_epochs=15)
     classifier.fit(data.linked, hide(data.linked_target), unaligned=None if aligned else data.views)
     history = classifier.history_
-    others = {"epoch", "loss", "seconds", "marginal_error"}
+    others = {"epoch", "loss", "seconds", "marginal_error", "foscttm", "neighbor_agreement"}
     ranks = {f"effective_rank_{name}" for name in data.views}
     parts = set(history.names) - others - ranks
     assert {"classification", "view_heads"} <= parts
@@ -100,7 +100,8 @@ def test_every_combination_trains(coupling, view_regularizer):
     assert ({"smoothness", "score_smoothness"} <= parts) == (view_regularizer == "manifold")
     assert ("diffusion" in parts) == (view_regularizer == "diffusion")
     assert ("marginal_error" in history.names) == coupling.startswith("hot")
-    assert (ranks <= set(history.names)) == ((coupling, view_regularizer) != ("none", "none"))
+    assert ranks <= set(history.names)
+    assert ({"alignment", "extension", "foscttm"} <= set(history.names)) == (not aligned)
     for row in history:
         assert np.isfinite(list(row.values())).all()
         assert row["loss"] == pytest.approx(sum(row[name] for name in parts))
@@ -144,8 +145,8 @@ def test_unaligned_rows_take_part(model):
 def test_a_row_without_a_view_is_an_unaligned_row_of_the_others_and_keeps_its_label():
     views = {name: X.copy() for name, X in LINKED.items()}
     views["view_1"][:10] = np.nan
-    gaps = small().fit(views, Y)
-    apart = small().fit(
+    gaps = small(alignment_weight=0).fit(views, Y)  # it is still linked in the others
+    apart = small(alignment_weight=0).fit(
         {name: X[10:] for name, X in LINKED.items()},
         Y[10:],
         unaligned={name: LINKED[name][:10] for name in ("view_0", "view_2")},
@@ -310,6 +311,7 @@ def test_gaps_of_every_kind_are_the_same_gap():
 def test_rows_without_a_label_are_not_classified():
     """With nothing else to learn from them, they might as well not be there."""
     settings = {"preprocessing": "none", "initialization": "random", "batch_size": 1000}
+    settings |= {"alignment_weight": 0.0}
     with_gaps = small(**settings).fit(LINKED, hide(Y))
     without = small(**settings).fit({name: X[::2] for name, X in LINKED.items()}, Y[::2])
     assert with_gaps.history_["loss"] == pytest.approx(without.history_["loss"], rel=1e-5)

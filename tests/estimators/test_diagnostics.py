@@ -135,6 +135,7 @@ def test_a_view_along_one_line_is_named(kind):
     small(kind, coupling="none").fit({**VIEWS, "view_2": line}, Y)  # where nothing can collapse
 
 
+@pytest.mark.filterwarnings("ignore:Rows of different views may not:UserWarning")
 @BOTH
 def test_a_coupling_without_its_constraint_collapses(kind):
     model = small(

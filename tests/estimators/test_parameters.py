@@ -269,4 +269,4 @@ def test_settings_are_set_in_a_specification_not_in_a_name(kind):
 
 
 def test_the_constructor_has_few_parameters():
-    assert len(DEFAULTS) <= 31
+    assert len(DEFAULTS) <= 32

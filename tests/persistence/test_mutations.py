@@ -113,6 +113,7 @@ def fit(kind):
     return model.fit(DATA.linked, DATA.linked_target, unaligned=DATA.views)
 
 
+@pytest.mark.filterwarnings("ignore:Rows of different views may not:UserWarning")
 @pytest.mark.parametrize("kind", STEP)
 def test_a_changed_model_is_refused_or_predicts_properly(tmp_path, kind, monkeypatch):
     if kind == "reduced":

@@ -477,6 +477,80 @@ def test_layers_whose_weights_are_large_only_together_are_refused(load_changed):
         load_changed(change)
 
 
+COMMON = "common_space"
+PAIRS = torch.tensor([[0, 1, 1], [1, 0, 1], [1, 1, 0]], dtype=torch.float64)
+PAIRS[PAIRS == 0] = torch.nan
+
+
+@pytest.mark.parametrize("value", (3, [], {}, {"low": 0.1, "high": 0.9, "foscttm": 0.3}))
+def test_a_common_space_of_the_wrong_type_is_refused(load_changed, value):
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda tensors, facts: facts.update({COMMON: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    (
+        ("foscttm", 1.5 * PAIRS),
+        ("foscttm", -0.1 * PAIRS),
+        ("foscttm", torch.nan * PAIRS),
+        ("foscttm", torch.inf * PAIRS),
+        ("foscttm", torch.full((3, 3), 0.5, dtype=torch.float64)),  # of a view and itself
+        ("foscttm", PAIRS.triu()),
+        ("foscttm", PAIRS[:2, :2]),
+        ("foscttm", PAIRS.float()),
+        ("foscttm", 0.999 * PAIRS),  # not in the interval
+        ("neighbor_agreement", 2 * PAIRS),
+        ("neighbor_agreement", -PAIRS),
+        ("neighbor_agreement", torch.nan * PAIRS),
+        ("neighbor_agreement", PAIRS[:, :2]),
+        ("n_rows", torch.zeros(3, 3, dtype=torch.int64)),
+        ("n_rows", torch.full((3, 3), 3)),
+        ("n_rows", torch.full((3, 3), -3)),
+        ("n_rows", PAIRS.nan_to_num()),
+    ),
+)
+def test_measures_of_the_common_space_that_cannot_be_are_refused(load_changed, name, tensor):
+    tensor = tensor.contiguous()
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda tensors, facts: tensors.update({f"{COMMON}.{name}": tensor}))
+
+
+@pytest.mark.parametrize(
+    "interval",
+    ((-0.1, 0.6), (0.0, 1.1), (0.9, 0.1), (float("nan"), 1.0), (0.0, "1"), (0.0, 0.001), (1, None)),
+)
+def test_the_interval_of_the_common_space_is_one_around_the_mean(load_changed, interval):
+    changed = dict(zip(("low", "high"), interval, strict=True))
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda tensors, facts: facts[COMMON].update(changed))
+
+
+def test_pairs_of_views_without_held_out_rows_are_nan_in_the_common_space(load_changed):
+    def change(tensors, facts):
+        for name in ("foscttm", "neighbor_agreement", "n_rows"):
+            tensor = tensors[f"{COMMON}.{name}"]
+            tensor[0, 1] = tensor[1, 0] = torch.nan if tensor.is_floating_point() else 0
+        facts[COMMON].update(low=0.0, high=1.0)
+
+    assert load_changed(change).common_space_.n_rows[0, 1] == 0
+
+
+@pytest.mark.parametrize("name", ("foscttm", "neighbor_agreement", "n_rows"))
+def test_a_common_space_that_lacks_a_part_is_refused(load_changed, name):
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda tensors, facts: tensors.pop(f"{COMMON}.{name}"))
+
+
+def test_models_without_linked_rows_have_no_common_space(load_changed):
+    def change(tensors, facts):
+        facts[COMMON] = None
+        for name in ("foscttm", "neighbor_agreement", "n_rows"):
+            del tensors[f"{COMMON}.{name}"]
+
+    assert load_changed(change).common_space_ is None
+
+
 SIMILARITY = "view_similarity"
 
 

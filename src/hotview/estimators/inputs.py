@@ -368,9 +368,10 @@ def _split_links(
     none = links[:0]
     if parameters["coupling"].needs_alignment:  # it aligns the rows itself
         return none, none
-    order = random.permutation(len(links)) if len(links) > 0 else np.empty(0, np.int64)
-    if parameters["alignment_weight"] == 0:
+    if parameters["alignment_weight"] == 0:  # the same training as without linked rows
+        order = np.random.default_rng(0).permutation(len(links))
         return none, links[np.sort(order[:_MAX_MEASURED])]
+    order = random.permutation(len(links)) if len(links) > 0 else np.empty(0, np.int64)
     n = min(_MAX_HELD_OUT, len(links) // 5) if len(links) >= _MIN_SPLIT else 0
     trained = links[np.sort(order[n:])]
     return trained if len(trained) >= _MIN_LINKS else none, links[np.sort(order[:n])]

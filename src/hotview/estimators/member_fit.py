@@ -324,11 +324,12 @@ class MemberFit:
     def measure_common_space(self, n_rows: int = _N_LATENTS) -> CommonSpace | None:
         """Nearness of held-out linked rows in the common space, compared with a sample of rows."""
         network, n = self.training.network, len(self.shared.held_out_links)
+        was_training = network.training
         network.eval()
         with torch.no_grad():
-            Zs = [
-                Z.cpu().numpy() for Z in network.latents([X[: n + n_rows] for X in self._compared])
-            ]
+            latents = network.latents([X[: n + n_rows] for X in self._compared])
+        network.train(was_training)
+        Zs = [Z.cpu().numpy() for Z in latents]
         for Z, own in zip(Zs, self.shared.held_out_links.T, strict=True):
             Z[:n][own < 0] = np.nan
         return measure_common_space([Z[:n] for Z in Zs], [Z[n:] for Z in Zs])

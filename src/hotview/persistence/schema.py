@@ -468,8 +468,12 @@ def _check_common_space(found: CommonSpace) -> None:
     fits = 0 <= found.low <= found.high <= 1 and bool(known.any())
     fits = fits and np.array_equal(known, np.isfinite(found.neighbor_agreement))
     fits = fits and np.array_equal(known, found.n_rows > 0) and not known.diagonal().any()
-    for part in (found.foscttm, found.neighbor_agreement, found.n_rows):
+    for part in (found.foscttm, found.neighbor_agreement):
+        fits = fits and bool(((part[known] >= 0) & (part[known] <= 1)).all())
         fits = fits and np.array_equal(part, part.T, equal_nan=True)
+    fits = fits and np.array_equal(found.n_rows, found.n_rows.T)
+    # Up to rounding, the interval is around the mean.
+    fits = fits and found.low - 1e-9 <= found.mean_foscttm <= found.high + 1e-9
     require(fits, "its measure of the common space contradicts itself")
 
 
