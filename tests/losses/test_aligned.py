@@ -6,6 +6,7 @@ import torch
 from scipy.linalg import polar
 
 from hotview.losses import DGCCA, LSCCA
+from hotview.losses.aligned import alignment_error
 
 REDUCTIONS = ("mean", "sum")
 
@@ -126,3 +127,62 @@ def test_one_view_has_nothing_to_agree_with():
 def test_an_unknown_scale_is_refused(coupling):
     with pytest.raises(ValueError, match=r"reduction to be one of 'mean', 'sum'.*mean 'sum'\?"):
         coupling(reduction="Sum")
+
+
+def presence(n=9, S=4, seed=0):
+    """Which views every individual has: all, some, one, or none."""
+    return torch.rand(n, S, generator=torch.Generator().manual_seed(seed)) < 0.6
+
+
+def slow_alignment_error(Zs, present):
+    """Pair by pair of the views that an individual has, and column by column."""
+    distances = []
+    for i, own in enumerate(present.tolist()):
+        for s, t in combinations([s for s, has in enumerate(own) if has], 2):
+            distances.append(sum((x - y) ** 2 for x, y in zip(Zs[s][i], Zs[t][i], strict=True)))
+    return float(sum(distances) / len(distances) / Zs[0].shape[1])
+
+
+@pytest.mark.parametrize("S", (2, 3, 5))
+def test_the_alignment_error_is_the_mean_over_pairs_that_are_there(S):
+    Zs, present = latents(S), presence(S=S)
+    assert 0 < present.sum() < present.numel()
+    expected = slow_alignment_error(Zs, present)
+    assert alignment_error(Zs, present).item() == pytest.approx(expected)
+    for Z, has in zip(Zs, present.T, strict=True):
+        Z[~has] = 1e3  # of absent views, anything
+    assert alignment_error(Zs, present).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("S", (2, 3, 5))
+def test_for_complete_rows_it_is_lscca_per_column(S):
+    Zs = latents(S)
+    expected = LSCCA(0.0)(Zs)["agreement"] / 3
+    torch.testing.assert_close(alignment_error(Zs, torch.ones(9, S, dtype=torch.bool)), expected)
+
+
+def test_members_have_alignment_errors_of_their_own():
+    members = [latents(3, seed=seed) for seed in range(4)]
+    present = torch.stack([presence(S=3, seed=seed) for seed in range(4)])
+    stacked = [torch.stack(views) for views in zip(*members, strict=True)]
+    found = alignment_error(stacked, present)
+    assert found.shape == (4,)
+    for value, Zs, own in zip(found, members, present, strict=True):
+        assert value.item() == pytest.approx(slow_alignment_error(Zs, own))
+
+
+def test_the_alignment_error_has_a_gradient_for_the_views_that_are_there():
+    Zs, present = [Z.requires_grad_() for Z in latents(3, n=5)], presence(5, 3)
+    assert torch.autograd.gradcheck(lambda *Zs: alignment_error(Zs, present), Zs)
+    alignment_error(Zs, present).backward()
+    pairs = present & (present.sum(1, keepdim=True) > 1)
+    for Z, has in zip(Zs, pairs.T, strict=True):
+        assert torch.equal(Z.grad.abs().sum(1) > 0, has)
+
+
+def test_without_a_pair_the_alignment_error_is_zero():
+    Zs = [Z.requires_grad_() for Z in latents(3)]
+    error = alignment_error(Zs, torch.eye(3, dtype=torch.bool).repeat(3, 1))
+    error.backward()
+    assert error.item() == 0
+    assert all(Z.grad.abs().max() == 0 for Z in Zs)

@@ -13,6 +13,7 @@ from hotview.losses import (
     reconstruction_error,
     smoothness_penalty,
 )
+from hotview.losses.aligned import alignment_error
 from hotview.losses.objective import VIEW_REGULARIZERS, Batch, Objective
 from hotview.nn.multiview import Widths, make_network
 
@@ -348,3 +349,66 @@ def test_the_references_of_the_coupling_are_parameters_of_the_objective():
     assert isinstance(objective, nn.Module)
     assert [name for name, _ in objective.named_parameters()] == ["coupling.references"]
     assert objective.double().class_weight.dtype == torch.float64
+
+
+# linked rows
+
+SIZES = {"rows": [9, 8, 10], "linked": [6, 6, 6]}
+PRESENT = torch.tensor([[1, 1, 1], [1, 1, 0], [0, 1, 1]] * 2).bool()
+
+
+def linked_batch(targets=True):
+    batch = replace(make_batch(*SIZES, sizes=SIZES), linked_present=PRESENT)
+    return replace(batch, link_targets=random_targets(batch, 2)) if targets else batch
+
+
+def test_linked_rows_are_aligned_and_all_rows_drawn_to_their_targets():
+    network, batch = make(), linked_batch()
+    coupling = SWPairwise(0.1, n_projections=4)
+    terms = evaluate(network, batch, coupling, alignment_weight=3.0).terms
+    Zs = {
+        name: [U(F) for U, F in zip(network.maps, Fs, strict=True)]
+        for name, Fs in batch.split(network.encode(batch.Xs)).items()
+    }
+    aligned = alignment_error(Zs["linked"], PRESENT)
+    torch.testing.assert_close(terms["alignment"], 0.1 * 3 * aligned)
+    errors = [((Z - T) ** 2).mean() for Z, T in zip(Zs["rows"], batch.link_targets, strict=True)]
+    torch.testing.assert_close(terms["extension"], 0.1 * 3 * 0.1 * sum(errors) / 3)
+    assert list(terms.parts) == ["transport", "alignment", "extension"]
+    torch.testing.assert_close(terms.total, sum(terms.parts.values()))
+
+
+def test_targets_take_the_place_of_the_constraint_and_of_nothing_else():
+    network, coupling = make(), SWPairwise(0.1, n_projections=4)
+    options = {"alignment_weight": 1.0, "regularizer": "autoencoder"}
+    with_targets = evaluate(network, linked_batch(), coupling, **options).terms
+    without = evaluate(network, linked_batch(targets=False), coupling, **options).terms
+    plain = evaluate(network, make_batch("rows"), coupling, regularizer="autoencoder").terms
+    assert set(without.parts) - set(with_targets.parts) == {"orthogonality"}
+    assert set(with_targets.parts) - set(without.parts) == {"extension"}
+    assert set(plain.parts) == {"transport", "orthogonality", "reconstruction"}
+    for name in ("transport", "reconstruction", "alignment"):
+        torch.testing.assert_close(with_targets[name], without[name])
+
+
+def test_rows_without_targets_are_aligned_too():
+    terms = evaluate(make(), linked_batch(targets=False), alignment_weight=1.0).terms
+    assert list(terms.parts) == ["alignment"]
+
+
+def test_members_may_have_alignment_weights_of_their_own():
+    network, weight = make(), torch.tensor([0.0, 1.0, 2.0])
+    found = evaluate(network, linked_batch(), alignment_weight=weight).terms
+    one = evaluate(network, linked_batch(), alignment_weight=1.0).terms
+    for name in ("alignment", "extension"):
+        torch.testing.assert_close(found[name], weight * one[name], check_dtype=False)
+
+
+def test_linked_rows_train_the_encoders_of_the_views_that_they_have():
+    network = make()
+    only_two = torch.tensor([[True, True, False]]).expand(6, 3)
+    batch = replace(linked_batch(targets=False), linked_present=only_two)
+    value = evaluate(network, batch, alignment_weight=1.0).terms["alignment"]
+    for s in range(3):
+        grads = grads_of(value, [*network.encoders[s].parameters(), *network.maps[s].parameters()])
+        assert any(g.abs().sum() > 0 for g in grads) == (s < 2)

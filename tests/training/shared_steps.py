@@ -74,10 +74,20 @@ def start(model, *data, **more):
         view.ready = view.ready.double()
     data.soft_labels[:] = [lesson.double() for lesson in data.soft_labels]
     data.coordinates[:] = [place.double() for place in data.coordinates]
+    data.link_targets[:] = [target.double() for target in data.link_targets]
     return training
 
 
+def linked():
+    """An encoder of rows some of which are the same individuals in some views."""
+    views = {name: X.copy() for name, X in PEOPLE.linked.items()}
+    views["view_0"][::3], views["view_2"][1::4] = np.nan, np.nan
+    model = hv.MultiViewEncoder(batch_size=32, **SMALL)
+    return start(model, LOOSE.views, linked=views)
+
+
 CASES = {
+    "linked": linked,
     "reference": encoder(),
     "pairwise": encoder(coupling="hot-pairwise"),
     "manifold": encoder(view_regularizer="manifold"),

@@ -72,6 +72,8 @@ def make_training(
         neighbors=[random.integers(N, size=(N, 3)) for _ in COLUMNS],
         soft_labels=own.get("soft_labels", []),
         coordinates=own.get("coordinates", []),
+        links=own.get("links", np.empty((0, 0), dtype=np.int64)),
+        link_targets=own.get("link_targets", []),
     )
     widths = Widths(COLUMNS, [(6,)] * 4, 5, 2, n_classes, regularizer == "autoencoder")
     network = make_network(widths, seeded(r), [None] * 4, NAMES).to(device)
@@ -82,6 +84,7 @@ def make_training(
         regularizer_weight=weights[1],
         head_weight=1.0,
         class_weight=own.get("class_weight"),
+        alignment_weight=own.get("alignment_weight", 1.0),
     ).to(device)
     sampler = Sampler(data, 20, random, couples=True, aligned=coupling in ("lscca", "dgcca"))
     return Training(network, objective, sampler, seeded(r + 10), own.get("score"), r)
@@ -166,6 +169,43 @@ def test_a_replica_is_told_what_it_would_be_told_alone(coupling, device):
         check_same_history(found.history, outcome.history)
         assert {"view_heads", "diffusion"} <= set(found.history.names)
         assert "classification" not in found.history.names
+
+
+def linked(r, n=7, device="cpu"):
+    """Some individuals in some views, and the targets of all rows."""
+    random = np.random.default_rng(50 + r)
+    links = random.permuted(np.tile(np.arange(N), (4, 1)), axis=1)[:, :n].T
+    links[random.random(links.shape) < 0.3] = -1
+    return {"links": links, "link_targets": tell(r, 2, device=device)}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("weights", ((1.0,) * R, (0.5, 1.0, 2.0)), ids=("same", "own"))
+@pytest.mark.parametrize("coupling", ("none", "sw-pairwise", "hot-reference", "paper"))
+def test_a_replica_is_aligned_as_it_would_be_alone(coupling, weights, device):
+    def several():
+        return [
+            make_training(
+                r, coupling, "none", device, alignment_weight=weight, **linked(r, device=device)
+            )
+            for r, weight in enumerate(weights)
+        ]
+
+    schedule = Schedule(4, view_names=NAMES)
+    together, alone = several(), several()
+    outcomes = train(BatchedTrainer(together, 0.01), schedule)
+    expected = run_alone(alone, schedule)
+    check_same(together, alone)
+    for found, outcome in zip(outcomes, expected, strict=True):
+        check_same_history(found.history, outcome.history)
+        assert {"alignment", "extension"} <= set(found.history.names)
+        assert "orthogonality" not in found.history.names
+
+
+def test_different_numbers_of_linked_rows_cannot_go_together():
+    few, same, more = (make_training(0, **linked(0, n)).shape for n in (7, 7, 8))
+    assert few == same
+    assert len({few, more, make_training(0).shape}) == 3
 
 
 def test_lessons_of_another_replica_would_be_noticed():

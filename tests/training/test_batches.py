@@ -503,3 +503,44 @@ def test_many_numbers_are_never_all_in_memory(monkeypatch):
 )
 def test_windows_are_long_stretches_of_large_tables(n_rows, n_columns, batch_size, window):
     assert window_size(n_rows, n_columns, batch_size) == window
+
+
+# linked rows that are aligned
+
+LINKS = np.array([[3, 8, -1], [4, -1, 2], [-1, 20, 7], [40, 9, 19], [0, 0, 0]])
+
+
+def test_linked_rows_come_with_the_views_that_they_have():
+    drawn, seen = sampler(replace(unlabeled(), links=LINKS), 3), set()
+    for _ in range(5):
+        batch = drawn.draw()
+        assert list(batch.sizes) == ["rows", "linked"]
+        assert batch.sizes["linked"] == [3, 3, 3]
+        assert batch.linked_present.dtype == torch.bool
+        numbers = np.array(row_numbers(batch)["linked"]).T
+        found = np.where(batch.linked_present.numpy(), numbers, -1)
+        assert (numbers[~batch.linked_present.numpy()] == 0).all()  # any row in its place
+        assert {tuple(row) for row in found.tolist()} <= set(map(tuple, LINKS.tolist()))
+        seen |= {tuple(row) for row in found.tolist()}
+    assert seen == set(map(tuple, LINKS.tolist()))
+
+
+@pytest.mark.parametrize("aligned", (False, True))
+def test_targets_of_latents_come_with_their_rows(aligned):
+    data = replace(with_aligned(), links=LINKS, link_targets=tell((50, 30, 20), 3))
+    drawn = sampler(data, 10, aligned=aligned)
+    for _ in range(5):
+        batch = drawn.draw()
+        assert [t[:, 0].long().tolist() for t in batch.link_targets] == row_numbers(batch)["rows"]
+        assert [set(t[:, 1].tolist()) for t in batch.link_targets] == [{0.0}, {1.0}, {2.0}]
+
+
+def test_an_epoch_is_as_long_with_linked_rows_and_without_them_nothing_is_drawn():
+    plain, linked = sampler(unlabeled()), sampler(replace(unlabeled(), links=LINKS))
+    assert (plain.n_steps, plain.batch_size) == (linked.n_steps, linked.batch_size)
+    assert len(linked.orders) == len(plain.orders) + 1
+    batch = plain.draw()
+    assert "linked" not in batch.sizes
+    assert batch.linked_present.numel() == 0
+    assert batch.link_targets == []
+    assert row_numbers(sampler(replace(unlabeled(), links=LINKS[:0])).draw()) == row_numbers(batch)

@@ -14,6 +14,7 @@ from hotview.training.trainer import SingleTrainer
 
 SCRIPT = Path(__file__).parent / "shared_steps.py"
 CASES = (
+    "linked",
     "reference",
     "pairwise",
     "manifold",

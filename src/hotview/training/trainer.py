@@ -45,10 +45,10 @@ class Training:
         Source of the directions.
     score : callable or None, default=None
         Validation score of the network as it is.
-    measure : callable or None, default=None
-        Further values of the network as it is, to be recorded after every epoch.
     member : int, default=0
         Which member of an ensemble it is.
+    measure : callable or None, default=None
+        Further values of the network as it is, to be recorded after every epoch.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ class Training:
     sampler: Sampler
     generator: torch.Generator
     score: Callable[[], float] | None = None
-    measure: Callable[[], dict[str, float]] | None = None
     member: int = 0
+    measure: Callable[[], dict[str, float]] | None = None
     rows: list[dict[str, float]] = field(default_factory=list, init=False)
     stopped: bool = field(default=False, init=False)
     interrupted: bool = field(default=False, init=False)
