@@ -142,6 +142,7 @@ def test_a_coupling_without_its_constraint_collapses(kind):
         kind,
         coupling=hv.SWPairwiseSpec(1000.0, n_projections=8, orthogonality_weight=0.0),
         view_regularizer="none",
+        alignment_weight=0.0,
         hidden=(),
         learning_rate=0.02,
         max_epochs=200,

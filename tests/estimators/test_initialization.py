@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -5,9 +7,11 @@ from torch import nn
 
 from hotview._validation import ViewTable
 from hotview.datasets import make_views
+from hotview.estimators import initialization
 from hotview.estimators.initialization import (
     start_at_components,
     start_at_principal_components,
+    start_at_targets,
     start_encoder,
     start_references,
 )
@@ -87,6 +91,76 @@ def test_few_rows_make_fewer_components():
     assert np.isfinite(Z).all()
     np.testing.assert_allclose(Z.var(0, ddof=1).mean(), 0.25, rtol=1e-3)
     assert 0 < np.abs(Z[:, 3]).max() < 0.1  # near zero, not at it: there nothing would move
+
+
+# targets of linked rows
+
+
+def with_targets(data, d=N_COMPONENTS, seed=0):
+    """Targets that are linear in the components of every view, off the origin."""
+    random = np.random.default_rng(seed)
+    targets = []
+    for view in data.views:
+        X = view.take(np.arange(view.n_rows)).double()
+        Y = X @ torch.linalg.svd(X - X.mean(0), full_matrices=False).Vh[:4].mT
+        targets.append((Y @ torch.from_numpy(random.normal(size=(4, d))) + 3).float())
+    return replace(data, link_targets=targets)
+
+
+def test_latents_begin_at_their_targets():
+    network, data, _ = started(TABLES)
+    data = with_targets(data)
+    for s, (X, T) in enumerate(zip(TABLES, data.link_targets, strict=True)):
+        before, _ = encode(network, s, X)
+        start_at_targets(network, s, data, is_own=False)
+        F, Z = encode(network, s, X)
+        np.testing.assert_allclose(Z, T, atol=0.05 * T.std().item())
+        # The features are moved, no more: by what the map, which has no offset, lacks.
+        np.testing.assert_allclose(F - F.mean(0), before - before.mean(0), atol=1e-4)
+        np.testing.assert_allclose(Z.mean(0), T.mean(0), atol=1e-3)
+
+
+def test_the_map_is_the_ridge_regression_of_the_targets_on_the_features():
+    network, data, _ = started(TABLES)
+    noise = [torch.randn(120, N_COMPONENTS) for _ in TABLES]
+    data = replace(data, link_targets=noise)
+    start_at_targets(network, 1, data, is_own=False)
+    F, _ = encode(network, 1, TABLES[1])
+    F, T = F.astype(float) - F.mean(0), noise[1].double().numpy()
+    gram = F.T @ F
+    W = np.linalg.solve(gram + 1e-3 * np.diag(gram).mean() * np.eye(6), F.T @ (T - T.mean(0)))
+    np.testing.assert_allclose(network.maps[1].weight.detach().T, W, rtol=1e-3, atol=1e-5)
+
+
+def test_an_encoder_of_the_users_own_is_left_alone():
+    network, data, _ = started(TABLES)
+    data = with_targets(data)
+    before = [p.clone() for p in network.encoders[0].parameters()]
+    start_at_targets(network, 0, data, is_own=True)
+    assert all(map(torch.equal, before, network.encoders[0].parameters()))
+    _, Z = encode(network, 0, TABLES[0])
+    T = data.link_targets[0].numpy()
+    np.testing.assert_allclose(Z - Z.mean(0), T - T.mean(0), atol=0.05 * T.std())
+
+
+def test_targets_of_many_rows_are_learned_from_some(monkeypatch):
+    monkeypatch.setattr(initialization, "_N_REGRESSED", 40)
+    network, data, _ = started(TABLES)
+    data = with_targets(data)
+    start_at_targets(network, 2, data, is_own=False)
+    T = data.link_targets[2]
+    np.testing.assert_allclose(encode(network, 2, TABLES[2])[1], T, atol=0.1 * T.std().item())
+
+
+@pytest.mark.parametrize("d", (1, 8))  # fewer and more than the features
+def test_targets_of_zero_and_of_any_number_leave_finite_latents(d):
+    network, data, _ = started([np.ones((20, 5), np.float32), TABLES[0]])
+    network.maps[0] = network.maps[1] = nn.Linear(N_FEATURES, d, bias=False)
+    data = replace(data, link_targets=[torch.zeros(20, d), torch.ones(120, d)])
+    for s in (0, 1):
+        start_at_targets(network, s, data, is_own=False)
+    _, Z = encode(network, 0, np.ones((20, 5), np.float32))
+    assert np.isfinite(Z).all()
 
 
 # references

@@ -183,9 +183,7 @@ def test_a_penalty_keeps_few_links_from_overfitting():
 
 def graphs_of(Xs, n_neighbors=5, seed=0):
     random = np.random.default_rng(seed)
-    return [
-        build_graph(X.astype(np.float32), PCA().fit(X), n_neighbors, random) for X in Xs
-    ]
+    return [build_graph(X.astype(np.float32), PCA().fit(X), n_neighbors, random) for X in Xs]
 
 
 def test_targets_have_a_mean_variance_of_one_over_the_views():

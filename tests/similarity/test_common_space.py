@@ -42,9 +42,7 @@ def test_it_is_what_its_definition_counts():
     assert found.foscttm[0, 1] == found.foscttm[1, 0] == found.mean_foscttm
     # The nearest 5 % are 4 of 80 rows, and 3 of 60.
     shares = [
-        slow_agreement([linked[0][[i]], linked[1][[i]]], rows, k)
-        for i in range(30)
-        for k in (3, 4)
+        slow_agreement([linked[0][[i]], linked[1][[i]]], rows, k) for i in range(30) for k in (3, 4)
     ]
     found_each = [
         measure_common_space([linked[0][[i]], linked[1][[i]]], rows).mean_agreement
@@ -140,8 +138,7 @@ def test_the_interval_is_students():
     linked, rows = [Z, Z + normal(30, 3, seed=1)], [normal(90, 3, seed=s) for s in (2, 3)]
     found = measure_common_space(linked, rows)
     own = [
-        measure_common_space([linked[0][[i]], linked[1][[i]]], rows).mean_foscttm
-        for i in range(30)
+        measure_common_space([linked[0][[i]], linked[1][[i]]], rows).mean_foscttm for i in range(30)
     ]
     half = 2.0452 * np.std(own, ddof=1) / np.sqrt(30)
     assert found.high - found.low == pytest.approx(2 * half, rel=1e-4)

@@ -5,8 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hotview.similarity import PairSimilarity, ViewSimilarity
-from hotview.similarity.sentences import describe_shapes, describe_similarity, name_groups
+from hotview.similarity import CommonSpace, PairSimilarity, ViewSimilarity
+from hotview.similarity.sentences import (
+    describe_common_space,
+    describe_shapes,
+    describe_similarity,
+    name_groups,
+)
 
 NAMES = ["labs", "vitals", "genes", "junk"]
 
@@ -126,3 +131,37 @@ def test_shapes_are_not_called_information():
 
 def test_larger_groups_come_first():
     assert name_groups(np.array([0, 1, 1, 2]), NAMES) == [["vitals", "genes"], ["labs"], ["junk"]]
+
+
+# the common space
+
+
+def common_space(S=3, value=0.04, high=0.06, n=20):
+    off = np.where(np.eye(S, dtype=bool), np.nan, value)
+    return CommonSpace(off, 1 - off, np.where(np.eye(S, dtype=bool), 0, n), 0.02, high)
+
+
+def test_the_common_space_of_two_views_is_one_sentence():
+    assert describe_common_space(common_space(2), NAMES[:2]) == (
+        "In the common space, rows of different views can be compared: of 20 linked rows that were "
+        "held out, 4 % of the rows of the other view are nearer than the individual's own (FOSCTTM "
+        "0.04, 95 % interval 0.02 to 0.06; chance is 0.50)."
+    )
+
+
+def test_what_is_at_chance_cannot_be_compared():
+    text = describe_common_space(common_space(2, 0.49, 0.55), NAMES[:2])
+    assert text.startswith("In the common space, rows of different views cannot be compared: of 20")
+
+
+def test_of_several_pairs_the_worst_is_named_and_unmeasured_ones_are_left_out():
+    found = common_space()
+    found.foscttm[0, 2] = found.foscttm[2, 0] = 0.3
+    found.n_rows[0, 2] = found.n_rows[2, 0] = 5
+    text = describe_common_space(found, NAMES[:3])
+    assert "of 5 to 20 linked rows" in text
+    assert text.endswith("chance is 0.50), least near are 'labs' and 'genes', 0.30.")
+    found.foscttm[0, 2] = found.foscttm[2, 0] = np.nan
+    text = describe_common_space(found, NAMES[:3])
+    assert "of 20 linked rows" in text
+    assert "'labs' and 'genes'" not in text

@@ -444,3 +444,20 @@ def test_nothing_is_collected_while_a_step_is_recorded():
     with pytest.raises(ZeroDivisionError), _without_collection():
         raise ZeroDivisionError
     assert gc.isenabled()
+
+
+def test_a_recorded_step_copies_everything_of_a_batch_that_changes():
+    sizes = {"rows": [2, 2], "linked": [3, 3]}
+    parts = {
+        "view_targets": [torch.zeros(1)],
+        "soft_labels": [torch.zeros(2)],
+        "coordinates": [torch.zeros(3)],
+        "linked_present": torch.ones(3, 2, dtype=torch.bool),
+        "link_targets": [torch.zeros(4), torch.zeros(5)],
+        "directions": torch.zeros(6),
+    }
+    batch = Batch([torch.zeros(5, 2)], sizes, torch.zeros(1), **parts)
+    found = {id(tensor) for tensor in batched._tensors(batch)}
+    for value in vars(batch).values():
+        tensors = value if isinstance(value, list) else [value]
+        assert {id(tensor) for tensor in tensors if isinstance(tensor, torch.Tensor)} <= found

@@ -328,7 +328,9 @@ class EnsembleFit:
         n_columns = [view.n_columns for view in self.shared.views]
         expected = math.sqrt(parameters["n_components"] * first.latent_variance)
         remedies = ["lower the coupling's weight"]
-        if not isinstance(first.training.objective.coupling, DGCCA):
+        if len(self.shared.link_targets) > 0:  # these replace the constraint
+            remedies.insert(0, "link more rows")
+        elif not isinstance(first.training.objective.coupling, DGCCA):
             remedies.insert(0, "raise the coupling's orthogonality_weight")
         if not parameters["view_regularizer"].needs_decoders:
             remedies.insert(0, "use view_regularizer='autoencoder'")

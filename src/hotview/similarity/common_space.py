@@ -145,7 +145,8 @@ def _nearest(distances: Array, k: int) -> Array:
     farthest = np.partition(distances, k - 1, axis=1)[:, k - 1, None]
     is_nearer, is_last = distances < farthest, distances == farthest
     left = k - is_nearer.sum(axis=1, keepdims=True)
-    return is_nearer + is_last * (left / is_last.sum(axis=1, keepdims=True))
+    chosen: Array = is_nearer + is_last * (left / is_last.sum(axis=1, keepdims=True))
+    return chosen
 
 
 def _half_interval(values: Array) -> float:

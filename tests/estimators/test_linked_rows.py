@@ -1,0 +1,332 @@
+"""Linked rows are aligned in the common space, and it is measured whether that helped."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import hotview as hv
+from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.cli.inspect import describe_model, result_lines
+from hotview.datasets import make_views
+from hotview.estimators.fit import EnsembleFit
+from hotview.evaluation.record.model_summary import describe_views
+from hotview.losses.coupling_specs import as_coupling
+from hotview.similarity import CommonSpace, measure_common_space
+
+SMALL = {
+    "hidden": (16,),
+    "encoder_dim": 8,
+    "n_components": 4,
+    "max_epochs": 15,
+    "batch_size": 100,
+    "learning_rate": 0.003,
+    "device": "cpu",
+    "random_state": 0,
+}
+N, N_LINKED = 250, 50
+DATA = make_views(N, n_views=3, n_groups=1, n_columns=10, labeled=1.0, noise=0.1, random_state=0)
+#: 50 linked rows; others of everybody's own, in any order; and rows that nothing is trained on
+LINKED = {name: X[:N_LINKED] for name, X in DATA.linked.items()}
+OWN = {name: X[:200] for name, X in DATA.views.items()}
+FRESH = {name: X[100:] for name, X in DATA.linked.items()}
+WARNING = "Rows of different views may not be comparable in the common space"
+KINDS = pytest.mark.parametrize("kind", (MultiViewEncoder, MultiViewClassifier))
+
+
+def fit(kind=MultiViewEncoder, linked=LINKED, views=OWN, y=None, **parameters):
+    own = {"n_estimators": 1} if kind is MultiViewClassifier else {}
+    model = kind(**{**SMALL, **own, **parameters})
+    if kind is MultiViewEncoder:
+        return model.fit(views, linked=linked)
+    y = DATA.linked_target[: len(next(iter(linked.values())))] if y is None else y
+    return model.fit(linked, y, unaligned=views)
+
+
+def latents(model, views=FRESH):
+    return list(model._transform(views, "common").values())
+
+
+def foscttm(model, views=FRESH):
+    """Of rows that the model has not seen, all of which are linked."""
+    Zs = latents(model, views)
+    return measure_common_space(Zs, Zs).mean_foscttm
+
+
+def spaces(model):
+    """Whether `transform` warns."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.transform(FRESH, space="features")
+        assert not caught
+        model.transform(FRESH, space="common")
+    return [str(warning.message) for warning in caught]
+
+
+def lacking(n=N_LINKED, seed=0):
+    """Linked rows of which every one lacks one of three views: links are in pairs only."""
+    views = {name: X[:n].copy() for name, X in LINKED.items()}
+    absent = np.random.default_rng(seed).integers(3, size=n)
+    for s, X in enumerate(views.values()):
+        X[absent == s] = np.nan
+    return views
+
+
+@KINDS
+def test_fresh_rows_are_near_their_matches_and_the_model_says_so(kind):
+    model = fit(kind)
+    assert foscttm(model) < 0.1
+    found = model.common_space_
+    assert isinstance(found, CommonSpace)
+    assert found.n_rows[0, 1] == 10  # a fifth of 50
+    assert found.is_comparable
+    assert found.mean_foscttm == pytest.approx(foscttm(model), abs=0.1)
+    assert spaces(model) == []
+    assert describe_views(model)[-1].startswith(
+        "In the common space, rows of different views can be compared: of 10 linked rows"
+    )
+
+
+@pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+@KINDS
+def test_without_weight_they_are_at_chance_and_it_warns(kind):
+    model = fit(kind, alignment_weight=0.0, initialization="random")
+    assert 0.3 < foscttm(model) < 0.7
+    assert model.common_space_.n_rows[0, 1] == N_LINKED  # measured on all
+    assert not model.common_space_.is_comparable
+    (text,) = spaces(model)
+    assert text.startswith(
+        f"{WARNING}: held-out linked rows are as far apart as others (FOSCTTM 0."
+    )
+    assert "let alignment_weight be above 0" in text
+    assert any("cannot be compared" in text for text in describe_views(model))
+    assert not {"alignment", "extension"} & set(model.history_.names)
+
+
+def test_without_weight_an_encoder_is_trained_as_if_rows_were_not_linked():
+    zero = fit(alignment_weight=0.0)
+    one = MultiViewEncoder(**SMALL, alignment_weight=1.0)
+    together = {name: np.concatenate([LINKED[name], X]) for name, X in OWN.items()}
+    one.fit(together)
+    for p, q in zip(zero.network_.parameters(), one.network_.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-4)
+
+
+def test_without_links_it_warns_that_every_rotation_matches():
+    model = fit(linked=None)
+    assert model.common_space_ is None
+    (text,) = spaces(model)
+    assert text.startswith(f"{WARNING}: fewer than 20 rows were linked")
+    with pytest.warns(UserWarning, match=WARNING):
+        model.transform_view(FRESH["view_0"], "view_0", "common")
+    assert not any("common space" in text for text in describe_views(model))
+
+
+@pytest.mark.parametrize("coupling", ("lscca", "dgcca"))
+def test_couplings_that_align_rows_themselves_hold_none_out_and_do_not_warn(coupling):
+    model = MultiViewEncoder(coupling, **SMALL).fit(DATA.linked, paired=True)
+    assert model.common_space_ is None
+    assert not {"alignment", "extension", "foscttm"} & set(model.history_.names)
+    assert spaces(model) == []
+
+
+def test_rows_of_paired_views_are_linked_for_other_couplings_too():
+    views = {name: X[:100] for name, X in DATA.linked.items()}
+    model = MultiViewEncoder(**SMALL).fit(views, paired=True)
+    assert foscttm(model) < 0.1
+    assert model.common_space_.n_rows[0, 1] == 20  # at most
+
+
+@KINDS
+def test_every_epoch_is_measured(kind):
+    model = fit(kind, max_epochs=3, n_estimators=2)
+    for history in model.histories_:
+        assert len(history["foscttm"]) == len(history["neighbor_agreement"]) == 3
+        assert 0 <= min(history["foscttm"]) <= max(history["foscttm"]) <= 1
+        terms = {"alignment", "extension", "transport"} & set(history.names)
+        assert len(terms) == 3
+        assert "orthogonality" not in history.names
+    last = np.mean([history["foscttm"][-1] for history in model.histories_])
+    assert model.common_space_.mean_foscttm == pytest.approx(last, abs=0.05)
+    assert model.history_.to_pandas().notna().all().all()
+
+
+@KINDS
+def test_files_and_inspect_keep_it(kind, tmp_path):
+    model = fit(kind, max_epochs=2, linked=lacking())
+    loaded = hv.load(model.save(tmp_path / "m.hotview"))
+    for name, value in vars(model.common_space_).items():
+        np.testing.assert_array_equal(getattr(loaded.common_space_, name), value)
+    assert spaces(loaded) == spaces(model)
+    facts = describe_model(loaded)["common_space"]
+    assert facts["foscttm"][0][1] == model.common_space_.foscttm[0, 1]
+    assert facts["foscttm"][0][0] is None  # JSON has no NaN
+    json.dumps(facts, allow_nan=False)
+    (line,) = [text for text in result_lines(loaded) if "In the common space" in text]
+    assert f"FOSCTTM {model.common_space_.mean_foscttm:.2f}" in line
+    unlinked = fit(linked=None, max_epochs=1)
+    loaded = hv.load(unlinked.save(tmp_path / "n.hotview"))
+    assert loaded.common_space_ is None
+    assert describe_model(loaded)["common_space"] is None
+
+
+@pytest.mark.parametrize("view_regularizer", ("none", "autoencoder"))
+def test_it_needs_no_coupling(view_regularizer):
+    model = fit(coupling="none", view_regularizer=view_regularizer)
+    assert foscttm(model) < 0.1
+    assert model.history_["alignment"][-1] > 0
+
+
+@pytest.mark.parametrize("n_estimators", (1, 2))
+def test_a_classifier_without_coupling_or_regularizer_draws_rows_for_their_targets(n_estimators):
+    plain = {"coupling": "none", "view_regularizer": "none", "pseudo_labels": False}
+    model = fit(MultiViewClassifier, n_estimators=n_estimators, max_epochs=3, **plain)
+    assert {"alignment", "extension"} <= set(model.history_.names)
+
+
+def test_links_in_pairs_of_three_views_suffice():
+    model = fit(linked=lacking())
+    assert foscttm(model) < 0.15
+    n_rows = model.common_space_.n_rows
+    assert n_rows[np.triu_indices(3, 1)].sum() == 10  # every row is in one pair
+
+
+@KINDS
+def test_the_users_own_encoders_are_aligned(kind):
+    torch.manual_seed(0)
+    own = {"view_1": nn.Sequential(nn.Linear(10, 8), nn.Tanh(), nn.Dropout(0.1))}
+    model = fit(kind, encoders=own)
+    assert foscttm(model) < 0.2
+
+
+def test_networks_that_begin_at_random_are_aligned_by_the_terms_alone():
+    model = fit(initialization="random", max_epochs=60, learning_rate=0.01)
+    assert foscttm(model) < 0.2
+    assert model.history_["alignment"][-1] < model.history_["alignment"][0]
+
+
+@pytest.mark.filterwarnings("ignore:The latents of .* have collapsed:UserWarning")
+@pytest.mark.parametrize(
+    ("n", "n_aligned", "n_held_out"),
+    ((1, 0, 0), (2, 0, 0), (3, 3, 0), (19, 19, 0), (20, 16, 4), (50, 40, 10)),
+)
+def test_few_linked_rows_are_not_held_out_and_fewer_not_aligned(n, n_aligned, n_held_out):
+    linked = {name: X[:n] for name, X in LINKED.items()}
+    model = MultiViewEncoder(**{**SMALL, "max_epochs": 1})
+    inputs = model._inputs(OWN, linked=linked)
+    ensemble = EnsembleFit(inputs)
+    ensemble.prepare()
+    shared = ensemble.shared
+    assert (len(shared.links), len(shared.held_out_links)) == (n_aligned, n_held_out)
+    assert bool(shared.link_targets) == (n_aligned > 0)
+    numbers = [*map(tuple, shared.links), *map(tuple, shared.held_out_links)]
+    assert len(set(numbers)) == len(numbers)
+    model = model.fit(OWN, linked=linked)
+    assert (model.common_space_ is None) == (n_held_out == 0)
+    assert ("alignment" in model.history_.names) == (n_aligned > 0)
+    assert all(np.isfinite(Z).all() for Z in latents(model))
+
+
+def test_targets_of_three_links_span_a_plane_at_most_and_more_links_are_the_remedy():
+    linked = {name: X[:3] for name, X in LINKED.items()}
+    with pytest.warns(
+        UserWarning, match="have collapsed.* To prevent it, link more rows, or lower"
+    ):
+        fit(linked=linked, max_epochs=1)
+
+
+def test_rows_in_one_view_only_link_nothing():
+    linked = {name: X[:30].copy() for name, X in LINKED.items()}
+    for s, X in enumerate(linked.values()):
+        X[np.arange(30) % 3 != s] = np.nan
+    model = fit(linked=linked, max_epochs=1)
+    assert model.common_space_ is None
+    assert "alignment" not in model.history_.names
+
+
+@pytest.mark.parametrize("weight", (-1.0, float("nan"), float("inf"), "1", None, True))
+def test_a_bad_weight_is_refused(weight):
+    with pytest.raises((TypeError, ValueError), match="Expected alignment_weight to be"):
+        fit(alignment_weight=weight)
+
+
+@pytest.mark.parametrize("coupling", ("sw-pairwise", "hot-reference"))
+def test_sums_over_rows_are_aligned_with_the_size_that_they_have(coupling):
+    model = fit(coupling=as_coupling(coupling).set_params(reduction="sum"))
+    assert foscttm(model) < 0.15
+    assert np.isfinite(model.history_["loss"]).all()
+    # Costs are sums over a batch, latents as much smaller: the terms stay of the same order.
+    mean = fit(coupling=coupling)
+    ratio = model.history_["alignment"][0] / mean.history_["alignment"][0]
+    assert 0.3 < ratio < 3
+
+
+def test_latents_begin_at_the_targets():
+    inputs = MultiViewEncoder(**SMALL)._inputs(OWN, linked=LINKED)
+    ensemble = EnsembleFit(inputs)
+    ensemble.prepare()
+    training = ensemble.members[0].training
+    data = training.sampler.data
+    variance = np.mean([T.double().var(0, correction=0).mean() for T in data.link_targets])
+    assert variance == pytest.approx(ensemble.members[0].latent_variance, rel=1e-4)
+    with torch.no_grad():
+        Zs = training.network.latents([view.take(np.arange(view.n_rows)) for view in data.views])
+    for Z, T in zip(Zs, data.link_targets, strict=True):
+        assert ((Z - T) ** 2).mean() < 0.4 * T.var()
+
+
+def test_a_row_that_is_held_out_influences_nothing():
+    """Its match in another view may be anybody: the targets and the first step are the same."""
+    shared = []
+    for swapped in (False, True):
+        linked = {name: X.copy() for name, X in LINKED.items()}
+        if swapped:
+            at = shared[0].held_out_links[:, 0]
+            linked["view_0"][at] = linked["view_0"][np.roll(at, 1)]
+        ensemble = EnsembleFit(MultiViewEncoder(**SMALL)._inputs(OWN, linked=linked))
+        ensemble.prepare()
+        shared.append(ensemble.shared)
+    first, second = shared
+    np.testing.assert_array_equal(first.links, second.links)
+    for s, (a, b) in enumerate(zip(first.link_targets, second.link_targets, strict=True)):
+        others = np.setdiff1d(np.arange(len(a)), first.held_out_links[:, s])
+        torch.testing.assert_close(a[others], b[others], rtol=1e-3, atol=1e-3)
+
+
+def test_members_share_the_targets_and_batches_of_them_are_trained_as_alone():
+    both = fit(n_estimators=2, max_epochs=3)
+    assert len(both.networks_) == 2
+    alone = fit(max_epochs=3)
+    for p, q in zip(both.networks_[0].parameters(), alone.network_.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-4)
+
+
+def test_a_fit_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path):
+    whole = fit(max_epochs=4, linked=lacking())
+    path = tmp_path / "a.checkpoint"
+    fit(max_epochs=2, linked=lacking(), checkpoint=path)
+    model = MultiViewEncoder(**{**SMALL, "max_epochs": 4, "checkpoint": path})
+    model.fit(OWN, linked=lacking(), resume=True)
+    for p, q in zip(whole.network_.parameters(), model.network_.parameters(), strict=True):
+        assert torch.equal(p, q)
+    rows = ([{**row, "seconds": 0} for row in m.history_] for m in (whole, model))
+    assert next(rows) == next(rows)
+    np.testing.assert_array_equal(whole.common_space_.foscttm, model.common_space_.foscttm)
+    changed = lacking(seed=1)
+    with pytest.raises(ValueError, match="linked rows of view"):
+        MultiViewEncoder(**{**SMALL, "max_epochs": 5, "checkpoint": path}).fit(
+            OWN, linked=changed, resume=True
+        )
+
+
+def test_reports_draw_the_common_space_without_a_second_warning(tmp_path):
+    model = fit(linked=None, max_epochs=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.report(tmp_path / "a.html", FRESH)
+    model = fit(max_epochs=2)
+    page = model.report(tmp_path / "b.html", FRESH).read_text()
+    assert "In the common space, rows of different views" in page
