@@ -1,4 +1,4 @@
-"""Targets of all rows from linked ones: generalized CCA against closed forms, and what it ignores."""
+"""Targets of all rows from linked ones: generalized CCA, against closed forms."""
 
 import numpy as np
 import pytest
