@@ -388,6 +388,31 @@ def test_labels_are_matched_in_spelling_too(hotview, write_csv):
     assert summary["linked_rows_with_label"] == 9
 
 
+def test_zeros_within_ids_are_leading_zeros_too(hotview, write_csv):
+    write_csv("a.csv", {"id": [f"sub-{i:02}" for i in range(20)], "x": numbers(20)})
+    write_csv("b.csv", {"id": [f"sub-{i}" for i in range(20)], "x": numbers(20, 1)})
+    result = hotview("fit", "a.csv", "b.csv", "--id-column", "id", "--dry-run")
+    assert result.code == 1
+    assert "10 more ids would match if leading zeros" in result.err
+    zeros = paste(result.err, "--match-ids")
+    assert dry_run(hotview, "a.csv", "b.csv", "--id-column", "id", *zeros)["linked_rows"] == 20
+
+
+def test_one_id_in_two_spellings_does_not_hide_the_others(hotview, write_csv):
+    ids = [str(i) for i in range(10, 30)]
+    write_csv("a.csv", {"id": [*(f"00{key}" for key in ids), "10"], "x": numbers(21)})
+    write_csv("b.csv", {"id": ids, "x": numbers(20, 1)})
+    command = ("fit", "a.csv", "b.csv", "--id-column", "id", "--dry-run")
+    result = hotview(*command)
+    assert result.code == 1
+    assert "19 more ids would match" in result.err
+    same = "'0010' and '10'"
+    assert f"{same} in view 'a' would then be the same: correct them first." in result.err
+    result = hotview(*command, *paste(result.err, "--match-ids"))
+    assert result.code == 1
+    assert f"Expected different ids in view 'a', but {same} are the same" in result.err
+
+
 def test_two_differences_may_be_ignored(hotview, write_csv):
     write_csv("a.csv", {"id": [f"P {i}" for i in range(9)], "x": numbers(9)})
     write_csv("b.csv", {"id": [f"p{i}" for i in range(9)], "x": numbers(9)})
