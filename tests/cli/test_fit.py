@@ -310,8 +310,8 @@ def test_help_shows_at_most_40_options(hotview, monkeypatch):
 
 
 def dry_run(hotview, *arguments):
-    """Return the summary of a dry run."""
-    result = hotview("fit", *arguments, "--dry-run", "--json")
+    """Return the summary of a dry run, which missing cells do not stop."""
+    result = hotview("fit", *arguments, "--impute", "median", "--dry-run", "--json")
     assert result.code == 0, result.err
     return json.loads(result.out)
 
@@ -475,7 +475,7 @@ WRITTEN = {
     "unit": ["5mg", "6.5 mg", "7 mg"],
     "powers": ["5.2 10^9/L", "6 10^9/L", "7 10^9/L"],
     "limits": ["<5", "6", "7"],
-    "marks": ["-", "n.a.", "7"],
+    "marks": ["-", "n.a.", "7", "8"],
     "minus": ["−5", "6", "7"],
     "few values": ["10 mg", "20 mg", "10 mg"],
 }
@@ -491,7 +491,7 @@ def test_how_columns_were_read_is_printed(lab, hotview):
     lab(["1,050.5 mg", "<5 mg", "-", "7 mg"])
     printed = hotview("fit", "my lab.csv", "scan.csv", "--id-column", "id", "--dry-run").out
     line = "my lab: column 'x': thousands separated by ',' ('1,050.5 mg' is 1050.5), unit 'mg', "
-    assert f"{line}'<5 mg' read as the limit (1 cells), '-' missing (1 cells)." in printed
+    assert f"{line}'<5 mg' read as the limit (1 cell), '-' missing (1 cell)." in printed
 
 
 @pytest.mark.parametrize(
@@ -527,7 +527,10 @@ def test_a_few_words_stop_and_may_mean_missing(lab, word):
 
 
 def test_dates_are_read_and_two_readings_stop(lab):
-    for cells in (["2024-01-31", "2024-02-01T12:00Z"], ["31.1.2024", "1.2.2024"], ["31 Jan 2024"]):
+    for cells in (
+        *(["2024-01-31", "2024-02-01T12:00Z"], ["31.1.2024", "1.2.2024"], ["31 Jan 2024"] * 2),
+        *(["January 31st, 2024"] * 2, ["31.01.2024, 10:30"] * 2),
+    ):
         text = lab(cells)["views"][0]["formats"]["x"]
         assert text == "dates, read as days since 2024-01-31"
     assert lab(["03/04/2024", "25/04/2024"])["views"][0]["formats"]["x"].endswith("(day first)")
@@ -537,19 +540,29 @@ def test_dates_are_read_and_two_readings_stop(lab):
         option = paste(result.err, "--dates", which)
         text = lab(["03/04/2024", "05/07/2024"], *option)["views"][0]["formats"]["x"]
         assert text.endswith(f"({order})")
-    for cells in (["31.01.24", "01.02.24"], ["2024-02-30", "2024-01-01"]):
+    american = lab(["1/31/2024 3:05 PM", "2/1/2024 12:05 AM"])["views"][0]["formats"]["x"]
+    assert american == "dates, read as days since 2024-01-31 (month first)"
+    for cells in (["31.01.24", "01.02.24"], ["31-Jan-24"], ["2024-02-30", "2024-01-01"]):
         result = lab(cells, dry=False)
         assert result.code == 1
         assert "column 'x' holds" in result.err
+
+
+def test_dates_in_no_known_spelling_are_not_said_to_be_ids(lab):
+    result = lab(["31 janvier 2024", "1 mars 2024"], dry=False)
+    assert result.code == 1
+    assert "Dates are read if they are written as 2024-01-31." in result.err
+    assert "--id-column" not in result.err
 
 
 def test_dates_of_parquet_files_are_days(hotview, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     days = [datetime.date(2024, 1, 31), datetime.date(2024, 3, 1), None]
     moments = [datetime.datetime(2024, 1, 31, 12), None, datetime.datetime(2024, 3, 1)]
-    table = pa.table({"id": ["a", "b", "c"], "day": days, "moment": moments})
+    table = pa.table({"id": ["a", "b", "c"], "day": days, "moment": moments, "n": [1, 2, 4]})
     pyarrow.parquet.write_table(table, "a.parquet")
-    summary = dry_run(hotview, "a.parquet", "--drop", "id")["views"][0]
+    pyarrow.parquet.write_table(table.select(["id", "n"]), "b.parquet")
+    summary = dry_run(hotview, "a.parquet", "b.parquet", "--id-column", "id")["views"][0]
     text = "dates, read as days since 2024-01-31"
     assert summary["formats"] == {"day": text, "moment": text}
     assert summary["missing"] == {"day": 1, "moment": 1}

@@ -14,7 +14,7 @@ from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed
 from hotview.datasets.readers.tables import TableFile, refuse_index
-from hotview.ingest.dates import DateFormat, recognize_dates
+from hotview.ingest.dates import DateFormat, recognize_dates, resembles_dates
 from hotview.ingest.numbers import (
     NumberFormat,
     TwoReadingsError,
@@ -254,13 +254,17 @@ def _refuse_free_text(
         return
     described = [f"{n!r} ({len(v)} different: {listed(v[:3])})" for n, v in free.items()]
     first = next(iter(free))
+    no_dates = [name for name, cells in free.items() if not resembles_dates(cells)]
+    hints = "For a column that identifies rows: {id_column}. " if no_dates else ""
+    if len(no_dates) < len(free):
+        hints += "Dates are read if they are written as 2024-01-31. "
     raise ParameterError(
         f"{table.path}: expected text columns to be categorical, with at most {_MAX_CATEGORIES} "
         f"different values and {_ROWS_PER_CATEGORY} rows per value, but these are not: "
         f"{'; '.join(described)}. ",
-        "Leave them out: {drop}. For a column that identifies rows: {id_column}. For a column that "
-        "is categorical nevertheless: {categorical}.",
-        **{"drop": list(free), "id_column": first, "categorical": [first]},
+        f"Leave them out: {{drop}}. {hints}For a column that is categorical nevertheless: "
+        "{categorical}.",
+        **{"drop": list(free), "id_column": next(iter(no_dates), first), "categorical": [first]},
     )
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "MARKS",
     "NumberFormat",
     "TwoReadingsError",
+    "count_cells",
     "name_missing",
     "recognize_numbers",
     "sole_decimal",
@@ -130,13 +131,14 @@ class NumberFormat:
         for kind, text in (("thousands", "thousands separated by"), ("decimal", "decimal point")):
             if cells_of_kind := found[kind]:
                 example, mark = cells_of_kind[0], getattr(self, kind)
-                texts.append(f"{text} {mark!r} ({example!r} is {self._parse_cell(example):.10g})")
+                shown = example.translate(_SPELLINGS)
+                texts.append(f"{text} {mark!r} ({shown!r} is {self._parse_cell(example):.10g})")
         if self.unit:
             texts.append(f"unit {self.unit!r}")
         for kind, text in (("limit", "read as the limit"), ("mark", "missing")):
             if cells_of_kind := found[kind]:
                 n = sum(counts[cell] for cell in cells_of_kind)
-                texts.append(f"{listed(cells_of_kind[:3])} {text} ({n:,} cells)")
+                texts.append(f"{listed(cells_of_kind[:3])} {text} ({count_cells(n)})")
         return ", ".join(texts)
 
     def to_json(self) -> dict[str, Any]:
@@ -169,6 +171,17 @@ def _split(cell: str) -> _Parts | None:
         return None
     sign, exponent = match["sign"].replace("+", ""), match["exponent"] or ""
     return _Parts(match["limit"] or "", sign, match["digits"], exponent, currency + unit)
+
+
+def count_cells(n: int) -> str:
+    """Return a number of cells in words.
+
+    Examples
+    --------
+    >>> count_cells(1), count_cells(1200)
+    ('1 cell', '1,200 cells')
+    """
+    return f"{n:,} cell{'' if n == 1 else 's'}"
 
 
 def split_marks(cells: Sequence[str | None]) -> Counter[str]:
