@@ -464,6 +464,28 @@ def test_points_beside_decimal_commas_stop_and_the_option_works(lab):
     assert found == {"x": "thousands separated by '.' ('1.250' is 1250)"}
 
 
+def test_points_that_seem_to_separate_thousands_stop_and_both_options_work(hotview, write_csv):
+    ids = [f"p{i}" for i in range(20)]
+    costs = [str(800 + i) if i < 6 else f"{i}.{100 + i}" for i in range(20)]
+    write_csv("scan.csv", {"id": ids, "size": numbers(20)})
+    command = ("lab.csv", "scan.csv", "--id-column", "id", "--delimiter", "lab=;")
+    write_csv("lab.csv", {"id": ids, "costs": costs, "n": range(20)}, ";")
+    result = hotview("fit", *command, "--dry-run")
+    assert result.code == 1
+    assert "column 'costs' can be read in two ways, such as '6.106'." in result.err
+    thousands = paste(result.err, "--thousands")
+    found = dry_run(hotview, *command, *thousands)["views"][0]["formats"]
+    assert found == {"costs": "thousands separated by '.' ('6.106' is 6106)"}
+    decimal = paste(result.err, "--decimal")
+    assert dry_run(hotview, *command, *decimal)["views"][0]["formats"] == {}
+    for column in ({"b": ["0.5"] * 20}, {"b": ["1.5 mg"] * 20}):  # these show a decimal point
+        write_csv("lab.csv", {"id": ids, "costs": costs, **column}, ";")
+        assert "costs" not in dry_run(hotview, *command)["views"][0]["formats"]
+    measured = [f"{i}.{100 + i}" for i in range(1, 21)]  # all have three decimals
+    write_csv("lab.csv", {"id": ids, "x": measured}, ";")
+    assert dry_run(hotview, *command)["views"][0]["formats"] == {}
+
+
 WRITTEN = {
     "groups": [*(f"{i},{100 + i}" for i in range(1, 13)), "850"],
     "two groups": ["142,741", "1,142,741", "850"],

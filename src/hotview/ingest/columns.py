@@ -20,6 +20,7 @@ from hotview.ingest.numbers import (
     TwoReadingsError,
     name_missing,
     recognize_numbers,
+    refuse_groups,
     sole_decimal,
 )
 from hotview.ingest.tables import check_column
@@ -181,6 +182,7 @@ def _find_formats(
         if number is not None:
             formats[name] = number
     written.check_points(formats, given)
+    written.check_thousands(given)
     return formats
 
 
@@ -231,6 +233,17 @@ class _WrittenDecimals:
                     "the point a separator of thousands; else write both with the same one.",
                     decimal={self.table.name: ","},
                 )
+
+    def check_thousands(self, given: Mapping[str, str | None]) -> None:
+        """Raise if all points of a file with semicolons may separate thousands, and seem to."""
+        if any(given.values()) or getattr(self.table, "delimiter", None) != ";":
+            return
+        if not all(map(_GROUPED_BY_POINT.fullmatch, self._points())):
+            return
+        for name in [name for name, cells in self._numbers.items() if cells]:
+            if not self.of_others(name, given):
+                [cells] = self.table.read_text([name])
+                refuse_groups(str(self.table.path), name, cells, self.table.name)
 
     def _points(self) -> list[str]:
         """Return the cells of columns of numbers that have a point."""

@@ -22,6 +22,7 @@ __all__ = [
     "count_cells",
     "name_missing",
     "recognize_numbers",
+    "refuse_groups",
     "sole_decimal",
     "split_marks",
 ]
@@ -249,6 +250,15 @@ def recognize_numbers(
     if chosen is None:
         raise _two_readings(where, column, next(_grouped(numbers)), formats, file)
     return chosen
+
+
+def refuse_groups(where: str, column: str, cells: Sequence[str | None], file: str) -> None:
+    """Raise for a column such as 1.050, 12.500, 850, whose points seem to separate thousands."""
+    counts = split_marks(cells)
+    numbers = {cell: part for cell in counts if (part := _split(cell)) is not None}
+    if len(numbers) == len(counts) and _are_grouped(counts, numbers):
+        formats = [NumberFormat(), NumberFormat(",", ".")]
+        raise _two_readings(where, column, next(_grouped(numbers)), formats, file)
 
 
 def _mostly_limits(where: str, column: str, n_limits: int, n: int) -> ParameterError:
