@@ -619,6 +619,46 @@ def test_every_table_may_have_its_own_format(hotview, write_csv):
     assert summary["views"][1]["formats"] == {"n": text}
 
 
+def test_options_of_one_file_are_for_its_format(hotview, files):
+    for flag in ("--sheet", "--query"):
+        result = hotview("fit", *files, flag, "blood=SELECT 1", "--dry-run")
+        assert result.code == 1
+        assert f"blood.csv: {flag} is for ." in result.err
+
+
+def test_one_encoding_for_all_files_does_not_garble_others(hotview, write_csv):
+    ids = [f"p{i}" for i in range(20)]
+    write_csv("a.csv", {"id": ids, "größe": numbers(20)}, encoding="latin-1")
+    write_csv("b.csv", {"id": ids, "müde": numbers(20, 1)})
+    write_csv("c.csv", {"id": ids, "x": numbers(20, 2)})  # ASCII, which is also Latin-1
+    command = ("a.csv", "b.csv", "c.csv", "--id-column", "id", "--encoding", "latin-1")
+    result = hotview("fit", *command, "--dry-run")
+    assert result.code == 1
+    assert "b.csv is UTF-8 text, whose letters would be others" in result.err
+    views = dry_run(hotview, *command, *paste(result.err, "--encoding"))["preprocessing"]["views"]
+    assert [view["columns"][0][0] for _, view in views] == ["größe", "müde", "x"]
+
+
+@pytest.mark.parametrize("content", (b"PK\3\4\xff" + bytes(50), b"\x7fELF\xff" + bytes(range(9))))
+def test_a_file_that_is_no_text_is_not_said_to_have_an_encoding(hotview, tmp_path, content):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    result = hotview("fit", path, "--dry-run")
+    assert result.code == 1
+    assert "a.csv is not text, but a file of another format" in result.err
+
+
+def test_a_line_for_spreadsheets_is_named(hotview, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("sep=;\nid;x\n1;2\n")
+    for more in ((), ("--delimiter", ";")):
+        result = hotview("fit", path, *more, "--dry-run")
+        assert result.code == 1
+        assert "the first line, 'sep=;', is for spreadsheet programs. Remove it" in result.err
+    path.write_text(path.read_text().partition("\n")[2])
+    assert "sep" not in hotview("fit", path, *paste(result.err, "--delimiter"), "--dry-run").err
+
+
 def test_a_file_that_no_option_can_mean_is_named(hotview, files):
     result = hotview("fit", *files, "--delimiter", "blod=;", "--dry-run")
     assert result.code == 1

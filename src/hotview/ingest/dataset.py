@@ -341,6 +341,7 @@ def _check_names(files: DatasetFiles, opened: Sequence[OpenView], options: Optio
     """Raise if an option names a column or a file that does not exist."""
     tables = [*files.ids.values(), *([] if files.labels is None else [files.labels])]
     options.check_names([*(view.name for view in opened), *map(file_stem, tables)])
+    options.check_endings({view.name: view.path for view in opened})
     known = [name for view in opened if view.table is not None for name in view.table.names]
     for parameter, names in (("drop", files.drop), ("categorical", files.categorical)):
         if unknown := [name for name in names if name not in known]:
