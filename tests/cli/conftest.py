@@ -133,9 +133,10 @@ def messy_model(tmp_path_factory):
     model = folder / "m.hotview"
     command = ["hotview", "fit", "lab.tsv", "scan.tsv", *columns, "-o", str(model), *QUICK]
     patch.setattr(sys, "argv", command)
-    with pytest.raises(SystemExit) as end, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        main()
+        with pytest.raises(SystemExit) as end:
+            main()
     patch.undo()
     assert end.value.code in (0, None)
     return model

@@ -548,6 +548,39 @@ def test_a_few_words_stop_and_may_mean_missing(lab, word):
     assert (summary["missing"], summary["columns"]) == ({"x": 1}, 2)
 
 
+def test_words_among_numbers_that_make_a_category_are_noted(lab):
+    cells = ["1", "2", "3", "unknown"] * 5
+    result = lab(cells, dry=False)
+    assert result.code == 0, result.err
+    text = "'x' of my lab holds numbers and 'unknown', and is read as categories."
+    assert text in " ".join(result.err.split())
+    found = lab(cells, *paste(result.err, "--missing"))["views"][0]
+    assert found["categorical"] == {}
+    assert "is read as categories" not in lab(["1", "2", "F", "M", "D"] * 4, dry=False).err
+    assert "is read as categories" not in lab(cells, "--categorical", "x", dry=False).err
+
+
+def test_rows_without_a_value_are_noted(lab):
+    result = lab(["5", "-", "6", "n/a", "7"], dry=False)
+    assert "2 rows of 'my lab' have no value, and count as absent from it." in result.err
+
+
+def test_dates_without_separators_are_noted(lab):
+    text = "'x' of my lab: whole numbers like dates, such as 20240115, but used as numbers."
+    assert text in " ".join(lab(["20240115", "20240228", ""], dry=False).err.split())
+    for cells in (["20240115", "20241328"], ["20240115", "7"], ["20240115.5"] * 2):
+        assert "like dates" not in lab(cells, dry=False).err
+
+
+def test_infinity_is_named_with_its_file_and_row(lab):
+    result = lab(["5", "6", "inf"], dry=False)
+    assert result.code == 1
+    assert "my lab.csv: expected finite numbers, but there is infinity in 1 cell, the" in result.err
+    assert "first in column 'x', row 3." in result.err
+    summary = lab(["5", "6", "inf"], *paste(result.err, "--drop"), beside="1")["views"][0]
+    assert summary["columns"] == 1
+
+
 def test_dates_are_read_and_two_readings_stop(lab):
     for cells in (
         *(["2024-01-31", "2024-02-01T12:00Z"], ["31.1.2024", "1.2.2024"], ["31 Jan 2024"] * 2),

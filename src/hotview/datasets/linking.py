@@ -314,7 +314,6 @@ def _find_pair(sets: Mapping[str, set[str]], matcher: IdMatcher) -> str:
     for name, ids in sets.items():
         for key in sorted(ids):
             first, table = seen.setdefault(matcher.simplify(key), (key, name))
-            if first != key:
-                if table != name:
-                    return f"{first!r} in {table} and {key!r} in {name}"
+            if first != key and table != name:
+                return f"{first!r} in {table} and {key!r} in {name}"
     raise AssertionError("ids differ only in what is ignored")
