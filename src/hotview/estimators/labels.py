@@ -417,6 +417,6 @@ def _find_classes(every: list[Array], text_gaps: Mapping[str, Mapping[str, int]]
                 else "no row has a label."
             )
             + (" (Texts such as '' and 'nan' count as missing.)" if text_gaps else ""),
-            " Label some rows of another class, or train an encoder (MultiViewEncoder) without {y}.",
+            " Label rows of another class, or train an encoder (MultiViewEncoder) without {y}.",
         )
     return classes
