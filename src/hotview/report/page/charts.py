@@ -183,7 +183,8 @@ def heat_map(
     slanted = longest_column * 6.2 > width - 4
     if slanted:  # the last name ends right of its column
         width = min(width, (_WIDTH - left - 5 * longest_column) / (n_columns - 0.5))
-    has_names, has_text = width >= 9, width >= 22
+    longest_text = max((len(text(x)) for x in X[np.isfinite(X)]), default=0)
+    has_names, has_text = width >= 9, width >= max(22.0, 6.4 * longest_text + 2)
     height = min(width, 56.0 if len(X) <= _FEW_ROWS else 36.0) if has_text else width
     top = 32 + 4.6 * longest_column if has_names and slanted else 40.0
     return render(

@@ -131,7 +131,7 @@ def _make_tiles(record: Record) -> list[tuple[str, str, str]]:
     if record.rows:
         low, high = min(record.rows.values()), max(record.rows.values())
         size = f"{high:,}" if low == high else f"{low:,} to {high:,}"
-        labels = f"; {count(record.n_labeled, 'label')}" if record.n_labeled else ""
+        labels = f"; {count(record.n_labeled, 'label')} in total" if record.n_labeled else ""
         tiles.append(("rows on this page", size, f"per view{labels}"))
     return tiles
 
