@@ -67,7 +67,7 @@ def test_a_cell_shows_what_it_prints_its_last_value_and_its_figures():
     cells[1]["outputs"] = outputs
     page = tool.to_markdown({"cells": cells})
     code = f"```python\n{source}\n```"
-    printed, shown = ("```{.text .output}\n%s\n```" % text for text in ("a", "2"))
+    printed, shown = ("```{.text .output}\n" + text + "\n```" for text in ("a", "2"))
     assert page.startswith("\n\n".join(("# T", code, printed, shown, "![")))
     (silent,) = tool.run_notebook({"cells": [{"cell_type": "code", "source": "1 + 1;"}]})
     assert silent == []
