@@ -143,6 +143,7 @@ def test_accuracies_by_view_and_by_number_of_views(record):
     text = view_section(record, record.scores)
     assert text.count("<figure>") == 3
     assert "nothing is retrained" in text
+    assert "the last point may differ from the accuracy of all rows" in text
     assert "2 of 5" in text
     assert "Not all subsets were scored" in text
 
