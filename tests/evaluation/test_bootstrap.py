@@ -65,7 +65,9 @@ def test_intervals_of_calibration_errors_hold_the_value_and_begin_at_0_where_it_
     found = estimate(replicates, make_sample(10), chance=0.05)
     assert (found.low, found.value, found.high) == (0.0, 0.1, 0.1)
     replicates = np.append(0.2, np.linspace(0.15, 0.25, 1000))
-    assert estimate(replicates, make_sample(1000), chance=0.1).low == pytest.approx(0.1525, abs=1e-3)
+    assert estimate(replicates, make_sample(1000), chance=0.1).low == pytest.approx(
+        0.1525, abs=1e-3
+    )
     assert estimate(replicates, make_sample(1000), chance=0.3).low == 0.0
 
 

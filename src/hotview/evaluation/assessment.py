@@ -229,7 +229,9 @@ def assess(
         accuracy,
         _balance(by_class, found, sample, n_share, has_unknown=len(names) > len(known)),
         estimate(found["macro_f1"], sample, n_share=n_share),
-        None if len(names) > len(known) else _widen(estimate(found["log_loss"], sample), float(chance["log_loss"]), 0.0),
+        None
+        if len(names) > len(known)
+        else _widen(estimate(found["log_loss"], sample), float(chance["log_loss"]), 0.0),
         estimate(found["calibration_error"], sample, chance=float(chance["calibration_error"])),
         by_class,
         binary,

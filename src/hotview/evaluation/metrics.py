@@ -111,9 +111,7 @@ def wilson_interval(value: float, n: float) -> tuple[float, float]:
     return (0.0 if value <= 0 else low), (1.0 if value >= 1 else high)
 
 
-def square_and_add(
-    parts: Sequence[Proportion], weights: Sequence[float] | None = None
-) -> Estimate:
+def square_and_add(parts: Sequence[Proportion], weights: Sequence[float] | None = None) -> Estimate:
     """Return a weighted sum of proportions with Newcombe's square-and-add interval.
 
     It is made of the intervals of the proportions, and so has a width where all of them are 0 or 1.

@@ -100,7 +100,8 @@ def _describe_few(metrics: Assessment) -> str:
         return ""
     listed = ", ".join(f"{name} ({n or 'none'})" for name, n in few[:_LISTED])
     more = f" and {len(few) - _LISTED} more" if len(few) > _LISTED else ""
-    text = f"Classes with fewer than {_FEW} rows: {listed}{more}. Their metrics and intervals are rough."
+    text = f"Classes with fewer than {_FEW} rows: {listed}{more}. "
+    text += "Their metrics and intervals are rough."
     if any(n == 0 for _, n in few):
         text += " Balanced accuracy and macro-F1 leave out classes without any."
     return text
