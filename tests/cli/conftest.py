@@ -3,6 +3,7 @@ import io
 import re
 import shlex
 import sys
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +24,7 @@ def hotview(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["hotview", *map(str, arguments)])
         monkeypatch.setattr("hotview.cli.runner._debug", False)
         code = 0
+        warnings.simplefilter("default", UserWarning)  # printed, until the end of the test
         try:
             main()
         except SystemExit as end:
@@ -123,7 +125,7 @@ def messy_model(tmp_path_factory):
     lines = ["id\tprice\tdose\tseen\ty"]
     for i, (price, state) in enumerate(zip(prices, states, strict=True)):
         seen = f"{1 + i % 12:02}/{1 + i % 28:02}/2024"
-        lines.append(f"{i:03}\t{price:,}\t{10 * state + i % 7} mg\t{seen}\t{'uv'[state]}")
+        lines.append(f"{i:03}\t{price:,}\t{4 * state + i % 7} mg\t{seen}\t{'uv'[state]}")
     (folder / "lab.tsv").write_text("\n".join(lines) + "\n")
     scans = [f"{i}.0\t{x + 3 * states[i]:.3f}\t{x:.3f}" for i, x in enumerate(rng.normal(size=40))]
     (folder / "scan.tsv").write_text("\n".join(["id\tx\ty2", *scans]) + "\n")
@@ -131,8 +133,10 @@ def messy_model(tmp_path_factory):
     model = folder / "m.hotview"
     command = ["hotview", "fit", "lab.tsv", "scan.tsv", *columns, "-o", str(model), *QUICK]
     patch.setattr(sys, "argv", command)
-    with pytest.raises(SystemExit) as end:
-        main()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        with pytest.raises(SystemExit) as end:
+            main()
     patch.undo()
     assert end.value.code in (0, None)
     return model

@@ -280,6 +280,21 @@ def test_a_column_in_another_unit_is_named(hotview, model, new_files, tmp_path):
     assert any("'scan_0'" in note for note in facts["notes"])
 
 
+def test_all_commands_that_read_rows_name_another_unit(hotview, model, study, new_files, tmp_path):
+    right, wrong = new_files[1], tmp_path / "scan.csv"
+    scan = pd.read_csv(right)
+    scan.assign(scan_0=100 * scan["scan_0"]).to_csv(wrong, index=False)
+    labels = ("--labels", study / "new-labels.csv", "--no-baselines")
+    page = ("-o", tmp_path / "p.html", "--no-importance", "--force")
+    for command, *more in (
+        ("evaluate", *labels),
+        ("report", *labels, *page),
+        ("transform", "-o", tmp_path / "features", "--force"),
+    ):
+        assert "note: View 'scan': " in hotview(command, model, new_files[0], wrong, *more).err
+        assert "View 'scan'" not in hotview(command, model, new_files[0], right, *more).err
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     (("--set", "0"), ("--set", "1"), ("--abstain-below", "2"), ("--abstain-below", "-1")),
@@ -350,6 +365,17 @@ def test_what_is_not_as_at_fit_stops(predict, cells, message):
     result, _ = predict(**cells)
     assert result.code == 1
     assert message in result.err
+
+
+def test_infinity_is_named_once_with_its_row(hotview, model, new_files, tmp_path):
+    names, first, *others = new_files[1].read_text().splitlines()
+    path = tmp_path / "scan.csv"
+    path.write_text("\n".join([names, first, f"{others[0].rpartition(',')[0]},inf", *others[1:]]))
+    result = hotview("predict", model, new_files[0], path, "-o", tmp_path / "p.csv")
+    assert result.code == 1
+    assert "scan.csv: expected finite numbers, but there is infinity in 1 cell" in result.err
+    assert "row 2." in result.err
+    assert len(result.err.splitlines()) == 1
 
 
 def test_options_of_new_files_work_as_suggested(predict, messy_model):

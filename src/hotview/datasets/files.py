@@ -151,6 +151,7 @@ def read_views(
     )
     files = list_files(source, FORMATS)
     options.check_names([file.name for file in files])
+    options.check_endings({file.name: file.path for file in files})
     if variables is not None and not any(file.ending in SEVERAL for file in files):
         text = f"Expected files of several views, {', '.join(SEVERAL)}, but there are none. "
         raise ParameterError(text, "Leave out {variables}.")
@@ -198,6 +199,14 @@ PER_FILE = (
     *("header", "delimiter", "decimal", "thousands", "encoding", "missing", "dates"),
     *("sheet", "query"),
 )
+
+
+#: Options that are for files of some formats only.
+_FORMATS_OF = {
+    **dict.fromkeys(("delimiter", "encoding"), (".csv", ".csv.gz", ".tsv", ".tsv.gz")),
+    "sheet": (".xlsx",),
+    "query": (".duckdb",),
+}
 
 
 @dataclass(frozen=True)
@@ -253,6 +262,15 @@ class Options:
                     hint = did_you_mean(name, names)
                     text = f"No file is called {name!r}.{hint}"
                     raise ParameterError(text, f" Correct {{{option}}}.")
+
+    def check_endings(self, paths: Mapping[str, AnyPath]) -> None:
+        """Raise if an option names a file, of these by name, but is for other formats."""
+        for option, endings in _FORMATS_OF.items():
+            value = getattr(self, option)
+            for name in value if isinstance(value, Mapping) else ():
+                if name in paths and _ending(Path(paths[name]), FORMATS) not in endings:
+                    remedy = f"{{{option}}} is for {', '.join(endings)}. Leave it out."
+                    raise ParameterError(f"{paths[name]}: ", remedy)
 
     def columns_of(self, view: str) -> Sequence[str] | None:
         """Return the columns to keep in one view."""

@@ -258,6 +258,7 @@ class MemberFit:
             # Where costs are sums over the rows of a batch, so is the distance of linked rows.
             alignment_weight=self.parameters["alignment_weight"]
             * (n_points if coupling.reduction == "sum" else 1),
+            reduction=coupling.reduction,
         )
 
     def _latent_variance(self, coupling: Coupling, batch_size: int) -> float:

@@ -208,6 +208,7 @@ def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> 
         class_weight=_pad_and_stack(class_weights) if class_weights else None,
         source_views=first.source_views,
         alignment_weight=_stack_weights([o.alignment_weight for o in objectives], device),
+        reduction=first.reduction,
     )
 
 
