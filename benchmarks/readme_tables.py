@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import common_space_tables
 import federated_tables
 import similarity_tables
 import situation_tables
@@ -347,6 +348,7 @@ TABLES = {
     **situation_tables.TABLES,
     **similarity_tables.TABLES,
     **trust_tables.TABLES,
+    **common_space_tables.TABLES,
     **speed_tables.TABLES,
     **federated_tables.TABLES,
 }

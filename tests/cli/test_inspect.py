@@ -21,6 +21,7 @@ def test_results_are_sentences(model):
     assert lines[0].startswith("Networks: 2; epochs: 2; ")
     assert lines[1].startswith("By 40 linked rows, 'blood' and 'scan' ")
     assert lines[2].startswith("Within classes, beyond what the class explains, it is ")
+    assert lines[3].startswith("In the common space, rows of different views ")
 
 
 def test_accuracies_on_left_out_labels_are_told_by_view(model):
@@ -33,7 +34,7 @@ def test_accuracies_on_left_out_labels_are_told_by_view(model):
     assert expected.startswith("View 'scan' has no labels: by what the other views say about 12 ")
     assert expected.endswith("expect an accuracy of about 61 %.")
     estimator.trained_on_["out_of_fold"] = {}
-    assert len(result_lines(estimator)) == 3
+    assert len(result_lines(estimator)) == 4
 
 
 def test_what_every_view_adds_is_told(model):

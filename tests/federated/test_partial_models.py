@@ -71,6 +71,7 @@ def test_each_part_judges_by_its_view_alone(trained, name):
     assert part.predict({name: trained.Xs[name]}).tolist() == best
 
 
+@pytest.mark.filterwarnings("ignore:Rows of different views may not:UserWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_each_part_encodes_its_view(trained, unlabeled, name):
     for given in (trained, unlabeled):

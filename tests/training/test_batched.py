@@ -193,7 +193,9 @@ def test_a_replica_is_aligned_as_it_would_be_alone(coupling, weights, device):
 
     schedule = Schedule(4, view_names=NAMES)
     together, alone = several(), several()
-    outcomes = train(BatchedTrainer(together, 0.01), schedule)
+    trainer = BatchedTrainer(together, 0.01)
+    trainer.draw_in_advance(4 * together[0].sampler.n_steps)
+    outcomes = train(trainer, schedule)
     expected = run_alone(alone, schedule)
     check_same(together, alone)
     for found, outcome in zip(outcomes, expected, strict=True):

@@ -99,7 +99,9 @@ def start_at_targets(
             assert isinstance(encoder, nn.Sequential)
             last = encoder[-1]
             assert isinstance(last, nn.Linear)
-            last.bias.add_((torch.linalg.pinv(W.mT) @ (center - shift @ W)).float())
+            # Features of a lower rank than the targets would need an offset without bounds.
+            inverse = torch.linalg.pinv(W.mT, rtol=_RIDGE)
+            last.bias.add_((inverse @ (center - shift @ W)).float())
 
 
 def start_references(
