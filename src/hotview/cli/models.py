@@ -325,7 +325,7 @@ def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Arr
     column = model.preprocessing.label_column
     if column is None:
         return None
-    tables = [rows.view.table for rows in given.rows.values() if rows.view is not None]
+    tables = [rows.view.label_table for rows in given.rows.values() if rows.view is not None]
     if labels is None and not any(t is not None and column in t.names for t in tables):
         return None
     return label_array(model.read_labels(given, labels))

@@ -31,6 +31,8 @@ from hotview.ingest.tables import OpenView, open_table, open_views, read_ids
 
 __all__ = ["DatasetFiles", "TableDataset", "read_dataset"]
 
+#: Column of ids of h5ad and h5mu files, if the user names none.
+CELL_NAMES = "obs_names"
 _MIN_ROWS, _MAX_ROWS = 20, 1_000_000  # between which columns are checked for ids
 _FIRST_ROWS, _ALL_ROWS = slice(0, 1000), slice(None)
 
@@ -244,6 +246,9 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
         Rows and labels to train on.
     """
     files.check()
+    opened = open_views(files.views, Options(**files.text, mmap=True))
+    if files.id_column is None and all(view.own_ids is not None for view in opened):
+        files = replace(files, id_column=CELL_NAMES)
     columns: dict[str, ViewColumns] = {}
     drop, text = tuple(files.drop), dict(files.text)
     preprocessing = Preprocessing(
@@ -255,7 +260,6 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
         files.group_column,
         tuple(files.match_ids),
     )
-    opened = open_views(files.views, preprocessing.options)
     _check_names(files, opened, preprocessing.options)
     ids = read_ids(opened, files.id_column, files.ids, preprocessing.options)
     source = _label_source(files, preprocessing)
@@ -320,7 +324,7 @@ def _refuse_no_links(
 ) -> None:
     """Raise if ids link nothing, unless every view has labels of its own to learn from."""
     has_labels = all(name in dataset.unaligned_target for name in ids)
-    if files.id_column is None or len(dataset.ids) > 0 or len(ids) < 2 or has_labels:
+    if files.id_column in (None, CELL_NAMES) or len(dataset.ids) > 0 or len(ids) < 2 or has_labels:
         return
     first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
     without = [name for name, own in ids.items() if own is None]
@@ -425,7 +429,8 @@ def _notes(
     if len(dataset.ids) > 0 and alone:
         notes.append(f"No id of {listed(alone)} is in another view, so no row there is linked.")
     if files.id_column is not None and len(dataset.ids) == 0 and len(ids) > 1:
-        notes.append("No id is in two views, so no rows are linked; every view learns from labels.")
+        text = "No id is in two views, so no rows are linked"
+        notes.append(f"{text}; every view learns from labels." if labels.by_id else f"{text}.")
     if dataset.groups is not None:
         groups = [dataset.groups, *dataset.unaligned_groups.values()]
         if n := sum(group is None for part in groups for group in part):
