@@ -3,6 +3,7 @@ import io
 import re
 import shlex
 import sys
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +24,7 @@ def hotview(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["hotview", *map(str, arguments)])
         monkeypatch.setattr("hotview.cli.runner._debug", False)
         code = 0
+        warnings.simplefilter("default", UserWarning)  # printed, until the end of the test
         try:
             main()
         except SystemExit as end:
@@ -131,8 +133,10 @@ def messy_model(tmp_path_factory):
     model = folder / "m.hotview"
     command = ["hotview", "fit", "lab.tsv", "scan.tsv", *columns, "-o", str(model), *QUICK]
     patch.setattr(sys, "argv", command)
-    with pytest.raises(SystemExit) as end:
-        main()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        with pytest.raises(SystemExit) as end:
+            main()
     patch.undo()
     assert end.value.code in (0, None)
     return model

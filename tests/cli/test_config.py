@@ -75,7 +75,7 @@ def test_a_configuration_is_options_as_they_would_be_typed(config, tmp_path):
         "linked_only": True,
         "max_epochs": 5,
         "unlabeled_marker": "-1",
-        "impute": "mean",
+        "impute": ["mean"],
         "decimal": [","],
         "header": False,
         "views": [f"blood={tmp_path / 'data/a.csv'}", f"the scan={tmp_path / 'b.npy'}"],
@@ -300,7 +300,7 @@ def test_what_is_typed_beside_a_file_is_written_with_it(hotview, files, tmp_path
     assert hotview("fit", *files, "--dry-run", "--write-config", first).code == 0
     more = ("--impute", "mean", "--dry-run", "--write-config", second)
     assert hotview("fit", "--config", first, *more).code == 0
-    assert read_config(second) == {**read_config(first), "impute": "mean"}
+    assert read_config(second) == {**read_config(first), "impute": ["mean"]}
 
 
 def test_wrong_keys_and_values_are_printed_in_a_line(hotview, files, tmp_path):

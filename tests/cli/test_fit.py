@@ -298,20 +298,20 @@ def test_flags_have_the_names_of_parameters():
     own = {"views", "out", "labels", "label_column", "id_column", "ids", "drop", "categorical"}
     own |= {"hold_out", "linked_only", "dry_run", "header", "delimiter", "decimal", "resume"}
     own |= {"variable", "settings", "force", "json", "debug", "group_column", "thousands"}
-    own |= {"encoding", "missing", "dates", "sheet", "query", "match_ids", "config", "write_config"}
+    own |= {"encoding", "missing", "dates", "sheet", "query", "obsm", "layer", "match_ids", "config", "write_config"}
     assert flags - named == own
 
 
-def test_help_shows_at_most_40_options(hotview, monkeypatch):
+def test_help_shows_at_most_42_options(hotview, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     shown = set(re.findall(r"^│ (--[a-z-]+)", hotview("fit", "--help").out, re.MULTILINE))
     assert {"--coupling", "--set", "--help"} <= shown
-    assert len(shown) <= 40
+    assert len(shown) <= 42
 
 
 def dry_run(hotview, *arguments):
-    """Return the summary of a dry run."""
-    result = hotview("fit", *arguments, "--dry-run", "--json")
+    """Return the summary of a dry run, which missing cells do not stop."""
+    result = hotview("fit", *arguments, "--impute", "median", "--dry-run", "--json")
     assert result.code == 0, result.err
     return json.loads(result.out)
 
@@ -388,6 +388,31 @@ def test_labels_are_matched_in_spelling_too(hotview, write_csv):
     assert summary["linked_rows_with_label"] == 9
 
 
+def test_zeros_within_ids_are_leading_zeros_too(hotview, write_csv):
+    write_csv("a.csv", {"id": [f"sub-{i:02}" for i in range(20)], "x": numbers(20)})
+    write_csv("b.csv", {"id": [f"sub-{i}" for i in range(20)], "x": numbers(20, 1)})
+    result = hotview("fit", "a.csv", "b.csv", "--id-column", "id", "--dry-run")
+    assert result.code == 1
+    assert "10 more ids would match if leading zeros" in result.err
+    zeros = paste(result.err, "--match-ids")
+    assert dry_run(hotview, "a.csv", "b.csv", "--id-column", "id", *zeros)["linked_rows"] == 20
+
+
+def test_one_id_in_two_spellings_does_not_hide_the_others(hotview, write_csv):
+    ids = [str(i) for i in range(10, 30)]
+    write_csv("a.csv", {"id": [*(f"00{key}" for key in ids), "10"], "x": numbers(21)})
+    write_csv("b.csv", {"id": ids, "x": numbers(20, 1)})
+    command = ("fit", "a.csv", "b.csv", "--id-column", "id", "--dry-run")
+    result = hotview(*command)
+    assert result.code == 1
+    assert "19 more ids would match" in result.err
+    same = "'0010' and '10'"
+    assert f"{same} in view 'a' would then be the same: correct them first." in result.err
+    result = hotview(*command, *paste(result.err, "--match-ids"))
+    assert result.code == 1
+    assert f"Expected different ids in view 'a', but {same} are the same" in result.err
+
+
 def test_two_differences_may_be_ignored(hotview, write_csv):
     write_csv("a.csv", {"id": [f"P {i}" for i in range(9)], "x": numbers(9)})
     write_csv("b.csv", {"id": [f"p{i}" for i in range(9)], "x": numbers(9)})
@@ -439,6 +464,28 @@ def test_points_beside_decimal_commas_stop_and_the_option_works(lab):
     assert found == {"x": "thousands separated by '.' ('1.250' is 1250)"}
 
 
+def test_points_that_seem_to_separate_thousands_stop_and_both_options_work(hotview, write_csv):
+    ids = [f"p{i}" for i in range(20)]
+    costs = [str(800 + i) if i < 6 else f"{i}.{100 + i}" for i in range(20)]
+    write_csv("scan.csv", {"id": ids, "size": numbers(20)})
+    command = ("lab.csv", "scan.csv", "--id-column", "id", "--delimiter", "lab=;")
+    write_csv("lab.csv", {"id": ids, "costs": costs, "n": range(20)}, ";")
+    result = hotview("fit", *command, "--dry-run")
+    assert result.code == 1
+    assert "column 'costs' can be read in two ways, such as '6.106'." in result.err
+    thousands = paste(result.err, "--thousands")
+    found = dry_run(hotview, *command, *thousands)["views"][0]["formats"]
+    assert found == {"costs": "thousands separated by '.' ('6.106' is 6106)"}
+    decimal = paste(result.err, "--decimal")
+    assert dry_run(hotview, *command, *decimal)["views"][0]["formats"] == {}
+    for column in ({"b": ["0.5"] * 20}, {"b": ["1.5 mg"] * 20}):  # these show a decimal point
+        write_csv("lab.csv", {"id": ids, "costs": costs, **column}, ";")
+        assert "costs" not in dry_run(hotview, *command)["views"][0]["formats"]
+    measured = [f"{i}.{100 + i}" for i in range(1, 21)]  # all have three decimals
+    write_csv("lab.csv", {"id": ids, "x": measured}, ";")
+    assert dry_run(hotview, *command)["views"][0]["formats"] == {}
+
+
 WRITTEN = {
     "groups": [*(f"{i},{100 + i}" for i in range(1, 13)), "850"],
     "two groups": ["142,741", "1,142,741", "850"],
@@ -450,7 +497,7 @@ WRITTEN = {
     "unit": ["5mg", "6.5 mg", "7 mg"],
     "powers": ["5.2 10^9/L", "6 10^9/L", "7 10^9/L"],
     "limits": ["<5", "6", "7"],
-    "marks": ["-", "n.a.", "7"],
+    "marks": ["-", "n.a.", "7", "8"],
     "minus": ["−5", "6", "7"],
     "few values": ["10 mg", "20 mg", "10 mg"],
 }
@@ -466,7 +513,7 @@ def test_how_columns_were_read_is_printed(lab, hotview):
     lab(["1,050.5 mg", "<5 mg", "-", "7 mg"])
     printed = hotview("fit", "my lab.csv", "scan.csv", "--id-column", "id", "--dry-run").out
     line = "my lab: column 'x': thousands separated by ',' ('1,050.5 mg' is 1050.5), unit 'mg', "
-    assert f"{line}'<5 mg' read as the limit (1 cells), '-' missing (1 cells)." in printed
+    assert f"{line}'<5 mg' read as the limit (1 cell), '-' missing (1 cell)." in printed
 
 
 @pytest.mark.parametrize(
@@ -501,8 +548,44 @@ def test_a_few_words_stop_and_may_mean_missing(lab, word):
     assert (summary["missing"], summary["columns"]) == ({"x": 1}, 2)
 
 
+def test_words_among_numbers_that_make_a_category_are_noted(lab):
+    cells = ["1", "2", "3", "unknown"] * 5
+    result = lab(cells, dry=False)
+    assert result.code == 0, result.err
+    text = "'x' of my lab holds numbers and 'unknown', and is read as categories."
+    assert text in " ".join(result.err.split())
+    found = lab(cells, *paste(result.err, "--missing"))["views"][0]
+    assert found["categorical"] == {}
+    assert "is read as categories" not in lab(["1", "2", "F", "M", "D"] * 4, dry=False).err
+    assert "is read as categories" not in lab(cells, "--categorical", "x", dry=False).err
+
+
+def test_rows_without_a_value_are_noted(lab):
+    result = lab(["5", "-", "6", "n/a", "7"], dry=False)
+    assert "2 rows of 'my lab' have no value, and count as absent from it." in result.err
+
+
+def test_dates_without_separators_are_noted(lab):
+    text = "'x' of my lab: whole numbers like dates, such as 20240115, but used as numbers."
+    assert text in " ".join(lab(["20240115", "20240228", ""], dry=False).err.split())
+    for cells in (["20240115", "20241328"], ["20240115", "7"], ["20240115.5"] * 2):
+        assert "like dates" not in lab(cells, dry=False).err
+
+
+def test_infinity_is_named_with_its_file_and_row(lab):
+    result = lab(["5", "6", "inf"], dry=False)
+    assert result.code == 1
+    assert "my lab.csv: expected finite numbers, but there is infinity in 1 cell, the" in result.err
+    assert "first in column 'x', row 3." in result.err
+    summary = lab(["5", "6", "inf"], *paste(result.err, "--drop"), beside="1")["views"][0]
+    assert summary["columns"] == 1
+
+
 def test_dates_are_read_and_two_readings_stop(lab):
-    for cells in (["2024-01-31", "2024-02-01T12:00Z"], ["31.1.2024", "1.2.2024"], ["31 Jan 2024"]):
+    for cells in (
+        *(["2024-01-31", "2024-02-01T12:00Z"], ["31.1.2024", "1.2.2024"], ["31 Jan 2024"] * 2),
+        *(["January 31st, 2024"] * 2, ["31.01.2024, 10:30"] * 2),
+    ):
         text = lab(cells)["views"][0]["formats"]["x"]
         assert text == "dates, read as days since 2024-01-31"
     assert lab(["03/04/2024", "25/04/2024"])["views"][0]["formats"]["x"].endswith("(day first)")
@@ -512,19 +595,29 @@ def test_dates_are_read_and_two_readings_stop(lab):
         option = paste(result.err, "--dates", which)
         text = lab(["03/04/2024", "05/07/2024"], *option)["views"][0]["formats"]["x"]
         assert text.endswith(f"({order})")
-    for cells in (["31.01.24", "01.02.24"], ["2024-02-30", "2024-01-01"]):
+    american = lab(["1/31/2024 3:05 PM", "2/1/2024 12:05 AM"])["views"][0]["formats"]["x"]
+    assert american == "dates, read as days since 2024-01-31 (month first)"
+    for cells in (["31.01.24", "01.02.24"], ["31-Jan-24"], ["2024-02-30", "2024-01-01"]):
         result = lab(cells, dry=False)
         assert result.code == 1
         assert "column 'x' holds" in result.err
+
+
+def test_dates_in_no_known_spelling_are_not_said_to_be_ids(lab):
+    result = lab(["31 janvier 2024", "1 mars 2024"], dry=False)
+    assert result.code == 1
+    assert "Dates are read if they are written as 2024-01-31." in result.err
+    assert "--id-column" not in result.err
 
 
 def test_dates_of_parquet_files_are_days(hotview, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     days = [datetime.date(2024, 1, 31), datetime.date(2024, 3, 1), None]
     moments = [datetime.datetime(2024, 1, 31, 12), None, datetime.datetime(2024, 3, 1)]
-    table = pa.table({"id": ["a", "b", "c"], "day": days, "moment": moments})
+    table = pa.table({"id": ["a", "b", "c"], "day": days, "moment": moments, "n": [1, 2, 4]})
     pyarrow.parquet.write_table(table, "a.parquet")
-    summary = dry_run(hotview, "a.parquet", "--drop", "id")["views"][0]
+    pyarrow.parquet.write_table(table.select(["id", "n"]), "b.parquet")
+    summary = dry_run(hotview, "a.parquet", "b.parquet", "--id-column", "id")["views"][0]
     text = "dates, read as days since 2024-01-31"
     assert summary["formats"] == {"day": text, "moment": text}
     assert summary["missing"] == {"day": 1, "moment": 1}
@@ -557,6 +650,46 @@ def test_every_table_may_have_its_own_format(hotview, write_csv):
     assert summary["linked_in_all_views"] == 20
     text = "thousands separated by '.' ('1.250' is 1250)"
     assert summary["views"][1]["formats"] == {"n": text}
+
+
+def test_options_of_one_file_are_for_its_format(hotview, files):
+    for flag in ("--sheet", "--query"):
+        result = hotview("fit", *files, flag, "blood=SELECT 1", "--dry-run")
+        assert result.code == 1
+        assert f"blood.csv: {flag} is for ." in result.err
+
+
+def test_one_encoding_for_all_files_does_not_garble_others(hotview, write_csv):
+    ids = [f"p{i}" for i in range(20)]
+    write_csv("a.csv", {"id": ids, "größe": numbers(20)}, encoding="latin-1")
+    write_csv("b.csv", {"id": ids, "müde": numbers(20, 1)})
+    write_csv("c.csv", {"id": ids, "x": numbers(20, 2)})  # ASCII, which is also Latin-1
+    command = ("a.csv", "b.csv", "c.csv", "--id-column", "id", "--encoding", "latin-1")
+    result = hotview("fit", *command, "--dry-run")
+    assert result.code == 1
+    assert "b.csv is UTF-8 text, whose letters would be others" in result.err
+    views = dry_run(hotview, *command, *paste(result.err, "--encoding"))["preprocessing"]["views"]
+    assert [view["columns"][0][0] for _, view in views] == ["größe", "müde", "x"]
+
+
+@pytest.mark.parametrize("content", (b"PK\3\4\xff" + bytes(50), b"\x7fELF\xff" + bytes(range(9))))
+def test_a_file_that_is_no_text_is_not_said_to_have_an_encoding(hotview, tmp_path, content):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    result = hotview("fit", path, "--dry-run")
+    assert result.code == 1
+    assert "a.csv is not text, but a file of another format" in result.err
+
+
+def test_a_line_for_spreadsheets_is_named(hotview, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("sep=;\nid;x\n1;2\n")
+    for more in ((), ("--delimiter", ";")):
+        result = hotview("fit", path, *more, "--dry-run")
+        assert result.code == 1
+        assert "the first line, 'sep=;', is for spreadsheet programs. Remove it" in result.err
+    path.write_text(path.read_text().partition("\n")[2])
+    assert "sep" not in hotview("fit", path, *paste(result.err, "--delimiter"), "--dry-run").err
 
 
 def test_a_file_that_no_option_can_mean_is_named(hotview, files):

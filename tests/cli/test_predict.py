@@ -352,6 +352,17 @@ def test_what_is_not_as_at_fit_stops(predict, cells, message):
     assert message in result.err
 
 
+def test_infinity_is_named_once_with_its_row(hotview, model, new_files, tmp_path):
+    names, first, *others = new_files[1].read_text().splitlines()
+    path = tmp_path / "scan.csv"
+    path.write_text("\n".join([names, first, f"{others[0].rpartition(',')[0]},inf", *others[1:]]))
+    result = hotview("predict", model, new_files[0], path, "-o", tmp_path / "p.csv")
+    assert result.code == 1
+    assert "scan.csv: expected finite numbers, but there is infinity in 1 cell" in result.err
+    assert "row 2." in result.err
+    assert len(result.err.splitlines()) == 1
+
+
 def test_options_of_new_files_work_as_suggested(predict, messy_model):
     result, _ = predict(dose="1,050 mg")
     _, rows = predict(*paste(result.err, "--decimal"), dose="1,050 mg", price="1.050")

@@ -143,6 +143,16 @@ def test_a_difference_that_would_make_two_ids_of_a_table_one_is_not_proposed():
         check_spellings({"a": ["1", "01", "P"], "b": ["1", "01", "p"]})
 
 
+def test_two_ids_that_become_the_same_do_not_hide_many_that_would_match():
+    numbers = [str(i) for i in range(10, 30)]
+    tables = {"a": [f"0{key}" for key in numbers], "b": numbers}
+    with pytest.raises(ValueError, match=r"19 more ids.*match_ids=\['zeros'\]") as caught:
+        check_spellings({**tables, "a": [*tables["a"], "10"]})
+    assert "'010' and '10' in a would then be the same: correct them first." in str(caught.value)
+    codes = {"a": ["aB", "Ab", "Cd", "cD"], "b": ["ab", "CD", "xY", "Xy"]}  # case tells codes apart
+    check_spellings(codes)
+
+
 @given(st.lists(st.lists(st.sampled_from("ABCDEF"), unique=True), min_size=1, max_size=3))
 def test_ids_that_are_spelled_alike_are_never_refused(columns):
     check_spellings({str(s): column for s, column in enumerate(columns)})
@@ -173,9 +183,13 @@ def test_ids_of_one_table_that_become_the_same_are_refused():
 
 @pytest.mark.parametrize(
     ("key", "simple"),
-    (("000", "0"), ("0", "0"), ("1.50", "1.50"), ("007.00", "7"), ("P007", "P007"), ("-07", "-07")),
+    (
+        *(("000", "0"), ("0", "0"), ("007.00", "7"), ("-07", "-7")),
+        *(("1.50", "1.50"), ("1.05", "1.05"), ("10.00.5", "10.00.5"), ("a", "a")),
+        *(("P007", "P7"), ("P100", "P100"), ("sub-01_ses-10", "sub-1_ses-10")),
+    ),
 )
-def test_zeros_are_those_of_whole_numbers(key, simple):
+def test_zeros_are_those_before_numbers(key, simple):
     assert IdMatcher(["zeros"]).simplify(key) == simple
 
 

@@ -64,6 +64,18 @@ def test_free_text_raises_all_columns_at_once(table):
     assert view.n_columns == 61
 
 
+@pytest.mark.parametrize("day", ("{} mars 2024", "{}/2024", "Mo, {}. Mai 2024", "2024-{}"))
+def test_dates_in_other_spellings_are_not_said_to_be_ids(table, day):
+    rows = "\n".join(f"{day.format(i)!r},person {i}" for i in range(1, 13))
+    with pytest.raises(ValueError, match="expected text columns") as caught:
+        choose_columns(table(f"seen,who\n{rows}\n".replace("'", '"')), (), ())
+    assert "Dates are read if they are written as 2024-01-31." in str(caught.value)
+    assert "id_column='who'" in str(caught.value)
+    with pytest.raises(ValueError, match="expected text columns") as caught:
+        choose_columns(table(f"seen,who\n{rows}\n".replace("'", '"')), ("who",), ())
+    assert "id_column" not in str(caught.value)
+
+
 def test_a_decimal_comma_is_recognized(table):
     opened = table("dose;age\n1,5;3\n2,5;4\n-3,25;5\n", delimiter=";")
     view = choose_columns(opened, (), ())
@@ -170,9 +182,9 @@ def test_numbers_and_dates_of_text_columns_become_numbers(table):
     expected = [[1050, 1, 0, 0, 5], [850.5, 0, 1, 1, 4], [nan, 1, 0, nan, 6], [7, 0, 1, 3, 7]]
     np.testing.assert_array_equal(encoded.X, expected)
     assert encoded.formats == {
-        "dose": "thousands separated by ',' ('1,050 mg' is 1050), unit 'mg', '-' missing (1 cells)",
+        "dose": "thousands separated by ',' ('1,050 mg' is 1050), unit 'mg', '-' missing (1 cell)",
         "seen": "dates, read as days since 2024-01-31",
-        "iron": "'<4' read as the limit (1 cells)",
+        "iron": "'<4' read as the limit (1 cell)",
     }
     assert encoded.notes == []
 

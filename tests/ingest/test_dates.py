@@ -39,6 +39,9 @@ WRITTEN = {
     "names first": ["Jan 31, 2024", "March 1 2024"],
     "capitals": ["31 JAN 2024", "1. Mar. 2024"],
     "several ways": ["31.1.2024", "2024-03-01"],
+    "halves of days": ["1/31/2024 12:00 AM", "3/1/2024 12:00:00 a.m."],
+    "comma before time": ["31.01.2024, 00:00", "01.03.2024  00:00"],
+    "ordinals": ["31st January 2024", "March 1st, 2024"],
 }
 
 
@@ -68,6 +71,9 @@ def test_words_that_begin_like_months_are_none(word):
 def test_time_and_zone_are_parts_of_a_day():
     cells = ["2024-01-31T06:00:00Z", "2024-01-31 12:30:15.5", "2024-01-31T12:00+05:30", None, "-"]
     expected = [0.25, (12 * 3600 + 30 * 60 + 15.5) / 86400, 6.5 / 24, NAN, NAN]
+    np.testing.assert_allclose(read(cells), expected, rtol=1e-12)
+    cells = ["1/31/2024 9:00 AM", "1/31/2024 12:30 pm", "1/31/2024 11:15PM"]
+    expected = [9 / 24, 12.5 / 24, 23.25 / 24]
     np.testing.assert_allclose(read(cells), expected, rtol=1e-12)
 
 
@@ -127,12 +133,14 @@ REFUSED = {
     "both orders": (["25/04/2024", "04/25/2024"], r"some have the day first and some the month"),
     "short years": (["31.12.23", "01.01.24"], r"years of two digits, such as '31.12.23'"),
     "some short years": (["31.12.2023", "01.01.24"], r"years of two digits, such as '01.01.24'"),
+    "short years and names": (["31-Dec-23", "1-Jan-24"], r"of two digits, such as '31-Dec-23'"),
+    "no such half": (["1/31/2024 13:05 PM"], r"'1/31/2024 13:05 PM', which does not exist"),
     "no such day": (["2024-02-30", "2024-01-01"], r"the date '2024-02-30', which does not exist"),
     "no such month": (["2024-13-01", "2024-01-01"], r"'2024-13-01', which does not exist"),
     "no such hour": (["2024-01-01 24:30"], r"'2024-01-01 24:30', which does not exist"),
     "zeros": (["0000-00-00", "2024-01-01"], r"does not exist.*missing=\['0000-00-00'\]"),
     "no leap year": (["29.02.2023"], r"'29.02.2023', which does not exist"),
-    "few words": (["2024-01-01"] * 9 + ["soon"], r"dates but for 1 cells, such as 'soon'.*missing"),
+    "few words": (["2024-01-01"] * 9 + ["soon"], r"dates but for 1 cell, such as 'soon'.*missing"),
 }
 
 

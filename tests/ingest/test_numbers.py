@@ -183,7 +183,7 @@ def test_how_a_column_is_read_is_told_with_examples():
     cells = ["1.050,5 mg", "<5 mg", "<5 mg", "-", "7,5 mg"]
     assert NumberFormat(",", ".", "mg").describe(cells) == (
         "thousands separated by '.' ('1.050,5 mg' is 1050.5), decimal point ',' ('1.050,5 mg' is "
-        "1050.5), unit 'mg', '<5 mg' read as the limit (2 cells), '-' missing (1 cells)"
+        "1050.5), unit 'mg', '<5 mg' read as the limit (2 cells), '-' missing (1 cell)"
     )
     assert NumberFormat().describe(["5", "6.5", None]) == ""
 

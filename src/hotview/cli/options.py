@@ -107,7 +107,8 @@ _FORMATS: dict[str, tuple[Any, str, str]] = {
     "layer": (list[str] | None, "Layer to read instead of X.", "Single cells"),
 }
 _PER_FILE = "[VIEW=]TEXT"
-_SHORT = ("delimiter", "decimal", "thousands", "encoding", "dates", "impute", "obsm", "layer")  # these have no "="
+#: options whose values have no "="
+_SHORT = ("delimiter", "decimal", "thousands", "encoding", "dates", "impute", "obsm", "layer")
 _QUERY = re.compile(r"[\s(]*(select|with|from|table|values|pivot|describe|show)\s", re.IGNORECASE)
 
 

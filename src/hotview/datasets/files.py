@@ -160,6 +160,7 @@ def read_views(
     files = list_files(source, FORMATS)
     if all(file.ending != ".h5mu" for file in files):  # whose views have names of their own
         options.check_names([file.name for file in files])
+    options.check_endings({file.name: file.path for file in files})
     if variables is not None and not any(file.ending in SEVERAL for file in files):
         text = f"Expected files of several views, {', '.join(SEVERAL)}, but there are none. "
         raise ParameterError(text, "Leave out {variables}.")
@@ -208,6 +209,15 @@ PER_FILE = (
     *("header", "delimiter", "decimal", "thousands", "encoding", "missing", "dates"),
     *("sheet", "query", "obsm", "layer"),
 )
+
+
+#: Options that are for files of some formats only.
+_FORMATS_OF = {
+    **dict.fromkeys(("delimiter", "encoding"), (".csv", ".csv.gz", ".tsv", ".tsv.gz")),
+    "sheet": (".xlsx",),
+    "query": (".duckdb",),
+    **dict.fromkeys(("obsm", "layer"), (".h5ad", ".h5mu")),
+}
 
 
 @dataclass(frozen=True)
@@ -265,6 +275,15 @@ class Options:
                     hint = did_you_mean(name, names)
                     text = f"No file is called {name!r}.{hint}"
                     raise ParameterError(text, f" Correct {{{option}}}.")
+
+    def check_endings(self, paths: Mapping[str, AnyPath]) -> None:
+        """Raise if an option names a file, of these by name, but is for other formats."""
+        for option, endings in _FORMATS_OF.items():
+            value = getattr(self, option)
+            for name in value if isinstance(value, Mapping) else ():
+                if name in paths and _ending(Path(paths[name]), FORMATS) not in endings:
+                    remedy = f"{{{option}}} is for {', '.join(endings)}. Leave it out."
+                    raise ParameterError(f"{paths[name]}: ", remedy)
 
     def columns_of(self, view: str) -> Sequence[str] | None:
         """Return the columns to keep in one view."""
@@ -360,11 +379,6 @@ TABLES: dict[str, _Opener] = {
 
 def open_file(file: File, options: Options) -> TableFile:
     """Open a file of a table with named columns."""
-    for option in ("obsm", "layer"):
-        named = getattr(options, option)
-        if isinstance(named, Mapping) and file.name in named:
-            text = f"Expected {file.path} to be an h5ad or h5mu file, but it has no {option}. "
-            raise ParameterError(text, f"Leave {file.name!r} out of {{{option}}}.")
     own = options.for_file(file.name)
     table = TABLES[file.ending](file, own)
     table.name, table.dates, table.missing = file.name, own.dates, own.missing or ()

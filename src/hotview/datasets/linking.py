@@ -182,8 +182,15 @@ def _as_objects(values: list[object]) -> Array:
 
 
 def _strip_zeros(key: str) -> str:
-    match = re.fullmatch(r"0*(\d+)(?:\.0+)?", key)
-    return match[1] if match else key
+    """Return an id without the leading zeros of its numbers, and without ".0" behind a number.
+
+    Examples
+    --------
+    >>> _strip_zeros("0033743.0"), _strip_zeros("P007-01"), _strip_zeros("1.05")
+    ('33743', 'P7-1', '1.05')
+    """
+    match = re.fullmatch(r"(\d+)\.0+", key)
+    return re.sub(r"(?<![\d.])0+(?=\d)", "", match[1] if match else key)
 
 
 #: Differences in the spelling of ids that can be ignored: what each is, and how.
@@ -262,32 +269,43 @@ def check_spellings(tables: Mapping[str, Sequence[str | None]]) -> None:
         Ids of every table, by a name for errors.
     """
     sets = {name: {key for key in ids if key is not None} for name, ids in tables.items()}
-    n_exact = _count_matches(sets, IdMatcher()) or 0
-    n_most = _count_matches(sets, IdMatcher(tuple(ID_DIFFERENCES)))
-    if n_most is not None and n_most <= n_exact:
+    n_exact, _ = _count_matches(sets, IdMatcher())
+    n_most, n_twins = _count_matches(sets, IdMatcher(tuple(ID_DIFFERENCES)))
+    if n_most <= n_exact and not n_twins:
         return
     choices = [c for k in (1, 2, 3) for c in combinations(ID_DIFFERENCES, k)]
-    gains = {c: (_count_matches(sets, IdMatcher(c)) or 0) - n_exact for c in choices}
+    counts = {choice: _count_matches(sets, IdMatcher(choice)) for choice in choices}
+    gains = {choice: n - n_exact - n_twins for choice, (n, n_twins) in counts.items()}
     best = max(gains, key=lambda choice: gains[choice])  # the shortest of equal ones
-    if gains[best] <= 0:
+    if gains[best] <= 0:  # where more ids become the same than match, the difference tells them
         return
     words = " and ".join(ID_DIFFERENCES[difference][0] for difference in best)
     raise ParameterError(
-        f"{gains[best]:,} more ids would match if {words} did not count, such as "
-        f"{_find_pair(sets, IdMatcher(best))}. ",
+        f"{counts[best][0] - n_exact:,} more ids would match if {words} did not count, such as "
+        f"{_find_pair(sets, IdMatcher(best))}. {_describe_twins(sets, IdMatcher(best))}",
         "Pass {match_ids} to link them, or {exact} if they are different individuals.",
         match_ids=list(best),
         exact=Parameter("match_ids", ["exact"]),
     )
 
 
-def _count_matches(sets: Mapping[str, set[str]], matcher: IdMatcher) -> int | None:
-    """Number of ids that an earlier table has, too; None if ids of one table become the same."""
+def _count_matches(sets: Mapping[str, set[str]], matcher: IdMatcher) -> tuple[int, int]:
+    """Number of ids that an earlier table has, too, and of those that become another of theirs."""
     simplified = [{matcher.simplify(key) for key in ids} for ids in sets.values()]
-    if any(len(a) < len(b) for a, b in zip(simplified, sets.values(), strict=True)):
-        return None
     n_tables = Counter(key for ids in simplified for key in ids)
-    return n_tables.total() - len(n_tables)
+    n_twins = sum(map(len, sets.values())) - n_tables.total()
+    return n_tables.total() - len(n_tables), n_twins
+
+
+def _describe_twins(sets: Mapping[str, set[str]], matcher: IdMatcher) -> str:
+    """Name two ids of a table that would become the same; an empty string if there are none."""
+    for name, ids in sets.items():
+        keys = sorted(ids)
+        spelled = [matcher.simplify(key) for key in keys]
+        if len(set(spelled)) < len(keys):
+            twins = _find_twins(keys, spelled)
+            return f"{twins} in {name} would then be the same: correct them first. "
+    return ""
 
 
 def _find_pair(sets: Mapping[str, set[str]], matcher: IdMatcher) -> str:
@@ -296,6 +314,6 @@ def _find_pair(sets: Mapping[str, set[str]], matcher: IdMatcher) -> str:
     for name, ids in sets.items():
         for key in sorted(ids):
             first, table = seen.setdefault(matcher.simplify(key), (key, name))
-            if first != key:
+            if first != key and table != name:
                 return f"{first!r} in {table} and {key!r} in {name}"
     raise AssertionError("ids differ only in what is ignored")

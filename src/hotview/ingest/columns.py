@@ -14,12 +14,13 @@ from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.datasets.readers.errors import listed
 from hotview.datasets.readers.tables import TableFile, refuse_index
-from hotview.ingest.dates import DateFormat, recognize_dates
+from hotview.ingest.dates import DateFormat, recognize_dates, resembles_dates
 from hotview.ingest.numbers import (
     NumberFormat,
     TwoReadingsError,
     name_missing,
     recognize_numbers,
+    refuse_groups,
     sole_decimal,
 )
 from hotview.ingest.tables import check_column
@@ -181,6 +182,7 @@ def _find_formats(
         if number is not None:
             formats[name] = number
     written.check_points(formats, given)
+    written.check_thousands(given)
     return formats
 
 
@@ -232,6 +234,17 @@ class _WrittenDecimals:
                     decimal={self.table.name: ","},
                 )
 
+    def check_thousands(self, given: Mapping[str, str | None]) -> None:
+        """Raise if all points of a file with semicolons may separate thousands, and seem to."""
+        if any(given.values()) or getattr(self.table, "delimiter", None) != ";":
+            return
+        if not all(map(_GROUPED_BY_POINT.fullmatch, self._points())):
+            return
+        for name in [name for name, cells in self._numbers.items() if cells]:
+            if not self.of_others(name, given):
+                [cells] = self.table.read_text([name])
+                refuse_groups(str(self.table.path), name, cells, self.table.name)
+
     def _points(self) -> list[str]:
         """Return the cells of columns of numbers that have a point."""
         if not self._numbers and self.numeric:
@@ -254,13 +267,17 @@ def _refuse_free_text(
         return
     described = [f"{n!r} ({len(v)} different: {listed(v[:3])})" for n, v in free.items()]
     first = next(iter(free))
+    no_dates = [name for name, cells in free.items() if not resembles_dates(cells)]
+    hints = "For a column that identifies rows: {id_column}. " if no_dates else ""
+    if len(no_dates) < len(free):
+        hints += "Dates are read if they are written as 2024-01-31. "
     raise ParameterError(
         f"{table.path}: expected text columns to be categorical, with at most {_MAX_CATEGORIES} "
         f"different values and {_ROWS_PER_CATEGORY} rows per value, but these are not: "
         f"{'; '.join(described)}. ",
-        "Leave them out: {drop}. For a column that identifies rows: {id_column}. For a column that "
-        "is categorical nevertheless: {categorical}.",
-        **{"drop": list(free), "id_column": first, "categorical": [first]},
+        f"Leave them out: {{drop}}. {hints}For a column that is categorical nevertheless: "
+        "{categorical}.",
+        **{"drop": list(free), "id_column": next(iter(no_dates), first), "categorical": [first]},
     )
 
 

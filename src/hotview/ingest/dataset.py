@@ -23,9 +23,11 @@ from hotview.datasets.linking import (
 )
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
+from hotview.datasets.readers.tables import is_number
 from hotview.ingest.columns import ViewColumns, choose_columns
 from hotview.ingest.groups import find_groups, list_group_tables
 from hotview.ingest.labels import Label, LabelCells, LabelSource, find_labels, label_array
+from hotview.ingest.numbers import name_missing
 from hotview.ingest.preprocessing import Preprocessing, match_ids, read_view
 from hotview.ingest.tables import OpenView, open_table, open_views, read_ids
 
@@ -33,8 +35,9 @@ __all__ = ["DatasetFiles", "TableDataset", "read_dataset"]
 
 #: Column of ids of h5ad and h5mu files, if the user names none.
 CELL_NAMES = "obs_names"
-_MIN_ROWS, _MAX_ROWS = 20, 1_000_000  # between which columns are checked for ids
-_FIRST_ROWS, _ALL_ROWS = slice(0, 1000), slice(None)
+_MIN_ROWS, _MAX_ROWS = 20, 1_000_000  # between which columns are checked for ids and dates
+_ALL = slice(None)
+_PARTS = (slice(0, 1000), _ALL)  # the first rows rule out nearly every column
 
 
 @dataclass(frozen=True)
@@ -345,6 +348,7 @@ def _check_names(files: DatasetFiles, opened: Sequence[OpenView], options: Optio
     """Raise if an option names a column or a file that does not exist."""
     tables = [*files.ids.values(), *([] if files.labels is None else [files.labels])]
     options.check_names([*(view.name for view in opened), *map(file_stem, tables)])
+    options.check_endings({view.name: view.path for view in opened})
     known = [name for view in opened if view.table is not None for name in view.table.names]
     for parameter, names in (("drop", files.drop), ("categorical", files.categorical)):
         if unknown := [name for name in names if name not in known]:
@@ -435,6 +439,10 @@ def _notes(
         groups = [dataset.groups, *dataset.unaligned_groups.values()]
         if n := sum(group is None for part in groups for group in part):
             notes.append(f"{n:,} rows have no group in {files.group_column!r}: each is its own.")
+    for name, X in dataset.rows.items():
+        if isinstance(X, np.ndarray) and (n := int(np.isnan(X).all(axis=1).sum())):
+            notes.append(f"{n:,} rows of {name!r} have no value, and count as absent from it.")
+    notes += _notes_on_columns(files, dataset)
     if -1 in dataset.label_counts:
         remedy = "If it marks rows without a label, pass {unlabeled_marker}."
         notes.append(Message("-1 counts as a class. ", remedy, unlabeled_marker=-1))
@@ -448,6 +456,37 @@ def _notes(
     return notes
 
 
+def _notes_on_columns(files: DatasetFiles, dataset: TableDataset) -> Iterator[str]:
+    """Yield notes on categories that may be numbers, and on numbers that may be dates."""
+    for name, view in dataset.preprocessing.views.items():
+        X, j = dataset.rows[name], 0
+        for column in view.columns or ():
+            where = f"{column.name!r} of {name}"
+            words = [cell for cell in column.categories or () if not is_number(cell)]
+            is_chosen = column.name in files.categorical
+            if words and not is_chosen and 2 * len(words) <= len(column.categories or ()):
+                text = f"{where} holds numbers and {listed(words)}, and is read as categories. "
+                remedy = "If the text means missing, pass {missing}."
+                yield Message(text, remedy, missing=name_missing(words[0], name))
+            is_plain = column.categories is None and column.format is None
+            is_plain &= X.shape[0] <= _MAX_ROWS
+            if is_plain and all(_are_dates(np.asarray(X[rows, j])) for rows in _PARTS):
+                first = np.nanmin(np.asarray(X[_ALL, j]))
+                text = f"{where}: whole numbers like dates, such as {first:.0f}, but used as "
+                yield f"{text}numbers. For days, write them as 2024-01-31."
+            j += column.width
+
+
+def _are_dates(values: Array) -> bool:
+    """Whether numbers are dates such as 20240131."""
+    known = values[~np.isnan(values)]
+    if len(known) == 0 or not ((known >= 19000101) & (known <= 20991231)).all():
+        return False
+    month, day = known // 100 % 100, known % 100
+    valid = (known == np.round(known)) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    return bool(valid.all())
+
+
 def _columns_like_ids(dataset: TableDataset) -> list[str]:
     """Return numeric columns that hold distinct whole numbers, as ids do."""
     like_ids = []
@@ -457,11 +496,8 @@ def _columns_like_ids(dataset: TableDataset) -> list[str]:
             continue
         starts = np.cumsum([0, *(column.width for column in view.columns)])
         for column, j in zip(view.columns, starts[:-1], strict=True):
-            # The first rows rule out nearly every column without reading the rest.
             is_plain = column.categories is None and column.format is None
-            if is_plain and all(
-                _are_distinct_integers(np.asarray(X[rows, j])) for rows in (_FIRST_ROWS, _ALL_ROWS)
-            ):
+            if is_plain and all(_are_distinct_integers(np.asarray(X[rows, j])) for rows in _PARTS):
                 like_ids.append(f"{column.name!r} of {name}")
     return like_ids
 

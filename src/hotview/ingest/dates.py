@@ -12,27 +12,38 @@ import numpy as np
 
 from hotview._messages import Parameter, ParameterError
 from hotview._types import Array
-from hotview.ingest.numbers import MARKS, TwoReadingsError, name_missing, split_marks
+from hotview.ingest.numbers import MARKS, TwoReadingsError, count_cells, name_missing, split_marks
 
-__all__ = ["ORDERS", "DateFormat", "recognize_dates"]
+__all__ = ["ORDERS", "DateFormat", "recognize_dates", "resembles_dates"]
 
 #: Orders of day and month in dates such as 03/04/2024.
 ORDERS = ("day-first", "month-first")
 
-_TIME = r"(?:[T ](?P<h>\d{1,2}):(?P<min>\d\d)(?::(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?)?)?"
-_ZONE = r"\s?(?P<zone>Z|[+-]\d\d:?\d\d)?"
-_YEAR_FIRST = re.compile(rf"(?P<y>\d{{4}})[-/.](?P<a>\d{{1,2}})[-/.](?P<b>\d{{1,2}}){_TIME}{_ZONE}")
-_YEAR_LAST = re.compile(
-    rf"(?P<a>\d{{1,2}})(?P<mark>[-/.])(?P<b>\d{{1,2}})(?P=mark)(?P<y>\d{{4}}){_TIME}{_ZONE}"
+_TIME = (
+    r"(?:(?:T|,?\s+)(?P<h>\d{1,2}):(?P<min>\d\d)(?::(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?)?"
+    r"(?:\s?(?P<half>[AP])\.?M\.?)?)?"
 )
-_SHORT_YEAR = re.compile(r"\d{1,2}([-/.])\d{1,2}\1\d\d(?:[T ]\d.*)?")
+_ZONE = r"\s?(?P<zone>Z|[+-]\d\d:?\d\d)?"
+_YEAR_FIRST = re.compile(
+    rf"(?P<y>\d{{4}})[-/.](?P<a>\d{{1,2}})[-/.](?P<b>\d{{1,2}}){_TIME}{_ZONE}", re.IGNORECASE
+)
+_YEAR_LAST = re.compile(
+    rf"(?P<a>\d{{1,2}})(?P<mark>[-/.])(?P<b>\d{{1,2}})(?P=mark)(?P<y>\d{{4}}){_TIME}{_ZONE}",
+    re.IGNORECASE,
+)
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _ENDINGS = ["uary", "ruary", "ch", "il", "", "e", "y", "ust", "t|tember", "ober", "ember", "ember"]
 _NAMES = "|".join(f"{m}(?:{end})?" for m, end in zip(_MONTHS, _ENDINGS, strict=True))
 _NAMED = re.compile(
-    rf"(?:(?P<d1>\d{{1,2}})[-\s.]+)?(?P<name>{_NAMES})\.?"
-    rf"(?:[-\s]+(?P<d2>\d{{1,2}}),?)?[-\s,]+(?P<y>\d{{4}}){_TIME}{_ZONE}",
+    rf"(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?[-\s.]+)?(?P<name>{_NAMES})\.?"
+    rf"(?:[-\s]+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,?)?[-\s,]+(?P<y>\d{{4}}){_TIME}{_ZONE}",
     re.IGNORECASE,
+)
+_SHORT_YEAR = re.compile(
+    rf"\d{{1,2}}([-/.\s])(?:\d{{1,2}}|{_NAMES})\1\d\d(?:[T,\s]+\d.*)?", re.IGNORECASE
+)
+_LIKE_DATE = re.compile(
+    r"(?:.*\D)?(?:\d{1,2}\D{1,12}(?:19|20)\d\d|(?:19|20)\d\d[-/. ]\d{1,2})(?:\D.*)?", re.DOTALL
 )
 _MAX_TEXT_FRACTION = 0.2  # of the cells of a column of dates
 
@@ -78,7 +89,7 @@ class DateFormat:
         n_marks = sum(cell in MARKS for cell in cells)
         text = f"dates, read as days since {self.origin}"
         text += "" if self.order is None else f" ({self.order.replace('-', ' ')})"
-        return text + (f", {n_marks:,} cells missing" if n_marks else "")
+        return text + (f", {count_cells(n_marks)} missing" if n_marks else "")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -120,7 +131,7 @@ def recognize_dates(
         word = next(cell for cell in counts if not _match(cell))
         n, text = n_known - n_dates, "dates but for"
         missing = name_missing(word, file)
-        text = f"{text} {n:,} cells, such as {word!r}"
+        text = f"{text} {count_cells(n)}, such as {word!r}"
         raise _error(where, column, text, "Correct them", missing)
     order = order or _find_order(where, column, dates, file)
     for cell in dates:
@@ -133,6 +144,17 @@ def recognize_dates(
     first = min(_read_date(cell, order) for cell in dates)
     ambiguous = any(_is_ambiguous(cell) for cell in dates)
     return DateFormat(first.date().isoformat(), order if ambiguous else None)
+
+
+def resembles_dates(cells: Sequence[str]) -> bool:
+    """Whether most cells have a year beside other numbers, in whatever spelling.
+
+    Examples
+    --------
+    >>> resembles_dates(["3. März 2024", "01/2024"]), resembles_dates(["P-2024", "main street 7"])
+    (True, False)
+    """
+    return 2 * sum(_LIKE_DATE.fullmatch(cell) is not None for cell in cells) > len(cells)
 
 
 def _error(where: str, column: str, what: str, remedy: str, missing: Any = None) -> Exception:
@@ -197,6 +219,10 @@ def _read_date(cell: str, order: str | None) -> datetime:
         if parts["mark"] != "." and order == "month-first":
             day, month = month, day
     hour, minute, second = (int(parts[name] or 0) for name in ("h", "min", "s"))
+    if parts["half"] is not None:
+        if not 1 <= hour <= 12:
+            raise ValueError(cell)
+        hour = hour % 12 + 12 * (parts["half"] in "pP")
     fraction = int((parts["f"] or "0").ljust(6, "0")[:6])
     try:
         zone = _read_zone(parts["zone"])

@@ -19,8 +19,10 @@ __all__ = [
     "MARKS",
     "NumberFormat",
     "TwoReadingsError",
+    "count_cells",
     "name_missing",
     "recognize_numbers",
+    "refuse_groups",
     "sole_decimal",
     "split_marks",
 ]
@@ -130,13 +132,14 @@ class NumberFormat:
         for kind, text in (("thousands", "thousands separated by"), ("decimal", "decimal point")):
             if cells_of_kind := found[kind]:
                 example, mark = cells_of_kind[0], getattr(self, kind)
-                texts.append(f"{text} {mark!r} ({example!r} is {self._parse_cell(example):.10g})")
+                shown = example.translate(_SPELLINGS)
+                texts.append(f"{text} {mark!r} ({shown!r} is {self._parse_cell(example):.10g})")
         if self.unit:
             texts.append(f"unit {self.unit!r}")
         for kind, text in (("limit", "read as the limit"), ("mark", "missing")):
             if cells_of_kind := found[kind]:
                 n = sum(counts[cell] for cell in cells_of_kind)
-                texts.append(f"{listed(cells_of_kind[:3])} {text} ({n:,} cells)")
+                texts.append(f"{listed(cells_of_kind[:3])} {text} ({count_cells(n)})")
         return ", ".join(texts)
 
     def to_json(self) -> dict[str, Any]:
@@ -169,6 +172,17 @@ def _split(cell: str) -> _Parts | None:
         return None
     sign, exponent = match["sign"].replace("+", ""), match["exponent"] or ""
     return _Parts(match["limit"] or "", sign, match["digits"], exponent, currency + unit)
+
+
+def count_cells(n: int) -> str:
+    """Return a number of cells in words.
+
+    Examples
+    --------
+    >>> count_cells(1), count_cells(1200)
+    ('1 cell', '1,200 cells')
+    """
+    return f"{n:,} cell{'' if n == 1 else 's'}"
 
 
 def split_marks(cells: Sequence[str | None]) -> Counter[str]:
@@ -236,6 +250,15 @@ def recognize_numbers(
     if chosen is None:
         raise _two_readings(where, column, next(_grouped(numbers)), formats, file)
     return chosen
+
+
+def refuse_groups(where: str, column: str, cells: Sequence[str | None], file: str) -> None:
+    """Raise for a column such as 1.050, 12.500, 850, whose points seem to separate thousands."""
+    counts = split_marks(cells)
+    numbers = {cell: part for cell in counts if (part := _split(cell)) is not None}
+    if len(numbers) == len(counts) and _are_grouped(counts, numbers):
+        formats = [NumberFormat(), NumberFormat(",", ".")]
+        raise _two_readings(where, column, next(_grouped(numbers)), formats, file)
 
 
 def _mostly_limits(where: str, column: str, n_limits: int, n: int) -> ParameterError:

@@ -15,6 +15,7 @@ from hotview.datasets.linking import IdMatcher, align_rows, check_spellings, tak
 from hotview.datasets.readers.errors import did_you_mean, listed
 from hotview.datasets.readers.matlab import Matrix
 from hotview.ingest.columns import Column, EncodedTable, ViewColumns, encode_table
+from hotview.ingest.numbers import count_cells
 from hotview.ingest.tables import OpenView, open_views, read_ids
 
 __all__ = [
@@ -238,6 +239,7 @@ def read_view(
         encoded = EncodedTable(view.X)
     else:
         encoded = encode_table(view.table, columns)
+        _refuse_infinity(view, columns, encoded.X)
     n_rows = encoded.X.shape[0]
     if ids is not None and len(ids) != n_rows:
         raise ValueError(
@@ -252,6 +254,20 @@ def read_view(
             for name, values in encoded.unseen.items()
         ),
     ]
+
+
+def _refuse_infinity(view: OpenView, columns: ViewColumns, X: Any) -> None:
+    """Raise if a table in memory holds infinity; others are checked when they are read."""
+    if not isinstance(X, np.ndarray) or not (cells := np.argwhere(np.isinf(X))).size:
+        return
+    row, j = cells[0]
+    name = columns.source_names[j]
+    raise ParameterError(
+        f"{view.path}: expected finite numbers, but there is infinity in "
+        f"{count_cells(len(cells))}, the first in column {name!r}, row {row + 1}. ",
+        "Correct them (an empty cell is a missing value), or leave the column out: {drop}.",
+        drop=[name],
+    )
 
 
 @dataclass(frozen=True)

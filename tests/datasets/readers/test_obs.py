@@ -84,5 +84,5 @@ def test_what_is_not_there_is_named(options, message, whole, tmp_path):
 
 def test_tables_have_neither(tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n2\n")
-    with pytest.raises(ValueError, match=r"a\.csv to be an h5ad or h5mu file"):
+    with pytest.raises(ValueError, match=r"a\.csv: .*obsm.* is for \.h5ad, \.h5mu"):
         read_views(tmp_path / "a.csv", obsm={"a": "X_pca"})

@@ -5,6 +5,7 @@ pyarrow refuses rows that are too short as well as rows that are too long.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -99,6 +100,19 @@ class TextTable(TableFile):
         # Bytes that are not UTF-8 become lone surrogates; UTF-16 without its mark has zeros.
         if re.search("[\0\udc80-\udcff]", "".join(cells)):
             raise self._encoding_error()
+        if encoding is not None and _looks_like_utf8(path, encoding):
+            raise ParameterError(
+                f"{path} is UTF-8 text, whose letters would be others in the encoding {encoding}. ",
+                "Pass {encoding}.",
+                encoding={self.name: "utf-8"},
+            )
+        if match := re.fullmatch("sep=(.?)", cells[0]):
+            mark = match[1] or self.delimiter
+            raise ParameterError(
+                f"{path}: the first line, {'sep=' + mark!r}, is for spreadsheet programs. ",
+                "Remove it, and pass {delimiter}.",
+                delimiter={self.name: mark},
+            )
         others = [mark for mark in DELIMITERS if mark in cells[0]]
         if delimiter is None and len(cells) == 1 and others:
             raise ParameterError(
@@ -262,6 +276,11 @@ class TextTable(TableFile):
                 f"{self.path} is not text in the encoding {self._encoding}. ",
                 "Pass another {encoding}, or save it again with the encoding UTF-8.",
             )
+        if not _is_text(self.path):
+            return ValueError(
+                f"{self.path} is not text, but a file of another format whose name ends like that "
+                "of a text table. Save it as csv, or rename it, such as to .xlsx."
+            )
         return ParameterError(
             f"{self.path} is not UTF-8 text. ",
             "Try {encoding}, or save it again with the encoding UTF-8.",
@@ -387,6 +406,29 @@ def _spellings(marks: Sequence[str]) -> tuple[str, ...]:
     numbers = [float(mark) for mark in marks if is_number(mark)]
     decimals = [f"{x:.{n}f}" for x in numbers for n in range(4)]
     return tuple(dict.fromkeys([*marks, *(text for text in decimals if float(text) in numbers)]))
+
+
+def _looks_like_utf8(path: Path, encoding: str) -> bool:
+    """Whether bytes of a file that is said to have one byte per letter are UTF-8, and not ASCII."""
+    if any(len(letter.encode(encoding, "ignore")) > 1 for letter in "aäжあ"):
+        return False
+    with _open(path) as stream:
+        start = stream.read(2**20)
+    try:
+        return not codecs.getincrementaldecoder("utf-8")().decode(start).isascii()
+    except UnicodeDecodeError:
+        return False
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a file that is not UTF-8 may be text; in UTF-16 every second byte is 0."""
+    with _open(path) as stream:
+        start = stream.read(2**12)
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return True
+    few, many = sorted((start[::2].count(0), start[1::2].count(0)))
+    may_be_text = many == 0 or (few == 0 and 8 * many > len(start))
+    return may_be_text and not start.startswith((b"PK\3\4", b"\xd0\xcf\x11\xe0"))
 
 
 def _guess_encoding(path: Path) -> str:
