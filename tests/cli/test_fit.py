@@ -297,8 +297,28 @@ def test_flags_have_the_names_of_parameters():
     assert {"coupling", "view_regularizer", "max_epochs", "random_state", "impute"} <= named
     own = {"views", "out", "labels", "label_column", "id_column", "ids", "drop", "categorical"}
     own |= {"hold_out", "linked_only", "dry_run", "header", "delimiter", "decimal", "resume"}
-    own |= {"variable", "settings", "force", "json", "debug", "group_column", "thousands"}
-    own |= {"encoding", "missing", "dates", "sheet", "query", "obsm", "layer", "match_ids", "config", "write_config"}
+    own |= {
+        "variable",
+        "settings",
+        "force",
+        "json",
+        "debug",
+        "group_column",
+        "thousands",
+        "batch_column",
+    }
+    own |= {
+        "encoding",
+        "missing",
+        "dates",
+        "sheet",
+        "query",
+        "obsm",
+        "layer",
+        "match_ids",
+        "config",
+        "write_config",
+    }
     assert flags - named == own
 
 

@@ -23,7 +23,15 @@ from hotview.datasets.readers.matlab import Matrix
 from hotview.datasets.readers.obs import read_obs
 from hotview.datasets.readers.tables import TableFile
 
-__all__ = ["OpenView", "check_column", "open_table", "open_views", "read_ids", "split_name"]
+__all__ = [
+    "OpenView",
+    "check_column",
+    "open_table",
+    "open_views",
+    "read_batches",
+    "read_ids",
+    "split_name",
+]
 
 _OMICS = (".h5ad", ".h5mu")
 
@@ -119,7 +127,7 @@ def _open_file(file: File, options: Options) -> list[OpenView]:
     if file.ending not in _OMICS:
         return [OpenView(name, file.path, X=X) for name, X in read_file(file, options)]
     views, ids, obs = read_file(file, options), read_obs_names(file.path), read_obs(file.path)
-    only = [*(options.variables or ids)][0]  # of a view that the user has named
+    only = next(iter(options.variables or ids))  # of a view that the user has named
     # Row names are stored by view in an h5mu file, and under "" in an h5ad file.
     keys = {name: only if file.named_by_user or "" in ids else name for name, _ in views}
     keys = {name: key if key in ids else "" for name, key in keys.items()}
@@ -157,6 +165,35 @@ def check_column(table: TableFile, name: str, purpose: str) -> None:
         raise ValueError(f"{table.path} has no column {name!r}{purpose}.{hint}")
 
 
+def read_batches(view: OpenView, column: str) -> list[str] | None:
+    """Return the batch of every row of a view; None if it has no such column.
+
+    Parameters
+    ----------
+    view : OpenView
+        The view.
+    column : str
+        Column of batches.
+
+    Returns
+    -------
+    list of str or None
+        The batches.
+    """
+    table = view.label_table
+    if table is None or column not in table.names:
+        return None
+    [cells] = table.read_text([column])
+    known = [cell for cell in cells if cell is not None]
+    if len(known) < len(cells):
+        raise ParameterError(
+            f"Expected every row of view {view.name!r} to have a batch in {column!r}, but "
+            f"{len(cells) - len(known):,} have none. ",
+            "Fill the column in, or correct {batch_column}.",
+        )
+    return known
+
+
 def read_ids(
     views: Collection[OpenView],
     id_column: str | None,
@@ -192,9 +229,9 @@ def read_ids(
         table = tables.get(view.name, view.table)
         if id_column is None or table is None:
             own = None if id_column is None else view.own_ids
-            if id_column is not None and view.obs is not None and id_column in view.obs.names:
-                [own] = view.obs.read_text([id_column])
             ids[view.name] = None if own is None else list(own)
+            if id_column is not None and view.obs is not None and id_column in view.obs.names:
+                [ids[view.name]] = view.obs.read_text([id_column])
         else:
             check_column(table, id_column, f" to link view {view.name!r} by")
             [ids[view.name]] = table.read_text([id_column])

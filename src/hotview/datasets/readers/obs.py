@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hotview._lazy import LazyRows
 from hotview._types import Array
@@ -12,7 +14,7 @@ from hotview.datasets.readers.arrays import element_reader
 from hotview.datasets.readers.hdf5 import open_hdf5
 from hotview.datasets.readers.tables import TableFile
 
-__all__ = ["ObsTable", "obs_text", "read_obs"]
+__all__ = ["ObsTable", "find_styles", "obs_text", "read_obs"]
 
 
 class ObsTable(TableFile):
@@ -26,6 +28,10 @@ class ObsTable(TableFile):
         The columns, None where a cell is missing.
     name : str
         Name of the modality, or of the file.
+    styles : dict of str to dict of str to list of str
+        Of columns with categories: these in their order and, if there are any, their colors.
+    obsm : sequence of str
+        Entries of `obsm`.
 
     Examples
     --------
@@ -35,10 +41,16 @@ class ObsTable(TableFile):
     """
 
     def __init__(
-        self, path: Path, columns: Mapping[str, list[str | None]], *, name: str = ""
+        self,
+        path: Path,
+        columns: Mapping[str, list[str | None]],
+        *,
+        name: str = "",
+        styles: Mapping[str, dict[str, list[str]]] | None = None,
+        obsm: Sequence[str] = (),
     ) -> None:
         super().__init__(path, list(columns), [], name=name)
-        self._columns = columns
+        self._columns, self.styles, self.obsm = columns, styles or {}, tuple(obsm)
 
     def _read(self, names: list[str]) -> Array | LazyRows:
         raise TypeError(f"Expected columns of {self.path} to be text. Read them by read_text.")
@@ -97,18 +109,48 @@ def read_obs(path: Path) -> dict[str, ObsTable]:
     """
     read_elem = element_reader(path)
     with open_hdf5(path, "an h5ad or h5mu file") as file:
-        if "mod" not in file:
-            frames, whole = {"": read_elem(file["obs"])}, None
-        else:
-            frames = {str(name): read_elem(part["obs"]) for name, part in file["mod"].items()}
-            whole = read_elem(file["obs"]) if "obs" in file else None
+        is_whole = "mod" in file and "obs" in file
+        parts = dict(file["mod"].items()) if "mod" in file else {"": file}
+        frames = {str(name): read_elem(part["obs"]) for name, part in parts.items()}
+        whole = read_elem(file["obs"]) if is_whole else None
+        styles = {name: find_styles(frame, parts[name]) for name, frame in frames.items()}
+        shared = find_styles(whole, file) if is_whole else {}
+        entries = {name: list(part.get("obsm", ())) for name, part in parts.items()}
     tables = {}
     for name, frame in frames.items():
         columns = {str(column): obs_text(frame[column]) for column in frame}
         if whole is not None:
             _fill_from(whole, frame.index, columns, f"{path}: modality {name!r}")
-        tables[name] = ObsTable(path, columns, name=name)
+        own = shared | styles[name]
+        tables[name] = ObsTable(path, columns, name=name, styles=own, obsm=entries[name])
     return tables
+
+
+def find_styles(frame: Any, file: Any) -> dict[str, dict[str, list[str]]]:
+    """Return the order of categories of columns of `obs`, and their colors in `uns`.
+
+    Parameters
+    ----------
+    frame : pandas DataFrame
+        The columns.
+    file : h5py.Group
+        The AnnData or MuData with its `uns`.
+
+    Returns
+    -------
+    dict of str to dict of str to list of str
+        By column, ``categories`` and, if all have one, ``colors``.
+    """
+    styles, uns = {}, file.get("uns", {})
+    for column in frame:
+        if not hasattr(frame[column], "cat"):
+            continue
+        categories = [str(name) for name in frame[column].cat.categories]
+        stored = uns.get(f"{column}_colors")
+        colors = [] if not hasattr(stored, "asstr") else np.atleast_1d(stored.asstr()[()]).tolist()
+        style = {"categories": categories}
+        styles[str(column)] = style | ({"colors": colors} if len(colors) == len(categories) else {})
+    return styles
 
 
 def _fill_from(whole: Any, cells: Any, columns: dict[str, list[str | None]], where: str) -> None:
