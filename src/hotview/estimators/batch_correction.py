@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
 from hotview._messages import warn_user
@@ -22,7 +23,10 @@ __all__ = ["BatchOffsets", "estimate_offsets", "fit_offsets"]
 
 _MAX_CELLS = 2000  # of a batch, from which its offset is estimated
 _CELLS_PER_CLUSTER, _MAX_CLUSTERS = 40, 16
+_CELLS_PER_CENTER = 12  # of centers whose differences are shifts to try
 _N_ROUNDS = 10
+_LIKELY = 0.75  # share of the largest score from which on a shift is likely
+_N_COMPARED = 400  # cells of a batch whose neighbors are compared
 _MIN_LABELED = 3  # labeled rows of a class in a batch that tell its offset
 _SHOWN = 5
 
@@ -149,8 +153,9 @@ def estimate_offsets(Z: Array, batches: IntArray, classes: IntArray) -> Array:
 
     Rows are modeled as :math:`z_i = m_{c(i)} + o_{b(i)} + e_i`. Where classes that batches have in
     common connect all of them, c is the class, of labeled rows alone. Otherwise it is a k-means
-    cluster of corrected rows; clusters and least-squares offsets alternate, from the differences
-    of batch means on. A type that one batch has more of therefore moves it less.
+    cluster of corrected rows; clusters and least-squares offsets alternate. They begin with the
+    smallest shift (none, of the means, or of any two clusters) that brings a batch near to the
+    largest one, so that a type that one batch alone has, or has more of, does not move it.
 
     Parameters
     ----------
@@ -175,7 +180,8 @@ def estimate_offsets(Z: Array, batches: IntArray, classes: IntArray) -> Array:
     order = random.permutation(len(Z))
     kept = np.concatenate([order[batches[order] == b][:_MAX_CELLS] for b in range(n_batches)])
     Z, batches = Z[kept], batches[kept]
-    offsets = np.stack([Z[batches == b].mean(axis=0) for b in range(n_batches)])
+    largest = int(share.argmax())
+    offsets = np.stack([_shift(Z[batches == largest], Z[batches == b]) for b in range(n_batches)])
     offsets -= share @ offsets
     for _ in range(_N_ROUNDS if n_batches > 1 else 0):
         n_clusters = int(np.clip(len(Z) // _CELLS_PER_CLUSTER, 1, _MAX_CLUSTERS))
@@ -187,6 +193,28 @@ def estimate_offsets(Z: Array, batches: IntArray, classes: IntArray) -> Array:
         if moved < 1e-3 * Z.std():
             break
     return offsets
+
+
+def _shift(A: Array, B: Array) -> Array:
+    """Return the smallest of those shifts of B after which both parts have near neighbors."""
+    shifts = [np.zeros(A.shape[1]), B.mean(axis=0) - A.mean(axis=0)]
+    parts = []
+    for rows in (A, B):
+        n = int(np.clip(len(rows) // _CELLS_PER_CENTER, 1, _MAX_CLUSTERS // 2))
+        parts.append(KMeans(n, n_init=1, random_state=0).fit(rows).cluster_centers_)
+    shifts += [b - a for a in parts[0] for b in parts[1]]
+    A, B = A[:_N_COMPARED], B[:_N_COMPARED]
+    within = cdist(A, A)
+    np.fill_diagonal(within, np.inf)
+    size = np.median(within.min(axis=1)) or 1.0
+    scores = []
+    for shift in shifts:
+        D = cdist(A, B - shift)
+        near = np.concatenate([D.min(axis=0), D.min(axis=1)]) / size
+        scores.append(np.exp(-0.5 * near**2).mean())
+    likely = np.array(scores) >= _LIKELY * max(scores)
+    lengths = np.where(likely, np.linalg.norm(shifts, axis=1), np.inf)
+    return np.asarray(shifts[int(np.argmin(lengths))])
 
 
 def _connects(batches: IntArray, classes: IntArray, n_batches: int) -> bool:
