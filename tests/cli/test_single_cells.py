@@ -44,7 +44,7 @@ def cells(tmp_path_factory):
     """Files of 90 cells in each modality, 30 of them in both, and of new ones."""
     folder = tmp_path_factory.mktemp("cells")
     names = {"rna": [f"c{i}" for i in range(90)], "atac": [f"c{i}" for i in range(60, 150)]}
-    new = dict.fromkeys(names, [f"n{i}" for i in range(200, 230)])
+    new = {view: [f"n{i}" for i in range(200, 230)] for view in names}
     (folder / "new").mkdir()
     for part, own in (("", names), ("new", new)):
         found = make_cells(own, seed=len(part))

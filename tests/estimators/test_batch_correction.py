@@ -21,7 +21,7 @@ def relative_error(offsets, shift):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_type_that_one_batch_alone_has_does_not_move_it(seed):
-    Z, batches, types, shift = make_rows([[0.5, 0.5, 0, 0], [0, 0.4, 0.3, 0.3]], seed)
+    Z, batches, _, shift = make_rows([[0.5, 0.5, 0, 0], [0, 0.4, 0.3, 0.3]], seed)
     means = np.stack([Z[batches == b].mean(axis=0) for b in (0, 1)])
     found = estimate_offsets(Z, batches, np.full(len(Z), -1))
     assert relative_error(means, shift) > 0.8

@@ -542,7 +542,7 @@ def test_without_coupling_nothing_but_scores_is_sent(tmp_path):
     assert {name for arrays in seen for name in arrays} == {"scores", "held_out"}
 
 
-HELLO = {"n_linked": 4, "digest": "d", "model_format": 11}
+HELLO = {"n_linked": 4, "digest": "d", "model_format": 10}
 
 
 def exchange(change=None, classes=("a", "b"), codes=None):
@@ -588,10 +588,10 @@ def test_no_two_trainings_have_the_same_name():
         ),
         (
             {"x": {"model_format": 9}},
-            r"that of 'y' differs \(formats: 'x' 9, 'y' 11\).*same version",
+            r"that of 'y' differs \(formats: 'x' 9, 'y' 10\).*same version",
         ),
-        ({"y": {"model_format": None}}, r"of 'y' differs \(formats: 'x' 11, 'y' an older one\)"),
-        ({"y": {"model_format": "11"}}, "'y' to say hello, but its 'model_format' cannot be '11'"),
+        ({"y": {"model_format": None}}, r"of 'y' differs \(formats: 'x' 10, 'y' an older one\)"),
+        ({"y": {"model_format": "10"}}, "'y' to say hello, but its 'model_format' cannot be '10'"),
         ({"x": {"digest": ["d"]}}, r"'x' to say hello, but its 'digest' cannot be \['d'\]"),
         ({"x": {"n_linked": 10**12}}, "hello, but its 'n_linked' cannot be 1000000000000"),
         ({"x": {"n_linked": "four"}, "y": {"n_linked": "four"}}, "'n_linked' cannot be 'four'"),

@@ -95,7 +95,7 @@ def test_a_modality_of_one_batch_stays_as_it_is():
 
 def test_batches_that_are_missing_are_named():
     cells = make_cells(60)
-    with pytest.raises(ValueError, match="column 'doner' in obs.*Did you mean 'donor'"):
+    with pytest.raises(ValueError, match=r"column 'doner' in obs.*Did you mean 'donor'"):
         fit(MultiViewClassifier(**SMALL), cells, "kind", batch_key="doner")
     cells["rna"].obs["donor"] = [None, *cells["rna"].obs["donor"][1:]]
     with pytest.raises(ValueError, match="every cell of 'rna' to have a batch in 'donor', but 1"):

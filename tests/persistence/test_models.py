@@ -235,7 +235,7 @@ def test_other_formats_are_refused(tmp_path):
     for version, remedy in remedies.items():
         metadata = {"format": "hotview model", "version": version}
         save_file({"a": torch.zeros(1)}, path, {"hotview": json.dumps(metadata)})
-        problem = rf"its format is {version}, and this hotview reads format 11\. {remedy}"
+        problem = rf"its format is {version}, and this hotview reads format 10\. {remedy}"
         with pytest.raises(ValueError, match=problem):
             load_model(path)
 

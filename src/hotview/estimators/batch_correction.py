@@ -10,13 +10,11 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans
 
 from hotview._messages import warn_user
 from hotview._types import Array, IntArray
 from hotview._validation.tables import check_tables
 from hotview.training.column_scaler import WIDE, ColumnScaler
-from hotview.training.table_scan import scan_tables
 from hotview.training.threads import existing_threads
 
 __all__ = ["BatchOffsets", "estimate_offsets", "fit_offsets"]
@@ -133,6 +131,8 @@ def fit_offsets(
     >>> (found.offsets[1] - found.offsets[0]).round()
     array([5., 5., 5.])
     """
+    from hotview.training.table_scan import scan_tables  # which new rows do not need
+
     [table] = check_tables({name: X}).values()
     scan = scan_tables(name, [table], preprocessing="auto", impute=None)
     scaler = scan.scaler if reduce and table.n_columns > WIDE else None
@@ -177,6 +177,8 @@ def estimate_offsets(Z: Array, batches: IntArray, classes: IntArray) -> Array:
         labeled = classes >= 0
         offsets = _solve(Z[labeled], batches[labeled], classes[labeled], n_batches)
         return np.asarray(offsets - share @ offsets)
+    from sklearn.cluster import KMeans
+
     order = random.permutation(len(Z))
     kept = np.concatenate([order[batches[order] == b][:_MAX_CELLS] for b in range(n_batches)])
     Z, batches = Z[kept], batches[kept]
@@ -197,6 +199,8 @@ def estimate_offsets(Z: Array, batches: IntArray, classes: IntArray) -> Array:
 
 def _shift(A: Array, B: Array) -> Array:
     """Return the smallest of those shifts of B after which both parts have near neighbors."""
+    from sklearn.cluster import KMeans
+
     shifts = [np.zeros(A.shape[1]), B.mean(axis=0) - A.mean(axis=0)]
     parts = []
     for rows in (A, B):

@@ -64,8 +64,10 @@ def annotate(
     data : MuData or dict of str to AnnData
         The cells of `fit`, or new ones. Existing entries of these names are replaced; nothing is
         written if a prediction fails.
-    layer, obsm : str, dict of str to str, or None, default=None
-        As for `fit`; without both, those of the fit.
+    layer : str, dict of str to str, or None, default=None
+        As for `fit`; without this and `obsm`, those of the fit are used.
+    obsm : str, dict of str to str, or None, default=None
+        As for `fit`.
     space : {"features", "common"}, default="features"
         As in `transform`: features of each modality, or their image in the common space, where
         cells of different modalities are comparable.

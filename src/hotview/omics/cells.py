@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ class Cells:
     target: Array
     unaligned: dict[str, Any]
     unaligned_target: dict[str, Array]
-    complete: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    complete: Array
 
     @property
     def paired(self) -> Cells:

@@ -28,7 +28,7 @@ from hotview.training.threads import existing_threads
 
 __all__ = ["MODEL_FORMAT", "check_model_path", "load_model", "save_model"]
 
-MODEL_FORMAT = 11  # files of another format cannot be loaded, nor joined
+MODEL_FORMAT = 10  # files of another format cannot be loaded, nor joined
 _MODEL = FileFormat("hotview model", MODEL_FORMAT, "a model", "Fit the model again.")
 _MISFITS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),

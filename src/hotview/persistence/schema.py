@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._codec import decode, require, shorten
+from hotview._codec import LEFT_OUT, decode, require, shorten
 from hotview._types import Array
 from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
@@ -210,7 +210,6 @@ class SavedModel:
     own_encoders: list[str]
     columns: list[ColumnScaler]
     ranges: list[ColumnRanges] | None
-    batch_offsets: list[BatchOffsets | None] | None
     references: Array | None
     view_similarity: ViewSimilarity | None
     batch_size: int
@@ -225,6 +224,7 @@ class SavedModel:
     set_scores: ScoresByViews | None
     disagreement: ScoresByViews | None
     members: list[SavedMember]
+    batch_offsets: list[BatchOffsets | None] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def check_model(model: SavedModel) -> None:
