@@ -72,17 +72,7 @@ def fit(
     >>> cells["view_0"].obsm["X_hotview"].shape
     (100, 20)
     """
-    is_encoder = isinstance(estimator, MultiViewEncoder)
-    if label is None and not is_encoder:
-        raise ValueError(
-            "Expected label to name the column of obs that holds the classes, but it is None. Pass "
-            "label='cell_type', say, or use MultiViewEncoder, which needs no labels."
-        )
-    if label is not None and is_encoder:
-        raise ValueError(
-            f"Expected no label, because an encoder uses none, but it is {label!r}. Leave it out, "
-            "or use MultiViewClassifier."
-        )
+    _check_label(estimator, label)
     views = choose_views(data, layer=layer, obsm=obsm)
     counts, offsets = known_counts(views), None
     if batch_key is not None:
@@ -90,14 +80,8 @@ def fit(
         views = correct_views(views, data, batch_key, offsets)
     cells = link_cells(views, data, label)
     cells = cells.paired if paired else cells
-    if len(cells.target) == 0 and (paired or not is_encoder):
-        names = [f"{adata.obs_names[0]!r} in {view!r}" for view, adata in cells.views.items()]
-        raise ValueError(
-            f"Expected cells that {'all' if paired else 'several'} modalities have, but there are "
-            "none. Cells are linked by "
-            f"obs_names, which begin with {', '.join(names)}: rename them, or use "
-            "MultiViewEncoder, which needs no links."
-        )
+    if len(cells.target) == 0 and (paired or not isinstance(estimator, MultiViewEncoder)):
+        raise _no_links(cells, paired=paired)
     _fit_cells(estimator, cells, paired=paired)
     model = getattr(estimator, "best_estimator_", estimator)
     model._batch_offsets = offsets
@@ -112,6 +96,29 @@ def fit(
         model.fit_warnings_.append(text)
         warn_user(text)
     return estimator
+
+
+def _check_label(estimator: Any, label: str | None) -> None:
+    is_encoder = isinstance(estimator, MultiViewEncoder)
+    if label is None and not is_encoder:
+        raise ValueError(
+            "Expected label to name the column of obs that holds the classes, but it is None. Pass "
+            "label='cell_type', say, or use MultiViewEncoder, which needs no labels."
+        )
+    if label is not None and is_encoder:
+        raise ValueError(
+            f"Expected no label, because an encoder uses none, but it is {label!r}. Leave it out, "
+            "or use MultiViewClassifier."
+        )
+
+
+def _no_links(cells: Cells, *, paired: bool) -> ValueError:
+    names = [f"{adata.obs_names[0]!r} in {view!r}" for view, adata in cells.views.items()]
+    return ValueError(
+        f"Expected cells that {'all' if paired else 'several'} modalities have, but there are "
+        f"none. Cells are linked by obs_names, which begin with {', '.join(names)}: rename them, "
+        "or use MultiViewEncoder, which needs no links."
+    )
 
 
 def _fit_cells(estimator: Any, cells: Cells, *, paired: bool) -> None:
