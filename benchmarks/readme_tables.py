@@ -28,6 +28,7 @@ import federated_tables
 import similarity_tables
 import situation_tables
 import speed_tables
+import trust_tables
 
 from paper.published import PUBLISHED
 from paper.statistics import paired_difference
@@ -345,6 +346,7 @@ TABLES = {
     "fuzz": ("fuzz.json", fuzz),
     **situation_tables.TABLES,
     **similarity_tables.TABLES,
+    **trust_tables.TABLES,
     **speed_tables.TABLES,
     **federated_tables.TABLES,
 }

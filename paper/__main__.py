@@ -29,8 +29,8 @@ def run(
     experiment: Annotated[
         list[str] | None,
         typer.Argument(
-            help="table2, table3, table4, figure2, figure3, figure4, figure5, claims, synthetic; "
-            "several of them, or all.",
+            help="table2, averaged, table3, table4, figure2, figure3, figure4, figure5, claims, "
+            "synthetic; several of them, or all.",
             show_default="all",
         ),
     ] = None,

@@ -167,7 +167,7 @@ def test_the_guide_to_messy_tables_gets_the_messages_it_shows(tmp_path, monkeypa
     for kind, block in re.findall(r"```(console|text)\n(.*?)```", page, re.DOTALL):
         if kind == "text":
             for line in block.splitlines():
-                assert line in said, line
+                assert line in said.splitlines(), line
             continue
         program, *arguments = shlex.split(block.removeprefix("$ "))
         arguments += QUICK.get(arguments[0], ())

@@ -66,9 +66,9 @@ def test_a_cell_shows_what_it_prints_its_last_value_and_its_figures():
     assert set(outputs[-1]["data"]) == {"image/png"}
     cells[1]["outputs"] = outputs
     page = tool.to_markdown({"cells": cells})
-    assert page.startswith(
-        f"# T\n\n```python\n{source}\n```\n\n```text\na\n```\n\n```text\n2\n```\n\n!["
-    )
+    code = f"```python\n{source}\n```"
+    printed, shown = ("```{.text .output}\n" + text + "\n```" for text in ("a", "2"))
+    assert page.startswith("\n\n".join(("# T", code, printed, shown, "![")))
     (silent,) = tool.run_notebook({"cells": [{"cell_type": "code", "source": "1 + 1;"}]})
     assert silent == []
 
@@ -88,3 +88,5 @@ def test_tutorials_are_pages_of_the_site():
         text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
         assert text.startswith("# ")
         assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1, "one title"
+    style = (ROOT / "docs" / "_css" / "site.css").read_text()
+    assert ".output pre > code {\n  white-space: pre-wrap;" in style, "long lines are wrapped"

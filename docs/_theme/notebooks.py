@@ -105,7 +105,7 @@ def _output_markdown(output: dict[str, Any]) -> str:
         picture = "".join(data["image/png"]).replace("\n", "")
         return f"![Figure that the code above draws](data:image/png;base64,{picture})"
     text = "".join(output.get("text", data.get("text/plain", "")))
-    return f"```text\n{text.rstrip()}\n```"
+    return f"```{{.text .output}}\n{text.rstrip()}\n```"
 
 
 if __name__ == "__main__":

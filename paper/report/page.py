@@ -7,6 +7,7 @@ from pathlib import Path
 from hotview._files import atomic_write, check_output_path
 from hotview.report.figures import save_figure
 from paper.report.accuracy import accuracy_part
+from paper.report.averaged import averaged_part
 from paper.report.claims.listing import claims_part, list_claims
 from paper.report.exact_matching import exact_part
 from paper.report.load_results import read_results
@@ -91,6 +92,7 @@ def _parts(folder: Path) -> list[Part]:
     return [
         opening_part(results, claims),
         accuracy_part(results, "table2"),
+        averaged_part(results),
         accuracy_part(results, "table3"),
         removal_part(results),
         plans_part(results, "figure2"),

@@ -45,6 +45,8 @@ def test_where_two_views_are_needed_one_table_is_told_at_once():
     assert "[X]" not in str(error.value)
     with pytest.raises(ValueError, match=r"at least 2 views, but got 1.*scikit-learn"):
         check_tables([X], at_least=2)
+    with pytest.raises(ValueError, match="at least 2 views, but the collection is empty"):
+        check_tables([], at_least=2)
 
 
 @pytest.mark.parametrize("kind", (sparse.csr_array, sparse.csc_matrix, sparse.coo_array))
@@ -166,7 +168,7 @@ def test_absent_views_are_left_out_and_the_order_is_that_of_fit(views):
         ({"Clinical": X}, ValueError, r"got \['Clinical'\].*rename"),
         ([X, X], ValueError, r"3 views, as at fit, but got 2.*None"),
         ([X] * 4, ValueError, r"3 views, as at fit, but got 4"),
-        ([], ValueError, r"at least one view, but the collection is empty"),
+        ([], ValueError, r"at least one view, .* empty\. Pass \{'clinical': X, …\}"),
         ({}, ValueError, r"at least one of the views \['clinical'.*all are absent"),
         ({"genetic": None}, ValueError, "all are absent"),
         ([None, None, None], ValueError, "all are absent"),

@@ -125,7 +125,7 @@ def messy_model(tmp_path_factory):
     lines = ["id\tprice\tdose\tseen\ty"]
     for i, (price, state) in enumerate(zip(prices, states, strict=True)):
         seen = f"{1 + i % 12:02}/{1 + i % 28:02}/2024"
-        lines.append(f"{i:03}\t{price:,}\t{10 * state + i % 7} mg\t{seen}\t{'uv'[state]}")
+        lines.append(f"{i:03}\t{price:,}\t{4 * state + i % 7} mg\t{seen}\t{'uv'[state]}")
     (folder / "lab.tsv").write_text("\n".join(lines) + "\n")
     scans = [f"{i}.0\t{x + 3 * states[i]:.3f}\t{x:.3f}" for i, x in enumerate(rng.normal(size=40))]
     (folder / "scan.tsv").write_text("\n".join(["id\tx\ty2", *scans]) + "\n")

@@ -256,10 +256,41 @@ def test_a_dry_run_ends_with_the_error_of_the_fit(
     last = [result.err.splitlines()[-1] for result in (fitted, dry, as_json)]
     assert message in last[0]
     assert last[0] == last[1] == last[2]
+    if "all are" in message:
+        assert last[0].endswith("or train an encoder (MultiViewEncoder) without --label-column.")
     assert not out.exists()
     if code == 1:  # wrong usage is known before the files are read
         assert "Linked rows: " in dry.out
         assert json.loads(as_json.out)["views"][0]["name"] == "blood"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    (
+        (("-o", "there.hotview"), "there.hotview exists. Replace it with --force"),
+        (("-o", "no/m.hotview"), "the folder no does not exist"),
+        (("-o", "m.pkl"), "must end in .hotview"),
+        (("--checkpoint", "a.bin"), "must end in .checkpoint"),
+        (("--checkpoint", "no/a.checkpoint"), "the folder no does not exist"),
+        (("--checkpoint", "a.checkpoint", "--resume", "--drop", "sex"), "but these differ"),
+    ),
+)
+def test_a_dry_run_tells_that_nothing_could_be_saved(
+    hotview, files, tmp_path, monkeypatch, more, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.hotview").write_text("mine")
+    if "--resume" in more:
+        first = hotview("fit", *files, *QUICK, "-o", "a.hotview", "--checkpoint", "a.checkpoint")
+        assert first.code == 0, first.err
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    fitted = hotview("fit", *files, *QUICK, "-o", "m.hotview", *more)
+    dry = hotview("fit", *files, *QUICK, "--dry-run", *more)
+    assert fitted.code == dry.code == 1
+    assert message in dry.err
+    assert fitted.err.splitlines()[-1] == dry.err.splitlines()[-1]
+    assert "Linked rows: 40" in dry.out
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_dry_run_trains_nothing(hotview, files, monkeypatch):

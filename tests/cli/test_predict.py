@@ -280,6 +280,21 @@ def test_a_column_in_another_unit_is_named(hotview, model, new_files, tmp_path):
     assert any("'scan_0'" in note for note in facts["notes"])
 
 
+def test_all_commands_that_read_rows_name_another_unit(hotview, model, study, new_files, tmp_path):
+    right, wrong = new_files[1], tmp_path / "scan.csv"
+    scan = pd.read_csv(right)
+    scan.assign(scan_0=100 * scan["scan_0"]).to_csv(wrong, index=False)
+    labels = ("--labels", study / "new-labels.csv", "--no-baselines")
+    page = ("-o", tmp_path / "p.html", "--no-importance", "--force")
+    for command, *more in (
+        ("evaluate", *labels),
+        ("report", *labels, *page),
+        ("transform", "-o", tmp_path / "features", "--force"),
+    ):
+        assert "note: View 'scan': " in hotview(command, model, new_files[0], wrong, *more).err
+        assert "View 'scan'" not in hotview(command, model, new_files[0], right, *more).err
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     (("--set", "0"), ("--set", "1"), ("--abstain-below", "2"), ("--abstain-below", "-1")),

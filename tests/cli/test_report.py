@@ -38,8 +38,9 @@ def test_the_page_has_the_metrics_of_evaluate(hotview, model, study, new_files, 
     assert "Positive class ill (given)" in text
     point = facts["binary"]["chosen"]
     low, high = point["sensitivity_interval"]
-    assert f"{100 * point['sensitivity']:.1f} ({100 * low:.1f}–{100 * high:.1f})" in text
-    assert f"{point['cost']:.3f} (" in text
+    interval = f"<small>({100 * low:.1f}–{100 * high:.1f})</small>"
+    assert f"{100 * point['sensitivity']:.1f} {interval}" in text
+    assert f"{point['cost']:.3f} <small>(" in text
     assert f"{100 * facts['majority']:.1f}" in text
 
 

@@ -22,7 +22,7 @@ def test_persons_in_two_frames_are_linked_and_all_others_are_kept():
 
 
 def test_a_labeled_person_of_one_frame_is_kept_and_absent_from_the_other():
-    linked, y, unaligned = hv.from_frames({"labs": LABS, "scan": SCAN}, {"a": 0, "c": 1, "zoe": 1})
+    linked, y, unaligned = hv.from_frames({"labs": LABS, "scan": SCAN}, {"a": 0, "c": 1})
     assert list(y.items()) == [("a", 0), ("c", 1)]
     assert linked["scan"].loc["a"].isna().all()
     assert linked["labs"]["fast"].tolist() == [True, True]
@@ -30,6 +30,7 @@ def test_a_labeled_person_of_one_frame_is_kept_and_absent_from_the_other():
     assert unaligned["labs"].index.tolist() == ["b"]
 
 
+@pytest.mark.filterwarnings("ignore:.*persons in no frame", "ignore:No person of")
 @given(
     st.lists(IDS, min_size=2, max_size=4), st.dictionaries(st.integers(0, 12), st.integers(0, 1))
 )
@@ -57,6 +58,50 @@ def test_nobody_is_lost_and_nobody_counts_twice(columns, labels):
         assert all(part.tolist() == part.index.tolist() for part in (present, rest))
     for person, label in y.items():
         assert label == labels.get(person)
+
+
+def test_what_is_not_linked_or_labeled_is_said():
+    third = pd.DataFrame({"age": [50.0]}, index=["zoe"])
+    with pytest.warns(UserWarning, match=r"^No person of 'third' is in another frame"):
+        linked, _, unaligned = hv.from_frames({"labs": LABS, "scan": SCAN, "third": third})
+    assert (len(linked["third"]), unaligned["third"].index.tolist()) == (1, ["zoe"])
+    labels = {"a": 0, "c": 1, "zoe": 1, "yan": None}
+    with pytest.warns(UserWarning, match="1 of 3 labels are of persons in no frame: 'zoe'$"):
+        _, y, _ = hv.from_frames({"labs": LABS, "scan": SCAN}, labels)
+    assert list(y.items()) == [("a", 0), ("c", 1)]
+
+
+@pytest.mark.parametrize("number", (7, np.int64(7), 7.0))
+@pytest.mark.parametrize("text", ("7", "007", "7.0"))
+def test_numbers_and_texts_that_are_the_same_stop(number, text):
+    scan, third = SCAN.set_axis(["c", text]), pd.DataFrame({"age": [5.0]}, index=[number])
+    with pytest.raises(ValueError, match=r"is a number, and .* is text.*astype\(str\)"):
+        hv.from_frames({"labs": LABS, "scan": scan, "third": third})
+    with pytest.raises(ValueError, match=r"7(\.0)? in labels is a number"):
+        hv.from_frames({"labs": LABS, "scan": scan}, {"c": 0, number: 1}, match_ids=["zeros"])
+
+
+def test_a_column_of_labels_is_there_once():
+    labs = LABS.set_axis(["state", "state"], axis=1)
+    with pytest.raises(ValueError, match="one column 'state' in a frame, but 'labs' has several"):
+        hv.from_frames({"labs": labs, "scan": SCAN}, "state")
+
+
+def test_one_frame_needs_labels():
+    with pytest.raises(ValueError, match=r"at least 2 frames, or labels, but got 'labs' alone"):
+        hv.from_frames({"labs": LABS})
+    assert hv.from_frames({"labs": LABS}, {"a": 0}).y.to_dict() == {"a": 0}
+
+
+def test_an_index_of_several_levels_matches_one_of_the_same():
+    labs, scan = (
+        frame.set_axis(pd.MultiIndex.from_product([frame.index, [1]])) for frame in (LABS, SCAN)
+    )
+    assert hv.from_frames({"labs": labs, "scan": scan}).y.index.tolist() == [("c", 1)]
+    with pytest.raises(ValueError, match=r"no person is in two of.*df\.droplevel\(1\)"):
+        hv.from_frames({"labs": labs, "scan": SCAN})
+    with pytest.raises(ValueError, match=r"no id matches.*df\.droplevel\(1\)"):
+        hv.from_frames({"labs": labs, "scan": scan}, {"c": "ill"})
 
 
 def test_frames_are_not_changed():
@@ -96,7 +141,7 @@ def test_labels_of_nobody_are_refused():
     labels = pd.Series({"C": 1})
     with pytest.raises(ValueError, match="1 more ids would match if capital letters"):
         hv.from_frames({"labs": LABS, "scan": SCAN}, labels)
-    with pytest.raises(ValueError, match=r"no id matches.*labels: 7.*are different ids"):
+    with pytest.raises(ValueError, match=r"no id matches.*labels: 7.*types do not match"):
         hv.from_frames({"labs": LABS, "scan": SCAN}, {7: 1})
     with pytest.raises(TypeError, match=r"Expected labels by person.*but got a DataFrame"):
         hv.from_frames({"labs": LABS, "scan": SCAN}, labels.to_frame())

@@ -413,7 +413,7 @@ BAD_VIEWS = {
     ),
     "one view": ({"a": VIEWS["view_0"]}, ValueError, "at least 2 views, but got 1"),
     "one view in a list": ([VIEWS["view_0"]], ValueError, "at least 2 views, but got 1"),
-    "no view": ({}, ValueError, "at least one view"),
+    "no view": ({}, ValueError, "at least 2 views, but the collection is empty"),
     "not a collection": (VIEWS["view_0"], TypeError, "two or more tables.*single ndarray"),
     "a frame": (
         FRAMES["view_0"],

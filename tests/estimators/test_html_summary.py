@@ -31,6 +31,8 @@ def test_views_with_their_columns_and_accuracies(model):
     ]
     assert f"{len(DATA.linked_target)} linked rows" in html
     assert f"{100 * scores['all views']['accuracy']:.1f} %" in html
+    n_most = np.bincount(DATA.linked_target).max()
+    assert f"Of all labels, {100 * n_most / len(DATA.linked_target):.1f} % are " in html
     assert "linked rows, &#x27;view_0&#x27;" in html  # the sentence about similarity
     assert len(html) < 5000
     assert model._repr_mimebundle_()["text/html"] == html

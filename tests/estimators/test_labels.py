@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotview._validation import ViewTable
+from hotview.datasets.readers.tables import MISSING
 from hotview.estimators.groups import RowGroups
 from hotview.estimators.labels import (
     Labels,
@@ -365,8 +366,21 @@ def test_the_marker_is_no_other_text():
 
 
 def test_texts_that_only_contain_them_are_classes():
-    y = ["nancy", "NA", "none", "null", "a ", "N/A"]
+    y = ["nancy", "nano", "none", "nullify", "a ", "-"]
     assert read_labels("y", y, 6, -1).values.tolist() == y
+
+
+@pytest.mark.parametrize("text", sorted({mark.strip() for mark in MISSING} - {"none"}))
+def test_cells_that_mean_missing_in_files_do_so_in_labels(text):
+    found = read_labels("y", ["x", text, "y"], 3, -1)
+    assert (found.values.tolist(), found.text_gaps) == (["x", "y"], {text: 1})
+    assert read_labels("y", ["x", text, "y"], 3, None).values.tolist() == ["x", text, "y"]
+
+
+@pytest.mark.parametrize("frame", (pd.DataFrame, pl.DataFrame, pa.table))
+def test_a_frame_is_not_one_dimensional(frame):
+    with pytest.raises(ValueError, match=r"Expected y to be 1-D.* frame\['name'\]"):
+        read_labels("y", frame({"state": ["x", None, "y"]}), 3, -1)
 
 
 def test_gaps_are_counted_by_argument():

@@ -17,6 +17,7 @@ from sklearn.metrics import (
 
 from hotview.evaluation import assess, expected_calibration_error
 from hotview.evaluation.assessment import class_counts
+from hotview.evaluation.metrics import wilson_interval
 
 
 def draw(n, n_classes, seed=0, sharpness=1.0):
@@ -150,6 +151,53 @@ def test_intervals_cover_the_truth():
             covered[name] += x.low <= truth[name] <= x.high
     assert all(n >= 180 for n in covered.values()), covered
     assert all(n <= 199 for name, n in covered.items() if name != "calibration_error"), covered
+
+
+@pytest.mark.parametrize(("prevalence", "n"), ((0.5, 5), (0.5, 100), (0.03, 20)))
+def test_calibrated_probabilities_are_seldom_said_not_to_be(prevalence, n):
+    """Of 100 samples of calibrated probabilities, no metric denies it in more than 10."""
+    random = np.random.default_rng(0)
+    denied = dict.fromkeys(("calibration_error", "class_calibration_error", "excess"), 0)
+    for _ in range(100):
+        p = random.beta(2 * prevalence, 2 * (1 - prevalence), n)
+        P, y = np.column_stack([1 - p, p]), (random.random(n) < p).astype(int)
+        found = assess(y, P, [0, 1])
+        denied["calibration_error"] += found.calibration_error.low > 0
+        denied["class_calibration_error"] += found.by_class[1].calibration_error.low > 0
+        excess = found.by_class[1].excess
+        denied["excess"] += not excess.low <= 0 <= excess.high
+    assert max(denied.values()) <= 10, denied
+
+
+def test_probabilities_that_are_wrong_are_said_to_be():
+    p = np.random.default_rng(0).uniform(0.6, 1.0, 300)
+    y = (np.random.default_rng(1).random(300) < 0.5).astype(int)
+    found = assess(y, np.column_stack([1 - p, p]), [0, 1])
+    assert found.calibration_error.low > 0.1
+    assert found.by_class[1].calibration_error.low > 0.1
+    assert found.by_class[1].excess.low > 0.1
+
+
+def test_rows_of_one_class_leave_the_other_in_doubt():
+    P = np.column_stack([np.full(5, 0.9), np.full(5, 0.1)])
+    found = assess([0] * 5, P, [0, 1], cost=3)
+    assert found.binary.auc is found.binary.average_precision is None
+    assert found.binary.default.sensitivity is None
+    excess = found.by_class[1].excess
+    assert excess.low < 0 < excess.value < excess.high
+    cost = found.binary.chosen.cost
+    assert cost.value == 0
+    assert 1 < cost.high < 3
+    assert found.log_loss.high > 0.4
+
+
+def test_rare_classes_determine_how_sure_a_mean_over_classes_is():
+    y = np.repeat([0, 1], [97, 3])
+    right = np.eye(2)[y]
+    found = assess(y, right, [0, 1]).macro_f1
+    assert found.low == pytest.approx(wilson_interval(1, 3)[0])
+    equal = assess(np.repeat([0, 1], 50), np.eye(2)[np.repeat([0, 1], 50)], [0, 1]).macro_f1
+    assert equal.low == pytest.approx(wilson_interval(1, 100)[0])
 
 
 def test_groups_are_resampled_as_a_whole():

@@ -7,6 +7,7 @@ from hotview.evaluation.bootstrap import (
     RowSample,
     bootstrap,
     estimate,
+    likely_gaps,
     make_sample,
     proportion,
 )
@@ -59,10 +60,54 @@ def test_weights_are_worth_fewer_rows():
     assert proportion(hits[:0], RowSample(np.empty(0))) is None
 
 
-def test_a_bias_is_removed_and_the_value_stays_inside():
+def test_intervals_of_calibration_errors_hold_the_value_and_begin_at_0_where_it_may_be_chance():
     replicates = np.append(0.1, np.linspace(0.15, 0.25, 1000))
-    found = estimate(replicates, make_sample(10), is_biased=True)
+    found = estimate(replicates, make_sample(10), chance=0.05)
     assert (found.low, found.value, found.high) == (0.0, 0.1, 0.1)
+    replicates = np.append(0.2, np.linspace(0.15, 0.25, 1000))
+    assert estimate(replicates, make_sample(1000), chance=0.1).low == pytest.approx(
+        0.1525, abs=1e-3
+    )
+    assert estimate(replicates, make_sample(1000), chance=0.3).low == 0.0
+
+
+def test_intervals_of_few_rows_are_expanded():
+    """Of means of 5 normal values, 95 % intervals without expansion cover 0 in 82 %."""
+    random = np.random.default_rng(0)
+    n_covered = 0
+    for _ in range(300):
+        x = random.normal(size=5)
+        found = estimate(bootstrap(mean_of(x), make_sample(5))["mean"], make_sample(5))
+        n_covered += found.low <= 0 <= found.high
+    assert n_covered >= 0.88 * 300
+
+
+def test_gaps_that_are_likely_by_chance_are_those_of_drawn_outcomes():
+    random, sample = np.random.default_rng(0), make_sample(400)
+    P = random.dirichlet([0.5, 1.0, 2.0], 400)
+    gaps = likely_gaps(P, sample)
+    found = {name: [] for name in gaps}
+    for _ in range(400):
+        y = (random.random(400)[:, None] > P.cumsum(axis=1)).sum(axis=1)
+        metrics = ClassStatistics(y, P)(np.ones((400, 1)))
+        for name in ("class_calibration_error", "calibration_error"):
+            found[name].append(metrics[name][..., 0] <= gaps[name])
+        found["excess"].append(np.abs(metrics["excess"][:, 0]) <= gaps["excess"])
+        entropy = -(P * np.log(P)).sum(axis=1).mean()
+        found["log_loss"].append(abs(metrics["log_loss"][0] - entropy) <= gaps["log_loss"])
+    for name, hits in found.items():
+        assert (np.mean(hits, axis=0) >= 0.92).all(), name
+        assert (np.mean(hits, axis=0) <= 0.995).all(), name
+
+
+def test_rows_of_a_group_vary_together():
+    P = np.random.default_rng(0).dirichlet([1.0, 1.0], 50)
+    alone = likely_gaps(P, make_sample(50))
+    copies = np.repeat(np.arange(50), 4)
+    grouped = likely_gaps(P[copies], make_sample(200, groups=copies))
+    for name, gap in alone.items():
+        np.testing.assert_allclose(grouped[name], gap)
+    assert likely_gaps(P[copies], make_sample(200))["log_loss"] < 0.6 * alone["log_loss"]
 
 
 def test_metrics_of_columns_are_computed_independently():

@@ -9,7 +9,7 @@ from sklearn.inspection import permutation_importance as sklearn_importance
 
 from hotview import MultiViewClassifier
 from hotview.evaluation import permutation_importance
-from hotview.evaluation.importance import _permute
+from hotview.evaluation.importance import _all_sources, _permute
 
 QUICK = {"max_epochs": 5, "n_estimators": 2, "hidden": (8,), "verbose": False, "random_state": 0}
 
@@ -121,6 +121,8 @@ def test_the_encoded_columns_of_a_category_are_permuted_together():
     found = permutation_importance(model, *rows(120))
     assert [d["column"] for d in found.columns.to_dicts() if d["view"] == "a"] == ["site", "age"]
     assert found.n_columns == 4
+    encoded = {source.name: source.encoded for source in _all_sources(model.columns_["a"])}
+    assert encoded == {"age": slice(0, 1), "site": slice(1, 4)}
     assert found.columns.columns[0] == "site"
     # As it is the only informative column, permuting it is permuting the view.
     difference = found.columns.loss_increase[0] - found.views.loss_increase[0]

@@ -348,3 +348,25 @@ def test_the_references_of_the_coupling_are_parameters_of_the_objective():
     assert isinstance(objective, nn.Module)
     assert [name for name, _ in objective.named_parameters()] == ["coupling.references"]
     assert objective.double().class_weight.dtype == torch.float64
+
+
+@pytest.mark.parametrize("weight", (None, [1.0, 1.0, 1.0]))
+def test_a_summed_loss_is_the_mean_times_the_number_of_rows(weight):
+    network, batch = make(), make_batch("labeled")
+    given = None if weight is None else torch.tensor(weight, dtype=torch.float64)
+    options = {"class_weight": given, "head_weight": 0.0}
+    mean, total = (
+        evaluate(network, batch, reduction=reduction, **options).terms["classification"]
+        for reduction in ("mean", "sum")
+    )
+    torch.testing.assert_close(total, 6 * mean)
+
+
+def test_a_summed_loss_of_weighted_classes_is_the_weighted_sum():
+    network, batch = make(), make_batch("labeled")
+    weight = torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64)
+    options = {"class_weight": weight, "head_weight": 0.0, "reduction": "sum"}
+    found = evaluate(network, batch, **options).terms["classification"]
+    logits = network.score(network.encode(batch.Xs))
+    each = nn.functional.cross_entropy(logits, batch.target, reduction="none")
+    torch.testing.assert_close(found, (weight[batch.target] * each).sum())

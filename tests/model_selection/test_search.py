@@ -77,6 +77,11 @@ def test_the_metric_of_refit_decides(name, scoring, make_views):
     for metric in METRICS:
         assert several.cv_results_[f"mean_test_{metric}"].shape == (3,)
     assert several.score(views, y) == alone.score(views, y)
+    rows = np.arange(0, len(y), 2)
+    weights = np.isin(np.arange(len(y)), rows).astype(float)
+    for search in (several, alone):
+        some = search.score(take_rows(views, rows), y[rows])
+        assert search.score(views, y, sample_weight=weights) == pytest.approx(some)
 
 
 def test_metrics_that_disagree_choose_different_parameters(make_views):

@@ -153,7 +153,7 @@ def test_settings_choose_cells(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     (
-        (("table9",), "Expected experiment to be one of table2, table3"),
+        (("table9",), "Expected experiment to be one of table2, averaged, table3"),
         (("--dataset", "mnist"), "Expected --dataset to be one of handwritten"),
         (("--settings", "mine"), "Expected --settings to be one of paper, robust"),
         (("figure3", "--dataset", "msrc"), "figure3 is run on handwritten, not on msrc"),

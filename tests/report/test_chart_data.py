@@ -73,4 +73,6 @@ def test_effects_have_the_names_of_columns_and_the_colors_of_their_views(record)
     assert [(dot.name, dot.view) for dot in dots] == [("mor", 1), ("pix 0", 0)]
     assert dots[1].tooltip == "pix 0 of pix: 0.3 (-0.1 to 0.4)"
     same = [found.columns[0], replace(found.columns[0], view="mor")]
-    assert [dot.name for dot in effect_dots(record, same)] == ["pix: pix 0", "mor: pix 0"]
+    other = replace(found.columns[0], column="x")
+    names = [dot.name for dot in effect_dots(record, [found.views[0], *same, other])]
+    assert names == ["pix", "pix: pix 0", "mor: pix 0", "pix: x"], "all of them, or none"

@@ -52,7 +52,7 @@ def test_the_positive_class_at_both_thresholds(metrics):
 
 
 def test_many_classes_have_no_positive_one():
-    P = np.random.default_rng(0).dirichlet(np.ones(3), 30)
+    P = np.random.default_rng(0).dirichlet(np.ones(3), 90)
     found = assess(P.argmax(axis=1), P, range(3))
     assert len(metric_tables(found)) == 2
     assert len(describe_metrics(found)) == 1
@@ -61,7 +61,7 @@ def test_many_classes_have_no_positive_one():
 def test_a_mean_probability_that_is_too_high_is_said(metrics):
     text = describe_metrics(metrics)[0].replace("\N{NO-BREAK SPACE}", " ")
     assert text.startswith("The mean probability of 'yes' is too high: 22.0 % against a prevalence")
-    assert "(difference +18.7 points, 95 % interval +17" in text
+    assert "(difference +18.7 points, 95 % interval +16.4 to +21.0)" in text
     near = replace(metrics.by_class[1], excess=Estimate(0.01, -0.01, 0.03))
     calibrated = replace(metrics, by_class=[metrics.by_class[0], near])
     assert len(describe_metrics(calibrated)) == len(describe_metrics(metrics)) - 1
@@ -76,3 +76,12 @@ def test_what_is_resampled_is_said(metrics):
 def test_missing_numbers_are_dashes(metrics):
     found = replace(metrics, log_loss=None)
     assert metric_tables(found)[0].rows[-1] == ("log loss (nats)", "–", "–")
+
+
+def test_rare_classes_are_named():
+    P = [[0.9, 0.1, 0.0]] * 40
+    text = describe_metrics(assess([0] * 37 + [1] * 3, P, [0, 1, 2]))
+    assert "Classes with fewer than 20 rows: 1 (3), 2 (none). " in text[0]
+    assert "leave out classes without any" in text[0]
+    both = describe_metrics(assess([0, 1] * 20, [[0.9, 0.1]] * 40, [0, 1], positive=1))
+    assert not any("fewer than" in sentence for sentence in both)

@@ -1,5 +1,7 @@
 """Plots take a model, and rows where they need them, and make their own axes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,17 @@ def test_rows_stand_beside_the_model(model, name):
     assert draw(model, DATA.linked, DATA.linked_target).has_data()
     with pytest.raises(ValueError, match=r"beside the model|a classifier and labeled rows"):
         draw(model)
+
+
+def test_what_cannot_be_drawn_leaves_no_empty_figure(record):
+    import matplotlib.pyplot as plt
+
+    parts = ("plan", "similarity", "scores", "embedding", "learning", "importance")
+    bare = replace(record, **dict.fromkeys(parts))
+    for name in (*MODEL_ALONE, *WITH_ROWS):
+        with pytest.raises(ValueError, match="Expected"):
+            getattr(figures, name)(bare)
+    assert plt.get_fignums() == []
 
 
 def test_all_plots_of_models_are_tested():

@@ -289,7 +289,8 @@ def check_target(y: ArrayLike, n_rows: int, *, what: str = "y", entry: str = "la
     if labels.ndim != 1:
         raise ValueError(
             f"Expected {what} to be 1-D, one {entry} per row, but it has shape {labels.shape}. "
-            "Pass a flat array: y.ravel() for a single column, y.argmax(axis=1) for one-hot rows."
+            "Pass a flat array: y.ravel() for a single column, frame['name'] for one of a data "
+            "frame, y.argmax(axis=1) for one-hot rows."
         )
     if len(labels) != n_rows:
         raise ValueError(
@@ -301,6 +302,8 @@ def check_target(y: ArrayLike, n_rows: int, *, what: str = "y", entry: str = "la
 
 def keep_kinds(y: Any) -> Any:
     """Return labels with gaps as objects, because numpy would turn gaps into text or floats."""
+    if hasattr(y, "columns"):  # a data frame, which is not 1-D
+        return np.asarray(y)
     if hasattr(y, "isna") and getattr(y.dtype, "kind", "") != "f":  # pandas
         return np.asarray(y.astype(object)) if y.isna().any() else y
     if hasattr(y, "null_count"):  # polars, where it is a method, and pyarrow

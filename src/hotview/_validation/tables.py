@@ -349,7 +349,10 @@ def name_views(
             f"single {type(views).__name__}. {remedy}"
         )
     if not pairs:
-        raise ValueError("Expected at least one view, but the collection is empty. Pass one array.")
+        number = "one view" if at_least == 1 else f"{at_least} views"
+        raise ValueError(
+            f"Expected at least {number}, but the collection is empty. Pass {{{example!r}: X, …}}."
+        )
     _check_names([name for name, _ in pairs])
     return pairs
 

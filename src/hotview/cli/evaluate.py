@@ -121,19 +121,21 @@ def _measure_importance(model: OpenModel, rows: EvaluationRows) -> PermutationIm
 
 def _print_importance(found: PermutationImportance) -> None:
     """Print views, then the columns of the largest effects, each with a bar."""
+    from hotview.report.tables import signed
+
     console = make_console()
     title = f"permuted in {found.n_rows:,} rows, whose log loss is {found.log_loss:.3f}"
     columns = found.columns.to_dicts()[:_MAX_COLUMNS]
-    largest = max((d["loss_increase"] for d in found.views.to_dicts() + columns), default=0.0)
     for what, effects, n_text in (("Views", found.views.to_dicts(), 1), ("Columns", columns, 2)):
         names = ("view", "column")[:n_text]
+        largest = max((effect["loss_increase"] for effect in effects), default=0.0)
         rows = [
             (
                 *(effect[name] for name in names),
                 "█" * round(_BAR * max(effect["loss_increase"], 0.0) / largest if largest else 0),
-                f"{effect['loss_increase']:+.3f}",
-                f"{effect['loss_low']:+.3f} to {effect['loss_high']:+.3f}",
-                f"{100 * effect['accuracy_drop']:+.1f}",
+                signed(effect["loss_increase"], 3),
+                f"{signed(effect['loss_low'], 3)} to {signed(effect['loss_high'], 3)}",
+                signed(100 * effect["accuracy_drop"]),
             )
             for effect in effects
         ]

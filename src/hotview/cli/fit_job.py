@@ -87,6 +87,12 @@ class FitJob:
     force: bool
     as_json: bool
 
+    def check_output(self) -> None:
+        """Raise if the model could not be saved."""
+        if self.out is not None:
+            check_model_path(self.out)
+            check_new_file(self.out, force=self.force)
+
 
 def run_fit(job: FitJob, write_config: Callable[[], str | None] = lambda: None) -> int:
     """Train a model on files.
@@ -111,9 +117,8 @@ def run_fit(job: FitJob, write_config: Callable[[], str | None] = lambda: None) 
 
 
 def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], str | None]) -> int:
-    if job.out is not None and not job.dry_run:
-        check_model_path(job.out)  # before the work, not after it
-        check_new_file(job.out, force=job.force)
+    if not job.dry_run:
+        job.check_output()  # before the work, not after it
     with as_usage():
         job.files.check()
         coupling = job.parameters.get("coupling")
@@ -132,9 +137,12 @@ def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], st
         print_json(summary)
     if written and not job.as_json:
         print(written)
+    if job.dry_run:
+        job.check_output()
     check_missing(summary, impute)
     if job.dry_run:
-        estimator._check_fit(**_fit_arguments(estimator, dataset, paired=paired))
+        given = _fit_arguments(estimator, dataset, paired=paired)
+        estimator._check_fit(**given, resume=job.resume)
         return 0
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted(process_group))
     fit_dataset(estimator, dataset, paired=paired, resume=resume)

@@ -36,6 +36,7 @@ from hotview.ingest.tables import open_table, read_batches
 from hotview.omics.counts import warn_of_other_values
 from hotview.omics.settings import read_settings
 from hotview.persistence import load_model
+from hotview.training.drift import DriftReport
 
 __all__ = [
     "EvaluationRows",
@@ -118,6 +119,10 @@ class OpenModel:
         impute = impute_of(self.estimator.impute, self.estimator.view_names_)
         check_cells(aligned, self.preprocessing, impute)
         return ModelInput(aligned, rows, [note for view in rows.values() for note in view.notes])
+
+    def check_drift(self, views: Mapping[str, Any]) -> DriftReport | None:
+        """Compare rows with those of the fit; None if the model does not know their ranges."""
+        return self.estimator.check_drift(views) if self.estimator._ranges else None
 
     def read_labels(self, given: ModelInput, path: str | None) -> list[Any]:
         """Return the label of each aligned row, None where there is none."""
@@ -322,7 +327,9 @@ def read_evaluation_rows(
     given = model.read_input(specs, id_files)
     labels = _find_labels_file(model, given, labels)
     aligned, target = given.aligned, _find_target(model, given, labels)
-    rows = EvaluationRows(aligned.views, target, aligned.ids, False, given.notes)
+    drift = model.check_drift(aligned.views)
+    notes = [*given.notes, *(drift.summary() if drift else ())]
+    rows = EvaluationRows(aligned.views, target, aligned.ids, False, notes)
     if target is None:
         return rows
     labeled = np.array([label is not None for label in target], dtype=bool)

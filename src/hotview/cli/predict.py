@@ -166,7 +166,7 @@ def predict(
     opened.check_classifies()
     given = opened.read_input(views, options.files_by_view(ids))
     rows = given.aligned
-    drift = opened.estimator.check_drift(rows.views) if opened.estimator._ranges else None
+    drift = opened.check_drift(rows.views)
     notes = [*given.notes, *(drift.summary() if drift else ())]
     print_notes(notes)
     with ProgressBar(len(rows.ids), description="predicting", delay=2.0, transient=True) as bar:
@@ -268,7 +268,9 @@ def transform(
         tables=options.files_by_view(ids).values(),
     )
     rows = opened.read_rows(views, options.files_by_view(ids))
+    drift = opened.check_drift({name: view.X for name, view in rows.items()})
     print_notes(note for view in rows.values() for note in view.notes)
+    print_notes(drift.summary() if drift else ())
     tables = {name: feature_columns(opened, name, view, space) for name, view in rows.items()}
     paths = make_folder(out, [f"{name}.{format}" for name in rows], force=force)
     for path, table in zip(paths, tables.values(), strict=True):

@@ -87,6 +87,8 @@ def report(
         ids_by_view = {name: view.ids for name, view in rows.items() if view.ids is not None}
         arguments = {"views": {n: view.X for n, view in rows.items()}, "ids": ids_by_view or None}
         notes = [note for view in rows.values() for note in view.notes]
+        drift = opened.check_drift(arguments["views"])
+        notes += drift.summary() if drift else ()
     print_notes(notes)
     arguments |= {"umap": umap, "importance": importance, "verbose": sys.stderr.isatty()}
     record = make_record(opened.estimator, **arguments)

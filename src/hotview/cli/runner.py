@@ -39,7 +39,12 @@ INTERRUPTED = 130  # what shells expect after Ctrl-C
 _FAILED, _WRONG_USAGE = 1, 2
 _EXPECTED = (OSError, ValueError, TypeError, ImportError, ArithmeticError, MemoryError)
 #: Flags of parameters that are called otherwise; ids link rows, and labels have their own column.
-_FLAGS = {"variables": "--variable", "Xs": "--id-column", "unaligned_y": "--label-column"}
+_FLAGS = {
+    "variables": "--variable",
+    "Xs": "--id-column",
+    "y": "--label-column",
+    "unaligned_y": "--label-column",
+}
 _WIDTH = 120  # of a table in a file
 
 _debug = False

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from hotview._messages import warn_user
 from hotview._types import Array
 from hotview._validation.containers import container_of, is_known
 from hotview._validation.tables import name_views
-from hotview.datasets.linking import IdMatcher, check_spellings, link_rows
+from hotview.datasets.linking import ID_DIFFERENCES, IdMatcher, check_spellings, link_rows
 from hotview.datasets.readers.errors import did_you_mean, listed
 
 __all__ = ["LinkedFrames", "from_frames"]
@@ -106,6 +108,11 @@ def from_frames(
         )
     if not (n_frames > 1).any():
         _check_labeled(ids, {n: (where >= 0)[has_label].any() for n, where in rows.rows.items()})
+    else:
+        _warn_of_frames(
+            [n for n, where in rows.rows.items() if not (n_frames[where >= 0] > 1).any()]
+        )
+    _warn_of_labels(by_person, set(rows.ids))
     chosen = (n_frames > 1) | has_label
     index = pd.Index(rows.ids[chosen].tolist(), tupleize_cols=False)
     linked, unaligned = {}, {}
@@ -129,6 +136,10 @@ def _split_labels(frames: Mapping[str, Any], labels: Any) -> tuple[dict[str, Any
             )
         return dict(frames), _known([labels], "labels")
     holders = {name: frame for name, frame in frames.items() if labels in frame.columns}
+    if twice := [name for name, frame in holders.items() if list(frame.columns).count(labels) > 1]:
+        raise ValueError(
+            f"Expected one column {labels!r} in a frame, but {twice[0]!r} has several. Rename them."
+        )
     if not holders:
         names = dict.fromkeys(str(c) for frame in frames.values() for c in frame.columns)
         raise ValueError(f"No frame has a column {labels!r}.{did_you_mean(labels, names)}")
@@ -156,6 +167,7 @@ def _match(
     ids: dict[str, list[Any]], labels: dict[Any, Any], ignore: Sequence[str]
 ) -> tuple[dict[str, list[Any]], dict[Any, Any]]:
     """Return ids in the spelling of the first frame; raise if more would match in another."""
+    _refuse_numbers_like_text({**{f"frame {n!r}": own for n, own in ids.items()}, "labels": labels})
     texts = {name: [key for key in own if isinstance(key, str)] for name, own in ids.items()}
     known = [key for key in labels if isinstance(key, str)]
     if not ignore:
@@ -174,10 +186,51 @@ def _match(
     }
 
 
+def _refuse_numbers_like_text(ids: Mapping[str, Collection[Any]]) -> None:
+    """Raise if a number in one table is the text of another, which would not be linked."""
+    simplify = IdMatcher(tuple(ID_DIFFERENCES)).simplify
+    numbers, texts = (
+        {simplify(str(key)): (key, n) for n, own in ids.items() for key in own if is_kind(key)}
+        for is_kind in (_is_number, lambda key: isinstance(key, str))
+    )
+    same = next((key for key in numbers if key in texts), None)
+    if same is not None:
+        (number, here), (text, there) = numbers[same], texts[same]
+        raise ValueError(
+            f"Expected ids of one kind, but {number} in {here} is a number, and {text!r} in "
+            f"{there} is text, so that they are not linked. Convert one, as by "
+            "df.index = df.index.astype(str)."
+        )
+
+
+def _is_number(key: Any) -> bool:
+    return isinstance(key, Real) and not isinstance(key, bool)
+
+
+def _warn_of_frames(names: Sequence[str]) -> None:
+    """Warn of frames that share nobody, where others do."""
+    if names:
+        warn_user(f"No person of {listed(names)} is in another frame, so no row there is linked.")
+
+
+def _warn_of_labels(labels: Mapping[Any, Any], persons: Collection[Any]) -> None:
+    """Warn of labels of persons who are in no frame."""
+    if unknown := [key for key in labels if key not in persons]:
+        warn_user(
+            f"{len(unknown):,} of {len(labels):,} labels are of persons in no frame: "
+            f"{listed(unknown)}"
+        )
+
+
 def _check_labeled(ids: Mapping[str, Sequence[Any]], has_labels: Mapping[str, bool]) -> None:
     """Raise if nothing is linked, unless every frame has labels of its own to learn from."""
     if all(has_labels.values()):
         return
+    if len(ids) < 2:
+        raise ValueError(
+            f"Expected at least 2 frames, or labels, but got {listed(ids)} alone. Add a frame of "
+            "the same or of other persons; for a single table scikit-learn has estimators."
+        )
     raise ValueError(
         "Expected frames that have some of their index in common, but no person is in two of "
         f"{listed(ids)}. {_hint(ids)}"
@@ -188,9 +241,12 @@ def _hint(ids: Mapping[str, Sequence[Any]]) -> str:
     """Return the first ids of everything, and what to do."""
     first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
     kinds = {type(key).__name__ for own in ids.values() for key in own[:1]}
-    text = " Numbers and text are different ids: convert one with df.index.astype(str)."
     remedy = "Index frames and labels by person, as in df.set_index('id')."
-    return f"First ids: {first}.{text if len(kinds) > 1 else ''} {remedy}"
+    if len(kinds) > 1 and "tuple" in kinds:
+        remedy = "An index of several levels has tuples for ids: keep one, as in df.droplevel(1)."
+    elif len(kinds) > 1:
+        remedy = f"Ids of different types do not match: convert one, df.index.astype(str). {remedy}"
+    return f"First ids: {first}. {remedy}"
 
 
 def _refuse_default_index(frames: Mapping[str, Any]) -> None:

@@ -136,15 +136,18 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
                 (fit,) = fit_views([inputs], checkpoint=checkpoint, process_group=process_group)
             self._set_fitted(fit, start)
 
-    def _check_fit(self, **arguments: Any) -> None:
+    def _check_fit(self, *, resume: bool = False, **arguments: Any) -> None:
         """Raise the error that `fit` with these arguments raises before training, if any."""
         with keep_random():
+            from hotview.estimators.checkpointing import begin_fit, check_same_inputs
             from hotview.estimators.fit import EnsembleFit
 
-        parameters = self._parameters()
-        process_group = pick_processes(parameters)
+        given = self._parameters()
+        process_group = pick_processes(given)
         with existing_threads(), process_group.report_errors():
+            checkpoint, parameters = begin_fit(given, resume=resume, process_group=process_group)
             inputs = self._inputs(**arguments, parameters=parameters)
+            check_same_inputs(inputs, checkpoint, process_group)
             EnsembleFit(inputs, process_group).scan(load=False)
 
     def _parameters(self) -> dict[str, Any]:

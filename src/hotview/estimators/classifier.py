@@ -168,8 +168,9 @@ class MultiViewClassifier(ClassifierMixin, MultiViewEstimator):  # type: ignore[
         ones. None takes the shares of the labels, those of a view that has labels of its own,
         shrunk to equal shares where labels are few. It needs `pseudo_labels`.
     unlabeled_marker : object, default=-1
-        Value in y that marks a row without a label, besides NaN, None and what these become as
-        text (``""``, ``"nan"``, ``"None"``, ``"<NA>"``, ``"NaT"``); None for NaN and None alone.
+        Value in y that marks a row without a label, besides NaN, None and texts that stand for
+        them (``""``, ``"nan"``, ``"None"``, ``"NA"``, ``"n/a"``, ``"null"``, …), of which `fit`
+        warns; None for NaN and None alone.
     validation_fraction : float or None, default=None
         Fraction of the labeled linked rows whose labels are held out to score every epoch; these
         rows are trained on as rows without a label.

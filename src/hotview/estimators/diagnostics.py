@@ -131,7 +131,7 @@ def input_warnings(
 
 
 def _gap_warnings(inputs: FitInputs) -> Iterator[str]:
-    """Warning about labels that are texts made of missing values."""
+    """Warning about labels that are texts which stand for missing values."""
     gaps = dict(inputs.labels.text_gaps) if inputs.labels is not None else {}
     if inputs.validation is not None and inputs.validation.text_gaps:
         gaps["validation's y"] = inputs.validation.text_gaps

@@ -57,6 +57,8 @@ def _describe_rows(estimator: Any) -> str:
     if scores is not None:
         text += f" Accuracy on {scores['n']:,} labels that were left out: "
         text += f"{100 * scores['accuracy']:.1f} %."
+        name, n_most = max(classes, key=lambda of_class: of_class[1])
+        text += f" Of all labels, {100 * n_most / n_labels:.1f} % are {name!r}."
     return text
 
 

@@ -11,9 +11,11 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import type_of_target
 
+from hotview._messages import ParameterError
 from hotview._types import Array, IntArray
 from hotview._validation import ViewTable, check_aligned_tables, check_one_line, check_target
 from hotview._validation.containers import PANDAS_NA, is_known, keep_kinds
+from hotview.datasets.readers.tables import MISSING
 from hotview.estimators.groups import RowGroups, deal_folds, pick_units, take_groups
 
 __all__ = [
@@ -30,8 +32,9 @@ __all__ = [
     "weigh_classes",
 ]
 
-#: what numpy and pandas make of missing labels that are turned into text
-_TEXT_GAPS = ("", "nan", "NaN", "None", "<NA>", "NaT")
+#: what numpy and pandas make of missing labels that are turned into text, and cells that mean
+#: missing in files
+_TEXT_GAPS = frozenset(map(str.strip, MISSING)) - {"none"} | {"NaT"}
 _MIN_PRIOR = 1e-12  # of a class of weight 0
 _ROUNDING = 1e-6
 
@@ -155,7 +158,7 @@ class KnownLabels:
 def read_labels(what: str, y: Any, n_rows: int, marker: Any) -> KnownLabels:
     """Validate labels; return them, and which rows have one.
 
-    Texts that numpy and pandas make of missing labels, as ``"nan"``, count as missing, unless the
+    Texts that stand for missing labels, as ``"nan"`` and ``"NA"``, count as missing, unless the
     marker is None.
 
     Parameters
@@ -406,14 +409,14 @@ def _find_classes(every: list[Array], text_gaps: Mapping[str, Mapping[str, int]]
     _check_same_kind(every)
     classes: Array = np.unique(np.concatenate(every)) if every else np.empty(0)
     if len(classes) < 2:
-        raise ValueError(
+        raise ParameterError(
             "Expected labels of at least two classes, but "
             + (
                 f"all are of one class, {classes[0].item()!r}."
                 if len(classes)
                 else "no row has a label."
             )
-            + (" (Texts such as '' and 'nan' count as missing.)" if text_gaps else "")
-            + " Label some rows of another class, or use MultiViewEncoder, which needs none."
+            + (" (Texts such as '' and 'nan' count as missing.)" if text_gaps else ""),
+            " Label rows of another class, or train an encoder (MultiViewEncoder) without {y}.",
         )
     return classes

@@ -240,6 +240,7 @@ class MemberFit:
             head_weight=self.parameters.get("head_weight", 1.0),
             class_weight=None if weight is None else torch.as_tensor(weight, dtype=torch.float32),
             source_views=rows.source_views,
+            reduction=coupling.reduction,
         )
 
     def _initialize(

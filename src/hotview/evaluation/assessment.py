@@ -17,6 +17,7 @@ from hotview.evaluation.bootstrap import (
     RowSample,
     bootstrap,
     estimate,
+    likely_gaps,
     make_sample,
     proportion,
 )
@@ -64,11 +65,13 @@ class ClassMetrics:
 class Assessment:
     """Metrics of a classifier's predictions, each with its 95 % interval.
 
-    Intervals of proportions are Wilson's, and that of the balanced accuracy is made of them
-    (Newcombe's square-and-add). All others are percentiles of 1,000 bootstrap resamples of the
-    rows with a fixed seed, fewer for large tables, but at least 200; those of calibration errors
-    are reflected at the value, which removes the bias of a mean of absolute values. Where rows
-    have groups, groups are resampled, for all metrics.
+    Intervals of proportions are Wilson's, and those of the balanced accuracy and of the cost are
+    made of them (Newcombe's square-and-add). All others are percentiles of 1,000 bootstrap
+    resamples of the rows with a fixed seed, fewer for large tables, but at least 200, expanded for
+    few rows. Those of the log loss and of the mean probability minus prevalence are at least as
+    wide as if probabilities were right; those of calibration errors begin at 0 unless the error
+    is larger than right probabilities have by chance. Where rows have groups, groups are resampled,
+    for all metrics. Of fewer than some 20 rows of a class, all this is rough.
 
     Parameters
     ----------
@@ -196,8 +199,11 @@ def assess(
         )
     found = _resample(truth, P, sample, chosen)
     correct, majority = P.argmax(axis=1) == truth, int(counts.argmax())
-    by_class = [_assess_class(k, name, truth, P, sample, found) for k, name in enumerate(known)]
-    n_smallest = int(np.unique(truth, return_counts=True)[1].min())
+    chance = likely_gaps(P, sample)
+    by_class = [
+        _assess_class(k, name, truth, P, sample, found, chance) for k, name in enumerate(known)
+    ]
+    n_share = _count_determining(np.unique(truth, return_counts=True)[1])
     accuracy, share = proportion(correct, sample), proportion(truth == majority, sample)
     binary = None
     if chosen is not None:
@@ -221,10 +227,12 @@ def assess(
         known[majority],
         share,
         accuracy,
-        _balance(by_class, found, sample, n_smallest, has_unknown=len(names) > len(known)),
-        estimate(found["macro_f1"], sample, n_share=n_smallest),
-        None if len(names) > len(known) else estimate(found["log_loss"], sample),
-        estimate(found["calibration_error"], sample, is_biased=True),
+        _balance(by_class, found, sample, n_share, has_unknown=len(names) > len(known)),
+        estimate(found["macro_f1"], sample, n_share=n_share),
+        None
+        if len(names) > len(known)
+        else _widen(estimate(found["log_loss"], sample), float(chance["log_loss"]), 0.0),
+        estimate(found["calibration_error"], sample, chance=float(chance["calibration_error"])),
         by_class,
         binary,
         names,
@@ -281,9 +289,15 @@ def _encode(y: Any, known: list[Any], n: int) -> tuple[IntArray, list[Any]]:
 
 
 def _assess_class(
-    k: int, name: Any, truth: IntArray, P: Array, sample: RowSample, found: dict[str, Array]
+    k: int,
+    name: Any,
+    truth: IntArray,
+    P: Array,
+    sample: RowSample,
+    found: dict[str, Array],
+    chance: dict[str, Array],
 ) -> ClassMetrics:
-    """Compute the metrics of class k."""
+    """Compute the metrics of class k; `chance` is from `likely_gaps`."""
     is_true, is_best = truth == k, P.argmax(axis=1) == k
     every = np.ones(len(P), dtype=bool)
 
@@ -303,24 +317,46 @@ def _assess_class(
         int(is_true.sum()),
         prevalence,
         estimate(found["mean_probability"][k], sample),
-        estimate(found["excess"][k], sample),
-        estimate(found["class_calibration_error"][k], sample, is_biased=True),
+        _widen(estimate(found["excess"][k], sample), float(chance["excess"][k]), -1.0, 1.0),
+        estimate(
+            found["class_calibration_error"][k],
+            sample,
+            chance=float(chance["class_calibration_error"][k]),
+        ),
         share("recall", is_best, is_true),
         share("precision", is_true, is_best),
     )
+
+
+def _widen(x: Estimate, chance: float, least: float, most: float = math.inf) -> Estimate:
+    """Return an interval that is at least as wide as that of right probabilities.
+
+    Resamples of rows without any of a rare class do not know that there may be some.
+    """
+    low, high = min(x.low, x.value - chance), max(x.high, x.value + chance)
+    return Estimate(x.value, max(low, least), min(high, most))
+
+
+def _count_determining(counts: IntArray) -> int:
+    """Return the number of rows on which the variance of a mean over classes depends.
+
+    It is that of the rarest class where one is by far the rarest, and of all rows where classes
+    are equal (Satterthwaite's approximation).
+    """
+    return max(1, round(float((1 / counts).sum() ** 2 / (1.0 / counts**3).sum())))
 
 
 def _balance(
     by_class: list[ClassMetrics],
     found: dict[str, Array],
     sample: RowSample,
-    n_smallest: int,
+    n_share: int,
     *,
     has_unknown: bool,
 ) -> Estimate:
     """Return the mean recall; that of classes that were not in training is certainly 0."""
     if sample.groups is not None:
-        return estimate(found["balanced_accuracy"], sample, n_share=n_smallest)
+        return estimate(found["balanced_accuracy"], sample, n_share=n_share)
     recalls = [m.recall for m in by_class if m.recall is not None]
     return square_and_add([*recalls, *([Proportion(0.0, 0.0, 0.0, 0)] if has_unknown else [])])
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from hotview._types import Array, IntArray
 from hotview.evaluation.metrics import N_BINS, Estimate, Proportion, wilson_interval
@@ -25,6 +27,7 @@ __all__ = [
     "bootstrap",
     "bootstrap_mean",
     "estimate",
+    "likely_gaps",
     "make_sample",
     "proportion",
 ]
@@ -38,6 +41,7 @@ _BLOCK = 2**21
 #: Number of quantiles that scores of large tables are rounded to in resamples.
 _MAX_SCORES = 2_000
 _SEED = 0
+_Z = float(norm.ppf(0.975))
 
 #: Computes metrics by name from weights of shape (n_rows, n_resamples); the last axis is kept.
 Statistics = Callable[[Array], dict[str, Array]]
@@ -141,11 +145,13 @@ def bootstrap_mean(x: Array, sample: RowSample) -> Array:
 
 
 def estimate(
-    replicates: Array, sample: RowSample, *, n_share: int = 0, is_biased: bool = False
+    replicates: Array, sample: RowSample, *, n_share: int = 0, chance: float | None = None
 ) -> Estimate:
     """Return a metric with its interval from bootstrap replicates.
 
-    The interval is that of percentiles. It needs two rows (or groups); with fewer it is NaN.
+    The interval is that of percentiles, expanded as Student's t is wider than the normal
+    distribution (Hesterberg, 2015), because few rows vary too little among resamples. It needs two
+    rows (or groups); with fewer it is NaN.
 
     Parameters
     ----------
@@ -154,11 +160,13 @@ def estimate(
     sample : RowSample
         The rows.
     n_share : int, default=0
-        For a metric from 0 to 1, the number of rows of the smallest class: a perfect score, which
-        no resample changes, has Wilson's interval of so many rows.
-    is_biased : bool, default=False
-        For a mean of absolute values, which chance makes larger: percentiles are reflected at the
-        value (basic bootstrap), which removes the bias, and the interval holds the value.
+        For a metric from 0 to 1, the number of rows on which its variance depends, as those of
+        the rarer class: it determines the expansion, and a perfect score, which no resample
+        changes, has Wilson's interval of so many rows.
+    chance : float or None, default=None
+        For a calibration error, the largest value that is likely without any: an interval of a
+        smaller value begins at 0. Chance makes it larger, and that of resamples twice: percentiles
+        are reflected at the value (basic bootstrap), and the interval holds the value.
 
     Returns
     -------
@@ -168,12 +176,68 @@ def estimate(
     value, drawn = float(replicates[0]), replicates[1:][~np.isnan(replicates[1:])]
     if np.isnan(value) or sample.n_units < 2 or len(drawn) == 0:
         return Estimate(value, np.nan, np.nan)
-    low, high = (float(x) for x in np.percentile(drawn, [2.5, 97.5]))
-    if is_biased:
+    tail = _tail(min(sample.n_units, n_share or sample.n_units))
+    low, high = (float(x) for x in np.percentile(drawn, [100 * tail, 100 * (1 - tail)]))
+    if chance is not None:
         low, high = min(value, max(0.0, 2 * value - high)), max(value, 2 * value - low)
+        low = low if value > chance else 0.0
     elif n_share and high - low < 1e-12:
         low, high = wilson_interval(value, n_share)
     return Estimate(value, low, high)
+
+
+def _tail(n: int) -> float:
+    """Return the share of resamples beyond either end of an expanded interval of n rows."""
+    if n < 2:
+        return 0.0
+    return float(norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1))))
+
+
+def likely_gaps(P: Array, sample: RowSample) -> dict[str, Array]:
+    r"""Return how far metrics are from what probabilities promise by chance, at most, in 97.5 %.
+
+    If probabilities are right, outcomes vary by :math:`\sqrt{p (1 - p)}`; in groups, all rows are
+    taken to vary together.
+
+    Parameters
+    ----------
+    P : ndarray of shape (n_rows, n_classes)
+        Probabilities.
+    sample : RowSample
+        Weights and groups of the rows.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``excess`` and ``class_calibration_error`` by class, ``calibration_error`` of the largest
+        probability, ``log_loss``.
+    """
+    shares, groups = sample.weights / sample.weights.sum(), sample.groups
+    groups = np.arange(len(P)) if groups is None else groups
+    surprise = -np.log(P.clip(np.finfo(float).eps, 1))
+    entropy = (P * surprise).sum(axis=1, keepdims=True)
+    spread = np.sqrt((P * (surprise - entropy) ** 2).sum(axis=1))  # of the loss of a row
+
+    def deviation(x: Array, parts: IntArray, n_parts: int) -> Array:
+        cells, n = groups * n_parts + parts, (int(groups.max()) + 1) * n_parts
+        sums = np.bincount(cells, x * shares, n).reshape(-1, n_parts)
+        found: Array = np.sqrt((sums**2).sum(axis=0))
+        return found
+
+    def likely_error(p: Array) -> float:
+        of_bins = deviation(np.sqrt(p * np.maximum(1 - p, 0)), _bins(p), N_BINS)
+        mean = np.sqrt(2 / np.pi) * of_bins.sum()  # of absolute values of normal variables
+        return float(mean + _Z * np.sqrt((1 - 2 / np.pi) * (of_bins**2).sum()))
+
+    def likely_mean(x: Array) -> float:
+        return float(_Z * deviation(x, np.zeros(len(x), dtype=np.int64), 1)[0])
+
+    return {
+        "excess": np.array([likely_mean(np.sqrt(p * np.maximum(1 - p, 0))) for p in P.T]),
+        "class_calibration_error": np.array([likely_error(p) for p in P.T]),
+        "calibration_error": np.array(likely_error(P.max(axis=1))),
+        "log_loss": np.array(likely_mean(spread)),
+    }
 
 
 def proportion(is_hit: Array, sample: RowSample) -> Proportion | None:
@@ -312,13 +376,18 @@ def _indicator(codes: IntArray, n: int) -> Any:
 def _binned(P: Array, is_true: Array) -> list[Any]:
     """Return, for every column, a matrix of outcome minus probability by bin of the latter."""
     n, rows = len(P), np.arange(len(P))
-    bins = np.minimum((P * N_BINS).astype(int), N_BINS - 1)
+    bins = _bins(P)
     return [
         sparse.csr_array(
             sparse.coo_array((is_true[:, k] - P[:, k], (bins[:, k], rows)), shape=(N_BINS, n))
         )
         for k in range(P.shape[1])
     ]
+
+
+def _bins(p: Array) -> IntArray:
+    """Return the bins of a calibration error that probabilities are in."""
+    return np.minimum((p * N_BINS).astype(np.int64), N_BINS - 1)
 
 
 def _ratio(a: Array, b: Array) -> Array:

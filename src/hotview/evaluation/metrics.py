@@ -111,20 +111,22 @@ def wilson_interval(value: float, n: float) -> tuple[float, float]:
     return (0.0 if value <= 0 else low), (1.0 if value >= 1 else high)
 
 
-def square_and_add(parts: Sequence[Proportion]) -> Estimate:
-    """Return the mean of independent proportions with Newcombe's square-and-add interval.
+def square_and_add(parts: Sequence[Proportion], weights: Sequence[float] | None = None) -> Estimate:
+    """Return a weighted sum of proportions with Newcombe's square-and-add interval.
 
     It is made of the intervals of the proportions, and so has a width where all of them are 0 or 1.
 
     Parameters
     ----------
     parts : sequence of Proportion
-        At least one.
+        At least one; independent.
+    weights : sequence of float or None, default=None
+        Weights of at least 0; None takes the mean.
 
     Returns
     -------
     Estimate
-        The mean and its 95 % interval.
+        The sum and its 95 % interval.
 
     Examples
     --------
@@ -133,10 +135,13 @@ def square_and_add(parts: Sequence[Proportion]) -> Estimate:
     >>> mean.value, round(mean.low, 3), mean.high
     (1.0, 0.804, 1.0)
     """
-    value, n = sum(x.value for x in parts) / len(parts), len(parts)
-    below = math.sqrt(sum((x.value - x.low) ** 2 for x in parts)) / n
-    above = math.sqrt(sum((x.high - x.value) ** 2 for x in parts)) / n
-    return Estimate(value, max(0.0, value - below), min(1.0, value + above))
+    if weights is None:
+        weights = [1 / len(parts)] * len(parts)
+    each = list(zip(weights, parts, strict=True))
+    value = sum(w * x.value for w, x in each)
+    below = math.sqrt(sum((w * (x.value - x.low)) ** 2 for w, x in each))
+    above = math.sqrt(sum((w * (x.high - x.value)) ** 2 for w, x in each))
+    return Estimate(value, max(0.0, value - below), min(math.fsum(weights), value + above))
 
 
 def compare_accuracies(correct: npt.ArrayLike, other: npt.ArrayLike) -> Difference:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hotview._types import Array
-from hotview.evaluation.bootstrap import RowSample, bootstrap_mean, estimate, proportion
-from hotview.evaluation.metrics import Estimate, Proportion
+from hotview.evaluation.bootstrap import RowSample, estimate, proportion
+from hotview.evaluation.metrics import Estimate, Proportion, square_and_add
 
 __all__ = [
     "HELD_OUT",
@@ -193,9 +193,12 @@ def _score(
 
     mean_cost = None
     if cost is not None:
-        costs = np.where(is_positive, cost * ~flagged, flagged)[rows]
-        part = sample.take(rows)
-        mean_cost = estimate(bootstrap_mean(costs, part), part)
+        missed, alarms = (
+            proportion(errors[rows], sample.take(rows))
+            for errors in (is_positive & ~flagged, ~is_positive & flagged)
+        )
+        if missed is not None and alarms is not None:
+            mean_cost = square_and_add([missed, alarms], [cost, 1.0])
     return OperatingPoint(
         threshold,
         source,

@@ -25,15 +25,23 @@ __all__ = [
 ]
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class NoCouplingSpec(CouplingSpec, name="none"):
     """No coupling, the control: ``coupling="none"``.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum"}, default="mean"
+        Whether the loss of labels is a mean or, as in the paper, a sum over rows.
 
     Examples
     --------
     >>> from hotview import NoCouplingSpec
     >>> NoCouplingSpec().get_params()
-    {}
+    {'reduction': 'mean'}
     """
+
+    reduction: str = "mean"
 
     def build(self, sizes: CouplingSizes) -> Coupling:
         """Build a :class:`hotview.losses.NoCoupling`."""
@@ -78,7 +86,8 @@ class LSCCASpec(_PaperSpec, name="lscca"):
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
     reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
     reg : float, default=0.1
         β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
         ``reduction="sum"``.
@@ -113,7 +122,8 @@ class DGCCASpec(_PaperSpec, name="dgcca"):
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
     reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
     reg : float, default=0.1
         β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
         ``reduction="sum"``.
@@ -143,7 +153,8 @@ class SWPairwiseSpec(_SlicedSpec, name="sw-pairwise"):
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
     reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
     reg : float, default=0.1
         β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
         ``reduction="sum"``.
@@ -177,7 +188,8 @@ class SWReferenceSpec(_SlicedSpec, name="sw-reference"):
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
     reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
     reg : float, default=0.1
         β, the entropic regularization of `plan_`: relative to the mean cost, or absolute with
         ``reduction="sum"``.
@@ -216,7 +228,8 @@ class HOTPairwiseSpec(_SlicedSpec, name="hot-pairwise"):
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
     reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
     reg : float, default=0.1
         β, the entropic regularization of the plan: relative to the mean cost, or absolute with
         ``reduction="sum"``.
@@ -257,7 +270,8 @@ class HOTReferenceSpec(_SlicedSpec, name="hot-reference"):
     weight : float, default=0.1
         γ, the weight of the coupling in the objective.
     reduction : {"mean", "sum"}, default="mean"
-        Whether costs and constraints are means or, as in the paper, sums over rows.
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
     reg : float, default=0.1
         β, the entropic regularization of the plan: relative to the mean cost, or absolute with
         ``reduction="sum"``.

@@ -124,6 +124,8 @@ class Objective(nn.Module):
         Weight of each class; None weights all classes equally.
     source_views : sequence of int
         Views whose heads give soft labels to the other views on ``transfer`` rows.
+    reduction : {"mean", "sum"}
+        Whether L is averaged or, as in (3), summed over the labeled rows of a batch.
     """
 
     def __init__(
@@ -136,11 +138,13 @@ class Objective(nn.Module):
         head_weight: float = 0.0,
         class_weight: Tensor | None = None,
         source_views: Sequence[int] = (),
+        reduction: str = "mean",
     ) -> None:
         super().__init__()
         self.coupling, self.regularizer = coupling, regularizer
         self.coupling_weight, self.regularizer_weight = coupling_weight, regularizer_weight
         self.head_weight, self.source_views = head_weight, list(source_views)
+        self.reduction = reduction
         self.register_buffer("class_weight", class_weight)
 
     def forward(
@@ -198,15 +202,17 @@ class Objective(nn.Module):
         return losses.sum(0)
 
     def _loss(self, logits: Tensor, target: Tensor) -> Tensor:
-        """Mean cross-entropy of classes, weighted by class, or of soft labels, unweighted."""
+        """Cross-entropy of classes, weighted by class, or of soft labels, unweighted."""
         weight, is_soft = self.class_weight, target.is_floating_point()
         assert weight is None or isinstance(weight, Tensor)
         *shape, n_classes = logits.shape
         flat = target.reshape(-1, n_classes) if is_soft else target.reshape(-1)
         losses = cross_entropy(logits.reshape(-1, n_classes), flat, reduction="none").view(shape)
         if weight is None or is_soft:
-            return losses.mean(-1)
+            return losses.sum(-1) if self.reduction == "sum" else losses.mean(-1)
         weights = weight.expand(*target.shape[:-1], -1).gather(-1, target)
+        if self.reduction == "sum":
+            return (losses * weights).sum(-1)
         # All classes of a batch may have weight 0.
         tiny = torch.finfo(logits.dtype).tiny
         return (losses * weights).sum(-1) / weights.sum(-1).clamp_min(tiny)

@@ -171,7 +171,8 @@ class CouplingSpec(Specification):
     weight : float
         γ, the weight of the coupling in the objective.
     reduction : {"mean", "sum"}
-        Whether costs and constraints are means or, as in the paper, sums over rows.
+        Whether costs, constraints and the loss of labels are means or, as in the paper, sums over
+        rows.
     reg, sinkhorn_max_iter : float, int
         Entropic regularization and maximum number of iterations of `plan_`.
     needs_alignment : bool

@@ -83,7 +83,9 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self._best().transform(Xs)
 
-    def score(self, Xs: Views, y: npt.ArrayLike) -> float:
+    def score(
+        self, Xs: Views, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
         """Score the best estimator as the search did; by the metric of `refit`, of several.
 
         Parameters
@@ -92,6 +94,8 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             As the estimator takes them.
         y : 1-D array-like
             The true classes.
+        sample_weight : 1-D array-like or None, default=None
+            Weights of the rows, for scorers that take them, as those of scikit-learn do.
 
         Returns
         -------
@@ -99,9 +103,10 @@ class Search(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             The score.
         """
         best, scoring = self._best(), self.scoring
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         if (metric := self._metric()) is not None:
             scoring = scoring[metric] if isinstance(scoring, Mapping) else metric
-        return float(check_scoring(best, scoring)(best, Xs, y))
+        return float(check_scoring(best, scoring)(best, Xs, y, **weights))
 
     @property
     def classes_(self) -> Array:

@@ -141,13 +141,14 @@ def make_dot(
 def effect_dots(record: Record, effects: Sequence[Effect]) -> list[Dot]:
     """Return the rise of the log loss where each view, or column, is permuted.
 
-    Columns of the same name have that of their view before it.
+    If two columns have the same name, all have that of their view before it.
     """
-    columns = [effect.column for effect in effects]
+    columns = [effect.column for effect in effects if effect.column is not None]
+    is_ambiguous = len(set(columns)) < len(columns)
     dots = []
     for e in effects:
         name = e.column or e.view
-        if e.column is not None and columns.count(e.column) > 1:
+        if e.column is not None and is_ambiguous:
             name = f"{e.view}: {e.column}"
         full = e.view if e.column is None else f"{e.column} of {e.view}"
         tooltip = f"{full}: {e.value:.3g} ({e.low:.3g} to {e.high:.3g})"

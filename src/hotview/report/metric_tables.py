@@ -13,6 +13,7 @@ from hotview.report.tables import ABSENT, number, signed
 
 __all__ = ["TextTable", "describe_metrics", "metric_tables"]
 
+_FEW, _LISTED = 20, 5  # rows of a class; classes of fewer that are named
 _INTERVAL = "95\N{NO-BREAK SPACE}% interval"
 
 
@@ -64,7 +65,7 @@ def metric_tables(metrics: Assessment) -> list[TextTable]:
 
 
 def describe_metrics(metrics: Assessment) -> list[str]:
-    """Return sentences about the mean probability, the threshold, and the intervals.
+    """Return sentences about rare classes, the mean probability, the threshold, and intervals.
 
     Parameters
     ----------
@@ -81,11 +82,29 @@ def describe_metrics(metrics: Assessment) -> list[str]:
     >>> from hotview.evaluation import assess
     >>> from hotview.report.metric_tables import describe_metrics
     >>> metrics = assess([0, 1], [[0.9, 0.1], [0.2, 0.8]], [0, 1], threshold=0.3)
-    >>> describe_metrics(metrics)[0]
+    >>> describe_metrics(metrics)[1]
     'Class 1 is predicted from a probability of 0.300 on: given.'
     """
-    sentences = [_describe_excess(metrics), _describe_threshold(metrics.binary)]
+    sentences = [
+        _describe_few(metrics),
+        _describe_excess(metrics),
+        _describe_threshold(metrics.binary),
+    ]
     return [*filter(None, sentences), _describe_intervals(metrics)]
+
+
+def _describe_few(metrics: Assessment) -> str:
+    """Return which classes have so few rows that little is known of them."""
+    few = [(m.name, m.n) for m in metrics.by_class if m.n < _FEW]
+    if not few:
+        return ""
+    listed = ", ".join(f"{name} ({n or 'none'})" for name, n in few[:_LISTED])
+    more = f" and {len(few) - _LISTED} more" if len(few) > _LISTED else ""
+    text = f"Classes with fewer than {_FEW} rows: {listed}{more}. "
+    text += "Their metrics and intervals are rough."
+    if any(n == 0 for _, n in few):
+        text += " Balanced accuracy and macro-F1 leave out classes without any."
+    return text
 
 
 def _describe_threshold(binary: BinaryMetrics | None) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotview._types import Views
-from hotview.evaluation.record.schema import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from hotview.evaluation.record.schema import Record
 
 __all__ = ["as_record", "new_axes"]
 
@@ -39,14 +40,14 @@ def as_record(
     Record
         The record.
     """
+    from hotview.evaluation.record import Record, make_record  # which import torch
+
     if not isinstance(model, Record):
         if not hasattr(model, "transform"):
             raise TypeError(
                 "Expected a fitted MultiViewClassifier or MultiViewEncoder, or a Record, but got a "
                 f"{type(model).__name__}. Pass the model."
             )
-        from hotview.evaluation.record import make_record  # which imports torch
-
         return make_record(model, Xs, y, importance=importance, umap=umap, verbose=False)
     if Xs is not None or y is not None:
         raise ValueError(

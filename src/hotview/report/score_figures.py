@@ -75,7 +75,7 @@ def plot_importance(
         ax.plot(100 * drop.value, i, "o", color=VIEW_COLORS[color][0])
     ax.axvline(0, color=_SOFT, linestyle="--", linewidth=1)
     ax.set_yticks(range(len(drops)), [name for name, _, _ in drops])
-    ax.invert_yaxis()
+    ax.set_ylim(len(drops) - 0.5, -0.5)
     ax.set_xlabel("accuracy drop without the view (percentage points)")
     ax.spines[["top", "right"]].set_visible(False)
     return ax

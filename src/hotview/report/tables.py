@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["ABSENT", "matrix_table", "number", "signed"]
+__all__ = ["ABSENT", "compact", "matrix_table", "number", "signed"]
 
 #: Shown in place of a missing number.
 ABSENT = "–"
@@ -94,6 +94,28 @@ def number(x: float, digits: int = 1) -> str:
         return ABSENT
     text = f"{abs(x):.{digits}f}"
     return f"−{text}" if x < 0 and float(text) else text
+
+
+def compact(x: float) -> str:
+    """Format a number with at most three significant digits and a true minus sign.
+
+    Parameters
+    ----------
+    x : float
+        The number.
+
+    Returns
+    -------
+    str
+        The formatted number.
+
+    Examples
+    --------
+    >>> from hotview.report.tables import compact
+    >>> compact(-0.05), compact(20.0)
+    ('−0.05', '20')
+    """
+    return f"{x:.3g}".replace("-", "−")
 
 
 def signed(x: float, digits: int = 1) -> str:

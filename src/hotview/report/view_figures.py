@@ -131,8 +131,9 @@ def plot_plan(model: Any, *, ax: Axes | None = None) -> Axes:
     >>> plot_plan(record, ax=ax) is ax
     True
     """
-    record, ax = as_record(model), new_axes() if ax is None else ax
+    record = as_record(model)
     plan = plan_matrix(record)
+    ax = new_axes() if ax is None else ax
     title = "plan W" if plan.std is None else "plan W over mean costs, ± std over members"
     plot_matrix(plan.values, plan.rows, plan.columns, ax=ax, title=title, std=plan.std)
     ax.set_aspect("auto")  # a few references have wide cells
@@ -172,8 +173,9 @@ def plot_similarity(model: Any, *, ax: Axes | None = None, max_pairs: int = 15) 
     >>> plot_similarity(record, ax=ax) is ax
     True
     """
-    record, ax = as_record(model), new_axes() if ax is None else ax
+    record = as_record(model)
     pairs = [pair for pair in list_pairs(record) if pair.is_known][:max_pairs]
+    ax = new_axes() if ax is None else ax
     for i, pair in enumerate(pairs):
         face = _ACCENT if pair.is_significant else "white"
         ax.plot([pair.low, pair.high], [i, i], color=_SOFT, zorder=1)
@@ -217,8 +219,9 @@ def plot_graph(model: Any, *, ax: Axes | None = None) -> Axes:
     >>> plot_graph(record, ax=ax) is ax
     True
     """
-    record, ax = as_record(model), new_axes() if ax is None else ax
+    record = as_record(model)
     graph, up = graph_of_views(record), [1, -1]
+    ax = new_axes() if ax is None else ax
     positions = graph.positions * up
     for arc in graph.arcs:
         ax.plot(*(arc * up).T, color=_SOFT, linewidth=24, alpha=0.2, solid_capstyle="round")
@@ -266,7 +269,7 @@ def plot_learning(model: Any, *, ax: Axes | None = None, term: str = "loss") -> 
     >>> plot_learning(record, ax=ax) is ax
     True
     """
-    record, ax = as_record(model), new_axes() if ax is None else ax
+    record = as_record(model)
     curves = {} if record.learning is None else {c.name: c for c in record.learning.terms}
     if record.learning is None or term not in curves:
         raise ValueError(
@@ -274,6 +277,7 @@ def plot_learning(model: Any, *, ax: Axes | None = None, term: str = "loss") -> 
             "Name one of them."
         )
     band, epochs = curve_band(curves[term]), record.learning.epochs
+    ax = new_axes() if ax is None else ax
     ax.fill_between(epochs, band.low, band.high, color=_ACCENT, alpha=0.2, linewidth=0)
     ax.plot(epochs, band.mean, color=_ACCENT)
     ax.set(xlabel="epoch", ylabel=term.replace("_", " "))

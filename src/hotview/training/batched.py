@@ -201,6 +201,7 @@ def _stack_objectives(objectives: Sequence[Objective], device: torch.device) -> 
         head_weight=first.head_weight,
         class_weight=_pad_and_stack(class_weights) if class_weights else None,
         source_views=first.source_views,
+        reduction=first.reduction,
     )
 
 

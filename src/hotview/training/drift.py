@@ -253,7 +253,9 @@ def _column_sentences(columns: Sequence[ColumnDrift]) -> Iterator[str]:
         if len(found) > _N_NAMED:
             names = ", ".join(column.column for column in found[_N_NAMED : 3 * _N_NAMED])
             more = "" if len(found) <= 3 * _N_NAMED else ", …"
-            yield f"the same of {len(found) - _N_NAMED:,} more columns ({names}{more})."
+            n_more = len(found) - _N_NAMED
+            what = "column" if n_more == 1 else "columns"
+            yield f"the same of {n_more:,} more {what} ({names}{more})."
 
 
 _SENTENCES: Mapping[str, Any] = {

@@ -100,6 +100,13 @@ def test_ranks_are_those_of_the_last_epoch():
     assert found.std == pytest.approx(np.sqrt(2))
 
 
+def test_settings_of_the_command_line_are_no_changes():
+    model = MultiViewClassifier(unlabeled_marker=None)
+    assert "unlabeled_marker" in {s.name for s in describe_settings(model) if s.changed}
+    model.metadata_ = {"preprocessing": {}}
+    assert "unlabeled_marker" not in {s.name for s in describe_settings(model)}
+
+
 def test_changed_settings_come_first():
     found = describe_settings(MultiViewClassifier(hidden=(64,), n_components=np.int64(10)))
     assert (found[0].name, found[0].value, found[0].default) == ("hidden", "(64,)", "(128,)")

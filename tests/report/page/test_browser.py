@@ -198,6 +198,33 @@ def test_words_of_tables_stay_whole_on_a_phone(browser, file):
     phone.context.close()
 
 
+def test_no_table_of_numbers_is_cut_on_a_phone(browser, make_one, tmp_path):
+    record = make_one(classes=[f"class number {k}" for k in range(40)])
+    phone = Opened(browser, write_report(record, tmp_path / "report.html"), width=390)
+    for details in phone.page.locator("details").all():
+        details.evaluate("e => e.open = true")
+    for section in ("similarity", "metrics", "views", "importance"):
+        cut = "es => es.filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
+        assert phone.page.locator(f"#{section} .scroll").evaluate_all(cut) == []
+    phone.context.close()
+
+
+def test_tables_of_metrics_stand_side_by_side(opened):
+    first, second, *_ = [e.bounding_box() for e in opened.page.locator(".metrics section").all()]
+    assert second["x"] > first["x"] + first["width"]
+    assert second["y"] == first["y"]
+
+
+def test_navigation_does_not_cover_the_heading_it_leads_to(opened):
+    opened.page.emulate_media(reduced_motion="reduce")
+    opened.page.locator('nav a[href="#errors"]').click()
+    bar = opened.page.locator("nav").bounding_box()
+    heading = opened.page.locator("#errors figure h3").first.bounding_box()
+    title = opened.page.locator("#errors-title").bounding_box()
+    assert title["y"] >= bar["y"] + bar["height"]
+    assert heading["y"] > title["y"]
+
+
 def test_names_cannot_run(browser, make_one, tmp_path):
     evil = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
     record = make_one(views=[f"{evil}{s}" for s in range(4)], classes=[evil, "b", "c"])

@@ -57,7 +57,8 @@ def test_a_view_keeps_its_color():
 
 def test_long_names_stand_above_their_row():
     name = "a very long name of a method"
-    assert f">{name}<title>" in draw_dots(Dot(name, math.nan))
+    text = draw_dots(Dot(name, math.nan))
+    assert text.index('class="grid"') < text.index('class="behind"') < text.index(f">{name}<title>")
 
 
 def test_a_reference_line():
@@ -86,7 +87,15 @@ def test_small_cells_have_tooltips_only(n):
     names = [f"class {k}" for k in range(n)]
     text = draw_matrix(np.ones((n, n)), names, names)
     assert text.count('class="heat"') == text.count("<title>class 0, ") * n
-    assert ('class="cell light"' in text) == (n < 40)
+    assert ('class="cell light"' in text) == (n < 12)
+
+
+def test_text_that_is_wider_than_its_cell_is_left_out():
+    names = [f"view_{s}" for s in range(12)]
+    matrix = Matrix(np.full((12, 12), 0.002), names, names)
+    how = {"label": "W", "row_title": "", "column_title": ""}
+    assert 'class="cell' not in heat_map(matrix, text="{:.3f}".format, **how)
+    assert 'class="cell' in heat_map(matrix, text=lambda x: ".00", **how)
 
 
 def test_the_darkest_color_can_be_given():

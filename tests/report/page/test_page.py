@@ -191,7 +191,7 @@ def test_training_rows_are_reported_as_biased(record):
 
 def test_missing_data_and_labels_are_mentioned(record):
     bare = page(replace(record, **CASES["no rows"]))
-    assert "<code>--data</code> adds accuracies" in bare
+    assert "to <code>hotview report</code> or <code>model.report</code>" in bare
     assert "None of the rows has a label" in page(replace(record, **CASES["no labels"]))
 
 

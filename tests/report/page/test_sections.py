@@ -46,7 +46,7 @@ def test_every_pair_is_in_the_table_and_15_are_drawn(make_one, n, n_figures):
     n_pairs = n * (n - 1) // 2
     rows = table_rows(text)
     assert len(rows) == n_pairs
-    values = [float(row[2].replace("−", "-")) for row in rows]
+    values = [float(row[1].replace("−", "-")) for row in rows]
     assert values == sorted(values, reverse=True)
     assert text.count("<figure>") == n_figures
     dots = text.split("<figure>")[1].count("<circle")
@@ -58,10 +58,10 @@ def test_every_pair_is_in_the_table_and_15_are_drawn(make_one, n, n_figures):
 
 def test_the_numbers_of_a_pair(record):
     rows = table_rows(similarity_section(record))
-    assert rows[0] == ["pix", "fac", "0.88", "0.68 to 0.93", "0.001", "0.83", "60"]
+    assert rows[0] == ["pix – fac", "0.88", "0.68 to 0.93", "0.001", "0.83", "60"]
     bare = replace(record, similarity=replace(record.similarity, within=None))
     text = similarity_section(bare)
-    assert table_rows(text)[0] == ["pix", "fac", "0.88", "0.68 to 0.93", "0.001", "60"]
+    assert table_rows(text)[0] == ["pix – fac", "0.88", "0.68 to 0.93", "0.001", "60"]
     assert "within classes" not in text
 
 
@@ -71,7 +71,7 @@ def test_pairs_without_enough_linked_rows_have_dashes(record):
     parts = dict.fromkeys(("value", "low", "high", "p_value", "within"), X.tolist())
     found = replace(record.similarity, **parts, n_rows=[[7] * 4] * 4, groups=None)
     text = similarity_section(replace(record, similarity=found))
-    assert table_rows(text)[1][2:] == ["–", "–", "–", "–", "7"]
+    assert table_rows(text)[1][1:] == ["–", "–", "–", "–", "7"]
     assert text.count("<circle") == 1
     assert text.count("<figure>") == 1  # nothing is significant
     assert "nan" not in text
@@ -143,6 +143,7 @@ def test_accuracies_by_view_and_by_number_of_views(record):
     text = view_section(record, record.scores)
     assert text.count("<figure>") == 3
     assert "nothing is retrained" in text
+    assert "the last point may differ from the accuracy of all rows" in text
     assert "2 of 5" in text
     assert "Not all subsets were scored" in text
 

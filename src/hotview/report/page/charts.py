@@ -38,6 +38,7 @@ _WIDTH = 380.0  # of a chart in half of the page
 _NAME_LENGTH = 14  # characters of a name beside a chart
 _PAIR_LENGTH = 25  # characters of the names of two views beside a chart
 _FEW_PAIRS, _FEW_DOTS = 6, 8  # rows of a chart that can be high
+_FEW_ROWS = 4  # of a matrix whose cells can be high
 _RADIUS = 98.0  # of the circle of views
 _LEGEND_LENGTH = 40  # classes in a legend
 
@@ -178,12 +179,13 @@ def heat_map(
     left = 22 + 7.0 * longest_row
     if (_WIDTH - left) / n_columns < 9:  # no room for the names of the rows
         left = 34.0
-    width = float(np.clip((_WIDTH - left - 4) / n_columns, 6.0, 64.0))
+    width = float(np.clip((_WIDTH - left - 4) / n_columns, 6.0, 80.0))
     slanted = longest_column * 6.2 > width - 4
     if slanted:  # the last name ends right of its column
         width = min(width, (_WIDTH - left - 5 * longest_column) / (n_columns - 0.5))
-    has_names, has_text = width >= 9, width >= 22
-    height = min(width, 36.0) if has_text else width
+    longest_text = max((len(text(x)) for x in X[np.isfinite(X)]), default=0)
+    has_names, has_text = width >= 9, width >= max(22.0, 6.4 * longest_text + 2)
+    height = min(width, 56.0 if len(X) <= _FEW_ROWS else 36.0) if has_text else width
     top = 32 + 4.6 * longest_column if has_names and slanted else 40.0
     return render(
         "heat_map.svg", size=(_WIDTH, top + height * len(X) + 4), label=label, matrix=matrix,

@@ -131,7 +131,8 @@ def _make_tiles(record: Record) -> list[tuple[str, str, str]]:
     if record.rows:
         low, high = min(record.rows.values()), max(record.rows.values())
         size = f"{high:,}" if low == high else f"{low:,} to {high:,}"
-        tiles.append(("rows per view", size, f"{count(record.n_labeled, 'label')} in total"))
+        labels = f"; {count(record.n_labeled, 'label')} in total" if record.n_labeled else ""
+        tiles.append(("rows on this page", size, f"per view{labels}"))
     return tiles
 
 

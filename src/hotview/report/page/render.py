@@ -18,7 +18,7 @@ from hotview.report.page.sentences import (
     unbroken,
 )
 from hotview.report.palette import view_style
-from hotview.report.tables import ABSENT, signed
+from hotview.report.tables import ABSENT, number, signed
 
 __all__ = ["render"]
 
@@ -67,7 +67,9 @@ def _environment() -> Environment:
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     environment.filters |= {
         "interval": format_interval,
+        "interval_below": _interval_below,
         "is_finite": math.isfinite,
+        "number": number,
         "percent": percent,
         "points": points,
         "short": lambda x: ABSENT if math.isnan(x) else f"{x:.4g}",
@@ -82,6 +84,14 @@ def _environment() -> Environment:
         "view_style": view_style,
     }
     return environment
+
+
+def _interval_below(cell: str) -> str | Markup:
+    """Return a number with the interval that follows it in parentheses on a line of its own."""
+    value, parenthesis, interval = cell.rpartition(" (")
+    if not parenthesis:
+        return cell
+    return Markup("{} <small>({}</small>").format(value, interval)
 
 
 def _shorten_float(value: Any) -> Any:

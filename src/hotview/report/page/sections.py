@@ -57,7 +57,7 @@ from hotview.report.similarity_data import (
     similarity_of,
     sort_views,
 )
-from hotview.report.tables import ABSENT, number
+from hotview.report.tables import ABSENT, compact, number
 
 __all__ = [
     "embedding_section",
@@ -119,8 +119,8 @@ def _overview(record: Record) -> Markup | None:
 
 
 def _pair_cells(record: Record, pair: Pair, *, has_within: bool) -> list[str]:
-    """Return the row of a pair in the table of all pairs."""
-    cells = [record.views[pair.first], record.views[pair.second]]
+    """Return the row of a pair in the table of all pairs; one column of names fits phones."""
+    cells = [f"{record.views[pair.first]} – {record.views[pair.second]}"]
     if pair.is_known:
         interval = f"{number(pair.low, 2)} to {number(pair.high, 2)}"
         cells += [number(pair.value, 2), interval, f"{pair.p_value:.3f}"]
@@ -204,7 +204,7 @@ def view_section(record: Record, scores: Scores) -> Markup:
             [make_dot(name, d, view=view, tooltip=describe_drop(d)) for name, view, d in drops],
             ends=_round_ends([d for _, _, d in drops]),
             title="accuracy drop (points)",
-            text=points,
+            text=_points_at_tick,
             reference=0.0,
             label="Accuracy drop when each view is hidden, with 95 % intervals",
         )
@@ -240,6 +240,11 @@ def _round_ends(differences: Sequence[Difference]) -> tuple[float, float]:
     return math.floor(low / step) * step, math.ceil(high / step) * step
 
 
+def _points_at_tick(value: float) -> str:
+    """Return the label of a tick, in percentage points."""
+    return compact(100 * value)
+
+
 def importance_section(record: Record, importance: ImportanceSummary) -> Markup:
     """Return the permutation importance of views, and of the columns with the largest effects."""
     columns = importance.columns
@@ -260,7 +265,7 @@ def _effect_chart(record: Record, effects: Sequence[Effect], what: str) -> Marku
         effect_dots(record, effects),
         ends=(low, high if high > low else 1.0),
         title="the log loss rises by",
-        text="{:.3g}".format,
+        text=compact,
         reference=0.0,
         bars=True,
         name_length=_EFFECT_LENGTH,
@@ -289,7 +294,7 @@ def error_section(record: Record, scores: Scores) -> Markup:
              for b, d in scored],
             ends=_round_ends([d for _, d in scored]),
             title="accuracy of the model minus that of the baseline (points)",
-            text=points,
+            text=_points_at_tick,
             reference=0.0,
             label="Accuracy of the model minus that of each baseline, with 95 % intervals",
         )  # fmt: skip
@@ -347,7 +352,7 @@ def provenance_section(record: Record) -> Markup:
         items.append(("training rows and versions", NOT_RECORDED))
     if "linked" in trained_on:
         items.append(("linked rows", trained_on["linked"]))
-    items += [(f"unaligned rows of {v}", n) for v, n in _pairs(trained_on.get("unaligned"))]
+    items += [(f"unlinked rows of {v}", n) for v, n in _pairs(trained_on.get("unaligned"))]
     items += [(f"training rows of class {c}", n) for c, n in trained_on.get("classes") or []]
     items += [(f"version of {name}", x) for name, x in _pairs(trained_on.get("versions"))]
     for view, file in _pairs(record.metadata.get("files")):

@@ -90,7 +90,8 @@ def _describe_rows(trained_on: dict[str, Any]) -> str:
     parts = []
     if trained_on.get("linked"):
         n_labeled = trained_on.get("linked_labeled", 0)
-        labeled = f" ({n_labeled:,} of them labeled)" if trained_on.get("classes") else ""
+        n_text = "all" if n_labeled == trained_on["linked"] else f"{n_labeled:,}"
+        labeled = f" ({n_text} of them labeled)" if trained_on.get("classes") else ""
         parts.append(f"{count(trained_on['linked'], 'linked row')}{labeled}")
     if sizes := list((trained_on.get("unaligned") or {}).values()):
         low, high = min(sizes), max(sizes)
