@@ -13,8 +13,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["decode", "encode", "require", "shorten"]
+__all__ = ["LEFT_OUT", "decode", "encode", "require", "shorten"]
 
+#: Metadata of a field that files have only where it is not None.
+LEFT_OUT = {"left_out": True}
 _MAX_INT = 2**31
 _SCALARS: dict[Any, Any] = {int: int, float: float, bool: bool, str: str}
 
@@ -60,7 +62,8 @@ def encode(kind: Any, value: Any, tensors: Tensors, at: str = "") -> Any:
         tensors |= {_join(at, name): tensor for name, tensor in value.items()}
         return None
     if isinstance(kind, type) and is_dataclass(kind):
-        kinds = _field_kinds(kind).items()
+        left_out = {name for name in _left_out(kind) if getattr(value, name) is None}
+        kinds = [(n, k) for n, k in _field_kinds(kind).items() if n not in left_out]
         return {n: encode(k, getattr(value, n), tensors, _join(at, n)) for n, k in kinds}
     if origin in (list, tuple):
         return [encode(args[0], item, tensors, _join(at, i)) for i, item in enumerate(value)]
@@ -113,6 +116,7 @@ def decode(kind: Any, data: Any, tensors: Tensors, at: str = "") -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         kinds = _field_kinds(kind)
         _require_value(isinstance(data, dict), at, data)
+        data = {**dict.fromkeys(_left_out(kind)), **data}
         for name in data.keys() ^ kinds.keys():
             raise ValueError(f"{'unexpected' if name in data else 'it lacks'} {_join(at, name)!r}")
         return kind(**{n: decode(k, data[n], tensors, _join(at, n)) for n, k in kinds.items()})
@@ -191,6 +195,12 @@ def _field_kinds(kind: type) -> dict[str, Any]:
     """Annotations of the fields of a dataclass, by name."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}
+
+
+@cache
+def _left_out(kind: type) -> tuple[str, ...]:
+    """Fields of a dataclass that are left out where they are None."""
+    return tuple(field.name for field in fields(kind) if field.metadata == LEFT_OUT)
 
 
 def _join(at: str, part: object) -> str:

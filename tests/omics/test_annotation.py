@@ -119,3 +119,53 @@ def test_nothing_is_written_where_something_is_wrong(cells):
         assert "X_hotview" not in adata.obsm
         assert "hotview" not in adata.uns
         assert not set(COLUMNS) & set(adata.obs)
+
+
+def test_cells_below_a_threshold_are_unassigned(cells, mdata, tmp_path):
+    model = fit(MultiViewClassifier(**SMALL), mdata, "kind")
+    annotate(model, mdata)
+    best, confidence = mdata.obs["hotview_class"].tolist(), mdata.obs["hotview_confidence"]
+    level = float(confidence.median())
+    annotate(model, mdata, unassigned_below=level)
+    found = mdata.obs["hotview_class"]
+    assert found.cat.categories.tolist() == ["B", "T", "Unassigned"]
+    expected = [
+        kind if p >= level else "Unassigned" for kind, p in zip(best, confidence, strict=True)
+    ]
+    assert found.tolist() == expected
+    np.testing.assert_array_equal(mdata.obs["hotview_confidence"], confidence)
+    mdata.write(tmp_path / "cells.h5mu")
+    with pytest.raises(ValueError, match="unassigned_below"):
+        annotate(model, mdata, unassigned_below=2)
+
+
+def test_numbers_and_unassigned_are_text(cells, tmp_path):
+    cells["rna"].obs["batch"] = np.arange(40) % 3
+    annotate(fit(MultiViewClassifier(**SMALL), cells, "batch"), cells, unassigned_below=0.9)
+    found = cells["atac"].obs["hotview_class"].cat.categories.tolist()
+    assert found == ["0", "1", "2", "Unassigned"]
+    cells["atac"].write_h5ad(tmp_path / "atac.h5ad")
+
+
+def test_disagreement_is_that_of_the_networks(cells):
+    model = fit(MultiViewClassifier(**{**SMALL, "n_estimators": 2}), cells, "kind")
+    alone = {"rna": cells["rna"]}
+    annotate(model, alone)
+    expected = model.predict_disagreement({"rna": cells["rna"].X})
+    np.testing.assert_allclose(cells["rna"].obs["hotview_disagreement"], expected, atol=1e-6)
+
+
+def test_order_and_colors_of_the_label_are_kept(cells):
+    kinds = cells["rna"].obs["kind"].cat.reorder_categories(["T", "B"])
+    cells["rna"].obs["kind"] = kinds
+    cells["rna"].uns["kind_colors"] = ["#ff0000", "#0000ff"]
+    model = fit(MultiViewClassifier(**SMALL), cells, "kind")
+    probabilities = model.predict_proba({"rna": cells["rna"].X})
+    annotate(model, {"rna": cells["rna"]})
+    found = cells["rna"].obs["hotview_class"]
+    assert found.cat.categories.tolist() == ["T", "B"]
+    assert found.tolist() == model.classes_[probabilities.argmax(axis=1)].tolist()
+    assert list(cells["rna"].uns["hotview_class_colors"]) == ["#ff0000", "#0000ff"]
+    annotate(model, {"atac": cells["atac"]}, unassigned_below=0.5)
+    colors = list(cells["atac"].uns["hotview_class_colors"])
+    assert colors == ["#ff0000", "#0000ff", "#d3d3d3"]

@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from hotview.omics import read_cells
 
@@ -14,14 +15,16 @@ def labels_by_hand(cells):
 @pytest.mark.parametrize("of", ("dict", "MuData"))
 def test_cells_are_linked_by_name_and_keep_their_labels(of, cells, mdata):
     found = read_cells(cells if of == "dict" else mdata, "kind")
-    shared = set.intersection(*(set(adata.obs_names) for adata in cells.values()))
-    expected = [name for name in cells["rna"].obs_names if name in shared]
-    known = labels_by_hand(cells)
-    assert len(expected) == 30
+    expected = [f"cell{i}" for i in range(5, 45)]  # which two modalities have, or all three
+    shared, known = set(expected), labels_by_hand(cells)
+    assert found.complete.sum() == 30
     for view, adata in cells.items():
         assert found.views[view].obs_names.equals(adata.obs_names)
-        assert found.linked[view].obs_names.tolist() == expected
+        assert sorted(found.linked[view].obs_names) == sorted(expected)
         others = [name for name in adata.obs_names if name not in shared]
+        assert (view in found.unaligned) == bool(others)
+        if not others:
+            continue
         assert found.unaligned[view].obs_names.tolist() == others
         labels = pd.Series(found.unaligned_target[view], index=others)
         pd.testing.assert_series_equal(
@@ -33,24 +36,36 @@ def test_cells_are_linked_by_name_and_keep_their_labels(of, cells, mdata):
     pd.testing.assert_series_equal(
         target.dropna(), known[known.index.isin(expected)], check_names=False
     )
-    assert target.isna().sum() == 12
+    assert target.isna().sum() == 40 - known.index.isin(expected).sum()
 
 
-def test_rows_are_those_of_the_cells(cells):
-    linked = read_cells(cells).linked["atac"]
+def test_rows_are_those_of_the_cells_and_nan_where_a_modality_lacks_them(cells):
+    found = read_cells(cells)
+    linked = found.linked["atac"]
     whole = pd.DataFrame(cells["atac"].X.toarray(), index=cells["atac"].obs_names)
-    np.testing.assert_array_equal(linked.X.toarray(), whole.loc[linked.obs_names])
+    assert sparse.issparse(linked.X)
+    np.testing.assert_array_equal(linked.X.toarray(), whole.reindex(linked.obs_names))
+    rna = pd.DataFrame(cells["rna"].X, index=cells["rna"].obs_names)
+    np.testing.assert_array_equal(found.linked["rna"].X, rna.reindex(linked.obs_names))
+    paired = found.paired
+    assert len(paired.target) == len(paired.linked["prot"]) == 30
+    assert not np.isnan(paired.linked["atac"].X.toarray()).any()
+
+
+def test_absent_cells_that_take_too_much_memory_are_not_linked(cells, monkeypatch):
+    monkeypatch.setattr("hotview.omics.cells._MAX_ABSENT", 10)
+    with pytest.warns(UserWarning, match="Only cells of all modalities are linked: 10 are in some"):
+        assert len(read_cells(cells).target) == 30
 
 
 def test_a_label_in_another_modality_is_found(cells):
-    # cell45 and later are in atac alone, cell40 to 44 in prot as well, where there are no labels.
+    # cell45 and later are in atac alone, cell5 to 9 in rna and prot, where there are no labels.
     found = read_cells(cells, "kind")
     known = labels_by_hand(cells)
-    for view in ("atac", "prot"):
-        told = pd.Series(found.unaligned_target[view], index=found.unaligned[view].obs_names)
-        assert told.dropna().to_dict() == {k: known[k] for k in told.dropna().index}
-    prot = pd.Series(found.unaligned_target["prot"], index=found.unaligned["prot"].obs_names)
-    assert prot["cell5"] == known["cell5"]  # which only rna labels
+    told = pd.Series(found.unaligned_target["atac"], index=found.unaligned["atac"].obs_names)
+    assert told.to_dict() == {k: known[k] for k in told.index}
+    linked = pd.Series(found.target, index=found.linked["prot"].obs_names)
+    assert linked["cell5"] == known["cell5"]  # which only rna labels
 
 
 def test_labels_of_the_whole(mdata):
@@ -96,6 +111,8 @@ def test_nothing_is_changed(cells):
         ({"obsm": "X_umap"}, ValueError, r"'rna' to have obsm 'X_umap', but it has \['X_pca'\]"),
         ({"layer": "counts", "obsm": {"rna": "X_pca"}}, ValueError, "but got both"),
         ({"layer": 3}, TypeError, "layer to be a name"),
+        ({"obsm": {"RNAs": "X_pca"}}, ValueError, "there is no 'RNAs'. Did you mean 'rna'"),
+        ({"layer": {"atacs": "counts"}}, ValueError, "layer to name modalities.*'atac'"),
     ),
 )
 def test_what_is_not_there_is_named(arguments, error, message, cells):

@@ -1,13 +1,15 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from hotview import MultiViewClassifier, MultiViewEncoder
 from hotview._archive import read_archive
 from hotview._codec import decode
+from hotview.estimators.batch_correction import BatchOffsets
 from hotview.ingest.columns import Column, ViewColumns
-from hotview.persistence.models import _MODEL, _widen
+from hotview.persistence.models import _MODEL, _widen, load_model, save_model
 from hotview.persistence.schema import (
     NOT_SAVED,
     SPECIFICATIONS,
@@ -17,6 +19,7 @@ from hotview.persistence.schema import (
     check_tensors,
 )
 from hotview.persistence.serialize import deserialize, network_widths, restore_parameters
+from hotview.training.column_scaler import ColumnScaler
 
 MISFIT = r"changed\.hotview to be a model that hotview saved, but its parts do not fit"
 BAD_COLUMNS = (
@@ -639,3 +642,66 @@ def test_what_new_rows_are_compared_with_is_checked(load_changed, name, factor, 
 
     with pytest.raises(ValueError, match=problem):
         load_changed(change)
+
+
+@pytest.fixture(scope="session")
+def saved_batches(saved, tmp_path_factory):
+    """The path of a model whose first view was corrected for two batches, after a reduction."""
+    model = load_model(saved, device="cpu")
+    n = model._columns["view_0"].n_columns
+    components = np.ones((300, n), dtype=np.float32)
+    scaler = ColumnScaler(np.zeros(300), np.ones(300), None, components=components)
+    offsets = BatchOffsets(["a", "b"], np.arange(2.0 * n).reshape(2, n), scaler)
+    model._batch_offsets = {"view_0": offsets, "view_1": None, "view_2": None}
+    return save_model(model, tmp_path_factory.mktemp("batches") / "m.hotview")
+
+
+def test_batches_are_saved(saved, saved_batches):
+    found = load_model(saved_batches, device="cpu")._batch_offsets
+    assert found["view_0"].batches == ["a", "b"]
+    assert found["view_0"].offsets[1, 0] == found["view_0"].offsets.shape[1]
+    assert found["view_0"].scaler.n_columns == 300
+    assert found["view_1"] is None
+    assert load_model(saved, device="cpu")._batch_offsets is None
+    assert "batch_offsets" not in read_archive(saved, _MODEL).metadata
+
+
+@pytest.mark.parametrize(
+    "value",
+    (
+        *({}, [], 3, [None], [None] * 4),
+        *([{"batches": b, "offsets": None}, None, None] for b in (None, [1, 2])),
+        *(
+            [{"batches": b, "offsets": None, "scaler": None}, None, None]
+            for b in (None, [], ["a", "a"], ["a"], ["a", "b", "c"], ["a", 2])
+        ),
+    ),
+)
+def test_batches_that_cannot_be_are_refused(load_changed, saved_batches, value):
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(lambda _, facts: facts.update(batch_offsets=value), saved_batches)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    (
+        *((part, None) for part in ("offsets", "scaler.mean", "scaler.scale", "scaler.components")),
+        *(("offsets", x) for x in (torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.float64))),
+        ("scaler.mean", torch.zeros(299, dtype=torch.float64)),
+        ("scaler.components", torch.zeros(300, 2)),
+        ("scaler.fill", torch.zeros(300, dtype=torch.float64)),
+        ("scaler.indicators", torch.zeros(1, dtype=torch.int64)),
+    ),
+)
+def test_offsets_of_other_shapes_are_refused(load_changed, saved_batches, name, tensor):
+    def change(tensors, _):
+        at = f"batch_offsets.0.{name}"
+        tensors.pop(at, None) if tensor is None else tensors.update({at: tensor})
+
+    with pytest.raises(ValueError, match=MISFIT):
+        load_changed(change, saved_batches)
+
+
+def test_offsets_that_are_not_finite_are_refused(load_changed, saved_batches):
+    with pytest.raises(ValueError, match=r"offsets' is not finite"):
+        load_changed(lambda t, _: t["batch_offsets.0.offsets"].fill_(math.nan), saved_batches)

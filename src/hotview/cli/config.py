@@ -21,7 +21,7 @@ __all__ = ["read_config", "write_config"]
 _PATHS = ("out", "checkpoint")
 _LISTS = ("drop", "categorical", "variable", "match_ids")
 _TEXTS = (
-    *("label_column", "id_column", "group_column", "unlabeled_marker"),
+    *("label_column", "id_column", "group_column", "batch_column", "unlabeled_marker"),
     *("coupling", "view_regularizer", "device"),
 )
 _FORMATS = (*(name for name in PER_FILE if name != "header"), "impute")

@@ -52,6 +52,9 @@ def fit(
     group_column: Annotated[
         str | None, option("Column of persons, whose rows are held out together.")
     ] = None,
+    batch_column: Annotated[
+        str | None, option("Column of batches, which are removed from every view.")
+    ] = None,
     ids: options.IdFiles = None,
     unlabeled_marker: Annotated[
         str | None, option("Marker of rows without a label, besides empty cells, such as -1.")
@@ -165,6 +168,7 @@ def fit(
         unlabeled_marker,
         group_column,
         match_ids or (),
+        batch_column,
     )
     job = FitJob(files, parameters, out, hold_out, linked_only, dry_run, resume, force, json)
     raise typer.Exit(run_fit(job, partial(_write_config, context, write_config)))

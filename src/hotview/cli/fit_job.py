@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hotview._messages import warn_user
 from hotview.cli.input_summary import check_missing, describe_dataset, print_dataset
 from hotview.cli.inspect import result_lines
 from hotview.cli.models import file_sha256
@@ -24,6 +25,7 @@ from hotview.cli.runner import (
     make_console,
     print_json,
 )
+from hotview.cli.single_cells import BatchCorrector, describe_cells
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.checkpointing import lock_output
@@ -36,6 +38,7 @@ from hotview.ingest.holdout import HoldoutSplit, hash_ids, keep_linked, split_ho
 from hotview.ingest.tables import split_name
 from hotview.losses.coupling_specs import as_coupling
 from hotview.losses.specifications import as_regularizer
+from hotview.omics.links import chance_links
 from hotview.persistence import check_model_path
 from hotview.training.process_group import ProcessGroup
 
@@ -120,7 +123,8 @@ def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], st
         job.files.check()
         coupling = job.parameters.get("coupling")
         paired = coupling is not None and as_coupling(coupling).needs_alignment
-    dataset, split = _read(job, paired=paired)
+    corrector = BatchCorrector(use_labels=job.hold_out is None)
+    dataset, split = _read(job, corrector, paired=paired)
     estimator = make_estimator(dataset, job.parameters)
     with as_usage():
         check_parameters(estimator.get_params(deep=False))
@@ -142,14 +146,26 @@ def _fit(job: FitJob, process_group: ProcessGroup, write_config: Callable[[], st
         return 0
     resume = job.resume or (estimator.checkpoint is not None and _is_restarted(process_group))
     fit_dataset(estimator, dataset, paired=paired, resume=resume)
+    estimator._batch_offsets = corrector.offsets or None
+    _warn_of_links(estimator, dataset)
     # A process that ends before the model is saved would count as lost.
     return process_group.on_rank_zero(lambda: _finish(job, estimator, dataset, summary, split))
 
 
-def _read(job: FitJob, *, paired: bool) -> tuple[TableDataset, HoldoutSplit | None]:
+def _warn_of_links(estimator: Any, dataset: TableDataset) -> None:
+    """Warn of cells that are linked by chance."""
+    if any(view.obs is not None for view in dataset.opened):
+        for text in chance_links(estimator):
+            estimator.fit_warnings_.append(text)
+            warn_user(text)
+
+
+def _read(
+    job: FitJob, corrector: BatchCorrector, *, paired: bool
+) -> tuple[TableDataset, HoldoutSplit | None]:
     if job.hold_out is not None and not 0 < job.hold_out < 1:
         raise UsageError(f"Expected --hold-out between 0 and 1, but it is {job.hold_out:g}.")
-    dataset = read_dataset(job.files)
+    dataset = read_dataset(job.files, corrector)
     if job.linked_only:
         dataset = keep_linked(dataset)
     elif paired and (dataset.unaligned or not dataset.is_complete.all()):
@@ -288,7 +304,9 @@ def _finish(
 def _metadata(job: FitJob, summary: dict[str, Any], dataset: TableDataset) -> dict[str, Any]:
     """Return what a model stores about its files: how to read others, and which they were."""
     files = job.files
+    cells = describe_cells(dataset.opened, files.label_column, files.batch_column)
     return {
+        **({"omics": cells} if cells else {}),
         "command": shlex.join(["hotview", *sys.argv[1:]]),
         "preprocessing": summary["preprocessing"],
         "files": {view["name"]: _checksum(view["file"]) for view in summary["views"]},

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from hotview._types import Array
 from hotview.cli.runner import print_notes, print_table, with_flags
+from hotview.cli.single_cells import name_counts
 from hotview.datasets.readers.errors import listed
 from hotview.ingest.columns import RULE, ViewColumns
 from hotview.ingest.dataset import TableDataset
@@ -84,6 +85,7 @@ def _describe_view(
         "categorical": {c.name: list(c.categories or ()) for c in columns.categorical},
         "formats": dataset.formats.get(view.name, {}),
         "left_out": [name for name in names if name not in used],
+        "counts": None if view.X is None else name_counts(view, view.X),
         "missing": count_missing(dataset.rows[view.name], columns, process_group),
         "unaligned_rows": 0 if unaligned is None else int(unaligned.shape[0]),
         "unaligned_rows_with_label": sum(label is not None for label in target),
@@ -141,6 +143,9 @@ def _summary_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield "No labels: a MultiViewEncoder is trained, which does not predict."
     views = summary["views"]
+    for view in views:
+        if view["counts"] is not None:
+            yield view["counts"]
     missing = {v["name"]: [f"{c} ({n:,})" for c, n in v["missing"].items()] for v in views}
     left_out = {v["name"]: v["left_out"] for v in views}
     for heading, columns in (("Missing cells", missing), ("Columns left out", left_out)):
@@ -214,7 +219,7 @@ def count_missing(
     """
     process_group, counts = (
         process_group or ProcessGroup(),
-        np.zeros(columns.n_columns, dtype=np.int64),
+        np.zeros(X.shape[1], dtype=np.int64),
     )
     own = shard_of_rank(
         0 if sparse.issparse(X) else X.shape[0], process_group.rank, process_group.world_size
@@ -223,6 +228,8 @@ def count_missing(
         missing = np.isnan(X[start : min(start + _CHUNK, own.stop)])
         counts += missing[~missing.all(axis=1)].sum(axis=0)
     counts = np.sum(process_group.all_gather_arrays(counts), axis=0)
+    if not counts.any():  # as of a view that is reduced already
+        return {}
     return {name: int(n) for name, n in zip(columns.source_names, counts, strict=True) if n > 0}
 
 

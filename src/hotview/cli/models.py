@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from hotview._messages import ParameterError
 from hotview._types import Array
 from hotview.cli.input_summary import check_cells
+from hotview.cli.single_cells import BatchCorrector
 from hotview.datasets.files import Options, file_stem
 from hotview.datasets.linking import IdMatcher
 from hotview.estimators import MultiViewClassifier
 from hotview.estimators.parameters import impute_of
-from hotview.ingest.dataset import DatasetFiles, TableDataset, read_dataset
+from hotview.ingest.columns import ViewColumns
+from hotview.ingest.dataset import CELL_NAMES, DatasetFiles, TableDataset, read_dataset
 from hotview.ingest.groups import find_groups, list_group_tables
 from hotview.ingest.holdout import find_ids, keep_linked, split_holdout
 from hotview.ingest.labels import LabelSource, find_labels, label_array, match_classes, merge_labels
@@ -29,7 +32,9 @@ from hotview.ingest.preprocessing import (
     match_rows,
     read_rows,
 )
-from hotview.ingest.tables import open_table
+from hotview.ingest.tables import open_table, read_batches
+from hotview.omics.counts import warn_of_other_values
+from hotview.omics.settings import read_settings
 from hotview.persistence import load_model
 from hotview.training.drift import DriftReport
 
@@ -83,7 +88,29 @@ class OpenModel:
 
     def read_rows(self, specs: Sequence[str], id_files: Mapping[str, str]) -> dict[str, TableRows]:
         """Return the rows of every given view, in the order of its file."""
-        return read_rows(self.preprocessing, specs, id_files)
+        rows = read_rows(self.preprocessing, specs, id_files)
+        views = {name: view.X for name, view in rows.items()}
+        warn_of_other_values(read_settings(self.estimator).get("counts", {}), views)
+        return {name: self._correct(name, view) for name, view in rows.items()}
+
+    def _correct(self, name: str, rows: TableRows) -> TableRows:
+        """Return rows of a view without the offsets of their batches."""
+        found, column = (self.estimator._batch_offsets or {}).get(name), self.batch_column
+        if found is None or rows.view is None or column is None:
+            return rows
+        batches = read_batches(rows.view, column)
+        if batches is None:
+            raise ParameterError(
+                f"Expected view {name!r} to have the batches of its rows in {column!r}, as at fit, "
+                f"but {rows.view.path} has no such column. Add it."
+            )
+        return replace(rows, X=found.correct(rows.X, batches, name))
+
+    @property
+    def batch_column(self) -> str | None:
+        """Column of batches."""
+        column = read_settings(self.estimator).get("batch_key")
+        return self.preprocessing.batch_column or column
 
     def read_input(self, specs: Sequence[str], id_files: Mapping[str, str]) -> ModelInput:
         """Return the rows of all given views, aligned."""
@@ -176,7 +203,7 @@ def open_model(
     estimator = load_model(path, device=device)
     values = estimator.metadata_.get("preprocessing")
     if values is None:  # fitted in Python
-        stored = Preprocessing(estimator.columns_)
+        stored = _preprocessing_of_cells(estimator)
     else:
         try:
             stored = Preprocessing.from_json(values)
@@ -194,6 +221,19 @@ def open_model(
         match_ids=tuple(match_ids or stored.match_ids),
     )
     return OpenModel(path, estimator, preprocessing)
+
+
+def _preprocessing_of_cells(estimator: Any) -> Preprocessing:
+    """Return how files are read for a model from Python."""
+    settings = read_settings(estimator)
+    if not settings:
+        return Preprocessing(estimator.columns_)
+    columns = dict(estimator.columns_)
+    for name, found in (estimator._batch_offsets or {}).items():
+        if found is not None and found.scaler is not None:
+            columns[name] = ViewColumns(None, found.scaler.n_columns)
+    text = {option: settings[option] for option in ("obsm", "layer") if settings.get(option)}
+    return Preprocessing(columns, CELL_NAMES, text=text)
 
 
 def _merge_formats(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -332,7 +372,7 @@ def _find_target(model: OpenModel, given: ModelInput, labels: str | None) -> Arr
     column = model.preprocessing.label_column
     if column is None:
         return None
-    tables = [rows.view.table for rows in given.rows.values() if rows.view is not None]
+    tables = [rows.view.label_table for rows in given.rows.values() if rows.view is not None]
     if labels is None and not any(t is not None and column in t.names for t in tables):
         return None
     return label_array(model.read_labels(given, labels))
@@ -414,8 +454,10 @@ def read_training_dataset(model: OpenModel) -> TableDataset | None:
         metadata["unlabeled_marker"],
         preprocessing.group_column,
         preprocessing.match_ids,
+        preprocessing.batch_column,
     )
-    dataset, fraction = read_dataset(files), metadata["hold_out"]
+    corrector = BatchCorrector(dict(model.estimator._batch_offsets or {}))
+    dataset, fraction = read_dataset(files, corrector), metadata["hold_out"]
     if metadata["linked_only"]:
         dataset = keep_linked(dataset)
     return dataset if fraction is None else split_holdout(dataset, fraction).training

@@ -103,9 +103,12 @@ _FORMATS: dict[str, tuple[Any, str, str]] = {
     "dates": (list[str] | None, "Order of 03/04/2024: day-first or month-first.", "Text tables"),
     "sheet": (list[str] | None, "Sheet of an xlsx file.", "Other files"),
     "query": (list[str] | None, "SQL query to a duckdb file.", "Other files"),
+    "obsm": (list[str] | None, "Entry of obsm to read instead of X, as X_pca.", "Single cells"),
+    "layer": (list[str] | None, "Layer to read instead of X.", "Single cells"),
 }
 _PER_FILE = "[VIEW=]TEXT"
-_SHORT = ("delimiter", "decimal", "thousands", "encoding", "dates", "impute")  # these have no "="
+#: options whose values have no "="
+_SHORT = ("delimiter", "decimal", "thousands", "encoding", "dates", "impute", "obsm", "layer")
 _QUERY = re.compile(r"[\s(]*(select|with|from|table|values|pivot|describe|show)\s", re.IGNORECASE)
 
 

@@ -116,7 +116,7 @@ def _id_column(
 def predict(
     model: options.Model,
     views: options.Views,
-    out: Annotated[Path, option("Table to write (.csv or .parquet).", "--out", "-o")],
+    out: Annotated[Path, option("Table to write (.csv, .parquet or .h5ad).", "--out", "-o")],
     id_column: options.IdColumn = None,
     ids: options.IdFiles = None,
     match_ids: options.MatchIds = None,
@@ -140,16 +140,20 @@ def predict(
     number of views that have the id, and the number of values far outside of those at fit. Views
     may be missing. Notes say which columns differ from those at fit, as by another unit.
 
+    An h5ad file is a copy of the one given, with these columns in obs; of several views, it has a
+    row for every cell.
+
     In csv files, text that begins with = + - or @ gets an apostrophe, so that spreadsheets do not
     run it; hotview reads it without.
     """
     from hotview.cli.models import open_model
     from hotview.cli.output_files import write_table
+    from hotview.cli.single_cells import write_cells
     from hotview.training.progress import ProgressBar
 
     with as_usage():
         _check_shares(set_, abstain_below)
-    check_output_path(out, (".csv", ".parquet"))
+    check_output_path(out, (".csv", ".parquet", ".h5ad"))
     check_new_file(out, force=force)
     opened = open_model(
         model,
@@ -171,7 +175,10 @@ def predict(
         )
     if drift is not None:
         columns["n_unusual"] = drift.n_unusual
-    write_table(columns, out)
+    if out.suffix.lower() == ".h5ad":
+        write_cells(opened, given, columns, out, abstain_below)
+    else:
+        write_table(columns, out)
     names = list(columns["predicted"])
     counts = {str(c): names.count(c) for c in opened.estimator.classes_.tolist()}
     trust = _count_doubts(columns)

@@ -41,6 +41,8 @@ def read_views(
     missing: PerFile[Sequence[str]] = None,
     sheet: PerFile[str] = None,
     query: PerFile[str] = None,
+    obsm: PerFile[str] = None,
+    layer: PerFile[str] = None,
     columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     drop: Sequence[str] = (),
     variables: Sequence[str] | None = None,
@@ -89,6 +91,10 @@ def read_views(
         xlsx: name of the sheet; None reads a file of one sheet.
     query : str, dict of str to str, or None, default=None
         duckdb: the SQL query whose result is the view; None reads a database of one table.
+    obsm : str, dict of str to str, or None, default=None
+        h5ad, h5mu: entry of `obsm` to read instead of ``X``, such as ``"X_pca"``.
+    layer : str, dict of str to str, or None, default=None
+        h5ad, h5mu: layer to read instead of ``X``.
     columns : sequence of str, dict of str to sequence of str, or None, default=None
         Text tables and parquet: the columns to keep, in this order. A sequence holds for every
         such file, a dict for the views that it names. None keeps all columns, and refuses a row
@@ -144,13 +150,16 @@ def read_views(
         missing=missing,
         sheet=sheet,
         query=query,
+        obsm=obsm,
+        layer=layer,
         columns=columns,
         drop=drop,
         variables=variables,
         mmap=mmap,
     )
     files = list_files(source, FORMATS)
-    options.check_names([file.name for file in files])
+    if all(file.ending != ".h5mu" for file in files):  # whose views have names of their own
+        options.check_names([file.name for file in files])
     options.check_endings({file.name: file.path for file in files})
     if variables is not None and not any(file.ending in SEVERAL for file in files):
         text = f"Expected files of several views, {', '.join(SEVERAL)}, but there are none. "
@@ -166,6 +175,7 @@ def read_views(
                     f"Give them names in a dict: {{'a name': {str(file.path)!r}, …}}."
                 )
             views[name], origin[name] = X, file.path
+    options.check_names([*views, *(file.name for file in files)])
     return views
 
 
@@ -197,7 +207,7 @@ class File(NamedTuple):
 #: Options that may differ from file to file.
 PER_FILE = (
     *("header", "delimiter", "decimal", "thousands", "encoding", "missing", "dates"),
-    *("sheet", "query"),
+    *("sheet", "query", "obsm", "layer"),
 )
 
 
@@ -206,6 +216,7 @@ _FORMATS_OF = {
     **dict.fromkeys(("delimiter", "encoding"), (".csv", ".csv.gz", ".tsv", ".tsv.gz")),
     "sheet": (".xlsx",),
     "query": (".duckdb",),
+    **dict.fromkeys(("obsm", "layer"), (".h5ad", ".h5mu")),
 }
 
 
@@ -226,6 +237,8 @@ class Options:
     dates: PerFile[str] = None
     sheet: PerFile[str] = None
     query: PerFile[str] = None
+    obsm: PerFile[str] = None
+    layer: PerFile[str] = None
     columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None
     drop: Sequence[str] = ()
     variables: Sequence[str] | None = None
@@ -290,6 +303,8 @@ class FileOptions:
     dates: str | None = None
     sheet: str | None = None
     query: str | None = None
+    obsm: str | None = None
+    layer: str | None = None
     mmap: bool = False
 
     def check(self) -> None:
@@ -377,14 +392,29 @@ def _read_table(file: File, options: Options) -> _Named:
     return [(file.name, as_view(table.read(names), str(file.path)))]
 
 
+def _choice(options: Options, name: str) -> tuple[str | None, str | None]:
+    """Return the entry of obsm and the layer to read as a view, instead of X."""
+    own = options.for_file(name)
+    return own.obsm, own.layer
+
+
+def _read_cells(file: File, options: Options) -> _Named:
+    obsm, layer = _choice(options, file.name)
+    return [(file.name, read_h5ad(file.path, obsm=obsm, layer=layer))]
+
+
 #: Reader of every format, by the end of the file's name.
 FORMATS: dict[str, _Reader] = {
     **dict.fromkeys(TABLES, _read_table),
     ".npy": lambda file, options: [(file.name, read_npy(file.path, mmap=options.mmap))],
     ".npz": lambda file, options: read_npz(file.path, variables=options.variables),
     ".mat": lambda file, options: read_mat_views(file.path, variables=options.variables),
-    ".h5ad": lambda file, options: [(file.name, read_h5ad(file.path))],
-    ".h5mu": lambda file, options: read_h5mu(file.path, variables=options.variables),
+    ".h5ad": lambda file, options: _read_cells(file, options),
+    ".h5mu": lambda file, options: read_h5mu(
+        file.path,
+        variables=options.variables,
+        choice=lambda name: _choice(options, file.name if file.named_by_user else name),
+    ),
 }
 #: Formats of several views.
 SEVERAL = (".npz", ".mat", ".h5mu")

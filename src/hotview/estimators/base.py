@@ -42,6 +42,7 @@ from hotview.training.trainer import History
 from hotview.training.view_plan import ViewPlan, match_columns, solve_mean_plan
 
 if TYPE_CHECKING:
+    from hotview.estimators.batch_correction import BatchOffsets
     from hotview.estimators.fit import EnsembleFit
 
 __all__ = ["CONTAINERS", "MultiViewEstimator", "output_container", "wrap_rows"]
@@ -79,6 +80,8 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
     _disagreement: ScoresByViews | None = None
     #: where the training values of columns are; federations do not tell
     _ranges: dict[str, ColumnRanges] | None = None
+    #: offsets of batches that were subtracted from views before `fit`, None for a view without
+    _batch_offsets: dict[str, BatchOffsets | None] | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -170,6 +173,7 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         self._ranges = {name: scan.ranges for name, scan in fit.shared.scans.items()}
         self.fit_warnings_ = list(fit.warnings.texts)
         self.metadata_ = {}
+        self._batch_offsets = None
         seconds = time.perf_counter() - start
         self.trained_on_ = describe_training(fit.inputs, seconds, self._device)
 
@@ -436,7 +440,10 @@ class MultiViewEstimator(Parameters, BaseEstimator, ABC):  # type: ignore[misc]
         files = self.metadata_.get("preprocessing")
         if not isinstance(files, Mapping):
             return set()
-        keys, drop = ("id_column", "label_column", "group_column"), files.get("drop")
+        keys, drop = (
+            ("id_column", "label_column", "group_column", "batch_column"),
+            files.get("drop"),
+        )
         names = [*map(files.get, keys), *(drop if isinstance(drop, list) else ())]
         return {name for name in names if isinstance(name, str)}
 

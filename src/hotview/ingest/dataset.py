@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, repeat
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,10 +29,15 @@ from hotview.ingest.groups import find_groups, list_group_tables
 from hotview.ingest.labels import Label, LabelCells, LabelSource, find_labels, label_array
 from hotview.ingest.numbers import name_missing
 from hotview.ingest.preprocessing import Preprocessing, match_ids, read_view
-from hotview.ingest.tables import OpenView, open_table, open_views, read_ids
+from hotview.ingest.tables import OpenView, open_table, open_views, read_batches, read_ids
 
-__all__ = ["DatasetFiles", "TableDataset", "read_dataset"]
+__all__ = ["CELL_NAMES", "DatasetFiles", "TableDataset", "read_dataset"]
 
+#: Returns the rows of a view without batches, by its batches and labels, row by row.
+Correction: TypeAlias = Callable[[OpenView, Matrix, list[str], list[Any]], Matrix]
+
+#: Column of ids of h5ad and h5mu files, if the user names none.
+CELL_NAMES = "obs_names"
 _MIN_ROWS, _MAX_ROWS = 20, 1_000_000  # between which columns are checked for ids and dates
 _ALL = slice(None)
 _PARTS = (slice(0, 1000), _ALL)  # the first rows rule out nearly every column
@@ -67,6 +72,8 @@ class DatasetFiles:
     match_ids : sequence of str, default=()
         Differences between ids that are ignored, of "zeros", "case" and "spaces"; "exact" ignores
         none. By default it is an error if more ids would match without these differences.
+    batch_column : str or None, default=None
+        Column of batches, in the views' own tables or in `obs`.
     """
 
     views: Sequence[str]
@@ -80,6 +87,7 @@ class DatasetFiles:
     unlabeled_marker: str | None = None
     group_column: str | None = None
     match_ids: Sequence[str] = ()
+    batch_column: str | None = None
 
     def check(self) -> None:
         """Raise if a column is missing that another setting needs."""
@@ -230,7 +238,7 @@ class TableDataset:
             yield from zip(self.unaligned_ids.get(name, repeat(None)), target, strict=False)
 
 
-def read_dataset(files: DatasetFiles) -> TableDataset:
+def read_dataset(files: DatasetFiles, correct: Correction | None = None) -> TableDataset:
     """Read files, link their rows by ids and assign the labels.
 
     Ids found in two views or more are linked rows, with or without a label, and NaN throughout the
@@ -240,6 +248,8 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
     ----------
     files : DatasetFiles
         The files, and the meaning of their columns.
+    correct : callable or None, default=None
+        Called with the rows of a view, to remove its batches, if there is a column of batches.
 
     Returns
     -------
@@ -247,6 +257,9 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
         Rows and labels to train on.
     """
     files.check()
+    opened = open_views(files.views, Options(**files.text, mmap=True))
+    if files.id_column is None and all(view.own_ids is not None for view in opened):
+        files = replace(files, id_column=CELL_NAMES)
     columns: dict[str, ViewColumns] = {}
     drop, text = tuple(files.drop), dict(files.text)
     preprocessing = Preprocessing(
@@ -257,8 +270,8 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
         text,
         files.group_column,
         tuple(files.match_ids),
+        files.batch_column,
     )
-    opened = open_views(files.views, preprocessing.options)
     _check_names(files, opened, preprocessing.options)
     ids = read_ids(opened, files.id_column, files.ids, preprocessing.options)
     source = _label_source(files, preprocessing)
@@ -281,6 +294,8 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
     if source is not None:
         matched = replace(source, matcher=preprocessing.make_matcher(ids))
         labels = find_labels(matched, opened, ids).as_classes()
+    if files.batch_column is not None and correct is not None:
+        Xs = _correct_batches(files.batch_column, opened, Xs, ids, labels, correct)
     dataset = _link(Xs, ids, labels, preprocessing, opened)
     dataset = replace(dataset, formats=formats, hashed_without=_find_differences(files, ids))
     if source is not None and not dataset.has_labels:
@@ -288,6 +303,30 @@ def read_dataset(files: DatasetFiles) -> TableDataset:
     _refuse_no_links(files, dataset, ids)
     dataset = _add_groups(files, dataset, ids)
     return replace(dataset, notes=_notes(files, dataset, ids, labels))
+
+
+def _correct_batches(
+    column: str,
+    opened: Sequence[OpenView],
+    Xs: Mapping[str, Matrix],
+    ids: Mapping[str, Sequence[str | None] | None],
+    labels: LabelCells,
+    correct: Correction,
+) -> dict[str, Matrix]:
+    """Return all views without their batches."""
+    corrected, batches = dict(Xs), {view.name: read_batches(view, column) for view in opened}
+    if all(own is None for own in batches.values()):
+        tables = [view.label_table for view in opened]
+        known = dict.fromkeys(name for t in tables if t is not None for name in t.names)
+        text = f"No view has a column {column!r} of batches.{did_you_mean(column, known)}"
+        raise ParameterError(text, " Correct {batch_column}.")
+    for view in opened:
+        if (own := batches[view.name]) is not None:
+            keys = ids[view.name]
+            by_row = labels.by_view.get(view.name, [None] * len(own))
+            y = by_row if keys is None else [labels.by_id.get(str(key)) for key in keys]
+            corrected[view.name] = correct(view, Xs[view.name], own, y)
+    return corrected
 
 
 def _no_labels(files: DatasetFiles, labels: LabelCells) -> ParameterError:
@@ -323,7 +362,7 @@ def _refuse_no_links(
 ) -> None:
     """Raise if ids link nothing, unless every view has labels of its own to learn from."""
     has_labels = all(name in dataset.unaligned_target for name in ids)
-    if files.id_column is None or len(dataset.ids) > 0 or len(ids) < 2 or has_labels:
+    if files.id_column in (None, CELL_NAMES) or len(dataset.ids) > 0 or len(ids) < 2 or has_labels:
         return
     first = ", ".join(f"{name}: {own[0]!r}" for name, own in ids.items() if own)
     without = [name for name, own in ids.items() if own is None]
@@ -429,7 +468,8 @@ def _notes(
     if len(dataset.ids) > 0 and alone:
         notes.append(f"No id of {listed(alone)} is in another view, so no row there is linked.")
     if files.id_column is not None and len(dataset.ids) == 0 and len(ids) > 1:
-        notes.append("No id is in two views, so no rows are linked; every view learns from labels.")
+        text = "No id is in two views, so no rows are linked"
+        notes.append(f"{text}; every view learns from labels." if labels.by_id else f"{text}.")
     if dataset.groups is not None:
         groups = [dataset.groups, *dataset.unaligned_groups.values()]
         if n := sum(group is None for part in groups for group in part):

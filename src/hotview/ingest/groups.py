@@ -44,7 +44,7 @@ def list_group_tables(
     """
     options, id_column = preprocessing.options, preprocessing.id_column
     tables: list[GroupTable] = [
-        (v.name, v.table, ids[v.name]) for v in views if v.table is not None
+        (v.name, v.label_table, ids[v.name]) for v in views if v.label_table is not None
     ]
     tables += [(path, open_table(path, options), ids[name]) for name, path in id_files.items()]
     if labels is not None:

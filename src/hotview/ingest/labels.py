@@ -120,7 +120,8 @@ def find_labels(
     if source.table is not None:
         keys = source.matcher.spell_all(str(source.table.path), source.read_ids())
         return LabelCells(_pair(source.table, keys, source.read(source.table)), {})
-    tables = {view.name: view.table for view in views if view.table is not None}
+    owned = {view.name: view.label_table for view in views}
+    tables = {name: table for name, table in owned.items() if table is not None}
     labeled = {n: table for n, table in tables.items() if source.label_column in table.names}
     if not labeled:
         known = dict.fromkeys(name for table in tables.values() for name in table.names)

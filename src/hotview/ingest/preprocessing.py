@@ -50,6 +50,8 @@ class Preprocessing:
         Column of groups.
     match_ids : tuple of str, default=()
         Differences between ids that are ignored; see `IdMatcher`.
+    batch_column : str or None, default=None
+        Column of batches.
     """
 
     views: Mapping[str, ViewColumns]
@@ -59,11 +61,12 @@ class Preprocessing:
     text: Mapping[str, Any] = field(default_factory=dict)
     group_column: str | None = None
     match_ids: tuple[str, ...] = ()
+    batch_column: str | None = None
 
     @property
     def left_out(self) -> set[str]:
         """Columns that are no features."""
-        columns = (self.id_column, self.label_column, self.group_column)
+        columns = (self.id_column, self.label_column, self.group_column, self.batch_column)
         return {*self.drop, *filter(None, columns)}
 
     @property
@@ -81,6 +84,7 @@ class Preprocessing:
             "text": dict(self.text),
             **({} if self.group_column is None else {"group_column": self.group_column}),
             **({"match_ids": list(self.match_ids)} if self.match_ids else {}),
+            **({} if self.batch_column is None else {"batch_column": self.batch_column}),
         }
 
     def make_matcher(self, ids: Mapping[str, Sequence[str | None] | None]) -> IdMatcher:
@@ -98,9 +102,11 @@ class Preprocessing:
             drop, text = tuple(values["drop"]), dict(values["text"])
             names_of = values["id_column"], values["label_column"]
             more = values.get("group_column"), tuple(values.get("match_ids", ()))
-            found = cls(views, *names_of, drop, text, *more)
+            found = cls(
+                views, *names_of, drop, text, *more, batch_column=values.get("batch_column")
+            )
             columns = [column for view in views.values() for column in view.columns or ()]
-            special = (found.id_column, found.label_column, found.group_column)
+            special = (found.id_column, found.label_column, found.group_column, found.batch_column)
             given = [x for x in special if x is not None]
             names = [*views, *drop, *given, *(column.name for column in columns)]
             names += [category for column in columns for category in column.categories or ()]

@@ -20,9 +20,18 @@ from hotview.datasets.files import (
 from hotview.datasets.readers.arrays import read_obs_names
 from hotview.datasets.readers.errors import did_you_mean
 from hotview.datasets.readers.matlab import Matrix
+from hotview.datasets.readers.obs import read_obs
 from hotview.datasets.readers.tables import TableFile
 
-__all__ = ["OpenView", "check_column", "open_table", "open_views", "read_ids", "split_name"]
+__all__ = [
+    "OpenView",
+    "check_column",
+    "open_table",
+    "open_views",
+    "read_batches",
+    "read_ids",
+    "split_name",
+]
 
 _OMICS = (".h5ad", ".h5mu")
 
@@ -43,6 +52,8 @@ class OpenView:
         The matrix, for files whose columns have no names.
     own_ids : list of str or None
         Row names stored in the file itself.
+    obs : TableFile or None
+        What an AnnData knows of its rows.
     """
 
     name: str
@@ -50,6 +61,12 @@ class OpenView:
     table: TableFile | None = None
     X: Matrix | None = None
     own_ids: Sequence[str] | None = None
+    obs: TableFile | None = None
+
+    @property
+    def label_table(self) -> TableFile | None:
+        """The table that may have columns of labels, groups and batches."""
+        return self.obs if self.table is None else self.table
 
 
 def split_name(spec: str) -> tuple[str | None, str]:
@@ -107,11 +124,16 @@ def open_views(specs: Sequence[str], options: Options) -> list[OpenView]:
 def _open_file(file: File, options: Options) -> list[OpenView]:
     if file.ending in TABLES:
         return [OpenView(file.name, file.path, open_file(file, options))]
-    ids = read_obs_names(file.path) if file.ending in _OMICS else {}
+    if file.ending not in _OMICS:
+        return [OpenView(name, file.path, X=X) for name, X in read_file(file, options)]
+    views, ids, obs = read_file(file, options), read_obs_names(file.path), read_obs(file.path)
+    only = next(iter(options.variables or ids))  # of a view that the user has named
     # Row names are stored by view in an h5mu file, and under "" in an h5ad file.
+    keys = {name: only if file.named_by_user or "" in ids else name for name, _ in views}
+    keys = {name: key if key in ids else "" for name, key in keys.items()}
     return [
-        OpenView(name, file.path, X=X, own_ids=ids.get(name, ids.get("")))
-        for name, X in read_file(file, options)
+        OpenView(name, file.path, X=X, own_ids=ids.get(keys[name]), obs=obs.get(keys[name]))
+        for name, X in views
     ]
 
 
@@ -141,6 +163,35 @@ def check_column(table: TableFile, name: str, purpose: str) -> None:
     if name not in table.names:
         hint = did_you_mean(name, table.names)
         raise ValueError(f"{table.path} has no column {name!r}{purpose}.{hint}")
+
+
+def read_batches(view: OpenView, column: str) -> list[str] | None:
+    """Return the batch of every row of a view; None if it has no such column.
+
+    Parameters
+    ----------
+    view : OpenView
+        The view.
+    column : str
+        Column of batches.
+
+    Returns
+    -------
+    list of str or None
+        The batches.
+    """
+    table = view.label_table
+    if table is None or column not in table.names:
+        return None
+    [cells] = table.read_text([column])
+    known = [cell for cell in cells if cell is not None]
+    if len(known) < len(cells):
+        raise ParameterError(
+            f"Expected every row of view {view.name!r} to have a batch in {column!r}, but "
+            f"{len(cells) - len(known):,} have none. ",
+            "Fill the column in, or correct {batch_column}.",
+        )
+    return known
 
 
 def read_ids(
@@ -179,6 +230,8 @@ def read_ids(
         if id_column is None or table is None:
             own = None if id_column is None else view.own_ids
             ids[view.name] = None if own is None else list(own)
+            if id_column is not None and view.obs is not None and id_column in view.obs.names:
+                [ids[view.name]] = view.obs.read_text([id_column])
         else:
             check_column(table, id_column, f" to link view {view.name!r} by")
             [ids[view.name]] = table.read_text([id_column])

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hotview._validation import check_share
 from hotview.datasets.linking import align_rows
-from hotview.omics.cells import modalities_of, read_cells, take_cells
+from hotview.omics.batches import correct_views
+from hotview.omics.cells import choose_views, modalities_of, take_cells
+from hotview.omics.counts import warn_of_other_values
+from hotview.omics.settings import read_settings, stored_choice
 
-__all__ = ["annotate"]
+__all__ = ["CellPredictions", "annotate", "write_predictions"]
+
+UNASSIGNED, _GRAY = "Unassigned", "#d3d3d3"
+
+
+@dataclass(frozen=True)
+class CellPredictions:
+    """Predictions by the name of the cell.
+
+    Parameters
+    ----------
+    probabilities : pandas DataFrame
+        Class probabilities, a column per class.
+    disagreement : pandas Series or None
+        Disagreement of the networks; None of a single one.
+    """
+
+    probabilities: Any
+    disagreement: Any
 
 
 def annotate(
@@ -21,6 +44,7 @@ def annotate(
     obsm: str | Mapping[str, str] | None = None,
     space: str = "features",
     key: str = "hotview",
+    unassigned_below: float | None = None,
 ) -> None:
     """Write features and predictions of a fitted estimator for all cells into `data`.
 
@@ -28,8 +52,10 @@ def annotate(
     - ``uns["hotview"]`` (of the MuData, or of every AnnData of a dict): ``views`` and, where there
       are any, ``plan``, ``costs``, ``similarity`` and ``classes``;
     - with a classifier, of every modality and of the MuData: ``obs["hotview_class"]``,
-      ``obs["hotview_confidence"]`` (its probability) and ``obsm["hotview_probabilities"]``. A cell
-      is predicted once, from all modalities that have it.
+      ``obs["hotview_confidence"]`` (its probability) and ``obsm["hotview_probabilities"]``; with
+      several networks ``obs["hotview_disagreement"]``, as by `predict_disagreement`. A cell is
+      predicted once, from all modalities that have it. Classes are in the order of the
+      categories at fit, and ``uns["hotview_class_colors"]`` has their colors.
 
     Parameters
     ----------
@@ -39,7 +65,7 @@ def annotate(
         The cells of `fit`, or new ones. Existing entries of these names are replaced; nothing is
         written if a prediction fails.
     layer : str, dict of str to str, or None, default=None
-        As for `fit`.
+        As for `fit`; without this and `obsm`, those of the fit are used.
     obsm : str, dict of str to str, or None, default=None
         As for `fit`.
     space : {"features", "common"}, default="features"
@@ -47,6 +73,9 @@ def annotate(
         cells of different modalities are comparable.
     key : str, default="hotview"
         Prefix or suffix of the names of the new entries.
+    unassigned_below : float or None, default=None
+        Probability below which a cell is ``"Unassigned"`` in place of its most probable class, as
+        of a type that no labeled cell has. Its confidence is kept.
 
     Examples
     --------
@@ -69,10 +98,37 @@ def annotate(
                 f"Expected {owner} to hold its own data, but it is a view of other data, which "
                 "cannot be written to. Call .copy() first."
             )
-    views = read_cells(data, layer=layer, obsm=obsm).views
+    if unassigned_below is not None:
+        check_share("unassigned_below", unassigned_below)
     model = getattr(estimator, "best_estimator_", estimator)
+    views = _read_views(model, data, layer, obsm)
     features = {name: np.asarray(Z) for name, Z in model.transform(views, space).items()}
-    probabilities = _predict_cells(model, views) if hasattr(model, "predict_proba") else None
+    found = _predict_cells(model, views) if hasattr(model, "predict_proba") else None
+    summary = _summarize(model)
+    containers = [data] if hasattr(data, "mod") else []
+    for name, adata in modalities.items():
+        adata.obsm[f"X_{key}"] = features[name]
+    for part in containers or modalities.values():
+        part.uns[key] = {name: value.copy() for name, value in summary.items()}
+    if found is not None:
+        style = read_settings(model).get("label", {})
+        for part in [*modalities.values(), *containers]:
+            write_predictions(part, found, key, style, unassigned_below)
+
+
+def _read_views(model: Any, data: Any, layer: Any, obsm: Any) -> dict[str, Any]:
+    """Return the views of a model, from the matrices of its fit and without its batches."""
+    modalities, settings = modalities_of(data), read_settings(model)
+    layer, obsm = stored_choice(model, modalities, layer, obsm)
+    views = choose_views(data, layer=layer, obsm=obsm)
+    warn_of_other_values(settings.get("counts", {}), views)
+    if model._batch_offsets is None:
+        return views
+    return correct_views(views, data, str(settings["batch_key"]), model._batch_offsets)
+
+
+def _summarize(model: Any) -> dict[str, Any]:
+    """Return what goes into uns."""
     summary = {"views": np.array(model.view_names_)}
     if model.plan_ is not None:
         summary |= {"plan": model.plan_.W, "costs": model.plan_.C}
@@ -80,22 +136,16 @@ def annotate(
         summary["similarity"] = model.view_similarity_.value
     if hasattr(model, "classes_"):
         summary["classes"] = np.asarray(model.classes_)
-    containers = [data] if hasattr(data, "mod") else []
-    for name, adata in modalities.items():
-        adata.obsm[f"X_{key}"] = features[name]
-    for part in containers or modalities.values():
-        part.uns[key] = {name: value.copy() for name, value in summary.items()}
-    if probabilities is not None:
-        for part in [*modalities.values(), *containers]:
-            _write_predictions(part, probabilities, key)
+    return summary
 
 
-def _predict_cells(model: Any, views: Mapping[str, Any]) -> Any:
+def _predict_cells(model: Any, views: Mapping[str, Any]) -> CellPredictions:
     """Return class probabilities, one row per cell, from all modalities that have it."""
     import pandas as pd
 
     ids, rows = align_rows({name: adata.obs_names.to_list() for name, adata in views.items()})
     probabilities = np.empty((len(ids), len(model.classes_)))
+    disagreement = np.empty(len(ids))
     # Cells of the same modalities are predicted together, so that no missing view is imputed.
     presence = np.stack([view_rows >= 0 for view_rows in rows.values()], axis=1)
     patterns, pattern_of = np.unique(presence, axis=0, return_inverse=True)
@@ -103,17 +153,60 @@ def _predict_cells(model: Any, views: Mapping[str, Any]) -> Any:
         cells = np.flatnonzero(pattern_of.ravel() == number)
         present = [name for name, is_present in zip(rows, pattern, strict=True) if is_present]
         part = {name: take_cells(views[name], rows[name][cells]) for name in present}
-        probabilities[cells] = model.predict_proba(part)
-    return pd.DataFrame(probabilities, index=ids, columns=model.classes_)
+        probabilities[cells], disagreement[cells], _ = model._predict_both(part)
+    return CellPredictions(
+        pd.DataFrame(probabilities, index=ids, columns=model.classes_),
+        pd.Series(disagreement, index=ids) if len(model.networks_) > 1 else None,
+    )
 
 
-def _write_predictions(part: Any, probabilities: Any, key: str) -> None:
-    """Write predictions for the cells of an AnnData or MuData, NaN where there is none."""
+def write_predictions(
+    part: Any,
+    found: CellPredictions,
+    key: str,
+    style: Mapping[str, Any],
+    unassigned_below: float | None = None,
+) -> None:
+    """Write predictions for the cells of an AnnData or MuData, NaN where there is none.
+
+    Parameters
+    ----------
+    part : AnnData or MuData
+        Its cells are found by their names.
+    found : CellPredictions
+        The predictions.
+    key : str
+        Prefix of the names of the new entries.
+    style : dict of str to list of str
+        Order of ``categories`` and their ``colors``, from the fit.
+    unassigned_below : float or None, default=None
+        Probability below which a cell is ``"Unassigned"``.
+    """
     import pandas as pd
 
-    own = probabilities.reindex(part.obs_names)
+    own = found.probabilities.reindex(part.obs_names)
     is_predicted = own.notna().all(axis=1).to_numpy()
-    codes = np.where(is_predicted, own.fillna(0).to_numpy().argmax(axis=1), -1)
-    part.obs[f"{key}_class"] = pd.Categorical.from_codes(codes, categories=own.columns)
+    P = own.fillna(0).to_numpy()
+    codes = np.where(is_predicted, P.argmax(axis=1), -1)
+    names = own.columns.tolist()
+    order = sorted(range(len(names)), key=lambda j: _place(names[j], style))
+    categories = [names[j] for j in order]
+    codes = np.where(codes < 0, -1, np.argsort(order)[codes])
+    if unassigned_below is not None:
+        codes = np.where(is_predicted & (P.max(axis=1) < unassigned_below), len(names), codes)
+        categories = [*map(str, categories), UNASSIGNED]
+    part.obs[f"{key}_class"] = pd.Categorical.from_codes(codes, categories=categories)
     part.obs[f"{key}_confidence"] = own.max(axis=1)
+    if found.disagreement is not None:
+        part.obs[f"{key}_disagreement"] = found.disagreement.reindex(part.obs_names)
     part.obsm[f"{key}_probabilities"] = own.rename(columns=str)
+    colors = dict(zip(style.get("categories", ()), style.get("colors", ()), strict=False))
+    colors[UNASSIGNED] = _GRAY
+    if all(str(name) in colors for name in categories):
+        part.uns[f"{key}_class_colors"] = np.array([colors[str(name)] for name in categories])
+
+
+def _place(name: Any, style: Mapping[str, Any]) -> int:
+    """Return the place of a class among the categories of the fit; behind them if it is new."""
+    known = list(style.get("categories", ()))
+    return known.index(str(name)) if str(name) in known else len(known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hotview._codec import decode, require, shorten
+from hotview._codec import LEFT_OUT, decode, require, shorten
 from hotview._types import Array
 from hotview._validation.tables import can_be_saved
 from hotview.estimators import MultiViewClassifier, MultiViewEncoder
 from hotview.estimators.base import CONTAINERS, MultiViewEstimator
+from hotview.estimators.batch_correction import BatchOffsets
 from hotview.estimators.calibration import ScoresByViews
 from hotview.estimators.inference import FusionRule
 from hotview.ingest.columns import Column, ViewColumns
@@ -224,6 +225,7 @@ class SavedModel:
     set_scores: ScoresByViews | None
     disagreement: ScoresByViews | None
     members: list[SavedMember]
+    batch_offsets: list[BatchOffsets | None] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def check_model(model: SavedModel) -> None:
@@ -242,6 +244,7 @@ def check_model(model: SavedModel) -> None:
     require(len(model.columns) == len(names), "its columns are of other views than it has")
     for view, columns in zip(model.views, model.columns, strict=True):
         _check_columns(columns, view.n_columns)
+    _check_batches(model)
     fits = model.ranges is None or len(model.ranges) == len(names)
     require(fits, "its ranges are of other views than it has")
     require(set(model.own_encoders) <= set(names), "its own encoders are of unknown views")
@@ -263,6 +266,21 @@ def check_model(model: SavedModel) -> None:
         if (scores := getattr(model, what)) is not None:
             fits = is_classifier and len(scores.groups) == len(names) + 2
             require(fits, f"its {what!r} does not fit its estimator")
+
+
+def _check_batches(model: SavedModel) -> None:
+    fits = model.batch_offsets is None or len(model.batch_offsets) == len(model.views)
+    require(fits, "its batches are of other views than it has")
+    for view, found in zip(model.views, model.batch_offsets or (), strict=False):
+        if found is None:
+            continue
+        fits = 0 < len(set(found.batches)) == len(found.batches)
+        require(fits, f"its batches of view {view.name!r} have no different names")
+        if found.scaler is not None:
+            _check_columns(found.scaler, found.scaler.n_columns)
+            fits = found.scaler.components is not None and found.scaler.fill is None
+            fits = fits and found.scaler.indicators is None
+            require(fits, f"its batches of view {view.name!r} have no reduction")
 
 
 def _check_columns(columns: ColumnScaler, n_columns: int) -> None:
@@ -518,6 +536,8 @@ def _expected_tensors(
             yield f"ranges.{s}.quantiles", (len(SHARES), view.n_columns), "float32"
             yield f"ranges.{s}.mean", (view.n_columns,), "float32"
             yield f"ranges.{s}.missing", (view.n_columns,), "float32"
+        if model.batch_offsets is not None and (own := model.batch_offsets[s]) is not None:
+            yield from _expected_offsets(f"batch_offsets.{s}", own, view.n_columns)
     each = (n_members,) if n_members > 1 and model.members[0].plan is not None else ()
     yield "references", (*each, "references", "points", widths.n_components), "float32"
     if (found := model.view_similarity) is not None:
@@ -546,6 +566,17 @@ def _expected_tensors(
     if model.predictors is not None:
         joint = model.predictors.joint is not None
         yield from _expected_predictors(tensors, widths, n_members, joint=joint)
+
+
+def _expected_offsets(
+    at: str, found: BatchOffsets, n_columns: int
+) -> Iterator[tuple[str, Shape, str]]:
+    yield f"{at}.offsets", (len(found.batches), n_columns), "float64"
+    if found.scaler is not None:
+        n_inputs = f"inputs of {at}"
+        yield f"{at}.scaler.mean", (n_inputs,), "float64"
+        yield f"{at}.scaler.scale", (n_inputs,), "float64"
+        yield f"{at}.scaler.components", (n_inputs, n_columns), "float32"
 
 
 def _expected_plan(at: str, S: int, K: int | str) -> Iterator[tuple[str, Shape, str]]:

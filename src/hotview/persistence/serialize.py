@@ -75,6 +75,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         rules,
         strict=True,
     )
+    offsets = estimator._batch_offsets
     return SavedModel(
         hotview=hotview.__version__,
         estimator=type(estimator).__name__,
@@ -83,6 +84,7 @@ def serialize(estimator: MultiViewEstimator) -> SavedModel:
         own_encoders=[name for name, f in zip(names, own, strict=True) if f is not None],
         columns=list(estimator._columns.values()),
         ranges=None if estimator._ranges is None else list(estimator._ranges.values()),
+        batch_offsets=None if offsets is None else [offsets.get(name) for name in names],
         references=estimator.references_,
         view_similarity=estimator.view_similarity_,
         common_space=estimator.common_space_,
@@ -250,6 +252,8 @@ def deserialize(estimator: Any, model: SavedModel) -> None:
     estimator._columns = dict(zip(names, model.columns, strict=True))
     if model.ranges is not None:
         estimator._ranges = dict(zip(names, model.ranges, strict=True))
+    if model.batch_offsets is not None:
+        estimator._batch_offsets = dict(zip(names, model.batch_offsets, strict=True))
     widths, networks = network_widths(estimator, model), []
     for member in model.members:
         own = encoders_of(estimator.encoders, names)

@@ -217,27 +217,36 @@ def read_mat_views(path: Path, *, variables: Sequence[str] | None) -> list[tuple
     return views
 
 
-def read_h5ad(path: Path) -> Matrix:
-    """Read the matrix ``X`` of an AnnData file, without the rest of it.
+def read_h5ad(path: Path, *, obsm: str | None = None, layer: str | None = None) -> Matrix:
+    """Read one matrix of an AnnData file, without the rest of it.
 
     Parameters
     ----------
     path : Path
         The file.
+    obsm, layer : str or None, default=None
+        Entry of ``obsm``, or layer, to read instead of ``X``; at most one of them.
 
     Returns
     -------
     ndarray or csr_array
         The view, cells in rows; sparse if it is stored so.
     """
-    read_elem = _element_reader(path)
+    read_elem = element_reader(path)
+    where = matrix_key(str(path), obsm, layer)
     with open_hdf5(path, "an h5ad file") as file:
-        value = read_elem(file["X"])
-    return as_view(value, f"{path}: X")
+        known = _entries(file, where)
+        value = read_elem(file["/".join(where)]) if where[-1] in known else None
+    return _as_matrix(value, where, known, str(path))
 
 
-def read_h5mu(path: Path, *, variables: Sequence[str] | None) -> list[tuple[str, Matrix]]:
-    """Read the matrix ``X`` of each modality of a MuData file.
+def read_h5mu(
+    path: Path,
+    *,
+    variables: Sequence[str] | None,
+    choice: Callable[[str], tuple[str | None, str | None]] = lambda name: (None, None),
+) -> list[tuple[str, Matrix]]:
+    """Read one matrix of each modality of a MuData file.
 
     Parameters
     ----------
@@ -245,20 +254,67 @@ def read_h5mu(path: Path, *, variables: Sequence[str] | None) -> list[tuple[str,
         The file.
     variables : sequence of str or None
         The modalities to read; None reads them all.
+    choice : callable
+        Returns, for a modality, the entry of ``obsm`` and the layer to read instead of ``X``, or
+        None.
 
     Returns
     -------
     list of (str, ndarray or csr_array)
         Names and views, cells in rows; sparse where it is stored so.
     """
-    read_elem = _element_reader(path)
+    read_elem = element_reader(path)
     with open_hdf5(path, "an h5mu file") as file:
         # HDF5 sorts by name; MuData keeps the order of its modalities in an attribute.
         known = [str(name) for name in file["mod"].attrs.get("mod-order", list(file["mod"]))]
     names = choose(path, known, variables)
+    places = {name: f"{path}: modality {name!r}" for name in names}
+    keys = {name: matrix_key(places[name], *choice(name)) for name in names}
     with open_hdf5(path, "an h5mu file") as file:
-        values = {name: read_elem(file["mod"][name]["X"]) for name in names}
-    return [(name, as_view(values[name], f"{path}: modality {name!r}")) for name in names]
+        entries = {name: _entries(file["mod"][name], key) for name, key in keys.items()}
+        values = {
+            name: read_elem(file["mod"][name]["/".join(key)])
+            for name, key in keys.items()
+            if key[-1] in entries[name]
+        }
+    return [
+        (name, _as_matrix(values.get(name), key, entries[name], places[name]))
+        for name, key in keys.items()
+    ]
+
+
+def matrix_key(where: str, obsm: str | None, layer: str | None) -> tuple[str, ...]:
+    """Return the path of a matrix in an AnnData.
+
+    Examples
+    --------
+    >>> matrix_key("rna.h5ad", "X_pca", None)
+    ('obsm', 'X_pca')
+    """
+    if obsm is not None and layer is not None:
+        raise ParameterError(
+            f"Expected a layer or an entry of obsm for {where}, but got both, {layer!r} and "
+            f"{obsm!r}. ",
+            "Pass {obsm} or {layer}.",
+        )
+    return ("obsm", obsm) if obsm is not None else ("X",) if layer is None else ("layers", layer)
+
+
+def _entries(group: Any, key: tuple[str, ...]) -> list[str]:
+    """Return the names beside a matrix; of X alone, which is read in any case."""
+    return list(key) if len(key) == 1 else [str(name) for name in group.get(key[0], {})]
+
+
+def _as_matrix(value: Any, key: tuple[str, ...], known: list[str], where: str) -> Matrix:
+    if value is None:
+        raise ParameterError(
+            f"Expected {where} to have {key[0]} {key[-1]!r}, but it has none."
+            f"{did_you_mean(key[-1], known)}",
+            " Correct {obsm}." if key[0] == "obsm" else " Correct {layer}.",
+        )
+    if hasattr(value, "columns"):  # a data frame
+        value = value.to_numpy()
+    return as_view(value, where if len(key) == 1 else f"{where}: {'/'.join(key)}")
 
 
 def read_obs_names(path: Path) -> dict[str, list[str]]:
@@ -280,7 +336,7 @@ def read_obs_names(path: Path) -> dict[str, list[str]]:
         return {n: obs[obs.attrs["_index"]].asstr()[:].tolist() for n, obs in tables.items()}
 
 
-def _element_reader(path: Path) -> Callable[[Any], Any]:
+def element_reader(path: Path) -> Callable[[Any], Any]:
     """Return ``anndata.io.read_elem``, which reads one element of a file."""
     try:
         from anndata.io import read_elem

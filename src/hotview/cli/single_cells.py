@@ -1,0 +1,157 @@
+"""Single cells on the command line: batches, raw counts, and predictions in h5ad files."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hotview.datasets.readers.matlab import Matrix
+from hotview.datasets.readers.obs import ObsTable
+from hotview.estimators.batch_correction import BatchOffsets, fit_offsets
+from hotview.ingest.tables import OpenView
+from hotview.omics.counts import best_entry, count_sentence, holds_counts
+from hotview.training.column_scaler import WIDE
+
+if TYPE_CHECKING:
+    from hotview.cli.models import ModelInput, OpenModel
+
+__all__ = ["BatchCorrector", "describe_cells", "name_counts", "write_cells"]
+
+
+@dataclass
+class BatchCorrector:
+    """Removes batches from the rows of views, by offsets that it knows or estimates.
+
+    Parameters
+    ----------
+    offsets : dict of str to (BatchOffsets or None)
+        Offsets by view; those of other views are estimated, and added.
+    use_labels : bool, default=True
+        Whether labels tell differences in composition from those of batches; not where some of
+        them are held out.
+    """
+
+    offsets: dict[str, BatchOffsets | None] = field(default_factory=dict)
+    use_labels: bool = True
+
+    def __call__(
+        self, view: OpenView, X: Matrix, batches: list[str], labels: Sequence[Any]
+    ) -> Matrix:
+        """Return the rows of a view without the offsets of their batches."""
+        name = view.name
+        if name not in self.offsets and len(set(batches)) < 2:
+            self.offsets[name] = None
+        elif name not in self.offsets:
+            classes = {c: i for i, c in enumerate(dict.fromkeys(labels)) if c is not None}
+            codes = [classes.get(c, -1) if self.use_labels else -1 for c in labels]
+            y = np.array(codes, dtype=np.int64)
+            y[y >= 0] = np.unique(y[y >= 0], return_inverse=True)[1]
+            rows = X if view.table is None else np.asarray(X)
+            # The columns of a table keep their names.
+            self.offsets[name] = fit_offsets(name, rows, batches, y, reduce=view.table is None)
+        found = self.offsets[name]
+        return X if found is None else found.correct(X, batches, name)
+
+
+def name_counts(view: OpenView, X: Matrix) -> str | None:
+    """Return what is done to a view of raw counts, if it is one of an AnnData."""
+    if not isinstance(view.obs, ObsTable) or X.shape[1] <= WIDE or not holds_counts(X):
+        return None
+    entry = best_entry(view.obs.obsm) or "X_pca"
+    better = f"--obsm {shlex.quote(f'{view.name}={entry}')}, your own PCA or LSI"
+    return f"{count_sentence(view.name, X.shape[1], better)}."
+
+
+def describe_cells(
+    opened: Sequence[OpenView], label_column: str | None, batch_column: str | None
+) -> dict[str, Any]:
+    """Return what a model of AnnData files remembers of them, for `hotview.omics`.
+
+    Parameters
+    ----------
+    opened : sequence of OpenView
+        The views.
+    label_column, batch_column : str or None
+        Columns of labels and batches.
+
+    Returns
+    -------
+    dict of str to object
+        Plain values; empty for other files.
+    """
+    tables = {view.name: view for view in opened if isinstance(view.obs, ObsTable)}
+    if not tables:
+        return {}
+    styles = [view.obs.styles.get(label_column or "") for view in tables.values()]  # type: ignore[union-attr]
+    return {
+        "counts": {name: holds_counts(view.X) for name, view in tables.items()},
+        "batch_key": batch_column,
+        "label": next((style for style in styles if style), {}),
+    }
+
+
+def write_cells(
+    model: OpenModel,
+    given: ModelInput,
+    columns: Mapping[str, Any],
+    path: Path,
+    abstain_below: float | None = None,
+) -> None:
+    """Write predictions into a copy of the given h5ad file, or into one of all cells.
+
+    With one view, from an h5ad file, the copy has everything that this file has. With several, the
+    file has a row for every cell of any of them, and no matrix.
+
+    Parameters
+    ----------
+    model : OpenModel
+        The model.
+    given : ModelInput
+        The rows that were predicted.
+    columns : dict of str to sequence
+        From `prediction_columns`.
+    path : Path
+        The file.
+    abstain_below : float or None, default=None
+        Probability below which a cell is ``"Unassigned"``.
+    """
+    import anndata
+    import pandas as pd
+
+    from hotview._files import atomic_write
+    from hotview.omics.annotation import CellPredictions, write_predictions
+    from hotview.omics.settings import read_settings
+
+    ids = pd.Index([str(key) for key in given.aligned.ids])
+    views = [rows.view for rows in given.rows.values() if rows.view is not None]
+    if len(views) == 1 and views[0].path.suffix.lower() == ".h5ad":
+        cells = anndata.read_h5ad(views[0].path)
+        names = pd.Index(next(iter(given.rows.values())).ids or ids)  # row by row, as in the file
+    else:
+        cells, names = anndata.AnnData(obs=pd.DataFrame(index=ids)), ids
+    order = ids.get_indexer(names.astype(str))
+    classes = model.estimator.classes_
+    P = np.stack([columns[f"probability_{name}"] for name in classes.tolist()], axis=1)[order]
+    frame = pd.DataFrame(P, index=cells.obs_names, columns=classes)
+    style = read_settings(model.estimator).get("label", {})
+    write_predictions(cells, CellPredictions(frame, None), "hotview", style, abstain_below)
+    for name, values in _other_columns(columns, classes.tolist()):
+        cells.obs[f"hotview_{name}"] = pd.Series(list(values)).to_numpy()[order]
+    # HDF5 does not write to the locked file of atomic_write.
+    with TemporaryDirectory(dir=path.parent) as folder, atomic_write(path) as draft:
+        cells.write_h5ad(Path(folder, "cells.h5ad"))
+        shutil.copyfile(Path(folder, "cells.h5ad"), draft)
+
+
+def _other_columns(columns: Mapping[str, Any], classes: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the columns of predictions that obs has under the same name."""
+    done = {"predicted", "probability", "abstained", *(f"probability_{name}" for name in classes)}
+    names = list(columns)[1:]  # the first one has the ids
+    return ((name, columns[name]) for name in names if name not in done)

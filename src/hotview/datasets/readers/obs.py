@@ -1,0 +1,168 @@
+"""Tables of cells: `obs` of AnnData and MuData files, with labels, persons and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hotview._lazy import LazyRows
+from hotview._types import Array
+from hotview.datasets.readers.arrays import element_reader
+from hotview.datasets.readers.hdf5 import open_hdf5
+from hotview.datasets.readers.tables import TableFile
+
+__all__ = ["ObsTable", "find_styles", "obs_text", "read_obs"]
+
+
+class ObsTable(TableFile):
+    """The columns of `obs`, as a table of text, row i of which is cell i.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : dict of str to list of (str or None)
+        The columns, None where a cell is missing.
+    name : str
+        Name of the modality, or of the file.
+    styles : dict of str to dict of str to list of str
+        Of columns with categories: these in their order and, if there are any, their colors.
+    obsm : sequence of str
+        Entries of `obsm`.
+
+    Examples
+    --------
+    >>> table = ObsTable(Path("rna.h5ad"), {"kind": ["B", None]}, name="rna")
+    >>> table.read_text(["kind"])
+    [['B', None]]
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        columns: Mapping[str, list[str | None]],
+        *,
+        name: str = "",
+        styles: Mapping[str, dict[str, list[str]]] | None = None,
+        obsm: Sequence[str] = (),
+    ) -> None:
+        super().__init__(path, list(columns), [], name=name)
+        self._columns, self.styles, self.obsm = columns, styles or {}, tuple(obsm)
+
+    def _read(self, names: list[str]) -> Array | LazyRows:
+        raise TypeError(f"Expected columns of {self.path} to be text. Read them by read_text.")
+
+    def _read_text(self, names: list[str]) -> Iterable[list[str | None]]:
+        return (self._columns[name] for name in names)
+
+    def find_text(self) -> list[str]:
+        """Return the names of all columns."""
+        return list(self.names)
+
+
+def obs_text(values: Any) -> list[str | None]:
+    """Return a column of `obs` as text: whole numbers without a decimal, None where missing.
+
+    Parameters
+    ----------
+    values : pandas Series
+        The column.
+
+    Returns
+    -------
+    list of (str or None)
+        Its cells.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> obs_text(pd.Series([1.0, None])), obs_text(pd.Series(["B", None], dtype="category"))
+    (['1', None], ['B', None])
+    """
+    missing = values.isna().tolist()
+    return [
+        None if gone else _spell(value)
+        for value, gone in zip(values.astype(object).tolist(), missing, strict=True)
+    ]
+
+
+def _spell(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def read_obs(path: Path) -> dict[str, ObsTable]:
+    """Read the columns of `obs`, by modality.
+
+    Parameters
+    ----------
+    path : Path
+        An AnnData or MuData file.
+
+    Returns
+    -------
+    dict of str to ObsTable
+        A table for every modality; an AnnData file has one, called ``""``. The columns of a MuData
+        itself are part of all of them, and fill the gaps of columns of the same name.
+    """
+    read_elem = element_reader(path)
+    with open_hdf5(path, "an h5ad or h5mu file") as file:
+        is_whole = "mod" in file and "obs" in file
+        parts = dict(file["mod"].items()) if "mod" in file else {"": file}
+        frames = {str(name): read_elem(part["obs"]) for name, part in parts.items()}
+        whole = read_elem(file["obs"]) if is_whole else None
+        styles = {name: find_styles(frame, parts[name]) for name, frame in frames.items()}
+        shared = find_styles(whole, file) if is_whole else {}
+        entries = {name: list(part.get("obsm", ())) for name, part in parts.items()}
+    tables = {}
+    for name, frame in frames.items():
+        columns = {str(column): obs_text(frame[column]) for column in frame}
+        if whole is not None:
+            _fill_from(whole, frame.index, columns, f"{path}: modality {name!r}")
+        own = shared | styles[name]
+        tables[name] = ObsTable(path, columns, name=name, styles=own, obsm=entries[name])
+    return tables
+
+
+def find_styles(frame: Any, file: Any) -> dict[str, dict[str, list[str]]]:
+    """Return the order of categories of columns of `obs`, and their colors in `uns`.
+
+    Parameters
+    ----------
+    frame : pandas DataFrame
+        The columns.
+    file : h5py.Group
+        The AnnData or MuData with its `uns`.
+
+    Returns
+    -------
+    dict of str to dict of str to list of str
+        By column, ``categories`` and, if all have one, ``colors``.
+    """
+    styles, uns = {}, file.get("uns", {})
+    for column in frame:
+        if not hasattr(frame[column], "cat"):
+            continue
+        categories = [str(name) for name in frame[column].cat.categories]
+        stored = uns.get(f"{column}_colors")
+        colors = [] if not hasattr(stored, "asstr") else np.atleast_1d(stored.asstr()[()]).tolist()
+        style = {"categories": categories}
+        styles[str(column)] = style | ({"colors": colors} if len(colors) == len(categories) else {})
+    return styles
+
+
+def _fill_from(whole: Any, cells: Any, columns: dict[str, list[str | None]], where: str) -> None:
+    """Add the columns of a MuData, without those that it has copied from a modality."""
+    of_cells = whole.reindex(cells)
+    for column in map(str, of_cells):
+        texts = obs_text(of_cells[column])
+        own = columns.setdefault(column, texts)
+        pairs = list(zip(own, texts, strict=True))
+        if any(None not in pair and pair[0] != pair[1] for pair in pairs):
+            raise ValueError(
+                f"Expected one value of {column!r} for every cell, but {where} and the whole file "
+                "contradict each other. Correct them, or drop the column where it is wrong."
+            )
+        columns[column] = [text if mine is None else mine for mine, text in pairs]
