@@ -1,9 +1,11 @@
+import anndata
 import mudata
 import numpy as np
 import pandas as pd
 import pytest
 
 from hotview import MultiViewClassifier, MultiViewEncoder
+from hotview.datasets import make_views
 from hotview.datasets.linking import align_rows
 from hotview.model_selection import GridSearch
 from hotview.omics import annotate, fit
@@ -169,3 +171,46 @@ def test_order_and_colors_of_the_label_are_kept(cells):
     annotate(model, {"atac": cells["atac"]}, unassigned_below=0.5)
     colors = list(cells["atac"].uns["hotview_class_colors"])
     assert colors == ["#ff0000", "#0000ff", "#d3d3d3"]
+
+
+def linked_modalities():
+    """RNA and ATAC of cells of which 60 are in both."""
+    data = make_views(80, n_views=2, n_groups=1, labeled=0.75, random_state=0)
+    parts = {}
+    for name, view in (("rna", "view_0"), ("atac", "view_1")):
+        both = [f"both-{i}" for i in range(len(data.linked[view]))]
+        names = [*both, *(f"{name}-{i}" for i in range(len(data.views[view])))]
+        X = np.vstack([data.linked[view], data.views[view]])
+        parts[name] = anndata.AnnData(X, obs=pd.DataFrame(index=names))
+        parts[name].var_names = [f"{name}-{j}" for j in range(X.shape[1])]
+    return parts
+
+
+def test_where_modalities_can_be_compared_there_is_one_joint_embedding():
+    parts = linked_modalities()
+    with mudata.set_options(pull_on_update=False):
+        mdata = mudata.MuData(parts)
+    model = fit(MultiViewEncoder(random_state=0, device="cpu"), mdata)
+    assert model.common_space_.is_comparable
+    annotate(model, mdata)
+    joint = pd.DataFrame(mdata.obsm["X_hotview_common"], index=mdata.obs_names)
+    own = {
+        name: pd.DataFrame(part.obsm["X_hotview_common"], index=part.obs_names)
+        for name, part in mdata.mod.items()
+    }
+    np.testing.assert_allclose(joint.loc["rna-3"], own["rna"].loc["rna-3"], rtol=1e-5)
+    mean = (own["rna"].loc["both-3"] + own["atac"].loc["both-3"]) / 2
+    np.testing.assert_allclose(joint.loc["both-3"], mean, rtol=1e-5)
+    assert np.isfinite(joint.to_numpy()).all()
+    Z = model.transform(parts, space="common")
+    np.testing.assert_array_equal(own["atac"], Z["atac"])
+
+
+def test_where_they_cannot_be_compared_there_is_none_and_the_common_space_warns():
+    parts = linked_modalities()
+    parts["atac"].obs_names = "other-" + parts["atac"].obs_names  # no cell is in both
+    model = fit(MultiViewEncoder(**SMALL), parts)
+    annotate(model, parts)
+    assert "X_hotview_common" not in parts["rna"].obsm
+    with pytest.warns(UserWarning, match="may not be comparable"):
+        annotate(model, parts, space="common")

@@ -51,6 +51,9 @@ def annotate(
     - ``obsm["X_hotview"]`` of every modality: its features;
     - ``uns["hotview"]`` (of the MuData, or of every AnnData of a dict): ``views`` and, where there
       are any, ``plan``, ``costs``, ``similarity`` and ``classes``;
+    - where held-out linked cells show that modalities can be compared in the common space
+      (``estimator.common_space_.is_comparable``): ``obsm["X_hotview_common"]`` of every modality,
+      its cells there, and of a MuData, one joint embedding: the mean of the modalities of a cell;
     - with a classifier, of every modality and of the MuData: ``obs["hotview_class"]``,
       ``obs["hotview_confidence"]`` (its probability) and ``obsm["hotview_probabilities"]``; with
       several networks ``obs["hotview_disagreement"]``, as by `predict_disagreement`. A cell is
@@ -69,8 +72,8 @@ def annotate(
     obsm : str, dict of str to str, or None, default=None
         As for `fit`.
     space : {"features", "common"}, default="features"
-        As in `transform`: features of each modality, or their image in the common space, where
-        cells of different modalities are comparable.
+        What ``obsm["X_hotview"]`` is, as in `transform`: features of each modality, or their image
+        in the common space.
     key : str, default="hotview"
         Prefix or suffix of the names of the new entries.
     unassigned_below : float or None, default=None
@@ -103,17 +106,39 @@ def annotate(
     model = getattr(estimator, "best_estimator_", estimator)
     views = _read_views(model, data, layer, obsm)
     features = {name: np.asarray(Z) for name, Z in model.transform(views, space).items()}
+    common = model.common_space_
+    is_joint = common is not None and common.is_comparable
+    latents = model.transform(views, "common") if is_joint else {}
     found = _predict_cells(model, views) if hasattr(model, "predict_proba") else None
     summary = _summarize(model)
     containers = [data] if hasattr(data, "mod") else []
     for name, adata in modalities.items():
         adata.obsm[f"X_{key}"] = features[name]
+    _write_latents(modalities, containers, {v: np.asarray(Z) for v, Z in latents.items()}, key)
     for part in containers or modalities.values():
         part.uns[key] = {name: value.copy() for name, value in summary.items()}
     if found is not None:
         style = read_settings(model).get("label", {})
         for part in [*modalities.values(), *containers]:
             write_predictions(part, found, key, style, unassigned_below)
+
+
+def _write_latents(
+    modalities: Mapping[str, Any], containers: list[Any], latents: Mapping[str, Any], key: str
+) -> None:
+    """Write latents of every modality, and of a MuData the mean of those that a cell has."""
+    for name, Z in latents.items():
+        modalities[name].obsm[f"X_{key}_common"] = Z
+    for mdata in containers if latents else ():
+        width = next(iter(latents.values())).shape[1]
+        total, n = np.zeros((mdata.n_obs, width)), np.zeros((mdata.n_obs, 1))
+        for name, Z in latents.items():
+            cells = mdata.obs_names.get_indexer(modalities[name].obs_names)
+            known = np.isfinite(Z).all(axis=1)
+            total[cells[known]] += Z[known]
+            n[cells[known]] += 1
+        joint = np.divide(total, n, out=np.full_like(total, np.nan), where=n > 0)
+        mdata.obsm[f"X_{key}_common"] = joint.astype(np.float32)
 
 
 def _read_views(model: Any, data: Any, layer: Any, obsm: Any) -> dict[str, Any]:
