@@ -8,17 +8,17 @@ with it.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
-from scipy.special import stdtrit
 from speed_tables import table
+
+from paper.statistics import half_width
 
 RESULTS = Path(__file__).parent.parent / "results" / "default"
 SITUATIONS = "default/situations.jsonl"
@@ -54,8 +54,7 @@ UNEQUAL = {
 #: datasets on which the size of condensed predictors was chosen
 CHOSE_SIZE = ("handwritten", "msrc_v1", "webkb", "wikipedia", "snareseq")
 MARGIN = 0.01  # a difference that counts
-VARIANCE = 0.2 / 0.6  # test rows to training rows, of Nadeau and Bengio (2003)
-LEVEL = 0.95  # one side of a 90 % interval
+LEVEL = 0.90  # of the interval that is to lie below −1
 
 Key = tuple[str, str, str, str]
 Values = dict[int, float]
@@ -171,11 +170,7 @@ def _of(cells: dict[Key, Cell], situation: str) -> dict[Key, Cell]:
 
 def _upper(values: list[float]) -> float:
     """Upper end of the interval of a mean over splits that overlap."""
-    n = len(values)
-    if n < 2:
-        return math.inf
-    error = math.sqrt(1 / n + VARIANCE) * stdev(values)
-    return mean(values) + float(stdtrit(n - 1, LEVEL)) * error
+    return mean(values) + half_width(values, level=LEVEL)
 
 
 def _points(x: float) -> str:
@@ -364,9 +359,7 @@ def _points2(x: float) -> str:
 
 def _interval(values: list[float], unit: float, digits: int) -> str:
     """95 % interval of a mean over splits that overlap."""
-    n = len(values)
-    half = math.sqrt(1 / n + VARIANCE) * stdev(values) * float(stdtrit(n - 1, 0.975))
-    ends = (unit * (mean(values) + sign * half) for sign in (-1, 1))
+    ends = (unit * (mean(values) + sign * half_width(values)) for sign in (-1, 1))
     return "[{}]".format(", ".join(f"{x:+.{digits}f}".replace("-", "−") for x in ends))
 
 
