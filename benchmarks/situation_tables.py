@@ -384,3 +384,57 @@ TABLES = {
     "prior-weights": (SITUATIONS, prior_weights),
     "condensed": (SITUATIONS, condensed),
 }
+
+
+def gains(situation: str, others: str | None = None) -> list[float]:
+    """The default over another method in a situation, means over cells in points, split by split.
+
+    Parameters
+    ----------
+    situation : str
+        One of `TITLES`.
+    others : str or None, default=None
+        The other method; None is the best simple tool of every cell.
+
+    Returns
+    -------
+    list of float
+        Their mean is that of the table: a cell without a trial counts with its mean there.
+    """
+    cells: list[Values] = []
+    for cell in _of(_cells((RESULTS / "situations.jsonl").read_text()), situation).values():
+        ours = cell.accuracy["chosen" if others is None else "default"]
+        theirs = cell.accuracy.get(cell.best(cell.accuracy) if others is None else others, {})
+        cells.append({t: 100 * (ours[t] - theirs[t]) for t in ours.keys() & theirs.keys()})
+    trials = sorted({trial for of_cell in cells for trial in of_cell})
+    return [mean(x.get(trial, mean(x.values())) for x in cells) for trial in trials]
+
+
+def gain_in(situation: str, dataset: str) -> list[float]:
+    """The default over the best simple tool on one dataset, in points, split by split."""
+    cells = _of(_cells((RESULTS / "situations.jsonl").read_text()), situation)
+    (cell,) = (cell for key, cell in cells.items() if key[1] == dataset)
+    return [100 * x for x in cell.over_best("chosen")]
+
+
+def condensed_gains(situations: str, what: int) -> list[float]:
+    """The default less the same with all neighbors, means over cells, split by split.
+
+    Parameters
+    ----------
+    situations : str
+        First letters of the situations.
+    what : int
+        0 for the accuracy in points, 1 for the log loss.
+    """
+    names = (("accuracy", 100), ("log_loss", 1))
+    name, unit = names[what]
+    found: dict[tuple[Key, int], dict[str, float]] = {}
+    for line in map(json.loads, (RESULTS / "situations.jsonl").read_text().splitlines()):
+        if line["method"] in ("default", "all neighbors") and "error" not in line:
+            found.setdefault((_key(line), line["trial"]), {})[line["method"]] = unit * line[name]
+    by_trial: dict[int, list[float]] = {}
+    for (key, trial), both in found.items():
+        if key[0][0] in situations and len(both) == 2:
+            by_trial.setdefault(trial, []).append(both["default"] - both["all neighbors"])
+    return [mean(by_trial[trial]) for trial in sorted(by_trial)]
