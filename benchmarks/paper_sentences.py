@@ -88,8 +88,8 @@ def paper_matched(evidence: Evidence) -> str:
     verdict = "within" if abs(gap) <= theirs.std else "more than"
     return (
         "Of the paper's rows on Handwritten, within one standard deviation of its mean are "
-        f"{_near_words(semi, names=False)} semi-supervised ones, and {_near_words(un, names=False)} "
-        f"of the unsupervised ones; unsupervised HOT (11) gets {mean(ours):.1f} where "
+        f"{_near_words(semi, names=False)} semi-supervised ones and, of the unsupervised ones, "
+        f"{_near_words(un, names=False)}; unsupervised HOT (11) gets {mean(ours):.1f} where "
         f"the paper "
         f"reports {theirs.mean:.1f} ± {theirs.std:.1f}, {verdict} one standard deviation away."
     )
