@@ -1,11 +1,11 @@
-"""Does the correction of batches mix donors and keep cell types?
+"""Whether the correction of batches mixes donors and keeps cell types.
 
     python benchmarks/batches.py [--out results/bench/batches.json]
 
 Two modalities of 240 simulated cells of two donors, in whom three types have other frequencies; ten
 seeds. Coordinates have an offset per donor; of counts, genes have other rates in each. `donor` and
 `type` are the shares of the ten nearest neighbors that have a cell's own donor or type, before
-the correction and after it, with and without labels; `mixed` is the share of the own donor if donors
+the correction and after it, with and without labels; `mixed` is that of the donor if donors
 are mixed within types.
 """
 

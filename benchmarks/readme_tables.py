@@ -2,8 +2,10 @@
 
 python benchmarks/readme_tables.py
 
-A table stands between ``<!-- table:NAME -->`` and ``<!-- /table:NAME -->``. A number in a sentence
-stands between ``<!--=KEY-->`` and ``<!--/-->``, where KEY is one of
+A table stands between ``<!-- table:NAME -->`` and ``<!-- /table:NAME -->``; a sentence that
+compares between ``<!-- sentence:NAME -->`` and ``<!-- /sentence:NAME -->`` (``sentences.py`` makes
+these, and lists them). A number in another sentence stands between ``<!--=KEY-->`` and
+``<!--/-->``, where KEY is one of
 
 - ``score table/dataset/method/settings/kind``, a mean in percent;
 - ``over table/dataset/method/settings``, the difference to the same without coupling, in points,
@@ -12,7 +14,10 @@ stands between ``<!--=KEY-->`` and ``<!--/-->``, where KEY is one of
 - ``situations what``, a number of the eight situations;
 - ``similarity what/…``, a number of the similarity of views;
 - ``bench file/key/key/…``, a number of a benchmark as it stands, ``percent file/…``, a share, and
-  ``megabytes file/…``, bytes.
+  ``megabytes file/…``, bytes;
+- ``default dataset``, ``reduced dataset`` and ``uncoupled table/dataset``, mean accuracies of the
+  default in the tables of these names, and of it without coupling in one of the paper's;
+- ``reported n``, the chance that a row is a test row of one of n splits, in percent.
 """
 
 from __future__ import annotations
@@ -26,13 +31,15 @@ from typing import Any
 
 import common_space_tables
 import federated_tables
+import sentences
 import similarity_tables
 import situation_tables
 import speed_tables
 import trust_tables
+from evidence import accuracies, best_simple, paper_scores, same_splits, values
 
 from paper.published import PUBLISHED
-from paper.statistics import paired_difference
+from paper.statistics import TEST_TO_TRAIN, paired_difference
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -53,6 +60,7 @@ REDUCED = {
     "logistic regression": "logistic regression",
     "label propagation per view": "label propagation per view",
 }
+SIMULATED = ("cells, counts", "cells, components")
 WHO = {
     "ours": "hotview",
     "pot": "POT, `sinkhorn`",
@@ -104,8 +112,8 @@ def handwritten(record: dict[str, Any]) -> str:
     for name in ("no coupling", "no coupling + AE"):
         scores = " | ".join(found[name, settings, ()] for settings in ("paper", "robust"))
         lines.append(f"| *{name}* | | {scores} |")
-    for values, title in OURS.items():
-        lines.append(f"| {title} | | | {found['hotview default', 'robust', values]} |")
+    for own, title in OURS.items():
+        lines.append(f"| {title} | | | {found['hotview default', 'robust', own]} |")
     for name, title in CONTROLS.items():
         lines.append(f"| {title} | | | {found[name, '-', ()]} |")
     return "\n".join(lines)
@@ -157,7 +165,6 @@ DATASETS = {
     "scgem": "scGEM",
     "msrc": "MSRC-v1",
 }
-SIMPLE = ("logistic regression", "PCA + logistic regression", "label propagation per view")
 #: parts of the default, and the change that takes each away
 PARTS = {
     "coupling (hierarchical transport)": "without coupling",
@@ -169,35 +176,9 @@ PARTS = {
 }
 
 
-def _accuracies(text: str) -> dict[tuple[str, float], dict[str, dict[int, dict[str, Any]]]]:
-    """Lines by dataset and share of labels, method, and trial; without those of one class."""
-    found: dict[tuple[str, float], dict[str, dict[int, dict[str, Any]]]] = {}
-    for line in map(json.loads, text.splitlines()):
-        methods = found.setdefault((line["dataset"], line["share"]), {})
-        if "accuracy" in line:
-            methods.setdefault(line["method"], {})[line["trial"]] = line
-    return found
-
-
-def _values(lines: dict[int, dict[str, Any]], what: str = "accuracy") -> list[float]:
-    return [lines[trial][what] for trial in sorted(lines)]
-
-
-def _same_splits(
-    methods: dict[str, dict[int, dict[str, Any]]], first: str, second: str
-) -> list[list[float]]:
-    """Accuracies of two methods on the splits that both have."""
-    common = methods[first].keys() & methods[second].keys()
-    return [_values({t: methods[name][t] for t in common}) for name in (first, second)]
-
-
-def _best(methods: dict[str, dict[int, dict[str, Any]]]) -> str:
-    return max(SIMPLE, key=lambda name: mean(_values(methods[name])))
-
-
 def default(text: str) -> str:
     """The default beside the best simple method, with 5 % labels."""
-    found = _accuracies(text)
+    found = accuracies(text)
     lines = [
         "| data | best simple method | | default | difference | calibration error "
         "| the same, one view alone | encoder's features |",
@@ -205,15 +186,15 @@ def default(text: str) -> str:
     ]
     for name, title in DATASETS.items():
         methods = found[name, 0.05]
-        best, ours = _best(methods), methods["default"]
+        best, ours = best_simple(methods), methods["default"]
         features = methods["features, diffusion"]
         lines.append(
-            f"| {title} | {best} | {100 * mean(_values(methods[best])):.1f} "
-            f"| **{100 * mean(_values(ours)):.1f}** ± {100 * stdev(_values(ours)):.1f} "
-            f"| {_difference(_values(ours), _values(methods[best]))} "
-            f"| {100 * mean(_values(ours, 'ece')):.1f} "
-            f"| {100 * mean(_values(ours, 'ece_one_view')):.1f} "
-            f"| {100 * mean(_values(features)):.1f} |"
+            f"| {title} | {best} | {100 * mean(values(methods[best])):.1f} "
+            f"| **{100 * mean(values(ours)):.1f}** ± {100 * stdev(values(ours)):.1f} "
+            f"| {_difference(values(ours), values(methods[best]))} "
+            f"| {100 * mean(values(ours, 'ece')):.1f} "
+            f"| {100 * mean(values(ours, 'ece_one_view')):.1f} "
+            f"| {100 * mean(values(features)):.1f} |"
         )
     return "\n".join(lines)
 
@@ -235,7 +216,9 @@ def reduced(text: str) -> str:
         cells += [f"{100 * mean(values[name, method, 'accuracy']):.1f}" for method in simple]
         ours = _both(values, name, "default")
         pair = values[name, "default", "accuracy"], values[name, before, "accuracy"]
-        lines.append(f"| {name} | " + " | ".join([*cells, ours, _difference(*pair)]) + " |")
+        ratio = 0.0 if name in SIMULATED else TEST_TO_TRAIN  # cells are simulated for every trial
+        gain = _difference(*pair, test_to_train=ratio)
+        lines.append(f"| {name} | " + " | ".join([*cells, ours, gain]) + " |")
     return "\n".join(lines)
 
 
@@ -247,15 +230,15 @@ def _both(values: dict[tuple[str, str, str], list[float]], name: str, method: st
 
 def parts(text: str) -> str:
     """What every part of the default adds."""
-    found = _accuracies(text)
+    found = accuracies(text)
     lines = ["| part | " + " | ".join(DATASETS.values()) + " |", "|---" * 7 + "|"]
     for title, method in PARTS.items():
         cells = []
         for name in DATASETS:
-            cells.append(_difference(*_same_splits(found[name, 0.05], "default", method)))
+            cells.append(_difference(*same_splits(found[name, 0.05], "default", method)))
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     at_5 = [found[name, 0.05] for name in DATASETS]
-    added = [_difference(*_same_splits(m, "with manifold", "default")) for m in at_5]
+    added = [_difference(*same_splits(m, "with manifold", "default")) for m in at_5]
     lines.append('| *what `view_regularizer="manifold"` would add* | ' + " | ".join(added) + " |")
     return "\n".join(lines)
 
@@ -354,27 +337,14 @@ TABLES = {
 }
 
 
-def _entry(table: str, dataset: str, method: str, settings: str, task: str = "", **own: Any) -> Any:
-    """The one cell of a result file that is meant."""
-    record = json.loads((RESULTS / "paper" / f"{table}.json").read_text())
-    usual = {"without": None, "split": None, "overrides": None, **own}
-    (found,) = (
-        entry
-        for entry in record["cells"]
-        if all(entry["cell"].get(name) == value for name, value in usual.items())
-        and (entry["cell"]["dataset"], entry["cell"]["method"]) == (dataset, method)
-        and entry["cell"]["settings"] == settings
-        and task in ("", entry["cell"]["task"])
-    )
-    return found["scores"]
-
-
 def _score(table: str, dataset: str, method: str, settings: str, kind: str = "test") -> str:
-    return f"{100 * mean(_entry(table, dataset, method, settings)[kind]):.1f}"
+    return f"{100 * mean(paper_scores(table, dataset, method, settings)[kind]):.1f}"
 
 
-def _difference(ours: list[float], others: list[float]) -> str:
-    found = paired_difference(ours, others)
+def _difference(
+    ours: list[float], others: list[float], *, test_to_train: float = TEST_TO_TRAIN
+) -> str:
+    found = paired_difference(ours, others, test_to_train=test_to_train)
     mean_, low, high = (
         f"{100 * x:+.1f}".replace("-", "−") for x in (found.mean, found.low, found.high)
     )
@@ -383,14 +353,14 @@ def _difference(ours: list[float], others: list[float]) -> str:
 
 def _over(table: str, dataset: str, method: str, settings: str) -> str:
     control = "no coupling" + " + AE" * method.endswith("AE")
-    pair = [_entry(table, dataset, name, settings)["test"] for name in (method, control)]
+    pair = [paper_scores(table, dataset, name, settings)["test"] for name in (method, control)]
     return _difference(*pair)
 
 
 def _exact(task: str, method: str, settings: str) -> str:
     exact = {"coupling__orthogonality_weight": "inf"}
     where = ("claims", "handwritten", method, settings, task)
-    return _difference(_entry(*where, overrides=exact)["test"], _entry(*where)["test"])
+    return _difference(paper_scores(*where, overrides=exact)["test"], paper_scores(*where)["test"])
 
 
 def _number(file: str, *keys: str) -> float:
@@ -416,6 +386,31 @@ def _megabytes(file: str, *keys: str) -> str:
     return f"{_number(file, *keys) / 1e6:,.0f}"
 
 
+def _default(dataset: str) -> str:
+    """Mean accuracy of the default in the table of the default."""
+    methods = accuracies((RESULTS / "default" / "accuracy.jsonl").read_text())[dataset, 0.05]
+    return f"{100 * mean(values(methods['default'])):.1f}"
+
+
+def _reduced(dataset: str) -> str:
+    """Mean accuracy of the default in the table of reduced views."""
+    lines = map(json.loads, (RESULTS / "default" / "reduced_views.jsonl").read_text().splitlines())
+    found = [x["accuracy"] for x in lines if (x["dataset"], x["method"]) == (dataset, "default")]
+    return f"{100 * mean(found):.1f}"
+
+
+def _uncoupled(table: str, dataset: str) -> str:
+    """Mean accuracy of the default without coupling in a table of the paper."""
+    without = {"coupling": "none"}
+    found = paper_scores(table, dataset, "hotview default", "robust", overrides=without)
+    return f"{100 * mean(found['test']):.1f}"
+
+
+def _reported(n_splits: str) -> str:
+    """Chance in percent that a row is a test row of at least one of some splits."""
+    return f"{100 * (1 - 0.8 ** int(n_splits)):.0f}"
+
+
 #: kind of a number in a sentence → what makes it of the rest of its key
 NUMBERS = {
     "score": _score,
@@ -426,6 +421,10 @@ NUMBERS = {
     "bench": _bench,
     "percent": _percent,
     "megabytes": _megabytes,
+    "default": _default,
+    "reduced": _reduced,
+    "uncoupled": _uncoupled,
+    "reported": _reported,
 }
 
 
@@ -445,7 +444,7 @@ def fill(text: str) -> str:
         read = (RESULTS / path).read_text()
         table = make(read if path.endswith(".jsonl") else json.loads(read))
         text = found.sub(f"{start}\n{table}\n{end}".replace("\\", r"\\"), text)
-    return text
+    return sentences.fill(text)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import time
 import warnings
@@ -49,7 +48,6 @@ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import numpy as np
 import torch
 from joblib import Parallel, delayed
-from scipy.special import stdtrit
 from situation_data import Task, load, take
 from situations import read, score
 from sklearn.decomposition import PCA
@@ -62,6 +60,7 @@ from hotview.losses import Planner, SWPairwise
 from hotview.semisupervised import pseudo_labels
 from hotview.semisupervised.label_transfer import anchor_profiles, profile_agreement
 from hotview.similarity.view_similarity import N_COMPONENTS, measure_linked_rows
+from paper.statistics import half_width
 
 OUT = Path(__file__).parent.parent / "results" / "default" / "similarity_uses.jsonl"
 PARTS, TRIALS = ("transfer", "coupling"), (10, 5)
@@ -87,7 +86,6 @@ COUPLINGS = ("sw-pairwise", "hot-pairwise", "similarity", "permuted")
 WEIGHTS = (0.1, 1.0)
 MODELS: dict[str, dict[str, Any]] = {"default": {}, "no pseudo-labels": {"pseudo_labels": False}}
 LEVEL = 0.05  # of p-values
-TEST_TO_TRAIN = 0.2 / 0.6
 KEYS = ("part", "dataset", "setting", "trial", "method")
 
 
@@ -374,10 +372,7 @@ def jobs(arguments: argparse.Namespace, done: set[tuple]) -> list[tuple]:
 def interval(differences: Any) -> tuple[float, float]:
     """Mean and reach of the corrected t interval of differences on random splits."""
     d = np.asarray(differences)
-    if len(d) < 2:
-        return float(d.mean()), math.inf
-    spread = d.std(ddof=1) * math.sqrt(1 / len(d) + TEST_TO_TRAIN)
-    return float(d.mean()), float(stdtrit(len(d) - 1, 0.975) * spread)
+    return float(d.mean()), half_width(d)
 
 
 def summarize(lines: list[dict[str, Any]]) -> None:

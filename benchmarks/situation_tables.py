@@ -8,17 +8,17 @@ with it.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
-from scipy.special import stdtrit
 from speed_tables import table
+
+from paper.statistics import half_width
 
 RESULTS = Path(__file__).parent.parent / "results" / "default"
 SITUATIONS = "default/situations.jsonl"
@@ -54,8 +54,7 @@ UNEQUAL = {
 #: datasets on which the size of condensed predictors was chosen
 CHOSE_SIZE = ("handwritten", "msrc_v1", "webkb", "wikipedia", "snareseq")
 MARGIN = 0.01  # a difference that counts
-VARIANCE = 0.2 / 0.6  # test rows to training rows, of Nadeau and Bengio (2003)
-LEVEL = 0.95  # one side of a 90 % interval
+LEVEL = 0.90  # of the interval that is to lie below −1
 
 Key = tuple[str, str, str, str]
 Values = dict[int, float]
@@ -171,11 +170,7 @@ def _of(cells: dict[Key, Cell], situation: str) -> dict[Key, Cell]:
 
 def _upper(values: list[float]) -> float:
     """Upper end of the interval of a mean over splits that overlap."""
-    n = len(values)
-    if n < 2:
-        return math.inf
-    error = math.sqrt(1 / n + VARIANCE) * stdev(values)
-    return mean(values) + float(stdtrit(n - 1, LEVEL)) * error
+    return mean(values) + half_width(values, level=LEVEL)
 
 
 def _points(x: float) -> str:
@@ -364,9 +359,7 @@ def _points2(x: float) -> str:
 
 def _interval(values: list[float], unit: float, digits: int) -> str:
     """95 % interval of a mean over splits that overlap."""
-    n = len(values)
-    half = math.sqrt(1 / n + VARIANCE) * stdev(values) * float(stdtrit(n - 1, 0.975))
-    ends = (unit * (mean(values) + sign * half) for sign in (-1, 1))
+    ends = (unit * (mean(values) + sign * half_width(values)) for sign in (-1, 1))
     return "[{}]".format(", ".join(f"{x:+.{digits}f}".replace("-", "−") for x in ends))
 
 
@@ -391,3 +384,57 @@ TABLES = {
     "prior-weights": (SITUATIONS, prior_weights),
     "condensed": (SITUATIONS, condensed),
 }
+
+
+def gains(situation: str, others: str | None = None) -> list[float]:
+    """The default over another method in a situation, means over cells in points, split by split.
+
+    Parameters
+    ----------
+    situation : str
+        One of `TITLES`.
+    others : str or None, default=None
+        The other method; None is the best simple tool of every cell.
+
+    Returns
+    -------
+    list of float
+        Their mean is that of the table: a cell without a trial counts with its mean there.
+    """
+    cells: list[Values] = []
+    for cell in _of(_cells((RESULTS / "situations.jsonl").read_text()), situation).values():
+        ours = cell.accuracy["chosen" if others is None else "default"]
+        theirs = cell.accuracy.get(cell.best(cell.accuracy) if others is None else others, {})
+        cells.append({t: 100 * (ours[t] - theirs[t]) for t in ours.keys() & theirs.keys()})
+    trials = sorted({trial for of_cell in cells for trial in of_cell})
+    return [mean(x.get(trial, mean(x.values())) for x in cells) for trial in trials]
+
+
+def gain_in(situation: str, dataset: str) -> list[float]:
+    """The default over the best simple tool on one dataset, in points, split by split."""
+    cells = _of(_cells((RESULTS / "situations.jsonl").read_text()), situation)
+    (cell,) = (cell for key, cell in cells.items() if key[1] == dataset)
+    return [100 * x for x in cell.over_best("chosen")]
+
+
+def condensed_gains(situations: str, what: int) -> list[float]:
+    """The default less the same with all neighbors, means over cells, split by split.
+
+    Parameters
+    ----------
+    situations : str
+        First letters of the situations.
+    what : int
+        0 for the accuracy in points, 1 for the log loss.
+    """
+    names = (("accuracy", 100), ("log_loss", 1))
+    name, unit = names[what]
+    found: dict[tuple[Key, int], dict[str, float]] = {}
+    for line in map(json.loads, (RESULTS / "situations.jsonl").read_text().splitlines()):
+        if line["method"] in ("default", "all neighbors") and "error" not in line:
+            found.setdefault((_key(line), line["trial"]), {})[line["method"]] = unit * line[name]
+    by_trial: dict[int, list[float]] = {}
+    for (key, trial), both in found.items():
+        if key[0][0] in situations and len(both) == 2:
+            by_trial.setdefault(trial, []).append(both["default"] - both["all neighbors"])
+    return [mean(by_trial[trial]) for trial in sorted(by_trial)]

@@ -61,6 +61,7 @@ from hotview.ot import draw_directions, sliced_cost
 from hotview.training.pca import align_signs, effective_rank
 from paper.estimators import constructor_parameters
 from paper.models import SETTINGS
+from paper.statistics import half_width
 
 RESULTS = Path(__file__).parent.parent / "results" / "bench" / "sliced_against_exact.json"
 #: directions of the sliced cost: how many, and how they are drawn
@@ -591,11 +592,10 @@ def sum_up_training(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 
 
 def paired_difference(found: dict[str, list[dict[str, Any]]], a: str, b: str) -> dict[str, Any]:
-    """Difference in test accuracy on the same splits, with its 95 % interval (Student's t)."""
+    """Difference in test accuracy on the same splits, with the interval of Nadeau and Bengio."""
     pairs_of = zip(found[a], found[b], strict=True)
     gaps = np.array([x["accuracy"] - y["accuracy"] for x, y in pairs_of])
-    error = stats.sem(gaps) if gaps.std() > 0 else 0.0
-    half = float(stats.t.ppf(0.975, len(gaps) - 1) * error)
+    half = half_width(gaps)
     return {
         "mean": float(gaps.mean()),
         "std": float(gaps.std(ddof=1)),

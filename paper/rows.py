@@ -8,9 +8,9 @@ from typing import Any
 
 from paper.cells import Cell, control_of
 from paper.published import Figure, published_figure
-from paper.statistics import Difference, Score, mean_score, paired_difference
+from paper.statistics import TEST_TO_TRAIN, Difference, Score, mean_score, paired_difference
 
-__all__ = ["Row", "table_rows"]
+__all__ = ["Row", "shared_rows", "table_rows"]
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,32 @@ def table_rows(summary: Mapping[str, Any], dataset: str, task: str) -> list[Row]
         row.scores[cell.settings] = mean_score(values)
         control = control_of(cell)
         if control in tests:
-            row.differences[cell.settings] = paired_difference(values, tests[control])
+            row.differences[cell.settings] = paired_difference(
+                values, tests[control], test_to_train=shared_rows(cell.dataset)
+            )
     return list(rows.values())
+
+
+def shared_rows(dataset: str) -> float:
+    """Return the ratio of test to training rows that the intervals of a dataset need.
+
+    Parameters
+    ----------
+    dataset : str
+        Its name.
+
+    Returns
+    -------
+    float
+        1/3; 0 for synthetic views, which are drawn anew in every trial and share no row.
+
+    Examples
+    --------
+    >>> from paper.rows import shared_rows
+    >>> round(shared_rows("handwritten"), 3), shared_rows("synthetic")
+    (0.333, 0.0)
+    """
+    return 0.0 if dataset == "synthetic" else TEST_TO_TRAIN
 
 
 def _name(cell: Cell) -> str:

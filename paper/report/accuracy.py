@@ -138,7 +138,7 @@ def _cells(row: Row, trials: int) -> list[str]:
     return [name, written_score(row.published), *ours]
 
 
-def matched_rows(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
+def matched_rows(rows: Iterable[Row]) -> tuple[list[str], list[str], list[str]]:
     """Compare rows, in the paper's settings, with what the paper reports.
 
     Parameters
@@ -148,8 +148,9 @@ def matched_rows(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
 
     Returns
     -------
-    reached, short : list of str
-        Rows whose mean is at or above the paper's or within its standard deviation, and the rest.
+    within, above, below : list of str
+        Rows whose mean is within one standard deviation of the paper's mean, further above it,
+        and further below it.
 
     Examples
     --------
@@ -158,15 +159,17 @@ def matched_rows(rows: Iterable[Row]) -> tuple[list[str], list[str]]:
     >>> from paper.statistics import Score
     >>> from paper.report.accuracy import matched_rows
     >>> matched_rows([Row("SW (8)", False, Figure(88.6, 3.3), {"paper": Score(86.0, 3.0, 20)})])
-    (['SW (8)'], [])
+    (['SW (8)'], [], [])
     """
-    reached: list[str] = []
-    short: list[str] = []
+    within: list[str] = []
+    above: list[str] = []
+    below: list[str] = []
     for row in rows:
         if row.published and "paper" in row.scores and row.scores["paper"].n > 0:
-            enough = row.scores["paper"].mean >= row.published.mean - row.published.std
-            (reached if enough else short).append(row.name)
-    return reached, short
+            gap = row.scores["paper"].mean - row.published.mean
+            side = within if abs(gap) <= row.published.std else above if gap > 0 else below
+            side.append(row.name)
+    return within, above, below
 
 
 def coupling_counts(rows: Iterable[Row], settings: str) -> tuple[list[str], list[str], list[str]]:
@@ -219,13 +222,18 @@ def _dataset_section(outcome: Outcome, dataset: str, task: str) -> str:
 
 
 def _matched(rows: list[Row]) -> str:
-    reached, short = matched_rows(rows)
-    if not reached + short:
+    within, above, below = matched_rows(rows)
+    n = len(within + above + below)
+    if n == 0:
         return ""
-    rest = f"; {listed(short)} {'falls' if len(short) == 1 else 'fall'} short" if short else ""
+    rest = "".join(
+        f"; {listed(names)} {'is' if len(names) == 1 else 'are'} further {side}"
+        for side, names in (("above", above), ("below", below))
+        if names
+    )
     return (
-        f"With the paper's settings, {len(reached)} of {len(reached + short)} rows reach the "
-        f"paper's mean or come within its standard deviation of it{rest}."
+        f"With the paper's settings, {len(within)} of {n} rows are within one standard deviation "
+        f"of the paper's mean, on either side{rest}."
     )
 
 

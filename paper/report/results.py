@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paper.cells import Cell
-from paper.statistics import Difference, Score, mean_score, paired_difference
+from paper.rows import shared_rows
+from paper.statistics import TEST_TO_TRAIN, Difference, Score, mean_score, paired_difference
 
 __all__ = [
     "Entry",
@@ -170,16 +171,19 @@ def difference(ours: Entry | None, control: Entry | None, kind: str = "test") ->
     """
     if ours is None or control is None or not (kind in ours.scores and kind in control.scores):
         return None
-    return compare(ours.scores[kind], control.scores[kind])
+    ratio = shared_rows(ours.cell.dataset)
+    return compare(ours.scores[kind], control.scores[kind], test_to_train=ratio)
 
 
-def compare(ours: Scores, control: Scores) -> Difference:
+def compare(ours: Scores, control: Scores, *, test_to_train: float = TEST_TO_TRAIN) -> Difference:
     """Compare scores trial by trial, as far as both go.
 
     Parameters
     ----------
     ours, control : tuple of float or None
         One per trial; trials of the same number have the same split.
+    test_to_train : float, default=1/3
+        Test rows to training rows of a trial; 0 for trials that share no row.
 
     Returns
     -------
@@ -193,4 +197,4 @@ def compare(ours: Scores, control: Scores) -> Difference:
     2
     """
     n = min(len(ours), len(control))
-    return paired_difference(ours[:n], control[:n])
+    return paired_difference(ours[:n], control[:n], test_to_train=test_to_train)

@@ -148,7 +148,7 @@ def distances_part(results: Results) -> Part:
         f"{machine.get('processor', 'a processor')}. {meaning}."
     )
     blocks = [words, times, _slopes(bench, names)]
-    return join_parts("ViewGraph distances: what the costs cost", map(Part, blocks))
+    return join_parts("Ground distances: what the costs cost", map(Part, blocks))
 
 
 def _case(case: Mapping[str, Any], names: Sequence[str]) -> list[str]:

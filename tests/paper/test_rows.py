@@ -43,6 +43,19 @@ def test_differences_are_to_the_control_of_the_same_settings(rows):
     assert rows["HOT (11) + AE"].differences == {}  # its control, with decoders, is not there
 
 
+def test_only_synthetic_views_share_no_rows_between_trials():
+    widths = {}
+    for dataset in ("handwritten", "synthetic"):
+        cells = [
+            {"cell": Cell(dataset, TASK, method, "paper").to_json(), "scores": {"test": test}}
+            for method, test in (("HOT (11)", [0.9, 0.94]), ("no coupling", [0.85, 0.87]))
+        ]
+        row, _ = table_rows({"cells": cells}, dataset, TASK)
+        widths[dataset] = row.differences["paper"].high - row.differences["paper"].low
+    wider = ((1 / 2 + 1 / 3) * 2) ** 0.5
+    assert widths["handwritten"] == pytest.approx(wider * widths["synthetic"])
+
+
 def test_missing_trials_are_counted(rows):
     assert rows["HOT (11) + AE"].scores["robust"].n == 1
     assert "paper" not in rows["HOT (11) + AE"].scores

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from paper.statistics import Difference, mean_score, paired_difference
+from paper.statistics import Difference, half_width, mean_score, paired_difference
 
 
 def test_mean_and_standard_deviation_over_n_minus_1():
@@ -22,14 +22,41 @@ def test_missing_trials_do_not_count():
     assert math.isnan(mean_score([]).mean)
 
 
-def test_the_interval_is_scipys_of_a_paired_test():
+def test_without_shared_rows_the_interval_is_scipys_of_a_paired_test():
     rng = np.random.default_rng(0)
     ours, control = rng.normal(0.9, 0.02, 20), rng.normal(0.88, 0.02, 20)
     expected = stats.ttest_rel(ours, control).confidence_interval(0.95)
-    difference = paired_difference(ours.tolist(), control.tolist())
+    difference = paired_difference(ours.tolist(), control.tolist(), test_to_train=0.0)
     assert difference.low == pytest.approx(expected.low)
     assert difference.high == pytest.approx(expected.high)
     assert difference.mean == pytest.approx(np.mean(ours - control))
+
+
+def test_shared_rows_widen_the_interval_as_nadeau_and_bengio_say():
+    rng = np.random.default_rng(0)
+    gains = rng.normal(0.02, 0.02, 20)
+    plain, shared = (half_width(gains, test_to_train=ratio) for ratio in (0.0, 1 / 3))
+    assert half_width(gains) == pytest.approx(shared)  # the paper's protocol is the default
+    assert shared / plain == pytest.approx(math.sqrt((1 / 20 + 1 / 3) / (1 / 20)))
+    found = paired_difference(gains.tolist(), [0.0] * 20)
+    assert found.high - found.mean == pytest.approx(shared)
+
+
+def test_the_interval_covers_a_mean_over_splits_of_the_same_rows():
+    """Of a method that predicts a constant: its mean over splits varies less than it says."""
+    rng = np.random.default_rng(1)
+    held = {0.0: 0, 1 / 3: 0}
+    for _ in range(200):
+        right = rng.random(100) < 0.6
+        trials = [right[rng.permutation(100)[:20]].mean() for _ in range(20)]
+        for ratio in held:
+            held[ratio] += abs(np.mean(trials) - 0.6) <= half_width(trials, test_to_train=ratio)
+    assert held[0.0] < 160 < 180 < held[1 / 3]
+
+
+def test_a_lower_level_is_narrower():
+    assert half_width([0.1, 0.2, 0.3], level=0.9) < half_width([0.1, 0.2, 0.3])
+    assert half_width([0.1]) == math.inf
 
 
 def test_pairs_are_of_the_same_trial():

@@ -27,6 +27,7 @@ from paper.report.results import (
     compare,
     difference,
 )
+from paper.rows import shared_rows
 
 __all__ = ["CONTRASTS", "Contrast", "contrast_claim", "mean_by_trial", "relaxation_claim"]
 
@@ -194,7 +195,9 @@ def _findings(results: Results, outcome: Outcome, contrast: Contrast) -> Iterato
         ours = _entries(results, outcome.name, dataset, settings, contrast.better)
         theirs = _entries(results, other, dataset, settings, contrast.worse)
         if ours and theirs:
-            gain = compare(mean_by_trial(ours), mean_by_trial(theirs))
+            gain = compare(
+                mean_by_trial(ours), mean_by_trial(theirs), test_to_train=shared_rows(dataset)
+            )
             yield Finding(
                 outcome.label(dataset),
                 SETTINGS_WORDS[settings],

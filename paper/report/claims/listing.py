@@ -24,10 +24,11 @@ __all__ = ["claims_part", "list_claims", "overview", "written_claim"]
 
 _WORDS = """Every statement of the paper that its evaluation rests on, and some that it leaves \
 unsaid. A verdict follows from the rule that stands beside it. “Does not hold” is said of the \
-paper's own data only; elsewhere it is “not on our data”. Trials share rows, so that intervals \
-are, if anything, too short. The rules on accuracies and plans were written before there were \
-results; that weights which differ by less than files can show are ties was settled after a look \
-at three trials, and the rules on ground distances with their times at hand."""
+paper's own data only; elsewhere it is “not on our data”. Intervals of differences in accuracy \
+allow for the rows that trials share ([how](readings.md#intervals)); those of plans take trainings \
+for independent. The rules on accuracies and plans were written before there were results, for the \
+narrower intervals of Student; that weights which differ by less than files can show are ties was \
+settled after a look at three trials, and the rules on ground distances with their times at hand."""
 
 
 def list_claims(results: Results) -> list[Claim]:

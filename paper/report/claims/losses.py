@@ -13,6 +13,7 @@ from paper.report.claims.verdicts import ADDS, Claim, Finding, is_the_papers
 from paper.report.parts import SETTINGS_WORDS, written_difference
 from paper.report.results import Entry, Outcome, Results, compare
 from paper.report.view_removal import METHOD, PLAIN
+from paper.rows import shared_rows
 
 __all__ = ["LOSSES", "Loss", "equal_loss_claim", "loss_claim"]
 
@@ -139,7 +140,11 @@ def _lost(outcome: Outcome, loss: Loss) -> Iterator[Finding]:
         spared = _without(outcome, loss.dataset, method, settings, loss.spared)
         missed = _without(outcome, loss.dataset, method, settings, loss.missed)
         if spared and missed:
-            more = compare(mean_by_trial(spared), mean_by_trial(missed))
+            more = compare(
+                mean_by_trial(spared),
+                mean_by_trial(missed),
+                test_to_train=shared_rows(loss.dataset),
+            )
             text, holds = written_difference(more), ADDS.decide(more)
             yield _finding(outcome, loss.dataset, method, settings, text, holds)
 

@@ -104,7 +104,7 @@ def mean_correlation(table: NDArray[np.float64]) -> Difference:
     without = [np.delete(np.delete(table, i, 0), i, 1) for i in range(n)]
     rest = np.triu_indices(n - 1, k=1)
     pseudo = [n * mean - (n - 1) * float(t[rest].mean()) for t in without]
-    found = paired_difference(pseudo, [0.0] * n)
+    found = paired_difference(pseudo, [0.0] * n, test_to_train=0.0)  # of plans, not of test rows
     shift = mean - found.mean  # zero but for rounding
     return Difference(mean, found.low + shift, found.high + shift, n)
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from scipy import stats
 
 from paper.markdown import number, signed
 from paper.models import CONTROLS, MODELS
@@ -20,7 +19,7 @@ def in_words(scores):
 
 @pytest.mark.parametrize(("name", "task"), TASKS.items())
 @pytest.mark.parametrize("dataset", ("handwritten", "caltech20", "msrc"))
-def test_every_number_is_numpys(results, scores, name, task, dataset):
+def test_every_number_is_numpys(results, scores, interval_of, name, task, dataset):
     rows = rows_of(accuracy_table(results.outcomes[name], dataset, task))
     by_name = {row[0]: row[1:] for row in rows}
     assert [row[0] for row in rows[:11]] == [model.name for model in MODELS]
@@ -33,7 +32,7 @@ def test_every_number_is_numpys(results, scores, name, task, dataset):
             where = {"dataset": dataset, "settings": settings}
             a, b = (scores(name, method=m, **where) for m in (model.name, control))
             assert mean == in_words(a)
-            low, high = stats.ttest_rel(a, b).confidence_interval(0.95)
+            low, high = interval_of(a, b)
             bold = "**" if low > 0 or high < 0 else ""
             interval = f"[{signed(low, 2)}, {signed(high, 2)}]"
             assert gain == f"{bold}{signed(np.mean(a - b), 2)}{bold} {interval}"
@@ -64,12 +63,13 @@ def test_a_row_without_any_trial_has_dashes(summaries, change, read):
     assert "| SW (8) (5 trials missing) | 88.6 ± 3.3 | – | – | – | – |" in text
 
 
-def test_rows_that_fall_short_of_the_paper_are_named(summaries, change, read):
+def test_rows_far_from_the_paper_are_named_on_both_sides(summaries, change, read):
     change(summaries["table2"], [99] * 5, dataset="handwritten")
     change(summaries["table2"], [50] * 5, dataset="handwritten", method="LSCCA")
     text = accuracy_part(read(summaries), "table2").text.split("### Caltech7")[0]
-    assert "10 of 11 rows reach the paper's mean" in text
-    assert "; LSCCA falls short." in text
+    assert "0 of 11 rows are within one standard deviation of the paper's mean" in text
+    assert "; LSCCA is further below." in text
+    assert "; DGCCA, AECCA, SW (8)" in text
 
 
 def test_what_coupling_adds_is_counted(summaries, change, read):
@@ -97,6 +97,6 @@ def test_of_a_row_without_any_trial_nothing_is_said(summaries, change, read):
     change(summaries["table2"], [99] * 5, dataset="handwritten")
     change(summaries["table2"], [None] * 5, dataset="handwritten", method="SW (8)")
     text = accuracy_part(read(summaries), "table2").text.split("### Caltech7")[0]
-    assert "10 of 10 rows" in text
-    assert "short" not in text
+    assert "0 of 10 rows are within" in text
+    assert "further below" not in text
     assert "in 0 of 10 rows" in text

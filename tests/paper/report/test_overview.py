@@ -37,7 +37,7 @@ def test_findings_are_counted(summaries, change, read):
     change(summaries["table2"], [95, 97, 96, 98, 99], method="HOT (10)", settings="robust")
     change(summaries["table2"], [99] * 5, method="label propagation per view")
     text = opening(read(summaries))
-    assert "Handwritten, semi-supervised: 11 of 11 rows are at or above" in text
+    assert "Handwritten, semi-supervised: 7 of 11 rows are within one standard deviation" in text
     added = "semi-supervised, robust settings: of 44 rows over all data, 4 have an interval above"
     assert added in text
     assert (

@@ -6,7 +6,7 @@ from paper.markdown import number, signed
 from paper.report.view_removal import rank_correlation, removal_part, removal_table
 
 
-def test_numbers_are_numpys(results, scores):
+def test_numbers_are_numpys(results, scores, interval_of):
     text = removal_table(results.outcomes["table4"], "handwritten")
     row = next(line for line in text.splitlines() if line.startswith("| mor |"))
     assert "79.3 ± 2.6" in row
@@ -15,7 +15,7 @@ def test_numbers_are_numpys(results, scores):
         without, with_all = (scores("table4", without=view, **where) for view in ("mor", None))
         mean, std = np.mean(without), np.std(without, ddof=1)
         assert f"{number(mean)} ± {number(std)}" in row
-        low, high = stats.ttest_rel(without, with_all).confidence_interval(0.95)
+        low, high = interval_of(without, with_all)
         interval = f"[{signed(low, 2)}, {signed(high, 2)}]"
         assert interval in row
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from scipy import stats
 
 from paper.markdown import signed
 from paper.report.claims.contrasts import (
@@ -22,7 +21,7 @@ def test_titles_are_unique_and_pairs_are_pairs():
     assert all(len(c.better) == len(c.worse) for c in CONTRASTS)
 
 
-def test_numbers_are_scipys(results, scores):
+def test_numbers_are_scipys(results, scores, interval_of):
     claim = contrast_claim(results, TITLES["HOT is better than SW, unsupervised"])
     (finding,) = (f for f in claim.findings if (f.data, f.how) == ("MSRC-v1", "robust settings"))
     where = {"dataset": "msrc", "settings": "robust"}
@@ -33,7 +32,7 @@ def test_numbers_are_scipys(results, scores):
             ("SW", ("(8)", "(9)", "(8) + AE", "(9) + AE")),
         )
     )
-    low, high = stats.ttest_rel(hot, sw).confidence_interval(0.95)
+    low, high = interval_of(hot, sw)
     assert signed(np.mean(hot - sw), 2) in finding.number
     assert f"[{signed(low, 2)}, {signed(high, 2)}]" in finding.number
 
