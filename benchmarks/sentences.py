@@ -16,7 +16,8 @@ import re
 import textwrap
 from functools import cache
 
-import default_sentences  # noqa: F401 registers its sentences
+import common_space_sentences  # noqa: F401 registers its sentences
+import default_sentences  # noqa: F401 likewise
 import paper_sentences  # noqa: F401 likewise
 from evidence import ROOT, SENTENCES, Evidence
 
