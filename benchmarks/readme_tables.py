@@ -267,6 +267,28 @@ def unlabeled(text: str) -> str:
     return "\n".join(lines)
 
 
+def transport_parts(text: str) -> str:
+    """The default in a view without labels, without transport and without refinement."""
+    cases: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for line in map(json.loads, text.splitlines()):
+        key = (DATASETS[line["dataset"]], line["from"], line["to"], line["linked"])
+        cases.setdefault(key, []).append(line)
+    lines = [
+        "| data | labels in → none in | linked | **default** | no transport | no refinement | neither "
+        "| what transport adds |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    variants = ("default", "no transport", "no refinement", "neither")
+    for (title, having, to, linked), trials in cases.items():
+        found = {what: [trial[what] for trial in trials] for what in variants}
+        means = " | ".join(f"{100 * mean(found[what]):.1f}" for what in variants)
+        gain = _difference(found["default"], found["no transport"])
+        lines.append(
+            f"| {title} | {having.replace('+', ', ')} → {to} | {linked} | {means} | {gain} |"
+        )
+    return "\n".join(lines)
+
+
 def links(record: dict[str, Any]) -> str:
     """What can be aligned without a linked row."""
     lines = ["| data | method | accuracy, both ways | its cost |", "|---|---|--:|--:|"]
@@ -321,6 +343,7 @@ TABLES = {
     "parts": ("default/accuracy.jsonl", parts),
     "reduced": ("default/reduced_views.jsonl", reduced),
     "unlabeled": ("default/unlabeled_view.jsonl", unlabeled),
+    "transport-parts": ("default/transport_parts.jsonl", transport_parts),
     "links": ("default/without_links.json", links),
     "sliced": ("bench/ot_core.json", sliced),
     "sinkhorn": ("bench/ot_core.json", sinkhorn),
