@@ -274,8 +274,8 @@ def transport_parts(text: str) -> str:
         key = (DATASETS[line["dataset"]], line["from"], line["to"], line["linked"])
         cases.setdefault(key, []).append(line)
     lines = [
-        "| data | labels in → none in | linked | **default** | no transport | no refinement | neither "
-        "| what transport adds |",
+        "| data | labels in → none in | linked | **default** | no transport | no refinement "
+        "| neither | what transport adds |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     variants = ("default", "no transport", "no refinement", "neither")

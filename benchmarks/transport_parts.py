@@ -3,10 +3,10 @@
     python benchmarks/transport_parts.py --data PATH [--jobs 2] [--trials 12]
 
 The cases and splits of ``unlabeled_view.py``. `default` transports class scores between anchor
-profiles and refines them on the target's graph; `no transport` puts equal scores in the place of the
-transported ones, which are refined as before; `no refinement` takes the transported ones as they
-are; `neither` takes what linked rows alone say, propagated and by ridge regression. All
-else, networks and super learner included, is the same. Every line of
+profiles and refines them on the target's graph; `no transport` puts equal scores in the place of
+the transported ones, which are refined as before; `no refinement` takes the transported ones as
+they are; `neither` takes what linked rows alone say, propagated and by ridge regression. All else,
+networks and super learner included, is the same. Every line of
 ``results/default/transport_parts.jsonl`` is one split.
 """
 
