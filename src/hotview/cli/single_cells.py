@@ -66,7 +66,7 @@ def name_counts(view: OpenView, X: Matrix) -> str | None:
         return None
     entry = best_entry(view.obs.obsm) or "X_pca"
     better = f"--obsm {shlex.quote(f'{view.name}={entry}')}, your own PCA or LSI"
-    return f"{count_sentence(view.name, X.shape[1], better)}."
+    return f"{count_sentence(view.name, X, better)}."
 
 
 def describe_cells(

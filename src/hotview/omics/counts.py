@@ -10,7 +10,7 @@ from scipy import sparse
 
 from hotview._messages import warn_user
 from hotview._validation.containers import container_of, matrix_of
-from hotview.training.column_scaler import N_COMPONENTS, WIDE
+from hotview.training.column_scaler import N_COMPONENTS, WIDE, looks_like_counts
 
 __all__ = ["best_entry", "count_sentence", "holds_counts", "known_counts", "warn_of_other_values"]
 
@@ -37,11 +37,9 @@ def holds_counts(X: Any) -> bool:
     >>> holds_counts(np.eye(9)), holds_counts(np.log1p(np.eye(9)))
     (True, False)
     """
-    X = matrix_of("", X) if container_of(X) == "anndata" else X
     if X.shape[0] == 0 or X.shape[1] < _MIN_COLUMNS:
         return False
-    rows = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _N_ROWS)).astype(int))
-    part = X[rows]
+    part = _some_rows(X)
     is_sparse: bool = sparse.issparse(part)
     values = np.asarray(part.data if is_sparse else part)
     values = values[~np.isnan(values)]
@@ -60,15 +58,21 @@ def best_entry(entries: Iterable[str]) -> str | None:
     return next((entry for entry in _COMPONENTS if entry in known), None)
 
 
-def count_sentence(name: str, n_columns: int, better: str) -> str:
+def _some_rows(X: Any) -> Any:
+    """Return evenly spaced rows of a matrix."""
+    X = matrix_of("", X) if container_of(X) == "anndata" else X
+    return X[np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _N_ROWS)).astype(int))]
+
+
+def count_sentence(name: str, X: Any, better: str) -> str:
     """Return what is done to a modality of raw counts, and what could be better.
 
     Parameters
     ----------
     name : str
         The modality.
-    n_columns : int
-        Number of its columns.
+    X : AnnData, ndarray or csr_array
+        Its counts.
     better : str
         How to choose coordinates of the cells instead.
 
@@ -79,13 +83,20 @@ def count_sentence(name: str, n_columns: int, better: str) -> str:
 
     Examples
     --------
-    >>> count_sentence("rna", 2000, "obsm='X_pca'")
+    >>> count_sentence("rna", np.eye(2000), "obsm='X_pca'")
     "rna: raw counts, 2,000 columns reduced to 64 components of square roots of their shares; ..."
+    >>> count_sentence("rna", np.ones((5, 2000)), "obsm='X_pca'").partition("; ")[0]
+    'rna: raw counts, few of them 0, 2,000 columns standardized and reduced to 64 components'
     """
-    done = "standardized column by column"
-    if n_columns > WIDE:
+    n_columns = X.shape[1]
+    if n_columns <= WIDE:
+        done = "standardized column by column"
+    elif looks_like_counts(_some_rows(X)):
         done = f"{n_columns:,} columns reduced to {N_COMPONENTS} components of square roots of "
         done += "their shares"
+    else:
+        done = f"few of them 0, {n_columns:,} columns standardized and reduced to {N_COMPONENTS} "
+        done += "components"
     return f"{name}: raw counts, {done}; often better, and faster: {better}"
 
 

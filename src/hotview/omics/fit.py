@@ -73,7 +73,7 @@ def fit(
     (100, 20)
     """
     _check_label(estimator, label)
-    views = choose_views(data, layer=layer, obsm=obsm)
+    views = given = choose_views(data, layer=layer, obsm=obsm)
     counts, offsets = known_counts(views), None
     if batch_key is not None:
         offsets = fit_batches(views, data, batch_key, label)
@@ -92,7 +92,7 @@ def fit(
         batch_key=batch_key,
         label=describe_label(data, label),
     )
-    for text in (*_count_notes(data, counts, layer, obsm), *chance_links(model)):
+    for text in (*_count_notes(data, given, counts, layer, obsm), *chance_links(model)):
         model.fit_warnings_.append(text)
         warn_user(text)
     return estimator
@@ -133,11 +133,13 @@ def _fit_cells(estimator: Any, cells: Cells, *, paired: bool) -> None:
     estimator.fit(cells.linked, cells.target, **({} if paired or not cells.unaligned else more))
 
 
-def _count_notes(data: Any, counts: Mapping[str, bool], layer: Any, obsm: Any) -> Iterator[str]:
+def _count_notes(
+    data: Any, views: Mapping[str, Any], counts: Mapping[str, bool], layer: Any, obsm: Any
+) -> Iterator[str]:
     """Yield a sentence for every modality of raw counts that is reduced here."""
     chosen = describe_choices(data, layer, obsm)
     for name, adata in modalities_of(data).items():
         if counts[name] and adata.n_vars > WIDE and name not in chosen["obsm"]:
             entry = best_entry(adata.obsm) or "X_pca"
             better = f"obsm={{{name!r}: {entry!r}}}, your own PCA or LSI"
-            yield f"{count_sentence(name, adata.n_vars, better)}."
+            yield f"{count_sentence(name, views[name], better)}."
