@@ -245,6 +245,10 @@ def test_views_without_mass():
     torch.testing.assert_close(plan.W, expected)
     assert torch.equal(plan.W == 0, expected == 0)
     assert math.isfinite(plan.value.item())
+    assert torch.isfinite(plan.f).all()
+    assert torch.isfinite(plan.g).all()
+    again = sinkhorn(costs(3, 2) + 0.1, a, b, reg=0.1, init=plan)
+    torch.testing.assert_close(again.W, expected)
 
 
 @pytest.mark.parametrize(("a", "b"), ((None, None), (1, None), (None, 2), (1, 2)))

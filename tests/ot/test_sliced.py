@@ -452,3 +452,17 @@ def test_random_costs_are_those_on_the_directions_of_the_generator():
     theta = draw_directions(6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     C = random_sliced_cost(Zs[:2], Zs[2:], n_bases=2, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(C, sliced_cost(Zs[:2], Zs[2:], directions=theta), rtol=0, atol=0)
+    one = random_sliced_cost(Zs[:1], Zs[2:], n_bases=2, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(one, C[:1])
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_gradient_in_directions_keeps_its_digits_far_from_the_origin(sizes):
+    """No common translation changes it, so that of float32 clouds is computed near the origin."""
+    theta, Zs = directions(), [(Z + 1e5).float() for Z in clouds(sizes)]
+    grads = []
+    for dtype in (torch.float32, torch.float64):
+        x = theta.to(dtype).requires_grad_()
+        sliced_cost([Z.to(dtype) for Z in Zs], directions=x).sum().backward()
+        grads.append(x.grad.double())
+    torch.testing.assert_close(*grads, rtol=1e-3, atol=1e-3 * grads[1].abs().max().item())
