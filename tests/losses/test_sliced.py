@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from hotview.losses import LSCCA, SWPairwise, SWReference
+from hotview.losses import LSCCA, HOTPairwise, SWPairwise, SWReference
 from hotview.ot import draw_directions
 
 REDUCTIONS = ("mean", "sum")
@@ -157,6 +157,22 @@ def test_weights_add_up_to_one():
     assert W.sum().item() == pytest.approx(1)
     assert W.diagonal().tolist() == [0, 0, 0, 0]
     assert SWReference(D).weights(C[:, :1]).flatten().tolist() == [0.25] * 4
+    assert SWReference(D).weights(C[:, :3]).sum().item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", (SWPairwise, HOTPairwise))
+def test_only_a_solver_that_waits_for_its_result_is_called_from_outside(kind):
+    """The capture of a step on a GPU is interrupted where weights are solved for."""
+    coupling, calls = kind(), []
+
+    def outside(solve, C):
+        calls.append(C)
+        return solve(C)
+
+    expected = kind()(latents((6, 5)), generator=seeded()).total
+    coupling.outside = outside
+    assert coupling(latents((6, 5)), generator=seeded()).total == expected
+    assert len(calls) == (kind is HOTPairwise)
 
 
 def test_an_unknown_scale_is_refused():

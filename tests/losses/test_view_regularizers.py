@@ -101,3 +101,14 @@ def test_every_view_needs_its_counterpart(function):
     Xs = tables(SHAPES)
     with pytest.raises(ValueError, match="zip"):
         function(Xs, Xs[:2])
+
+
+def test_the_reconstruction_error_of_members_is_that_of_each():
+    generator = torch.Generator().manual_seed(0)
+    Xs, decoded = ([torch.randn(3, 5, d, generator=generator) for d in (4, 2)] for _ in range(2))
+    found = reconstruction_error(Xs, decoded)
+    for r in range(3):
+        expected = sum((X[r] - Y[r]).square().mean() for X, Y in zip(Xs, decoded, strict=True))
+        torch.testing.assert_close(found[r], expected)
+        alone = reconstruction_error([X[r] for X in Xs], [Y[r] for Y in decoded])
+        torch.testing.assert_close(found[r], alone)
