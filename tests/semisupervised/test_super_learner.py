@@ -436,3 +436,8 @@ def test_weights_that_cannot_be_are_refused(field, bad):
         return
     with pytest.raises(ValueError, match="super learner cannot be"):
         learner.check(3, 4)
+
+
+def test_the_largest_weights_that_can_be_are_accepted():
+    largest = {"predictors": ((1e6,) * 3,) * 3, "log_prior": ((-1e6,) * 4,) * 3, "power": 16.0}
+    make_learner(**largest, complete=(1e6,) * 4, partial=(0.0,) * 4).check(3, 4)
