@@ -302,3 +302,17 @@ def test_any_number_of_views_is_alike_often_and_every_view_too():
     assert counts[0] == 0
     np.testing.assert_allclose(counts[1:] / len(some), 0.2, atol=0.03)
     np.testing.assert_allclose(some.mean(axis=0), 0.6, atol=0.03)
+
+
+@pytest.mark.parametrize("bad", (-0.1, np.nan, np.inf, 1e7))
+def test_one_weight_that_cannot_be_is_refused(bad):
+    LogOpinionPool((1e6, 0.0, 0.5, 2.0), (0.3, 0.9, 1.1), 16).check(3)
+    for pool in (
+        LogOpinionPool((1.0, bad, 0.5, 2.0), (0.3, 0.9, 1.1), 0.7),
+        LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, bad), 0.7),
+        LogOpinionPool((1.0, 0.2, 0.5, 2.0), (0.3, 0.9, 1.1), 170 * bad),
+    ):
+        with pytest.raises(ValueError, match="its pool cannot be"):
+            pool.check(3)
+    with pytest.raises(ValueError, match="of other views"):
+        LogOpinionPool((1.0, 0.2, 2.0), (0.3, 0.9, 1.1), 0.7).check(3)
